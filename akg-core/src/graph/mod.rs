@@ -1,0 +1,226 @@
+//! The computation: typed SSA over ATen's operators.
+//!
+//! A [`Graph`] is a list of [`Node`]s in execution order. Each node calls one operator of the table in [`ops`], whose
+//! names, arguments and semantics are ATen's (`aten.linear.default`, `aten.softmax.int`). Shapes are integer
+//! expressions, so a dimension may be a symbol. Views, broadcasting and type conversions are operators like any other;
+//! nothing happens implicitly beyond what ATen's own operators do.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+use crate::dtype::DType;
+use crate::expr::{Bindings, Expr};
+use crate::tensor::Tensor;
+
+pub mod ops;
+
+pub use ops::Operator;
+
+/// Names one value of a graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ValueId(pub(crate) u32);
+
+impl ValueId {
+    /// The position in [`Graph::values`].
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Element type and extents.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct TensorType {
+    /// The element type.
+    pub dtype: DType,
+    /// The extents, outermost first; empty for a scalar tensor.
+    pub shape: Vec<Expr>,
+}
+
+impl TensorType {
+    /// A type from anything that converts to extents.
+    pub fn new<D: Into<Expr>>(dtype: DType, shape: impl IntoIterator<Item = D>) -> Self {
+        Self {
+            dtype,
+            shape: shape.into_iter().map(Into::into).collect(),
+        }
+    }
+
+    /// The number of dimensions.
+    pub fn rank(&self) -> usize {
+        self.shape.len()
+    }
+
+    /// The extents under `bindings`; an error names the symbol without a value or the negative extent.
+    pub fn concrete_shape(&self, bindings: &Bindings) -> crate::Result<Vec<usize>> {
+        let extent = |d: &Expr| {
+            let value = d.eval(bindings)?;
+            usize::try_from(value)
+                .map_err(|_| crate::Error::invalid(format!("the extent `{d}` of {self} is {value}")))
+        };
+        self.shape.iter().map(extent).collect()
+    }
+}
+
+impl fmt::Display for TensorType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let dims: Vec<_> = self.shape.iter().map(ToString::to_string).collect();
+        write!(f, "{}[{}]", self.dtype, dims.join(", "))
+    }
+}
+
+/// A value: an input, a constant or the result of a node.
+#[derive(Debug, Clone)]
+pub struct Value {
+    /// Unique within the graph.
+    pub name: String,
+    /// Element type and extents.
+    pub ty: TensorType,
+}
+
+/// What an input is to the caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum InputKind {
+    /// Different at every call.
+    #[default]
+    Activation,
+    /// A parameter; the same at every call until the caller changes it.
+    Weight,
+    /// A buffer that the computation may update, such as running statistics.
+    State,
+}
+
+/// An input of the graph.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Input {
+    /// The value it defines.
+    pub value: ValueId,
+    /// What it is to the caller.
+    pub kind: InputKind,
+}
+
+/// A value known when the graph is made.
+#[derive(Debug, Clone)]
+pub struct Constant {
+    /// The value it defines.
+    pub value: ValueId,
+    /// Its elements.
+    pub tensor: Tensor,
+}
+
+/// An output of the graph.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Output {
+    /// The value that is returned.
+    pub value: ValueId,
+    /// The state input that this is the new content of, if it is not a plain result.
+    pub updates: Option<ValueId>,
+}
+
+/// One argument of an operator.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Arg {
+    /// An optional argument that was not given.
+    None,
+    /// A tensor.
+    Value(ValueId),
+    /// A list of tensors; entries of optional lists (`Tensor?[]`) may be missing.
+    Values(Vec<Option<ValueId>>),
+    /// `bool`.
+    Bool(bool),
+    /// `int` and `SymInt`, and integer `Scalar`s.
+    Int(Expr),
+    /// `int[]` and `SymInt[]`.
+    Ints(Vec<Expr>),
+    /// `float`, and floating `Scalar`s.
+    Float(f64),
+    /// `float[]`.
+    Floats(Vec<f64>),
+    /// `str`.
+    Str(String),
+    /// `ScalarType`.
+    DType(DType),
+}
+
+/// One operator call.
+#[derive(Debug, Clone)]
+pub struct Node {
+    /// The operator.
+    pub op: &'static Operator,
+    /// One argument for each parameter of the operator's schema, in its order, defaults filled in.
+    pub args: Vec<Arg>,
+    /// The values it defines, one for each result of the schema.
+    pub outputs: Vec<ValueId>,
+}
+
+impl Node {
+    /// The values it reads, in argument order.
+    pub fn inputs(&self) -> impl Iterator<Item = ValueId> {
+        self.args.iter().flat_map(|arg| match arg {
+            Arg::Value(v) => vec![*v],
+            Arg::Values(vs) => vs.iter().flatten().copied().collect(),
+            _ => Vec::new(),
+        })
+    }
+}
+
+/// A computation over tensors. See the [module documentation](self).
+///
+/// Built by [`Graph::new`] and the builder methods (one per operator), by [`Graph::from_json`], or by importing a
+/// PyTorch module.
+#[derive(Debug, Clone, Default)]
+pub struct Graph {
+    pub(crate) name: String,
+    pub(crate) values: Vec<Value>,
+    pub(crate) inputs: Vec<Input>,
+    pub(crate) constants: Vec<Constant>,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) outputs: Vec<Output>,
+}
+
+impl Graph {
+    /// The graph's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Every value, indexed by [`ValueId::index`].
+    pub fn values(&self) -> &[Value] {
+        &self.values
+    }
+
+    /// The inputs in call order.
+    pub fn inputs(&self) -> &[Input] {
+        &self.inputs
+    }
+
+    /// The constants.
+    pub fn constants(&self) -> &[Constant] {
+        &self.constants
+    }
+
+    /// The operator calls in execution order.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// The outputs in return order.
+    pub fn outputs(&self) -> &[Output] {
+        &self.outputs
+    }
+
+    /// The type of a value of this graph.
+    pub fn ty(&self, value: ValueId) -> &TensorType {
+        &self.values[value.index()].ty
+    }
+
+    /// The name of a value of this graph.
+    pub fn value_name(&self, value: ValueId) -> &str {
+        &self.values[value.index()].name
+    }
+
+    /// The node that defines `value`, unless it is an input or constant.
+    pub fn producer(&self, value: ValueId) -> Option<&Node> {
+        self.nodes.iter().find(|n| n.outputs.contains(&value))
+    }
+}

@@ -1,0 +1,282 @@
+//! The operator table: one [`Operator`] for each ATen overload that akg accepts.
+//!
+//! An operator is its ATen schema, written as ATen writes it, and a function that infers the result types. Families
+//! live in files of their own; [`Operator::find`] looks names up in all of them. What an operator computes is in the
+//! file of the same family under [`reference`](crate::reference).
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::LazyLock;
+
+use super::{Arg, TensorType, Value, ValueId};
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::expr::Expr;
+
+mod pointwise;
+mod schema;
+
+pub use schema::{Parameter, ParameterKind, Schema};
+
+/// One ATen overload.
+pub struct Operator {
+    /// The parsed schema.
+    schema: Schema,
+    /// Infers the result types.
+    infer: fn(&Call<'_>) -> Result<Vec<TensorType>>,
+}
+
+/// A row of a family's table.
+pub(crate) struct Row {
+    /// The schema as ATen writes it, e.g. `softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor`;
+    /// the overload `default` is written out.
+    pub(crate) schema: &'static str,
+    /// Infers the result types.
+    pub(crate) infer: fn(&Call<'_>) -> Result<Vec<TensorType>>,
+}
+
+static TABLE: LazyLock<HashMap<String, Operator>> = LazyLock::new(|| {
+    let families: [&[Row]; 1] = [pointwise::ROWS];
+    let rows = families.into_iter().flatten();
+    rows.filter_map(|row| {
+        let schema = Schema::parse(row.schema).ok()?;
+        Some((
+            schema.name.clone(),
+            Operator {
+                schema,
+                infer: row.infer,
+            },
+        ))
+    })
+    .collect()
+});
+
+impl Operator {
+    /// The operator called `name`, with or without the leading `aten.` (`aten.softmax.int`).
+    pub fn find(name: &str) -> Option<&'static Operator> {
+        TABLE.get(name.strip_prefix("aten.").unwrap_or(name))
+    }
+
+    /// Every operator, in the order of their names.
+    pub fn all() -> Vec<&'static Operator> {
+        let mut all: Vec<_> = TABLE.values().collect();
+        all.sort_by(|a, b| a.schema.name.cmp(&b.schema.name));
+        all
+    }
+
+    /// Name and overload without `aten.`: `softmax.int`, `relu.default`.
+    pub fn name(&self) -> &str {
+        &self.schema.name
+    }
+
+    /// Parameters and results.
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// The types of the results of `call`; an error names the operator and the operand types.
+    pub fn infer(&self, call: &Call<'_>) -> Result<Vec<TensorType>> {
+        (self.infer)(call).map_err(|e| {
+            e.with("operator", self.name())
+                .with("operands", call.describe_operands())
+        })
+    }
+}
+
+impl fmt::Debug for Operator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A call of an operator with its arguments, as type inference and evaluation see it. Arguments are asked for by the
+/// names of the schema.
+#[derive(Debug, Clone, Copy)]
+pub struct Call<'a> {
+    op: &'static Operator,
+    args: &'a [Arg],
+    values: &'a [Value],
+}
+
+impl<'a> Call<'a> {
+    /// A call with one argument for each parameter of the schema; `values` are the graph's.
+    pub fn new(op: &'static Operator, args: &'a [Arg], values: &'a [Value]) -> Self {
+        Self { op, args, values }
+    }
+
+    /// The operator.
+    pub fn op(&self) -> &'static Operator {
+        self.op
+    }
+
+    /// The argument of parameter `name`.
+    pub fn arg(&self, name: &str) -> Result<&'a Arg> {
+        let at = self.op.schema.parameters.iter().position(|p| p.name == name);
+        at.and_then(|i| self.args.get(i))
+            .ok_or_else(|| Error::unexpected(format!("`{}` has no parameter `{name}`", self.op.name())))
+    }
+
+    fn wrong(&self, name: &str, wanted: &str) -> Error {
+        let got = self
+            .arg(name)
+            .map_or_else(|e| e.to_string(), |a| format!("{a:?}"));
+        Error::invalid(format!(
+            "argument `{name}` of `{}` must be {wanted}, not {got}",
+            self.op.name()
+        ))
+    }
+
+    /// The value given for a tensor parameter.
+    pub fn value(&self, name: &str) -> Result<ValueId> {
+        self.opt_value(name)?.ok_or_else(|| self.wrong(name, "a tensor"))
+    }
+
+    /// The value given for an optional tensor parameter.
+    pub fn opt_value(&self, name: &str) -> Result<Option<ValueId>> {
+        match self.arg(name)? {
+            Arg::Value(v) => Ok(Some(*v)),
+            Arg::None => Ok(None),
+            _ => Err(self.wrong(name, "a tensor")),
+        }
+    }
+
+    /// The values given for a tensor-list parameter.
+    pub fn values(&self, name: &str) -> Result<&'a [Option<ValueId>]> {
+        match self.arg(name)? {
+            Arg::Values(vs) => Ok(vs),
+            _ => Err(self.wrong(name, "a list of tensors")),
+        }
+    }
+
+    /// The type of a value of the graph.
+    pub fn ty(&self, value: ValueId) -> Result<&'a TensorType> {
+        let value = self.values.get(value.index());
+        value
+            .map(|v| &v.ty)
+            .ok_or_else(|| Error::unexpected("a node reads a value that the graph does not have"))
+    }
+
+    /// The type of a tensor argument.
+    pub fn tensor(&self, name: &str) -> Result<&'a TensorType> {
+        self.ty(self.value(name)?)
+    }
+
+    /// The type of an optional tensor argument.
+    pub fn opt_tensor(&self, name: &str) -> Result<Option<&'a TensorType>> {
+        self.opt_value(name)?.map(|v| self.ty(v)).transpose()
+    }
+
+    /// The types of a tensor-list argument whose entries must all be present.
+    pub fn tensors(&self, name: &str) -> Result<Vec<&'a TensorType>> {
+        let types = self.values(name)?.iter();
+        types
+            .map(|v| self.ty(v.ok_or_else(|| self.wrong(name, "a list without missing tensors"))?))
+            .collect()
+    }
+
+    /// A constant integer argument.
+    pub fn int(&self, name: &str) -> Result<i64> {
+        self.opt_int(name)?.ok_or_else(|| self.wrong(name, "an integer"))
+    }
+
+    /// A constant integer argument that may be missing.
+    pub fn opt_int(&self, name: &str) -> Result<Option<i64>> {
+        match self.arg(name)? {
+            Arg::None => Ok(None),
+            Arg::Int(e) => e
+                .as_const()
+                .map(Some)
+                .ok_or_else(|| self.wrong(name, "a constant integer")),
+            _ => Err(self.wrong(name, "an integer")),
+        }
+    }
+
+    /// An integer argument that may be symbolic, and may be missing.
+    pub fn opt_size(&self, name: &str) -> Result<Option<&'a Expr>> {
+        match self.arg(name)? {
+            Arg::None => Ok(None),
+            Arg::Int(e) => Ok(Some(e)),
+            _ => Err(self.wrong(name, "an integer")),
+        }
+    }
+
+    /// A list of constant integers; missing lists are empty.
+    pub fn ints(&self, name: &str) -> Result<Vec<i64>> {
+        let sizes = self.sizes(name)?.iter();
+        sizes
+            .map(|e| e.as_const().ok_or_else(|| self.wrong(name, "constant integers")))
+            .collect()
+    }
+
+    /// A list of integers that may be symbolic; missing lists are empty.
+    pub fn sizes(&self, name: &str) -> Result<&'a [Expr]> {
+        match self.arg(name)? {
+            Arg::Ints(list) => Ok(list),
+            Arg::None => Ok(&[]),
+            _ => Err(self.wrong(name, "a list of integers")),
+        }
+    }
+
+    /// Whether an optional argument was given.
+    pub fn has(&self, name: &str) -> Result<bool> {
+        Ok(!matches!(self.arg(name)?, Arg::None))
+    }
+
+    /// A number: integer, floating or boolean.
+    pub fn number(&self, name: &str) -> Result<f64> {
+        self.opt_number(name)?.ok_or_else(|| self.wrong(name, "a number"))
+    }
+
+    /// A number that may be missing.
+    pub fn opt_number(&self, name: &str) -> Result<Option<f64>> {
+        match self.arg(name)? {
+            Arg::None => Ok(None),
+            Arg::Float(v) => Ok(Some(*v)),
+            Arg::Bool(b) => Ok(Some(f64::from(u8::from(*b)))),
+            Arg::Int(_) => Ok(self.opt_int(name)?.map(|v| v as f64)),
+            _ => Err(self.wrong(name, "a number")),
+        }
+    }
+
+    /// A boolean.
+    pub fn bool(&self, name: &str) -> Result<bool> {
+        match self.arg(name)? {
+            Arg::Bool(b) => Ok(*b),
+            _ => Err(self.wrong(name, "a boolean")),
+        }
+    }
+
+    /// A string.
+    pub fn str(&self, name: &str) -> Result<&'a str> {
+        match self.arg(name)? {
+            Arg::Str(s) => Ok(s),
+            _ => Err(self.wrong(name, "a string")),
+        }
+    }
+
+    /// An element type that may be missing.
+    pub fn opt_dtype(&self, name: &str) -> Result<Option<DType>> {
+        match self.arg(name)? {
+            Arg::None => Ok(None),
+            Arg::DType(d) => Ok(Some(*d)),
+            _ => Err(self.wrong(name, "an element type")),
+        }
+    }
+
+    fn describe_operands(&self) -> String {
+        let mut out = Vec::new();
+        for (parameter, arg) in self.op.schema.parameters.iter().zip(self.args) {
+            let ids = match arg {
+                Arg::Value(v) => vec![*v],
+                Arg::Values(vs) => vs.iter().flatten().copied().collect(),
+                _ => continue,
+            };
+            for id in ids {
+                if let Some(value) = self.values.get(id.index()) {
+                    out.push(format!("{}={}: {}", parameter.name, value.name, value.ty));
+                }
+            }
+        }
+        out.join(", ")
+    }
+}
