@@ -1,5 +1,20 @@
-//! The tile program.
+//! The tile program: how a task is cut into kernels and each kernel into tiles, independent of any DSL.
+//!
+//! A [`Sketch`] is text with a syntax tree ([`syntax`]). Given values for knobs and extents it elaborates into a typed
+//! [`Program`](ir::Program), which is validated, interpreted, costed and lowered.
 
-/// A tile program in its text form's syntax tree.
-#[derive(Debug, Clone)]
-pub struct Sketch;
+pub mod ir;
+pub mod syntax;
+
+/// A parsed sketch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sketch {
+    tree: syntax::SketchTree,
+}
+
+impl Sketch {
+    /// The syntax tree.
+    pub fn tree(&self) -> &syntax::SketchTree {
+        &self.tree
+    }
+}

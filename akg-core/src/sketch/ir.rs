@@ -1,0 +1,584 @@
+//! The typed form of a sketch: what the interpreter runs, the cost model counts and the lowerings translate.
+//!
+//! Knobs and parameters have their values, tile extents are numbers, tile values are in static single assignment, and
+//! index arithmetic is [`Expr`] over program indices, loop indices and those extents that are still symbols.
+
+use std::ops::Range;
+
+use crate::dtype::DType;
+use crate::expr::{Expr, Symbol};
+use crate::source::{PlanTensor, TensorRole};
+
+/// A typed sketch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Program {
+    /// The sketch's name.
+    pub name: String,
+    /// Inputs, outputs and buffers; [`TensorId`] indexes them.
+    pub tensors: Vec<PlanTensor>,
+    /// Extents without a value, which kernels take as arguments.
+    pub dims: Vec<Symbol>,
+    /// The kernels in launch order.
+    pub kernels: Vec<Kernel>,
+}
+
+impl Program {
+    /// The tensors of one role with their ids, in the order of declaration.
+    pub fn with_role(&self, role: TensorRole) -> impl Iterator<Item = (TensorId, &PlanTensor)> {
+        self.tensors
+            .iter()
+            .enumerate()
+            .filter(move |(_, t)| t.role == role)
+            .map(|(i, t)| (TensorId(i), t))
+    }
+}
+
+/// Names a tensor of a [`Program`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TensorId(pub usize);
+
+/// Names a tile value of a [`Kernel`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Val(pub u32);
+
+/// Element type and extents of a tile; rank 0 is one element.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct TileType {
+    /// The element type.
+    pub dtype: DType,
+    /// The extents, outermost first.
+    pub extents: Vec<usize>,
+}
+
+/// A tile value's type and the name that it has in the text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ValInfo {
+    /// Element type and extents.
+    pub ty: TileType,
+    /// The name it was bound to; empty for intermediate results.
+    pub name: String,
+}
+
+/// A grid of independent programs that run one body.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Kernel {
+    /// Unique in the program, and a C identifier.
+    pub name: String,
+    /// The program indices and their extents, outermost first.
+    pub grid: Vec<GridAxis>,
+    /// How program numbers map to program indices.
+    pub order: Order,
+    /// Whether all programs run at the same time and may meet at barriers.
+    pub cooperative: bool,
+    /// Every tile value of the body; [`Val`] indexes it.
+    pub values: Vec<ValInfo>,
+    /// The statements.
+    pub body: Vec<Stmt>,
+    /// What the kernel does, for people.
+    pub doc: String,
+}
+
+impl Kernel {
+    /// The type of a tile value.
+    pub fn ty(&self, value: Val) -> &TileType {
+        &self.values[value.0 as usize].ty
+    }
+}
+
+/// One dimension of a grid.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GridAxis {
+    /// The program index; unique in the kernel.
+    pub symbol: Symbol,
+    /// The number of values it takes, from 0.
+    pub extent: Expr,
+}
+
+/// How program numbers map to program indices.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Order {
+    /// Row-major: the last index runs fastest.
+    RowMajor,
+    /// Of a grid of two axes (after leading ones, which stay outermost): blocks of `size` values of `axis` run fastest,
+    /// then the other axis, then the blocks.
+    Grouped {
+        /// Position in [`Kernel::grid`], one of the last two.
+        axis: usize,
+        /// Values of the axis that run together.
+        size: i64,
+    },
+}
+
+/// A statement.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Stmt {
+    /// Defines a tile value.
+    Define {
+        /// The value.
+        value: Val,
+        /// How it is computed.
+        op: Op,
+        /// Place in the text.
+        span: Range<usize>,
+    },
+    /// Writes a tile; coordinates outside the tensor are not written.
+    Store {
+        /// The tensor.
+        tensor: TensorId,
+        /// One entry for each dimension.
+        region: Vec<Axis>,
+        /// The tile; its extents are those of the ranges and gathers in order.
+        value: Val,
+        /// Whether it replaces or adds.
+        mode: StoreMode,
+        /// Place in the text.
+        span: Range<usize>,
+    },
+    /// A loop.
+    For(Loop),
+    /// A branch that all of the program takes.
+    If(Branch),
+    /// Waits for every program of a cooperative kernel; stores before it are visible after it.
+    Barrier,
+}
+
+/// How a store changes memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum StoreMode {
+    /// Replaces.
+    Set,
+    /// Adds atomically, in no particular order: floating results are not deterministic.
+    AtomicAdd,
+}
+
+/// A loop over one or more indices, the last fastest; a nest without statements between the levels.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loop {
+    /// The indices, outermost first. Bounds do not mention each other.
+    pub axes: Vec<LoopAxis>,
+    /// Values that pass from one iteration to the next.
+    pub carried: Vec<Carried>,
+    /// The statements.
+    pub body: Vec<Stmt>,
+    /// Hint: software pipelining depth.
+    pub pipeline: Option<i64>,
+    /// Hint: unroll.
+    pub unroll: bool,
+    /// For a fold: how the carried values of two parts of the iteration space combine.
+    pub combine: Option<Combine>,
+    /// Place in the text.
+    pub span: Range<usize>,
+}
+
+/// One loop index.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoopAxis {
+    /// The index; unique in the kernel.
+    pub symbol: Symbol,
+    /// First value.
+    pub lo: Expr,
+    /// The end, not reached.
+    pub hi: Expr,
+    /// The increment, positive.
+    pub step: i64,
+}
+
+/// A value carried by a loop. All four have the same type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Carried {
+    /// The value before the first iteration, defined outside.
+    pub initial: Val,
+    /// The value at the start of an iteration.
+    pub inner: Val,
+    /// The value at the end of an iteration, defined in the body (or outside, or `inner` itself).
+    pub next: Val,
+    /// The value after the loop.
+    pub result: Val,
+}
+
+/// `(left, right) -> result` for the carried values of a fold, in their order; associative, with the initial values
+/// as identity.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Combine {
+    /// Values of the earlier part.
+    pub left: Vec<Val>,
+    /// Values of the later part.
+    pub right: Vec<Val>,
+    /// Statements, [`Stmt::Define`] only.
+    pub body: Vec<Stmt>,
+    /// The combined values.
+    pub result: Vec<Val>,
+}
+
+/// A branch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Branch {
+    /// The same for the whole program.
+    pub condition: Condition,
+    /// Statements if it holds.
+    pub then: Vec<Stmt>,
+    /// Statements if not.
+    pub otherwise: Vec<Stmt>,
+    /// Values that differ by the branch taken.
+    pub merges: Vec<Merge>,
+    /// Place in the text.
+    pub span: Range<usize>,
+}
+
+/// A value that depends on a branch. All three have the same type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Merge {
+    /// If the condition holds.
+    pub then: Val,
+    /// If not.
+    pub otherwise: Val,
+    /// After the branch.
+    pub result: Val,
+}
+
+/// A condition on integers.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Condition {
+    /// A comparison.
+    Compare(CompareOp, Expr, Expr),
+    /// Both.
+    And(Box<Condition>, Box<Condition>),
+    /// Either.
+    Or(Box<Condition>, Box<Condition>),
+    /// The opposite.
+    Not(Box<Condition>),
+}
+
+/// One dimension of a region.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Axis {
+    /// `len` coordinates from `start`, `step` apart; they may leave the tensor on both sides.
+    Range {
+        /// First coordinate.
+        start: Expr,
+        /// Number of coordinates.
+        len: usize,
+        /// Distance; not 0, may be negative.
+        step: i64,
+    },
+    /// One coordinate; no tile dimension.
+    At(Expr),
+    /// One coordinate from a rank-0 integer tile; no tile dimension.
+    AtTile(Val),
+    /// Coordinates from a rank-1 integer tile.
+    Gather(Val),
+}
+
+/// A constant element.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Scalar {
+    /// Of an integer or boolean tile.
+    Int(i64),
+    /// Of a floating tile.
+    Float(f64),
+}
+
+/// How a tile value is computed. Element-wise operators take operands of equal rank whose extents are equal or 1, or
+/// of rank 0, and round their result to the tile's element type.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Op {
+    /// Reads a region of a tensor.
+    Load {
+        /// The tensor.
+        tensor: TensorId,
+        /// One entry for each dimension.
+        region: Vec<Axis>,
+        /// The element outside the tensor; `None` promises that the region stays inside.
+        fill: Option<Scalar>,
+    },
+    /// Every element is the constant.
+    Full(Scalar),
+    /// `0, 1, 2, …` along the only dimension.
+    Iota,
+    /// A rank-0 integer tile with the value of an index expression.
+    Index(Expr),
+    /// Element-wise, one operand.
+    Unary(UnaryOp, Val),
+    /// Element-wise, two operands.
+    Binary(BinaryOp, Val, Val),
+    /// Element-wise, boolean result.
+    Compare(CompareOp, Val, Val),
+    /// Element-wise `condition ? a : b`.
+    Select(Val, Val, Val),
+    /// Converts to the result's element type: rounds to nearest even, truncates to integers, compares with 0 for bool.
+    Cast(Val),
+    /// Reinterprets the bits as the result's element type of the same size.
+    Bits(Val),
+    /// Combines along `axis`, which disappears.
+    Reduce(ReduceOp, Val, usize),
+    /// Index of the extreme element along `axis`, the first among equals; NaN counts as extreme. i32 result.
+    ArgReduce(ReduceOp, Val, usize),
+    /// Prefix combination along `axis`.
+    Scan {
+        /// The combination.
+        op: ReduceOp,
+        /// The tile.
+        value: Val,
+        /// The axis.
+        axis: usize,
+        /// Whether an element's own value is left out.
+        exclusive: bool,
+        /// Whether it runs from the end.
+        reverse: bool,
+    },
+    /// `a [M, K] times b [K, N]`, added to `init [M, N]` if there is one.
+    Dot {
+        /// Left operand.
+        a: Val,
+        /// Right operand.
+        b: Val,
+        /// The accumulator.
+        init: Option<Val>,
+        /// How operands are read and partial sums are kept.
+        method: DotMethod,
+        /// Partial sums of at most this many products are rounded into the accumulator; `None` leaves it open.
+        promote: Option<usize>,
+    },
+    /// Reorders dimensions: result dimension `i` is operand dimension `perm[i]`.
+    Transpose(Val, Vec<usize>),
+    /// The same elements in row-major order with the result's extents.
+    Reshape(Val),
+}
+
+impl Op {
+    /// The tile values that the operator reads, region indices included.
+    pub fn operands(&self) -> Vec<Val> {
+        match self {
+            Op::Load { region, .. } => region_operands(region).collect(),
+            Op::Full(_) | Op::Iota | Op::Index(_) => Vec::new(),
+            Op::Unary(_, a)
+            | Op::Cast(a)
+            | Op::Bits(a)
+            | Op::Reduce(_, a, _)
+            | Op::ArgReduce(_, a, _)
+            | Op::Scan { value: a, .. }
+            | Op::Transpose(a, _)
+            | Op::Reshape(a) => vec![*a],
+            Op::Binary(_, a, b) | Op::Compare(_, a, b) => vec![*a, *b],
+            Op::Select(c, a, b) => vec![*c, *a, *b],
+            Op::Dot { a, b, init, .. } => [*a, *b].into_iter().chain(*init).collect(),
+        }
+    }
+}
+
+/// The tile values that a region reads.
+pub fn region_operands(region: &[Axis]) -> impl Iterator<Item = Val> {
+    region.iter().filter_map(|axis| match axis {
+        Axis::AtTile(v) | Axis::Gather(v) => Some(*v),
+        Axis::Range { .. } | Axis::At(_) => None,
+    })
+}
+
+/// Element-wise operators with one operand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum UnaryOp {
+    /// `-x`.
+    Neg,
+    /// Boolean or bitwise complement.
+    Not,
+    /// Absolute value.
+    Abs,
+    /// Base e exponential.
+    Exp,
+    /// Base 2 exponential.
+    Exp2,
+    /// `exp(x) - 1`, accurate near 0.
+    Expm1,
+    /// Natural logarithm.
+    Log,
+    /// Base 2 logarithm.
+    Log2,
+    /// `log(1 + x)`, accurate near 0.
+    Log1p,
+    /// Square root.
+    Sqrt,
+    /// `1 / sqrt(x)`.
+    Rsqrt,
+    /// Sine.
+    Sin,
+    /// Cosine.
+    Cos,
+    /// Hyperbolic tangent.
+    Tanh,
+    /// Error function.
+    Erf,
+    /// `1 / (1 + exp(-x))`.
+    Sigmoid,
+    /// Toward minus infinity.
+    Floor,
+    /// Toward plus infinity.
+    Ceil,
+    /// To nearest, ties to even.
+    Round,
+    /// Toward zero.
+    Trunc,
+    /// Whether the element is NaN.
+    IsNan,
+    /// The largest power of two not above the magnitude; 1 for zero, Inf and NaN.
+    Pow2Floor,
+}
+
+impl UnaryOp {
+    /// Every operator with the name of its function in sketch text; `-` and `!` are written as signs.
+    pub const ALL: [(UnaryOp, &'static str); 22] = [
+        (UnaryOp::Neg, "-"),
+        (UnaryOp::Not, "!"),
+        (UnaryOp::Abs, "abs"),
+        (UnaryOp::Exp, "exp"),
+        (UnaryOp::Exp2, "exp2"),
+        (UnaryOp::Expm1, "expm1"),
+        (UnaryOp::Log, "log"),
+        (UnaryOp::Log2, "log2"),
+        (UnaryOp::Log1p, "log1p"),
+        (UnaryOp::Sqrt, "sqrt"),
+        (UnaryOp::Rsqrt, "rsqrt"),
+        (UnaryOp::Sin, "sin"),
+        (UnaryOp::Cos, "cos"),
+        (UnaryOp::Tanh, "tanh"),
+        (UnaryOp::Erf, "erf"),
+        (UnaryOp::Sigmoid, "sigmoid"),
+        (UnaryOp::Floor, "floor"),
+        (UnaryOp::Ceil, "ceil"),
+        (UnaryOp::Round, "round"),
+        (UnaryOp::Trunc, "trunc"),
+        (UnaryOp::IsNan, "isnan"),
+        (UnaryOp::Pow2Floor, "pow2_floor"),
+    ];
+}
+
+/// Element-wise operators with two operands of the same type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum BinaryOp {
+    /// Addition.
+    Add,
+    /// Subtraction.
+    Sub,
+    /// Multiplication.
+    Mul,
+    /// Division of floats.
+    Div,
+    /// Division of integers, rounded down.
+    FloorDiv,
+    /// `a - b * floor(a / b)`.
+    Mod,
+    /// The smaller; NaN if either is NaN.
+    Min,
+    /// The larger; NaN if either is NaN.
+    Max,
+    /// `a` to the power `b`.
+    Pow,
+    /// `a * 2^b` for a floating `a` and an integer `b`.
+    Ldexp,
+    /// Bitwise or boolean and.
+    And,
+    /// Bitwise or boolean or.
+    Or,
+    /// Bitwise or boolean exclusive or.
+    Xor,
+    /// Shift to the left.
+    Shl,
+    /// Arithmetic shift to the right.
+    Shr,
+}
+
+impl BinaryOp {
+    /// Every operator with its sign or the name of its function in sketch text.
+    pub const ALL: [(BinaryOp, &'static str); 15] = [
+        (BinaryOp::Add, "+"),
+        (BinaryOp::Sub, "-"),
+        (BinaryOp::Mul, "*"),
+        (BinaryOp::Div, "/"),
+        (BinaryOp::FloorDiv, "//"),
+        (BinaryOp::Mod, "%"),
+        (BinaryOp::Min, "min"),
+        (BinaryOp::Max, "max"),
+        (BinaryOp::Pow, "pow"),
+        (BinaryOp::Ldexp, "ldexp"),
+        (BinaryOp::And, "&"),
+        (BinaryOp::Or, "|"),
+        (BinaryOp::Xor, "^"),
+        (BinaryOp::Shl, "<<"),
+        (BinaryOp::Shr, ">>"),
+    ];
+}
+
+/// Comparisons.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum CompareOp {
+    /// `<`
+    Lt,
+    /// `<=`
+    Le,
+    /// `>`
+    Gt,
+    /// `>=`
+    Ge,
+    /// `==`
+    Eq,
+    /// `!=`
+    Ne,
+}
+
+impl CompareOp {
+    /// Every comparison with its sign.
+    pub const ALL: [(CompareOp, &'static str); 6] = [
+        (CompareOp::Lt, "<"),
+        (CompareOp::Le, "<="),
+        (CompareOp::Gt, ">"),
+        (CompareOp::Ge, ">="),
+        (CompareOp::Eq, "=="),
+        (CompareOp::Ne, "!="),
+    ];
+}
+
+/// Associative combinations of reductions and scans.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ReduceOp {
+    /// Sum.
+    Sum,
+    /// Product.
+    Prod,
+    /// Maximum, NaN if any is NaN.
+    Max,
+    /// Minimum, NaN if any is NaN.
+    Min,
+}
+
+impl ReduceOp {
+    /// Every combination with its suffix in `reduce_sum` and `scan_sum`.
+    pub const ALL: [(ReduceOp, &'static str); 4] = [
+        (ReduceOp::Sum, "sum"),
+        (ReduceOp::Prod, "prod"),
+        (ReduceOp::Max, "max"),
+        (ReduceOp::Min, "min"),
+    ];
+}
+
+/// How a dot reads its operands and keeps its sums.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DotMethod {
+    /// Operands as they are; products and partial sums in the operands' precision (f32 at least), fused multiply-add
+    /// allowed; rounded into the accumulator's type.
+    Ieee,
+    /// f32 operands rounded to 10 mantissa bits, f32 sums.
+    Tf32,
+    /// f16 operands, f32 sums.
+    F16,
+    /// bf16 operands, f32 sums.
+    Bf16,
+}
+
+impl DotMethod {
+    /// Every method with its name in sketch text.
+    pub const ALL: [(DotMethod, &'static str); 4] = [
+        (DotMethod::Ieee, "ieee"),
+        (DotMethod::Tf32, "tf32"),
+        (DotMethod::F16, "f16"),
+        (DotMethod::Bf16, "bf16"),
+    ];
+}
