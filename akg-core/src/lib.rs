@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+pub mod agent;
 pub mod backend;
 pub mod dsl;
 pub mod dtype;
@@ -7,18 +8,26 @@ pub mod error;
 pub mod expr;
 pub mod graph;
 pub mod reference;
+pub mod registry;
 pub mod sketch;
 pub mod source;
 pub mod target;
+pub mod task;
 pub mod tensor;
 pub mod verdict;
+pub mod verifier;
 
+pub use agent::{Agent, Role};
 pub use backend::Backend;
 pub use dsl::Dsl;
 pub use dtype::DType;
 pub use error::{Error, ErrorKind, Result};
 pub use expr::Expr;
 pub use graph::Graph;
+pub use registry::Registry;
 pub use sketch::Sketch;
 pub use target::Target;
+pub use task::{Accuracy, Task};
 pub use tensor::Tensor;
+pub use verdict::Verdict;
+pub use verifier::{Candidate, Verifier};
