@@ -2,6 +2,7 @@
 
 pub mod agent;
 pub mod backend;
+pub mod designer;
 pub mod dsl;
 pub mod dtype;
 pub mod error;
