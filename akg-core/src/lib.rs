@@ -6,6 +6,7 @@ pub mod dtype;
 pub mod error;
 pub mod expr;
 pub mod graph;
+pub mod lower;
 pub mod reference;
 pub mod sketch;
 pub mod source;
