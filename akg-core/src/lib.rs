@@ -1,6 +1,8 @@
 #![doc = include_str!("../README.md")]
 
 pub mod backend;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 pub mod dsl;
 pub mod dtype;
 pub mod error;
