@@ -3,11 +3,14 @@
 pub mod agent;
 pub mod backend;
 pub mod designer;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 pub mod dsl;
 pub mod dtype;
 pub mod error;
 pub mod expr;
 pub mod graph;
+pub mod lower;
 pub mod reference;
 pub mod registry;
 pub mod sketch;

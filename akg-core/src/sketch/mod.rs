@@ -3,8 +3,13 @@
 //! A [`Sketch`] is text with a syntax tree ([`syntax`]). Given values for knobs and extents it elaborates into a typed
 //! [`Program`](ir::Program), which is validated, interpreted, costed and lowered.
 
+mod examples;
+mod interpret;
 pub mod ir;
 pub mod syntax;
+
+pub use examples::examples;
+pub use interpret::{Folds, interpret, interpret_folds};
 
 /// A parsed sketch.
 #[derive(Debug, Clone, PartialEq)]

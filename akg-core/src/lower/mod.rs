@@ -1,0 +1,3 @@
+//! What lowerings share: analyses of typed sketches and the mappings to execution models.
+
+pub mod grid;
