@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod backend;
+pub mod diagnostic;
 pub mod dsl;
 pub mod dtype;
 pub mod error;
@@ -14,6 +15,7 @@ pub mod tensor;
 pub mod verdict;
 
 pub use backend::Backend;
+pub use diagnostic::{Diagnostic, Diagnostics};
 pub use dsl::Dsl;
 pub use dtype::DType;
 pub use error::{Error, ErrorKind, Result};

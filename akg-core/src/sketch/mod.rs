@@ -4,7 +4,11 @@
 //! [`Program`](ir::Program), which is validated, interpreted, costed and lowered.
 
 pub mod ir;
+mod lex;
+mod parse;
 pub mod syntax;
+
+use crate::diagnostic::Diagnostics;
 
 /// A parsed sketch.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,8 +17,19 @@ pub struct Sketch {
 }
 
 impl Sketch {
+    /// Parses sketch text.
+    pub fn parse(text: &str) -> Result<Self, Diagnostics> {
+        parse::parse(text).map(Self::from)
+    }
+
     /// The syntax tree.
     pub fn tree(&self) -> &syntax::SketchTree {
         &self.tree
+    }
+}
+
+impl From<syntax::SketchTree> for Sketch {
+    fn from(tree: syntax::SketchTree) -> Self {
+        Self { tree }
     }
 }
