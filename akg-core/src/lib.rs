@@ -5,6 +5,7 @@ pub mod backend;
 pub mod designer;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+pub mod diagnostic;
 pub mod dsl;
 pub mod dtype;
 pub mod error;
@@ -23,6 +24,7 @@ pub mod verifier;
 
 pub use agent::{Agent, Role};
 pub use backend::Backend;
+pub use diagnostic::{Diagnostic, Diagnostics};
 pub use dsl::Dsl;
 pub use dtype::DType;
 pub use error::{Error, ErrorKind, Result};
