@@ -99,62 +99,23 @@ impl SharedBuffer {
     /// Makes the bytes unchangeable for every process.
     ///
     /// # Errors
-    /// Gives the buffer back, still writable, if another process has it mapped for writing.
-    pub fn freeze(self) -> Result<SharedFile, NotFrozen> {
+    /// [`ErrorKind::Io`] if another process has it mapped for writing.
+    pub fn freeze(self) -> Result<SharedFile> {
         let Self { file, map, path } = self;
         let bytes = map.len();
         drop(map);
-        let sealed = rustix::fs::fcntl_add_seals(&file, SealFlags::WRITE | SealFlags::SEAL);
-        let frozen = sealed.map_err(Into::into).and_then(|()| {
-            // SAFETY: the seals keep the file's size and bytes for as long as the map lives.
-            unsafe { MmapOptions::new().len(bytes).map_copy_read_only(&file) }
-        });
-        match frozen {
-            Ok(map) => Ok(SharedFile {
-                _file: file,
-                map,
-                path,
-            }),
-            Err(cause) => Err(NotFrozen {
-                error: Error::io(
-                    "cannot freeze shared memory; a process still maps it for writing",
-                    cause,
-                ),
-                file,
-                path,
-                bytes,
-            }),
-        }
-    }
-}
-
-/// A buffer that another process keeps mapped for writing.
-#[derive(Debug)]
-pub struct NotFrozen {
-    error: Error,
-    file: File,
-    path: PathBuf,
-    bytes: usize,
-}
-
-impl NotFrozen {
-    /// Tries again, for use after the other process has ended.
-    pub fn retry(self) -> Result<SharedFile> {
-        // SAFETY: as in `SharedBuffer::allocate`; the size seals stay.
-        let map = unsafe { MmapOptions::new().len(self.bytes).map_mut(&self.file) }
-            .map_err(|e| cannot_map(&self.path, e))?;
-        let buffer = SharedBuffer {
-            file: self.file,
+        rustix::fs::fcntl_add_seals(&file, SealFlags::WRITE | SealFlags::SEAL).map_err(|e| {
+            let message = "cannot freeze shared memory; a process may still map it for writing";
+            Error::io(message, e.into())
+        })?;
+        // SAFETY: the seals keep the file's size and bytes for as long as the map lives.
+        let map = unsafe { MmapOptions::new().len(bytes).map_copy_read_only(&file) }
+            .map_err(|e| cannot_map(&path, e))?;
+        Ok(SharedFile {
+            _file: file,
             map,
-            path: self.path,
-        };
-        Ok(buffer.freeze()?)
-    }
-}
-
-impl From<NotFrozen> for Error {
-    fn from(not_frozen: NotFrozen) -> Self {
-        not_frozen.error
+            path,
+        })
     }
 }
 
@@ -286,12 +247,12 @@ mod tests {
     }
 
     #[test]
-    fn freezing_waits_for_writers_and_then_nobody_can_write() {
+    fn what_is_frozen_had_no_writer_and_gets_none() {
         let buffer = SharedBuffer::allocate(64).unwrap();
         let writer = SharedBuffer::open(buffer.path(), 64).unwrap();
-        let not_frozen = buffer.freeze().unwrap_err();
+        assert_eq!(buffer.freeze().unwrap_err().kind(), ErrorKind::Io);
         drop(writer);
-        let frozen = not_frozen.retry().unwrap();
+        let frozen = SharedBuffer::allocate(64).unwrap().freeze().unwrap();
         let path = frozen.path().unwrap();
         assert!(SharedBuffer::open(path, 64).is_err());
         assert!(std::fs::write(path, [1]).is_err());
