@@ -1,7 +1,7 @@
 //! The one error type.
 //!
 //! An [`Error`] is akg's own trouble: bad input, a missing tool, a lost worker. A kernel that does not compile,
-//! crashes or computes the wrong thing is not an error but a [`Verdict`](crate::verdict::Verdict).
+//! crashes or computes the wrong thing is not an error but data in a verdict: see [`verdict`](crate::verdict).
 
 use std::error::Error as StdError;
 use std::fmt;

@@ -1,0 +1,166 @@
+//! The trait of devices.
+
+use std::fmt;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Result;
+use crate::expr::Bindings;
+use crate::source::Artifact;
+use crate::target::Target;
+use crate::tensor::Tensor;
+use crate::verdict::Failure;
+
+/// What a backend can do, as data.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct BackendCapability {
+    /// Artifact formats that it loads.
+    pub formats: Vec<String>,
+    /// Whether [`Backend::time`] works.
+    pub times: bool,
+    /// Whether candidates run outside the caller's process.
+    pub isolated: bool,
+}
+
+/// Limits on one request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Wall time of the whole request.
+    pub time: Duration,
+    /// Bytes of memory that the candidate may use beyond the tensors it is given.
+    pub memory: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            time: Duration::from_secs(60),
+            memory: 4 << 30,
+        }
+    }
+}
+
+/// What outputs and scratch memory hold before a run, so that what was not written shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Poison {
+    /// Every byte is 0xff: NaN in every floating type, −1 in integers.
+    Ones,
+    /// Every byte is 0x7b: a finite value in every type.
+    Finite,
+}
+
+impl Poison {
+    /// The byte that fills memory.
+    pub const fn byte(self) -> u8 {
+        match self {
+            Poison::Ones => 0xff,
+            Poison::Finite => 0x7b,
+        }
+    }
+}
+
+/// One execution of an artifact.
+#[derive(Debug, Clone)]
+pub struct RunRequest {
+    /// What to run.
+    pub artifact: Artifact,
+    /// The inputs, in the order of the plan's inputs.
+    pub inputs: Vec<Tensor>,
+    /// Values of the plan's dims.
+    pub dims: Bindings,
+    /// What outputs and scratch hold before.
+    pub poison: Poison,
+    /// Limits on the request.
+    pub limits: Limits,
+}
+
+/// What a run produced.
+#[derive(Debug, Clone)]
+pub struct RunOutput {
+    /// The outputs, in the order of the plan's outputs.
+    pub outputs: Vec<Tensor>,
+    /// Whether every input held the same bytes afterwards.
+    pub inputs_unchanged: bool,
+}
+
+/// How often to run for a timing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct TimingPolicy {
+    /// Untimed runs first.
+    pub warmup: u32,
+    /// Timed runs at most.
+    pub samples: u32,
+    /// Stop sampling after this long.
+    pub budget: Duration,
+    /// Whether caches are flushed before every sample.
+    pub cold: bool,
+}
+
+impl Default for TimingPolicy {
+    fn default() -> Self {
+        Self {
+            warmup: 2,
+            samples: 20,
+            budget: Duration::from_secs(2),
+            cold: true,
+        }
+    }
+}
+
+/// Times of single executions of a whole plan, in seconds, in the order they were taken.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Timing {
+    /// One entry for each sample.
+    pub seconds: Vec<f64>,
+}
+
+impl Timing {
+    /// The median in seconds; `None` without samples.
+    pub fn median(&self) -> Option<f64> {
+        let mut sorted = self.seconds.clone();
+        sorted.sort_by(f64::total_cmp);
+        let middle = sorted.len() / 2;
+        let upper = *sorted.get(middle)?;
+        if sorted.len() % 2 == 1 {
+            return Some(upper);
+        }
+        Some(f64::midpoint(*sorted.get(middle - 1)?, upper))
+    }
+
+    /// The median absolute deviation from the median, in seconds.
+    pub fn spread(&self) -> Option<f64> {
+        let median = self.median()?;
+        Timing {
+            seconds: self.seconds.iter().map(|s| (s - median).abs()).collect(),
+        }
+        .median()
+    }
+}
+
+/// Devices that load artifacts, run them on tensors and time them. Knows no DSL.
+///
+/// A candidate that crashes, hangs or eats memory is the inner `Err(Failure)`; the outer `Err` is the backend's own
+/// trouble, such as a worker that cannot be started.
+#[async_trait]
+pub trait Backend: Send + Sync + fmt::Debug {
+    /// The name in registries and on the command line.
+    fn name(&self) -> &str;
+
+    /// What it can do.
+    fn capability(&self) -> &BackendCapability;
+
+    /// The devices of this machine; empty if there are none.
+    async fn devices(&self) -> Result<Vec<Target>>;
+
+    /// Runs an artifact once.
+    async fn run(&self, request: RunRequest) -> Result<Result<RunOutput, Failure>>;
+
+    /// Runs an artifact repeatedly and times each run.
+    async fn time(&self, request: RunRequest, policy: TimingPolicy) -> Result<Result<Timing, Failure>>;
+}

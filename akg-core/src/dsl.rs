@@ -1,0 +1,93 @@
+//! The trait of kernel languages.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Result;
+use crate::sketch::Sketch;
+use crate::source::{Artifact, Knobs, Source};
+use crate::target::Target;
+use crate::verdict::Failure;
+
+/// What a DSL can do, as data.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct DslCapability {
+    /// Backends whose targets it can write for.
+    pub backends: Vec<String>,
+    /// Formats that [`Dsl::build`] produces.
+    pub formats: Vec<String>,
+    /// Forms that [`Dsl::export`] accepts.
+    pub exports: Vec<String>,
+    /// Whether [`Dsl::lower`] works; without it, sources come from an agent.
+    pub lowers: bool,
+}
+
+/// How serious a [`Diagnostic`] is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Severity {
+    /// The source is rejected.
+    Error,
+    /// Worth saying.
+    Warning,
+}
+
+/// A finding about a text, with the bytes it concerns.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Diagnostic {
+    /// How serious.
+    pub severity: Severity,
+    /// What is wrong and what to do.
+    pub message: String,
+    /// Byte range in the text; empty if the whole text is meant.
+    pub span: std::ops::Range<usize>,
+    /// Further remarks.
+    pub notes: Vec<String>,
+}
+
+/// The stages a model can ask guidance for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Stage {
+    /// Writing a source from a sketch.
+    Write,
+    /// Repairing a source that failed.
+    Fix,
+    /// Making a correct source faster.
+    Optimise,
+}
+
+/// A kernel language: lowers sketches, builds sources by its own toolchain, checks what others wrote.
+///
+/// Synchronous, because it transforms text and runs compilers; callers that need concurrency use threads.
+pub trait Dsl: Send + Sync + fmt::Debug {
+    /// The name in registries and on the command line.
+    fn name(&self) -> &str;
+
+    /// What it can do.
+    fn capability(&self) -> &DslCapability;
+
+    /// Writes the source of `sketch` with the given knob values for `target`. Knobs without a value take the first of
+    /// their legal values.
+    fn lower(&self, sketch: &Sketch, knobs: &Knobs, target: &Target) -> Result<Source>;
+
+    /// Runs the toolchain. `Ok(Err(failure))` says that the toolchain rejected the source; `Err` that it is missing or
+    /// could not be run.
+    fn build(&self, source: &Source, target: &Target) -> Result<Result<Artifact, Failure>>;
+
+    /// Checks syntax and rules without building.
+    fn check(&self, source: &Source) -> Vec<Diagnostic>;
+
+    /// What a model must know to write this DSL for `target`.
+    fn guide(&self, stage: Stage, target: &Target) -> String;
+
+    /// Reads a hand-written source whose launch data is in its text, in the form that
+    /// [`export`](Dsl::export)`("stub")` prints.
+    fn parse(&self, text: &str) -> Result<Source>;
+
+    /// Renders a source in another form, one of [`DslCapability::exports`].
+    fn export(&self, source: &Source, form: &str) -> Result<String>;
+}

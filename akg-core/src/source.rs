@@ -1,0 +1,162 @@
+//! From text to something a device can load: sources, launch plans, artifacts.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::dtype::DType;
+use crate::expr::{Bindings, Expr, Symbol};
+
+/// Values for a sketch's knobs and type knobs, by name.
+pub type Knobs = BTreeMap<String, KnobValue>;
+
+/// The value of one knob.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum KnobValue {
+    /// An integer knob.
+    Int(i64),
+    /// A type knob.
+    DType(DType),
+}
+
+/// What a tensor of a [`LaunchPlan`] is to the caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TensorRole {
+    /// Given by the caller, never written.
+    Input,
+    /// Allocated by the caller, written completely.
+    Output,
+    /// Allocated by whoever executes the plan; contents undefined at the start.
+    Scratch,
+}
+
+/// A tensor that the kernels of a plan share. Dense and row-major.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlanTensor {
+    /// Its name in the sketch or source.
+    pub name: String,
+    /// The element type.
+    pub dtype: DType,
+    /// The extents; symbols are the plan's dims.
+    pub shape: Vec<Expr>,
+    /// What it is to the caller.
+    pub role: TensorRole,
+    /// Alignment of the first byte.
+    pub align: usize,
+}
+
+/// One kernel launch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Launch {
+    /// The kernel's symbol in the artifact.
+    pub kernel: String,
+    /// Extents of the grid, outermost first; programs are numbered row-major.
+    pub grid: Vec<Expr>,
+    /// Indices into [`LaunchPlan::tensors`], in the order of the kernel's tensor parameters.
+    pub tensors: Vec<usize>,
+    /// Whether all programs must run at the same time because they meet at grid barriers.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cooperative: bool,
+    /// What the kernel computes, for people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub doc: String,
+}
+
+/// How Rust runs the kernels of a lowered source: the tensors and the launches in order.
+///
+/// Inputs are bound to the task's inputs and outputs to its outputs, each in their order of appearance.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct LaunchPlan {
+    /// Symbols that kernels take as 64-bit integer arguments, in this order, after the tensors.
+    #[serde(default)]
+    pub dims: Vec<Symbol>,
+    /// The tensors.
+    pub tensors: Vec<PlanTensor>,
+    /// The launches, executed in order.
+    pub launches: Vec<Launch>,
+}
+
+impl LaunchPlan {
+    /// The tensors of one role with their indices.
+    pub fn with_role(&self, role: TensorRole) -> impl Iterator<Item = (usize, &PlanTensor)> {
+        self.tensors
+            .iter()
+            .enumerate()
+            .filter(move |(_, t)| t.role == role)
+    }
+
+    /// The number of programs of `launch` under `bindings`.
+    pub fn programs(launch: &Launch, bindings: &Bindings) -> crate::Result<i64> {
+        launch.grid.iter().try_fold(1i64, |n, extent| {
+            let extent = extent.eval(bindings)?;
+            n.checked_mul(extent.max(0)).ok_or_else(|| {
+                crate::Error::invalid(format!(
+                    "the grid of kernel `{}` has too many programs",
+                    launch.kernel
+                ))
+            })
+        })
+    }
+}
+
+/// What the text of a source is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "form")]
+#[non_exhaustive]
+pub enum SourceForm {
+    /// Kernels that a launch plan runs.
+    Lowered {
+        /// How to run them.
+        plan: LaunchPlan,
+    },
+    /// A Python module with a `ModelNew` class, run by the Python worker.
+    Module,
+}
+
+/// Text in one DSL and how to launch it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Source {
+    /// The DSL's name.
+    pub dsl: String,
+    /// The text.
+    pub text: String,
+    /// What the text is.
+    #[serde(flatten)]
+    pub form: SourceForm,
+    /// The knob values that it was lowered with.
+    #[serde(default)]
+    pub knobs: Knobs,
+}
+
+/// What a DSL's toolchain made of a source.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Artifact {
+    /// An open set: `elf-so`, `cubin`, `hsaco`, `npubin`, or a source format that a backend compiles itself.
+    pub format: String,
+    /// The bytes.
+    #[serde(with = "base64_bytes")]
+    pub bytes: Vec<u8>,
+    /// How to run its kernels.
+    pub plan: LaunchPlan,
+    /// What the toolchain reported: compiler, registers, spills, warnings.
+    #[serde(default)]
+    pub metadata: BTreeMap<String, String>,
+}
+
+mod base64_bytes {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&STANDARD.encode(bytes))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        STANDARD
+            .decode(String::deserialize(deserializer)?)
+            .map_err(serde::de::Error::custom)
+    }
+}

@@ -1,0 +1,58 @@
+//! What a kernel is made for: a device, described by numbers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::dtype::DType;
+
+/// A device and its limits. Rules and the cost model read these numbers and never a device's name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Target {
+    /// The backend that owns the device: `cpu`, `cuda`, ….
+    pub backend: String,
+    /// The architecture as the toolchain names it: `x86_64`, `sm_90a`, ….
+    pub arch: String,
+    /// The device's marketing name, for people.
+    pub name: String,
+    /// Instruction-set features as the toolchain names them: `avx2`, `avx512f`, ….
+    pub features: BTreeSet<String>,
+    /// Independent processors: cores, streaming multiprocessors.
+    pub cores: u32,
+    /// Bytes of one vector register; 0 if unknown.
+    pub vector_bytes: u32,
+    /// Bytes of on-chip memory that one program can fill with tiles.
+    pub tile_bytes: u64,
+    /// Data cache sizes in bytes, nearest first; those shared by all cores last.
+    pub caches: Vec<u64>,
+    /// Bytes of device memory.
+    pub memory_bytes: u64,
+    /// Main-memory bandwidth in bytes per second (0 if not measured).
+    pub bandwidth: f64,
+    /// Peak arithmetic rate in FLOP/s by element type of the operands (empty if not measured).
+    pub peak: BTreeMap<DType, f64>,
+    /// Seconds that one kernel launch costs.
+    pub launch_seconds: f64,
+}
+
+impl Target {
+    /// A target of which only the names are known; numbers are conservative.
+    pub fn new(backend: impl Into<String>, arch: impl Into<String>) -> Self {
+        let arch = arch.into();
+        Self {
+            backend: backend.into(),
+            name: arch.clone(),
+            arch,
+            features: BTreeSet::new(),
+            cores: 1,
+            vector_bytes: 16,
+            tile_bytes: 256 << 10,
+            caches: vec![32 << 10, 256 << 10],
+            memory_bytes: 4 << 30,
+            bandwidth: 0.0,
+            peak: BTreeMap::new(),
+            launch_seconds: 5e-6,
+        }
+    }
+}
