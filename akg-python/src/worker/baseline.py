@@ -1,17 +1,17 @@
 """Runs and times what PyTorch makes of a task: the user's own module, or its graph."""
 
 import json
+import os
 import time
 
 import torch
 from torch.utils._pytree import tree_flatten
 
 from akg_worker import tensors
-from akg_worker.errors import CallError, first_line
 from akg_worker.module import attribute, bind, construct, load, user_code
 from akg_worker.replay import Replay
 
-# The last call that was set up, with what it was set up from: repeated timings in one session do not pay again.
+# What was set up last, and from what: repeated timings in one session do not pay for it again.
 _prepared = (None, None)
 
 
@@ -23,13 +23,11 @@ def baseline(message, progress):
     if message["threads"]:
         torch.set_num_threads(message["threads"])
     with torch.no_grad():
-        run, key = prepared(message, progress)
+        run = prepared(message, progress)
         types = []
         if message["outputs"]:
-            results = run.outputs()
-            names = message["output_names"]
-            types = [tensors.write(s, n, r) for s, n, r in zip(message["outputs"], names, results)]
-            del results
+            named = zip(message["outputs"], message["output_names"], run.outputs())
+            types = [tensors.write(slot, name, result) for slot, name, result in named]
         for _ in range(message["warmup"]):
             run.call()
         samples, spent = [], 0.0
@@ -42,19 +40,22 @@ def baseline(message, progress):
 
 
 def prepared(message, progress):
+    """The task over its inputs; fresh where outputs are wanted, because a module's state changes at every call."""
     global _prepared
-    key = json.dumps([message[part] for part in ("task", "inputs", "compile")], sort_keys=True)
-    if _prepared[0] != key:
+    # A path may come back for another file, but not with the same inode while this process maps the first one.
+    files = sorted((name, os.stat(given["path"]).st_ino) for name, given in message["inputs"].items())
+    key = json.dumps([message["task"], message["inputs"], files, message["compile"]], sort_keys=True)
+    if _prepared[0] != key or message["outputs"]:
         _prepared = (None, None)
-        files = tensors.Files()
-        values = {name: files.tensor(given) for name, given in message["inputs"].items()}
+        mapped = tensors.Files()
+        values = {name: mapped.tensor(given) for name, given in message["inputs"].items()}
         kind = ModuleRun if "module" in message["task"] else GraphRun
         run = kind(message["task"], values)
         if message["compile"]:
             progress("compiling")
             run.compile()
         _prepared = (key, run)
-    return _prepared
+    return _prepared[1]
 
 
 class ModuleRun:

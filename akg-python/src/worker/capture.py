@@ -94,8 +94,9 @@ def capture(module, mode, shrink):
             exported = torch.export.export(model, inputs, strict=False).run_decompositions({})
         except (Exception, SystemExit) as error:
             raise export_error(error, module.__file__) from error
-    for name, constant in exported.constants.items():
-        if isinstance(constant, torch.Tensor) and (constant.is_meta or isinstance(constant, FakeTensor)):
+    for name in exported.graph_signature.lifted_tensor_constants:
+        constant = exported.constants[name]
+        if constant.is_meta or isinstance(constant, FakeTensor):
             raise LostConstant("unexpected", f"the value of the constant `{name}` was lost in export")
     return exported, observer, leaves
 

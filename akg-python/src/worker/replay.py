@@ -113,15 +113,9 @@ def decode(constant):
     return tensor
 
 
-FUNCTIONS = {
-    "min": min,
-    "max": max,
-    "floor": lambda a, b: a // b,
-    "ceil": lambda a, b: -(-a // b),
-    "mod": lambda a, b: a % b,
-}
+FUNCTIONS = {"min": min, "max": max, "ceildiv": lambda a, b: -(-a // b)}
 
 
 def extent(expression, symbols):
     """The value of an integer expression over symbols."""
-    return int(eval(expression, {"__builtins__": {}}, {**FUNCTIONS, **symbols}))  # noqa: S307 - akg printed it
+    return int(eval(expression, {"__builtins__": {}}, {**FUNCTIONS, **symbols}))
