@@ -2,9 +2,9 @@
 
 pub mod agent;
 pub mod backend;
-pub mod designer;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+pub mod designer;
 pub mod diagnostic;
 pub mod dsl;
 pub mod dtype;

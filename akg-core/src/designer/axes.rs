@@ -56,7 +56,9 @@ impl Axes {
 
     fn split(&mut self, axis: AxisId, inner: AxisId) -> Option<AxisId> {
         let outer = self.extent(axis).exact_div(self.extent(inner))?;
-        let [outer] = self.fresh(&outer)[..] else { return None };
+        let [outer] = self.fresh(&outer)[..] else {
+            return None;
+        };
         self.states[axis.0].0 = State::Same(vec![outer, inner]);
         Some(outer)
     }
@@ -105,7 +107,14 @@ impl Axes {
     }
 
     /// Splits `large` into an outer axis, which is returned, and an inner one of `small`'s extent.
-    fn split_like(&mut self, large: AxisId, small: AxisId, el: &Expr, es: &Expr, same: bool) -> Option<AxisId> {
+    fn split_like(
+        &mut self,
+        large: AxisId,
+        small: AxisId,
+        el: &Expr,
+        es: &Expr,
+        same: bool,
+    ) -> Option<AxisId> {
         el.exact_div(es)?;
         if same {
             return self.split(large, small);

@@ -3,11 +3,12 @@
 //! Computed primitives are visited in order. Each joins the kernel of its latest producer if the result is still a
 //! kernel that the emitters can write: element-wise work and reductions over one common set of axes, or one product
 //! followed by element-wise work on its result. Otherwise it starts a kernel of its own. Since a primitive only ever
-//! joins its latest producer, kernels never depend on each other in a circle.
+//! joins its latest producer, kernels never depend on each other in a circle. Element-wise work on inputs alone has no
+//! producer: it waits, and is computed again in every kernel that reads it.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use super::axes::{AxisId, Axes, Conflict, distinct};
+use super::axes::{Axes, AxisId, Conflict, distinct};
 use super::decompose::Decomposed;
 use super::prim::{Prim, PrimId, Prims};
 use crate::error::{Error, Result};
@@ -32,6 +33,8 @@ pub(super) struct Group {
     pub(super) axes: Axes,
     pub(super) dims: HashMap<PrimId, Vec<Vec<AxisId>>>,
     pub(super) uses: HashMap<(PrimId, usize), Use<AxisId>>,
+    /// The dimensions of each tensor read, for later reads of the same tensor to share.
+    loads: HashMap<PrimId, Vec<Vec<AxisId>>>,
     /// For each reduction, the axes that it combines.
     pub(super) reductions: Vec<Vec<AxisId>>,
     /// The product, if there is one.
@@ -40,7 +43,14 @@ pub(super) struct Group {
 
 impl Group {
     /// The dimensions of `id` as the group sees it, and where it comes from.
-    fn operand(&mut self, prims: &Prims, id: PrimId) -> Result<(Vec<Vec<AxisId>>, Use<AxisId>), Conflict> {
+    ///
+    /// With `share`, reads of one tensor see the same axes; without, each read is free to arrange them its own way.
+    fn operand(
+        &mut self,
+        prims: &Prims,
+        id: PrimId,
+        share: bool,
+    ) -> Result<(Vec<Vec<AxisId>>, Use<AxisId>), Conflict> {
         let node = prims.node(id);
         if let Some(dims) = self.dims.get(&id) {
             return Ok((dims.iter().map(|d| self.axes.resolve(d)).collect(), Use::Node(id)));
@@ -53,15 +63,18 @@ impl Group {
                 Ok((dims, Use::Coordinate(along)))
             }
             Prim::Permute(a, perm) => {
-                let (dims, source) = self.operand(prims, *a)?;
-                Ok((perm.iter().filter_map(|p| dims.get(*p).cloned()).collect(), source))
+                let (dims, source) = self.operand(prims, *a, share)?;
+                Ok((
+                    perm.iter().filter_map(|p| dims.get(*p).cloned()).collect(),
+                    source,
+                ))
             }
             Prim::Reshape(a) => {
-                let (dims, source) = self.operand(prims, *a)?;
+                let (dims, source) = self.operand(prims, *a, share)?;
                 Ok((self.axes.regroup(&dims.concat(), &node.shape)?, source))
             }
             Prim::Expand(a) => {
-                let (dims, source) = self.operand(prims, *a)?;
+                let (dims, source) = self.operand(prims, *a, share)?;
                 let missing = node.shape.len().saturating_sub(dims.len());
                 let mut out = Vec::with_capacity(node.shape.len());
                 for (i, extent) in node.shape.iter().enumerate() {
@@ -73,19 +86,43 @@ impl Group {
                 Ok((out, source))
             }
             _ => {
-                let dims: Vec<_> = node.shape.iter().map(|d| self.axes.fresh(d)).collect();
+                let dims = match self.loads.get(&id).filter(|_| share) {
+                    Some(dims) => dims.iter().map(|d| self.axes.resolve(d)).collect(),
+                    None => node.shape.iter().map(|d| self.axes.fresh(d)).collect::<Vec<_>>(),
+                };
+                self.loads.insert(id, dims.clone());
                 let axes = dims.concat();
                 Ok((dims, Use::Load { source: id, axes }))
             }
         }
     }
 
-    /// Adds a computed primitive; the group is unusable after a conflict.
-    fn add(&mut self, prims: &Prims, id: PrimId) -> Result<(), Conflict> {
+    /// The group with a computed primitive, and what it waits for, added; `None` if no kernel can be written for that.
+    fn with(&self, prims: &Prims, id: PrimId, waiting: &HashSet<PrimId>) -> Option<Self> {
+        [true, false].into_iter().find_map(|share| {
+            let mut trial = self.clone();
+            trial.add(prims, id, waiting, share).ok()?;
+            trial.check(prims).ok()?;
+            Some(trial)
+        })
+    }
+
+    fn add(
+        &mut self,
+        prims: &Prims,
+        id: PrimId,
+        waiting: &HashSet<PrimId>,
+        share: bool,
+    ) -> Result<(), Conflict> {
+        for root in prims.operands(id).into_iter().map(|o| prims.root(o)) {
+            if waiting.contains(&root) && !self.dims.contains_key(&root) {
+                self.add(prims, root, waiting, share)?;
+            }
+        }
         let node = prims.node(id);
         let mut operands = Vec::new();
         for (i, operand) in prims.operands(id).into_iter().enumerate() {
-            let (dims, source) = self.operand(prims, operand)?;
+            let (dims, source) = self.operand(prims, operand, share)?;
             self.uses.insert((id, i), source);
             operands.push(dims);
         }
@@ -98,11 +135,15 @@ impl Group {
         };
         self.dims.insert(id, dims);
         self.nodes.push(id);
-        self.check(prims)
+        Ok(())
     }
 
     /// Aligns dimensions from the last one and makes those of extent above 1 the same axes.
-    fn broadcast(&mut self, operands: &[Vec<Vec<AxisId>>], rank: usize) -> Result<Vec<Vec<AxisId>>, Conflict> {
+    fn broadcast(
+        &mut self,
+        operands: &[Vec<Vec<AxisId>>],
+        rank: usize,
+    ) -> Result<Vec<Vec<AxisId>>, Conflict> {
         let mut out: Vec<Vec<AxisId>> = vec![Vec::new(); rank];
         for dims in operands {
             let offset = rank.checked_sub(dims.len()).ok_or(Conflict)?;
@@ -117,10 +158,15 @@ impl Group {
         Ok(out)
     }
 
-    fn reduce(&mut self, operands: &[Vec<Vec<AxisId>>], axes: &[usize]) -> Result<Vec<Vec<AxisId>>, Conflict> {
+    fn reduce(
+        &mut self,
+        operands: &[Vec<Vec<AxisId>>],
+        axes: &[usize],
+    ) -> Result<Vec<Vec<AxisId>>, Conflict> {
         let dims = operands.first().ok_or(Conflict)?;
         let (gone, kept): (Vec<_>, Vec<_>) = dims.iter().enumerate().partition(|(i, _)| axes.contains(i));
-        self.reductions.push(gone.into_iter().flat_map(|(_, d)| d.clone()).collect());
+        self.reductions
+            .push(gone.into_iter().flat_map(|(_, d)| d.clone()).collect());
         Ok(kept.into_iter().map(|(_, d)| d.clone()).collect())
     }
 
@@ -140,12 +186,16 @@ impl Group {
 
     /// The resolved axes of a node.
     pub(super) fn axes_of(&self, id: PrimId) -> Vec<AxisId> {
-        self.axes.resolve(&self.dims.get(&id).map(|d| d.concat()).unwrap_or_default())
+        self.axes
+            .resolve(&self.dims.get(&id).map(|d| d.concat()).unwrap_or_default())
     }
 
     /// The axes that reductions combine.
     pub(super) fn reduced(&self) -> BTreeSet<AxisId> {
-        self.reductions.iter().flat_map(|r| self.axes.resolve(r)).collect()
+        self.reductions
+            .iter()
+            .flat_map(|r| self.axes.resolve(r))
+            .collect()
     }
 
     /// The axes over which programs are independent.
@@ -160,7 +210,10 @@ impl Group {
             Use::Load { axes, .. } => Some(self.axes.resolve(axes)),
             _ => None,
         });
-        if !lists.chain(self.nodes.iter().map(|id| self.axes_of(*id))).all(|l| distinct(&l)) {
+        if !lists
+            .chain(self.nodes.iter().map(|id| self.axes_of(*id)))
+            .all(|l| distinct(&l))
+        {
             return Err(Conflict);
         }
         let reduced = self.reduced();
@@ -168,15 +221,21 @@ impl Group {
         if !self.reductions.iter().all(alike) {
             return Err(Conflict);
         }
-        let Some(contract) = self.contract else { return Ok(()) };
+        let Some(contract) = self.contract else {
+            return Ok(());
+        };
         // What follows a product is element-wise on its result, and what precedes it is not fused.
         let product: BTreeSet<_> = self.axes_of(contract).into_iter().collect();
         let follows = |id: &PrimId| {
             *id == contract
                 || matches!(prims.node(*id).prim, Prim::Map(..))
-                    && self.axes_of(*id).into_iter().collect::<BTreeSet<_>>() == product
+                    && self.axes_of(*id).iter().all(|a| product.contains(a))
         };
-        if self.nodes.first() == Some(&contract) && self.nodes.iter().all(follows) { Ok(()) } else { Err(Conflict) }
+        if self.nodes.first() == Some(&contract) && self.nodes.iter().all(follows) {
+            Ok(())
+        } else {
+            Err(Conflict)
+        }
     }
 }
 
@@ -186,51 +245,98 @@ pub(super) fn cut(decomposed: &Decomposed, fuse: bool) -> Result<Vec<Group>> {
     let needed = needed(decomposed);
     let consumers = consumers(prims, &needed);
     let outputs: HashSet<PrimId> = decomposed.outputs.iter().map(|o| prims.root(*o)).collect();
-    let mut groups: Vec<Group> = Vec::new();
-    let mut home: HashMap<PrimId, usize> = HashMap::new();
+    let mut cut = Cut {
+        prims,
+        consumers,
+        outputs,
+        groups: Vec::new(),
+        home: HashMap::new(),
+        waiting: HashSet::new(),
+    };
     for id in (0..prims.nodes.len()).map(PrimId) {
-        if !needed.contains(&id) || !prims.is_computed(id) {
-            continue;
+        if needed.contains(&id) && prims.is_computed(id) {
+            cut.place(id, fuse)?;
         }
-        let producers = prims.operands(id).into_iter().map(|o| prims.root(o));
-        let latest = producers.filter_map(|p| home.get(&p).copied()).max();
-        let joined = latest.filter(|_| fuse).and_then(|at| {
-            let mut trial = groups.get(at)?.clone();
-            let before = trial.kept();
-            trial.add(prims, id).ok()?;
-            let kept = trial.kept();
-            let grew = kept.iter().any(|a| !before.iter().any(|b| trial.axes.resolve(&[*b]).contains(a)));
-            // A value with fewer axes than the kernel's programs can be used there but not stored.
-            let stays = |n: &PrimId| {
-                !outputs.contains(n)
-                    && consumers.get(n).is_none_or(|c| c.iter().all(|c| trial.dims.contains_key(c)))
-            };
-            let complete = |n: &PrimId| kept.iter().all(|a| trial.axes_of(*n).contains(a));
-            let legal = complete(&id) && (!grew || trial.nodes.iter().all(|n| complete(n) || stays(n)));
-            legal.then_some((at, trial))
-        });
-        let at = match joined {
-            Some((at, trial)) => {
-                if let Some(slot) = groups.get_mut(at) {
-                    *slot = trial;
-                }
-                at
-            }
-            None => {
-                let mut group = Group::default();
-                group.add(prims, id).map_err(|Conflict| {
-                    Error::unsupported(format!(
-                        "no design rule yet for how `{}` arranges its operands; copy one of them first",
-                        prims.node(id).origin
-                    ))
-                })?;
-                groups.push(group);
-                groups.len() - 1
-            }
-        };
-        home.insert(id, at);
     }
-    Ok(groups)
+    Ok(cut.groups)
+}
+
+/// A cut in the making.
+struct Cut<'a> {
+    prims: &'a Prims,
+    consumers: HashMap<PrimId, Vec<PrimId>>,
+    outputs: HashSet<PrimId>,
+    groups: Vec<Group>,
+    /// The group that computes each placed primitive.
+    home: HashMap<PrimId, usize>,
+    /// Element-wise work on inputs alone, computed wherever it is read.
+    waiting: HashSet<PrimId>,
+}
+
+impl Cut<'_> {
+    fn place(&mut self, id: PrimId, fuse: bool) -> Result<()> {
+        let prims = self.prims;
+        let producers: Vec<PrimId> = prims.operands(id).into_iter().map(|o| prims.root(o)).collect();
+        let latest = producers.iter().filter_map(|p| self.home.get(p).copied()).max();
+        let is_map = matches!(prims.node(id).prim, Prim::Map(..));
+        if fuse && is_map && latest.is_none() && !self.outputs.contains(&id) {
+            self.waiting.insert(id);
+            return Ok(());
+        }
+        if matches!(prims.node(id).prim, Prim::Contract(..)) {
+            // Products read their operands from memory.
+            for producer in producers {
+                if self.waiting.remove(&producer) {
+                    self.start(producer)?;
+                }
+            }
+        } else if let Some(at) = latest.filter(|_| fuse)
+            && let Some(group) = self.groups.get(at)
+            && let Some(trial) = group
+                .with(prims, id, &self.waiting)
+                .filter(|trial| self.is_legal(group, trial, id))
+        {
+            self.groups[at] = trial;
+            self.home.insert(id, at);
+            return Ok(());
+        }
+        self.start(id)
+    }
+
+    /// Starts a group.
+    fn start(&mut self, id: PrimId) -> Result<()> {
+        let group = Group::default()
+            .with(self.prims, id, &self.waiting)
+            .ok_or_else(|| {
+                Error::unsupported(format!(
+                    "no design rule yet for how `{}` arranges its operands",
+                    self.prims.node(id).origin
+                ))
+            })?;
+        self.home.insert(id, self.groups.len());
+        self.groups.push(group);
+        Ok(())
+    }
+
+    /// Whether everything that must be stored still has all the axes of the kernel's programs: a value with fewer can
+    /// be used there but not stored.
+    fn is_legal(&self, before: &Group, trial: &Group, id: PrimId) -> bool {
+        let kept = trial.kept();
+        let complete = |n: &PrimId| {
+            let axes = trial.axes_of(*n);
+            kept.iter().all(|a| axes.contains(a))
+        };
+        let stays = |n: &PrimId| {
+            let read_here = |c: &PrimId| trial.dims.contains_key(c);
+            !self.outputs.contains(n) && self.consumers.get(n).is_none_or(|c| c.iter().all(read_here))
+        };
+        let recomputed = |n: &PrimId| self.waiting.contains(n);
+        complete(&id)
+            && before
+                .nodes
+                .iter()
+                .all(|n| complete(n) || stays(n) || recomputed(n))
+    }
 }
 
 /// Every primitive that an output depends on.

@@ -24,6 +24,8 @@ mod emit;
 mod group;
 mod plan;
 mod prim;
+#[cfg(test)]
+mod tests;
 
 /// Decides how a task is cut into kernels and each kernel into tiles.
 #[derive(Debug)]
@@ -83,18 +85,28 @@ impl Agent<Designer> for RuleDesigner {
 /// Designs a sketch for `graph`. Operators without a rule are an [`Unsupported`](crate::ErrorKind::Unsupported) error
 /// that names them all.
 pub fn design(graph: &Graph) -> Result<Design> {
-    let mut decomposed = decompose::decompose(graph)?;
-    copy_views(&mut decomposed);
-    // Fusion can ask for arrangements that no rule covers; separate kernels ask for less.
-    let plan = plan_of(&decomposed, true).or_else(|_| plan_of(&decomposed, false))?;
-    let text = write(graph, &decomposed.prims, &plan)?;
+    let (text, decomposed, plan) = draft(graph)?;
     let sketch = Sketch::parse(&text)
         .map_err(|d| Error::unexpected(format!("the designer wrote a bad sketch\n{}", d.render(&text))))?;
     let kernels = plan.kernels.iter().enumerate().map(|(i, kernel)| KernelSummary {
         name: format!("k{i}"),
         operators: operators(&decomposed.prims, kernel),
     });
-    Ok(Design { knobs: sketch.default_knobs(), kernels: kernels.collect(), sketch })
+    Ok(Design {
+        knobs: Knobs::new(),
+        kernels: kernels.collect(),
+        sketch,
+    })
+}
+
+/// The sketch's text with what it was written from.
+fn draft(graph: &Graph) -> Result<(String, decompose::Decomposed, Plan)> {
+    let mut decomposed = decompose::decompose(graph)?;
+    copy_views(&mut decomposed);
+    // Fusion can ask for arrangements that no rule covers; separate kernels ask for less.
+    let plan = plan_of(&decomposed, true).or_else(|_| plan_of(&decomposed, false))?;
+    let text = write(graph, &decomposed.prims, &plan)?;
+    Ok((text, decomposed, plan))
 }
 
 fn plan_of(decomposed: &decompose::Decomposed, fuse: bool) -> Result<Plan> {
@@ -120,7 +132,11 @@ fn copy_views(decomposed: &mut decompose::Decomposed) {
 }
 
 fn operators(prims: &Prims, kernel: &plan::KernelPlan) -> Vec<String> {
-    let mut names: Vec<String> = kernel.nodes.iter().map(|id| prims.node(*id).origin.to_owned()).collect();
+    let mut names: Vec<String> = kernel
+        .nodes
+        .iter()
+        .map(|id| prims.node(*id).origin.to_owned())
+        .collect();
     names.dedup();
     names
 }
@@ -135,32 +151,47 @@ fn write(graph: &Graph, prims: &Prims, plan: &Plan) -> Result<String> {
         name
     };
     let declared = |key: &TensorKey, fallback: &crate::graph::TensorType| {
-        let (dtype, extents) = plan
-            .tensors
-            .get(key)
-            .cloned()
-            .unwrap_or_else(|| (fallback.dtype, fallback.shape.iter().filter(|d| !d.is(1)).cloned().collect()));
+        let (dtype, extents) = plan.tensors.get(key).cloned().unwrap_or_else(|| {
+            (
+                fallback.dtype,
+                fallback.shape.iter().filter(|d| !d.is(1)).cloned().collect(),
+            )
+        });
         let extents: Vec<_> = extents.iter().map(ToString::to_string).collect();
         format!("{dtype}[{}]", extents.join(", "))
     };
     let mut inputs = Vec::new();
-    let values = graph.inputs().iter().map(|i| i.value).chain(graph.constants().iter().map(|c| c.value));
+    let values = graph
+        .inputs()
+        .iter()
+        .map(|i| i.value)
+        .chain(graph.constants().iter().map(|c| c.value));
     for value in values {
         let key = TensorKey::Input(value);
         let ty = declared(&key, graph.ty(value));
-        inputs.push(format!("{}: {ty}", name(key, graph.value_name(value), &mut names)));
+        inputs.push(format!(
+            "{}: {ty}",
+            name(key, graph.value_name(value), &mut names)
+        ));
     }
     let mut outputs = Vec::new();
     for (i, output) in graph.outputs().iter().enumerate() {
         let key = TensorKey::Output(i);
         let ty = declared(&key, graph.ty(output.value));
-        outputs.push(format!("{}: {ty}", name(key, graph.value_name(output.value), &mut names)));
+        outputs.push(format!(
+            "{}: {ty}",
+            name(key, graph.value_name(output.value), &mut names)
+        ));
     }
     let mut buffers = Vec::new();
     for (key, (dtype, extents)) in &plan.tensors {
         if let TensorKey::Buffer(id) = key {
             let extents: Vec<_> = extents.iter().map(ToString::to_string).collect();
-            let name = name(key.clone(), &format!("{}_out", prims.node(*id).origin), &mut names);
+            let name = name(
+                key.clone(),
+                &format!("{}_out", prims.node(*id).origin),
+                &mut names,
+            );
             buffers.push(format!("buffer {name}: {dtype}[{}]", extents.join(", ")));
         }
     }
@@ -172,7 +203,11 @@ fn write(graph: &Graph, prims: &Prims, plan: &Plan) -> Result<String> {
         });
     }
     let sketch_name = identifier(graph.name(), &mut Vec::new());
-    let outputs = if outputs.len() == 1 { outputs.concat() } else { format!("({})", outputs.join(", ")) };
+    let outputs = if outputs.len() == 1 {
+        outputs.concat()
+    } else {
+        format!("({})", outputs.join(", "))
+    };
     let mut text = format!("sketch {sketch_name}({}) -> {outputs}\n", inputs.join(", "));
     for line in names.knobs.iter().chain(&buffers) {
         text.push_str(line);
@@ -187,14 +222,22 @@ fn write(graph: &Graph, prims: &Prims, plan: &Plan) -> Result<String> {
 
 /// A name that no keyword, index or earlier name collides with: letters, digits and underscores.
 fn identifier(wish: &str, taken: &mut Vec<String>) -> String {
-    let mut name: String =
-        wish.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' }).collect();
+    let mut name: String = wish
+        .chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() {
+                c.to_ascii_lowercase()
+            } else {
+                '_'
+            }
+        })
+        .collect();
     if !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
         name = format!("g_{name}");
     }
     // The emitters' own names are a few letters followed by digits, or capitals.
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
-    if crate::sketch::is_reserved(&name) || stem < name.len() && stem <= 4 {
+    if stem < name.len() && stem <= 4 {
         name.push('_');
     }
     let base = name.clone();

@@ -71,24 +71,44 @@ pub(super) fn plan(decomposed: &Decomposed, mut groups: Vec<Group>) -> Result<Pl
     let prims = &decomposed.prims;
     let needed = needed(decomposed);
     let consumers = consumers(prims, &needed);
+    // Work that every reader repeats is never loaded.
+    let loaded: HashSet<PrimId> = groups
+        .iter()
+        .flat_map(|g| g.uses.values())
+        .filter_map(|u| {
+            if let Use::Load { source, .. } = u {
+                Some(*source)
+            } else {
+                None
+            }
+        })
+        .collect();
     let mut stores: Vec<Vec<(PrimId, TensorKey, Vec<AxisId>)>> = vec![Vec::new(); groups.len()];
     for (group, stores) in groups.iter_mut().zip(&mut stores) {
         let members: HashSet<PrimId> = group.nodes.iter().copied().collect();
         for id in group.nodes.clone() {
-            if consumers.get(&id).is_some_and(|c| c.iter().any(|c| !members.contains(c))) {
+            let read_elsewhere = loaded.contains(&id)
+                && consumers
+                    .get(&id)
+                    .is_some_and(|c| c.iter().any(|c| !members.contains(c)));
+            if read_elsewhere {
                 stores.push((id, TensorKey::Buffer(id), group.axes_of(id)));
             }
         }
         for (i, output) in decomposed.outputs.iter().enumerate() {
             let root = prims.root(*output);
             if members.contains(&root) {
-                let dims = view_axes(group, decomposed, *output).map_err(|Conflict| arrangement(decomposed, *output))?;
+                let dims = view_axes(group, decomposed, *output)
+                    .map_err(|Conflict| arrangement(decomposed, *output))?;
                 stores.push((root, TensorKey::Output(i), dims));
             }
         }
     }
     let extents = declare(decomposed, &mut groups, &stores)?;
-    let mut plan = Plan { kernels: Vec::new(), tensors: extents };
+    let mut plan = Plan {
+        kernels: Vec::new(),
+        tensors: extents,
+    };
     for (group, stores) in groups.iter().zip(&stores) {
         plan.kernels.push(number(decomposed, group, stores));
     }
@@ -98,7 +118,9 @@ pub(super) fn plan(decomposed: &Decomposed, mut groups: Vec<Group>) -> Result<Pl
 
 fn arrangement(decomposed: &Decomposed, id: PrimId) -> Error {
     let origin = decomposed.prims.node(id).origin;
-    Error::unsupported(format!("no design rule yet for how the output of `{origin}` is arranged"))
+    Error::unsupported(format!(
+        "no design rule yet for how the output of `{origin}` is arranged"
+    ))
 }
 
 /// The axes of a view of a member of the group, in the view's row-major order.
@@ -162,7 +184,12 @@ fn declare(
         for (g, key, axes) in &accesses {
             let Some(group) = groups.get_mut(*g) else { continue };
             let extents = |group: &Group| -> Vec<Expr> {
-                group.axes.resolve(axes).into_iter().map(|a| group.axes.extent(a).clone()).collect()
+                group
+                    .axes
+                    .resolve(axes)
+                    .into_iter()
+                    .map(|a| group.axes.extent(a).clone())
+                    .collect()
             };
             if let Some(known) = declared.get(key) {
                 let template: Vec<AxisId> = known.iter().flat_map(|e| group.axes.fresh(e)).collect();
@@ -178,13 +205,18 @@ fn declare(
         }
     }
     let dtype = |key: &TensorKey| match key {
-        TensorKey::Input(value) => {
-            decomposed.prims.nodes.iter().find(|n| n.prim == Prim::Input(*value)).map(|n| n.dtype)
-        }
+        TensorKey::Input(value) => decomposed
+            .prims
+            .nodes
+            .iter()
+            .find(|n| n.prim == Prim::Input(*value))
+            .map(|n| n.dtype),
         TensorKey::Buffer(id) => Some(decomposed.prims.dtype(*id)),
         TensorKey::Output(i) => decomposed.outputs.get(*i).map(|o| decomposed.prims.dtype(*o)),
     };
-    let typed = declared.into_iter().filter_map(|(key, extents)| Some((key.clone(), (dtype(&key)?, extents))));
+    let typed = declared
+        .into_iter()
+        .filter_map(|(key, extents)| Some((key.clone(), (dtype(&key)?, extents))));
     Ok(typed.collect())
 }
 
@@ -202,25 +234,40 @@ fn number(decomposed: &Decomposed, group: &Group, stores: &[(PrimId, TensorKey, 
         };
         resolved.into_iter().map(number).collect()
     };
-    let mut kernel = KernelPlan { nodes: group.nodes.clone(), contract: group.contract, ..KernelPlan::default() };
+    let mut kernel = KernelPlan {
+        nodes: group.nodes.clone(),
+        contract: group.contract,
+        ..KernelPlan::default()
+    };
     for id in &group.nodes {
         kernel.axes.insert(*id, list(&group.axes_of(*id)));
         for i in 0..decomposed.prims.operands(*id).len() {
-            let Some(source) = group.uses.get(&(*id, i)) else { continue };
+            let Some(source) = group.uses.get(&(*id, i)) else {
+                continue;
+            };
             let operand = match source {
                 Use::Node(n) => Operand::Node(*n),
                 Use::Number(v) => Operand::Number(*v),
                 Use::Coordinate(axes) => Operand::Coordinate(list(axes)),
-                Use::Load { source, axes } => {
-                    Operand::Load(Access { tensor: key_of(decomposed, *source), axes: list(axes) })
-                }
+                Use::Load { source, axes } => Operand::Load(Access {
+                    tensor: key_of(decomposed, *source),
+                    axes: list(axes),
+                }),
             };
             kernel.operands.insert((*id, i), operand);
         }
     }
     kernel.stores = stores
         .iter()
-        .map(|(id, key, axes)| (*id, Access { tensor: key.clone(), axes: list(axes) }))
+        .map(|(id, key, axes)| {
+            (
+                *id,
+                Access {
+                    tensor: key.clone(),
+                    axes: list(axes),
+                },
+            )
+        })
         .collect();
     kernel.reduced = group.reduced().into_iter().flat_map(|a| list(&[a])).collect();
     kernel.extents = extents;
@@ -235,7 +282,10 @@ impl KernelPlan {
             Operand::Coordinate(axes) => Some(axes),
             Operand::Node(_) | Operand::Number(_) => None,
         });
-        self.axes.values_mut().chain(operands).chain(self.stores.iter_mut().map(|(_, a)| &mut a.axes))
+        self.axes
+            .values_mut()
+            .chain(operands)
+            .chain(self.stores.iter_mut().map(|(_, a)| &mut a.axes))
     }
 
     /// Every access of a tensor.
@@ -314,7 +364,11 @@ fn mergeable(plan: &mut Plan) -> Option<(TensorKey, usize)> {
         close(plan, &mut dims, &mut pairs);
         // No axis may take part in two pairs, and a pair must be adjacent wherever either occurs.
         let lone = pairs.iter().all(|(k, p, q)| {
-            pairs.iter().filter(|(k2, p2, q2)| k == k2 && [p2, q2].iter().any(|x| *x == p || *x == q)).count() == 1
+            pairs
+                .iter()
+                .filter(|(k2, p2, q2)| k == k2 && [p2, q2].iter().any(|x| *x == p || *x == q))
+                .count()
+                == 1
         });
         lone && !pairs.is_empty()
             && pairs.iter().all(|(k, p, q)| {

@@ -81,7 +81,12 @@ impl Prims {
     }
 
     pub(super) fn push(&mut self, prim: Prim, dtype: DType, shape: Vec<Expr>) -> PrimId {
-        self.nodes.push(PrimNode { prim, dtype, shape, origin: self.origin });
+        self.nodes.push(PrimNode {
+            prim,
+            dtype,
+            shape,
+            origin: self.origin,
+        });
         PrimId(self.nodes.len() - 1)
     }
 
@@ -103,7 +108,11 @@ impl Prims {
     }
 
     pub(super) fn unary(&mut self, op: UnaryOp, a: PrimId) -> Result<PrimId> {
-        let dtype = if op == UnaryOp::IsNan { DType::Bool } else { self.dtype(a) };
+        let dtype = if op == UnaryOp::IsNan {
+            DType::Bool
+        } else {
+            self.dtype(a)
+        };
         self.map(MapOp::Unary(op), vec![a], dtype)
     }
 
@@ -160,23 +169,43 @@ impl Prims {
     /// Reduces over `axes` (none given means all) and drops or keeps them with extent 1.
     pub(super) fn reduce(&mut self, op: ReduceOp, a: PrimId, axes: &[usize], keep: bool) -> PrimId {
         let shape = self.shape(a).to_vec();
-        let kept: Vec<Expr> =
-            shape.iter().enumerate().filter(|(i, _)| !axes.contains(i)).map(|(_, d)| d.clone()).collect();
+        let kept: Vec<Expr> = shape
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| !axes.contains(i))
+            .map(|(_, d)| d.clone())
+            .collect();
         let dtype = self.dtype(a);
         // Size-1 dimensions have nothing to combine.
-        let real: Vec<usize> = axes.iter().copied().filter(|i| shape.get(*i).is_some_and(|d| !d.is(1))).collect();
+        let real: Vec<usize> = axes
+            .iter()
+            .copied()
+            .filter(|i| shape.get(*i).is_some_and(|d| !d.is(1)))
+            .collect();
         let reduced = if real.is_empty() {
             self.push(Prim::Reshape(a), dtype, kept)
         } else {
             self.push(Prim::Reduce(op, a, axes.to_vec()), dtype, kept)
         };
-        if keep { self.restore(reduced, &shape, axes) } else { reduced }
+        if keep {
+            self.restore(reduced, &shape, axes)
+        } else {
+            reduced
+        }
     }
 
     /// Puts reduced dimensions back with extent 1.
     pub(super) fn restore(&mut self, a: PrimId, shape: &[Expr], axes: &[usize]) -> PrimId {
         let kept = shape.iter().enumerate();
-        let kept = kept.map(|(i, d)| if axes.contains(&i) { Expr::constant(1) } else { d.clone() }).collect();
+        let kept = kept
+            .map(|(i, d)| {
+                if axes.contains(&i) {
+                    Expr::constant(1)
+                } else {
+                    d.clone()
+                }
+            })
+            .collect();
         self.push(Prim::Reshape(a), self.dtype(a), kept)
     }
 
@@ -191,7 +220,10 @@ impl Prims {
         if perm.iter().copied().eq(0..perm.len()) {
             return a;
         }
-        let shape = perm.iter().filter_map(|p| self.shape(a).get(*p).cloned()).collect();
+        let shape = perm
+            .iter()
+            .filter_map(|p| self.shape(a).get(*p).cloned())
+            .collect();
         self.push(Prim::Permute(a, perm), self.dtype(a), shape)
     }
 
@@ -204,9 +236,14 @@ impl Prims {
 
     /// Arithmetic mean over `axes`, kept with extent 1.
     pub(super) fn mean(&mut self, a: PrimId, axes: &[usize]) -> Result<PrimId> {
-        let count = axes.iter().filter_map(|i| self.shape(a).get(*i)).fold(Expr::constant(1), |n, d| &n * d);
+        let count = axes
+            .iter()
+            .filter_map(|i| self.shape(a).get(*i))
+            .fold(Expr::constant(1), |n, d| &n * d);
         let count = count.as_const().ok_or_else(|| {
-            Error::unsupported(format!("a mean over a symbolic number of elements (`{count}`) has no rule yet"))
+            Error::unsupported(format!(
+                "a mean over a symbolic number of elements (`{count}`) has no rule yet"
+            ))
         })?;
         let sum = self.reduce(ReduceOp::Sum, a, axes, true);
         let count = self.number(count as f64);
@@ -248,7 +285,11 @@ impl Prims {
 pub(super) fn broadcast(a: &[Expr], b: &[Expr]) -> Result<Vec<Expr>> {
     let rank = a.len().max(b.len());
     let one = Expr::constant(1);
-    let at = |s: &[Expr], i: usize| (i + s.len()).checked_sub(rank).map_or(one.clone(), |j| s[j].clone());
+    let at = |s: &[Expr], i: usize| {
+        (i + s.len())
+            .checked_sub(rank)
+            .map_or(one.clone(), |j| s[j].clone())
+    };
     (0..rank)
         .map(|i| {
             let (x, y) = (at(a, i), at(b, i));
@@ -256,7 +297,9 @@ pub(super) fn broadcast(a: &[Expr], b: &[Expr]) -> Result<Vec<Expr>> {
                 (true, _) => Ok(y),
                 (_, true) => Ok(x),
                 _ if x == y => Ok(x),
-                _ => Err(Error::invalid(format!("cannot prove that the extents `{x}` and `{y}` are equal"))),
+                _ => Err(Error::invalid(format!(
+                    "cannot prove that the extents `{x}` and `{y}` are equal"
+                ))),
             }
         })
         .collect()

@@ -10,9 +10,9 @@ mod lex;
 mod parse;
 pub mod syntax;
 
+use crate::diagnostic::Diagnostics;
 pub use examples::examples;
 pub use interpret::{Folds, interpret, interpret_folds};
-use crate::diagnostic::Diagnostics;
 
 /// A parsed sketch.
 #[derive(Debug, Clone, PartialEq)]

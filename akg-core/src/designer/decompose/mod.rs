@@ -34,8 +34,13 @@ pub(super) struct Step<'a> {
 /// Decomposes one operator; `None` if the family does not have it.
 type Family = fn(&mut Step<'_>, &str) -> Result<Option<Vec<PrimId>>>;
 
-const FAMILIES: [Family; 5] =
-    [pointwise::decompose, reduce::decompose, norm::decompose, matmul::decompose, view::decompose];
+const FAMILIES: [Family; 5] = [
+    pointwise::decompose,
+    reduce::decompose,
+    norm::decompose,
+    matmul::decompose,
+    view::decompose,
+];
 
 impl Step<'_> {
     /// The primitive of a value.
@@ -62,7 +67,9 @@ impl Step<'_> {
 
     /// The type of result `i`.
     pub(super) fn result(&self, i: usize) -> Result<&TensorType> {
-        self.results.get(i).ok_or_else(|| Error::unexpected("an operator has fewer results than its schema"))
+        self.results
+            .get(i)
+            .ok_or_else(|| Error::unexpected("an operator has fewer results than its schema"))
     }
 
     /// The element type in which the call's first result is computed.
@@ -89,7 +96,11 @@ pub(super) fn normalise(dim: i64, rank: usize) -> Result<usize> {
 pub(super) fn decompose(graph: &Graph) -> Result<Decomposed> {
     let mut prims = Prims::default();
     let mut values: HashMap<ValueId, PrimId> = HashMap::new();
-    let inputs = graph.inputs().iter().map(|i| i.value).chain(graph.constants().iter().map(|c| c.value));
+    let inputs = graph
+        .inputs()
+        .iter()
+        .map(|i| i.value)
+        .chain(graph.constants().iter().map(|c| c.value));
     for value in inputs {
         let ty = graph.ty(value);
         values.insert(value, prims.push(Prim::Input(value), ty.dtype, ty.shape.clone()));
@@ -125,9 +136,16 @@ pub(super) fn decompose(graph: &Graph) -> Result<Decomposed> {
     }
     if !missing.is_empty() {
         let list: Vec<_> = missing.iter().map(|(op, n)| format!("aten.{op} ({n})")).collect();
-        return Err(Error::unsupported(format!("no design rule yet for {}", list.join(", "))));
+        return Err(Error::unsupported(format!(
+            "no design rule yet for {}",
+            list.join(", ")
+        )));
     }
-    let outputs = graph.outputs().iter().map(|o| values.get(&o.value).copied()).collect::<Option<Vec<_>>>();
+    let outputs = graph
+        .outputs()
+        .iter()
+        .map(|o| values.get(&o.value).copied())
+        .collect::<Option<Vec<_>>>();
     let outputs = outputs.ok_or_else(|| Error::unexpected("an output of the graph is never defined"))?;
     Ok(Decomposed { prims, outputs })
 }

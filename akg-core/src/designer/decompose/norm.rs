@@ -84,7 +84,9 @@ fn affine(s: &mut Step<'_>, y: PrimId, weight: Option<PrimId>, bias: Option<Prim
 fn per_channel(s: &mut Step<'_>, y: PrimId, vector: Option<PrimId>) -> Result<Option<PrimId>> {
     let Some(vector) = vector else { return Ok(None) };
     let shape = s.prims.shape(y).iter().enumerate().skip(1);
-    let shape = shape.map(|(i, d)| if i == 1 { d.clone() } else { Expr::constant(1) }).collect();
+    let shape = shape
+        .map(|(i, d)| if i == 1 { d.clone() } else { Expr::constant(1) })
+        .collect();
     Ok(Some(s.prims.reshape(vector, shape)))
 }
 

@@ -114,12 +114,17 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
                 a = scaled(s.prims, a, 1.0)?;
             }
             let b = scaled(s.prims, b, alpha)?;
-            if name == "add" { s.prims.add(a, b)? } else { s.prims.sub(a, b)? }
+            if name == "add" {
+                s.prims.add(a, b)?
+            } else {
+                s.prims.sub(a, b)?
+            }
         }
         "mul" | "multiply" => {
             let (a, b) = operands(s)?;
             let boolean = s.prims.dtype(a) == DType::Bool;
-            s.prims.binary(if boolean { BinaryOp::And } else { BinaryOp::Mul }, a, b)?
+            s.prims
+                .binary(if boolean { BinaryOp::And } else { BinaryOp::Mul }, a, b)?
         }
         "div" if s.call.op().name().ends_with("_mode") => return Ok(None),
         "div" => {
@@ -128,9 +133,14 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
         }
         "maximum" => binary(s, BinaryOp::Max)?,
         "minimum" => binary(s, BinaryOp::Min)?,
-        "max" | "min" if s.call.op().name().ends_with(".other") => {
-            binary(s, if name == "max" { BinaryOp::Max } else { BinaryOp::Min })?
-        }
+        "max" | "min" if s.call.op().name().ends_with(".other") => binary(
+            s,
+            if name == "max" {
+                BinaryOp::Max
+            } else {
+                BinaryOp::Min
+            },
+        )?,
         "pow" => pow(s)?,
         "eq" => compare(s, CompareOp::Eq)?,
         "ne" => compare(s, CompareOp::Ne)?,
@@ -195,7 +205,11 @@ fn compare(s: &mut Step<'_>, op: CompareOp) -> Result<PrimId> {
     let a = s.tensor("self")?;
     if let Ok(Some(v)) = s.call.opt_number("other") {
         let fractional = v.fract() != 0.0 && !s.prims.dtype(a).is_float();
-        let a = if fractional { s.prims.cast(a, DType::F32) } else { a };
+        let a = if fractional {
+            s.prims.cast(a, DType::F32)
+        } else {
+            a
+        };
         let b = s.prims.number(v);
         return s.prims.compare(op, a, b);
     }
@@ -206,7 +220,11 @@ fn compare(s: &mut Step<'_>, op: CompareOp) -> Result<PrimId> {
 }
 
 fn scaled(p: &mut Prims, x: PrimId, alpha: f64) -> Result<PrimId> {
-    if alpha == 1.0 { Ok(x) } else { p.mul_number(x, alpha) }
+    if alpha == 1.0 {
+        Ok(x)
+    } else {
+        p.mul_number(x, alpha)
+    }
 }
 
 /// `condition_of > 0 ? a : b`.

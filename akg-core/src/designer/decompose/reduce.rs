@@ -8,12 +8,23 @@ use crate::expr::Expr;
 use crate::sketch::ir::{CompareOp, ReduceOp, UnaryOp};
 
 pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimId>>> {
-    let overload = s.call.op().name().split('.').nth(1).unwrap_or_default().to_owned();
+    let overload = s
+        .call
+        .op()
+        .name()
+        .split('.')
+        .nth(1)
+        .unwrap_or_default()
+        .to_owned();
     let results = match (name, overload.as_str()) {
         ("sum" | "mean" | "amax" | "amin" | "prod", _) => vec![simple(s, name)?],
         ("max" | "min", "default") => vec![simple(s, name)?],
         ("max" | "min", "dim") => {
-            let op = if name == "max" { ReduceOp::Max } else { ReduceOp::Min };
+            let op = if name == "max" {
+                ReduceOp::Max
+            } else {
+                ReduceOp::Min
+            };
             let x = s.tensor("self")?;
             let axis = s.dim("dim", s.prims.rank(x))?;
             let keep = s.call.bool("keepdim")?;
@@ -21,7 +32,11 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
             vec![values, arg_reduce(s, op, x, axis, keep)]
         }
         ("argmax" | "argmin", _) => {
-            let op = if name == "argmax" { ReduceOp::Max } else { ReduceOp::Min };
+            let op = if name == "argmax" {
+                ReduceOp::Max
+            } else {
+                ReduceOp::Min
+            };
             let mut x = s.tensor("self")?;
             let keep = s.call.bool("keepdim")?;
             let axis = match s.call.opt_int("dim")? {
@@ -68,8 +83,12 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
 /// The dimensions that a reduction names; all if it names none.
 fn axes(s: &Step<'_>, name: &str) -> Result<Vec<usize>> {
     let rank = s.prims.rank(s.tensor("self")?);
-    let mut axes: Vec<usize> =
-        s.call.ints(name)?.into_iter().map(|d| normalise(d, rank)).collect::<Result<_>>()?;
+    let mut axes: Vec<usize> = s
+        .call
+        .ints(name)?
+        .into_iter()
+        .map(|d| normalise(d, rank))
+        .collect::<Result<_>>()?;
     if axes.is_empty() {
         axes = (0..rank).collect();
     }
@@ -104,9 +123,18 @@ fn simple(s: &mut Step<'_>, name: &str) -> Result<PrimId> {
 
 fn arg_reduce(s: &mut Step<'_>, op: ReduceOp, x: PrimId, axis: usize, keep: bool) -> PrimId {
     let shape = s.prims.shape(x).to_vec();
-    let kept = shape.iter().enumerate().filter(|(i, _)| *i != axis).map(|(_, d)| d.clone()).collect();
+    let kept = shape
+        .iter()
+        .enumerate()
+        .filter(|(i, _)| *i != axis)
+        .map(|(_, d)| d.clone())
+        .collect();
     let index = s.prims.push(Prim::ArgReduce(op, x, axis), DType::I64, kept);
-    if keep { s.prims.restore(index, &shape, &[axis]) } else { index }
+    if keep {
+        s.prims.restore(index, &shape, &[axis])
+    } else {
+        index
+    }
 }
 
 /// `sum(exp(x - max))` and `max` over `axes`, kept; a maximum that is infinite is taken as 0 so that the difference
@@ -138,7 +166,9 @@ fn vector_norm(s: &mut Step<'_>) -> Result<PrimId> {
     } else if order == f64::INFINITY {
         s.prims.reduce(ReduceOp::Max, magnitude, &axes, false)
     } else {
-        return Err(crate::Error::unsupported(format!("no design rule yet for the vector norm of order {order}")));
+        return Err(crate::Error::unsupported(format!(
+            "no design rule yet for the vector norm of order {order}"
+        )));
     };
     Ok(s.prims.reshape(norm, result.shape))
 }

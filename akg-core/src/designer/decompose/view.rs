@@ -27,7 +27,12 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
         "permute" => {
             let x = s.tensor("self")?;
             let rank = s.prims.rank(x);
-            let perm = s.call.ints("dims")?.into_iter().map(|d| normalise(d, rank)).collect::<Result<_>>()?;
+            let perm = s
+                .call
+                .ints("dims")?
+                .into_iter()
+                .map(|d| normalise(d, rank))
+                .collect::<Result<_>>()?;
             s.prims.permute(x, perm)
         }
         "transpose" => {
@@ -48,10 +53,20 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
             let diagonal = s.call.number("diagonal")?;
             let shape = s.prims.shape(x).to_vec();
             let rank = shape.len();
-            let row = s.prims.push(Prim::Coordinate(rank - 2), DType::I64, shape.clone());
+            let row = s
+                .prims
+                .push(Prim::Coordinate(rank - 2), DType::I64, shape.clone());
             let column = s.prims.push(Prim::Coordinate(rank - 1), DType::I64, shape);
-            let edge = s.prims.add_number(row, diagonal)?;
-            let op = if name == "triu" { CompareOp::Ge } else { CompareOp::Le };
+            let edge = if diagonal == 0.0 {
+                row
+            } else {
+                s.prims.add_number(row, diagonal)?
+            };
+            let op = if name == "triu" {
+                CompareOp::Ge
+            } else {
+                CompareOp::Le
+            };
             let inside = s.prims.compare(op, column, edge)?;
             let zero = s.prims.number(0.0);
             s.prims.select(inside, x, zero)?

@@ -23,22 +23,34 @@ pub(in crate::designer) fn emit(
 ) -> Result<String> {
     let access = |i: usize| match kernel.operands.get(&(contract, i)) {
         Some(Operand::Load(access)) => Ok(access.clone()),
-        _ => Err(Error::unsupported("no design rule yet for a product of something computed in the same kernel")),
+        _ => Err(Error::unsupported(
+            "no design rule yet for a product of something computed in the same kernel",
+        )),
     };
     let (a, b) = (access(0)?, access(1)?);
     let dtype = compute_type(prims.dtype(contract));
     if !dtype.is_float() {
-        return Err(Error::unsupported(format!("no design rule yet for products of {dtype}")));
+        return Err(Error::unsupported(format!(
+            "no design rule yet for products of {dtype}"
+        )));
     }
     let result = kernel.axes.get(&contract).cloned().unwrap_or_default();
     let only = |mine: &Access, other: &Access| -> Option<Axis> {
-        result.iter().rev().copied().find(|x| mine.axes.contains(x) && !other.axes.contains(x))
+        result
+            .iter()
+            .rev()
+            .copied()
+            .find(|x| mine.axes.contains(x) && !other.axes.contains(x))
     };
     let (Some(m), Some(n)) = (only(&a, &b), only(&b, &a)) else {
-        return Err(Error::unsupported("no design rule yet for a product without rows or columns"));
+        return Err(Error::unsupported(
+            "no design rule yet for a product without rows or columns",
+        ));
     };
     let Some(k) = a.axes.iter().rev().copied().find(|x| kernel.reduced.contains(x)) else {
-        return Err(Error::unsupported("no design rule yet for a product over a dimension of extent 1"));
+        return Err(Error::unsupported(
+            "no design rule yet for a product over a dimension of extent 1",
+        ));
     };
 
     let mut walks = HashMap::new();
@@ -55,7 +67,9 @@ pub(in crate::designer) fn emit(
         let fits = |length: i64| extent.as_const().map_or(length, |e| length.min(e.max(1)));
         let mut values: Vec<i64> = lengths.iter().map(|l| fits(*l)).collect();
         values.dedup();
-        let overhang = !values.iter().all(|b| extent.as_const().is_some_and(|e| e % b == 0));
+        let overhang = !values
+            .iter()
+            .all(|b| extent.as_const().is_some_and(|e| e % b == 0));
         let len = names.knob(name, number, &values);
         let start = if axis == k {
             format!("r{axis}")
@@ -85,8 +99,15 @@ pub(in crate::designer) fn emit(
     let left = e.load(&a)?;
     e.tile = vec![k, n];
     let right = e.load(&b)?;
-    let promote = if dtype == DType::F64 { String::new() } else { format!(" promote({PROMOTE})") };
-    e.line(format!("acc0 = dot({}, {}, acc0) ieee{promote}", left.text, right.text));
+    let promote = if dtype == DType::F64 {
+        String::new()
+    } else {
+        format!(" promote({PROMOTE})")
+    };
+    e.line(format!(
+        "acc0 = dot({}, {}, acc0) ieee{promote}",
+        left.text, right.text
+    ));
     e.close();
     e.tile = vec![m, n];
     let text = if dtype == DType::F64 {
@@ -95,7 +116,13 @@ pub(in crate::designer) fn emit(
         e.line(format!("y0 = {dtype}(acc0)"));
         "y0".to_owned()
     };
-    e.define(contract, Var { text, axes: vec![m, n] });
+    e.define(
+        contract,
+        Var {
+            text,
+            axes: vec![m, n],
+        },
+    );
     e.store_all(|_, _| true)?;
     Ok(e.finish(&format!("kernel k{number} over ({})", grid.join(", "))))
 }

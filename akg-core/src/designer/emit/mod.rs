@@ -19,7 +19,11 @@ pub(super) enum Walk {
     /// One coordinate for each program or loop iteration: the index's name.
     Index(String),
     /// A tile: where it starts, the name or number of its length, and whether it may reach beyond the extent.
-    Tile { start: String, len: String, overhang: bool },
+    Tile {
+        start: String,
+        len: String,
+        overhang: bool,
+    },
 }
 
 /// A tile variable or subexpression in the text.
@@ -41,7 +45,11 @@ pub(super) struct Names {
 impl Names {
     /// Declares a knob of kernel number `kernel`, the default first; a single value becomes a definition.
     pub(super) fn knob(&mut self, name: &str, kernel: usize, values: &[i64]) -> String {
-        let name = if kernel == 0 { name.to_owned() } else { format!("{name}{kernel}") };
+        let name = if kernel == 0 {
+            name.to_owned()
+        } else {
+            format!("{name}{kernel}")
+        };
         let list: Vec<_> = values.iter().map(ToString::to_string).collect();
         self.knobs.push(match list.as_slice() {
             [one] => format!("let {name} = {one}"),
@@ -90,7 +98,8 @@ impl<'a> Emitter<'a> {
     }
 
     pub(super) fn line(&mut self, text: impl AsRef<str>) {
-        self.lines.push(format!("{}{}", "  ".repeat(self.indent), text.as_ref()));
+        self.lines
+            .push(format!("{}{}", "  ".repeat(self.indent), text.as_ref()));
     }
 
     pub(super) fn open(&mut self, text: impl AsRef<str>) {
@@ -132,7 +141,9 @@ impl<'a> Emitter<'a> {
     }
 
     fn walk(&self, axis: Axis) -> Result<&Walk> {
-        self.walks.get(&axis).ok_or_else(|| Error::unexpected("an emitter forgot to walk along an axis"))
+        self.walks
+            .get(&axis)
+            .ok_or_else(|| Error::unexpected("an emitter forgot to walk along an axis"))
     }
 
     /// The region of an access, the order of its tile axes, and whether it may leave the tensor.
@@ -159,11 +170,20 @@ impl<'a> Emitter<'a> {
         if let Some(var) = self.loads.iter().rev().find_map(|s| s.get(&region)) {
             return Ok(var.clone());
         }
-        let dtype = self.plan.tensors.get(&access.tensor).map_or(DType::F32, |(d, _)| *d);
+        let dtype = self
+            .plan
+            .tensors
+            .get(&access.tensor)
+            .map_or(DType::F32, |(d, _)| *d);
         let reduced_overhang = order.iter().any(|a| {
-            self.kernel.reduced.contains(a) && matches!(self.walks.get(a), Some(Walk::Tile { overhang: true, .. }))
+            self.kernel.reduced.contains(a)
+                && matches!(self.walks.get(a), Some(Walk::Tile { overhang: true, .. }))
         });
-        let fill = if reduced_overhang && dtype.is_float() { self.fill } else { 0.0 };
+        let fill = if reduced_overhang && dtype.is_float() {
+            self.fill
+        } else {
+            0.0
+        };
         let mut text = format!("load {region}");
         if leaves {
             text = format!("{text} else {}", literal(fill, dtype));
@@ -186,9 +206,15 @@ impl<'a> Emitter<'a> {
 
     /// Stores a variable, converted to the tensor's element type.
     pub(super) fn store(&mut self, id: PrimId, access: &Access) -> Result<()> {
-        let var = self.find(id).ok_or_else(|| Error::unexpected("an emitter stores what it did not compute"))?;
+        let var = self
+            .find(id)
+            .ok_or_else(|| Error::unexpected("an emitter stores what it did not compute"))?;
         let (region, order, _) = self.region(access)?;
-        let dtype = self.plan.tensors.get(&access.tensor).map_or(DType::F32, |(d, _)| *d);
+        let dtype = self
+            .plan
+            .tensors
+            .get(&access.tensor)
+            .map_or(DType::F32, |(d, _)| *d);
         let mut text = self.expanded(&var, &self.tile_axes(&order));
         if compute_type(dtype) != dtype {
             text = format!("{dtype}({text})");
@@ -205,7 +231,10 @@ impl<'a> Emitter<'a> {
         if var.axes.is_empty() || var.axes == axes {
             return var.text.clone();
         }
-        let marks: Vec<_> = axes.iter().map(|a| if var.axes.contains(a) { ":" } else { "None" }).collect();
+        let marks: Vec<_> = axes
+            .iter()
+            .map(|a| if var.axes.contains(a) { ":" } else { "None" })
+            .collect();
         format!("{}[{}]", var.text, marks.join(", "))
     }
 
@@ -215,7 +244,10 @@ impl<'a> Emitter<'a> {
         match operand.ok_or_else(|| Error::unexpected("a primitive has no such operand"))? {
             Operand::Node(node) => self.value(node),
             Operand::Load(access) => self.load(&access),
-            Operand::Number(v) => Ok(Var { text: literal(v, dtype), axes: Vec::new() }),
+            Operand::Number(v) => Ok(Var {
+                text: literal(v, dtype),
+                axes: Vec::new(),
+            }),
             Operand::Coordinate(axes) => self.coordinate(&axes),
         }
     }
@@ -230,18 +262,31 @@ impl<'a> Emitter<'a> {
                 Walk::Index(name) => name.clone(),
                 Walk::Tile { start, len, .. } => {
                     tile.push(*axis);
-                    if start == "0" { format!("i64(iota({len}))") } else { format!("(i64(iota({len})) + {start})") }
+                    if start == "0" {
+                        format!("i64(iota({len}))")
+                    } else {
+                        format!("(i64(iota({len})) + {start})")
+                    }
                 }
             };
-            terms.push(if stride.is(1) { term } else { format!("{term}*({stride})") });
+            terms.push(if stride.is(1) {
+                term
+            } else {
+                format!("{term}*({stride})")
+            });
             stride = &stride * self.extent(*axis);
         }
         if tile.len() > 1 {
-            return Err(Error::unsupported("no design rule yet for positions along a dimension tiled twice"));
+            return Err(Error::unsupported(
+                "no design rule yet for positions along a dimension tiled twice",
+            ));
         }
         // The tile comes first so that index arithmetic takes its type.
         terms.sort_by_key(|t| !t.contains("iota"));
-        Ok(Var { text: format!("({})", terms.join(" + ")), axes: tile })
+        Ok(Var {
+            text: format!("({})", terms.join(" + ")),
+            axes: tile,
+        })
     }
 
     /// The variable of a primitive of the kernel, computed now if need be.
@@ -250,12 +295,17 @@ impl<'a> Emitter<'a> {
             return Ok(var);
         }
         let Prim::Map(op, args) = &self.prims.node(id).prim else {
-            return Err(Error::unexpected("an emitter asked for a reduction before its loop"));
+            return Err(Error::unexpected(
+                "an emitter asked for a reduction before its loop",
+            ));
         };
         let var = self.map(id, *op, args)?;
         let name = self.fresh("t");
         self.line(format!("{name} = {}", var.text));
-        let var = Var { text: name, axes: var.axes };
+        let var = Var {
+            text: name,
+            axes: var.axes,
+        };
         self.define(id, var.clone());
         Ok(var)
     }
@@ -263,7 +313,10 @@ impl<'a> Emitter<'a> {
     fn map(&mut self, id: PrimId, op: MapOp, args: &[PrimId]) -> Result<Var> {
         let own = compute_type(self.prims.dtype(id));
         // Literals take the type of the operands they meet.
-        let meets = args.iter().skip(usize::from(op == MapOp::Select)).find(|a| !self.prims.is_number(**a));
+        let meets = args
+            .iter()
+            .skip(usize::from(op == MapOp::Select))
+            .find(|a| !self.prims.is_number(**a));
         let meets = meets.map_or(own, |a| compute_type(self.prims.dtype(*a)));
         let mut vars = Vec::new();
         for i in 0..args.len() {
@@ -276,17 +329,32 @@ impl<'a> Emitter<'a> {
             (MapOp::Unary(op), [a]) => unary(op, a),
             (MapOp::Binary(op), [a, b]) => binary(op, a, b),
             (MapOp::Compare(op), [a, b]) => {
-                let sign = CompareOp::ALL.iter().find(|(o, _)| *o == op).map_or("==", |(_, s)| s);
+                let sign = CompareOp::ALL
+                    .iter()
+                    .find(|(o, _)| *o == op)
+                    .map_or("==", |(_, s)| s);
                 format!("{a} {sign} {b}")
             }
             (MapOp::Select, [c, a, b]) => format!("select({c}, {a}, {b})"),
             (MapOp::Cast, [a]) => {
                 let (from, to) = (self.prims.dtype(args[0]), self.prims.dtype(id));
                 // A conversion to a narrow float rounds, although it is computed with in f32.
-                let narrow = if compute_type(to) == to || from == to { a.clone() } else { format!("{to}({a})") };
-                if compute_type(from) == own && narrow == *a { narrow } else { format!("{own}({narrow})") }
+                let narrow = if compute_type(to) == to || from == to {
+                    a.clone()
+                } else {
+                    format!("{to}({a})")
+                };
+                if compute_type(from) == own && narrow == *a {
+                    narrow
+                } else {
+                    format!("{own}({narrow})")
+                }
             }
-            _ => return Err(Error::unexpected("an element-wise primitive with the wrong number of operands")),
+            _ => {
+                return Err(Error::unexpected(
+                    "an element-wise primitive with the wrong number of operands",
+                ));
+            }
         };
         Ok(Var { text, axes })
     }
@@ -351,7 +419,11 @@ pub(super) fn compute_type(dtype: DType) -> DType {
 /// A literal of an element type.
 pub(super) fn literal(value: f64, dtype: DType) -> String {
     if dtype.is_float() {
-        if value.is_infinite() { if value > 0.0 { "inf".into() } else { "-inf".into() } } else { format!("{value:?}") }
+        if value.is_infinite() {
+            if value > 0.0 { "inf".into() } else { "-inf".into() }
+        } else {
+            format!("{value:?}")
+        }
     } else if dtype == DType::Bool {
         i64::from(value != 0.0).to_string()
     } else {
@@ -361,15 +433,29 @@ pub(super) fn literal(value: f64, dtype: DType) -> String {
 
 fn unary(op: UnaryOp, a: &str) -> String {
     let name = UnaryOp::ALL.iter().find(|(o, _)| *o == op).map_or("", |(_, n)| n);
-    if matches!(op, UnaryOp::Neg | UnaryOp::Not) { format!("{name}{a}") } else { format!("{name}({a})") }
+    if matches!(op, UnaryOp::Neg | UnaryOp::Not) {
+        format!("{name}{a}")
+    } else {
+        format!("{name}({a})")
+    }
 }
 
 fn binary(op: BinaryOp, a: &str, b: &str) -> String {
-    let name = BinaryOp::ALL.iter().find(|(o, _)| *o == op).map_or("", |(_, n)| n);
-    if name.starts_with(|c: char| c.is_ascii_alphabetic()) { format!("{name}({a}, {b})") } else { format!("{a} {name} {b}") }
+    let name = BinaryOp::ALL
+        .iter()
+        .find(|(o, _)| *o == op)
+        .map_or("", |(_, n)| n);
+    if name.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        format!("{name}({a}, {b})")
+    } else {
+        format!("{a} {name} {b}")
+    }
 }
 
 /// The suffix of a reduction's function.
 pub(super) fn reduction(op: ReduceOp) -> &'static str {
-    ReduceOp::ALL.iter().find(|(o, _)| *o == op).map_or("sum", |(_, n)| n)
+    ReduceOp::ALL
+        .iter()
+        .find(|(o, _)| *o == op)
+        .map_or("sum", |(_, n)| n)
 }

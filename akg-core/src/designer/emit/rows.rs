@@ -48,7 +48,9 @@ pub(in crate::designer) fn emit(
         };
         let whole = values.len() == 1 && extent.is(values[0]);
         let len = names.knob(name, number, values);
-        let overhang = !values.iter().all(|b| extent.as_const().is_some_and(|e| e % b == 0));
+        let overhang = !values
+            .iter()
+            .all(|b| extent.as_const().is_some_and(|e| e % b == 0));
         let start = match (whole, reduced) {
             (true, _) => "0".to_owned(),
             (false, true) => {
@@ -68,9 +70,15 @@ pub(in crate::designer) fn emit(
     let mut emitter = Emitter::new(plan, prims, kernel, names);
     emitter.walks = walks;
     emitter.tile = shape.tile;
-    let mut passes = Passes { levels: HashMap::new(), loops, emitter };
+    let mut passes = Passes {
+        levels: HashMap::new(),
+        loops,
+        emitter,
+    };
     passes.write()?;
-    Ok(passes.emitter.finish(&format!("kernel k{number} over ({})", grid.join(", "))))
+    Ok(passes
+        .emitter
+        .finish(&format!("kernel k{number} over ({})", grid.join(", "))))
 }
 
 /// Which axes are tiled, and in which order all are walked.
@@ -83,18 +91,31 @@ impl Shape {
     fn choose(kernel: &KernelPlan) -> Self {
         let lists: Vec<Vec<Axis>> = kernel.accesses().map(|a| a.axes.clone()).collect();
         let size = |list: &[Axis]| -> i64 {
-            list.iter().map(|a| kernel.extents[*a].as_const().unwrap_or(1 << 20)).fold(1, i64::saturating_mul)
+            list.iter()
+                .map(|a| kernel.extents[*a].as_const().unwrap_or(1 << 20))
+                .fold(1, i64::saturating_mul)
         };
-        let mut order: Vec<Axis> =
-            lists.iter().max_by_key(|l| (l.len(), size(l))).cloned().unwrap_or_default();
+        let mut order: Vec<Axis> = lists
+            .iter()
+            .max_by_key(|l| (l.len(), size(l)))
+            .cloned()
+            .unwrap_or_default();
         for axis in kernel.axes.values().chain(&lists).flatten() {
             if !order.contains(axis) {
                 order.insert(0, *axis);
             }
         }
-        let Some(inner) = order.last().copied() else { return Self { order, tile: Vec::new() } };
+        let Some(inner) = order.last().copied() else {
+            return Self {
+                order,
+                tile: Vec::new(),
+            };
+        };
         let last_other = |keep: &dyn Fn(Axis) -> bool| {
-            let ends = lists.iter().filter(|l| l.len() > 1).filter_map(|l| l.last().copied());
+            let ends = lists
+                .iter()
+                .filter(|l| l.len() > 1)
+                .filter_map(|l| l.last().copied());
             ends.into_iter().find(|a| *a != inner && keep(*a))
         };
         let before = |keep: &dyn Fn(Axis) -> bool| order.iter().rev().skip(1).copied().find(|a| keep(*a));
@@ -107,7 +128,11 @@ impl Shape {
         } else {
             before(&reduced)
         };
-        let tile = order.iter().copied().filter(|a| *a == inner || Some(*a) == outer).collect();
+        let tile = order
+            .iter()
+            .copied()
+            .filter(|a| *a == inner || Some(*a) == outer)
+            .collect();
         Self { order, tile }
     }
 
@@ -135,7 +160,10 @@ impl Shape {
             [a, b] if kernel.reduced.contains(b) => {
                 let lengths = row_lengths(extent(*b));
                 let longest = lengths.iter().copied().max().unwrap_or(1);
-                let rows = u64::try_from(ROWS / longest).unwrap_or(1).max(1).next_power_of_two() as i64;
+                let rows = u64::try_from(ROWS / longest)
+                    .unwrap_or(1)
+                    .max(1)
+                    .next_power_of_two() as i64;
                 blocks.insert(*a, ("BR", cut(*a, &[rows])));
                 blocks.insert(*b, ("BL", lengths));
             }
@@ -180,11 +208,17 @@ impl Passes<'_> {
     /// Whether a primitive varies along the reduced axes.
     fn inner(&self, id: PrimId) -> bool {
         let kernel = self.emitter.kernel;
-        kernel.axes.get(&id).is_some_and(|axes| axes.iter().any(|a| kernel.reduced.contains(a)))
+        kernel
+            .axes
+            .get(&id)
+            .is_some_and(|axes| axes.iter().any(|a| kernel.reduced.contains(a)))
     }
 
     fn is_reduction(&self, id: PrimId) -> bool {
-        matches!(self.emitter.prims.node(id).prim, Prim::Reduce(..) | Prim::ArgReduce(..))
+        matches!(
+            self.emitter.prims.node(id).prim,
+            Prim::Reduce(..) | Prim::ArgReduce(..)
+        )
     }
 
     fn operand_nodes(&self, id: PrimId) -> Vec<PrimId> {
@@ -199,8 +233,15 @@ impl Passes<'_> {
     fn write(&mut self) -> Result<()> {
         let nodes = self.emitter.kernel.nodes.clone();
         for id in &nodes {
-            let level = self.operand_nodes(*id).iter().filter_map(|n| self.levels.get(n)).max().copied().unwrap_or(0);
-            self.levels.insert(*id, level + usize::from(self.is_reduction(*id)));
+            let level = self
+                .operand_nodes(*id)
+                .iter()
+                .filter_map(|n| self.levels.get(n))
+                .max()
+                .copied()
+                .unwrap_or(0);
+            self.levels
+                .insert(*id, level + usize::from(self.is_reduction(*id)));
         }
         if self.loops.is_empty() {
             for id in &nodes {
@@ -234,8 +275,11 @@ impl Passes<'_> {
 
     fn pass(&mut self, nodes: &[PrimId], pass: usize) -> Result<()> {
         let at = |id: &PrimId, level: usize| self.levels.get(id) == Some(&level);
-        let reductions: Vec<PrimId> =
-            nodes.iter().copied().filter(|id| self.is_reduction(*id) && at(id, pass + 1)).collect();
+        let reductions: Vec<PrimId> = nodes
+            .iter()
+            .copied()
+            .filter(|id| self.is_reduction(*id) && at(id, pass + 1))
+            .collect();
         let stores: Vec<PrimId> = self
             .emitter
             .kernel
@@ -264,12 +308,19 @@ impl Passes<'_> {
             let wide = accumulator.wide.is_some_and(|w| w != compute_type(dtype));
             let text = if wide {
                 let name = self.emitter.fresh("s");
-                self.emitter.line(format!("{name} = {}({})", compute_type(dtype), accumulator.name));
+                self.emitter
+                    .line(format!("{name} = {}({})", compute_type(dtype), accumulator.name));
                 name
             } else {
                 accumulator.index.unwrap_or(accumulator.name)
             };
-            self.emitter.define(id, Var { text, axes: accumulator.axes });
+            self.emitter.define(
+                id,
+                Var {
+                    text,
+                    axes: accumulator.axes,
+                },
+            );
         }
         Ok(())
     }
@@ -279,15 +330,24 @@ impl Passes<'_> {
         let operand = self.emitter.prims.operands(id)[0];
         let dtype = compute_type(self.emitter.prims.dtype(operand));
         let var = self.emitter.operand(id, 0, dtype)?;
-        let position = var.axes.iter().position(|a| self.emitter.kernel.reduced.contains(a)).unwrap_or(0);
+        let position = var
+            .axes
+            .iter()
+            .position(|a| self.emitter.kernel.reduced.contains(a))
+            .unwrap_or(0);
         Ok((var, position))
     }
 
     /// A reduction whose axis is in the tile as a whole.
     fn reduce_whole(&mut self, id: PrimId) -> Result<()> {
         let (var, position) = self.argument(id)?;
-        let axes: Vec<Axis> =
-            var.axes.iter().enumerate().filter(|(i, _)| *i != position).map(|(_, a)| *a).collect();
+        let axes: Vec<Axis> = var
+            .axes
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| *i != position)
+            .map(|(_, a)| *a)
+            .collect();
         let text = match &self.emitter.prims.node(id).prim {
             Prim::ArgReduce(op, ..) => format!("i64(arg{}({}, {position}))", reduction(*op), var.text),
             Prim::Reduce(op, ..) => format!("reduce_{}({}, {position})", reduction(*op), var.text),
@@ -302,8 +362,13 @@ impl Passes<'_> {
     /// Declares the accumulator of a reduction.
     fn start(&mut self, id: PrimId) -> Result<Accumulator> {
         let node = self.emitter.prims.node(id).clone();
-        let kept: Vec<Axis> =
-            self.emitter.tile.iter().copied().filter(|a| !self.emitter.kernel.reduced.contains(a)).collect();
+        let kept: Vec<Axis> = self
+            .emitter
+            .tile
+            .iter()
+            .copied()
+            .filter(|a| !self.emitter.kernel.reduced.contains(a))
+            .collect();
         let extents = self.emitter.extents(&kept)?;
         let name = self.emitter.fresh("acc");
         let operand = self.emitter.prims.operands(id)[0];
@@ -319,7 +384,8 @@ impl Passes<'_> {
             other => other,
         });
         let ty = wide.unwrap_or(element);
-        self.emitter.line(format!("{name} = full {ty}{extents} {}", identity(op, ty)));
+        self.emitter
+            .line(format!("{name} = full {ty}{extents} {}", identity(op, ty)));
         let index = if arg {
             let index = self.emitter.fresh("at");
             self.emitter.line(format!("{index} = zeros i64{extents}"));
@@ -327,7 +393,13 @@ impl Passes<'_> {
         } else {
             None
         };
-        Ok(Accumulator { name, index, axes: kept, wide, op })
+        Ok(Accumulator {
+            name,
+            index,
+            axes: kept,
+            wide,
+            op,
+        })
     }
 
     fn accumulate(&mut self, id: PrimId, accumulator: &Accumulator, masked: bool) -> Result<()> {
@@ -357,19 +429,35 @@ impl Passes<'_> {
     }
 
     /// Keeps the first extreme element: a later tile wins only if it is strictly better, or the first with a NaN.
-    fn accumulate_index(&mut self, var: &Var, position: usize, best: &Accumulator, index: &str) -> Result<()> {
+    fn accumulate_index(
+        &mut self,
+        var: &Var,
+        position: usize,
+        best: &Accumulator,
+        index: &str,
+    ) -> Result<()> {
         let (e, name) = (&mut self.emitter, &best.name);
         let (value, place, wins) = (e.fresh("v"), e.fresh("at"), e.fresh("wins"));
         let sign = if best.op == ReduceOp::Max { ">" } else { "<" };
         let suffix = reduction(best.op);
-        let reduced: Vec<Axis> = e.tile.iter().copied().filter(|a| e.kernel.reduced.contains(a)).collect();
+        let reduced: Vec<Axis> = e
+            .tile
+            .iter()
+            .copied()
+            .filter(|a| e.kernel.reduced.contains(a))
+            .collect();
         let start = match reduced.first().and_then(|a| e.walks.get(a)) {
             Some(Walk::Tile { start, .. }) => start.clone(),
             _ => "0".to_owned(),
         };
         e.line(format!("{value} = reduce_{suffix}({}, {position})", var.text));
-        e.line(format!("{place} = i64(arg{suffix}({}, {position})) + {start}", var.text));
-        e.line(format!("{wins} = ({value} {sign} {name}) | (isnan({value}) & !isnan({name}))"));
+        e.line(format!(
+            "{place} = i64(arg{suffix}({}, {position})) + {start}",
+            var.text
+        ));
+        e.line(format!(
+            "{wins} = ({value} {sign} {name}) | (isnan({value}) & !isnan({name}))"
+        ));
         e.line(format!("{index} = select({wins}, {place}, {index})"));
         e.line(format!("{name} = {}({name}, {value})", suffix));
         Ok(())
@@ -377,14 +465,24 @@ impl Passes<'_> {
 
     /// Replaces elements beyond the reduced extent by `neutral`.
     fn mask(&mut self, var: Var, position: usize, neutral: &str) -> Result<Var> {
-        let Some(axis) = var.axes.get(position).copied() else { return Ok(var) };
+        let Some(axis) = var.axes.get(position).copied() else {
+            return Ok(var);
+        };
         let place = self.emitter.coordinate(&[axis])?;
-        let marks: Vec<_> = var.axes.iter().map(|a| if *a == axis { ":" } else { "None" }).collect();
+        let marks: Vec<_> = var
+            .axes
+            .iter()
+            .map(|a| if *a == axis { ":" } else { "None" })
+            .collect();
         let extent = self.emitter.extent(axis).clone();
         let inside = format!("({} < {extent})[{}]", place.text, marks.join(", "));
         let name = self.emitter.fresh("t");
-        self.emitter.line(format!("{name} = select({inside}, {}, {neutral})", var.text));
-        Ok(Var { text: name, axes: var.axes })
+        self.emitter
+            .line(format!("{name} = select({inside}, {}, {neutral})", var.text));
+        Ok(Var {
+            text: name,
+            axes: var.axes,
+        })
     }
 
     /// Finds what must stand outside the tensors for the reductions of a pass to ignore it; if there is no such value,
@@ -425,13 +523,20 @@ impl Passes<'_> {
         match kernel.operands.get(&(id, i))? {
             Operand::Number(v) => Some(*v),
             Operand::Coordinate(_) => None,
-            Operand::Load(access) => access.axes.iter().any(|a| kernel.reduced.contains(a)).then_some(fill),
+            Operand::Load(access) => access
+                .axes
+                .iter()
+                .any(|a| kernel.reduced.contains(a))
+                .then_some(fill),
             Operand::Node(node) => {
                 if !self.inner(*node) {
                     return None;
                 }
-                let Prim::Map(op, args) = &self.emitter.prims.node(*node).prim else { return None };
-                let values: Vec<Option<f64>> = (0..args.len()).map(|j| self.outside(*node, j, fill)).collect();
+                let Prim::Map(op, args) = &self.emitter.prims.node(*node).prim else {
+                    return None;
+                };
+                let values: Vec<Option<f64>> =
+                    (0..args.len()).map(|j| self.outside(*node, j, fill)).collect();
                 apply(*op, &values)
             }
         }
@@ -455,7 +560,13 @@ fn identity(op: ReduceOp, dtype: DType) -> String {
         d => {
             let bits = 8 * d.size() as u32 - u32::from(d != DType::U8);
             let top = i64::MAX.min(((1i128 << bits) - 1) as i64);
-            if !low { top.to_string() } else if d == DType::U8 { "0".to_owned() } else { format!("-{top}") }
+            if !low {
+                top.to_string()
+            } else if d == DType::U8 {
+                "0".to_owned()
+            } else {
+                format!("-{top}")
+            }
         }
     };
     match op {
