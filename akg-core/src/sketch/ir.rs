@@ -3,6 +3,7 @@
 //! Knobs and parameters have their values, tile extents are numbers, tile values are in static single assignment, and
 //! index arithmetic is [`Expr`] over program indices, loop indices and those extents that are still symbols.
 
+use std::fmt;
 use std::ops::Range;
 
 use crate::dtype::DType;
@@ -48,6 +49,12 @@ pub struct TileType {
     pub dtype: DType,
     /// The extents, outermost first.
     pub extents: Vec<usize>,
+}
+
+impl fmt::Display for TileType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{:?}", self.dtype, self.extents)
+    }
 }
 
 /// A tile value's type and the name that it has in the text.

@@ -6,6 +6,7 @@
 pub mod ir;
 mod lex;
 mod parse;
+mod print;
 pub mod syntax;
 
 use crate::diagnostic::Diagnostics;
