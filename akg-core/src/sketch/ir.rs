@@ -149,6 +149,38 @@ pub enum Stmt {
     Barrier,
 }
 
+impl Stmt {
+    /// The values that the statement itself reads: operands, what loops start from and go on with, what branches merge.
+    pub fn reads(&self) -> Vec<Val> {
+        match self {
+            Stmt::Define { op, .. } => op.operands(),
+            Stmt::Store { region, value, .. } => region_operands(region).chain([*value]).collect(),
+            Stmt::For(l) => {
+                let combined = l.combine.iter().flat_map(|c| c.result.iter().copied());
+                l.carried
+                    .iter()
+                    .flat_map(|c| [c.initial, c.next])
+                    .chain(combined)
+                    .collect()
+            }
+            Stmt::If(b) => b.merges.iter().flat_map(|m| [m.then, m.otherwise]).collect(),
+            Stmt::Barrier => Vec::new(),
+        }
+    }
+
+    /// The blocks of statements inside, a fold's combine included.
+    pub fn blocks(&self) -> Vec<&[Stmt]> {
+        match self {
+            Stmt::For(l) => {
+                let combine = l.combine.iter().map(|c| c.body.as_slice());
+                std::iter::once(l.body.as_slice()).chain(combine).collect()
+            }
+            Stmt::If(b) => vec![&b.then, &b.otherwise],
+            Stmt::Define { .. } | Stmt::Store { .. } | Stmt::Barrier => Vec::new(),
+        }
+    }
+}
+
 /// How a store changes memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StoreMode {

@@ -3,6 +3,7 @@
 //! A [`Sketch`] is text with a syntax tree ([`syntax`]). Given values for knobs and extents it elaborates into a typed
 //! [`Program`](ir::Program), which is validated, interpreted, costed and lowered.
 
+mod elaborate;
 pub mod ir;
 mod lex;
 mod parse;
@@ -10,6 +11,7 @@ mod print;
 pub mod syntax;
 
 use crate::diagnostic::Diagnostics;
+pub use elaborate::Knob;
 
 /// A parsed sketch.
 #[derive(Debug, Clone, PartialEq)]
