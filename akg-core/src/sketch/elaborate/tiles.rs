@@ -195,10 +195,10 @@ impl<'a> Builder<'a> {
     /// A constant element of type `dtype`.
     pub(super) fn scalar(&mut self, ex: &Ex, dtype: DType) -> Elab<Scalar> {
         let value = self.eval(ex)?;
-        self.scalar_of(&value, ex, dtype)
+        Self::scalar_of(&value, ex, dtype)
     }
 
-    fn scalar_of(&self, value: &Value, ex: &Ex, dtype: DType) -> Elab<Scalar> {
+    fn scalar_of(value: &Value, ex: &Ex, dtype: DType) -> Elab<Scalar> {
         match value {
             Value::Float(number) if dtype.is_float() => Ok(Scalar::Float(*number)),
             Value::Float(_) => {
@@ -252,7 +252,7 @@ impl<'a> Builder<'a> {
                 fault(message, ex.span.clone())
             }
             constant => {
-                let scalar = self.scalar_of(&constant, ex, dtype)?;
+                let scalar = Self::scalar_of(&constant, ex, dtype)?;
                 Ok(self.define_tile(Op::Full(scalar), rank0(dtype), &ex.span))
             }
         }
