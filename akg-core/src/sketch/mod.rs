@@ -4,6 +4,8 @@
 //! [`Program`](ir::Program), which is validated, interpreted, costed and lowered.
 
 mod elaborate;
+mod examples;
+mod interpret;
 pub mod ir;
 mod lex;
 mod parse;
@@ -12,6 +14,8 @@ pub mod syntax;
 
 use crate::diagnostic::Diagnostics;
 pub use elaborate::Knob;
+pub use examples::examples;
+pub use interpret::{Folds, interpret, interpret_folds};
 
 /// A parsed sketch.
 #[derive(Debug, Clone, PartialEq)]
