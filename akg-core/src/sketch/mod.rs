@@ -3,14 +3,17 @@
 //! A [`Sketch`] is text with a syntax tree ([`syntax`]). Given values for knobs and extents it elaborates into a typed
 //! [`Program`](ir::Program), which is validated, interpreted, costed and lowered.
 
+mod elaborate;
 mod examples;
 mod interpret;
 pub mod ir;
 mod lex;
 mod parse;
+mod print;
 pub mod syntax;
 
 use crate::diagnostic::Diagnostics;
+pub use elaborate::Knob;
 pub use examples::examples;
 pub use interpret::{Folds, interpret, interpret_folds};
 
