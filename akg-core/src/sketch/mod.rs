@@ -6,8 +6,11 @@
 mod examples;
 mod interpret;
 pub mod ir;
+mod lex;
+mod parse;
 pub mod syntax;
 
+use crate::diagnostic::Diagnostics;
 pub use examples::examples;
 pub use interpret::{Folds, interpret, interpret_folds};
 
@@ -18,8 +21,19 @@ pub struct Sketch {
 }
 
 impl Sketch {
+    /// Parses sketch text.
+    pub fn parse(text: &str) -> Result<Self, Diagnostics> {
+        parse::parse(text).map(Self::from)
+    }
+
     /// The syntax tree.
     pub fn tree(&self) -> &syntax::SketchTree {
         &self.tree
+    }
+}
+
+impl From<syntax::SketchTree> for Sketch {
+    fn from(tree: syntax::SketchTree) -> Self {
+        Self { tree }
     }
 }
