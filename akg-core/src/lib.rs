@@ -1,6 +1,9 @@
 #![doc = include_str!("../README.md")]
 
 pub mod backend;
+#[cfg(feature = "conformance")]
+pub mod conformance;
+pub mod diagnostic;
 pub mod dsl;
 pub mod dtype;
 pub mod error;
@@ -15,6 +18,7 @@ pub mod tensor;
 pub mod verdict;
 
 pub use backend::Backend;
+pub use diagnostic::{Diagnostic, Diagnostics};
 pub use dsl::Dsl;
 pub use dtype::DType;
 pub use error::{Error, ErrorKind, Result};
