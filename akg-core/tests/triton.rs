@@ -216,21 +216,35 @@ fn examples_match_pytorch_in_the_interpreter() {
         }
     }
     for example in examples() {
-        assert!(checks.iter().any(|c| c.3 == &example.0), "nothing ran of {}", example.0);
+        assert!(
+            checks.iter().any(|c| c.3 == &example.0),
+            "nothing ran of {}",
+            example.0
+        );
     }
     for ((label, dtypes, case, name), result) in checks.iter().zip(harness(python, "run", &jobs)) {
         let case = cases(name).swap_remove(*case);
-        for ((dtype, expected), data) in dtypes.iter().zip(&case.expected).zip(result["outputs"].as_array().unwrap())
+        for ((dtype, expected), data) in dtypes
+            .iter()
+            .zip(&case.expected)
+            .zip(result["outputs"].as_array().unwrap())
         {
             let got = unpack(*dtype, &expected.shape, data.as_str().unwrap());
             let want = unpack(DType::F64, &expected.shape, &expected.data);
-            let row = if case.by_row { *expected.shape.last().unwrap() } else { want.len() };
+            let row = if case.by_row {
+                *expected.shape.last().unwrap()
+            } else {
+                want.len()
+            };
             for (got, want) in got.chunks(row).zip(want.chunks(row)) {
                 let finite = want.iter().filter(|w| w.is_finite());
                 let rms = (finite.map(|w| w * w).sum::<f64>() / want.len() as f64).sqrt();
                 for (g, w) in got.iter().zip(want) {
                     let same = g == w || (g.is_nan() && w.is_nan());
-                    assert!(same || (g - w).abs() <= case.tolerance * rms, "{label}: {g} instead of {w}");
+                    assert!(
+                        same || (g - w).abs() <= case.tolerance * rms,
+                        "{label}: {g} instead of {w}"
+                    );
                 }
             }
         }

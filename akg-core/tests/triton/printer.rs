@@ -78,9 +78,7 @@ fn tuple<T: ToString>(items: &[T]) -> String {
 
 /// The subscript that makes a rank-1 tile an axis of a tile of `rank`.
 fn expand(axis: usize, rank: usize) -> String {
-    let entries: Vec<&str> = (0..rank)
-        .map(|i| if i == axis { ":" } else { "None" })
-        .collect();
+    let entries: Vec<&str> = (0..rank).map(|i| if i == axis { ":" } else { "None" }).collect();
     if rank < 2 {
         String::new()
     } else {
@@ -341,7 +339,14 @@ impl Printer<'_> {
             offsets.push(format!("({coordinate} * {stride}){place}"));
         }
         let pointer = self.pointer(access.tensor.0);
-        let address = format!("{pointer} + {}", if offsets.is_empty() { "0".into() } else { offsets.join(" + ") });
+        let address = format!(
+            "{pointer} + {}",
+            if offsets.is_empty() {
+                "0".into()
+            } else {
+                offsets.join(" + ")
+            }
+        );
         let address = self.temporary(&address);
         if masks.is_empty() {
             return (address, None);
@@ -385,7 +390,11 @@ impl Printer<'_> {
                 let extents = self.extents(*operand);
                 let lane = format!("tl.arange(0, {}){}", extents[*axis], expand(*axis, extents.len()));
                 let lane = self.temporary(&lane);
-                let fill = format!("tl.full((), {}, {})", literal(*other), dtype(self.dtype(*operand)));
+                let fill = format!(
+                    "tl.full((), {}, {})",
+                    literal(*other),
+                    dtype(self.dtype(*operand))
+                );
                 format!(
                     "tl.where(({lane} >= {}) & ({lane} < {}), {}, {fill})",
                     keep.start,
@@ -466,7 +475,12 @@ impl Printer<'_> {
                 format!("{} {} {}", self.computing(*a), compare(*op), self.computing(*b))
             }
             Op::Select(c, a, b) => {
-                format!("tl.where({}, {}, {})", self.name(*c), self.name(*a), self.name(*b))
+                format!(
+                    "tl.where({}, {}, {})",
+                    self.name(*c),
+                    self.name(*a),
+                    self.name(*b)
+                )
             }
             Op::Cast(a) if ty == DType::Bool => format!("{} != 0", self.computing(*a)),
             Op::Cast(a) if is_half(self.dtype(*a)) => format!("{}.to({target})", self.computing(*a)),
@@ -482,7 +496,11 @@ impl Printer<'_> {
             Op::ArgReduce(kind, a, axis) => {
                 let operand = self.computing(*a);
                 let lane = self.lane(*a, *axis);
-                let function = if *kind == ReduceOp::Max { "akg_argmax" } else { "akg_argmin" };
+                let function = if *kind == ReduceOp::Max {
+                    "akg_argmax"
+                } else {
+                    "akg_argmin"
+                };
                 let both = self.temporary(&format!("tl.reduce(({operand}, {lane}), {axis}, {function})"));
                 format!("{both}[1]")
             }
