@@ -15,7 +15,7 @@ use akg_core::sketch::ir::{
 };
 
 /// What Triton asks of tiles.
-pub fn rules() -> TileRules {
+pub(crate) fn rules() -> TileRules {
     TileRules {
         power_of_two_extents: true,
         min_contraction: 16,
@@ -23,7 +23,7 @@ pub fn rules() -> TileRules {
 }
 
 /// The Python module.
-pub fn print(program: &TileProgram) -> String {
+pub(crate) fn print(program: &TileProgram) -> String {
     let mut text = String::from(include_str!("prelude.py"));
     for kernel in &program.kernels {
         let mut printer = Printer {
