@@ -4,15 +4,18 @@
 //! [`Program`](ir::Program), which is validated, interpreted, costed and lowered.
 
 mod cost;
+mod elaborate;
 mod examples;
 mod interpret;
 pub mod ir;
 mod lex;
 mod parse;
+mod print;
 pub mod syntax;
 
 use crate::diagnostic::Diagnostics;
 pub use cost::{Cost, KernelCost, cost};
+pub use elaborate::Knob;
 pub use examples::examples;
 pub use interpret::{Folds, interpret, interpret_folds};
 

@@ -5,6 +5,8 @@
 
 mod expr;
 
+pub(super) use expr::{BINARY, COMPARISON};
+
 use std::ops::Range;
 
 use super::lex::{Lexeme, Token, lex};
@@ -325,7 +327,7 @@ impl Parser<'_> {
                 let name = self.name("the knob's name")?;
                 self.expect_word("in", "and the legal values, as in `knob BM in {16, 32}`")?;
                 self.expect_sign("{", "before the legal values")?;
-                let values = self.list("}", "after a value", Self::expr)?;
+                let values = self.list("}", "after a value", Self::knob_value)?;
                 if values.is_empty() {
                     let message = format!("`{}` has no legal value; give at least one", name.node);
                     return Err(Diagnostic::error(message, name.span));
@@ -355,6 +357,18 @@ impl Parser<'_> {
                     None => error,
                 })
             }
+        }
+    }
+
+    fn knob_value(&mut self) -> Parsed<Ex> {
+        let value = self.expr()?;
+        match &*value.node {
+            Expression::Int(_) => Ok(value),
+            Expression::Name(name) if name.parse::<DType>().is_ok() => Ok(value),
+            _ => Err(Diagnostic::error(
+                "a knob's value is an integer or an element type",
+                value.span,
+            )),
         }
     }
 
