@@ -9,19 +9,23 @@ use crate::graph::TensorType;
 
 pub(super) const ROWS: &[Row] = &[
     Row::new(
-        "lstm.input(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor, Tensor)",
+        "lstm.input(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, \
+         float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor, Tensor)",
         lstm,
     ),
     Row::new(
-        "gru.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)",
+        "gru.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, \
+         float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)",
         gru,
     ),
     Row::new(
-        "rnn_tanh.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)",
+        "rnn_tanh.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, \
+         float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)",
         rnn,
     ),
     Row::new(
-        "rnn_relu.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)",
+        "rnn_relu.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, \
+         float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)",
         rnn,
     ),
 ];
