@@ -35,7 +35,7 @@ class Replay:
 
     def __init__(self, graph, float64=False):
         self._float64 = float64
-        self._constants = {c["name"]: self._widen(decode(c)) for c in graph["constants"]}
+        self._constants = {c["name"]: self._widen(decode(c)) for c in graph.get("constants", [])}
         self._steps = [self._step(node) for node in graph["nodes"]]
         self.output_names = [output["value"] for output in graph["outputs"]]
 

@@ -35,8 +35,11 @@ pub(crate) fn environment() -> Option<Environment> {
         Ok(environment) => Some(environment.clone()),
         Err(why) => {
             let count = SKIPPED.fetch_add(1, Ordering::Relaxed) + 1;
+            if count == 1 {
+                say(&format!("{why}\nSet AKG_PYTHON_INSTALL=1 to let the tests install it."));
+            }
             let test = std::thread::current().name().unwrap_or("a test").to_owned();
-            say(&format!("skipped: {test} ({count} skipped so far): {why}; set AKG_PYTHON_INSTALL=1 to install"));
+            say(&format!("skipped: {test} ({count} so far)"));
             None
         }
     }
