@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import json
 import time
 
 import torch
@@ -54,7 +55,7 @@ def import_module(message, progress):
             failure = failure if failure and isinstance(error, LostConstant) else error
             continue
         return {
-            "graph": graph,
+            "graph": json.dumps(graph, allow_nan=False),
             "inputs": [describe_input(name, source, observer, leaves) for name, source in sources.items()],
             "torch": torch.__version__,
             "mode": mode.name,
