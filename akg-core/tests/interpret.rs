@@ -75,7 +75,7 @@ kernel main over (p in 1) {
 }";
     let out = run(text, &[f32s(&[2048.0, 1e-4, -100.7, 256.0])], &[]);
     assert_eq!(values(&out, 0)[..2], [2048.0, 1.0]);
-    assert_eq!(values(&out, 1), [2048.0, 1.0, -100.0, 256.0]);
+    assert_eq!(values(&out, 1), [2048.0, 1.0, -99.5, 256.0]);
     assert_eq!(values(&out, 2)[2..], [56.0, 0.0]);
 }
 
