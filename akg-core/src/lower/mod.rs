@@ -1,3 +1,4 @@
 //! What lowerings share: analyses of typed sketches and the mappings to execution models.
 
 pub mod grid;
+pub mod loops;
