@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::Result;
 use crate::sketch::Sketch;
 use crate::source::{Artifact, Knobs, Source};
@@ -22,29 +23,6 @@ pub struct DslCapability {
     pub exports: Vec<String>,
     /// Whether [`Dsl::lower`] works; without it, sources come from an agent.
     pub lowers: bool,
-}
-
-/// How serious a [`Diagnostic`] is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Severity {
-    /// The source is rejected.
-    Error,
-    /// Worth saying.
-    Warning,
-}
-
-/// A finding about a text, with the bytes it concerns.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Diagnostic {
-    /// How serious.
-    pub severity: Severity,
-    /// What is wrong and what to do.
-    pub message: String,
-    /// Byte range in the text; empty if the whole text is meant.
-    pub span: std::ops::Range<usize>,
-    /// Further remarks.
-    pub notes: Vec<String>,
 }
 
 /// The stages a model can ask guidance for.

@@ -3,6 +3,7 @@
 //! Knobs and parameters have their values, tile extents are numbers, tile values are in static single assignment, and
 //! index arithmetic is [`Expr`] over program indices, loop indices and those extents that are still symbols.
 
+use std::fmt;
 use std::ops::Range;
 
 use crate::dtype::DType;
@@ -48,6 +49,12 @@ pub struct TileType {
     pub dtype: DType,
     /// The extents, outermost first.
     pub extents: Vec<usize>,
+}
+
+impl fmt::Display for TileType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{:?}", self.dtype, self.extents)
+    }
 }
 
 /// A tile value's type and the name that it has in the text.
@@ -140,6 +147,38 @@ pub enum Stmt {
     If(Branch),
     /// Waits for every program of a cooperative kernel; stores before it are visible after it.
     Barrier,
+}
+
+impl Stmt {
+    /// The values that the statement itself reads: operands, what loops start from and go on with, what branches merge.
+    pub fn reads(&self) -> Vec<Val> {
+        match self {
+            Stmt::Define { op, .. } => op.operands(),
+            Stmt::Store { region, value, .. } => region_operands(region).chain([*value]).collect(),
+            Stmt::For(l) => {
+                let combined = l.combine.iter().flat_map(|c| c.result.iter().copied());
+                l.carried
+                    .iter()
+                    .flat_map(|c| [c.initial, c.next])
+                    .chain(combined)
+                    .collect()
+            }
+            Stmt::If(b) => b.merges.iter().flat_map(|m| [m.then, m.otherwise]).collect(),
+            Stmt::Barrier => Vec::new(),
+        }
+    }
+
+    /// The blocks of statements inside, a fold's combine included.
+    pub fn blocks(&self) -> Vec<&[Stmt]> {
+        match self {
+            Stmt::For(l) => {
+                let combine = l.combine.iter().map(|c| c.body.as_slice());
+                std::iter::once(l.body.as_slice()).chain(combine).collect()
+            }
+            Stmt::If(b) => vec![&b.then, &b.otherwise],
+            Stmt::Define { .. } | Stmt::Store { .. } | Stmt::Barrier => Vec::new(),
+        }
+    }
 }
 
 /// How a store changes memory.

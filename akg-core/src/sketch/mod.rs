@@ -3,8 +3,19 @@
 //! A [`Sketch`] is text with a syntax tree ([`syntax`]). Given values for knobs and extents it elaborates into a typed
 //! [`Program`](ir::Program), which is validated, interpreted, costed and lowered.
 
+mod elaborate;
+mod examples;
+mod interpret;
 pub mod ir;
+mod lex;
+mod parse;
+mod print;
 pub mod syntax;
+
+use crate::diagnostic::Diagnostics;
+pub use elaborate::Knob;
+pub use examples::examples;
+pub use interpret::{Folds, interpret, interpret_folds};
 
 /// A parsed sketch.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,8 +24,19 @@ pub struct Sketch {
 }
 
 impl Sketch {
+    /// Parses sketch text.
+    pub fn parse(text: &str) -> Result<Self, Diagnostics> {
+        parse::parse(text).map(Self::from)
+    }
+
     /// The syntax tree.
     pub fn tree(&self) -> &syntax::SketchTree {
         &self.tree
+    }
+}
+
+impl From<syntax::SketchTree> for Sketch {
+    fn from(tree: syntax::SketchTree) -> Self {
+        Self { tree }
     }
 }

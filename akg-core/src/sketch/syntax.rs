@@ -49,7 +49,7 @@ pub struct SketchTree {
     pub items: Vec<Spanned<Item>>,
     /// The kernels in launch order.
     pub kernels: Vec<Spanned<KernelSyntax>>,
-    /// Comment lines above the sketch, without `#`.
+    /// Comment lines above the sketch, without `#` and one space.
     pub doc: Vec<String>,
 }
 
@@ -102,6 +102,8 @@ pub enum Item {
         /// Alignment of the first byte; at least the element size.
         align: Option<Ex>,
     },
+    /// `# text`: a comment line between declarations.
+    Comment(String),
 }
 
 /// A kernel.
@@ -119,7 +121,7 @@ pub struct KernelSyntax {
     pub cooperative: bool,
     /// The statements.
     pub body: Vec<Spanned<Statement>>,
-    /// Comment lines above the kernel, without `#`.
+    /// Comment lines above the kernel, without `#` and one space.
     pub doc: Vec<String>,
 }
 
@@ -177,7 +179,7 @@ pub enum Statement {
     },
     /// `barrier`: every program of a cooperative kernel waits for the others; stores before it are visible after it.
     Barrier,
-    /// `# text`: a comment line.
+    /// `# text`: a comment line, without `#` and one space.
     Comment(String),
 }
 
