@@ -16,6 +16,10 @@ use libtest_mimic::{Arguments, Trial};
 
 fn main() {
     akg_worker::init();
+    // A measurement while other tests run is not worth keeping.
+    let cache = tempfile::tempdir().unwrap();
+    // SAFETY: no other thread runs yet.
+    unsafe { std::env::set_var("XDG_CACHE_HOME", cache.path()) };
     let trial = |name: &str, test: fn()| {
         Trial::test(name, move || {
             test();
@@ -40,7 +44,9 @@ fn main() {
             a_missing_worker_is_a_missing_tool,
         ),
     ];
-    libtest_mimic::run(&Arguments::from_args(), trials).exit();
+    let conclusion = libtest_mimic::run(&Arguments::from_args(), trials);
+    drop(cache);
+    conclusion.exit();
 }
 
 /// A request that runs C++ as kernel `main` on `x`, for one output like it; `None`, said aloud, without a compiler.

@@ -12,6 +12,7 @@ use akg_core::verdict::{Failure, FailureKind};
 use libloading::Library;
 use libloading::os::unix;
 use memmap2::{Mmap, MmapMut, MmapOptions};
+use rustix::fs::StatVfsMountFlags;
 
 use crate::caches::Flush;
 use crate::client::FORMAT;
@@ -42,8 +43,13 @@ impl Engine {
                 artifact.format
             )));
         }
-        std::fs::write(FILE, &artifact.bytes)
-            .map_err(|e| Error::io("cannot write the artifact to the worker's directory", e))?;
+        let cannot_write = |e| Error::io("cannot write the artifact to the worker's directory", e);
+        std::fs::write(FILE, &artifact.bytes).map_err(cannot_write)?;
+        let place = rustix::fs::statvfs(FILE).map_err(|e| cannot_write(e.into()))?;
+        if place.f_flag.contains(StatVfsMountFlags::NOEXEC) {
+            let message = "the directory for temporary files forbids executable files; set TMPDIR to another";
+            return Err(Error::unsupported(message));
+        }
         let failed = |evidence| Ok(Err(Failure::new(FailureKind::LoadFailed, evidence)));
         // Every undefined symbol shows now and not in the middle of a run.
         // SAFETY: this runs the candidate's initialisers: what this process is for.
