@@ -17,7 +17,7 @@ use akg_core::DType;
 use akg_core::expr::Bindings;
 use akg_core::lower::tiles::{self, TileProgram};
 use akg_core::sketch::{Sketch, examples};
-use akg_core::source::{KnobValue, Knobs, LaunchPlan, TensorRole};
+use akg_core::source::{Knobs, Launch, LaunchPlan, TensorRole};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
@@ -188,6 +188,16 @@ fn examples_build_for_a_gpu() {
     }
 }
 
+/// Whether programs must run at the same time; Triton's interpreter runs them one after the other.
+fn meets(program: &TileProgram, dims: &Bindings) -> bool {
+    let several = |l: &Launch| LaunchPlan::programs(l, dims).unwrap() > 1;
+    program
+        .plan()
+        .launches
+        .iter()
+        .any(|l| l.cooperative && several(l))
+}
+
 #[test]
 fn examples_match_pytorch_in_the_interpreter() {
     let Some(python) = python() else { return };
@@ -198,11 +208,19 @@ fn examples_match_pytorch_in_the_interpreter() {
             for (k, knobs) in case.knobs.iter().enumerate() {
                 // Symbolic extents once for each case.
                 let symbolic = if k == 0 { &case.symbolic[..] } else { &[] };
-                let program = tile_program(name, text, knobs, &case, symbolic);
-                // The interpreter runs programs one after the other: they cannot meet.
-                let alone = |l: &_| LaunchPlan::programs(l, &case.dims).unwrap() == 1;
-                if program.plan().launches.iter().any(|l| l.cooperative && !alone(l)) {
-                    continue;
+                let mut program = tile_program(name, text, knobs, &case, symbolic);
+                if meets(&program, &case.dims) {
+                    let alone = |p: &TileProgram| !meets(p, &case.dims);
+                    let points = Sketch::parse(text)
+                        .unwrap()
+                        .legal_points(&case.dims)
+                        .collect::<Vec<_>>();
+                    let mut programs = points
+                        .iter()
+                        .map(|p| tile_program(name, text, p, &case, symbolic));
+                    program = programs
+                        .find(alone)
+                        .unwrap_or_else(|| panic!("{name} always has several programs"));
                 }
                 let label = format!("run_{name}_{c}_{k}");
                 jobs.push(run_job(&label, &program, &case));
