@@ -12,10 +12,13 @@ use crate::coder::{CodeContext, Coder, RuleCoder};
 use crate::conductor::{ConductContext, Conductor, Next, RuleConductor};
 use crate::designer::{Design, DesignContext, Designer, KernelSummary, RuleDesigner};
 use crate::dsl::Dsl;
+use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::source::{Knobs, LaunchPlan, Source, SourceForm, TensorRole};
+use crate::sketch::cost;
 use crate::target::Target;
 use crate::task::Task;
+use crate::tensor::byte_len;
 use crate::verdict::{Failure, Verdict};
 use crate::verifier::{Candidate, Verifier};
 use crate::verify::{Distribution, NumericVerifier, make_inputs};
@@ -74,6 +77,9 @@ pub struct Outcome {
     pub stopped: String,
     /// Seconds from the start to the first candidate that passed.
     pub first_pass_seconds: Option<f64>,
+    /// Seconds below which the device cannot compute the task: every input read and every output written once at its
+    /// bandwidth, or the products at its peak rate, whichever is longer. `None` if the bandwidth is unknown.
+    pub bound_seconds: Option<f64>,
 }
 
 impl Outcome {
@@ -212,6 +218,7 @@ impl Session {
         points.extend(design.sketch.legal_points(&task.contract.hints).take(64).filter(|p| *p != design.knobs));
         let mut tried: Vec<(Knobs, Option<Failure>)> = Vec::new();
         let mut outcome = Outcome {
+            bound_seconds: bound(task, &design, &target),
             target,
             sketch: design.sketch.to_string(),
             kernels: design.kernels.clone(),
@@ -283,6 +290,22 @@ impl Session {
         }
         Ok(Attempt { source: candidate.source, verdict, timing })
     }
+}
+
+/// See [`Outcome::bound_seconds`].
+fn bound(task: &Task, design: &Design, target: &Target) -> Option<f64> {
+    if target.bandwidth <= 0.0 {
+        return None;
+    }
+    let (graph, hints) = (&task.graph, &task.contract.hints);
+    let values = graph.inputs().iter().map(|i| i.value).chain(graph.outputs().iter().map(|o| o.value));
+    let bytes = values.map(|v| byte_len(graph.ty(v).dtype, &graph.ty(v).concrete_shape(hints).ok()?).ok());
+    let bytes: usize = bytes.sum::<Option<usize>>()?;
+    let program = design.sketch.elaborate(&design.knobs, hints).ok()?;
+    let cost = cost(&program, hints, target).ok()?;
+    let flops: f64 = cost.kernels.iter().flat_map(|k| k.dot_flops.values()).sum();
+    let peak = target.peak.get(&DType::F32).copied().filter(|p| *p > 0.0);
+    Some((bytes as f64 / target.bandwidth).max(peak.map_or(0.0, |p| flops / p)))
 }
 
 /// Gives the plan's inputs and outputs the shapes of the task's graph: sketches regroup extents, which changes neither

@@ -4,7 +4,7 @@ use akg::backend::Timing;
 use akg::expr::Bindings;
 use akg::python::{BaselineOptions, BaselineTask, Config, Environment, Python, PythonOptions};
 use akg::verify::{Distribution, NumericVerifier, make_inputs};
-use akg::{Result, Target, Task};
+use akg::Result;
 
 use super::progress::Progress;
 use super::report::{Baseline, Time};
@@ -39,48 +39,4 @@ pub(super) fn measure(loaded: &mut Loaded, seed: u64, progress: &Progress) -> Re
         error: judged,
         time: Time::of(&timing),
     }))
-}
-
-/// Seconds below which no program can compute the task: every input read and every output written once at the device's
-/// bandwidth. `None` if the bandwidth is unknown.
-pub(super) fn bound(task: &Task, target: &Target) -> Option<f64> {
-    if target.bandwidth <= 0.0 {
-        return None;
-    }
-    let graph = &task.graph;
-    let inputs = graph.inputs().iter().map(|i| i.value);
-    let outputs = graph.outputs().iter().map(|o| o.value);
-    let bytes = |value| {
-        let ty = graph.ty(value);
-        let shape = ty.concrete_shape(&task.contract.hints).ok()?;
-        akg::tensor::byte_len(ty.dtype, &shape).ok()
-    };
-    let total: usize = inputs.chain(outputs).map(bytes).sum::<Option<usize>>()?;
-    let memory = total as f64 / target.bandwidth;
-    let peak = target.peak.get(&akg::DType::F32).copied().unwrap_or(0.0);
-    let compute = if peak > 0.0 { product_flops(task)? / peak } else { 0.0 };
-    Some(memory.max(compute))
-}
-
-/// Floating-point operations of the graph's products.
-fn product_flops(task: &Task) -> Option<f64> {
-    let graph = &task.graph;
-    let mut total = 0.0;
-    for node in graph.nodes() {
-        let name = node.op.name();
-        if !["matmul", "mm.", "bmm", "linear", "addmm", "baddbmm", "einsum"].iter().any(|p| name.starts_with(p)) {
-            continue;
-        }
-        let count = |value| -> Option<f64> {
-            let shape = graph.ty(value).concrete_shape(&task.contract.hints).ok()?;
-            Some(shape.iter().map(|d| *d as f64).product())
-        };
-        // For [.., M, K] x [.., K, N] the product of the operands' and the result's sizes is (M*N*K*batch)^2 up to the
-        // batch, which the larger operand shares with the result.
-        let operands: Vec<f64> = node.inputs().take(2).map(count).collect::<Option<_>>()?;
-        let [a, b] = operands[..] else { continue };
-        let y = count(*node.outputs.first()?)?;
-        total += 2.0 * (a * b * y).sqrt();
-    }
-    Some(total)
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use akg::session::{Attempt, Event, Outcome};
 use akg::verify::NumericVerifier;
-use akg::{Error, Result, Session, Target, Task, blocking};
+use akg::{Error, Result, Session, Task, blocking};
 use clap::Args;
 
 use super::baseline;
@@ -54,7 +54,8 @@ impl RunArgs {
         let Some(attempt) = outcome.best().or(outcome.attempts.last()) else {
             return Err(Error::unexpected(format!("no candidate was tried: {}", outcome.stopped)));
         };
-        complete(report, attempt, &mut loaded, &outcome.target, &self.judge, progress);
+        report.bound_seconds = outcome.bound_seconds;
+        complete(report, attempt, &mut loaded, &self.judge, progress);
         Ok(())
     }
 }
@@ -78,17 +79,15 @@ pub(super) fn session(target: &TargetArgs, judge: &JudgeArgs, progress: &Progres
     }))
 }
 
-/// Adds a candidate's results, the baseline and the bound to the report. Trouble with the baseline is said, not fatal.
+/// Adds a candidate's results and the baseline to the report. Trouble with the baseline is said, not fatal.
 pub(super) fn complete(
     report: &mut Report,
     attempt: &Attempt,
     loaded: &mut Loaded,
-    target: &Target,
     judge: &JudgeArgs,
     progress: &Progress,
 ) {
     report.add_attempt(attempt);
-    report.bound_seconds = baseline::bound(&loaded.task, target);
     if attempt.verdict.passed() && !judge.no_baseline {
         match baseline::measure(loaded, judge.seed, progress) {
             Ok(found) => report.baseline = found,

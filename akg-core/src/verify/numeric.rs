@@ -17,7 +17,7 @@ use crate::reference::{Options, Rows, evaluate};
 use crate::target::Target;
 use crate::task::Task;
 use crate::tensor::Tensor;
-use crate::verdict::{Check, Failure, FailureKind, OutputCheck, Verdict};
+use crate::verdict::{Check, ErrorMeasure, Failure, FailureKind, OutputCheck, Verdict};
 use crate::verifier::{Candidate, Verifier};
 
 /// Judges values: several seeds and distributions against the f64 reference.
@@ -50,6 +50,23 @@ impl Default for NumericVerifier {
             sample_time: Duration::from_millis(700),
             limits: Limits::default(),
         }
+    }
+}
+
+impl NumericVerifier {
+    /// The largest error of outputs that somebody else computed from `inputs`; `None` if they are wrong under any
+    /// tolerance.
+    pub fn measure(
+        &self,
+        task: &Task,
+        inputs: &[Tensor],
+        outputs: &[Tensor],
+        seed: u64,
+    ) -> Result<Option<ErrorMeasure>> {
+        let judge = Judge { task, inputs, outputs, poison: Poison::Ones, seed };
+        let (checks, _) = judge.judge(Some(self.sample_time), Duration::ZERO)?;
+        let worst = |a: ErrorMeasure, b: ErrorMeasure| ErrorMeasure { rms: a.rms.max(b.rms), max: a.max.max(b.max) };
+        Ok(checks.into_iter().map(|c| c.error).reduce(worst))
     }
 }
 
