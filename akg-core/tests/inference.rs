@@ -1,6 +1,8 @@
 //! Type inference against PyTorch: every call in `data/inference.json`, which `make_inference_golden.py` writes, must
 //! give the types that PyTorch gives, or be refused where PyTorch refuses it.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
 use std::collections::BTreeSet;
 
 use akg_core::graph::ops::{Parameter, ParameterKind};
@@ -140,4 +142,28 @@ fn symbolic_inference_agrees_with_pytorch() {
         inferred * 4 > tried * 3,
         "only {inferred} of {tried} cases can be inferred with symbols"
     );
+}
+
+/// Puts extreme numbers in the place of each argument that is an integer or a list of them: whatever comes of it, it
+/// must come as a result or an error.
+#[test]
+fn extreme_numbers_do_not_panic() {
+    let mut refused = 0;
+    for case in cases() {
+        for extreme in [i64::MIN, i64::MIN + 1, -1, 0, 1 << 40, i64::MAX] {
+            for name in case.1.keys() {
+                let mut changed = case.clone();
+                match &mut changed.1[name] {
+                    Json::Number(n) if n.is_i64() => *n = extreme.into(),
+                    Json::Array(list) => list
+                        .iter_mut()
+                        .filter(|v| v.is_i64())
+                        .for_each(|v| *v = extreme.into()),
+                    _ => continue,
+                }
+                refused += usize::from(infer(&changed, TensorType::clone).is_err());
+            }
+        }
+    }
+    assert!(refused > 0);
 }

@@ -113,7 +113,7 @@ impl Window {
         };
         let padding = call.per_dimension("padding", count, 0)?;
         for ((p, k), d) in padding.iter().zip(&kernel).zip(&dilation) {
-            if *p > ((k - 1) * d + 1) / 2 {
+            if *p > (k - 1).saturating_mul(*d).saturating_add(1) / 2 {
                 return Err(Error::invalid(format!(
                     "padding {p} is more than half the window of {k}"
                 )));

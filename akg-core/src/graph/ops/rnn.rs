@@ -50,7 +50,15 @@ fn layers(call: &Call<'_>, gates: i64, hidden: &TensorType, cell: Option<&Tensor
     require_rank("the hidden state", &hidden.shape, &[3])?;
     require_same("input", input.dtype, "the hidden state", hidden.dtype)?;
     let directions = if call.bool("bidirectional")? { 2 } else { 1 };
-    let count = call.int("num_layers")? * directions;
+    let layers = call.int("num_layers")?;
+    let params = call.tensors("params")?;
+    if !(1..=params.len() as i64).contains(&layers) {
+        return Err(Error::invalid(format!(
+            "{layers} layers cannot have {} params",
+            params.len()
+        )));
+    }
+    let count = layers * directions;
     let batch_at = usize::from(!call.bool("batch_first")?);
     let (batch, output_size) = (extent(&input.shape, batch_at), extent(&hidden.shape, 2));
     let hidden_size = cell.map_or(output_size.clone(), |c| extent(&c.shape, 2));
@@ -84,7 +92,6 @@ fn layers(call: &Call<'_>, gates: i64, hidden: &TensorType, cell: Option<&Tensor
             expected.push(vec![output_size.clone(), hidden_size.clone()]);
         }
     }
-    let params = call.tensors("params")?;
     if params.len() != expected.len() {
         return Err(Error::invalid(format!(
             "{} params are given, expected {}",
