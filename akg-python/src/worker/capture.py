@@ -12,6 +12,7 @@ from torch.utils._pytree import tree_flatten
 from akg_worker.errors import CallError, first_line, is_out_of_memory, place
 from akg_worker.graph import to_graph
 from akg_worker.module import construct, load, make_inputs
+from akg_worker.recurrent import kept_whole
 
 
 class Mode:
@@ -92,7 +93,8 @@ def capture(module, mode, shrink):
             inputs, observer = make_inputs(module, shrink=shrink)
         leaves = tree_flatten(inputs)[0]
         try:
-            exported = torch.export.export(model, inputs, strict=False).run_decompositions({})
+            with kept_whole():
+                exported = torch.export.export(model, inputs, strict=False).run_decompositions({})
         except (Exception, SystemExit) as error:
             raise export_error(error, module.__file__) from error
     for name in exported.graph_signature.lifted_tensor_constants:

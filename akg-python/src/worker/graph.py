@@ -10,6 +10,7 @@ import torch
 from torch.export.graph_signature import InputKind, OutputKind
 
 from akg_worker.errors import CallError
+from akg_worker.recurrent import STAND_INS
 from akg_worker.tensors import dtype_name
 
 # Parameters that say where and how a tensor is stored, not what it holds.
@@ -234,7 +235,8 @@ ALIASES = {
 
 
 def canonical(target, node):
-    """The overload to call: an alias's first name, and `Scalar` where a Python number is the tensor `other`."""
+    """The overload to record: ATen's for a stand-in, an alias's first name, `Scalar` where `other` is a number."""
+    target = STAND_INS.get(target, target)
     name, overload = target._opname, target._overloadname
     name = ALIASES.get(name, name) if target.namespace == "aten" else name
     if overload == "Tensor" and len(node.args) > 1 and isinstance(node.args[1], (bool, int, float)):
