@@ -3,3 +3,4 @@
 pub mod analysis;
 pub mod grid;
 pub mod tiles;
+pub mod loops;
