@@ -25,7 +25,7 @@
 //! ```
 
 use crate::dtype::DType;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::graph::Graph;
 use crate::tensor::Tensor;
 
@@ -33,6 +33,7 @@ mod array;
 mod attention;
 mod conv;
 mod create;
+mod fold;
 mod index;
 mod join;
 mod loss;

@@ -404,6 +404,16 @@ impl<T: Real> Invocation<'_, T> {
         self.ints(name)?.into_iter().map(|a| axis(a, rank)).collect()
     }
 
+    /// The shape of a tensor argument.
+    pub(super) fn operand_shape(&self, name: &str) -> Result<&[usize]> {
+        Ok(&self.shapes[self.call.value(name)?.index()])
+    }
+
+    /// The element type of a tensor argument.
+    pub(super) fn operand_dtype(&self, name: &str) -> Result<DType> {
+        Ok(self.call.tensor(name)?.dtype)
+    }
+
     /// The element type that the graph gives result `index`.
     pub(super) fn dtype(&self, index: usize) -> Result<DType> {
         Ok(self.call.ty(self.result(index)?)?.dtype)

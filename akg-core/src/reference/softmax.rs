@@ -6,7 +6,7 @@ use super::array::Array;
 use super::fold::sum;
 use super::real::Real;
 use super::run::{Invocation, Kernel, Results};
-use super::strided::Strided;
+use super::strided::{Item, Strided};
 
 pub(super) fn kernel<T: Real>(name: &str) -> Option<Kernel<T>> {
     let kernel: Kernel<T> = match name {
@@ -25,7 +25,7 @@ fn by_rows<T: Real>(c: &mut Invocation<'_, T>, row: fn(&mut [T])) -> Results<T> 
 }
 
 /// `f` of each line of `x` along `axis`, in place.
-pub(super) fn along<T: Real>(x: Strided<T>, axis: usize, f: impl Fn(&mut [T]) + Sync) -> Strided<T> {
+pub(super) fn along<E: Item>(x: Strided<E>, axis: usize, f: impl Fn(&mut [E]) + Sync) -> Strided<E> {
     if x.rank() == 0 {
         let mut value = [x.first()];
         f(&mut value);
@@ -35,7 +35,7 @@ pub(super) fn along<T: Real>(x: Strided<T>, axis: usize, f: impl Fn(&mut [T]) + 
     let shape = x.shape().to_vec();
     let len = shape.last().copied().unwrap_or(1).max(1);
     let mut values = x.into_vec();
-    values.par_chunks_mut(len).for_each(f);
+    values.par_chunks_mut(len).for_each(|line| f(line));
     Strided::new(shape, values).from_last(axis)
 }
 
