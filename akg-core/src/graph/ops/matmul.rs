@@ -21,7 +21,8 @@ pub(super) const ROWS: &[Row] = &[
         addmm,
     ),
     Row::new(
-        "baddbmm.default(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+        "baddbmm.default(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, \
+         Scalar alpha=1) -> Tensor",
         baddbmm,
     ),
     Row::new("mv.default(Tensor self, Tensor vec) -> Tensor", mv),
@@ -138,6 +139,7 @@ fn linear(call: &Call<'_>) -> Inferred {
     let mut shape = rows.to_vec();
     shape.extend(n.cloned());
     if let Some(bias) = call.opt_tensor("bias")? {
+        require_rank("the weight of a biased product", &weight.shape, &[2])?;
         require_same("input", input.dtype, "bias", bias.dtype)?;
         require_shape(
             "the sum with the bias",

@@ -2,7 +2,7 @@
 
 use super::extents::*;
 use super::promotion::*;
-use super::{Call, Inferred, Row};
+use super::{Call, Inferred, Row, one};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::Expr;
@@ -45,7 +45,7 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("floor.default(Tensor self) -> Tensor", numeric_unary),
     Row::new("round.default(Tensor self) -> Tensor", numeric_unary),
     Row::new("trunc.default(Tensor self) -> Tensor", numeric_unary),
-    Row::new("abs.default(Tensor self) -> Tensor", any_unary),
+    Row::new("abs.default(Tensor self) -> Tensor", numeric_unary),
     Row::new("sign.default(Tensor self) -> Tensor", any_unary),
     Row::new("square.default(Tensor self) -> Tensor", square),
     Row::new(
@@ -219,15 +219,20 @@ pub(super) const ROWS: &[Row] = &[
         lerp,
     ),
     Row::new(
-        "to.dtype(Tensor self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor",
+        "to.dtype(Tensor self, ScalarType dtype, bool non_blocking=False, bool copy=False, \
+         MemoryFormat? memory_format=None) -> Tensor",
         convert,
     ),
     Row::new(
-        "to.dtype_layout(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor",
+        "to.dtype_layout(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, \
+         Device? device=None, bool? pin_memory=None, bool non_blocking=False, bool copy=False, \
+         MemoryFormat? memory_format=None) -> Tensor",
         convert,
     ),
     Row::new(
-        "_to_copy.default(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor",
+        "_to_copy.default(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, \
+         Device? device=None, bool? pin_memory=None, bool non_blocking=False, \
+         MemoryFormat? memory_format=None) -> Tensor",
         convert,
     ),
     Row::new(
@@ -249,13 +254,6 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("prelu.default(Tensor self, Tensor weight) -> Tensor", prelu),
     Row::new("glu.default(Tensor self, int dim=-1) -> Tensor", glu),
 ];
-
-fn one(dtype: DType, shape: impl Into<Vec<Expr>>) -> Inferred {
-    Ok(vec![TensorType {
-        dtype,
-        shape: shape.into(),
-    }])
-}
 
 /// The shape that all tensor arguments broadcast to.
 fn broadcast_operands(call: &Call<'_>) -> Result<Vec<Expr>> {
@@ -409,13 +407,6 @@ fn masked_fill(call: &Call<'_>) -> Inferred {
     if mask.dtype != DType::Bool {
         return Err(Error::invalid(format!("mask must be bool, not {}", mask.dtype)));
     }
-    let value = result_type(call, &["value"])?;
-    if value.class() > ty.dtype.class() {
-        return Err(Error::invalid(format!(
-            "a {value} value does not fit {}",
-            ty.dtype
-        )));
-    }
     if let Arg::Value(v) = call.arg("value")? {
         require_rank("value", &call.ty(*v)?.shape, &[0])?;
     }
@@ -423,17 +414,11 @@ fn masked_fill(call: &Call<'_>) -> Inferred {
 }
 
 fn fused_product(call: &Call<'_>) -> Inferred {
-    let dtype = reject_bool(
-        "the common type of the operands",
-        result_type(call, &["self", "tensor1", "tensor2"])?,
-    )?;
-    let value = scalar_dtype(call.arg("value")?).unwrap_or(DType::I64);
-    if value.is_float() && !dtype.is_float() {
-        return Err(Error::invalid(format!(
-            "value must be an integer for a {dtype} result"
-        )));
-    }
-    one(dtype, broadcast_operands(call)?)
+    let dtype = result_type(call, &["self", "tensor1", "tensor2"])?;
+    one(
+        reject_bool("the common type of the operands", dtype)?,
+        broadcast_operands(call)?,
+    )
 }
 
 fn fused_quotient(call: &Call<'_>) -> Inferred {

@@ -2,11 +2,11 @@
 
 use super::extents::*;
 use super::promotion::*;
-use super::{Call, Inferred, Row};
+use super::{Call, Inferred, Row, one};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::Expr;
-use crate::graph::{Arg, TensorType};
+use crate::graph::Arg;
 
 pub(super) const ROWS: &[Row] = &[
     Row::new(
@@ -66,7 +66,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     Row::new(
         "any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor",
-        truth,
+        truth_over,
     ),
     Row::new("all.default(Tensor self) -> Tensor", truth),
     Row::new(
@@ -75,7 +75,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     Row::new(
         "all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor",
-        truth,
+        truth_over,
     ),
     Row::new("var.default(Tensor self, bool unbiased=True) -> Tensor", variance),
     Row::new(
@@ -83,7 +83,8 @@ pub(super) const ROWS: &[Row] = &[
         variance,
     ),
     Row::new(
-        "var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor",
+        "var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, \
+         bool keepdim=False) -> Tensor",
         variance,
     ),
     Row::new("std.default(Tensor self, bool unbiased=True) -> Tensor", variance),
@@ -92,15 +93,18 @@ pub(super) const ROWS: &[Row] = &[
         variance,
     ),
     Row::new(
-        "std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor",
+        "std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, \
+         bool keepdim=False) -> Tensor",
         variance,
     ),
     Row::new(
-        "var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)",
+        "var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, \
+         bool keepdim=False) -> (Tensor, Tensor)",
         variance_and_mean,
     ),
     Row::new(
-        "std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)",
+        "std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, \
+         bool keepdim=False) -> (Tensor, Tensor)",
         variance_and_mean,
     ),
     Row::new(
@@ -108,7 +112,8 @@ pub(super) const ROWS: &[Row] = &[
         logsumexp,
     ),
     Row::new(
-        "linalg_vector_norm.default(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+        "linalg_vector_norm.default(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, \
+         ScalarType? dtype=None) -> Tensor",
         vector_norm,
     ),
     Row::new(
@@ -133,13 +138,6 @@ pub(super) const ROWS: &[Row] = &[
         core_softmax,
     ),
 ];
-
-fn one(dtype: DType, shape: impl Into<Vec<Expr>>) -> Inferred {
-    Ok(vec![TensorType {
-        dtype,
-        shape: shape.into(),
-    }])
-}
 
 /// The dimensions to reduce: the arguments `dim` (an integer or a list), every dimension when missing or empty.
 fn reduced_axes(call: &Call<'_>, rank: usize) -> Result<Vec<usize>> {
@@ -166,13 +164,16 @@ fn reduced(call: &Call<'_>) -> Result<Vec<Expr>> {
     let ty = call.tensor("self")?;
     let axes = reduced_axes(call, ty.rank())?;
     let keep = keepdim(call)?;
+    let one = Expr::constant(1);
     let dims = ty.shape.iter().enumerate();
-    Ok(dims
-        .filter_map(|(at, dim)| match axes.contains(&at) {
-            true => keep.then(|| Expr::constant(1)),
-            false => Some(dim.clone()),
-        })
-        .collect())
+    let reduced = dims.filter_map(|(at, dim)| {
+        if axes.contains(&at) {
+            keep.then_some(&one)
+        } else {
+            Some(dim)
+        }
+    });
+    Ok(reduced.cloned().collect())
 }
 
 /// An error if the reduction would have nothing to choose from.
@@ -208,11 +209,16 @@ fn extremum(call: &Call<'_>) -> Inferred {
 
 fn extremum_with_indices(call: &Call<'_>) -> Inferred {
     let mut results = extremum(call)?;
-    results.extend(position(call)?);
+    results.extend(indices(call)?);
     Ok(results)
 }
 
 fn position(call: &Call<'_>) -> Inferred {
+    reject_bool("self", call.tensor("self")?.dtype)?;
+    indices(call)
+}
+
+fn indices(call: &Call<'_>) -> Inferred {
     require_elements(call)?;
     one(DType::I64, reduced(call)?)
 }
@@ -224,6 +230,18 @@ fn truth(call: &Call<'_>) -> Inferred {
         _ => DType::Bool,
     };
     one(dtype, reduced(call)?)
+}
+
+/// Unlike other reductions these take an empty list at its word.
+fn truth_over(call: &Call<'_>) -> Inferred {
+    let ty = call.tensor("self")?;
+    let mut types = truth(call)?;
+    if call.has("dim")? && call.sizes("dim")?.is_empty() {
+        for result in &mut types {
+            result.shape.clone_from(&ty.shape);
+        }
+    }
+    Ok(types)
 }
 
 fn variance(call: &Call<'_>) -> Inferred {
