@@ -99,6 +99,11 @@ impl Program {
         }
     }
 
+    /// The program's path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Adds an argument.
     pub fn arg(mut self, argument: impl Into<OsString>) -> Self {
         self.arguments.push(argument.into());

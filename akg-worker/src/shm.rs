@@ -10,15 +10,22 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use akg_core::dtype::DType;
 use akg_core::error::{Error, ErrorKind, Result};
 use akg_core::tensor::{Storage, Tensor, byte_len};
-use memmap2::{Mmap, MmapMut, MmapOptions};
+use memmap2::{Advice, Mmap, MmapMut, MmapOptions};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::memory;
+
+/// How long a buffer may stay mapped elsewhere when it is frozen. A child that is just being started has all maps of its
+/// parent for a moment.
+const SETTLING: Duration = Duration::from_millis(500);
 
 /// Shared memory that can be written here and in every process that knows its path.
 pub struct SharedBuffer {
@@ -42,10 +49,8 @@ impl SharedBuffer {
                 format!("cannot reserve {bytes} bytes of shared memory: {free} are available"),
             ));
         }
-        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let file: File = rustix::fs::memfd_create(c"akg", flags)
-            .map_err(|e| Error::new(ErrorKind::Unsupported, "cannot create shared memory").caused_by(e))?
-            .into();
+        let file = anonymous_file()
+            .map_err(|e| Error::new(ErrorKind::Unsupported, "cannot create shared memory").caused_by(e))?;
         // Zero-size tensors still need an address.
         let length = bytes.max(1) as u64;
         rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, length).map_err(|e| {
@@ -61,6 +66,8 @@ impl SharedBuffer {
         // SAFETY: the seals keep the file at its size for as long as the map lives.
         let map =
             unsafe { MmapOptions::new().len(bytes).map_mut(&file) }.map_err(|e| cannot_map(&path, e))?;
+        // Children of this process do not need it, and would count as processes that can write.
+        map.advise(Advice::DontFork).map_err(|e| cannot_map(&path, e))?;
         Ok(Self { file, map, path })
     }
 
@@ -99,62 +106,30 @@ impl SharedBuffer {
     /// Makes the bytes unchangeable for every process.
     ///
     /// # Errors
-    /// Gives the buffer back, still writable, if another process has it mapped for writing.
-    pub fn freeze(self) -> Result<SharedFile, NotFrozen> {
+    /// [`ErrorKind::Io`] if another process has it mapped for writing.
+    pub fn freeze(self) -> Result<SharedFile> {
         let Self { file, map, path } = self;
         let bytes = map.len();
         drop(map);
-        let sealed = rustix::fs::fcntl_add_seals(&file, SealFlags::WRITE | SealFlags::SEAL);
-        let frozen = sealed.map_err(Into::into).and_then(|()| {
-            // SAFETY: the seals keep the file's size and bytes for as long as the map lives.
-            unsafe { MmapOptions::new().len(bytes).map_copy_read_only(&file) }
-        });
-        match frozen {
-            Ok(map) => Ok(SharedFile {
-                _file: file,
-                map,
-                path,
-            }),
-            Err(cause) => Err(NotFrozen {
-                error: Error::io(
-                    "cannot freeze shared memory; a process still maps it for writing",
-                    cause,
-                ),
-                file,
-                path,
-                bytes,
-            }),
+        let seal = || rustix::fs::fcntl_add_seals(&file, SealFlags::WRITE | SealFlags::SEAL);
+        let until = Instant::now() + SETTLING;
+        let mut sealed = seal();
+        while sealed == Err(Errno::BUSY) && Instant::now() < until {
+            thread::sleep(SETTLING / 100);
+            sealed = seal();
         }
-    }
-}
-
-/// A buffer that another process keeps mapped for writing.
-#[derive(Debug)]
-pub struct NotFrozen {
-    error: Error,
-    file: File,
-    path: PathBuf,
-    bytes: usize,
-}
-
-impl NotFrozen {
-    /// Tries again, for use after the other process has ended.
-    pub fn retry(self) -> Result<SharedFile> {
-        // SAFETY: as in `SharedBuffer::allocate`; the size seals stay.
-        let map = unsafe { MmapOptions::new().len(self.bytes).map_mut(&self.file) }
-            .map_err(|e| cannot_map(&self.path, e))?;
-        let buffer = SharedBuffer {
-            file: self.file,
+        sealed.map_err(|e| {
+            let message = "cannot freeze shared memory; a process may still map it for writing";
+            Error::io(message, e.into())
+        })?;
+        // SAFETY: the seals keep the file's size and bytes for as long as the map lives.
+        let map = unsafe { MmapOptions::new().len(bytes).map_copy_read_only(&file) }
+            .map_err(|e| cannot_map(&path, e))?;
+        Ok(SharedFile {
+            _file: file,
             map,
-            path: self.path,
-        };
-        Ok(buffer.freeze()?)
-    }
-}
-
-impl From<NotFrozen> for Error {
-    fn from(not_frozen: NotFrozen) -> Self {
-        not_frozen.error
+            path,
+        })
     }
 }
 
@@ -257,6 +232,24 @@ pub(crate) fn open_input(path: &Path, bytes: usize) -> Result<(Mmap, MmapMut)> {
     ))
 }
 
+fn anonymous_file() -> Result<File, Errno> {
+    let create = || rustix::fs::memfd_create(c"akg", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING);
+    let file = create().or_else(|e| {
+        // Each tensor is an open file, and a network can have more of them than the usual soft limit.
+        let limit = getrlimit(Resource::Nofile);
+        if e != Errno::MFILE || limit.current == limit.maximum {
+            return Err(e);
+        }
+        let raised = Rlimit {
+            current: limit.maximum,
+            maximum: limit.maximum,
+        };
+        setrlimit(Resource::Nofile, raised)?;
+        create()
+    });
+    Ok(file?.into())
+}
+
 fn check_length(file: &File, path: &Path, bytes: usize) -> Result<()> {
     let have = file.metadata().map_err(|e| cannot_map(path, e))?.len();
     if have < bytes as u64 {
@@ -286,12 +279,12 @@ mod tests {
     }
 
     #[test]
-    fn freezing_waits_for_writers_and_then_nobody_can_write() {
+    fn what_is_frozen_had_no_writer_and_gets_none() {
         let buffer = SharedBuffer::allocate(64).unwrap();
         let writer = SharedBuffer::open(buffer.path(), 64).unwrap();
-        let not_frozen = buffer.freeze().unwrap_err();
+        assert_eq!(buffer.freeze().unwrap_err().kind(), ErrorKind::Io);
         drop(writer);
-        let frozen = not_frozen.retry().unwrap();
+        let frozen = SharedBuffer::allocate(64).unwrap().freeze().unwrap();
         let path = frozen.path().unwrap();
         assert!(SharedBuffer::open(path, 64).is_err());
         assert!(std::fs::write(path, [1]).is_err());
