@@ -20,7 +20,10 @@ def evaluate(message):
 
 
 def outcome(job, files, float64):
+    default = torch.get_default_dtype()
     try:
+        # Operators that make floating values of integers make the default type.
+        torch.set_default_dtype(torch.float64 if float64 else default)
         with torch.no_grad():
             replay = Replay(json.loads(job["graph"]), float64)
             results = replay({name: files.tensor(given) for name, given in job["inputs"].items()})
@@ -28,6 +31,8 @@ def outcome(job, files, float64):
         return {"ok": [tensors.write(slot, name, result) for slot, name, result in named]}
     except CallError as error:
         return {"error": describe(error)}
+    finally:
+        torch.set_default_dtype(default)
 
 
 class Replay:
