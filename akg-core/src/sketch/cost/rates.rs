@@ -41,12 +41,8 @@ impl Rates<'_> {
             "tf32" => self.peak(DType::F32).max(self.peak(DType::F16) / 2.0),
             "f16" => self.peak(DType::F16),
             "bf16" => self.peak(DType::BF16),
-            // Narrow operands are exact in f32.
-            _ => self.peak(if operand == DType::F64 {
-                DType::F64
-            } else {
-                DType::F32
-            }),
+            // Products of narrow operands are exact in f32, so the units for those operands will do.
+            _ => self.peak(operand),
         }
     }
 
