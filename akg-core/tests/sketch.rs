@@ -54,3 +54,47 @@ fn accepted_sketches_elaborate_at_every_legal_point() {
         assert!(points > 0, "{} has no legal point", path.display());
     }
 }
+
+#[test]
+fn the_validator_accepts_the_corpus_and_the_examples() {
+    let examples = akg_core::sketch::examples()
+        .iter()
+        .map(|(n, t)| ((*n).to_owned(), (*t).to_owned()));
+    for (name, text) in examples.chain(
+        corpus("accept")
+            .into_iter()
+            .map(|(p, t)| (p.display().to_string(), t)),
+    ) {
+        println!("{name}");
+        let sketch = Sketch::parse(&text).unwrap();
+        let mut b = bindings(&text);
+        if name == "attention" {
+            b.insert("D".into(), 64);
+        }
+        if name == "rnn" {
+            b.insert("B".into(), 3);
+            b.insert("H".into(), 40);
+        }
+        if name == "softmax_fits" {
+            b.insert("L".into(), 40);
+        }
+        if name == "maxpool2d" || name == "conv2d" {
+            for n in ["KH", "KW", "SH", "SW", "PH", "PW", "DH", "DW"] {
+                b.insert(
+                    n.into(),
+                    if n.starts_with('P') {
+                        1
+                    } else if n.starts_with('K') {
+                        3
+                    } else {
+                        2
+                    },
+                );
+            }
+        }
+        let program = sketch
+            .elaborate(&sketch.default_knobs(), &b)
+            .unwrap_or_else(|e| panic!("{name}\n{}", e.render(&text)));
+        println!("{}", akg_core::sketch::validate(&program, None).render(&text));
+    }
+}
