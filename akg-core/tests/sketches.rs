@@ -9,7 +9,7 @@
 use akg_core::conformance::{SketchCase, sketch_cases};
 use akg_core::expr::Bindings;
 use akg_core::sketch::ir::{Loop, Program, Stmt};
-use akg_core::sketch::{Folds, Sketch, examples, interpret, interpret_folds};
+use akg_core::sketch::{Folds, Sketch, examples, interpret, interpret_folds, validate};
 use akg_core::source::{KnobValue, Knobs};
 
 fn elaborate(case: &SketchCase, dims: &Bindings) -> Program {
@@ -114,6 +114,23 @@ fn loops(body: &[Stmt]) -> Vec<&Loop> {
             _ => Vec::new(),
         })
         .collect()
+}
+
+#[test]
+fn the_validator_has_no_objection() {
+    let mut objections = String::new();
+    for case in sketch_cases().unwrap() {
+        for dims in [case.dims.clone(), case.fixed_dims()] {
+            let findings = validate(&elaborate(&case, &dims), None);
+            // Coverage by several stores or a scatter is beyond its proofs, which is worth a warning.
+            let is_example = examples().iter().any(|(name, _)| *name == case.name);
+            if findings.has_errors() || is_example && !findings.is_empty() {
+                let (name, findings) = (case.name, findings.render(case.text));
+                objections += &format!("{name} {:?} {dims:?}:\n{findings}\n", case.knobs);
+            }
+        }
+    }
+    assert_eq!(objections, "");
 }
 
 #[test]
