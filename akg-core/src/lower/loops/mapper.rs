@@ -212,7 +212,7 @@ impl<'a> Mapper<'a> {
     }
 
     /// Whether a later statement may need the value.
-    fn is_live(&self, v: Val) -> bool {
+    pub(super) fn is_live(&self, v: Val) -> bool {
         self.uses[v.0 as usize].last > self.at
     }
 
