@@ -258,7 +258,11 @@ impl<'a> Mapper<'a> {
         if self.is_dead(v) {
             return Ok(());
         }
-        let mut reads: BTreeSet<Resource> = op.operands().iter().flat_map(|o| self.reads(*o)).collect();
+        let mut reads = BTreeSet::new();
+        if is_elementwise(op) || matches!(op, Op::Reduce(..)) {
+            // Others are computed at once.
+            reads.extend(op.operands().iter().flat_map(|o| self.reads(*o)));
+        }
         if let Op::Load { tensor, .. } = op
             && self.written.contains(tensor)
         {
