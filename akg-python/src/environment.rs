@@ -112,7 +112,8 @@ impl Environment {
             cache: cache.to_owned(),
         };
         // Importing takes seconds, so a success is remembered for this very installation.
-        let key = blake3::hash(format!("{} {facts:?}", python.display()).as_bytes()).to_hex();
+        let identity = format!("{} {} {:?}", python.display(), facts.python, facts.stamp);
+        let key = blake3::hash(identity.as_bytes()).to_hex();
         let proof = cache.join("checked").join(key.as_str());
         if !proof.exists() {
             if let Err(why) = environment.try_import()? {
@@ -196,9 +197,8 @@ impl fmt::Display for Origin {
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Facts {
     pub(crate) python: String,
-    torch: Option<String>,
-    /// Where torch is and when it was put there; part of what identifies an installation.
-    #[allow(dead_code)]
+    pub(crate) torch: Option<String>,
+    /// Where torch is and when it was put there.
     stamp: Option<String>,
 }
 

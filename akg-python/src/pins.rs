@@ -32,7 +32,7 @@ pub(crate) const TORCH: [Requirements; 2] = [
         ],
     },
     Requirements {
-        name: "PyTorch's dependencies",
+        name: "the packages that PyTorch and its modules use",
         with_dependencies: true,
         packages: &[
             "filelock",
@@ -43,6 +43,7 @@ pub(crate) const TORCH: [Requirements; 2] = [
             "fsspec",
             "numpy<2.4",
             "setuptools<81",
+            "einops",
         ],
     },
 ];

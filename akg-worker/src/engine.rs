@@ -64,7 +64,7 @@ impl Engine {
         // SAFETY: this runs the candidate's initialisers: what this process is for.
         let library: Library = match unsafe { unix::Library::open(Some(FILE), unix::RTLD_NOW) } {
             Ok(library) => library.into(),
-            Err(e) => return failed(format!("the shared object cannot be loaded: {e}")),
+            Err(e) => return failed(format!("the shared object cannot be loaded: {}", reason(&e))),
         };
         crash::watch_new(&library);
         let mut kernels = Vec::new();
@@ -74,7 +74,10 @@ impl Engine {
                 Ok(symbol) => kernels.push(*symbol),
                 Err(e) => {
                     let kernel = &launch.kernel;
-                    return failed(format!("the shared object has no kernel `{kernel}`: {e}"));
+                    return failed(format!(
+                        "the shared object has no kernel `{kernel}`: {}",
+                        reason(&e)
+                    ));
                 }
             }
         }
@@ -152,6 +155,11 @@ impl Engine {
         }
         Ok(Ok(()))
     }
+}
+
+/// What the dynamic linker says.
+fn reason(error: &libloading::Error) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 /// A plan's tensors in memory.

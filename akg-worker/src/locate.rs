@@ -20,11 +20,9 @@ static OWN_EXECUTABLE_SERVES: AtomicBool = AtomicBool::new(false);
 ///
 /// A program that calls this first in `main` is its own worker and needs no `akg-worker` binary:
 ///
-/// ```no_run
-/// fn main() {
-///     akg_worker::init();
-///     // … the program
-/// }
+/// ```
+/// akg_worker::init();
+/// // … the program
 /// ```
 pub fn init() {
     if env::args_os().nth(1).is_some_and(|argument| argument == SERVE) {
@@ -63,20 +61,16 @@ struct Places<'a> {
 impl Places<'_> {
     fn find(&self) -> Result<PathBuf> {
         let missing = |message| Err(Error::new(ErrorKind::ToolMissing, message));
-        if let Some(path) = self.configured {
-            return match path.is_file() {
-                true => Ok(path.to_owned()),
-                false => missing(format!("the configured worker {} is no file", path.display())),
-            };
-        }
-        if let Some(path) = self.variable.as_ref().map(PathBuf::from) {
-            return match path.is_file() {
-                true => Ok(path),
-                false => missing(format!(
-                    "AKG_WORKER is set to {}, which is no file",
-                    path.display()
-                )),
-            };
+        let configured = self.configured.map(|path| ("the configured worker", path));
+        let variable = self
+            .variable
+            .as_ref()
+            .map(|path| ("the worker in AKG_WORKER,", Path::new(path)));
+        if let Some((what, path)) = configured.or(variable) {
+            if !path.is_file() {
+                return missing(format!("{what} {} is no file", path.display()));
+            }
+            return Ok(path.to_owned());
         }
         if let Some(own) = &self.own {
             return Ok(own.clone());

@@ -10,15 +10,21 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use akg_core::dtype::DType;
 use akg_core::error::{Error, ErrorKind, Result};
 use akg_core::tensor::{Storage, Tensor, byte_len};
-use memmap2::{Mmap, MmapMut, MmapOptions};
+use memmap2::{Advice, Mmap, MmapMut, MmapOptions};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
 
 use crate::memory;
+
+/// How long a buffer may stay mapped elsewhere when it is frozen. A child that is just being started has all maps of its
+/// parent for a moment.
+const SETTLING: Duration = Duration::from_millis(500);
 
 /// Shared memory that can be written here and in every process that knows its path.
 pub struct SharedBuffer {
@@ -61,6 +67,8 @@ impl SharedBuffer {
         // SAFETY: the seals keep the file at its size for as long as the map lives.
         let map =
             unsafe { MmapOptions::new().len(bytes).map_mut(&file) }.map_err(|e| cannot_map(&path, e))?;
+        // Children of this process do not need it, and would count as processes that can write.
+        map.advise(Advice::DontFork).map_err(|e| cannot_map(&path, e))?;
         Ok(Self { file, map, path })
     }
 
@@ -104,7 +112,14 @@ impl SharedBuffer {
         let Self { file, map, path } = self;
         let bytes = map.len();
         drop(map);
-        rustix::fs::fcntl_add_seals(&file, SealFlags::WRITE | SealFlags::SEAL).map_err(|e| {
+        let seal = || rustix::fs::fcntl_add_seals(&file, SealFlags::WRITE | SealFlags::SEAL);
+        let until = Instant::now() + SETTLING;
+        let mut sealed = seal();
+        while sealed == Err(Errno::BUSY) && Instant::now() < until {
+            thread::sleep(SETTLING / 100);
+            sealed = seal();
+        }
+        sealed.map_err(|e| {
             let message = "cannot freeze shared memory; a process may still map it for writing";
             Error::io(message, e.into())
         })?;

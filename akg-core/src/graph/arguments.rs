@@ -151,10 +151,7 @@ impl Parameter {
             | (Kind::Str, arg @ Arg::Str(_))
             | (Kind::DType, arg @ Arg::DType(_)) => Ok(arg),
             (Kind::Ints, Arg::Int(lone)) => Ok(Arg::Ints(vec![lone; self.length.unwrap_or(1)])),
-            (Kind::Ints, Arg::Ints(list)) => match (list.as_slice(), self.length) {
-                ([lone], Some(n)) => Ok(Arg::Ints(vec![lone.clone(); n])),
-                _ => Ok(Arg::Ints(list)),
-            },
+            (Kind::Ints, Arg::Ints(list)) => Ok(Arg::Ints(list)),
             (Kind::Float, Arg::Int(v)) => v.as_const().map(|v| Arg::Float(v as f64)).ok_or(Arg::Int(v)),
             (_, arg) => Err(arg),
         };

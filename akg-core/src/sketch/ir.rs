@@ -3,10 +3,12 @@
 //! Knobs and parameters have their values, tile extents are numbers, tile values are in static single assignment, and
 //! index arithmetic is [`Expr`] over program indices, loop indices and those extents that are still symbols.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 
 use crate::dtype::DType;
+use crate::error::Result;
 use crate::expr::{Expr, Symbol};
 use crate::source::{PlanTensor, TensorRole};
 
@@ -288,6 +290,27 @@ pub enum Condition {
     Not(Box<Condition>),
 }
 
+impl Condition {
+    /// Whether it holds when `f` gives the value of each symbol.
+    pub fn eval_with(&self, f: &dyn Fn(&str) -> Option<i64>) -> Result<bool> {
+        Ok(match self {
+            Condition::Compare(op, a, b) => op.holds(&a.eval_with(f)?, &b.eval_with(f)?),
+            Condition::And(a, b) => a.eval_with(f)? && b.eval_with(f)?,
+            Condition::Or(a, b) => a.eval_with(f)? || b.eval_with(f)?,
+            Condition::Not(a) => !a.eval_with(f)?,
+        })
+    }
+
+    /// Every symbol in it.
+    pub fn symbols(&self) -> BTreeSet<Symbol> {
+        match self {
+            Condition::Compare(_, a, b) => &a.symbols() | &b.symbols(),
+            Condition::And(a, b) | Condition::Or(a, b) => &a.symbols() | &b.symbols(),
+            Condition::Not(a) => a.symbols(),
+        }
+    }
+}
+
 /// One dimension of a region.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Axis {
@@ -564,6 +587,18 @@ pub enum CompareOp {
 }
 
 impl CompareOp {
+    /// Whether `a op b`; with NaN only `!=` holds.
+    pub fn holds<T: PartialOrd>(self, a: &T, b: &T) -> bool {
+        match self {
+            CompareOp::Lt => a < b,
+            CompareOp::Le => a <= b,
+            CompareOp::Gt => a > b,
+            CompareOp::Ge => a >= b,
+            CompareOp::Eq => a == b,
+            CompareOp::Ne => a != b,
+        }
+    }
+
     /// Every comparison with its sign.
     pub const ALL: [(CompareOp, &'static str); 6] = [
         (CompareOp::Lt, "<"),

@@ -3,6 +3,7 @@
 //! A [`Sketch`] is text with a syntax tree ([`syntax`]). Given values for knobs and extents it elaborates into a typed
 //! [`Program`](ir::Program), which is validated, interpreted, costed and lowered.
 
+mod cost;
 mod elaborate;
 mod examples;
 mod interpret;
@@ -13,6 +14,7 @@ mod print;
 pub mod syntax;
 
 use crate::diagnostic::Diagnostics;
+pub use cost::{Cost, KernelCost, cost};
 pub use elaborate::Knob;
 pub use examples::examples;
 pub use interpret::{Folds, interpret, interpret_folds};

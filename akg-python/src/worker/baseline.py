@@ -49,8 +49,9 @@ def prepared(message, progress):
         _prepared = (None, None)
         mapped = tensors.Files()
         values = {name: mapped.tensor(given) for name, given in message["inputs"].items()}
-        kind = ModuleRun if "module" in message["task"] else GraphRun
-        run = kind(message["task"], values)
+        ((name, task),) = message["task"].items()
+        kind = ModuleRun if name == "module" else GraphRun
+        run = kind(task, values)
         if message["compile"]:
             progress("compiling")
             run.compile()
@@ -62,7 +63,6 @@ class ModuleRun:
     """`Model.forward` over given weights and inputs."""
 
     def __init__(self, task, values):
-        task = task["module"]
         self._module = load(task["path"])
         self._model = construct(self._module)
         self._states = task["states"]
@@ -89,8 +89,7 @@ class GraphRun:
     """The graph, replayed with torch's operators."""
 
     def __init__(self, task, values):
-        task = task["graph"]
-        self._replay = Replay(task["graph"], task["symbols"])
+        self._replay = Replay(task)
         self._values = values
 
     def compile(self):

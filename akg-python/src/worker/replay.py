@@ -6,32 +6,33 @@ import ctypes
 import torch
 
 from akg_worker import tensors
-from akg_worker.errors import CallError, first_line
+from akg_worker.errors import CallError, describe, first_line
 
 
 def evaluate(message):
     """Evaluates each job's graph over its inputs and writes its outputs to the job's slots.
 
-    With `float64` every floating tensor and element type becomes f64 first.
+    With `float64` every floating tensor and element type becomes f64 first. A job that fails does not stop the others.
     """
     files = tensors.Files()
-    types = []
-    with torch.no_grad():
-        for job in message["jobs"]:
-            replay = Replay(job["graph"], job["symbols"], message["float64"])
-            inputs = {name: files.tensor(given) for name, given in job["inputs"].items()}
-            results = replay(inputs)
-            names = replay.output_names
-            slots = job["outputs"]
-            types.append([tensors.write(s, n, r) for s, n, r in zip(slots, names, results)])
-    return {"types": types}
+    return {"jobs": [outcome(job, files, message["float64"]) for job in message["jobs"]]}
+
+
+def outcome(job, files, float64):
+    try:
+        with torch.no_grad():
+            replay = Replay(job["graph"], float64)
+            results = replay({name: files.tensor(given) for name, given in job["inputs"].items()})
+        named = zip(job["outputs"], replay.output_names, results)
+        return {"ok": [tensors.write(slot, name, result) for slot, name, result in named]}
+    except CallError as error:
+        return {"error": describe(error)}
 
 
 class Replay:
     """A graph as a function from a dictionary of inputs to the list of outputs."""
 
-    def __init__(self, graph, symbols, float64=False):
-        self._symbols = symbols
+    def __init__(self, graph, float64=False):
         self._float64 = float64
         self._constants = {c["name"]: self._widen(decode(c)) for c in graph["constants"]}
         self._steps = [self._step(node) for node in graph["nodes"]]
@@ -89,8 +90,6 @@ class Replay:
         if "ScalarType" in kind:
             dtype = tensors.DTYPES[given]
             return torch.float64 if self._float64 and dtype.is_floating_point else dtype
-        if isinstance(given, str) and ("SymInt" in kind or "int" in kind):
-            return extent(given, self._symbols)
         if isinstance(given, str) and "str" not in kind:
             return float(given)
         return given
@@ -111,11 +110,3 @@ def decode(constant):
     if data:
         ctypes.memmove(tensor.data_ptr(), data, len(data))
     return tensor
-
-
-FUNCTIONS = {"min": min, "max": max, "ceildiv": lambda a, b: -(-a // b)}
-
-
-def extent(expression, symbols):
-    """The value of an integer expression over symbols."""
-    return int(eval(expression, {"__builtins__": {}}, {**FUNCTIONS, **symbols}))

@@ -1,7 +1,7 @@
 //! Reductions, softmax and scans. Where `dims` is empty every dimension is reduced.
 
 use crate::error::{Error, Result};
-use crate::graph::{Graph, ValueId};
+use crate::graph::{Arg, Graph, ValueId};
 
 macro_rules! reductions {
     ($($(#[$doc:meta])* $name:ident => $op:literal;)*) => {
@@ -24,10 +24,6 @@ reductions! {
     amin => "amin.default";
     /// `log(sum(exp(x)))` over `dims`.
     logsumexp => "logsumexp.default";
-    /// Whether any element over `dims` is true (not zero).
-    any => "any.dims";
-    /// Whether all elements over `dims` are true (not zero).
-    all => "all.dims";
 }
 
 macro_rules! along_one {
@@ -56,6 +52,25 @@ along_one! {
 }
 
 impl Graph {
+    /// Whether any element over `dims` is true (not zero).
+    pub fn any(&mut self, x: ValueId, dims: &[i64], keepdim: bool) -> Result<ValueId> {
+        self.truth("any.dims", x, dims, keepdim)
+    }
+
+    /// Whether all elements over `dims` are true (not zero).
+    pub fn all(&mut self, x: ValueId, dims: &[i64], keepdim: bool) -> Result<ValueId> {
+        self.truth("all.dims", x, dims, keepdim)
+    }
+
+    fn truth(&mut self, op: &str, x: ValueId, dims: &[i64], keepdim: bool) -> Result<ValueId> {
+        // These operators reduce nothing when the list is empty.
+        let dims = if dims.is_empty() { Arg::None } else { dims.into() };
+        self.call1(
+            op,
+            [("self", x.into()), ("dim", dims), ("keepdim", keepdim.into())],
+        )
+    }
+
     /// The variance over `dims` with the divisor reduced by `correction` (1: unbiased, 0: of the population).
     pub fn var(&mut self, x: ValueId, dims: &[i64], correction: i64, keepdim: bool) -> Result<ValueId> {
         self.spread_measure("var.correction", x, dims, correction, keepdim)

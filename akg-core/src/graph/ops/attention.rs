@@ -33,10 +33,15 @@ fn attention(call: &Call<'_>) -> Inferred {
     let (v_batch, v_columns, v_width) = stack("value", value)?;
     require_equal("the width of query", width, "the width of key", k_width)?;
     require_equal("the number of keys", columns, "the number of values", v_columns)?;
-    let (k_batch, v_batch) = match call.bool("enable_gqa")? {
-        true => (shared_heads(q_batch, k_batch)?, shared_heads(q_batch, v_batch)?),
-        false => (k_batch.to_vec(), v_batch.to_vec()),
+    let gqa = call.bool("enable_gqa")?;
+    let heads = |own: &[Expr]| {
+        if gqa {
+            shared_heads(q_batch, own)
+        } else {
+            Ok(own.to_vec())
+        }
     };
+    let (k_batch, v_batch) = (heads(k_batch)?, heads(v_batch)?);
     let batch = broadcast([q_batch, k_batch.as_slice(), v_batch.as_slice()])?;
     if let Some(mask) = call.opt_tensor("attn_mask")? {
         if call.bool("is_causal")? {

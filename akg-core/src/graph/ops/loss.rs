@@ -19,7 +19,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     Row::new(
         "kl_div.default(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor",
-        elementwise,
+        divergence,
     ),
     Row::new(
         "smooth_l1_loss.default(Tensor self, Tensor target, int reduction=1, float beta=1.0) -> Tensor",
@@ -27,7 +27,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     Row::new(
         "huber_loss.default(Tensor self, Tensor target, int reduction=1, float delta=1.0) -> Tensor",
-        elementwise,
+        huber,
     ),
     Row::new(
         "mse_loss.default(Tensor self, Tensor target, int reduction=1) -> Tensor",
@@ -35,7 +35,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     Row::new(
         "l1_loss.default(Tensor self, Tensor target, int reduction=1) -> Tensor",
-        elementwise,
+        absolute,
     ),
     Row::new(
         "binary_cross_entropy.default(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor",
@@ -73,37 +73,72 @@ fn reduced(call: &Call<'_>, dtype: DType, shape: Vec<Expr>) -> Inferred {
     }
 }
 
+/// Losses of the type in which the operands meet.
 fn elementwise(call: &Call<'_>) -> Inferred {
-    let (input, target) = (call.tensor("self")?, call.tensor("target")?);
     let dtype = result_type(call, &["self", "target"])?;
-    require_float("the common type of the operands", dtype)?;
-    reduced(call, dtype, broadcast([input.shape.as_slice(), &target.shape])?)
+    reduced(
+        call,
+        require_float("the common type of the operands", dtype)?,
+        common_shape(call)?,
+    )
+}
+
+fn common_shape(call: &Call<'_>) -> Result<Vec<Expr>> {
+    let (input, target) = (call.tensor("self")?, call.tensor("target")?);
+    broadcast([input.shape.as_slice(), &target.shape])
+}
+
+fn absolute(call: &Call<'_>) -> Inferred {
+    let dtype = result_type(call, &["self", "target"])?;
+    if call.int("reduction")? == 1 {
+        require_float("the type of a mean", dtype)?;
+    }
+    reduced(
+        call,
+        reject_bool("the common type of the operands", dtype)?,
+        common_shape(call)?,
+    )
+}
+
+fn huber(call: &Call<'_>) -> Inferred {
+    let dtype = require_float("self", call.tensor("self")?.dtype)?;
+    reduced(call, dtype, common_shape(call)?)
+}
+
+fn divergence(call: &Call<'_>) -> Inferred {
+    require_float("self", call.tensor("self")?.dtype)?;
+    require_float("target", call.tensor("target")?.dtype)?;
+    elementwise(call)
+}
+
+/// Checks that the arguments `names` broadcast to the shape of `self`.
+fn require_fitting(call: &Call<'_>, names: &[&str]) -> Result<()> {
+    let input = call.tensor("self")?;
+    for name in names {
+        if let Some(ty) = call.opt_tensor(name)? {
+            let shape = broadcast([input.shape.as_slice(), &ty.shape])?;
+            require_shape(&format!("self with {name}"), &shape, &input.shape)?;
+        }
+    }
+    Ok(())
 }
 
 fn binary_cross_entropy(call: &Call<'_>) -> Inferred {
     let (input, target) = (call.tensor("self")?, call.tensor("target")?);
     require_float("self", input.dtype)?;
     require_same("self", input.dtype, "target", target.dtype)?;
-    require_shape("target", &target.shape, &input.shape)?;
-    if let Some(weight) = call.opt_tensor("weight")? {
-        let shape = broadcast([weight.shape.as_slice(), &input.shape])?;
-        require_shape("the weighted loss", &shape, &input.shape)?;
-    }
+    require_fitting(call, &["target", "weight"])?;
     reduced(call, input.dtype, input.shape.clone())
 }
 
+/// The result has the type of the target, into which PyTorch accumulates.
 fn binary_cross_entropy_with_logits(call: &Call<'_>) -> Inferred {
     let (input, target) = (call.tensor("self")?, call.tensor("target")?);
-    let dtype = result_type(call, &["self", "target", "weight", "pos_weight"])?;
-    require_float("the common type of the operands", dtype)?;
+    require_float("self", input.dtype)?;
+    require_float("target", target.dtype)?;
     require_shape("target", &target.shape, &input.shape)?;
-    let mut shape = input.shape.clone();
-    for name in ["weight", "pos_weight"] {
-        if let Some(ty) = call.opt_tensor(name)? {
-            shape = broadcast([shape.as_slice(), &ty.shape])?;
-        }
-    }
-    reduced(call, dtype, shape)
+    require_fitting(call, &["weight", "pos_weight"])?;
+    reduced(call, target.dtype, input.shape.clone())
 }
 
 /// The number of classes of `[C]` or `[N, C, ...]` scores, and their shape without it.
@@ -125,13 +160,14 @@ fn check_class_weights(call: &Call<'_>, ty: &TensorType, classes: &Expr) -> Resu
     Ok(())
 }
 
-fn nll(call: &Call<'_>) -> Inferred {
+/// Losses for class indices, one for each sample.
+fn indexed(call: &Call<'_>) -> Inferred {
     let (ty, target) = (call.tensor("self")?, call.tensor("target")?);
     let (classes, samples) = classes(ty)?;
     check_class_weights(call, ty, &classes)?;
-    if target.dtype != DType::I64 {
+    if target.dtype != DType::I64 && target.dtype != DType::U8 {
         return Err(Error::invalid(format!(
-            "class indices must be i64, not {}",
+            "class indices must be i64 or u8, not {}",
             target.dtype
         )));
     }
@@ -139,10 +175,15 @@ fn nll(call: &Call<'_>) -> Inferred {
     reduced(call, ty.dtype, samples)
 }
 
+fn nll(call: &Call<'_>) -> Inferred {
+    require_rank("self", &call.tensor("self")?.shape, &[1, 2])?;
+    indexed(call)
+}
+
 fn cross_entropy(call: &Call<'_>) -> Inferred {
     let (ty, target) = (call.tensor("self")?, call.tensor("target")?);
     if !target.dtype.is_float() {
-        return nll(call);
+        return indexed(call);
     }
     let (classes, samples) = classes(ty)?;
     check_class_weights(call, ty, &classes)?;

@@ -138,6 +138,7 @@ fn linear(call: &Call<'_>) -> Inferred {
     let mut shape = rows.to_vec();
     shape.extend(n.cloned());
     if let Some(bias) = call.opt_tensor("bias")? {
+        require_rank("the weight of a biased product", &weight.shape, &[2])?;
         require_same("input", input.dtype, "bias", bias.dtype)?;
         require_shape(
             "the sum with the bias",

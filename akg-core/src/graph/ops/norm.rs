@@ -27,7 +27,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     Row::new(
         "rms_norm.default(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
-        layer_norm,
+        rms_norm,
     ),
     Row::new(
         "native_layer_norm.default(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)",
@@ -78,7 +78,7 @@ fn channels<'a>(call: &Call<'a>, least_rank: usize, parameters: &[&str]) -> Resu
 
 fn batch_norm(call: &Call<'_>) -> Inferred {
     let (ty, _) = channels(call, 2, &["weight", "bias", "running_mean", "running_var"])?;
-    if !call.bool("training")? && !(call.has("running_mean")? && call.has("running_var")?) {
+    if !(call.bool("training")? || call.has("running_mean")? && call.has("running_var")?) {
         return Err(Error::invalid(
             "running_mean and running_var must be given when not training",
         ));
@@ -88,7 +88,7 @@ fn batch_norm(call: &Call<'_>) -> Inferred {
 
 fn instance_norm(call: &Call<'_>) -> Inferred {
     let (ty, _) = channels(call, 2, &["weight", "bias", "running_mean", "running_var"])?;
-    if !call.bool("use_input_stats")? && !(call.has("running_mean")? && call.has("running_var")?) {
+    if !(call.bool("use_input_stats")? || call.has("running_mean")? && call.has("running_var")?) {
         return Err(Error::invalid(
             "running_mean and running_var must be given without use_input_stats",
         ));
@@ -149,7 +149,7 @@ fn native_group_norm(call: &Call<'_>) -> Inferred {
     Ok(vec![ty.clone(), saved.clone(), saved])
 }
 
-/// Checks a norm over the last dimensions and gives the leading extents.
+/// The input of a norm over the last dimensions, with its leading extents.
 fn leading<'a>(call: &Call<'a>) -> Result<(&'a TensorType, &'a [Expr])> {
     let ty = call.tensor("input")?;
     require_float("input", ty.dtype)?;
@@ -168,18 +168,27 @@ fn leading<'a>(call: &Call<'a>) -> Result<(&'a TensorType, &'a [Expr])> {
             list(normalized)
         ))
     })?;
-    check_parameter(call, "weight", ty, normalized)?;
-    if call.opt_arg("bias").is_some() {
-        check_parameter(call, "bias", ty, normalized)?;
-    }
     Ok((ty, leading))
 }
 
+fn rms_norm(call: &Call<'_>) -> Inferred {
+    let (ty, _) = leading(call)?;
+    if let Some(weight) = call.opt_tensor("weight")? {
+        require_shape("weight", &weight.shape, call.sizes("normalized_shape")?)?;
+    }
+    Ok(vec![ty.clone()])
+}
+
 fn layer_norm(call: &Call<'_>) -> Inferred {
-    Ok(vec![leading(call)?.0.clone()])
+    let (ty, _) = leading(call)?;
+    for name in ["weight", "bias"] {
+        check_parameter(call, name, ty, call.sizes("normalized_shape")?)?;
+    }
+    Ok(vec![ty.clone()])
 }
 
 fn native_layer_norm(call: &Call<'_>) -> Inferred {
+    layer_norm(call)?;
     let (ty, leading) = leading(call)?;
     let ones = ty.rank() - leading.len();
     let shape = leading

@@ -45,7 +45,7 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("floor.default(Tensor self) -> Tensor", numeric_unary),
     Row::new("round.default(Tensor self) -> Tensor", numeric_unary),
     Row::new("trunc.default(Tensor self) -> Tensor", numeric_unary),
-    Row::new("abs.default(Tensor self) -> Tensor", any_unary),
+    Row::new("abs.default(Tensor self) -> Tensor", numeric_unary),
     Row::new("sign.default(Tensor self) -> Tensor", any_unary),
     Row::new("square.default(Tensor self) -> Tensor", square),
     Row::new(
@@ -409,13 +409,6 @@ fn masked_fill(call: &Call<'_>) -> Inferred {
     if mask.dtype != DType::Bool {
         return Err(Error::invalid(format!("mask must be bool, not {}", mask.dtype)));
     }
-    let value = result_type(call, &["value"])?;
-    if value.class() > ty.dtype.class() {
-        return Err(Error::invalid(format!(
-            "a {value} value does not fit {}",
-            ty.dtype
-        )));
-    }
     if let Arg::Value(v) = call.arg("value")? {
         require_rank("value", &call.ty(*v)?.shape, &[0])?;
     }
@@ -423,17 +416,11 @@ fn masked_fill(call: &Call<'_>) -> Inferred {
 }
 
 fn fused_product(call: &Call<'_>) -> Inferred {
-    let dtype = reject_bool(
-        "the common type of the operands",
-        result_type(call, &["self", "tensor1", "tensor2"])?,
-    )?;
-    let value = scalar_dtype(call.arg("value")?).unwrap_or(DType::I64);
-    if value.is_float() && !dtype.is_float() {
-        return Err(Error::invalid(format!(
-            "value must be an integer for a {dtype} result"
-        )));
-    }
-    one(dtype, broadcast_operands(call)?)
+    let dtype = result_type(call, &["self", "tensor1", "tensor2"])?;
+    one(
+        reject_bool("the common type of the operands", dtype)?,
+        broadcast_operands(call)?,
+    )
 }
 
 fn fused_quotient(call: &Call<'_>) -> Inferred {

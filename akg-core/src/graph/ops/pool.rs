@@ -194,11 +194,23 @@ fn with_indices(mut types: Vec<TensorType>) -> Inferred {
     Ok(types)
 }
 
+/// In three dimensions PyTorch wants room for the window before padding.
 fn average_pool(call: &Call<'_>) -> Inferred {
     if call.opt_arg("divisor_override").is_some() && call.opt_int("divisor_override")? == Some(0) {
         return Err(Error::invalid("divisor_override must not be 0"));
     }
-    max_pool(call)
+    let types = max_pool(call)?;
+    if pooled_rank(call) == 3 {
+        let (_, _, pooled) = operand(call)?;
+        for (extent, kernel) in pooled.iter().zip(spread(call, "kernel_size", 3, 1)?) {
+            if extent.as_const().is_some_and(|v| v < kernel) {
+                return Err(Error::invalid(format!(
+                    "the extent {extent} is smaller than the window of {kernel}"
+                )));
+            }
+        }
+    }
+    Ok(types)
 }
 
 fn adaptive_pool(call: &Call<'_>) -> Inferred {

@@ -120,7 +120,15 @@ fn pad(call: &Call<'_>) -> Inferred {
             }
         }
     }
-    constant_pad(call)
+    let types = constant_pad(call)?;
+    let empty = |ty: &TensorType| ty.shape.iter().rev().take(padded).any(|d| d.is(0));
+    if mode != "circular" && types.iter().any(empty) {
+        return Err(Error::invalid(format!(
+            "{mode} padding of {ty} by {} leaves nothing",
+            list(pad)
+        )));
+    }
+    Ok(types)
 }
 
 fn repeat(call: &Call<'_>) -> Inferred {

@@ -66,7 +66,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     Row::new(
         "any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor",
-        truth,
+        truth_over,
     ),
     Row::new("all.default(Tensor self) -> Tensor", truth),
     Row::new(
@@ -75,7 +75,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     Row::new(
         "all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor",
-        truth,
+        truth_over,
     ),
     Row::new("var.default(Tensor self, bool unbiased=True) -> Tensor", variance),
     Row::new(
@@ -166,13 +166,16 @@ fn reduced(call: &Call<'_>) -> Result<Vec<Expr>> {
     let ty = call.tensor("self")?;
     let axes = reduced_axes(call, ty.rank())?;
     let keep = keepdim(call)?;
+    let one = Expr::constant(1);
     let dims = ty.shape.iter().enumerate();
-    Ok(dims
-        .filter_map(|(at, dim)| match axes.contains(&at) {
-            true => keep.then(|| Expr::constant(1)),
-            false => Some(dim.clone()),
-        })
-        .collect())
+    let reduced = dims.filter_map(|(at, dim)| {
+        if axes.contains(&at) {
+            keep.then_some(&one)
+        } else {
+            Some(dim)
+        }
+    });
+    Ok(reduced.cloned().collect())
 }
 
 /// An error if the reduction would have nothing to choose from.
@@ -208,11 +211,16 @@ fn extremum(call: &Call<'_>) -> Inferred {
 
 fn extremum_with_indices(call: &Call<'_>) -> Inferred {
     let mut results = extremum(call)?;
-    results.extend(position(call)?);
+    results.extend(indices(call)?);
     Ok(results)
 }
 
 fn position(call: &Call<'_>) -> Inferred {
+    reject_bool("self", call.tensor("self")?.dtype)?;
+    indices(call)
+}
+
+fn indices(call: &Call<'_>) -> Inferred {
     require_elements(call)?;
     one(DType::I64, reduced(call)?)
 }
@@ -224,6 +232,16 @@ fn truth(call: &Call<'_>) -> Inferred {
         _ => DType::Bool,
     };
     one(dtype, reduced(call)?)
+}
+
+/// Unlike other reductions these take an empty list at its word.
+fn truth_over(call: &Call<'_>) -> Inferred {
+    let ty = call.tensor("self")?;
+    let mut types = truth(call)?;
+    if call.has("dim")? && call.sizes("dim")?.is_empty() {
+        types.iter_mut().for_each(|t| t.shape.clone_from(&ty.shape));
+    }
+    Ok(types)
 }
 
 fn variance(call: &Call<'_>) -> Inferred {

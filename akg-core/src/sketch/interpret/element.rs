@@ -6,7 +6,7 @@
 use half::{bf16, f16};
 
 use crate::dtype::DType;
-use crate::sketch::ir::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
+use crate::sketch::ir::{BinaryOp, ReduceOp, UnaryOp};
 
 /// Rounds to nearest even at `mantissa` stored bits; magnitudes below `2^min_exponent` lose bits, those that round
 /// above `max` become infinite.
@@ -230,18 +230,6 @@ pub(super) fn binary_int(op: BinaryOp, dtype: DType, a: i64, b: i64) -> Result<i
         }
         BinaryOp::Div | BinaryOp::Ldexp => return Err("applies a floating operator to integers"),
     })
-}
-
-/// Whether `a op b`; with NaN only `!=` holds.
-pub(super) fn compare<T: PartialOrd>(op: CompareOp, a: &T, b: &T) -> bool {
-    match op {
-        CompareOp::Lt => a < b,
-        CompareOp::Le => a <= b,
-        CompareOp::Gt => a > b,
-        CompareOp::Ge => a >= b,
-        CompareOp::Eq => a == b,
-        CompareOp::Ne => a != b,
-    }
 }
 
 /// A combination of floats with its identity.

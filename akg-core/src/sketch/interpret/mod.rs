@@ -126,20 +126,17 @@ struct Instance<'k> {
 }
 
 impl Instance<'_> {
+    fn symbol(&self, name: &str) -> Option<i64> {
+        let mut found = self.symbols.iter().rev();
+        found.find(|(symbol, _)| **symbol == *name).map(|(_, v)| *v)
+    }
+
     fn eval(&self, expr: &Expr) -> Result<i64> {
-        expr.eval_with(&|name| {
-            let mut found = self.symbols.iter().rev();
-            found.find(|(symbol, _)| **symbol == *name).map(|(_, v)| *v)
-        })
+        expr.eval_with(&|name| self.symbol(name))
     }
 
     fn holds(&self, condition: &Condition) -> Result<bool> {
-        Ok(match condition {
-            Condition::Compare(op, a, b) => element::compare(*op, &self.eval(a)?, &self.eval(b)?),
-            Condition::And(a, b) => self.holds(a)? && self.holds(b)?,
-            Condition::Or(a, b) => self.holds(a)? || self.holds(b)?,
-            Condition::Not(a) => !self.holds(a)?,
-        })
+        condition.eval_with(&|name| self.symbol(name))
     }
 
     fn get(&self, value: Val) -> Result<&Rc<Tile>> {

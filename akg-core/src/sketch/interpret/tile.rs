@@ -176,10 +176,7 @@ impl Tile {
 
     pub(super) fn compare(ty: &TileType, op: CompareOp, a: &Tile, b: &Tile) -> Result<Tile> {
         fn all<T: PartialOrd>(op: CompareOp, a: &[T], b: &[T]) -> Vec<i64> {
-            a.iter()
-                .zip(b)
-                .map(|(a, b)| i64::from(element::compare(op, a, b)))
-                .collect()
+            a.iter().zip(b).map(|(a, b)| i64::from(op.holds(a, b))).collect()
         }
         let values = match &a.data {
             Data::Float(_) => all(op, &a.floats_as(ty)?, &b.floats_as(ty)?),

@@ -1,0 +1,321 @@
+//! What running a sketch costs on a device, estimated from its text: bytes, operations, on-chip memory and time.
+//!
+//! Counts of bytes and operations follow from regions, trip counts and grids (exact where a region's dimensions vary
+//! independently; long index ranges are sampled). Time is a roofline: the slowest of memory, shared cache and
+//! arithmetic, with the parts of the device that a short grid leaves idle taken into account, and a launch. It is meant
+//! to rank knob points and sketches, not to predict a clock.
+
+mod liveness;
+mod rates;
+mod space;
+mod traffic;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use self::rates::Rates;
+use self::space::{Index, Space};
+use self::traffic::{Accesses, Wave};
+use super::ir::{BinaryOp, DotMethod, Kernel, Op, Program, Stmt, StoreMode, TensorId, UnaryOp};
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::expr::{Bindings, Expr};
+use crate::lower::grid;
+use crate::target::Target;
+
+/// The part of its peak that a resource reaches in good code.
+const EFFICIENCY: f64 = 0.8;
+/// Bandwidth of the last cache relative to memory.
+const CACHE_SPEEDUP: f64 = 4.0;
+/// The part of the cores that can saturate memory.
+const CORES_FOR_MEMORY: f64 = 0.5;
+/// What a program costs under given extents on a target.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Cost {
+    /// The kernels in launch order.
+    pub kernels: Vec<KernelCost>,
+    /// Estimated time in seconds, launches included.
+    pub seconds: f64,
+}
+
+/// What one kernel costs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct KernelCost {
+    /// The kernel's name.
+    pub name: String,
+    /// Programs in the grid.
+    pub programs: u64,
+    /// Bytes that loads ask for inside tensors, every repetition counted.
+    pub requested_bytes: f64,
+    /// Bytes of the tensor elements that are loaded at all.
+    pub distinct_bytes: f64,
+    /// Bytes that stores write inside tensors; an atomic addition counts twice.
+    pub written_bytes: f64,
+    /// Bytes to and from memory when programs that run together share the last cache.
+    pub memory_bytes: f64,
+    /// Floating operations of dots (two for each product), by method and operand type as in `tf32 f32`.
+    pub dot_flops: BTreeMap<String, f64>,
+    /// Element operations outside dots; a transcendental function counts as 8, a division or root as 4.
+    pub element_ops: f64,
+    /// The most bytes of tiles that a program holds at once.
+    pub tile_bytes: u64,
+    /// The part of the cores that is busy, averaged over the waves of programs.
+    pub utilisation: f64,
+    /// Time for memory, in seconds.
+    pub memory_seconds: f64,
+    /// Time for the last cache, in seconds.
+    pub cache_seconds: f64,
+    /// Time for arithmetic, in seconds.
+    pub compute_seconds: f64,
+    /// Estimated time in seconds with the launch.
+    pub seconds: f64,
+}
+
+impl KernelCost {
+    /// All operations: those of dots and element operations.
+    pub fn flops(&self) -> f64 {
+        self.dot_flops.values().sum::<f64>() + self.element_ops
+    }
+}
+
+/// Estimates what `program` costs on `target` when `bindings` holds the extents that are still symbols.
+pub fn cost(program: &Program, bindings: &Bindings, target: &Target) -> Result<Cost> {
+    let kernels = program
+        .kernels
+        .iter()
+        .map(|kernel| {
+            kernel_cost(program, kernel, bindings, target).map_err(|e| e.with("kernel", &kernel.name))
+        })
+        .collect::<Result<Vec<_>>>()?;
+    Ok(Cost {
+        seconds: kernels.iter().map(|k| k.seconds).sum(),
+        kernels,
+    })
+}
+
+fn kernel_cost(program: &Program, kernel: &Kernel, dims: &Bindings, target: &Target) -> Result<KernelCost> {
+    let mut tally = Tally {
+        program,
+        kernel,
+        loads: BTreeMap::new(),
+        written_bytes: 0.0,
+        dots: BTreeMap::new(),
+        element_ops: 0.0,
+        wide_ops: 0.0,
+    };
+    let axis = |axis: &super::ir::GridAxis| Index {
+        symbol: axis.symbol.clone(),
+        lo: Expr::constant(0),
+        hi: axis.extent.clone(),
+        step: 1,
+    };
+    let space = Space {
+        indices: kernel.grid.iter().map(axis).collect(),
+        grid: kernel.grid.len(),
+        share: 1.0,
+        dims: dims.clone(),
+    };
+    tally.body(&kernel.body, &space)?;
+
+    let programs = grid::program_count(kernel).eval(dims)?.max(0) as f64;
+    let cores = f64::from(target.cores.max(1));
+    let wave = Wave::new(kernel, i64::from(target.cores.max(1)), dims)?;
+    let cache = target.caches.last().map_or(0.0, |bytes| *bytes as f64);
+    let (mut requested, mut distinct, mut from_memory) = (0.0, 0.0, 0.0);
+    for (tensor, accesses) in &tally.loads {
+        let size = program.tensors.get(tensor.0).map_or(0, |t| t.dtype.size()) as f64;
+        requested += size * accesses.requested;
+        distinct += size * accesses.distinct;
+        from_memory += size * accesses.memory_elements(&wave, programs, cache / size.max(1.0));
+    }
+    let memory_bytes = from_memory + tally.written_bytes;
+    let waves = (programs / cores).ceil().max(1.0);
+    let utilisation = programs / (waves * cores);
+    let rates = Rates { target };
+    let arithmetic: f64 = tally
+        .dots
+        .iter()
+        .map(|((method, dtype), flops)| flops / rates.dot(method, *dtype))
+        .sum::<f64>()
+        + (tally.element_ops - tally.wide_ops) / rates.element(DType::F32)
+        + tally.wide_ops / rates.element(DType::F64);
+    let busy = utilisation.max(f64::MIN_POSITIVE);
+    let memory_seconds = memory_bytes / rates.memory() / (busy / CORES_FOR_MEMORY).min(1.0);
+    let cache_seconds = (requested + tally.written_bytes) / (CACHE_SPEEDUP * rates.memory()) / busy;
+    let compute_seconds = arithmetic / busy;
+    let tile_bytes = liveness::peak_tile_bytes(kernel);
+    // Tiles that do not fit are moved to memory and back.
+    let spill = (tile_bytes as f64 / target.tile_bytes.max(1) as f64).max(1.0);
+    let slowest = memory_seconds.max(cache_seconds).max(compute_seconds);
+    Ok(KernelCost {
+        name: kernel.name.clone(),
+        programs: programs as u64,
+        requested_bytes: requested,
+        distinct_bytes: distinct,
+        written_bytes: tally.written_bytes,
+        memory_bytes,
+        dot_flops: tally
+            .dots
+            .into_iter()
+            .map(|((method, dtype), flops)| (format!("{method} {dtype}"), flops))
+            .collect(),
+        element_ops: tally.element_ops,
+        tile_bytes,
+        utilisation,
+        memory_seconds,
+        cache_seconds,
+        compute_seconds,
+        seconds: slowest * spill / EFFICIENCY + target.launch_seconds,
+    })
+}
+
+/// Counts what the statements of a kernel do.
+struct Tally<'p> {
+    program: &'p Program,
+    kernel: &'p Kernel,
+    loads: BTreeMap<TensorId, Accesses>,
+    written_bytes: f64,
+    /// By method and operand type.
+    dots: BTreeMap<(&'static str, DType), f64>,
+    element_ops: f64,
+    /// Those of [`element_ops`](Self::element_ops) on f64.
+    wide_ops: f64,
+}
+
+impl Tally<'_> {
+    fn body(&mut self, body: &[Stmt], space: &Space) -> Result<()> {
+        let executions = space.executions()?;
+        for stmt in body {
+            match stmt {
+                Stmt::Define { value, op, .. } => self.define(executions, *value, op, space)?,
+                Stmt::Store {
+                    tensor, region, mode, ..
+                } => {
+                    let extents = traffic::extents(self.program, *tensor, &space.dims)?;
+                    let mut accesses = Accesses::default();
+                    accesses.add(space, executions, &extents, (self.kernel, region))?;
+                    let times = if *mode == StoreMode::AtomicAdd { 2.0 } else { 1.0 };
+                    let size = self.program.tensors.get(tensor.0).map_or(0, |t| t.dtype.size());
+                    self.written_bytes += times * size as f64 * accesses.requested;
+                }
+                Stmt::For(l) => {
+                    let mut inner = space.clone();
+                    inner.indices.extend(l.axes.iter().map(|axis| Index {
+                        symbol: axis.symbol.clone(),
+                        lo: axis.lo.clone(),
+                        hi: axis.hi.clone(),
+                        step: axis.step,
+                    }));
+                    self.body(&l.body, &inner)?;
+                }
+                Stmt::If(b) => {
+                    let share = space.share_of(&b.condition)?;
+                    for (body, share) in [(&b.then, share), (&b.otherwise, 1.0 - share)] {
+                        let inner = Space {
+                            share: space.share * share,
+                            ..space.clone()
+                        };
+                        self.body(body, &inner)?;
+                    }
+                }
+                Stmt::Barrier => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn define(&mut self, executions: f64, value: super::ir::Val, op: &Op, space: &Space) -> Result<()> {
+        let elements = |v| self.kernel.ty(v).extents.iter().product::<usize>() as f64;
+        match op {
+            Op::Load { tensor, region, .. } => {
+                let extents = traffic::extents(self.program, *tensor, &space.dims)?;
+                let accesses = self.loads.entry(*tensor).or_default();
+                return accesses.add(space, executions, &extents, (self.kernel, region));
+            }
+            Op::Dot { a, method, .. } => {
+                let depth = self.kernel.ty(*a).extents.last().copied().unwrap_or(0) as f64;
+                let name = DotMethod::ALL
+                    .iter()
+                    .find(|(m, _)| m == method)
+                    .map_or("", |(_, name)| name);
+                let key = (name, self.kernel.ty(*a).dtype);
+                *self.dots.entry(key).or_insert(0.0) += 2.0 * depth * elements(value) * executions;
+                return Ok(());
+            }
+            _ => {}
+        }
+        let ops = match op {
+            Op::Unary(op, _) => weight(*op) * elements(value),
+            Op::Binary(BinaryOp::Div | BinaryOp::FloorDiv | BinaryOp::Mod, ..) => 4.0 * elements(value),
+            Op::Binary(BinaryOp::Pow, ..) => 8.0 * elements(value),
+            Op::Binary(..) | Op::Compare(..) | Op::Select(..) | Op::Cast(_) => elements(value),
+            Op::Reduce(_, a, _) | Op::ArgReduce(_, a, _) | Op::Scan { value: a, .. } => elements(*a),
+            _ => 0.0,
+        };
+        self.element_ops += ops * executions;
+        if self.kernel.ty(value).dtype == DType::F64 {
+            self.wide_ops += ops * executions;
+        }
+        Ok(())
+    }
+}
+
+fn weight(op: UnaryOp) -> f64 {
+    match op {
+        UnaryOp::Exp
+        | UnaryOp::Exp2
+        | UnaryOp::Expm1
+        | UnaryOp::Log
+        | UnaryOp::Log2
+        | UnaryOp::Log1p
+        | UnaryOp::Sin
+        | UnaryOp::Cos
+        | UnaryOp::Tanh
+        | UnaryOp::Erf
+        | UnaryOp::Sigmoid => 8.0,
+        UnaryOp::Sqrt | UnaryOp::Rsqrt => 4.0,
+        _ => 1.0,
+    }
+}
+
+/// A number with a decimal prefix: `1.5 M`.
+fn scaled(value: f64) -> String {
+    let prefixes = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
+    match prefixes.iter().find(|(scale, _)| value >= *scale) {
+        Some((scale, prefix)) => format!("{:.1} {prefix}", value / scale),
+        None => format!("{value:.0} "),
+    }
+}
+
+impl fmt::Display for KernelCost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}: {:.2} us ({} programs, {:.0} % of cores; memory {}B in {:.2} us, requested {}B; {}op in {:.2} us; tiles {}B)",
+            self.name,
+            self.seconds * 1e6,
+            self.programs,
+            self.utilisation * 100.0,
+            scaled(self.memory_bytes),
+            self.memory_seconds * 1e6,
+            scaled(self.requested_bytes),
+            scaled(self.flops()),
+            self.compute_seconds * 1e6,
+            scaled(self.tile_bytes as f64),
+        )
+    }
+}
+
+impl fmt::Display for Cost {
+    /// One line for each kernel and one for all.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for kernel in &self.kernels {
+            writeln!(f, "{kernel}")?;
+        }
+        write!(f, "total: {:.2} us", self.seconds * 1e6)
+    }
+}

@@ -1,0 +1,57 @@
+//! Speeds of a target.
+
+use crate::dtype::DType;
+use crate::target::Target;
+
+/// Bytes per second of memory, if the target does not say.
+const DEFAULT_BANDWIDTH: f64 = 20e9;
+/// FLOP/s of a core for each byte of a vector register on f32, if the target does not say: two fused multiply-adds on
+/// 4-byte lanes at 2.5 GHz.
+const DEFAULT_RATE: f64 = 2.5e9;
+
+/// The target's speeds, with guesses where it has no measurement.
+pub(super) struct Rates<'t> {
+    pub(super) target: &'t Target,
+}
+
+impl Rates<'_> {
+    /// Bytes per second of memory.
+    pub(super) fn memory(&self) -> f64 {
+        if self.target.bandwidth > 0.0 {
+            self.target.bandwidth
+        } else {
+            DEFAULT_BANDWIDTH
+        }
+    }
+
+    fn peak(&self, dtype: DType) -> f64 {
+        let lanes = f64::from(self.target.vector_bytes.max(16)) * 4.0 / dtype.size().max(4) as f64;
+        let guess = f64::from(self.target.cores.max(1)) * lanes * DEFAULT_RATE;
+        let measured = self
+            .target
+            .peak
+            .get(&dtype)
+            .or_else(|| self.target.peak.get(&DType::F32));
+        measured.copied().filter(|rate| *rate > 0.0).unwrap_or(guess)
+    }
+
+    /// FLOP/s of a dot. TF32 runs at half the rate of f16 where there is a unit for that.
+    pub(super) fn dot(&self, method: &str, operand: DType) -> f64 {
+        match method {
+            "tf32" => self.peak(DType::F32).max(self.peak(DType::F16) / 2.0),
+            "f16" => self.peak(DType::F16),
+            "bf16" => self.peak(DType::BF16),
+            // Narrow operands are exact in f32.
+            _ => self.peak(if operand == DType::F64 {
+                DType::F64
+            } else {
+                DType::F32
+            }),
+        }
+    }
+
+    /// Element operations per second: no fused multiply-add, and narrow types run as f32.
+    pub(super) fn element(&self, dtype: DType) -> f64 {
+        self.peak(dtype) / 2.0
+    }
+}

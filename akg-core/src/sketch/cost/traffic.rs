@@ -1,0 +1,156 @@
+//! Bytes that loads and stores move.
+
+use std::collections::BTreeSet;
+
+use super::space::Space;
+use crate::error::Result;
+use crate::expr::{Bindings, Expr, Symbol};
+use crate::lower::grid;
+use crate::sketch::ir::{Axis, Kernel, Program, TensorId};
+
+/// What the accesses of a kernel to one tensor amount to, in elements.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Accesses {
+    /// All that programs ask for inside the tensor, every repetition counted.
+    pub(super) requested: f64,
+    /// What one program touches, on average, repetitions not counted.
+    pub(super) by_program: f64,
+    /// What all programs together touch.
+    pub(super) distinct: f64,
+    /// Grid indices that decide what is touched.
+    pub(super) grid: BTreeSet<Symbol>,
+}
+
+impl Accesses {
+    /// Adds one access to a tensor of `extents`, executed `executions` times.
+    pub(super) fn add(
+        &mut self,
+        space: &Space,
+        executions: f64,
+        extents: &[i64],
+        (kernel, region): (&Kernel, &[Axis]),
+    ) -> Result<()> {
+        let (mut mean, mut by_program, mut distinct) = (1.0, 1.0, 1.0);
+        let grid: BTreeSet<&Symbol> = kernel.grid.iter().map(|axis| &axis.symbol).collect();
+        for (axis, extent) in region.iter().zip(extents) {
+            let whole = *extent as f64;
+            let symbols = match axis {
+                Axis::Range { start: at, .. } | Axis::At(at) => at.symbols(),
+                // Which coordinates an index tile holds is not known: any, and different ones for each program.
+                Axis::AtTile(_) | Axis::Gather(_) => grid.iter().map(|s| (*s).clone()).collect(),
+            };
+            let count = |values: &Bindings| -> Result<f64> {
+                Ok(match axis {
+                    Axis::Range { start, len, step } => {
+                        inside(start.eval(values)?, *len as i64, *step, *extent) as f64
+                    }
+                    Axis::At(at) => inside(at.eval(values)?, 1, 1, *extent) as f64,
+                    Axis::AtTile(_) => 1.0,
+                    Axis::Gather(v) => kernel.ty(*v).extents.iter().product::<usize>() as f64,
+                })
+            };
+            mean *= space.mean(symbols.clone(), &count)?;
+            let touched = space.sum(symbols.clone(), false, &count)?;
+            distinct *= touched.min(whole);
+            by_program *= (touched / space.programs_among(&symbols)?.max(1.0)).min(whole);
+            self.grid.extend(symbols.into_iter().filter(|s| grid.contains(s)));
+        }
+        let whole = extents.iter().map(|e| *e as f64).product();
+        self.requested += executions * mean;
+        self.by_program = (self.by_program + by_program).min(whole);
+        self.distinct = (self.distinct + distinct).min(whole).min(self.requested);
+        Ok(())
+    }
+
+    /// Elements read from memory when neighbouring programs share a cache of `cache` elements: what fits is read once.
+    pub(super) fn memory_elements(&self, wave: &Wave<'_>, programs: f64, cache: f64) -> f64 {
+        if self.distinct <= cache {
+            return self.distinct;
+        }
+        let different = wave.distinct(&self.grid);
+        let shared = different / wave.programs.max(1.0);
+        let elements = if self.by_program * different <= cache {
+            self.by_program * programs * shared
+        } else {
+            self.requested * shared
+        };
+        elements.clamp(self.distinct, self.requested.max(self.distinct))
+    }
+}
+
+/// How many of `start, start + step, …` (`len` of them) lie in `0..extent`.
+fn inside(start: i64, len: i64, step: i64, extent: i64) -> i64 {
+    if step == 0 || len <= 0 || extent <= 0 {
+        return 0;
+    }
+    // The same coordinates in ascending order.
+    let (start, step) = if step < 0 {
+        (start + (len - 1) * step, -step)
+    } else {
+        (start, step)
+    };
+    let below = |bound: i64| ((bound - start).max(0) + step - 1) / step;
+    below(extent).min(len) - below(0).min(len)
+}
+
+/// The extents of a tensor.
+pub(super) fn extents(program: &Program, tensor: TensorId, dims: &Bindings) -> Result<Vec<i64>> {
+    let shape = program.tensors.get(tensor.0).map(|t| t.shape.as_slice());
+    shape.unwrap_or_default().iter().map(|e| e.eval(dims)).collect()
+}
+
+/// Programs that run at the same time: the first ones, one for each core.
+#[derive(Debug)]
+pub(super) struct Wave<'k> {
+    kernel: &'k Kernel,
+    /// Program indices of each.
+    members: Vec<Vec<i64>>,
+    pub(super) programs: f64,
+}
+
+impl<'k> Wave<'k> {
+    pub(super) fn new(kernel: &'k Kernel, cores: i64, dims: &Bindings) -> Result<Self> {
+        const NUMBER: &str = "program number";
+        let count = grid::program_count(kernel).eval(dims)?.min(cores).max(0);
+        let indices = grid::program_indices(kernel, &Expr::symbol(NUMBER));
+        let mut values = dims.clone();
+        let mut members = Vec::new();
+        for program in 0..count {
+            values.insert(NUMBER.into(), program);
+            members.push(indices.iter().map(|e| e.eval(&values)).collect::<Result<_>>()?);
+        }
+        Ok(Self {
+            kernel,
+            members,
+            programs: count as f64,
+        })
+    }
+
+    /// The number of different combinations of the grid indices `symbols` in the wave.
+    fn distinct(&self, symbols: &BTreeSet<Symbol>) -> f64 {
+        let axes = self.kernel.grid.iter().map(|axis| symbols.contains(&axis.symbol));
+        let axes: Vec<bool> = axes.collect();
+        let project = |member: &Vec<i64>| -> Vec<i64> {
+            let pairs = member.iter().zip(&axes);
+            pairs.filter(|(_, keep)| **keep).map(|(i, _)| *i).collect()
+        };
+        let different: BTreeSet<Vec<i64>> = self.members.iter().map(project).collect();
+        different.len() as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn inside_counts(start in -20i64..20, len in 0i64..12, step in -4i64..5, extent in 0i64..15) {
+            prop_assume!(step != 0);
+            let count = (0..len).filter(|i| (0..extent).contains(&(start + i * step))).count();
+            prop_assert_eq!(inside(start, len, step, extent), count as i64);
+        }
+    }
+}

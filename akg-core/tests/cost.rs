@@ -1,0 +1,186 @@
+//! The cost model against counts made by hand, and its monotonicity.
+
+use akg_core::expr::Bindings;
+use akg_core::sketch::{Cost, KernelCost, Sketch, cost, examples};
+use akg_core::source::{KnobValue, Knobs};
+use akg_core::{DType, Target};
+use proptest::prelude::*;
+
+fn target() -> Target {
+    let mut target = Target::new("test", "test");
+    target.cores = 4;
+    target.bandwidth = 1e10;
+    target.peak = [(DType::F32, 1e12), (DType::F16, 8e12)].into();
+    target.caches = vec![1 << 10];
+    target.tile_bytes = 1 << 20;
+    target.launch_seconds = 0.0;
+    target
+}
+
+fn estimate(name: &str, knobs: &[(&str, i64)], dims: &[(&str, i64)], target: &Target) -> Cost {
+    let (_, text) = examples().iter().find(|(n, _)| *n == name).unwrap();
+    let knobs: Knobs = knobs
+        .iter()
+        .map(|(n, v)| ((*n).to_owned(), KnobValue::Int(*v)))
+        .collect();
+    let dims: Bindings = dims.iter().map(|(n, v)| ((*n).into(), *v)).collect();
+    let sketch = Sketch::parse(text).unwrap();
+    let fixed = sketch
+        .elaborate(&knobs, &dims)
+        .unwrap_or_else(|d| panic!("{}", d.render(text)));
+    cost(&fixed, &dims, target).unwrap()
+}
+
+fn gemm(m: i64, n: i64, k: i64, block: i64, target: &Target) -> KernelCost {
+    let knobs = [
+        ("BM", block),
+        ("BN", block),
+        ("BK", 32),
+        ("GROUP", 1),
+        ("STAGES", 2),
+    ];
+    let dims = [("M", m), ("N", n), ("K", k)];
+    estimate("gemm_tail", &knobs, &dims, target).kernels.remove(0)
+}
+
+#[test]
+fn a_matrix_product_by_hand() {
+    // Rows 0..100 in 4 tiles of 32, columns 0..64 in 2, depth 0..70 in 3 steps.
+    let c = gemm(100, 64, 70, 32, &target());
+    assert_eq!(c.programs, 8);
+    // Each row of x once for every column tile, each row of w once for every row tile, b once for every row tile.
+    assert_eq!(
+        c.requested_bytes,
+        4.0 * (2 * 100 * 70 + 4 * 64 * 70 + 4 * 64) as f64
+    );
+    assert_eq!(c.distinct_bytes, 4.0 * (100 * 70 + 64 * 70 + 64) as f64);
+    assert_eq!(c.written_bytes, 4.0 * (100 * 64) as f64);
+    assert_eq!(c.dot_flops["ieee f32"], (8 * 3 * 2 * 32 * 32 * 32) as f64);
+    // t = acc + b; SLOPE * t; t > 0; select.
+    assert_eq!(c.element_ops, (8 * 4 * 32 * 32) as f64);
+    // The accumulator, two stages of both operands, one transposed in place.
+    assert_eq!(c.tile_bytes, 4 * (32 * 32 + 2 * 32 * 32 + 2 * 32 * 32));
+    // 4 programs (2 by 2) run together: half of what they ask for is shared.
+    assert_eq!(
+        c.memory_bytes,
+        4.0 * (100.0 * 70.0 + 2.0 * 64.0 * 70.0 + 64.0) + c.written_bytes
+    );
+    assert_eq!(c.utilisation, 1.0);
+}
+
+#[test]
+fn softmax_by_hand() {
+    let knobs = [("RB", 2), ("BL", 64)];
+    let c = &estimate("softmax_online", &knobs, &[("R", 8), ("L", 100)], &target()).kernels[0];
+    assert_eq!(c.programs, 4);
+    assert_eq!(c.requested_bytes, 2.0 * 4.0 * 800.0);
+    assert_eq!(c.distinct_bytes, 4.0 * 800.0);
+    assert_eq!(c.written_bytes, 4.0 * 800.0);
+    assert!(c.dot_flops.is_empty());
+    // Per row, 2 steps of 64. First pass on elements: max, subtract, exp, sum; on the row: max, compare, select,
+    // subtract, exp, multiply, add. Second pass on elements: subtract, exp, divide.
+    let row = 2.0 * (64.0 * (1.0 + 1.0 + 8.0 + 1.0) + 14.0) + 2.0 * 64.0 * (1.0 + 8.0 + 4.0);
+    assert_eq!(c.element_ops, 8.0 * row);
+
+    let fits = &estimate("softmax_fits", &[("RB", 2)], &[("R", 8), ("L", 100)], &target()).kernels[0];
+    assert_eq!(fits.requested_bytes, 4.0 * 800.0);
+    // The exponentials replace the elements; the row maxima stand beside them.
+    assert_eq!(fits.tile_bytes, 4 * (2 * 128 + 2));
+}
+
+#[test]
+fn causal_attention_skips_half() {
+    let dims = [("G", 2), ("S", 64), ("D", 16)];
+    let knobs = [("BM", 16), ("BN", 16)];
+    let c = &estimate("attention", &knobs, &dims, &target()).kernels[0];
+    // Row tiles 0..4 see 1, 2, 3 and 4 column tiles.
+    let products = 2.0 * 10.0;
+    assert_eq!(
+        c.dot_flops["f16 f16"],
+        products * 2.0 * 2.0 * (16 * 16 * 16) as f64
+    );
+    assert_eq!(
+        c.requested_bytes,
+        2.0 * (2 * 64 * 16) as f64 + products * 2.0 * 2.0 * (16 * 16) as f64
+    );
+    assert_eq!(c.distinct_bytes, 3.0 * 2.0 * (2 * 64 * 16) as f64);
+}
+
+#[test]
+fn grouping_programs_reuses_what_they_share() {
+    let mut target = target();
+    target.cores = 16;
+    let dims = [("M", 512), ("N", 512), ("K", 512)];
+    let grouped = |group| {
+        let knobs = [("BM", 32), ("BN", 32), ("GROUP", group)];
+        estimate("gemm_tail", &knobs, &dims, &target).kernels[0].memory_bytes
+    };
+    assert!(grouped(8) < grouped(1));
+}
+
+#[test]
+fn a_large_cache_reads_everything_once() {
+    let mut target = target();
+    target.caches = vec![1 << 30];
+    let c = gemm(256, 256, 256, 32, &target);
+    assert_eq!(c.memory_bytes, c.distinct_bytes + c.written_bytes);
+}
+
+#[test]
+fn symbolic_extents_cost_the_same() {
+    let (_, text) = examples().iter().find(|(n, _)| *n == "gemm_tail").unwrap();
+    let dims: Bindings = [("M", 100), ("N", 64), ("K", 70)]
+        .into_iter()
+        .map(|(n, v)| (n.into(), v))
+        .collect();
+    let sketch = Sketch::parse(text).unwrap();
+    let of =
+        |bound: &Bindings| cost(&sketch.elaborate(&Knobs::new(), bound).unwrap(), &dims, &target()).unwrap();
+    assert_eq!(of(&Bindings::new()), of(&dims));
+}
+
+#[test]
+fn costs_print_and_survive_json() {
+    let c = estimate("cumsum", &[], &[("R", 3), ("L", 10000)], &target());
+    let text = c.to_string();
+    assert_eq!(text.lines().count(), 4);
+    assert!(text.contains("sums: ") && text.contains("total: "), "{text}");
+    let back: Cost = serde_json::from_str(&serde_json::to_string(&c).unwrap()).unwrap();
+    assert_eq!(back, c);
+}
+
+proptest! {
+    #[test]
+    fn more_work_never_costs_less(m in 1i64..300, n in 1i64..300, k in 1i64..300, more in 1i64..100) {
+        let target = target();
+        let base = gemm(m, n, k, 32, &target);
+        for c in [gemm(m + more, n, k, 32, &target), gemm(m, n + more, k, 32, &target), gemm(m, n, k + more, 32, &target)] {
+            prop_assert!(c.requested_bytes >= base.requested_bytes);
+            prop_assert!(c.distinct_bytes >= base.distinct_bytes);
+            prop_assert!(c.written_bytes >= base.written_bytes);
+            prop_assert!(c.flops() >= base.flops());
+            prop_assert!(c.seconds >= 0.999 * base.seconds || c.utilisation > base.utilisation);
+        }
+    }
+
+    #[test]
+    fn what_moves_is_between_distinct_and_requested(
+        m in 1i64..3000, n in 1i64..3000, k in 1i64..300, cores in 1u32..200, cache in 0u64..10_000_000,
+    ) {
+        let mut target = target();
+        target.cores = cores;
+        target.caches = vec![cache];
+        let c = gemm(m, n, k, 64, &target);
+        let moved = c.memory_bytes - c.written_bytes;
+        prop_assert!(c.distinct_bytes <= moved * (1.0 + 1e-9) && moved <= c.requested_bytes * (1.0 + 1e-9));
+    }
+
+    #[test]
+    fn a_faster_device_is_not_slower(m in 1i64..1000, n in 1i64..1000, k in 1i64..1000) {
+        let slow = target();
+        let mut fast = target();
+        fast.bandwidth *= 2.0;
+        fast.peak.values_mut().for_each(|rate| *rate *= 2.0);
+        prop_assert!(gemm(m, n, k, 64, &fast).seconds <= gemm(m, n, k, 64, &slow).seconds);
+    }
+}

@@ -1,0 +1,120 @@
+"""Builds or runs printed Triton modules on a machine without a GPU.
+
+    python harness.py build|run < jobs.json > results.json
+
+build  {module, kernels: [{name, arguments, cooperative}]}: compiles each kernel for sm_90a; result {name: target}
+run    {module, tensors: [{dtype, shape, role, data}], launches: [{kernel, programs, tensors, cooperative}], dims}:
+       runs the launches in Triton's interpreter; result {outputs: [data]}
+Data is base64 of little-endian elements. A job that fails has the result {error}.
+"""
+
+import base64
+import importlib.util
+import json
+import os
+import re
+import sys
+import tempfile
+import traceback
+
+os.environ.setdefault("TRITON_CACHE_DIR", tempfile.mkdtemp(prefix="akg-triton-"))
+if sys.argv[1] == "run":
+    os.environ["TRITON_INTERPRET"] = "1"
+
+import numpy as np
+import torch
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from triton.compiler import compile as compile_source
+
+
+def load(path):
+    spec = importlib.util.spec_from_file_location(os.path.basename(path).removesuffix(".py"), path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def build(job):
+    module = load(job["module"])
+    targets = {}
+    for kernel in job["kernels"]:
+        function = getattr(module, kernel["name"])
+        signature = dict(zip(function.arg_names, kernel["arguments"], strict=True))
+        pointers = [i for i, kind in enumerate(kernel["arguments"]) if kind.startswith("*")]
+        source = ASTSource(
+            fn=function, signature=signature, constexprs={}, attrs={(i,): [["tt.divisibility", 16]] for i in pointers}
+        )
+        options = {"num_warps": 4, "enable_fp_fusion": False, "launch_cooperative_grid": kernel["cooperative"]}
+        binary = compile_source(source, target=GPUTarget("cuda", 90, 32), options=options)
+        if binary.asm["cubin"][:4] != b"\x7fELF":
+            raise RuntimeError("the cubin is not an ELF file")
+        targets[kernel["name"]] = re.search(r"\.target (\w+)", binary.asm["ptx"])[1]
+        if os.environ.get("AKG_KEEP_IR"):
+            with open(job["module"] + "." + kernel["name"] + ".ttgir", "w") as f:
+                f.write(binary.asm["ttgir"])
+    return targets
+
+
+def interpret_libdevice():
+    """Gives the interpreter what it lacks: the functions of libdevice, by PyTorch in f64."""
+    import triton.language as tl
+    from triton.language.extra import libdevice
+    from triton.runtime.interpreter import TensorHandle
+
+    def lift(function):
+        def call(*arguments):
+            data = [torch.from_numpy(np.array(a.handle.data)) for a in arguments]
+            data = [d.double() if d.is_floating_point() else d for d in data]
+            first = arguments[0]
+            result = function(*data).numpy().astype(first.handle.data.dtype)
+            return tl.core.tensor(TensorHandle(result, first.handle.dtype), first.type)
+
+        return call
+
+    names = "exp exp2 expm1 log log2 log1p sqrt rsqrt sin cos tanh erf floor ceil trunc pow fmod ldexp"
+    for name in names.split():
+        setattr(libdevice, name, lift(getattr(torch, name)))
+    libdevice.rint = lift(torch.round)
+
+
+DTYPES = {
+    "bool": torch.bool, "u8": torch.uint8, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32,
+    "i64": torch.int64, "f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64,
+}  # fmt: skip
+
+
+def run(job):
+    module = load(job["module"])
+    tensors = []
+    for tensor in job["tensors"]:
+        data = DTYPES[tensor["dtype"]], tensor["shape"]
+        # Memory that nothing wrote yet holds bytes that are NaN in f32 and far from plausible elsewhere.
+        storage = torch.full((int(np.prod(data[1])) * data[0].itemsize,), 0xFF, dtype=torch.uint8)
+        if tensor["data"] is not None:
+            storage = torch.frombuffer(bytearray(base64.b64decode(tensor["data"])), dtype=torch.uint8)
+        tensors.append(storage.view(data[0]).reshape(data[1]))
+    for launch in job["launches"]:
+        arguments = [tensors[i] for i in launch["tensors"]]
+        if launch["cooperative"]:
+            arguments.append(torch.zeros(1, dtype=torch.int32))
+        getattr(module, launch["kernel"])[(launch["programs"],)](*arguments, *job["dims"])
+    outputs = [t for t, given in zip(tensors, job["tensors"]) if given["role"] == "output"]
+    data = [t.reshape(-1).view(torch.uint8).numpy().tobytes() for t in outputs]
+    return {"outputs": [base64.b64encode(d).decode() for d in data]}
+
+
+def main():
+    job_kind = {"build": build, "run": run}[sys.argv[1]]
+    if job_kind is run:
+        interpret_libdevice()
+    results = []
+    for job in json.load(sys.stdin):
+        try:
+            results.append(job_kind(job))
+        except Exception:
+            results.append({"error": f"{job['module']}: {traceback.format_exc()}"})
+    json.dump(results, sys.stdout)
+
+
+main()
