@@ -2,5 +2,5 @@
 
 pub mod analysis;
 pub mod grid;
-pub mod tiles;
 pub mod loops;
+pub mod tiles;

@@ -339,4 +339,3 @@ fn nested(loops: Vec<(Symbol, usize)>, mut body: Vec<Stmt>) -> Vec<Stmt> {
     }
     body
 }
-

@@ -5,12 +5,12 @@ use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::sketch::ir::{DotMethod, Op, Scalar as Constant, Val};
 
+use super::Machine;
 use super::element::row_major;
 use super::ir::{Dot, LocalId, Stmt};
 use super::mapper::{Mapper, Resource, State};
 use super::nest::{Effect, Nest};
 use super::node::{NodeId, NodeKind};
-use super::Machine;
 
 /// Products that may be summed one after another in f32 where the sketch leaves it open.
 const CHUNK: usize = 32;
@@ -100,7 +100,11 @@ impl Mapper<'_> {
         if stride > n {
             let outer = self.open_extents(vec![k, stride - n]);
             let offset = row_major(&[k, stride], &self.frame.index) + Expr::from(n);
-            let zero = if dtype.is_float() { Constant::Float(0.0) } else { Constant::Int(0) };
+            let zero = if dtype.is_float() {
+                Constant::Float(0.0)
+            } else {
+                Constant::Int(0)
+            };
             let value = self.nodes.add(dtype, NodeKind::Const(zero.into()));
             self.close(outer, vec![Effect::Set { local, offset, value }], Nest::parallel);
         }
@@ -145,7 +149,11 @@ impl Mapper<'_> {
                 self.nodes.add(DType::F32, NodeKind::Tf32(single))
             }
             DotMethod::F16 | DotMethod::Bf16 => {
-                let narrow = if method == DotMethod::F16 { DType::F16 } else { DType::BF16 };
+                let narrow = if method == DotMethod::F16 {
+                    DType::F16
+                } else {
+                    DType::BF16
+                };
                 let rounded = self.cast(node, narrow);
                 self.cast(rounded, dtype)
             }
@@ -171,7 +179,11 @@ impl Mapper<'_> {
             Some(init) => self.write(local, init)?,
             None => {
                 let ty = self.kernel.ty(v);
-                let zero = if ty.dtype.is_float() { Constant::Float(0.0) } else { Constant::Int(0) };
+                let zero = if ty.dtype.is_float() {
+                    Constant::Float(0.0)
+                } else {
+                    Constant::Int(0)
+                };
                 let fill = self.fill(local, ty.extents.clone(), ty.dtype, zero);
                 self.out.extend(fill);
             }

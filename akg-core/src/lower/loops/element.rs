@@ -98,9 +98,8 @@ impl Mapper<'_> {
         if let Some(node) = self.frame.elements.get(&key) {
             return Ok(*node);
         }
-        let covered = self.frame.covers
-            && self.frame.index == index
-            && self.frame.extents == self.kernel.ty(v).extents;
+        let covered =
+            self.frame.covers && self.frame.index == index && self.frame.extents == self.kernel.ty(v).extents;
         let node = match self.value(v).state {
             State::Stored(local) => self.local_element(v, local, index),
             State::Reduction => {
@@ -322,7 +321,13 @@ impl Mapper<'_> {
     }
 
     /// A statement that fills a local with a constant.
-    pub(super) fn fill(&mut self, local: LocalId, extents: Vec<usize>, dtype: DType, value: Constant) -> Vec<Stmt> {
+    pub(super) fn fill(
+        &mut self,
+        local: LocalId,
+        extents: Vec<usize>,
+        dtype: DType,
+        value: Constant,
+    ) -> Vec<Stmt> {
         let outer_out = std::mem::take(&mut self.out);
         let outer = self.open_extents(extents);
         let offset = row_major(&self.frame.extents, &self.frame.index);

@@ -544,7 +544,12 @@ impl<'a> Mapper<'a> {
                 (Some(lo), Some(hi)) if hi > lo => lo + (hi - 1 - lo) / axis.step * axis.step,
                 _ => self.bounds(&hi).map_or(UNKNOWN_EXTENT, |b| b.1 - 1),
             };
-            axes.push((self.declare(&axis.symbol, (least, most.max(least))), lo, hi, axis.step));
+            axes.push((
+                self.declare(&axis.symbol, (least, most.max(least))),
+                lo,
+                hi,
+                axis.step,
+            ));
         }
         let outer = self.enter();
         let outer_next = std::mem::take(&mut self.next);

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::dtype::DType;
 use crate::expr::{Expr, Symbol};
-use crate::sketch::ir::{BinaryOp, CompareOp, Condition, ReduceOp, Scalar as Constant, StoreMode, TensorId, UnaryOp};
+use crate::sketch::ir::{
+    BinaryOp, CompareOp, Condition, ReduceOp, Scalar as Constant, StoreMode, TensorId, UnaryOp,
+};
 
 use super::ir::{LocalId, LoopKind, Scalar, Stmt};
 use super::mapper::Mapper;
@@ -328,15 +330,8 @@ impl Mapper<'_> {
         if low_holds && high_holds {
             return None;
         }
-        let on: Vec<_> = nest
-            .axes
-            .iter()
-            .filter(|(s, _)| coordinate.mentions(s))
-            .collect();
-        let is_dynamic = coordinate
-            .symbols()
-            .iter()
-            .any(|s| self.dynamic.contains_key(s));
+        let on: Vec<_> = nest.axes.iter().filter(|(s, _)| coordinate.mentions(s)).collect();
+        let is_dynamic = coordinate.symbols().iter().any(|s| self.dynamic.contains_key(s));
         if let ([(symbol, len)], false) = (on.as_slice(), is_dynamic)
             && let Some((start, step)) = affine(coordinate, symbol)
         {
@@ -370,7 +365,8 @@ impl Mapper<'_> {
             return Some(Check::Range(lo.into_iter().chain(hi).collect()));
         }
         let low = (!low_holds).then(|| Condition::Compare(CompareOp::Ge, coordinate.clone(), 0.into()));
-        let high = (!high_holds).then(|| Condition::Compare(CompareOp::Lt, coordinate.clone(), extent.clone()));
+        let high =
+            (!high_holds).then(|| Condition::Compare(CompareOp::Lt, coordinate.clone(), extent.clone()));
         let condition = all(low.into_iter().chain(high).collect())?;
         let once = !is_dynamic && self.index_level(coordinate, nest, &plan.levels) == 0;
         Some(if once {
@@ -489,7 +485,9 @@ impl Mapper<'_> {
                     .collect();
                 match all(conditions) {
                     None => load,
-                    Some(c) => Scalar::Guarded(c, Box::new([load, Scalar::Const(node.dtype, (*fill).into())])),
+                    Some(c) => {
+                        Scalar::Guarded(c, Box::new([load, Scalar::Const(node.dtype, (*fill).into())]))
+                    }
                 }
             }
             NodeKind::Unary(op, a) => Scalar::Unary(*op, dtype_of(*a), boxed(*a)),
@@ -541,7 +539,8 @@ impl Mapper<'_> {
                 let sum = Scalar::Local(*local, offset.clone());
                 let next = match (nan, extreme(*op)) {
                     (Some(_), Some(better)) => {
-                        let is_better = Scalar::Compare(better, *dtype, Box::new([value.clone(), sum.clone()]));
+                        let is_better =
+                            Scalar::Compare(better, *dtype, Box::new([value.clone(), sum.clone()]));
                         Scalar::Select(Box::new([is_better, value.clone(), sum]))
                     }
                     _ => Scalar::Binary(binary(*op), *dtype, Box::new([sum, value.clone()])),
@@ -581,8 +580,11 @@ impl Mapper<'_> {
                 if dtype.is_float() {
                     let is_nan = |s| Scalar::Unary(UnaryOp::IsNan, *dtype, Box::new(s));
                     let was_number = Scalar::Unary(UnaryOp::Not, DType::Bool, Box::new(is_nan(so_far())));
-                    let first_nan =
-                        Scalar::Binary(BinaryOp::And, DType::Bool, Box::new([is_nan(value.clone()), was_number]));
+                    let first_nan = Scalar::Binary(
+                        BinaryOp::And,
+                        DType::Bool,
+                        Box::new([is_nan(value.clone()), was_number]),
+                    );
                     is_better = Scalar::Binary(BinaryOp::Or, DType::Bool, Box::new([is_better, first_nan]));
                 }
                 let choose =
@@ -698,7 +700,9 @@ fn all(conditions: Vec<Condition>) -> Option<Condition> {
 /// `(start, step)` if `expr` is `start + step * symbol`.
 pub(super) fn affine(expr: &Expr, symbol: &Symbol) -> Option<(Expr, i64)> {
     let start = expr.substitute(&|s| (s == &**symbol).then(|| 0.into()));
-    let step = (expr - &start).exact_div(&Expr::symbol(symbol.clone()))?.as_const()?;
+    let step = (expr - &start)
+        .exact_div(&Expr::symbol(symbol.clone()))?
+        .as_const()?;
     Some((start, step))
 }
 

@@ -84,9 +84,7 @@ impl Walk {
                     }
                 }
                 Stmt::Store { region, value, .. } => {
-                    region_operands(region)
-                        .chain([*value])
-                        .for_each(|v| self.read(v));
+                    region_operands(region).chain([*value]).for_each(|v| self.read(v));
                 }
                 Stmt::For(l) => {
                     l.carried.iter().for_each(|c| self.read(c.initial));
