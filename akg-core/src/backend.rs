@@ -1,16 +1,18 @@
 //! The trait of devices.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
+use crate::dtype::DType;
 use crate::error::Result;
 use crate::expr::Bindings;
 use crate::source::Artifact;
 use crate::target::Target;
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, byte_len};
 use crate::verdict::Failure;
 
 /// What a backend can do, as data.
@@ -143,6 +145,33 @@ impl Timing {
     }
 }
 
+/// Memory for a tensor that is being made.
+pub trait TensorBuffer: Send {
+    /// The bytes, zero at first.
+    fn bytes_mut(&mut self) -> &mut [u8];
+
+    /// The tensor.
+    fn freeze(self: Box<Self>) -> Result<Tensor>;
+}
+
+/// Host memory for a tensor.
+struct HostBuffer {
+    dtype: DType,
+    shape: Vec<usize>,
+    words: Vec<u128>,
+}
+
+impl TensorBuffer for HostBuffer {
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        let length = self.shape.iter().product::<usize>() * self.dtype.size();
+        bytemuck::cast_slice_mut::<u128, u8>(&mut self.words).get_mut(..length).unwrap_or_default()
+    }
+
+    fn freeze(self: Box<Self>) -> Result<Tensor> {
+        Tensor::new(self.dtype, self.shape, Arc::new(self.words))
+    }
+}
+
 /// Devices that load artifacts, run them on tensors and time them. Knows no DSL.
 ///
 /// A candidate that crashes, hangs or eats memory is the inner `Err(Failure)`; the outer `Err` is the backend's own
@@ -157,6 +186,12 @@ pub trait Backend: Send + Sync + fmt::Debug {
 
     /// The devices of this machine; empty if there are none.
     async fn devices(&self) -> Result<Vec<Target>>;
+
+    /// Memory for an input, placed where [`run`](Self::run) need not copy it.
+    fn allocate(&self, dtype: DType, shape: &[usize]) -> Result<Box<dyn TensorBuffer>> {
+        let words = byte_len(dtype, shape)?.div_ceil(16);
+        Ok(Box::new(HostBuffer { dtype, shape: shape.to_vec(), words: vec![0; words] }))
+    }
 
     /// Runs an artifact once.
     async fn run(&self, request: RunRequest) -> Result<Result<RunOutput, Failure>>;

@@ -139,7 +139,7 @@ impl Expr {
         };
         let mut out = Vec::with_capacity(self.0.len());
         for term in self.0.iter() {
-            if term.coefficient % divisor.coefficient != 0 {
+            if term.coefficient.wrapping_rem(divisor.coefficient) != 0 {
                 return None;
             }
             let mut factors = term.factors.clone();
@@ -147,7 +147,7 @@ impl Expr {
                 let at = factors.iter().position(|f| f == factor)?;
                 factors.remove(at);
             }
-            out.push((factors, term.coefficient / divisor.coefficient));
+            out.push((factors, term.coefficient.saturating_div(divisor.coefficient)));
         }
         Some(Self::from_terms(out))
     }
@@ -158,8 +158,9 @@ impl Expr {
             && b != 0
         {
             return Self::constant(
-                a.div_euclid(b)
-                    .saturating_sub(i64::from(b < 0 && a.rem_euclid(b) != 0)),
+                a.checked_div_euclid(b)
+                    .unwrap_or(i64::MAX)
+                    .saturating_sub(i64::from(b < 0 && a.wrapping_rem_euclid(b) != 0)),
             );
         }
         if let Some(q) = self.exact_div(other) {
@@ -490,7 +491,11 @@ impl Mul for &Expr {
 impl Neg for &Expr {
     type Output = Expr;
     fn neg(self) -> Expr {
-        Expr::from_terms(self.0.iter().map(|t| (t.factors.clone(), -t.coefficient)))
+        Expr::from_terms(
+            self.0
+                .iter()
+                .map(|t| (t.factors.clone(), t.coefficient.saturating_neg())),
+        )
     }
 }
 

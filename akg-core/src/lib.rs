@@ -2,6 +2,8 @@
 
 pub mod agent;
 pub mod backend;
+pub mod coder;
+pub mod conductor;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod designer;
@@ -14,6 +16,7 @@ pub mod graph;
 pub mod lower;
 pub mod reference;
 pub mod registry;
+pub mod session;
 pub mod sketch;
 pub mod source;
 pub mod target;
@@ -21,6 +24,7 @@ pub mod task;
 pub mod tensor;
 pub mod verdict;
 pub mod verifier;
+pub mod verify;
 
 pub use agent::{Agent, Role};
 pub use backend::Backend;
@@ -31,6 +35,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use expr::Expr;
 pub use graph::Graph;
 pub use registry::Registry;
+pub use session::Session;
 pub use sketch::Sketch;
 pub use target::Target;
 pub use task::{Accuracy, Task};

@@ -1,6 +1,8 @@
 //! Type inference against PyTorch: every call in `data/inference.json`, which `make_inference_golden.py` writes, must
 //! give the types that PyTorch gives, or be refused where PyTorch refuses it.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
 use std::collections::BTreeSet;
 
 use akg_core::graph::ops::{Parameter, ParameterKind};
@@ -20,18 +22,13 @@ fn parse_type(text: &str) -> TensorType {
     TensorType::new(dtype.parse().unwrap(), dims.map(|d| d.parse::<i64>().unwrap()))
 }
 
-fn input(graph: &mut Graph, json: &Json) -> ValueId {
-    let ty = parse_type(json.as_str().unwrap());
-    graph.input("x", ty.dtype, &ty.shape)
-}
-
-fn argument(graph: &mut Graph, parameter: &Parameter, json: &Json) -> Arg {
+fn argument(parameter: &Parameter, json: &Json, input: &mut impl FnMut(&Json) -> ValueId) -> Arg {
     match (parameter.kind, json) {
         (_, Json::Null) => Arg::None,
-        (ParameterKind::Tensor, json) => Arg::Value(input(graph, json)),
+        (ParameterKind::Tensor, json) => Arg::Value(input(json)),
         (ParameterKind::Tensors, Json::Array(list)) => Arg::Values(
             list.iter()
-                .map(|json| (!json.is_null()).then(|| input(graph, json)))
+                .map(|json| (!json.is_null()).then(|| input(json)))
                 .collect(),
         ),
         (ParameterKind::Ints, Json::Array(list)) => {
@@ -47,19 +44,28 @@ fn argument(graph: &mut Graph, parameter: &Parameter, json: &Json) -> Arg {
     }
 }
 
-fn infer((op, args, _): &Case) -> akg_core::Result<Vec<String>> {
+/// The types of the results when the operands' types go through `map`.
+fn infer((op, args, _): &Case, map: impl Fn(&TensorType) -> TensorType) -> akg_core::Result<Vec<TensorType>> {
     let mut graph = Graph::new("case");
+    let mut input = |json: &Json| {
+        let ty = map(&parse_type(json.as_str().unwrap()));
+        graph.input("x", ty.dtype, &ty.shape)
+    };
     let parameters = &Operator::find(op).unwrap().schema().parameters;
     let mut given = Vec::new();
     for (name, json) in args {
         let parameter = parameters.iter().find(|p| p.name == *name).unwrap();
-        given.push((name.as_str(), argument(&mut graph, parameter, json)));
+        given.push((name.as_str(), argument(parameter, json, &mut input)));
     }
     let results = graph.call(op, given)?;
-    Ok(results
+    Ok(results.into_iter().map(|v| graph.ty(v).clone()).collect())
+}
+
+fn print(types: impl IntoIterator<Item = TensorType>) -> Vec<String> {
+    types
         .into_iter()
-        .map(|v| graph.ty(v).to_string().replace(", ", ","))
-        .collect())
+        .map(|ty| ty.to_string().replace(", ", ","))
+        .collect()
 }
 
 #[test]
@@ -67,7 +73,7 @@ fn agrees_with_pytorch() {
     let mut wrong = Vec::new();
     for case in cases() {
         let expected: Option<Vec<String>> = serde_json::from_value(case.2.clone()).ok();
-        let found = infer(&case);
+        let found = infer(&case, TensorType::clone).map(print);
         if found.as_ref().ok() != expected.as_ref() {
             wrong.push(format!("{case:?}\n    found {found:?}"));
         }
@@ -102,4 +108,62 @@ fn errors_name_operator_and_operand_types() {
     for part in ["mm.default", "a: f32[2, 3]", "b: f32[4, 5]"] {
         assert!(message.contains(part), "{message}");
     }
+}
+
+/// Replaces the extents of the operands by symbols, equal extents by the same one. Where inference then succeeds, the
+/// symbols' values must give PyTorch's result.
+#[test]
+fn symbolic_inference_agrees_with_pytorch() {
+    let symbolic = |ty: &TensorType| {
+        let dims = ty.shape.iter().map(|d| match d.as_const() {
+            Some(v) if v > 1 => Expr::symbol(format!("D{v}")),
+            _ => d.clone(),
+        });
+        TensorType::new(ty.dtype, dims)
+    };
+    let bindings = (2..100).map(|v| (format!("D{v}").into(), v)).collect();
+    let (mut tried, mut inferred) = (0, 0);
+    for case in cases() {
+        let Ok(expected) = serde_json::from_value::<Vec<String>>(case.2.clone()) else {
+            continue;
+        };
+        tried += 1;
+        let Ok(results) = infer(&case, symbolic) else {
+            continue;
+        };
+        inferred += 1;
+        let bound = results.iter().map(|ty| {
+            let dims = ty.shape.iter().map(|d| d.bind(&bindings));
+            TensorType::new(ty.dtype, dims)
+        });
+        assert_eq!(print(bound), expected, "{case:?}");
+    }
+    assert!(
+        inferred * 4 > tried * 3,
+        "only {inferred} of {tried} cases can be inferred with symbols"
+    );
+}
+
+/// Puts extreme numbers in the place of each argument that is an integer or a list of them: whatever comes of it, it
+/// must come as a result or an error.
+#[test]
+fn extreme_numbers_do_not_panic() {
+    let mut refused = 0;
+    for case in cases() {
+        for extreme in [i64::MIN, i64::MIN + 1, -1, 0, 1 << 40, i64::MAX] {
+            for name in case.1.keys() {
+                let mut changed = case.clone();
+                match &mut changed.1[name] {
+                    Json::Number(n) if n.is_i64() => *n = extreme.into(),
+                    Json::Array(list) => list
+                        .iter_mut()
+                        .filter(|v| v.is_i64())
+                        .for_each(|v| *v = extreme.into()),
+                    _ => continue,
+                }
+                refused += usize::from(infer(&changed, TensorType::clone).is_err());
+            }
+        }
+    }
+    assert!(refused > 0);
 }

@@ -13,11 +13,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use akg_core::DType;
 use akg_core::expr::Bindings;
 use akg_core::lower::tiles::{self, TileProgram};
-use akg_core::sketch::{Sketch, examples};
-use akg_core::source::{KnobValue, Knobs, LaunchPlan, TensorRole};
+use akg_core::sketch::ir::Program;
+use akg_core::sketch::{Sketch, examples, interpret};
+use akg_core::source::{Knobs, Launch, LaunchPlan, TensorRole};
+use akg_core::{DType, Tensor};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
@@ -34,7 +35,11 @@ fn python() -> Option<&'static Path> {
     };
     let python = PYTHON.get_or_init(find).as_deref();
     if python.is_none() {
-        eprintln!("SKIPPED: no Python with torch and triton; set AKG_PYTHON to one");
+        // Not by `eprintln!`, which the test runner swallows.
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED: no Python with torch and triton; set AKG_PYTHON to one"
+        );
     }
     python
 }
@@ -58,23 +63,35 @@ struct Packed {
     data: String,
 }
 
+impl Packed {
+    /// The elements of a tensor of f64.
+    fn elements(&self) -> Vec<f64> {
+        let bytes = STANDARD.decode(&self.data).unwrap();
+        let tensor = Tensor::from_bytes(DType::F64, self.shape.clone(), &bytes).unwrap();
+        tensor.to_f64().unwrap()
+    }
+}
+
 fn cases(name: &str) -> Vec<Case> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/sketches/{name}.json"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// Elaborates and maps a sketch, leaving the dims named in `symbolic` open.
-fn tile_program(name: &str, text: &str, knobs: &Knobs, case: &Case, symbolic: &[String]) -> TileProgram {
+/// Elaborates a sketch, leaving the dims named in `symbolic` open.
+fn elaborate(name: &str, text: &str, knobs: &Knobs, dims: &Bindings, symbolic: &[String]) -> Program {
     let sketch = Sketch::parse(text).unwrap_or_else(|d| panic!("{name}:\n{}", d.render(text)));
-    let mut bindings = case.dims.clone();
+    let mut bindings = dims.clone();
     bindings.retain(|dim, _| !symbolic.iter().any(|s| **s == **dim));
     let mut all = sketch.default_knobs();
     all.extend(knobs.iter().map(|(name, value)| (name.clone(), *value)));
-    let program = sketch
+    sketch
         .elaborate(&all, &bindings)
-        .unwrap_or_else(|d| panic!("{name} {knobs:?}:\n{}", d.render(text)));
-    tiles::map(&program, &printer::rules())
+        .unwrap_or_else(|d| panic!("{name} {knobs:?}:\n{}", d.render(text)))
+}
+
+fn tile_program(name: &str, text: &str, knobs: &Knobs, dims: &Bindings, symbolic: &[String]) -> TileProgram {
+    tiles::map(&elaborate(name, text, knobs, dims, symbolic), &printer::rules())
 }
 
 /// Writes the module of a program and returns its path.
@@ -140,15 +157,16 @@ fn build_job(label: &str, program: &TileProgram) -> Value {
     json!({"module": write_module(label, program), "kernels": kernels})
 }
 
-fn run_job(label: &str, program: &TileProgram, case: &Case) -> Value {
+/// `inputs` are base64 of the elements.
+fn run_job(label: &str, program: &TileProgram, bindings: &Bindings, inputs: &[&str]) -> Value {
     let plan = program.plan();
-    let mut inputs = case.inputs.iter();
+    let mut inputs = inputs.iter();
     let tensors: Vec<Value> = plan
         .tensors
         .iter()
         .map(|t| {
-            let shape: Vec<i64> = t.shape.iter().map(|e| e.eval(&case.dims).unwrap()).collect();
-            let data = (t.role == TensorRole::Input).then(|| &inputs.next().unwrap().data);
+            let shape: Vec<i64> = t.shape.iter().map(|e| e.eval(bindings).unwrap()).collect();
+            let data = (t.role == TensorRole::Input).then(|| inputs.next().unwrap());
             json!({"dtype": t.dtype.name(), "shape": shape, "role": t.role, "data": data})
         })
         .collect();
@@ -156,7 +174,7 @@ fn run_job(label: &str, program: &TileProgram, case: &Case) -> Value {
         .launches
         .iter()
         .map(|launch| {
-            let programs = LaunchPlan::programs(launch, &case.dims).unwrap();
+            let programs = LaunchPlan::programs(launch, bindings).unwrap();
             json!({
                 "kernel": launch.kernel,
                 "programs": programs,
@@ -165,7 +183,7 @@ fn run_job(label: &str, program: &TileProgram, case: &Case) -> Value {
             })
         })
         .collect();
-    let dims: Vec<i64> = plan.dims.iter().map(|d| case.dims[d]).collect();
+    let dims: Vec<i64> = plan.dims.iter().map(|d| bindings[d]).collect();
     json!({"module": write_module(label, program), "tensors": tensors, "launches": launches, "dims": dims})
 }
 
@@ -176,16 +194,26 @@ fn examples_build_for_a_gpu() {
     for (name, text) in examples() {
         let case = cases(name).swap_remove(0);
         for (variant, symbolic) in [("static", &[][..]), ("symbolic", &case.symbolic)] {
-            let program = tile_program(name, text, &Knobs::new(), &case, symbolic);
+            let program = tile_program(name, text, &Knobs::new(), &case.dims, symbolic);
             jobs.push(build_job(&format!("build_{name}_{variant}"), &program));
         }
     }
     for (job, result) in jobs.iter().zip(harness(python, "build", &jobs)) {
         for kernel in job["kernels"].as_array().unwrap() {
             let name = kernel["name"].as_str().unwrap();
-            assert_eq!(result[name], "sm_90a", "{name} of {}", job["module"]);
+            assert_eq!(result[name]["target"], "sm_90a", "{name} of {}", job["module"]);
         }
     }
+}
+
+/// Whether programs must run at the same time; Triton's interpreter runs them one after the other.
+fn meets(program: &TileProgram, dims: &Bindings) -> bool {
+    let several = |l: &Launch| LaunchPlan::programs(l, dims).unwrap() > 1;
+    program
+        .plan()
+        .launches
+        .iter()
+        .any(|l| l.cooperative && several(l))
 }
 
 #[test]
@@ -194,65 +222,178 @@ fn examples_match_pytorch_in_the_interpreter() {
     let mut jobs = Vec::new();
     let mut checks = Vec::new();
     for (name, text) in examples() {
-        for (c, case) in cases(name).into_iter().enumerate() {
+        for (c, case) in cases(name).iter().enumerate() {
             for (k, knobs) in case.knobs.iter().enumerate() {
                 // Symbolic extents once for each case.
                 let symbolic = if k == 0 { &case.symbolic[..] } else { &[] };
-                let program = tile_program(name, text, knobs, &case, symbolic);
-                // The interpreter runs programs one after the other: they cannot meet.
-                let alone = |l: &_| LaunchPlan::programs(l, &case.dims).unwrap() == 1;
-                if program.plan().launches.iter().any(|l| l.cooperative && !alone(l)) {
-                    continue;
+                let mut program = tile_program(name, text, knobs, &case.dims, symbolic);
+                if meets(&program, &case.dims) {
+                    let alone = |p: &TileProgram| !meets(p, &case.dims);
+                    let points = Sketch::parse(text)
+                        .unwrap()
+                        .legal_points(&case.dims)
+                        .collect::<Vec<_>>();
+                    let mut programs = points
+                        .iter()
+                        .map(|p| tile_program(name, text, p, &case.dims, symbolic));
+                    program = programs
+                        .find(alone)
+                        .unwrap_or_else(|| panic!("{name} always has several programs"));
                 }
                 let label = format!("run_{name}_{c}_{k}");
-                jobs.push(run_job(&label, &program, &case));
-                let dtypes: Vec<DType> = program
-                    .plan()
-                    .with_role(TensorRole::Output)
-                    .map(|(_, t)| t.dtype)
-                    .collect();
-                checks.push((label, dtypes, c, name));
+                let data: Vec<&str> = case.inputs.iter().map(|i| i.data.as_str()).collect();
+                jobs.push(run_job(&label, &program, &case.dims, &data));
+                let expected: Vec<_> = case.expected.iter().map(Packed::elements).collect();
+                let row = if case.by_row {
+                    case.expected[0].shape.last().copied()
+                } else {
+                    None
+                };
+                checks.push((label, program, expected, row, case.tolerance));
             }
         }
     }
-    for example in examples() {
-        assert!(
-            checks.iter().any(|c| c.3 == &example.0),
-            "nothing ran of {}",
-            example.0
-        );
-    }
-    for ((label, dtypes, case, name), result) in checks.iter().zip(harness(python, "run", &jobs)) {
-        let case = cases(name).swap_remove(*case);
-        for ((dtype, expected), data) in dtypes
-            .iter()
-            .zip(&case.expected)
-            .zip(result["outputs"].as_array().unwrap())
-        {
-            let got = unpack(*dtype, &expected.shape, data.as_str().unwrap());
-            let want = unpack(DType::F64, &expected.shape, &expected.data);
-            let row = if case.by_row {
-                *expected.shape.last().unwrap()
-            } else {
-                want.len()
-            };
-            for (got, want) in got.chunks(row).zip(want.chunks(row)) {
-                let finite = want.iter().filter(|w| w.is_finite());
-                let rms = (finite.map(|w| w * w).sum::<f64>() / want.len() as f64).sqrt();
-                for (g, w) in got.iter().zip(want) {
-                    let same = g == w || (g.is_nan() && w.is_nan());
-                    assert!(
-                        same || (g - w).abs() <= case.tolerance * rms,
-                        "{label}: {g} instead of {w}"
-                    );
-                }
-            }
+    for ((label, program, expected, row, tolerance), result) in
+        checks.iter().zip(harness(python, "run", &jobs))
+    {
+        for ((name, got), want) in outputs(program, &result).iter().zip(expected) {
+            compare(
+                &format!("{label}: {name}"),
+                got,
+                want,
+                row.unwrap_or(want.len()),
+                *tolerance,
+            );
         }
     }
 }
 
-fn unpack(dtype: DType, shape: &[usize], data: &str) -> Vec<f64> {
-    let bytes = STANDARD.decode(data).unwrap();
-    let tensor = akg_core::Tensor::from_bytes(dtype, shape, &bytes).unwrap();
-    tensor.to_f64().unwrap()
+/// Sketches that together use every operator, with extents that Triton does not have.
+const OPERATORS: [(&str, &str, &[(&str, i64)]); 5] = [
+    (
+        "shapes",
+        include_str!("triton/shapes.sketch"),
+        &[("R", 7), ("L", 30)],
+    ),
+    (
+        "dots",
+        include_str!("triton/dots.sketch"),
+        &[("M", 45), ("N", 30), ("K", 50)],
+    ),
+    ("math", include_str!("triton/math.sketch"), &[("L", 50)]),
+    ("integers", include_str!("triton/integers.sketch"), &[("L", 50)]),
+    (
+        "control",
+        include_str!("triton/control.sketch"),
+        &[("A", 5), ("B", 4), ("L", 30)],
+    ),
+];
+
+#[test]
+fn operators_do_as_the_sketch_interpreter_does() {
+    let Some(python) = python() else { return };
+    let (mut jobs, mut builds, mut checks) = (Vec::new(), Vec::new(), Vec::new());
+    for (name, text, dims) in OPERATORS {
+        let dims: Bindings = dims.iter().map(|(n, v)| ((*n).into(), *v)).collect();
+        let program = elaborate(name, text, &Knobs::new(), &dims, &[]);
+        let mut random = Random(7);
+        let inputs: Vec<Tensor> = program
+            .with_role(TensorRole::Input)
+            .map(|(_, t)| {
+                let shape: Vec<usize> = t.shape.iter().map(|e| e.eval(&dims).unwrap() as usize).collect();
+                random.tensor(t.dtype, shape)
+            })
+            .collect();
+        let expected = interpret(&program, &inputs, &dims).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let expected: Vec<Vec<f64>> = expected.iter().map(|t| t.to_f64().unwrap()).collect();
+        let program = tiles::map(&program, &printer::rules());
+        let data: Vec<String> = inputs.iter().map(|t| STANDARD.encode(t.bytes())).collect();
+        let data: Vec<&str> = data.iter().map(String::as_str).collect();
+        builds.push(build_job(name, &program));
+        jobs.push(run_job(name, &program, &dims, &data));
+        checks.push((name, program, expected));
+    }
+    for ((sketch, program, expected), result) in checks.iter().zip(harness(python, "run", &jobs)) {
+        let plan = program.plan();
+        let dtypes = plan.with_role(TensorRole::Output).map(|(_, t)| t.dtype);
+        for (((name, got), want), dtype) in outputs(program, &result).iter().zip(expected).zip(dtypes) {
+            // A few roundings of the elements, or of the operands of the dots of low precision.
+            let unit = match name.as_str() {
+                "coarse" => 1e-3,
+                _ => dtype.unit_roundoff().unwrap_or(0.0),
+            };
+            compare(&format!("{sketch}: {name}"), got, want, 1, 8.0 * unit);
+        }
+    }
+    let built = harness(python, "build", &builds);
+    // The promoted sums of the dots stay additions of their own.
+    assert!(
+        built[1]["main"]["additions"].as_i64().unwrap() >= 5,
+        "{}",
+        built[1]
+    );
+}
+
+/// The outputs that a run left, by name.
+fn outputs(program: &TileProgram, result: &Value) -> Vec<(String, Vec<f64>)> {
+    let plan = program.plan();
+    let data = result["outputs"].as_array().unwrap().iter();
+    plan.with_role(TensorRole::Output)
+        .zip(data)
+        .map(|((_, tensor), data)| {
+            let bytes = STANDARD.decode(data.as_str().unwrap()).unwrap();
+            let elements =
+                Tensor::from_bytes(tensor.dtype, [bytes.len() / tensor.dtype.size()], &bytes).unwrap();
+            (tensor.name.clone(), elements.to_f64().unwrap())
+        })
+        .collect()
+}
+
+/// Compares elements, the bound in units of the rms of each `row` of finite expected elements.
+fn compare(what: &str, got: &[f64], want: &[f64], row: usize, tolerance: f64) {
+    assert_eq!(got.len(), want.len(), "{what}");
+    for (at, (got, want)) in got.chunks(row).zip(want.chunks(row)).enumerate() {
+        let finite = want.iter().filter(|w| w.is_finite());
+        let rms = (finite.map(|w| w * w).sum::<f64>() / want.len() as f64).sqrt();
+        for (i, (g, w)) in got.iter().zip(want).enumerate() {
+            let same = g == w || (g.is_nan() && w.is_nan());
+            let at = at * row + i;
+            assert!(
+                same || (g - w).abs() <= tolerance * rms,
+                "{what}[{at}]: {g} instead of {w}"
+            );
+        }
+    }
+}
+
+/// Marsaglia's xorshift64, for inputs.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    /// Multiples of 1/64 up to 4 in magnitude, and small integers.
+    fn tensor(&mut self, dtype: DType, shape: Vec<usize>) -> Tensor {
+        let count = shape.iter().product();
+        let mut bytes = Vec::new();
+        for _ in 0..count {
+            let i = self.next() as i64 % 256;
+            let f = i as f64 / 64.0;
+            match dtype {
+                DType::F64 => bytes.extend(f.to_le_bytes()),
+                DType::F32 => bytes.extend((f as f32).to_le_bytes()),
+                DType::F16 => bytes.extend(half::f16::from_f64(f).to_le_bytes()),
+                DType::I64 => bytes.extend((i / 4).to_le_bytes()),
+                DType::I32 => bytes.extend((i as i32 / 16).to_le_bytes()),
+                DType::U8 => bytes.push(i.unsigned_abs() as u8),
+                other => panic!("no inputs of {other}"),
+            }
+        }
+        Tensor::from_bytes(dtype, shape, &bytes).unwrap()
+    }
 }

@@ -7,7 +7,6 @@ use std::time::Duration;
 use akg_core::error::ErrorKind;
 use akg_core::{Graph, Tensor};
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 
 use crate::import::{ImportedInput, ImportedModule, Shrink, Source};
 use crate::transfer::{Descriptor, Slot, Written};
@@ -144,7 +143,7 @@ pub(crate) enum Call<'a> {
 
 #[derive(Serialize)]
 pub(crate) struct JobCall {
-    pub(crate) graph: Box<RawValue>,
+    pub(crate) graph: String,
     pub(crate) inputs: BTreeMap<String, Descriptor>,
     pub(crate) outputs: Vec<Slot>,
 }
@@ -159,7 +158,7 @@ pub(crate) enum TaskCall<'a> {
         /// The sources of the state inputs that the graph's last outputs update.
         states: Vec<&'a Source>,
     },
-    Graph(Box<RawValue>),
+    Graph(String),
 }
 
 #[derive(Deserialize)]

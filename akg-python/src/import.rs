@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use akg_core::Graph;
 use akg_core::error::{Error, Result};
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 
 use crate::cache;
 use crate::environment::Environment;
@@ -97,10 +96,10 @@ pub struct Shrink {
     pub only_first: bool,
 }
 
-/// The worker's answer, and what the cache keeps.
+/// The worker's answer, and what the cache keeps. The graph is in JSON form, in a string.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Imported {
-    graph: Box<RawValue>,
+    graph: String,
     inputs: Vec<ImportedInput>,
     torch: String,
     mode: String,
@@ -110,7 +109,7 @@ pub(crate) struct Imported {
 
 impl Imported {
     pub(crate) fn into_module(self, path: &Path, cached: bool) -> Result<ImportedModule> {
-        let graph = Graph::from_json(self.graph.get())?;
+        let graph = Graph::from_json(&self.graph)?;
         let mut by_name: BTreeMap<_, _> = self.inputs.into_iter().map(|i| (i.name.clone(), i)).collect();
         let ordered = graph.inputs().iter().map(|input| {
             let name = graph.value_name(input.value);

@@ -9,7 +9,6 @@ use akg_core::tensor::byte_len;
 use akg_core::{Graph, Tensor};
 use akg_worker::process::{Process, Program, RequestError, ResourceLimits};
 use serde::de::DeserializeOwned;
-use serde_json::value::RawValue;
 
 use crate::calls::{
     Baseline, BaselineOptions, BaselineReply, BaselineTask, Call, Job, JobCall, Outcome, Outcomes, Precision,
@@ -182,7 +181,7 @@ impl Python {
                 .iter()
                 .map(|i| job.graph.value_name(i.value).to_owned());
             calls.push(JobCall {
-                graph: graph_json(job.graph)?,
+                graph: job.graph.to_json()?,
                 inputs: names.zip(descriptors.by_ref()).collect(),
                 outputs: slots.by_ref().take(job.graph.outputs().len()).collect(),
             });
@@ -291,7 +290,7 @@ impl Python {
 
 fn task_call(task: BaselineTask<'_>) -> Result<TaskCall<'_>> {
     let module = match task {
-        BaselineTask::Graph(graph) => return Ok(TaskCall::Graph(graph_json(graph)?)),
+        BaselineTask::Graph(graph) => return Ok(TaskCall::Graph(graph.to_json()?)),
         BaselineTask::Module(module) => module,
     };
     let updated = module.graph.outputs().iter().filter_map(|o| o.updates);
@@ -317,11 +316,6 @@ fn collect(outputs: transfer::Outputs, types: Vec<transfer::Written>) -> Result<
         return Err(Error::invalid(message));
     }
     Ok(tensors)
-}
-
-fn graph_json(graph: &Graph) -> Result<Box<RawValue>> {
-    RawValue::from_string(graph.to_json()?)
-        .map_err(|e| Error::unexpected("a graph's JSON form is not JSON").caused_by(e))
 }
 
 /// Bytes of each output, with at least `element` bytes an element.

@@ -7,7 +7,7 @@ use akg_core::error::Result;
 use crate::cache;
 
 /// The file to run, and the package beside it.
-const FILES: [(&str, &str); 9] = [
+const FILES: [(&str, &str); 10] = [
     ("serve.py", include_str!("worker/serve.py")),
     ("akg_worker/__init__.py", include_str!("worker/__init__.py")),
     ("akg_worker/errors.py", include_str!("worker/errors.py")),
@@ -15,6 +15,7 @@ const FILES: [(&str, &str); 9] = [
     ("akg_worker/module.py", include_str!("worker/module.py")),
     ("akg_worker/capture.py", include_str!("worker/capture.py")),
     ("akg_worker/graph.py", include_str!("worker/graph.py")),
+    ("akg_worker/recurrent.py", include_str!("worker/recurrent.py")),
     ("akg_worker/replay.py", include_str!("worker/replay.py")),
     ("akg_worker/baseline.py", include_str!("worker/baseline.py")),
 ];

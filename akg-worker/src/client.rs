@@ -17,6 +17,25 @@ use crate::protocol::{self, Answer, Call, Execution, SharedView};
 use crate::shm::{self, SharedBuffer};
 use crate::{caches, crash, describe, locate, plan, team};
 
+/// The artifact format that workers load: a shared object for this machine, with one C symbol for each kernel.
+///
+/// An ordinary kernel executes a range of programs, in the row-major numbering of the grid:
+///
+/// ```c
+/// void NAME(void *const *tensors, const int64_t *dims, int64_t first, int64_t last);
+/// ```
+///
+/// A cooperative one executes one program; all programs run at the same time and meet at the barrier:
+///
+/// ```c
+/// struct akg_team { void (*barrier)(void *context); void *context; };
+/// void NAME(void *const *tensors, const int64_t *dims, int64_t program, const struct akg_team *team);
+/// ```
+///
+/// `tensors` are the launch's tensors, dense and row-major; `dims` are the values of the plan's dims. Kernels start no
+/// threads.
+pub const FORMAT: &str = "elf-so";
+
 /// How long a worker may take to say hello, and to describe its device.
 const STARTING: Duration = Duration::from_secs(30);
 

@@ -100,8 +100,8 @@ macro_rules! detected {
 #[cfg(target_arch = "x86_64")]
 fn features() -> BTreeSet<&'static str> {
     detected!(is_x86_feature_detected:
-        "sse4.1" "sse4.2" "avx" "avx2" "fma" "f16c" "bmi1" "bmi2" "avxvnni"
-        "avx512f" "avx512bw" "avx512cd" "avx512dq" "avx512vl" "avx512vnni" "avx512vbmi" "avx512bf16" "avx512fp16"
+        "sse4.1" "sse4.2" "avx" "avx2" "fma" "f16c" "bmi1" "bmi2"
+        "avx512f" "avx512bw" "avx512cd" "avx512dq" "avx512vl" "avx512vnni" "avx512vbmi" "avx512bf16"
     )
 }
 

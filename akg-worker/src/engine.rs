@@ -1,17 +1,4 @@
-//! Loading shared objects and executing their plans: the `elf-so` format.
-//!
-//! A kernel is one C symbol. An ordinary one executes a range of programs, in the row-major numbering of the grid:
-//!
-//! ```c
-//! void NAME(void *const *tensors, const int64_t *dims, int64_t first, int64_t last);
-//! ```
-//!
-//! A cooperative one executes one program; all programs run at the same time and meet at the barrier:
-//!
-//! ```c
-//! struct akg_team { void (*barrier)(void *context); void *context; };
-//! void NAME(void *const *tensors, const int64_t *dims, int64_t program, const struct akg_team *team);
-//! ```
+//! Loading shared objects and executing their plans.
 
 use std::ffi::c_void;
 use std::time::Instant;
@@ -25,15 +12,14 @@ use akg_core::verdict::{Failure, FailureKind};
 use libloading::Library;
 use libloading::os::unix;
 use memmap2::{Mmap, MmapMut, MmapOptions};
+use rustix::fs::StatVfsMountFlags;
 
 use crate::caches::Flush;
+use crate::client::FORMAT;
 use crate::protocol::{Execution, SharedView};
 use crate::shm::{self, SharedBuffer};
 use crate::team::{Arguments, CooperativeKernel, Kernel, Team};
 use crate::{crash, plan};
-
-/// The one artifact format.
-pub(crate) const FORMAT: &str = "elf-so";
 
 /// The file in the working directory, which is the worker's private one.
 const FILE: &str = "./artifact.so";
@@ -57,8 +43,13 @@ impl Engine {
                 artifact.format
             )));
         }
-        std::fs::write(FILE, &artifact.bytes)
-            .map_err(|e| Error::io("cannot write the artifact to the worker's directory", e))?;
+        let cannot_write = |e| Error::io("cannot write the artifact to the worker's directory", e);
+        std::fs::write(FILE, &artifact.bytes).map_err(cannot_write)?;
+        let place = rustix::fs::statvfs(FILE).map_err(|e| cannot_write(e.into()))?;
+        if place.f_flag.contains(StatVfsMountFlags::NOEXEC) {
+            let message = "the directory for temporary files forbids executable files; set TMPDIR to another";
+            return Err(Error::unsupported(message));
+        }
         let failed = |evidence| Ok(Err(Failure::new(FailureKind::LoadFailed, evidence)));
         // Every undefined symbol shows now and not in the middle of a run.
         // SAFETY: this runs the candidate's initialisers: what this process is for.

@@ -27,7 +27,7 @@ pub enum Call {
     },
     /// Describes the worker's device; answered by [`Answer::Device`].
     Describe,
-    /// Loads an artifact, replacing the one before; answered by [`Answer::Loaded`] or [`Answer::Failed`].
+    /// Loads an artifact, once in a worker's life; answered by [`Answer::Loaded`] or [`Answer::Failed`].
     Load(Artifact),
     /// Runs the artifact once; answered by [`Answer::Ran`] or [`Answer::Failed`].
     Run(Execution),

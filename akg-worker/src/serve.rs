@@ -100,14 +100,14 @@ impl Server {
                 protocol: protocol::VERSION,
             }),
             Call::Describe => Ok(Answer::Device(describe::target()?)),
-            Call::Load(artifact) => {
-                // The candidate before goes first, so that its library is not found under the same name.
-                self.engine = None;
-                Ok(judged(Engine::load(artifact)?, |engine| {
-                    self.engine = Some(engine);
-                    Answer::Loaded
-                }))
-            }
+            Call::Load(_) if self.engine.is_some() => Err(Error::new(
+                ErrorKind::Protocol,
+                "the worker has loaded an artifact already, and what was loaded cannot be unloaded reliably",
+            )),
+            Call::Load(artifact) => Ok(judged(Engine::load(artifact)?, |engine| {
+                self.engine = Some(engine);
+                Answer::Loaded
+            })),
             Call::Run(execution) => Ok(judged(self.engine()?.run(&execution)?, |inputs_unchanged| {
                 Answer::Ran { inputs_unchanged }
             })),

@@ -19,6 +19,7 @@ use akg_core::tensor::{Storage, Tensor, byte_len};
 use memmap2::{Advice, Mmap, MmapMut, MmapOptions};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::memory;
 
@@ -48,10 +49,8 @@ impl SharedBuffer {
                 format!("cannot reserve {bytes} bytes of shared memory: {free} are available"),
             ));
         }
-        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let file: File = rustix::fs::memfd_create(c"akg", flags)
-            .map_err(|e| Error::new(ErrorKind::Unsupported, "cannot create shared memory").caused_by(e))?
-            .into();
+        let file = anonymous_file()
+            .map_err(|e| Error::new(ErrorKind::Unsupported, "cannot create shared memory").caused_by(e))?;
         // Zero-size tensors still need an address.
         let length = bytes.max(1) as u64;
         rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, length).map_err(|e| {
@@ -231,6 +230,24 @@ pub(crate) fn open_input(path: &Path, bytes: usize) -> Result<(Mmap, MmapMut)> {
         maps.0.map_err(|e| cannot_map(path, e))?,
         maps.1.map_err(|e| cannot_map(path, e))?,
     ))
+}
+
+fn anonymous_file() -> Result<File, Errno> {
+    let create = || rustix::fs::memfd_create(c"akg", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING);
+    let file = create().or_else(|e| {
+        // Each tensor is an open file, and a network can have more of them than the usual soft limit.
+        let limit = getrlimit(Resource::Nofile);
+        if e != Errno::MFILE || limit.current == limit.maximum {
+            return Err(e);
+        }
+        let raised = Rlimit {
+            current: limit.maximum,
+            maximum: limit.maximum,
+        };
+        setrlimit(Resource::Nofile, raised)?;
+        create()
+    });
+    Ok(file?.into())
 }
 
 fn check_length(file: &File, path: &Path, bytes: usize) -> Result<()> {

@@ -75,7 +75,7 @@ impl Team {
     pub(crate) unsafe fn launch(&self, kernel: Kernel, arguments: &Arguments, programs: i64) {
         let range = (programs / (self.threads() as i64 * RANGES_PER_THREAD)).max(1);
         let next = AtomicI64::new(0);
-        self.everywhere(|_| {
+        let work = || {
             loop {
                 let first = next.fetch_add(range, Ordering::Relaxed);
                 if first >= programs {
@@ -85,6 +85,12 @@ impl Team {
                 // SAFETY: by this function's contract.
                 unsafe { kernel(arguments.tensors.as_ptr(), arguments.dims.as_ptr(), first, last) };
             }
+        };
+        self.ordinary.scope(|scope| {
+            for _ in 1..programs.min(self.threads() as i64) {
+                scope.spawn(|_| work());
+            }
+            work();
         });
     }
 

@@ -194,3 +194,33 @@ fn a_missing_program_is_a_missing_tool() {
     let error = Program::new("/no/such/program").spawn().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ToolMissing);
 }
+
+#[test]
+fn workers_die_with_their_caller() {
+    let kept = tempfile::tempdir().unwrap();
+    let file = kept.path().join("worker");
+    let mut caller = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "a_caller_to_be_killed", "--ignored"])
+        .env("AKG_TEST_FILE", &file)
+        .env("TMPDIR", kept.path())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let written = || std::fs::read_to_string(&file).is_ok_and(|text| text.ends_with('\n'));
+    assert!((0..2000).any(|_| {
+        thread::sleep(Duration::from_millis(10));
+        written()
+    }));
+    caller.kill().unwrap();
+    caller.wait().unwrap();
+    assert!(ends(&file));
+}
+
+#[test]
+#[ignore = "run and killed by the other test"]
+fn a_caller_to_be_killed() {
+    let file = std::env::var("AKG_TEST_FILE").unwrap();
+    let script = "echo $$ > \"$FILE\"; exec sleep 1000";
+    let mut process = shell(script).env("FILE", file).spawn().unwrap();
+    assert!(request(&mut process, 60).is_err());
+}

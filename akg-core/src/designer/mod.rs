@@ -6,6 +6,7 @@
 //! checks as a model's.
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 
 use crate::agent::{Agent, Role};
 use crate::error::{Error, Result};
@@ -53,7 +54,7 @@ pub struct Design {
 }
 
 /// What one kernel of a design does.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelSummary {
     /// The kernel's name in the sketch.
     pub name: String,
@@ -93,7 +94,7 @@ pub fn design(graph: &Graph) -> Result<Design> {
         operators: operators(&decomposed.prims, kernel),
     });
     Ok(Design {
-        knobs: Knobs::new(),
+        knobs: sketch.default_knobs(),
         kernels: kernels.collect(),
         sketch,
     })

@@ -1,18 +1,4 @@
-//! The JSON form of a graph, version 1.
-//!
-//! ```json
-//! {"akg_graph": 1, "name": "gemm",
-//!  "inputs": [{"name": "x", "dtype": "f32", "shape": [16, "N"], "kind": "activation"}],
-//!  "constants": [{"name": "c", "dtype": "f32", "shape": [2], "data": "AAAAAAAAgD8="}],
-//!  "nodes": [{"op": "aten.linear.default", "args": {"input": "x", "weight": "w", "bias": null},
-//!             "outputs": ["y"], "types": [{"dtype": "f32", "shape": [16, 4]}]}],
-//!  "outputs": [{"value": "y"}, {"value": "mean_new", "updates": "running_mean"}]}
-//! ```
-//!
-//! Arguments go by the names of ATen's schema; those left out take its defaults. The schema says how a value is read:
-//! tensors are names, sizes integers or expressions (`"2*N"`), numbers may be `"inf"`, `"-inf"` or `"nan"`, element
-//! types akg's names. Constants are base64 of their little-endian, row-major bytes. `types` are optional; where
-//! present they must be what inference finds.
+//! The JSON form of a graph.
 
 use std::collections::BTreeMap;
 
@@ -87,8 +73,24 @@ struct OutputEntry {
 }
 
 impl Graph {
-    /// Reads the [JSON form](self). An error names the node that is wrong; operators that akg lacks are reported all
-    /// at once ([`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported)).
+    /// Reads the JSON form, version 1:
+    ///
+    /// ```json
+    /// {"akg_graph": 1, "name": "gemm",
+    ///  "inputs": [{"name": "x", "dtype": "f32", "shape": [16, "N"], "kind": "activation"}],
+    ///  "constants": [{"name": "c", "dtype": "f32", "shape": [2], "data": "AAAAAAAAgD8="}],
+    ///  "nodes": [{"op": "aten.linear.default", "args": {"input": "x", "weight": "w", "bias": null},
+    ///             "outputs": ["y"], "types": [{"dtype": "f32", "shape": [16, 4]}]}],
+    ///  "outputs": [{"value": "y"}, {"value": "mean_new", "updates": "running_mean"}]}
+    /// ```
+    ///
+    /// Arguments go by the names of ATen's schema; those left out take its defaults. The schema says how a value is read:
+    /// tensors are names, sizes integers or expressions (`"2*N"`), numbers may be `"inf"`, `"-inf"` or `"nan"`, element
+    /// types akg's names. Constants are base64 of their little-endian, row-major bytes. `types` are optional; where
+    /// present they must be what inference finds.
+    ///
+    /// An error names the node that is wrong; operators that akg lacks are reported all at once
+    /// ([`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported)).
     pub fn from_json(text: &str) -> Result<Graph> {
         let malformed =
             |e: serde_json::Error| Error::invalid("this is not a graph in JSON form").caused_by(e);
@@ -104,7 +106,7 @@ impl Graph {
         Self::from_document(document).context("graph", || name)
     }
 
-    /// Writes the [JSON form](self), with types.
+    /// Writes the form that [`from_json`](Self::from_json) reads, with types.
     pub fn to_json(&self) -> Result<String> {
         serde_json::to_string(&self.document()?)
             .map_err(|e| Error::unexpected("writing a graph as JSON").caused_by(e))

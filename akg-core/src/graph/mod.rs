@@ -182,8 +182,23 @@ impl Node {
 
 /// A computation over tensors. See the [module documentation](self).
 ///
-/// Built by [`Graph::new`] and the builder methods (one per operator), by [`Graph::from_json`], or by importing a
-/// PyTorch module.
+/// Built by [`Graph::new`] and the builder methods, by [`Graph::call`] for any operator, or by [`Graph::from_json`]:
+///
+/// ```
+/// use akg_core::{DType, Expr, Graph};
+///
+/// # fn main() -> akg_core::Result<()> {
+/// let mut g = Graph::new("mlp");
+/// let x = g.input("x", DType::F32, [Expr::symbol("N"), Expr::constant(64)]);
+/// let w = g.weight("w", DType::F32, [4, 64]);
+/// let y = g.linear(x, w, None)?;
+/// let y = g.gelu(y)?;
+/// let y = g.call("aten.softmax.int", [("self", y.into()), ("dim", (-1).into())])?[0];
+/// g.output(y);
+/// assert_eq!(g.ty(y).to_string(), "f32[N, 4]");
+/// # g.validate()
+/// # }
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct Graph {
     pub(crate) name: String,
@@ -194,6 +209,8 @@ pub struct Graph {
     pub(crate) outputs: Vec<Output>,
     /// Where in `values` each name is.
     names: HashMap<String, ValueId>,
+    /// The last number that made a name unique.
+    suffixes: HashMap<String, u32>,
 }
 
 impl Graph {

@@ -120,6 +120,7 @@ impl Graph {
             names: numbered
                 .map(|(at, v)| (v.name.clone(), ValueId(at as u32)))
                 .collect(),
+            suffixes: self.suffixes.clone(),
             inputs: self
                 .inputs
                 .iter()

@@ -2,7 +2,8 @@
 
     python harness.py build|run < jobs.json > results.json
 
-build  {module, kernels: [{name, arguments, cooperative}]}: compiles each kernel for sm_90a; result {name: target}
+build  {module, kernels: [{name, arguments, cooperative}]}: compiles each kernel for sm_90a; result {name: {target, additions}}, additions
+       being those of floats that the kernel has after Triton's own optimisations
 run    {module, tensors: [{dtype, shape, role, data}], launches: [{kernel, programs, tensors, cooperative}], dims}:
        runs the launches in Triton's interpreter; result {outputs: [data]}
 Data is base64 of little-endian elements. A job that fails has the result {error}.
@@ -49,18 +50,16 @@ def build(job):
         binary = compile_source(source, target=GPUTarget("cuda", 90, 32), options=options)
         if binary.asm["cubin"][:4] != b"\x7fELF":
             raise RuntimeError("the cubin is not an ELF file")
-        targets[kernel["name"]] = re.search(r"\.target (\w+)", binary.asm["ptx"])[1]
-        if os.environ.get("AKG_KEEP_IR"):
-            with open(job["module"] + "." + kernel["name"] + ".ttgir", "w") as f:
-                f.write(binary.asm["ttgir"])
+        target = re.search(r"\.target (\w+)", binary.asm["ptx"])[1]
+        targets[kernel["name"]] = {"target": target, "additions": binary.asm["ttgir"].count("arith.addf")}
     return targets
 
 
-def interpret_libdevice():
-    """Gives the interpreter what it lacks: the functions of libdevice, by PyTorch in f64."""
+def complete_interpreter():
+    """Gives the interpreter what it lacks: the functions of libdevice (by PyTorch in f64) and dots of bfloat16."""
     import triton.language as tl
     from triton.language.extra import libdevice
-    from triton.runtime.interpreter import TensorHandle
+    from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
 
     def lift(function):
         def call(*arguments):
@@ -76,6 +75,19 @@ def interpret_libdevice():
     for name in names.split():
         setattr(libdevice, name, lift(getattr(torch, name)))
     libdevice.rint = lift(torch.round)
+
+    # bfloat16 is kept as its bits, which the interpreter's dot takes for integers.
+    create_dot = InterpreterBuilder.create_dot
+
+    def widened(handle):
+        if handle.dtype.scalar != tl.bfloat16:
+            return handle
+        return TensorHandle((handle.data.astype(np.uint32) << 16).view(np.float32), tl.float32)
+
+    def dot(self, a, b, *rest):
+        return create_dot(self, widened(a), widened(b), *rest)
+
+    InterpreterBuilder.create_dot = dot
 
 
 DTYPES = {
@@ -107,7 +119,7 @@ def run(job):
 def main():
     job_kind = {"build": build, "run": run}[sys.argv[1]]
     if job_kind is run:
-        interpret_libdevice()
+        complete_interpreter()
     results = []
     for job in json.load(sys.stdin):
         try:

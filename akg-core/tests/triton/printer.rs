@@ -94,7 +94,8 @@ fn symbol(name: &str) -> String {
     format!("i_{}", sanitize(name))
 }
 
-/// Python text of an index expression. Triton's `//` and `%` truncate, so that they serve where nothing is negative.
+/// Python text of an index expression. Triton's `//` and `%` truncate: they serve where nothing is
+/// negative.
 fn index(facts: &Facts, expr: &Expr) -> String {
     let mut text = String::new();
     for term in expr.terms() {
@@ -121,6 +122,7 @@ fn atom(facts: &Facts, atom: &Atom) -> String {
         Atom::Sym(name) => symbol(name),
         Atom::FloorDiv(a, b) if plain(a, b) => format!("({} // {})", e(a), e(b)),
         Atom::FloorDiv(a, b) => format!("akg_floordiv({}, {})", e(a), e(b)),
+        Atom::CeilDiv(a, b) if plain(a, b) => format!("(({} + {} - 1) // {})", e(a), e(b), e(b)),
         Atom::CeilDiv(a, b) => format!("(-akg_floordiv({}, {}))", e(&-a), e(b)),
         Atom::Mod(a, b) if plain(a, b) => format!("({} % {})", e(a), e(b)),
         Atom::Mod(a, b) => format!("akg_mod({}, {})", e(a), e(b)),

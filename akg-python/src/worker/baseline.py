@@ -89,7 +89,7 @@ class GraphRun:
     """The graph, replayed with torch's operators."""
 
     def __init__(self, task, values):
-        self._replay = Replay(task)
+        self._replay = Replay(json.loads(task))
         self._values = values
 
     def compile(self):

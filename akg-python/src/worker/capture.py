@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import json
 import time
 
 import torch
@@ -11,6 +12,7 @@ from torch.utils._pytree import tree_flatten
 from akg_worker.errors import CallError, first_line, is_out_of_memory, place
 from akg_worker.graph import to_graph
 from akg_worker.module import construct, load, make_inputs
+from akg_worker.recurrent import kept_whole
 
 
 class Mode:
@@ -54,7 +56,7 @@ def import_module(message, progress):
             failure = failure if failure and isinstance(error, LostConstant) else error
             continue
         return {
-            "graph": graph,
+            "graph": json.dumps(graph, allow_nan=False),
             "inputs": [describe_input(name, source, observer, leaves) for name, source in sources.items()],
             "torch": torch.__version__,
             "mode": mode.name,
@@ -91,7 +93,8 @@ def capture(module, mode, shrink):
             inputs, observer = make_inputs(module, shrink=shrink)
         leaves = tree_flatten(inputs)[0]
         try:
-            exported = torch.export.export(model, inputs, strict=False).run_decompositions({})
+            with kept_whole():
+                exported = torch.export.export(model, inputs, strict=False).run_decompositions({})
         except (Exception, SystemExit) as error:
             raise export_error(error, module.__file__) from error
     for name in exported.graph_signature.lifted_tensor_constants:

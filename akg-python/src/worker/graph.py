@@ -3,12 +3,14 @@
 import base64
 import ctypes
 import math
+import operator
 import re
 
 import torch
 from torch.export.graph_signature import InputKind, OutputKind
 
 from akg_worker.errors import CallError
+from akg_worker.recurrent import STAND_INS
 from akg_worker.tensors import dtype_name
 
 # Parameters that say where and how a tensor is stored, not what it holds.
@@ -100,7 +102,7 @@ class Converter:
         target = node.target
         if not isinstance(target, torch._ops.OpOverload):
             return str(target), {}
-        target = with_number_operand(target, node)
+        target = canonical(target, node)
         given = {}
         for at, parameter in enumerate(target._schema.arguments):
             if at < len(node.args):
@@ -188,7 +190,7 @@ class Converter:
 
 
 MUTATIONS = (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION)
-GETITEM = __import__("operator").getitem
+GETITEM = operator.getitem
 aten = torch.ops.aten
 COPIES = (
     aten.detach.default,
@@ -212,17 +214,39 @@ def identity(node):
     return source if before.dtype == after.dtype and before.shape == after.shape else None
 
 
-def with_number_operand(target, node):
-    """The `Scalar` overload where export passes a Python number as the tensor `other`."""
-    numbers = len(node.args) > 1 and isinstance(node.args[1], (bool, int, float))
-    if not numbers or target._overloadname != "Tensor":
+# ATen's second names for operators.
+ALIASES = {
+    "__and__": "bitwise_and",
+    "__or__": "bitwise_or",
+    "__xor__": "bitwise_xor",
+    "absolute": "abs",
+    "clip": "clamp",
+    "divide": "div",
+    "true_divide": "div",
+    "greater": "gt",
+    "greater_equal": "ge",
+    "less": "lt",
+    "less_equal": "le",
+    "multiply": "mul",
+    "negative": "neg",
+    "not_equal": "ne",
+    "subtract": "sub",
+}
+
+
+def canonical(target, node):
+    """The overload to record: ATen's for a stand-in, an alias's first name, `Scalar` where `other` is a number."""
+    target = STAND_INS.get(target, target)
+    name, overload = target._opname, target._overloadname
+    name = ALIASES.get(name, name) if target.namespace == "aten" else name
+    if overload == "Tensor" and len(node.args) > 1 and isinstance(node.args[1], (bool, int, float)):
+        overload = "Scalar"
+    packet = getattr(getattr(torch.ops, target.namespace), name)
+    if overload not in packet.overloads():
         return target
-    packet = target.overloadpacket
-    if "Scalar" not in packet.overloads():
-        return target
-    scalar = packet.Scalar
-    same_names = [a.name for a in scalar._schema.arguments] == [a.name for a in target._schema.arguments]
-    return scalar if same_names else target
+    found = getattr(packet, overload)
+    same_names = [a.name for a in found._schema.arguments] == [a.name for a in target._schema.arguments]
+    return found if same_names else target
 
 
 def result_names(node, count):

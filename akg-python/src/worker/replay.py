@@ -2,6 +2,7 @@
 
 import base64
 import ctypes
+import json
 
 import torch
 
@@ -19,14 +20,19 @@ def evaluate(message):
 
 
 def outcome(job, files, float64):
+    default = torch.get_default_dtype()
     try:
+        # Operators that make floating values of integers make the default type.
+        torch.set_default_dtype(torch.float64 if float64 else default)
         with torch.no_grad():
-            replay = Replay(job["graph"], float64)
+            replay = Replay(json.loads(job["graph"]), float64)
             results = replay({name: files.tensor(given) for name, given in job["inputs"].items()})
         named = zip(job["outputs"], replay.output_names, results)
         return {"ok": [tensors.write(slot, name, result) for slot, name, result in named]}
     except CallError as error:
         return {"error": describe(error)}
+    finally:
+        torch.set_default_dtype(default)
 
 
 class Replay:
@@ -34,7 +40,7 @@ class Replay:
 
     def __init__(self, graph, float64=False):
         self._float64 = float64
-        self._constants = {c["name"]: self._widen(decode(c)) for c in graph["constants"]}
+        self._constants = {c["name"]: self._widen(decode(c)) for c in graph.get("constants", [])}
         self._steps = [self._step(node) for node in graph["nodes"]]
         self.output_names = [output["value"] for output in graph["outputs"]]
 

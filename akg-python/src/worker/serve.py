@@ -10,6 +10,7 @@ import os
 import struct
 import sys
 import traceback
+import warnings
 
 from akg_worker.errors import CallError, describe
 
@@ -68,6 +69,8 @@ def answer(message, progress):
 
 def serve():
     channel = Channel()
+    # Standard error is kept for what explains a crash.
+    warnings.simplefilter("ignore")
     while (message := channel.receive()) is not None:
         number = message["id"]
         try:

@@ -161,9 +161,9 @@ impl Graph {
     /// Adds a value under a name that is made unique.
     fn define(&mut self, name: &str, ty: TensorType) -> ValueId {
         let mut unique = name.to_owned();
-        let mut suffix = 0;
         while self.names.contains_key(&unique) {
-            suffix += 1;
+            let suffix = self.suffixes.entry(name.to_owned()).or_default();
+            *suffix += 1;
             unique = format!("{name}_{suffix}");
         }
         let id = ValueId(self.values.len() as u32);

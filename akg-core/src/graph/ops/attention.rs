@@ -9,7 +9,8 @@ use crate::expr::Expr;
 use crate::graph::TensorType;
 
 pub(super) const ROWS: &[Row] = &[Row::new(
-    "scaled_dot_product_attention.default(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
+    "scaled_dot_product_attention.default(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, \
+     float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
     attention,
 )];
 

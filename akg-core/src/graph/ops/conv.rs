@@ -9,43 +9,57 @@ use crate::graph::TensorType;
 
 pub(super) const ROWS: &[Row] = &[
     Row::new(
-        "conv1d.default(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1] dilation=[1], SymInt groups=1) -> Tensor",
+        "conv1d.default(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], \
+         SymInt[1] padding=[0], SymInt[1] dilation=[1], SymInt groups=1) -> Tensor",
         convolution,
     ),
     Row::new(
-        "conv2d.default(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor",
+        "conv2d.default(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], \
+         SymInt[2] padding=[0, 0], SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor",
         convolution,
     ),
     Row::new(
-        "conv3d.default(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0], SymInt[3] dilation=[1, 1, 1], SymInt groups=1) -> Tensor",
+        "conv3d.default(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], \
+         SymInt[3] padding=[0, 0, 0], SymInt[3] dilation=[1, 1, 1], SymInt groups=1) -> Tensor",
         convolution,
     ),
     Row::new(
-        "conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], str padding='valid', SymInt[1] dilation=[1], SymInt groups=1) -> Tensor",
+        "conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], \
+         str padding='valid', SymInt[1] dilation=[1], SymInt groups=1) -> Tensor",
         padded_convolution,
     ),
     Row::new(
-        "conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], str padding='valid', SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor",
+        "conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], \
+         str padding='valid', SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor",
         padded_convolution,
     ),
     Row::new(
-        "conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], str padding='valid', SymInt[3] dilation=[1, 1, 1], SymInt groups=1) -> Tensor",
+        "conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], \
+         str padding='valid', SymInt[3] dilation=[1, 1, 1], SymInt groups=1) -> Tensor",
         padded_convolution,
     ),
     Row::new(
-        "conv_transpose1d.default(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1] output_padding=[0], SymInt groups=1, SymInt[1] dilation=[1]) -> Tensor",
+        "conv_transpose1d.default(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], \
+         SymInt[1] padding=[0], SymInt[1] output_padding=[0], SymInt groups=1, \
+         SymInt[1] dilation=[1]) -> Tensor",
         transposed_convolution,
     ),
     Row::new(
-        "conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], SymInt[2] output_padding=[0, 0], SymInt groups=1, SymInt[2] dilation=[1, 1]) -> Tensor",
+        "conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], \
+         SymInt[2] padding=[0, 0], SymInt[2] output_padding=[0, 0], SymInt groups=1, \
+         SymInt[2] dilation=[1, 1]) -> Tensor",
         transposed_convolution,
     ),
     Row::new(
-        "conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0], SymInt[3] output_padding=[0, 0, 0], SymInt groups=1, SymInt[3] dilation=[1, 1, 1]) -> Tensor",
+        "conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, \
+         1], SymInt[3] padding=[0, 0, 0], SymInt[3] output_padding=[0, 0, 0], SymInt groups=1, \
+         SymInt[3] dilation=[1, 1, 1]) -> Tensor",
         transposed_convolution,
     ),
     Row::new(
-        "convolution.default(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor",
+        "convolution.default(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, \
+         SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, \
+         SymInt groups) -> Tensor",
         any_convolution,
     ),
 ];
@@ -66,20 +80,6 @@ enum Padding {
     Same,
 }
 
-/// The list `name` with a lone entry repeated for each of `count` dimensions.
-fn spread(call: &Call<'_>, name: &str, count: usize, least: i64) -> Result<Vec<i64>> {
-    let mut list = call.ints(name)?;
-    if let [lone] = list.as_slice() {
-        list = vec![*lone; count];
-    }
-    if list.len() == count && list.iter().all(|v| *v >= least) {
-        return Ok(list);
-    }
-    Err(Error::invalid(format!(
-        "{name} is {list:?}, expected one entry or {count}, each at least {least}"
-    )))
-}
-
 /// The number of spatial dimensions: what the operator's name says, or the weight's.
 fn spatial_rank(call: &Call<'_>) -> Result<usize> {
     let weight = call.tensor("weight")?;
@@ -95,9 +95,9 @@ fn spatial_rank(call: &Call<'_>) -> Result<usize> {
 fn convolution(call: &Call<'_>) -> Inferred {
     let count = spatial_rank(call)?;
     let geometry = Geometry {
-        stride: spread(call, "stride", count, 1)?,
-        padding: Padding::Each(spread(call, "padding", count, 0)?),
-        dilation: spread(call, "dilation", count, 1)?,
+        stride: call.per_dimension("stride", count, 1)?,
+        padding: Padding::Each(call.per_dimension("padding", count, 0)?),
+        dilation: call.per_dimension("dilation", count, 1)?,
         output_padding: None,
     };
     convolved(call, &geometry)
@@ -105,7 +105,7 @@ fn convolution(call: &Call<'_>) -> Inferred {
 
 fn padded_convolution(call: &Call<'_>) -> Inferred {
     let count = spatial_rank(call)?;
-    let stride = spread(call, "stride", count, 1)?;
+    let stride = call.per_dimension("stride", count, 1)?;
     let padding = match call.str("padding")? {
         "valid" => Padding::Each(vec![0; count]),
         "same" if stride.iter().all(|s| *s == 1) => Padding::Same,
@@ -116,7 +116,7 @@ fn padded_convolution(call: &Call<'_>) -> Inferred {
             )));
         }
     };
-    let dilation = spread(call, "dilation", count, 1)?;
+    let dilation = call.per_dimension("dilation", count, 1)?;
     convolved(
         call,
         &Geometry {
@@ -131,10 +131,10 @@ fn padded_convolution(call: &Call<'_>) -> Inferred {
 fn transposed_convolution(call: &Call<'_>) -> Inferred {
     let count = spatial_rank(call)?;
     let geometry = Geometry {
-        stride: spread(call, "stride", count, 1)?,
-        padding: Padding::Each(spread(call, "padding", count, 0)?),
-        dilation: spread(call, "dilation", count, 1)?,
-        output_padding: Some(spread(call, "output_padding", count, 0)?),
+        stride: call.per_dimension("stride", count, 1)?,
+        padding: Padding::Each(call.per_dimension("padding", count, 0)?),
+        dilation: call.per_dimension("dilation", count, 1)?,
+        output_padding: Some(call.per_dimension("output_padding", count, 0)?),
     };
     convolved(call, &geometry)
 }

@@ -2,81 +2,90 @@
 
 use super::extents::*;
 use super::promotion::*;
-use super::{Call, Inferred, Row};
+use super::{Call, Inferred, Row, one};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::Expr;
-use crate::graph::{Arg, TensorType};
+use crate::graph::Arg;
 
 pub(super) const ROWS: &[Row] = &[
     Row::new(
-        "full.default(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        "full.default(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, \
+         Device? device=None, bool? pin_memory=None) -> Tensor",
         full,
     ),
     Row::new(
-        "full_like.default(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+        "full_like.default(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, \
+         Layout? layout=None, Device? device=None, bool? pin_memory=None, \
+         MemoryFormat? memory_format=None) -> Tensor",
         full_like,
     ),
     Row::new(
-        "zeros_like.default(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+        "zeros_like.default(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, \
+         Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
         full_like,
     ),
     Row::new(
-        "ones_like.default(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+        "ones_like.default(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, \
+         Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
         full_like,
     ),
     Row::new(
-        "zeros.default(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        "zeros.default(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, \
+         Device? device=None, bool? pin_memory=None) -> Tensor",
         constant_fill,
     ),
     Row::new(
-        "ones.default(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        "ones.default(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, \
+         bool? pin_memory=None) -> Tensor",
         constant_fill,
     ),
     Row::new(
-        "arange.default(Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        "arange.default(Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, \
+         bool? pin_memory=None) -> Tensor",
         arange,
     ),
     Row::new(
-        "arange.start(Scalar start, Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        "arange.start(Scalar start, Scalar end, *, ScalarType? dtype=None, Layout? layout=None, \
+         Device? device=None, bool? pin_memory=None) -> Tensor",
         arange,
     ),
     Row::new(
-        "arange.start_step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        "arange.start_step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, \
+         Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
         arange,
     ),
     Row::new(
-        "scalar_tensor.default(Scalar s, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        "scalar_tensor.default(Scalar s, *, ScalarType? dtype=None, Layout? layout=None, \
+         Device? device=None, bool? pin_memory=None) -> Tensor",
         scalar_tensor,
     ),
     Row::new(
-        "randn.default(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        "randn.default(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, \
+         Device? device=None, bool? pin_memory=None) -> Tensor",
         random,
     ),
     Row::new(
-        "rand.default(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        "rand.default(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, \
+         bool? pin_memory=None) -> Tensor",
         random,
     ),
     Row::new(
-        "randn_like.default(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+        "randn_like.default(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, \
+         Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
         random_like,
     ),
     Row::new(
-        "rand_like.default(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+        "rand_like.default(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, \
+         Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
         random_like,
     ),
     Row::new(
-        "_assert_tensor_metadata.default(Tensor a, SymInt[]? size=None, SymInt[]? stride=None, ScalarType? dtype=None, *, Device? device=None, Layout? layout=None) -> ()",
+        "_assert_tensor_metadata.default(Tensor a, SymInt[]? size=None, SymInt[]? stride=None, \
+         ScalarType? dtype=None, *, Device? device=None, Layout? layout=None) -> ()",
         assert_metadata,
     ),
 ];
-
-fn one(dtype: DType, shape: impl Into<Vec<Expr>>) -> Inferred {
-    Ok(vec![TensorType {
-        dtype,
-        shape: shape.into(),
-    }])
-}
 
 fn sized(call: &Call<'_>, default: DType) -> Inferred {
     let size = call.sizes("size")?;

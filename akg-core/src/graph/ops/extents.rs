@@ -1,7 +1,7 @@
 //! Arithmetic on extents and dimension numbers that the families share.
 
 use crate::error::{Error, Result};
-use crate::expr::Expr;
+use crate::expr::{Atom, Expr};
 
 /// The dimension that `dim` (negative: from the end) means. A 0-dimensional tensor counts as having one.
 pub(super) fn axis(dim: i64, rank: usize) -> Result<usize> {
@@ -135,4 +135,25 @@ pub(super) fn require_non_negative(what: &str, shape: &[Expr]) -> Result<()> {
             list(shape)
         ))),
     }
+}
+
+/// `expr`, or 0 where that is larger.
+pub(super) fn at_least_zero(expr: &Expr) -> Expr {
+    if is_non_negative(expr) {
+        return expr.clone();
+    }
+    expr.maximum(&Expr::constant(0))
+}
+
+/// Whether `expr` can be shown to be at least 0, given that symbols stand for extents.
+fn is_non_negative(expr: &Expr) -> bool {
+    let atom = |atom: &Atom| match atom {
+        Atom::Sym(_) => true,
+        Atom::FloorDiv(a, b) | Atom::CeilDiv(a, b) => is_non_negative(a) && is_non_negative(b),
+        Atom::Mod(_, b) => is_non_negative(b),
+        Atom::Min(a, b) => is_non_negative(a) && is_non_negative(b),
+        Atom::Max(a, b) => is_non_negative(a) || is_non_negative(b),
+    };
+    let mut terms = expr.terms().iter();
+    terms.all(|t| t.coefficient > 0 && t.factors.iter().all(atom))
 }

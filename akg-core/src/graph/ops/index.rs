@@ -2,7 +2,7 @@
 
 use super::extents::*;
 use super::promotion::*;
-use super::{Call, Inferred, Row};
+use super::{Call, Inferred, Row, one};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::Expr;
@@ -19,7 +19,8 @@ pub(super) const ROWS: &[Row] = &[
         gather,
     ),
     Row::new(
-        "embedding.default(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor",
+        "embedding.default(Tensor weight, Tensor indices, SymInt padding_idx=-1, \
+         bool scale_grad_by_freq=False, bool sparse=False) -> Tensor",
         embedding,
     ),
     Row::new(
@@ -31,13 +32,6 @@ pub(super) const ROWS: &[Row] = &[
         scatter_value,
     ),
 ];
-
-fn one(dtype: DType, shape: impl Into<Vec<Expr>>) -> Inferred {
-    Ok(vec![TensorType {
-        dtype,
-        shape: shape.into(),
-    }])
-}
 
 fn index(call: &Call<'_>) -> Inferred {
     let ty = call.tensor("self")?;

@@ -52,14 +52,22 @@ fn cut<'a>(call: &Call<'a>) -> Result<(&'a TensorType, usize, Expr)> {
     Ok((ty, at, extent(&ty.shape, at)))
 }
 
+/// The number of results as a number; far more than any model has is an error, not an allocation.
+fn result_count(ty: &TensorType, at: usize, count: &Expr) -> Result<i64> {
+    const MOST: i64 = 1 << 20;
+    let what = format!("cutting dimension {at} of {ty} gives {count} results");
+    match count.as_const() {
+        Some(count) if count <= MOST => Ok(count),
+        Some(_) => Err(Error::unsupported(format!("{what}, more than {MOST}"))),
+        None => Err(Error::unsupported(format!(
+            "{what}, a number that depends on symbols"
+        ))),
+    }
+}
+
 /// Pieces of `size`, the last of which may be smaller.
 fn pieces(ty: &TensorType, at: usize, dim: &Expr, size: &Expr) -> Inferred {
-    let count = dim.ceil_div(size).as_const().ok_or_else(|| {
-        Error::unsupported(format!(
-            "how many pieces of {size} dimension {at} of {ty} has depends on its symbols"
-        ))
-    })?;
-    let count = count.max(1);
+    let count = result_count(ty, at, &dim.ceil_div(size))?.max(1);
     let last = dim - &(size * &Expr::constant(count - 1));
     let piece = |extent: &Expr| TensorType {
         dtype: ty.dtype,
@@ -89,6 +97,7 @@ fn chunk(call: &Call<'_>) -> Inferred {
         )));
     }
     if dim.is(0) {
+        let chunks = result_count(ty, at, &Expr::constant(chunks))?;
         return Ok(vec![ty.clone(); chunks as usize]);
     }
     pieces(ty, at, &dim, &dim.ceil_div(&Expr::constant(chunks)))
@@ -109,11 +118,7 @@ fn split_with_sizes(call: &Call<'_>) -> Inferred {
 
 fn unbind(call: &Call<'_>) -> Inferred {
     let (ty, at, dim) = cut(call)?;
-    let count = dim.as_const().ok_or_else(|| {
-        Error::unsupported(format!(
-            "how many results dimension {at} of {ty} gives depends on its symbols"
-        ))
-    })?;
+    let count = result_count(ty, at, &dim)?;
     let mut one = ty.clone();
     one.shape.remove(at);
     Ok(vec![one; count.max(0) as usize])

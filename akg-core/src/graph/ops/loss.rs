@@ -2,7 +2,7 @@
 
 use super::extents::*;
 use super::promotion::*;
-use super::{Call, Inferred, Row};
+use super::{Call, Inferred, Row, one};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::Expr;
@@ -10,11 +10,13 @@ use crate::graph::TensorType;
 
 pub(super) const ROWS: &[Row] = &[
     Row::new(
-        "cross_entropy_loss.default(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100, float label_smoothing=0.0) -> Tensor",
+        "cross_entropy_loss.default(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, \
+         SymInt ignore_index=-100, float label_smoothing=0.0) -> Tensor",
         cross_entropy,
     ),
     Row::new(
-        "nll_loss.default(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor",
+        "nll_loss.default(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, \
+         SymInt ignore_index=-100) -> Tensor",
         nll,
     ),
     Row::new(
@@ -38,15 +40,18 @@ pub(super) const ROWS: &[Row] = &[
         absolute,
     ),
     Row::new(
-        "binary_cross_entropy.default(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor",
+        "binary_cross_entropy.default(Tensor self, Tensor target, Tensor? weight=None, \
+         int reduction=1) -> Tensor",
         binary_cross_entropy,
     ),
     Row::new(
-        "binary_cross_entropy_with_logits.default(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1) -> Tensor",
+        "binary_cross_entropy_with_logits.default(Tensor self, Tensor target, Tensor? weight=None, \
+         Tensor? pos_weight=None, int reduction=1) -> Tensor",
         binary_cross_entropy_with_logits,
     ),
     Row::new(
-        "triplet_margin_loss.default(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, float p=2.0, float eps=1e-06, bool swap=False, int reduction=1) -> Tensor",
+        "triplet_margin_loss.default(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, \
+         float p=2.0, float eps=1e-06, bool swap=False, int reduction=1) -> Tensor",
         triplet_margin,
     ),
     Row::new(
@@ -54,13 +59,6 @@ pub(super) const ROWS: &[Row] = &[
         cosine_similarity,
     ),
 ];
-
-fn one(dtype: DType, shape: impl Into<Vec<Expr>>) -> Inferred {
-    Ok(vec![TensorType {
-        dtype,
-        shape: shape.into(),
-    }])
-}
 
 /// ATen's numbers for what becomes of the element-wise losses: 0 keeps them, 1 is their mean, 2 their sum.
 fn reduced(call: &Call<'_>, dtype: DType, shape: Vec<Expr>) -> Inferred {

@@ -21,7 +21,8 @@ pub(super) const ROWS: &[Row] = &[
         addmm,
     ),
     Row::new(
-        "baddbmm.default(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+        "baddbmm.default(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, \
+         Scalar alpha=1) -> Tensor",
         baddbmm,
     ),
     Row::new("mv.default(Tensor self, Tensor vec) -> Tensor", mv),

@@ -32,6 +32,7 @@ mod scan;
 mod schema;
 mod view;
 
+pub(crate) use matmul::Einsum;
 pub use schema::{Parameter, ParameterKind, Schema};
 
 /// One ATen overload.
@@ -44,6 +45,12 @@ pub struct Operator {
 
 /// What a family's inference functions return: the type of each result.
 type Inferred = Result<Vec<TensorType>>;
+
+/// The types of a single result.
+fn one(dtype: DType, shape: impl Into<Vec<Expr>>) -> Inferred {
+    let shape = shape.into();
+    Ok(vec![TensorType { dtype, shape }])
+}
 
 /// A row of a family's table.
 struct Row {
@@ -266,6 +273,20 @@ impl<'a> Call<'a> {
             .collect()
     }
 
+    /// A list of `count` constant integers, of which none is smaller than `least`; a lone entry stands for all.
+    fn per_dimension(&self, name: &str, count: usize, least: i64) -> Result<Vec<i64>> {
+        let mut list = self.ints(name)?;
+        if let [lone] = list.as_slice() {
+            list = vec![*lone; count];
+        }
+        if list.len() == count && list.iter().all(|v| *v >= least) {
+            return Ok(list);
+        }
+        Err(Error::invalid(format!(
+            "{name} is {list:?}, expected one entry or {count}, each at least {least}"
+        )))
+    }
+
     /// A list of integers that may be symbolic; missing lists are empty.
     pub fn sizes(&self, name: &str) -> Result<&'a [Expr]> {
         match self.arg(name)? {
@@ -331,5 +352,18 @@ impl<'a> Call<'a> {
             }
         }
         out.join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_in_the_table() {
+        for row in FAMILIES.iter().copied().flatten() {
+            let schema = Schema::parse(row.schema).unwrap();
+            assert_eq!(Operator::find(&schema.name).unwrap().schema(), &schema);
+        }
     }
 }

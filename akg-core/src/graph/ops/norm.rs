@@ -10,39 +10,50 @@ use crate::graph::TensorType;
 
 pub(super) const ROWS: &[Row] = &[
     Row::new(
-        "batch_norm.default(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor",
+        "batch_norm.default(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, \
+         Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor",
         batch_norm,
     ),
     Row::new(
-        "instance_norm.default(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor",
+        "instance_norm.default(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, \
+         Tensor? running_var, bool use_input_stats, float momentum, float eps, \
+         bool cudnn_enabled) -> Tensor",
         instance_norm,
     ),
     Row::new(
-        "group_norm.default(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enabled=True) -> Tensor",
+        "group_norm.default(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, \
+         float eps=1e-05, bool cudnn_enabled=True) -> Tensor",
         group_norm,
     ),
     Row::new(
-        "layer_norm.default(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enable=True) -> Tensor",
+        "layer_norm.default(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, \
+         Tensor? bias=None, float eps=1e-05, bool cudnn_enable=True) -> Tensor",
         layer_norm,
     ),
     Row::new(
-        "rms_norm.default(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
+        "rms_norm.default(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, \
+         float? eps=None) -> Tensor",
         rms_norm,
     ),
     Row::new(
-        "native_layer_norm.default(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)",
+        "native_layer_norm.default(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, \
+         float eps) -> (Tensor, Tensor, Tensor)",
         native_layer_norm,
     ),
     Row::new(
-        "native_group_norm.default(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> (Tensor, Tensor, Tensor)",
+        "native_group_norm.default(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, \
+         SymInt HxW, int group, float eps) -> (Tensor, Tensor, Tensor)",
         native_group_norm,
     ),
     Row::new(
-        "_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+        "_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, \
+         float momentum, float eps) -> (Tensor, Tensor, Tensor)",
         batch_norm_with_statistics,
     ),
     Row::new(
-        "_native_batch_norm_legit_functional.default(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor running_mean_out, Tensor running_var_out)",
+        "_native_batch_norm_legit_functional.default(Tensor input, Tensor? weight, Tensor? bias, \
+         Tensor running_mean, Tensor running_var, bool training, float momentum, float eps) -> (Tensor, \
+         Tensor, Tensor, Tensor running_mean_out, Tensor running_var_out)",
         batch_norm_functional,
     ),
 ];

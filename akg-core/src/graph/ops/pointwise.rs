@@ -2,7 +2,7 @@
 
 use super::extents::*;
 use super::promotion::*;
-use super::{Call, Inferred, Row};
+use super::{Call, Inferred, Row, one};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::Expr;
@@ -219,15 +219,20 @@ pub(super) const ROWS: &[Row] = &[
         lerp,
     ),
     Row::new(
-        "to.dtype(Tensor self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor",
+        "to.dtype(Tensor self, ScalarType dtype, bool non_blocking=False, bool copy=False, \
+         MemoryFormat? memory_format=None) -> Tensor",
         convert,
     ),
     Row::new(
-        "to.dtype_layout(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor",
+        "to.dtype_layout(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, \
+         Device? device=None, bool? pin_memory=None, bool non_blocking=False, bool copy=False, \
+         MemoryFormat? memory_format=None) -> Tensor",
         convert,
     ),
     Row::new(
-        "_to_copy.default(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor",
+        "_to_copy.default(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, \
+         Device? device=None, bool? pin_memory=None, bool non_blocking=False, \
+         MemoryFormat? memory_format=None) -> Tensor",
         convert,
     ),
     Row::new(
@@ -249,13 +254,6 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("prelu.default(Tensor self, Tensor weight) -> Tensor", prelu),
     Row::new("glu.default(Tensor self, int dim=-1) -> Tensor", glu),
 ];
-
-fn one(dtype: DType, shape: impl Into<Vec<Expr>>) -> Inferred {
-    Ok(vec![TensorType {
-        dtype,
-        shape: shape.into(),
-    }])
-}
 
 /// The shape that all tensor arguments broadcast to.
 fn broadcast_operands(call: &Call<'_>) -> Result<Vec<Expr>> {

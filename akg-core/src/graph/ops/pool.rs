@@ -10,35 +10,43 @@ use crate::graph::TensorType;
 
 pub(super) const ROWS: &[Row] = &[
     Row::new(
-        "max_pool1d.default(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool ceil_mode=False) -> Tensor",
+        "max_pool1d.default(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], \
+         int[1] dilation=[1], bool ceil_mode=False) -> Tensor",
         max_pool,
     ),
     Row::new(
-        "max_pool2d.default(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor",
+        "max_pool2d.default(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, \
+         int[2] dilation=1, bool ceil_mode=False) -> Tensor",
         max_pool,
     ),
     Row::new(
-        "max_pool3d.default(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> Tensor",
+        "max_pool3d.default(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, \
+         int[3] dilation=1, bool ceil_mode=False) -> Tensor",
         max_pool,
     ),
     Row::new(
-        "max_pool2d_with_indices.default(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
+        "max_pool2d_with_indices.default(Tensor self, int[2] kernel_size, int[2] stride=[], \
+         int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
         max_pool_with_indices,
     ),
     Row::new(
-        "max_pool3d_with_indices.default(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
+        "max_pool3d_with_indices.default(Tensor self, int[3] kernel_size, int[3] stride=[], \
+         int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
         max_pool_with_indices,
     ),
     Row::new(
-        "avg_pool1d.default(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], bool ceil_mode=False, bool count_include_pad=True) -> Tensor",
+        "avg_pool1d.default(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], \
+         bool ceil_mode=False, bool count_include_pad=True) -> Tensor",
         average_pool,
     ),
     Row::new(
-        "avg_pool2d.default(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
+        "avg_pool2d.default(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, \
+         bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
         average_pool,
     ),
     Row::new(
-        "avg_pool3d.default(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
+        "avg_pool3d.default(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, \
+         bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
         average_pool,
     ),
     Row::new(
@@ -90,36 +98,22 @@ fn pooled_rank(call: &Call<'_>) -> usize {
     digit.unwrap_or(2) as usize
 }
 
-/// The list `name` with a lone entry repeated for each of `count` dimensions.
-fn spread(call: &Call<'_>, name: &str, count: usize, least: i64) -> Result<Vec<i64>> {
-    let mut list = call.ints(name)?;
-    if let [lone] = list.as_slice() {
-        list = vec![*lone; count];
-    }
-    if list.len() == count && list.iter().all(|v| *v >= least) {
-        return Ok(list);
-    }
-    Err(Error::invalid(format!(
-        "{name} is {list:?}, expected one entry or {count}, each at least {least}"
-    )))
-}
-
 impl Window {
     fn of(call: &Call<'_>) -> Result<Self> {
         let count = pooled_rank(call);
-        let kernel = spread(call, "kernel_size", count, 1)?;
+        let kernel = call.per_dimension("kernel_size", count, 1)?;
         let stride = if call.sizes("stride")?.is_empty() {
             kernel.clone()
         } else {
-            spread(call, "stride", count, 1)?
+            call.per_dimension("stride", count, 1)?
         };
         let dilation = match call.opt_arg("dilation") {
-            Some(_) => spread(call, "dilation", count, 1)?,
+            Some(_) => call.per_dimension("dilation", count, 1)?,
             None => vec![1; count],
         };
-        let padding = spread(call, "padding", count, 0)?;
+        let padding = call.per_dimension("padding", count, 0)?;
         for ((p, k), d) in padding.iter().zip(&kernel).zip(&dilation) {
-            if *p > ((k - 1) * d + 1) / 2 {
+            if *p > (k - 1).saturating_mul(*d).saturating_add(1) / 2 {
                 return Err(Error::invalid(format!(
                     "padding {p} is more than half the window of {k}"
                 )));
@@ -202,7 +196,7 @@ fn average_pool(call: &Call<'_>) -> Inferred {
     let types = max_pool(call)?;
     if pooled_rank(call) == 3 {
         let (_, _, pooled) = operand(call)?;
-        for (extent, kernel) in pooled.iter().zip(spread(call, "kernel_size", 3, 1)?) {
+        for (extent, kernel) in pooled.iter().zip(call.per_dimension("kernel_size", 3, 1)?) {
             if extent.as_const().is_some_and(|v| v < kernel) {
                 return Err(Error::invalid(format!(
                     "the extent {extent} is smaller than the window of {kernel}"

@@ -2,11 +2,11 @@
 
 use super::extents::*;
 use super::promotion::*;
-use super::{Call, Inferred, Row};
+use super::{Call, Inferred, Row, one};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::Expr;
-use crate::graph::{Arg, TensorType};
+use crate::graph::Arg;
 
 pub(super) const ROWS: &[Row] = &[
     Row::new(
@@ -83,7 +83,8 @@ pub(super) const ROWS: &[Row] = &[
         variance,
     ),
     Row::new(
-        "var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor",
+        "var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, \
+         bool keepdim=False) -> Tensor",
         variance,
     ),
     Row::new("std.default(Tensor self, bool unbiased=True) -> Tensor", variance),
@@ -92,15 +93,18 @@ pub(super) const ROWS: &[Row] = &[
         variance,
     ),
     Row::new(
-        "std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor",
+        "std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, \
+         bool keepdim=False) -> Tensor",
         variance,
     ),
     Row::new(
-        "var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)",
+        "var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, \
+         bool keepdim=False) -> (Tensor, Tensor)",
         variance_and_mean,
     ),
     Row::new(
-        "std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)",
+        "std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, \
+         bool keepdim=False) -> (Tensor, Tensor)",
         variance_and_mean,
     ),
     Row::new(
@@ -108,7 +112,8 @@ pub(super) const ROWS: &[Row] = &[
         logsumexp,
     ),
     Row::new(
-        "linalg_vector_norm.default(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+        "linalg_vector_norm.default(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, \
+         ScalarType? dtype=None) -> Tensor",
         vector_norm,
     ),
     Row::new(
@@ -133,13 +138,6 @@ pub(super) const ROWS: &[Row] = &[
         core_softmax,
     ),
 ];
-
-fn one(dtype: DType, shape: impl Into<Vec<Expr>>) -> Inferred {
-    Ok(vec![TensorType {
-        dtype,
-        shape: shape.into(),
-    }])
-}
 
 /// The dimensions to reduce: the arguments `dim` (an integer or a list), every dimension when missing or empty.
 fn reduced_axes(call: &Call<'_>, rank: usize) -> Result<Vec<usize>> {
@@ -239,7 +237,9 @@ fn truth_over(call: &Call<'_>) -> Inferred {
     let ty = call.tensor("self")?;
     let mut types = truth(call)?;
     if call.has("dim")? && call.sizes("dim")?.is_empty() {
-        types.iter_mut().for_each(|t| t.shape.clone_from(&ty.shape));
+        for result in &mut types {
+            result.shape.clone_from(&ty.shape);
+        }
     }
     Ok(types)
 }

@@ -9,19 +9,23 @@ use crate::graph::TensorType;
 
 pub(super) const ROWS: &[Row] = &[
     Row::new(
-        "lstm.input(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor, Tensor)",
+        "lstm.input(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, \
+         float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor, Tensor)",
         lstm,
     ),
     Row::new(
-        "gru.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)",
+        "gru.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, \
+         float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)",
         gru,
     ),
     Row::new(
-        "rnn_tanh.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)",
+        "rnn_tanh.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, \
+         float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)",
         rnn,
     ),
     Row::new(
-        "rnn_relu.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)",
+        "rnn_relu.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, \
+         float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)",
         rnn,
     ),
 ];
@@ -46,7 +50,15 @@ fn layers(call: &Call<'_>, gates: i64, hidden: &TensorType, cell: Option<&Tensor
     require_rank("the hidden state", &hidden.shape, &[3])?;
     require_same("input", input.dtype, "the hidden state", hidden.dtype)?;
     let directions = if call.bool("bidirectional")? { 2 } else { 1 };
-    let count = call.int("num_layers")? * directions;
+    let layers = call.int("num_layers")?;
+    let params = call.tensors("params")?;
+    if !(1..=params.len() as i64).contains(&layers) {
+        return Err(Error::invalid(format!(
+            "{layers} layers cannot have {} params",
+            params.len()
+        )));
+    }
+    let count = layers * directions;
     let batch_at = usize::from(!call.bool("batch_first")?);
     let (batch, output_size) = (extent(&input.shape, batch_at), extent(&hidden.shape, 2));
     let hidden_size = cell.map_or(output_size.clone(), |c| extent(&c.shape, 2));
@@ -80,7 +92,6 @@ fn layers(call: &Call<'_>, gates: i64, hidden: &TensorType, cell: Option<&Tensor
             expected.push(vec![output_size.clone(), hidden_size.clone()]);
         }
     }
-    let params = call.tensors("params")?;
     if params.len() != expected.len() {
         return Err(Error::invalid(format!(
             "{} params are given, expected {}",

@@ -1,8 +1,7 @@
 //! Views: the same elements under other extents.
 
 use super::extents::*;
-use super::{Call, Inferred, Row};
-use crate::dtype::DType;
+use super::{Call, Inferred, Row, one};
 use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::graph::TensorType;
@@ -56,7 +55,8 @@ pub(super) const ROWS: &[Row] = &[
         unfold,
     ),
     Row::new(
-        "as_strided.default(Tensor self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor",
+        "as_strided.default(Tensor self, SymInt[] size, SymInt[] stride, \
+         SymInt? storage_offset=None) -> Tensor",
         as_strided,
     ),
     Row::new("alias.default(Tensor self) -> Tensor", same),
@@ -71,13 +71,6 @@ pub(super) const ROWS: &[Row] = &[
     ),
     Row::new("lift_fresh_copy.default(Tensor self) -> Tensor", same),
 ];
-
-fn one(dtype: DType, shape: impl Into<Vec<Expr>>) -> Inferred {
-    Ok(vec![TensorType {
-        dtype,
-        shape: shape.into(),
-    }])
-}
 
 fn same(call: &Call<'_>) -> Inferred {
     Ok(vec![call.tensor("self")?.clone()])
@@ -261,11 +254,10 @@ fn expand_as(call: &Call<'_>) -> Inferred {
 /// The position that a slice bound means: negative ones count from the end, all are clamped to the extent. A symbolic
 /// bound counts from the start.
 fn slice_bound(bound: &Expr, extent: &Expr) -> Expr {
-    let zero = Expr::constant(0);
     match bound.as_const() {
-        Some(0) => zero,
+        Some(0) => bound.clone(),
         Some(i64::MAX) => extent.clone(),
-        Some(v) if v < 0 => (extent + bound).maximum(&zero),
+        Some(v) if v < 0 => at_least_zero(&(extent + bound)),
         _ => bound.minimum(extent),
     }
 }
@@ -286,7 +278,7 @@ fn slice(call: &Call<'_>) -> Inferred {
             "the slice step must be positive, not {step}"
         )));
     }
-    let length = (end - start).maximum(&Expr::constant(0)).ceil_div(step);
+    let length = at_least_zero(&(end - start)).ceil_div(step);
     one(ty.dtype, with_extent(&ty.shape, at, length))
 }
 

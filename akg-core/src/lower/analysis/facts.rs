@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::expr::{Expr, Symbol};
-use crate::sketch::ir::{Kernel, LoopAxis, Program, Stmt};
+use crate::sketch::ir::{GridAxis, Kernel, LoopAxis, Program, Stmt};
 
 /// No tensor extent is taken to be larger, so that products of an extent and a tile offset stay within 64 bits.
 const LARGEST_EXTENT: i64 = 1 << 40;
@@ -22,11 +22,29 @@ impl Facts {
         for dim in &program.dims {
             facts.ranges.insert(dim.clone(), (0, LARGEST_EXTENT));
         }
+        for dim in &program.dims {
+            // A program that runs knows that there are programs.
+            let least = i64::from(facts.no_programs_without(kernel, dim));
+            facts.ranges.insert(dim.clone(), (least, LARGEST_EXTENT));
+        }
         for axis in &kernel.grid {
             facts.add_counter(axis.symbol.clone(), &axis.extent);
         }
         facts.add_loops(&kernel.body);
         facts
+    }
+
+    /// Whether the grid is empty if `dim` is 0.
+    fn no_programs_without(&self, kernel: &Kernel, dim: &str) -> bool {
+        let range = |name: &str| {
+            if name == dim {
+                Some((0, 0))
+            } else {
+                self.ranges.get(name).copied()
+            }
+        };
+        let most = |axis: &GridAxis| axis.extent.bounds(&range).map(|(_, hi)| hi);
+        kernel.grid.iter().filter_map(most).any(|hi| hi <= 0)
     }
 
     /// Adds a symbol that counts from 0 to below `count`.
@@ -114,5 +132,16 @@ mod tests {
         assert!(facts.non_negative(&(Expr::from("S") * 4)));
         assert!(!facts.non_negative(&(Expr::from("S") - 1)));
         assert!(!facts.fits_i32(&"S".into()) && facts.fits_i32(&"k".into()));
+    }
+
+    #[test]
+    fn extents_that_empty_the_grid_are_positive_in_a_program() {
+        let mut program = matmul(100, 64, 96, 32);
+        program.dims = vec!["M".into(), "K".into()];
+        program.kernels[0].grid[0].extent = Expr::from("M").ceil_div(&32.into());
+        let facts = Facts::of(&program, &program.kernels[0]);
+        assert!(facts.non_negative(&(Expr::from("M") - 1)));
+        assert!(!facts.non_negative(&(Expr::from("K") - 1)));
+        assert!(facts.non_negative(&"m".into()));
     }
 }

@@ -214,7 +214,9 @@ impl<'a> Classes<'a> {
                 self.join((*a, 1), (*b, 0));
                 self.join((*a, 0), (value, 0));
                 self.join((*b, 1), (value, 1));
-                init.iter().for_each(|init| self.join_all(*init, value));
+                if let Some(init) = init {
+                    self.join_all(*init, value);
+                }
             }
             Op::Transpose(a, perm) => {
                 for (i, from) in perm.iter().enumerate() {

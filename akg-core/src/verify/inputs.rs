@@ -1,0 +1,185 @@
+//! Inputs for a check: seeded, in several distributions.
+
+use std::fmt;
+
+use half::{bf16, f16};
+use rand::{Rng, RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
+
+use crate::backend::{Backend, TensorBuffer};
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::expr::Bindings;
+use crate::graph::InputKind;
+use crate::task::{Generator, Task};
+use crate::tensor::Tensor;
+
+/// How the floating inputs of a check are distributed. Integer and boolean inputs always follow the contract.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Distribution {
+    /// As the contract says.
+    Contract,
+    /// Symmetric about 0 with variance 1, approximately normal.
+    Signed,
+    /// Signed, scaled by 2^6.
+    Large,
+    /// Signed, scaled by 2^-6.
+    Tiny,
+    /// Signed about a mean of 4.
+    Offset,
+}
+
+impl Distribution {
+    /// The name in verdicts.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Distribution::Contract => "contract",
+            Distribution::Signed => "signed",
+            Distribution::Large => "large",
+            Distribution::Tiny => "tiny",
+            Distribution::Offset => "offset",
+        }
+    }
+
+    const fn scale_and_shift(self) -> (f32, f32) {
+        match self {
+            Distribution::Contract | Distribution::Signed => (1.0, 0.0),
+            Distribution::Large => (64.0, 0.0),
+            Distribution::Tiny => (1.0 / 64.0, 0.0),
+            Distribution::Offset => (1.0, 4.0),
+        }
+    }
+}
+
+impl fmt::Display for Distribution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The inputs of `task`'s graph, in memory of `backend`, followed by the graph's constants.
+///
+/// Weights are scaled by 1/sqrt of their fan-in (the product of all extents but the first) so that signals keep their
+/// variance through deep graphs.
+pub fn make_inputs(
+    task: &Task,
+    backend: &dyn Backend,
+    distribution: Distribution,
+    seed: u64,
+    dims: &Bindings,
+) -> Result<Vec<Tensor>> {
+    let graph = &task.graph;
+    let mut tensors = Vec::with_capacity(graph.inputs().len() + graph.constants().len());
+    for (i, input) in graph.inputs().iter().enumerate() {
+        let ty = graph.ty(input.value);
+        let shape = ty.concrete_shape(dims)?;
+        let generator = task.contract.generators.get(i).copied().unwrap_or_default();
+        let mut buffer = backend.allocate(ty.dtype, &shape)?;
+        let fan_in: usize = shape.iter().skip(1).product();
+        let gain = match input.kind {
+            InputKind::Weight if shape.len() > 1 => 1.0 / (fan_in.max(1) as f32).sqrt(),
+            _ => 1.0,
+        };
+        let stream = Stream { distribution, generator, gain, seed: mix(seed, i as u64), kind: input.kind };
+        fill(buffer.as_mut(), ty.dtype, &stream)?;
+        tensors.push(buffer.freeze()?);
+    }
+    tensors.extend(graph.constants().iter().map(|c| c.tensor.clone()));
+    Ok(tensors)
+}
+
+/// A seed of its own for each input.
+fn mix(seed: u64, index: u64) -> u64 {
+    seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(index.wrapping_mul(0xd1b5_4a32_d192_ed03))
+}
+
+/// Where the elements of one input come from.
+struct Stream {
+    distribution: Distribution,
+    generator: Generator,
+    gain: f32,
+    seed: u64,
+    kind: InputKind,
+}
+
+/// Elements that one generator makes; chunks are independent so that threads can share the work.
+const CHUNK: usize = 1 << 20;
+
+fn fill(buffer: &mut dyn TensorBuffer, dtype: DType, stream: &Stream) -> Result<()> {
+    let bytes = buffer.bytes_mut();
+    let chunk_bytes = CHUNK * dtype.size();
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let chunks: Vec<(usize, &mut [u8])> = bytes.chunks_mut(chunk_bytes).enumerate().collect();
+    let per_thread = chunks.len().div_ceil(threads).max(1);
+    let mut chunks = chunks.into_iter();
+    std::thread::scope(|scope| {
+        let mut handles = Vec::new();
+        loop {
+            let share: Vec<_> = chunks.by_ref().take(per_thread).collect();
+            if share.is_empty() {
+                break;
+            }
+            handles.push(scope.spawn(move || {
+                share.into_iter().try_for_each(|(i, chunk)| {
+                    let mut rng = ChaCha8Rng::seed_from_u64(stream.seed);
+                    rng.set_stream(i as u64);
+                    fill_chunk(chunk, dtype, stream, &mut rng)
+                })
+            }));
+        }
+        handles.into_iter().try_for_each(|h| {
+            h.join().unwrap_or_else(|_| Err(Error::unexpected("a thread that makes inputs panicked")))
+        })
+    })
+}
+
+fn fill_chunk(chunk: &mut [u8], dtype: DType, stream: &Stream, rng: &mut ChaCha8Rng) -> Result<()> {
+    match dtype {
+        DType::F32 => each(chunk, || stream.float(rng)),
+        DType::F64 => each(chunk, || f64::from(stream.float(rng))),
+        DType::F16 => each(chunk, || f16::from_f32(stream.float(rng))),
+        DType::BF16 => each(chunk, || bf16::from_f32(stream.float(rng))),
+        DType::Bool => each(chunk, || u8::from(rng.next_u32() & 1 == 1)),
+        DType::U8 => each(chunk, || stream.integer(rng, 0) as u8),
+        DType::I8 => each(chunk, || stream.integer(rng, -8) as i8),
+        DType::I16 => each(chunk, || stream.integer(rng, -8) as i16),
+        DType::I32 => each(chunk, || stream.integer(rng, -8) as i32),
+        DType::I64 => each(chunk, || stream.integer(rng, -8)),
+    }
+}
+
+fn each<T: bytemuck::Pod>(chunk: &mut [u8], mut next: impl FnMut() -> T) -> Result<()> {
+    let elements = bytemuck::try_cast_slice_mut::<u8, T>(chunk)
+        .map_err(|e| Error::unexpected(format!("input memory is misaligned: {e}")))?;
+    elements.iter_mut().for_each(|v| *v = next());
+    Ok(())
+}
+
+impl Stream {
+    fn float(&self, rng: &mut ChaCha8Rng) -> f32 {
+        if self.distribution == Distribution::Contract && self.generator == Generator::Uniform01 {
+            return (rng.next_u32() >> 8) as f32 / (1u32 << 24) as f32;
+        }
+        // The sum of four uniform 16-bit numbers has variance 4/12 and is close enough to normal.
+        let bits = rng.next_u64();
+        let sum = (0..4).map(|i| (bits >> (16 * i)) as u16).map(f32::from).sum::<f32>();
+        let signed = (sum / 65536.0 - 2.0) * 3.0f32.sqrt();
+        let (scale, shift) = self.distribution.scale_and_shift();
+        // Statistics such as a running variance stay positive; only data takes the check's scale.
+        match self.kind {
+            InputKind::Activation => signed.mul_add(scale, shift),
+            InputKind::Weight => signed * self.gain,
+            InputKind::State => signed.abs() + 0.5,
+        }
+    }
+
+    fn integer(&self, rng: &mut ChaCha8Rng, lowest: i64) -> i64 {
+        match self.generator {
+            Generator::Integers { lo, hi } if hi > lo => rng.random_range(lo..hi),
+            _ => rng.random_range(lowest..8),
+        }
+    }
+}

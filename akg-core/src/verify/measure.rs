@@ -1,0 +1,195 @@
+//! Comparing a candidate's elements with the reference's.
+
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::reference::{Buffer, Outcome};
+use crate::tensor::{Element, Tensor};
+use crate::verdict::ErrorMeasure;
+
+/// An element that cannot be right under any tolerance.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Mismatch {
+    pub(super) index: usize,
+    pub(super) got: String,
+    pub(super) expected: String,
+    /// The element still holds the poison it was given.
+    pub(super) poison: bool,
+}
+
+/// Sums over the elements compared so far.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Measured {
+    count: u64,
+    squared_error: f64,
+    max_error: f64,
+    worst: usize,
+    sum: f64,
+    squares: f64,
+    largest: f64,
+}
+
+impl Measured {
+    /// Adds elements: `reference` f64 values and what was computed instead, both for the elements from `offset` on.
+    /// Elements where the reference is not finite are skipped.
+    fn add(&mut self, offset: usize, reference: &[f64], got: impl Iterator<Item = f64>) {
+        for (i, (r, g)) in reference.iter().zip(got).enumerate() {
+            if !r.is_finite() {
+                continue;
+            }
+            let error = (g - r).abs();
+            self.count += 1;
+            self.squared_error += error * error;
+            if error > self.max_error {
+                self.max_error = error;
+                self.worst = offset + i;
+            }
+            self.sum += r;
+            self.squares += r * r;
+            self.largest = self.largest.max(r.abs());
+        }
+    }
+
+    /// rms(ref − mean), or rms(ref) for constant outputs, or 1 for zero ones.
+    fn norm(&self) -> f64 {
+        let n = self.count.max(1) as f64;
+        let mean_square = self.squares / n;
+        let variance = (mean_square - (self.sum / n).powi(2)).max(0.0);
+        // Below this the spread is rounding noise of the mean.
+        if variance > mean_square * 1e-12 {
+            variance.sqrt()
+        } else if mean_square > 0.0 {
+            mean_square.sqrt()
+        } else {
+            1.0
+        }
+    }
+
+    /// The error relative to the reference's spread.
+    pub fn error(&self) -> ErrorMeasure {
+        let n = self.count.max(1) as f64;
+        ErrorMeasure { rms: (self.squared_error / n).sqrt() / self.norm(), max: self.max_error / self.norm() }
+    }
+
+    /// The error of rounding every element to a type of this unit roundoff, at most: an output may always be off by
+    /// its own rounding.
+    pub(super) fn own_rounding(&self, unit_roundoff: f64) -> ErrorMeasure {
+        let n = self.count.max(1) as f64;
+        ErrorMeasure {
+            rms: unit_roundoff * (self.squares / n).sqrt() / self.norm(),
+            max: unit_roundoff * self.largest / self.norm(),
+        }
+    }
+
+    /// The index of the element with the largest error.
+    pub(super) fn worst(&self) -> usize {
+        self.worst
+    }
+}
+
+/// Adds an outcome of the interpreter in lower precision to `measured`.
+pub(super) fn add_outcome(measured: &mut Measured, reference: &Outcome, got: &Outcome) {
+    if let Buffer::F64(reference) = &reference.data {
+        match &got.data {
+            Buffer::F32(values) => measured.add(0, reference, values.iter().map(|v| f64::from(*v))),
+            Buffer::F64(values) => measured.add(0, reference, values.iter().copied()),
+            _ => {}
+        }
+    }
+}
+
+/// Compares the elements of `output` from `offset` on with `reference`; exact types must be equal. An element that is
+/// wrong under any tolerance is returned, poisoned ones first of all.
+pub(super) fn compare(
+    measured: &mut Measured,
+    output: &Tensor,
+    offset: usize,
+    reference: &Outcome,
+    poison: u8,
+) -> Result<Option<Mismatch>> {
+    match &reference.data {
+        Buffer::F64(values) => match output.dtype() {
+            DType::F32 => floats::<f32>(measured, output, offset, values, poison, |v| v.into(), |v| f64::from(v as f32)),
+            DType::F64 => floats::<f64>(measured, output, offset, values, poison, |v| v, |v| v),
+            DType::F16 => floats::<half::f16>(measured, output, offset, values, poison, f64::from, |v| {
+                half::f16::from_f64(v).to_f64()
+            }),
+            DType::BF16 => floats::<half::bf16>(measured, output, offset, values, poison, f64::from, |v| {
+                half::bf16::from_f64(v).to_f64()
+            }),
+            other => Err(Error::unexpected(format!("a floating reference for an output of {other}"))),
+        },
+        Buffer::Int(values) => match output.dtype() {
+            DType::U8 => exact::<u8, i64>(output, offset, values, |v| v.into()),
+            DType::I8 => exact::<i8, i64>(output, offset, values, |v| v.into()),
+            DType::I16 => exact::<i16, i64>(output, offset, values, |v| v.into()),
+            DType::I32 => exact::<i32, i64>(output, offset, values, |v| v.into()),
+            DType::I64 => exact::<i64, i64>(output, offset, values, |v| v),
+            other => Err(Error::unexpected(format!("an integer reference for an output of {other}"))),
+        },
+        Buffer::Bool(values) => {
+            let bytes = output.bytes().get(offset..).unwrap_or_default();
+            let wrong = bytes.iter().zip(values).position(|(b, v)| *b != u8::from(*v));
+            Ok(wrong.map(|i| Mismatch {
+                index: offset + i,
+                got: format!("byte {}", bytes[i]),
+                expected: values[i].to_string(),
+                poison: bytes[i] == poison,
+            }))
+        }
+        Buffer::F32(_) => Err(Error::unexpected("outputs are compared with f64 references")),
+    }
+}
+
+fn floats<T: Element>(
+    measured: &mut Measured,
+    output: &Tensor,
+    offset: usize,
+    reference: &[f64],
+    poison: u8,
+    widen: impl Fn(T) -> f64,
+    round: impl Fn(f64) -> f64,
+) -> Result<Option<Mismatch>> {
+    let all = output.as_slice::<T>()?;
+    let got = all.get(offset..offset + reference.len()).unwrap_or_default();
+    if got.len() != reference.len() {
+        return Err(Error::unexpected("an output has fewer elements than the reference"));
+    }
+    let special = got.iter().zip(reference).position(|(g, r)| {
+        let g = widen(*g);
+        if g.is_finite() && r.is_finite() {
+            return false;
+        }
+        // A value beyond the type's range is rightly infinite.
+        let r = round(*r);
+        !(g.is_nan() && r.is_nan() || g == r)
+    });
+    if let Some(i) = special {
+        let element = got[i];
+        let bytes = bytemuck::bytes_of(&element);
+        return Ok(Some(Mismatch {
+            index: offset + i,
+            got: widen(element).to_string(),
+            expected: reference[i].to_string(),
+            poison: bytes.iter().all(|b| *b == poison),
+        }));
+    }
+    measured.add(offset, reference, got.iter().map(|g| widen(*g)));
+    Ok(None)
+}
+
+fn exact<T: Element, W: PartialEq + Copy + ToString>(
+    output: &Tensor,
+    offset: usize,
+    reference: &[W],
+    widen: impl Fn(T) -> W,
+) -> Result<Option<Mismatch>> {
+    let all = output.as_slice::<T>()?;
+    let got = all.get(offset..).unwrap_or_default();
+    let wrong = got.iter().zip(reference).position(|(g, r)| widen(*g) != *r);
+    Ok(wrong.map(|i| Mismatch {
+        index: offset + i,
+        got: widen(got[i]).to_string(),
+        expected: reference[i].to_string(),
+        poison: false,
+    }))
+}

@@ -1,0 +1,275 @@
+//! Import of small modules, one for each thing that may be special about a module.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use akg_core::error::ErrorKind;
+use akg_core::graph::InputKind;
+use akg_core::{DType, Tensor};
+use akg_python::{
+    BaselineOptions, BaselineTask, Generator, ImportOptions, ImportedModule, Job, Precision, Python, PythonOptions,
+    Seeds, Source,
+};
+use common::{environment, import, module, python};
+
+/// Modules that import, and how they had to be built.
+const GOOD: [(&str, &str); 14] = [
+    ("plain.py", "meta"),
+    ("parameters.py", "meta"),
+    ("buffers.py", "meta"),
+    ("scalar_input.py", "meta"),
+    ("lost_constant.py", "fake"),
+    ("value_in_constructor.py", "real-model"),
+    ("mutated_attribute.py", "meta"),
+    ("mutated_input.py", "meta"),
+    ("recurrent.py", "meta"),
+    ("dropout.py", "meta"),
+    ("tuple_output.py", "meta"),
+    ("element_types.py", "meta"),
+    ("generators.py", "meta"),
+    ("noisy.py", "meta"),
+];
+
+fn operators(module: &ImportedModule) -> Vec<&str> {
+    module.graph.nodes().iter().map(|n| n.op.name()).collect()
+}
+
+fn kinds(module: &ImportedModule) -> BTreeMap<&str, InputKind> {
+    let inputs = module.graph.inputs().iter();
+    inputs.map(|i| (module.graph.value_name(i.value), i.kind)).collect()
+}
+
+/// The sources of the state that the graph updates.
+fn updates(module: &ImportedModule) -> Vec<&Source> {
+    let updated = module.graph.outputs().iter().filter_map(|o| o.updates);
+    let inputs = module.graph.inputs();
+    updated
+        .map(|state| &module.inputs[inputs.iter().position(|i| i.value == state).unwrap()].source)
+        .collect()
+}
+
+#[test]
+fn graphs_compute_what_their_modules_compute() {
+    let Some(mut python) = python() else { return };
+    for (name, mode) in GOOD {
+        let module = import(&mut python, name).unwrap();
+        assert_eq!(module.mode, mode, "{name}");
+        let seeds = Seeds { weights: 1, inputs: 2 };
+        let inputs = python.materialize(&module, seeds).unwrap();
+        let once = BaselineOptions { warmup: 1, samples: 3, ..BaselineOptions::default() };
+        let eager = python
+            .baseline(BaselineTask::Module(&module), &inputs, &once, &mut |_| {})
+            .unwrap();
+        assert_eq!(eager.samples.len(), 3);
+        let job = Job { graph: &module.graph, inputs: &inputs };
+        let replayed = python.evaluate(&[job], Precision::AsIs).unwrap().remove(0).unwrap();
+        assert_same(name, &eager.outputs, &replayed);
+        let graph = python
+            .baseline(BaselineTask::Graph(&module.graph), &inputs, &once, &mut |_| {})
+            .unwrap();
+        assert_same(name, &graph.outputs, &replayed);
+        for (output, tensor) in module.graph.outputs().iter().zip(&replayed) {
+            let ty = module.graph.ty(output.value);
+            assert_eq!(ty.dtype, tensor.dtype(), "{name}");
+            assert_eq!(ty.concrete_shape(&Default::default()).unwrap(), tensor.shape(), "{name}");
+        }
+    }
+}
+
+fn assert_same(name: &str, a: &[Tensor], b: &[Tensor]) {
+    assert_eq!(a.len(), b.len(), "{name}");
+    for (at, (a, b)) in a.iter().zip(b).enumerate() {
+        assert_eq!((a.dtype(), a.shape()), (b.dtype(), b.shape()), "{name}, output {at}");
+        for (x, y) in a.to_f64().unwrap().into_iter().zip(b.to_f64().unwrap()) {
+            assert!((x - y).abs() <= 1e-6 * x.abs().max(1.0), "{name}, output {at}: {x} and {y}");
+        }
+    }
+}
+
+#[test]
+fn copies_vanish_and_dead_parameters_are_no_inputs() {
+    let Some(mut python) = python() else { return };
+    let plain = import(&mut python, "plain.py").unwrap();
+    assert_eq!(operators(&plain), ["relu.default", "mul.Scalar", "add.Tensor"]);
+    let dropout = import(&mut python, "dropout.py").unwrap();
+    assert_eq!(operators(&dropout), ["exp.default"]);
+    let parameters = import(&mut python, "parameters.py").unwrap();
+    let weights: Vec<_> = kinds(&parameters).into_iter().filter(|(_, k)| *k == InputKind::Weight).collect();
+    assert_eq!(weights.len(), 4, "{weights:?}");
+}
+
+#[test]
+fn mutated_buffers_attributes_and_inputs_are_state() {
+    let Some(mut python) = python() else { return };
+    let attribute = |name: &str| Source::Attribute(name.into());
+    let buffers = import(&mut python, "buffers.py").unwrap();
+    let names = ["calls", "norm.num_batches_tracked", "norm.running_mean", "norm.running_var"];
+    let mut updated: Vec<_> = updates(&buffers).into_iter().cloned().collect();
+    updated.sort_by_key(|s| format!("{s:?}"));
+    assert_eq!(updated, names.map(attribute));
+    assert_eq!(kinds(&buffers)["offset"], InputKind::Weight);
+    assert_eq!(kinds(&buffers)["calls"], InputKind::State);
+
+    let hidden = import(&mut python, "mutated_attribute.py").unwrap();
+    assert_eq!(updates(&hidden), [&attribute("hidden")]);
+    let input = import(&mut python, "mutated_input.py").unwrap();
+    assert_eq!(updates(&input), [&Source::Argument(0)]);
+    assert_eq!(kinds(&input)["x"], InputKind::State);
+}
+
+#[test]
+fn numbers_become_constants_and_nested_arguments_become_inputs() {
+    let Some(mut python) = python() else { return };
+    let module = import(&mut python, "scalar_input.py").unwrap();
+    let sources: Vec<_> = module.inputs.iter().map(|i| i.source.clone()).collect();
+    assert_eq!(sources, [Source::Argument(0), Source::Argument(2)]);
+    let lost = import(&mut python, "lost_constant.py").unwrap();
+    let constants: Vec<_> = lost.graph.constants().iter().map(|c| c.tensor.to_f64().unwrap()).collect();
+    assert_eq!(constants, [vec![0.25], vec![1.0, -2.0, 3.0]]);
+}
+
+#[test]
+fn recurrent_networks_stay_whole() {
+    let Some(mut python) = python() else { return };
+    let module = import(&mut python, "recurrent.py").unwrap();
+    assert_eq!(operators(&module).iter().filter(|o| **o == "lstm.input").count(), 1);
+    assert!(module.graph.nodes().len() < 5, "{:?}", operators(&module));
+}
+
+#[test]
+fn generators_are_recognised_and_anything_else_is_captured() {
+    let Some(mut python) = python() else { return };
+    let module = import(&mut python, "generators.py").unwrap();
+    let generators: Vec<_> = module.inputs.iter().map(|i| i.generator.clone()).collect();
+    let captured = Generator::Captured;
+    assert_eq!(
+        generators,
+        [
+            Generator::Uniform01,
+            Generator::Normal,
+            Generator::Randint { low: 0, high: 7 },
+            Generator::Randint { low: -2, high: 9 },
+            captured.clone(),
+            captured.clone(),
+            captured
+        ]
+    );
+}
+
+#[test]
+fn seeds_decide_weights_and_inputs() {
+    let Some(mut python) = python() else { return };
+    let module = import(&mut python, "parameters.py").unwrap();
+    let mut make = |weights, inputs| python.materialize(&module, Seeds { weights, inputs }).unwrap();
+    let (a, b, c) = (make(1, 1), make(1, 2), make(2, 1));
+    for (at, input) in module.inputs.iter().enumerate() {
+        let [a, b, c] = [&a[at], &b[at], &c[at]].map(Tensor::bytes);
+        match &input.source {
+            Source::Argument(_) => assert!(a == c && a != b, "{}", input.name),
+            // A constant parameter does not depend on any seed.
+            Source::Attribute(path) if path == "scale" => assert!(a == b && a == c),
+            Source::Attribute(_) => assert!(a == b && a != c, "{}", input.name),
+        }
+    }
+}
+
+#[test]
+fn huge_tensors_are_not_made() {
+    let Some(environment) = environment() else { return };
+    // Far less than the 16 GiB of each of its tensors.
+    let mut options = PythonOptions::default();
+    options.memory = Some(8 << 30);
+    let mut python = Python::new(environment, options);
+    let module = import(&mut python, "huge.py").unwrap();
+    let x = module.graph.inputs().iter().find(|i| i.kind == InputKind::Activation).unwrap();
+    assert_eq!(module.graph.ty(x.value).to_string(), "f32[1048576, 4096]");
+}
+
+#[test]
+fn inputs_shrink_together_or_only_the_first() {
+    let Some(mut python) = python() else { return };
+    let mut options = ImportOptions::default();
+    options.refresh = true;
+    options.halvings = 2;
+    for (name, only_first, shapes) in [
+        ("shrink_all.py", false, [[16, 3], [16, 3]]),
+        ("shrink_first.py", true, [[4, 16], [16, 16]]),
+    ] {
+        let small = python.import(&module(name), &options, &mut |_| {}).unwrap();
+        let shrink = small.shrink.clone().unwrap();
+        assert_eq!((shrink.halvings, shrink.only_first), (2, only_first), "{name}");
+        let made = python.materialize(&small, Seeds::default()).unwrap();
+        let made: Vec<_> = made.iter().map(|t| t.shape().to_vec()).collect();
+        assert_eq!(made, shapes, "{name}");
+    }
+    options.halvings = 10;
+    let error = python.import(&module("shrink_all.py"), &options, &mut |_| {}).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+}
+
+#[test]
+fn what_is_wrong_with_a_module_is_said_with_its_place() {
+    let Some(mut python) = python() else { return };
+    for (name, kind, words) in [
+        ("syntax_error.py", ErrorKind::InvalidInput, &["syntax error", "syntax_error.py:4"][..]),
+        ("missing_class.py", ErrorKind::InvalidInput, &["class `Model`", "function `get_init_inputs`"]),
+        ("constructor_raises.py", ErrorKind::InvalidInput, &["constructor", "KeyError", "constructor_raises.py:8"]),
+        ("forward_raises.py", ErrorKind::InvalidInput, &["`forward`", "forward_raises.py:7"]),
+        ("data_dependent.py", ErrorKind::Unsupported, &["data-dependent", "data_dependent.py:7: if x.sum() > 0"]),
+        ("unknown_operators.py", ErrorKind::Unsupported, &["special_bessel_j0", "special_bessel_y1"]),
+        ("memory_eater.py", ErrorKind::OutOfResources, &["memory", "memory_eater.py:9"]),
+        ("dies.py", ErrorKind::WorkerLost, &["SIGABRT"]),
+        ("no_such_file.py", ErrorKind::NotFound, &["no_such_file.py"]),
+    ] {
+        let error = import(&mut python, name).unwrap_err();
+        assert_eq!(error.kind(), kind, "{name}: {error:?}");
+        for word in words {
+            assert!(error.to_string().contains(word), "{name}: `{word}` is not in: {error}");
+        }
+    }
+    // The worker, or the one after it, still answers.
+    import(&mut python, "plain.py").unwrap();
+}
+
+#[test]
+fn a_module_that_never_ends_is_stopped() {
+    let Some(environment) = environment() else { return };
+    let mut options = PythonOptions::default();
+    options.import_timeout = Duration::from_secs(15);
+    let mut python = Python::new(environment, options);
+    let error = import(&mut python, "endless.py").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+}
+
+#[test]
+fn a_second_import_comes_from_the_cache_until_the_source_changes() {
+    let Some(mut python) = python() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("module.py");
+    let source = std::fs::read_to_string(module("plain.py")).unwrap();
+    let unique = format!("{source}# {}\n", directory.path().display());
+    std::fs::write(&path, &unique).unwrap();
+    let mut imported = || python.import(&path, &ImportOptions::default(), &mut |_| {}).unwrap();
+    let first = imported();
+    let second = imported();
+    assert!(!first.cached && second.cached);
+    assert_eq!(first.graph.to_json().unwrap(), second.graph.to_json().unwrap());
+    assert_eq!(first.inputs, second.inputs);
+    std::fs::write(&path, format!("{unique}# changed\n")).unwrap();
+    assert!(!imported().cached);
+}
+
+#[test]
+fn double_precision_reaches_every_floating_value() {
+    let Some(mut python) = python() else { return };
+    let module = import(&mut python, "element_types.py").unwrap();
+    let inputs = python.materialize(&module, Seeds::default()).unwrap();
+    let job = Job { graph: &module.graph, inputs: &inputs };
+    let outputs = python.evaluate(&[job, job], Precision::Float64).unwrap();
+    for outputs in outputs {
+        let dtypes: Vec<_> = outputs.unwrap().iter().map(Tensor::dtype).collect();
+        assert_eq!(dtypes, [DType::F64, DType::I64, DType::Bool]);
+    }
+}

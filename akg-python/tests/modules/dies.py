@@ -1,0 +1,18 @@
+import os
+
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        os.abort()
+
+
+def get_inputs():
+    return [torch.rand(2)]
+
+
+def get_init_inputs():
+    return []

@@ -1,0 +1,40 @@
+//! The same calls for callers without an async runtime.
+
+use akg_core::backend::{Backend, RunOutput, RunRequest, Timing, TimingPolicy};
+use akg_core::session::{Attempt, Outcome};
+use akg_core::source::Source;
+use akg_core::verdict::Failure;
+use akg_core::{Result, Session, Target, Task};
+use futures::executor::block_on;
+
+/// Runs a session to its end. See [`Session::run`].
+pub fn run(session: &Session, task: &Task) -> Result<Outcome> {
+    block_on(session.run(task))
+}
+
+/// Judges a source, whoever wrote it, on the session's device. See [`Session::judge`].
+pub fn judge(session: &Session, source: Source, task: &Task) -> Result<(Attempt, Target)> {
+    block_on(async {
+        let target = session.target().await?;
+        Ok((session.judge(source, task, &target).await?, target))
+    })
+}
+
+/// The devices of a backend. See [`Backend::devices`].
+pub fn devices(backend: &dyn Backend) -> Result<Vec<Target>> {
+    block_on(backend.devices())
+}
+
+/// Runs an artifact once. See [`Backend::run`].
+pub fn run_once(backend: &dyn Backend, request: RunRequest) -> Result<Result<RunOutput, Failure>> {
+    block_on(backend.run(request))
+}
+
+/// Times an artifact. See [`Backend::time`].
+pub fn time(
+    backend: &dyn Backend,
+    request: RunRequest,
+    policy: TimingPolicy,
+) -> Result<Result<Timing, Failure>> {
+    block_on(backend.time(request, policy))
+}

@@ -1,0 +1,81 @@
+//! `akg doctor`: what there is on this machine.
+
+use std::process::ExitCode;
+
+use akg::python::{Config, Environment};
+use akg::source::{Knobs, LaunchPlan, Source, SourceForm};
+use akg::{Result, Target, blocking};
+use clap::Args;
+
+use super::progress::Progress;
+
+#[derive(Debug, Args)]
+pub(super) struct DoctorArgs {
+    /// Install what is missing and can be installed: Python with PyTorch, into akg's cache directory.
+    #[arg(long)]
+    fix: bool,
+}
+
+impl DoctorArgs {
+    pub(super) fn run(self) -> Result<ExitCode> {
+        let progress = Progress::new(false);
+        let registry = akg::registry();
+        let mut healthy = true;
+        let mut say = |name: &str, result: Result<String>| {
+            progress.done();
+            match result {
+                Ok(text) => println!("ok       {name}: {text}"),
+                Err(error) => {
+                    healthy = false;
+                    println!("missing  {name}: {error}");
+                }
+            }
+        };
+        for backend in registry.backends() {
+            let devices = blocking::devices(&**backend);
+            let name = format!("backend {}", backend.name());
+            match devices {
+                Ok(devices) if devices.is_empty() => say(&name, Ok("no device".to_owned())),
+                Ok(devices) => devices.iter().for_each(|d| say(&name, Ok(describe(d)))),
+                Err(error) => say(&name, Err(error)),
+            }
+        }
+        for dsl in registry.dsls() {
+            let probe = Source {
+                dsl: dsl.name().to_owned(),
+                text: String::new(),
+                form: SourceForm::Lowered { plan: LaunchPlan::default() },
+                knobs: Knobs::new(),
+            };
+            let backend = dsl.capability().backends.first().cloned().unwrap_or_default();
+            let built = dsl.build(&probe, &Target::new(backend, std::env::consts::ARCH));
+            say(
+                &format!("DSL {}", dsl.name()),
+                built.map(|b| match b {
+                    Ok(artifact) => artifact.metadata.get("compiler").cloned().unwrap_or_else(|| "builds".to_owned()),
+                    Err(failure) => format!("builds nothing: {}", failure.evidence),
+                }),
+            );
+        }
+        let config = Config::default();
+        let mut environment = Environment::find(&config);
+        if self.fix && environment.is_err() {
+            environment = Environment::install(&config, &mut |text| progress.step(text));
+        }
+        say("Python with PyTorch", environment.map(|e| e.describe()).map_err(|e| {
+            if self.fix { e } else { e.with("to install it", "akg doctor --fix") }
+        }));
+        Ok(if healthy { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    }
+}
+
+fn describe(target: &Target) -> String {
+    let mut text = format!("{}, {} cores", target.name, target.cores);
+    if target.bandwidth > 0.0 {
+        text.push_str(&format!(", {:.0} GB/s", target.bandwidth / 1e9));
+    }
+    for (dtype, rate) in &target.peak {
+        text.push_str(&format!(", {dtype} {:.0} GFLOP/s", rate / 1e9));
+    }
+    text
+}

@@ -1,0 +1,63 @@
+//! `akg export`: a task as the stub of a hand-written kernel.
+
+use std::process::ExitCode;
+
+use akg::Result;
+use akg::source::{Knobs, Launch, LaunchPlan, PlanTensor, Source, SourceForm, TensorRole};
+use clap::Args;
+
+use super::progress::Progress;
+use super::task::{load, memory_budget};
+use super::{TargetArgs, TaskArgs};
+
+#[derive(Debug, Args)]
+pub(super) struct ExportArgs {
+    /// A KernelBench-form `.py`, a graph `.json`, or `builtin:NAME`.
+    #[arg(long)]
+    task: String,
+    /// The form to print: `stub` is the entry signature and launch header that `akg verify` accepts.
+    #[arg(long, default_value = "stub")]
+    form: String,
+    #[command(flatten)]
+    target: TargetArgs,
+}
+
+impl ExportArgs {
+    pub(super) fn run(self) -> Result<ExitCode> {
+        let progress = Progress::new(false);
+        let args = TaskArgs { task: self.task, accuracy: akg::Accuracy::Fp32 };
+        let loaded = load(&args, memory_budget(), &progress)?;
+        let graph = &loaded.task.graph;
+        let tensor = |value, role| {
+            let ty = graph.ty(value);
+            PlanTensor {
+                name: graph.value_name(value).to_owned(),
+                dtype: ty.dtype,
+                shape: ty.shape.clone(),
+                role,
+                align: 64,
+            }
+        };
+        let inputs = graph.inputs().iter().map(|i| i.value).chain(graph.constants().iter().map(|c| c.value));
+        let mut tensors: Vec<PlanTensor> = inputs.map(|v| tensor(v, TensorRole::Input)).collect();
+        tensors.extend(graph.outputs().iter().map(|o| tensor(o.value, TensorRole::Output)));
+        let launch = Launch {
+            kernel: "kernel".to_owned(),
+            grid: vec![1.into()],
+            tensors: (0..tensors.len()).collect(),
+            cooperative: false,
+            doc: loaded.task.name.clone(),
+        };
+        let plan = LaunchPlan { dims: graph.symbols().into_iter().collect(), tensors, launches: vec![launch] };
+        let source = Source {
+            dsl: self.target.dsl.clone(),
+            text: String::new(),
+            form: SourceForm::Lowered { plan },
+            knobs: Knobs::new(),
+        };
+        let text = akg::registry().dsl(&self.target.dsl)?.export(&source, &self.form)?;
+        progress.done();
+        print!("{text}");
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,134 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use akg::{Accuracy, Error, Result};
+use clap::{Args, Parser, Subcommand};
+
+mod baseline;
+mod check;
+mod doctor;
+mod export;
+mod progress;
+mod report;
+mod run;
+mod show;
+mod sketch;
+mod task;
+mod verify;
+
+/// Turns tensor computations into fast, verified kernels.
+#[derive(Debug, Parser)]
+#[command(name = "akg", version, about, disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Makes a kernel for a task: designs, writes, builds, verifies and times it.
+    Run(run::RunArgs),
+    /// Judges a hand-written source against a task.
+    Verify(verify::VerifyArgs),
+    /// Prints a task in another form: the stub of a hand-written kernel.
+    Export(export::ExportArgs),
+    /// Prints the sketch that the rules design for a task.
+    Sketch(sketch::SketchArgs),
+    /// Checks a file: a sketch, a graph in JSON, or a kernel source.
+    Check(check::CheckArgs),
+    /// Shows what an earlier run found, from its output directory.
+    Show(show::ShowArgs),
+    /// Says what akg finds on this machine, and sets up what is missing.
+    Doctor(doctor::DoctorArgs),
+}
+
+/// What to compute and how exactly.
+#[derive(Debug, Clone, Args)]
+struct TaskArgs {
+    /// A KernelBench-form `.py`, a graph `.json`, or `builtin:NAME`.
+    task: String,
+    /// Accuracy class: fp32, tf32 or half.
+    #[arg(long, default_value = "fp32")]
+    accuracy: Accuracy,
+}
+
+/// Where a kernel runs and in which language it is written.
+#[derive(Debug, Clone, Args)]
+struct TargetArgs {
+    /// The kernel language.
+    #[arg(long, default_value = "cpp")]
+    dsl: String,
+    /// The device's backend.
+    #[arg(long, default_value = "cpu")]
+    backend: String,
+}
+
+/// How results are judged and reported.
+#[derive(Debug, Clone, Args)]
+struct JudgeArgs {
+    /// Seed of the inputs.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Directory for the report, the sketch and the sources.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print one JSON object instead of text; its form is in docs/report.md.
+    #[arg(long)]
+    json: bool,
+    /// Do not run PyTorch for comparison.
+    #[arg(long)]
+    no_baseline: bool,
+}
+
+impl Cli {
+    /// Runs the command. The status is 0 for success (for `run` and `verify`: a pass), 1 for a candidate that failed,
+    /// 2 for everything else.
+    pub(crate) fn run(self) -> ExitCode {
+        let result = match self.command {
+            Command::Run(args) => args.run(),
+            Command::Verify(args) => args.run(),
+            Command::Export(args) => args.run(),
+            Command::Sketch(args) => args.run(),
+            Command::Check(args) => args.run(),
+            Command::Show(args) => args.run(),
+            Command::Doctor(args) => args.run(),
+        };
+        result.unwrap_or_else(|error| {
+            print_error(&error);
+            ExitCode::from(2)
+        })
+    }
+}
+
+/// Prints an error for people, on standard error.
+fn print_error(error: &Error) {
+    eprintln!("error: {}", error.message());
+    for (key, value) in error.context() {
+        eprintln!("  {key}: {value}");
+    }
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        eprintln!("  caused by: {cause}");
+        source = cause.source();
+    }
+}
+
+/// Reads `60s`, `2m`, `500ms` or a plain number of seconds.
+fn parse_duration(text: &str) -> Result<Duration> {
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let scale = match unit {
+        "" | "s" => 1.0,
+        "ms" => 1e-3,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(Error::invalid(format!("`{text}` is not a duration; write 60s, 2m or 500ms"))),
+    };
+    let seconds = number.parse::<f64>().ok().map(|n| n * scale);
+    seconds
+        .and_then(|s| Duration::try_from_secs_f64(s).ok())
+        .ok_or_else(|| Error::invalid(format!("`{text}` is not a duration; write 60s, 2m or 500ms")))
+}

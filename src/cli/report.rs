@@ -1,0 +1,273 @@
+//! What `run` and `verify` report. The JSON form is documented in `docs/report.md`.
+
+use std::path::Path;
+
+use akg::backend::Timing;
+use akg::designer::KernelSummary;
+use akg::python::Shrink;
+use akg::session::Attempt;
+use akg::source::Knobs;
+use akg::verdict::{Check, ErrorMeasure};
+use akg::{Accuracy, Error, Result, Task};
+use serde::{Deserialize, Serialize};
+
+/// The version of the JSON form.
+pub(super) const SCHEMA: u32 = 1;
+
+/// Everything that a run found.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Report {
+    pub(super) schema: u32,
+    pub(super) akg: String,
+    /// `pass`, or the kind of failure or error.
+    pub(super) status: String,
+    /// Evidence of a failure, or an error's message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) message: Option<String>,
+    pub(super) task: TaskReport,
+    pub(super) dsl: String,
+    pub(super) backend: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) device: Option<String>,
+    pub(super) kernels: Vec<KernelSummary>,
+    pub(super) knobs: Knobs,
+    /// The candidate's largest error over all checks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) error: Option<ErrorMeasure>,
+    /// The candidate's time of one call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) time: Option<Time>,
+    /// What the device could do at best.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) bound_seconds: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) baseline: Option<Baseline>,
+    /// From the start to the first verified kernel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) first_pass_seconds: Option<f64>,
+    pub(super) bytes_compared: u64,
+    pub(super) checks: Vec<Check>,
+    pub(super) attempts: Vec<AttemptReport>,
+}
+
+/// The task of a run.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(super) struct TaskReport {
+    pub(super) name: String,
+    /// As given on the command line.
+    pub(super) source: String,
+    pub(super) accuracy: Accuracy,
+    pub(super) inputs: Vec<String>,
+    pub(super) outputs: Vec<String>,
+    /// How the leading dimension was made smaller to fit the memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) shrink: Option<Shrink>,
+}
+
+/// A median and its spread, in seconds.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Time {
+    pub(super) median_seconds: f64,
+    /// Median absolute deviation.
+    pub(super) spread_seconds: f64,
+    pub(super) samples: usize,
+}
+
+impl Time {
+    pub(super) fn of(timing: &Timing) -> Option<Self> {
+        Some(Self {
+            median_seconds: timing.median()?,
+            spread_seconds: timing.spread()?,
+            samples: timing.seconds.len(),
+        })
+    }
+}
+
+/// What PyTorch did with the same inputs.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Baseline {
+    pub(super) name: String,
+    pub(super) threads: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) error: Option<ErrorMeasure>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) time: Option<Time>,
+}
+
+/// One candidate in short.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct AttemptReport {
+    pub(super) status: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) evidence: Option<String>,
+    pub(super) knobs: Knobs,
+}
+
+impl AttemptReport {
+    pub(super) fn of(attempt: &Attempt) -> Self {
+        let failure = attempt.verdict.failure.as_ref();
+        Self {
+            status: failure.map_or("pass", |f| f.kind.name()).to_owned(),
+            evidence: failure.map(|f| f.evidence.clone()),
+            knobs: attempt.source.knobs.clone(),
+        }
+    }
+}
+
+impl Report {
+    /// An empty report.
+    pub(super) fn new(task: TaskReport, dsl: &str, backend: &str) -> Self {
+        Self {
+            schema: SCHEMA,
+            akg: env!("CARGO_PKG_VERSION").to_owned(),
+            status: "unexpected".to_owned(),
+            message: None,
+            task,
+            dsl: dsl.to_owned(),
+            backend: backend.to_owned(),
+            device: None,
+            kernels: Vec::new(),
+            knobs: Knobs::new(),
+            error: None,
+            time: None,
+            bound_seconds: None,
+            baseline: None,
+            first_pass_seconds: None,
+            bytes_compared: 0,
+            checks: Vec::new(),
+            attempts: Vec::new(),
+        }
+    }
+
+    /// Takes over what became of a candidate.
+    pub(super) fn add_attempt(&mut self, attempt: &Attempt) {
+        let verdict = &attempt.verdict;
+        self.status = verdict.failure.as_ref().map_or("pass", |f| f.kind.name()).to_owned();
+        self.message = verdict.failure.as_ref().map(|f| f.evidence.clone());
+        self.knobs.clone_from(&attempt.source.knobs);
+        self.error = (!verdict.checks.is_empty()).then(|| verdict.worst_error());
+        self.time = attempt.timing.as_ref().and_then(Time::of);
+        self.bytes_compared = verdict.bytes_compared();
+        self.checks.clone_from(&verdict.checks);
+    }
+
+    /// Takes over an error of akg's own.
+    pub(super) fn add_error(&mut self, error: &Error) {
+        self.status = error.kind().name().to_owned();
+        self.message = Some(error.to_string());
+    }
+
+    /// Whether a candidate passed.
+    pub(super) fn passed(&self) -> bool {
+        self.status == "pass"
+    }
+
+    /// The JSON form.
+    pub(super) fn to_json(&self) -> Result<String> {
+        serde_json::to_string_pretty(self).map_err(|e| Error::unexpected("cannot write the report").caused_by(e))
+    }
+
+    /// Reads a report back; another schema is refused.
+    pub(super) fn read(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|e| Error::io(format!("cannot read the report {}", path.display()), e))?;
+        let bad = |e: serde_json::Error| {
+            Error::invalid(format!("{} is not a report of akg", path.display())).caused_by(e)
+        };
+        let value: serde_json::Value = serde_json::from_str(&text).map_err(bad)?;
+        let schema = value.get("schema").and_then(serde_json::Value::as_u64);
+        if schema != Some(u64::from(SCHEMA)) {
+            return Err(Error::unsupported(format!(
+                "{} has report schema {}; this akg reads schema {SCHEMA}",
+                path.display(),
+                schema.map_or_else(|| "none".to_owned(), |s| s.to_string())
+            )));
+        }
+        serde_json::from_value(value).map_err(bad)
+    }
+
+    /// The summary for people.
+    pub(super) fn print(&self) {
+        let task = &self.task;
+        println!("{}: {} ({} on {})", task.name, self.status, self.dsl, self.device.as_deref().unwrap_or(&self.backend));
+        println!("  {} -> {}", task.inputs.join(", "), task.outputs.join(", "));
+        if let Some(shrink) = &task.shrink {
+            println!(
+                "  made smaller to fit the memory: leading dimension {} halved {} time{}",
+                shrink.leading,
+                shrink.halvings,
+                if shrink.halvings == 1 { "" } else { "s" }
+            );
+        }
+        for kernel in &self.kernels {
+            println!("  kernel {}: {}", kernel.name, kernel.operators.join(" + "));
+        }
+        if !self.passed() {
+            if let Some(message) = &self.message {
+                println!("  {}", message.replace('\n', "\n  "));
+            }
+            return;
+        }
+        println!(
+            "  verdict: pass in class {}, {} checks, {} compared",
+            task.accuracy,
+            self.checks.len(),
+            bytes(self.bytes_compared)
+        );
+        let baseline = self.baseline.as_ref();
+        let error = |e: &ErrorMeasure| format!("rms {:.1e}, max {:.1e}", e.rms, e.max);
+        if let Some(mine) = &self.error {
+            let theirs = baseline.and_then(|b| Some(format!("; {}: {}", b.name, error(b.error.as_ref()?))));
+            println!("  error against f64: {}{}", error(mine), theirs.unwrap_or_default());
+        }
+        if let Some(mine) = &self.time {
+            let theirs = baseline.and_then(|b| {
+                let time = b.time.as_ref()?;
+                let ratio = time.median_seconds / mine.median_seconds;
+                Some(format!("; {}: {} ({ratio:.2}x)", b.name, seconds(time.median_seconds)))
+            });
+            let bound = self.bound_seconds.map(|b| format!("; bound: {}", seconds(b)));
+            println!(
+                "  time: {} ± {}{}{}",
+                seconds(mine.median_seconds),
+                seconds(mine.spread_seconds),
+                theirs.unwrap_or_default(),
+                bound.unwrap_or_default()
+            );
+        }
+        if let Some(first) = self.first_pass_seconds {
+            println!("  first verified kernel after {first:.1} s");
+        }
+    }
+}
+
+/// The task's part of a report.
+pub(super) fn describe(task: &Task, source: &str, shrink: Option<&Shrink>) -> TaskReport {
+    let graph = &task.graph;
+    let show = |v| format!("{}: {}", graph.value_name(v), graph.ty(v));
+    TaskReport {
+        name: task.name.clone(),
+        source: source.to_owned(),
+        accuracy: task.contract.accuracy,
+        inputs: graph.inputs().iter().map(|i| show(i.value)).collect(),
+        outputs: graph.outputs().iter().map(|o| show(o.value)).collect(),
+        shrink: shrink.cloned(),
+    }
+}
+
+/// A time with a unit that suits it.
+fn seconds(s: f64) -> String {
+    match s {
+        s if s >= 1.0 => format!("{s:.2} s"),
+        s if s >= 1e-3 => format!("{:.2} ms", s * 1e3),
+        s => format!("{:.1} µs", s * 1e6),
+    }
+}
+
+fn bytes(n: u64) -> String {
+    match n as f64 {
+        n if n >= 1e9 => format!("{:.2} GB", n / 1e9),
+        n if n >= 1e6 => format!("{:.1} MB", n / 1e6),
+        n => format!("{:.1} kB", n / 1e3),
+    }
+}

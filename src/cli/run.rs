@@ -1,0 +1,158 @@
+//! `akg run` and what it shares with `akg verify`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use akg::session::{Attempt, Event, Outcome};
+use akg::verify::NumericVerifier;
+use akg::{Error, Result, Session, Task, blocking};
+use clap::Args;
+
+use super::baseline;
+use super::progress::Progress;
+use super::report::{AttemptReport, Report, TaskReport, describe};
+use super::task::{Loaded, load, memory_budget};
+use super::{JudgeArgs, TargetArgs, TaskArgs, parse_duration, print_error};
+
+#[derive(Debug, Args)]
+pub(super) struct RunArgs {
+    #[command(flatten)]
+    task: TaskArgs,
+    #[command(flatten)]
+    target: TargetArgs,
+    #[command(flatten)]
+    judge: JudgeArgs,
+    /// Wall time after which no new candidate is started.
+    #[arg(long, default_value = "60s", value_parser = parse_duration)]
+    budget: Duration,
+}
+
+impl RunArgs {
+    pub(super) fn run(self) -> Result<ExitCode> {
+        let progress = Progress::new(self.judge.json);
+        let empty = TaskReport { source: self.task.task.clone(), accuracy: self.task.accuracy, ..Default::default() };
+        let mut report = Report::new(empty, &self.target.dsl, &self.target.backend);
+        let result = self.road(&mut report, &progress);
+        finish(result, &report, &self.judge, &progress)
+    }
+
+    fn road(&self, report: &mut Report, progress: &Progress) -> Result<()> {
+        let out = prepare(self.judge.out.as_deref())?;
+        let mut loaded = load(&self.task, memory_budget(), progress)?;
+        report.task = describe(&loaded.task, &self.task.task, loaded.shrink());
+        let session = session(&self.target, &self.judge, progress)?.with_budget(self.budget);
+        let outcome = blocking::run(&session, &loaded.task)?;
+        report.kernels.clone_from(&outcome.kernels);
+        report.device = Some(outcome.target.name.clone());
+        report.first_pass_seconds = outcome.first_pass_seconds;
+        report.attempts = outcome.attempts.iter().map(AttemptReport::of).collect();
+        if let Some(out) = &out {
+            save(out, &loaded.task, &outcome)?;
+        }
+        let Some(attempt) = outcome.best().or(outcome.attempts.last()) else {
+            return Err(Error::unexpected(format!("no candidate was tried: {}", outcome.stopped)));
+        };
+        report.bound_seconds = outcome.bound_seconds;
+        complete(report, attempt, &mut loaded, &self.judge, progress);
+        Ok(())
+    }
+}
+
+/// The session that the command line asks for.
+pub(super) fn session(target: &TargetArgs, judge: &JudgeArgs, progress: &Progress) -> Result<Session> {
+    let registry = akg::registry();
+    let (dsl, backend) = (registry.dsl(&target.dsl)?, registry.backend(&target.backend)?);
+    let mut verifier = NumericVerifier::default();
+    verifier.seed = judge.seed;
+    let observer = progress.clone();
+    Ok(Session::new(dsl, Arc::clone(&backend)).with_verifier(verifier).with_observer(move |event: Event<'_>| {
+        observer.step(match event {
+            Event::Designed(_) => "writing the source",
+            Event::Coded(_) => "building",
+            Event::Built(_) => "verifying",
+            Event::Judged(verdict) if verdict.passed() => "timing",
+            Event::Judged(_) => "the candidate failed",
+            _ => "timed",
+        });
+    }))
+}
+
+/// Adds a candidate's results and the baseline to the report. Trouble with the baseline is said, not fatal.
+pub(super) fn complete(
+    report: &mut Report,
+    attempt: &Attempt,
+    loaded: &mut Loaded,
+    judge: &JudgeArgs,
+    progress: &Progress,
+) {
+    report.add_attempt(attempt);
+    if attempt.verdict.passed() && !judge.no_baseline {
+        match baseline::measure(loaded, judge.seed, progress) {
+            Ok(found) => report.baseline = found,
+            Err(error) => {
+                progress.done();
+                eprintln!("warning: no baseline: {error}");
+            }
+        }
+    }
+}
+
+/// Prints and saves the report, and decides the exit status.
+pub(super) fn finish(
+    result: Result<()>,
+    report: &Report,
+    judge: &JudgeArgs,
+    progress: &Progress,
+) -> Result<ExitCode> {
+    progress.done();
+    let mut report = report.clone();
+    if let Err(error) = &result {
+        report.add_error(error);
+    }
+    if let Some(out) = &judge.out
+        && result.is_ok()
+    {
+        write(&out.join("report.json"), &report.to_json()?)?;
+    }
+    if judge.json {
+        println!("{}", report.to_json()?);
+    } else if let Err(error) = &result {
+        print_error(error);
+    } else {
+        report.print();
+    }
+    Ok(match result {
+        Ok(()) if report.passed() => ExitCode::SUCCESS,
+        Ok(()) => ExitCode::from(1),
+        Err(_) => ExitCode::from(2),
+    })
+}
+
+/// Makes the output directory before any work is done, so that a full or read-only disk costs nothing.
+pub(super) fn prepare(out: Option<&Path>) -> Result<Option<PathBuf>> {
+    let Some(out) = out else { return Ok(None) };
+    std::fs::create_dir_all(out).map_err(|e| Error::io(format!("cannot create {}", out.display()), e))?;
+    write(&out.join("report.json"), "")?;
+    Ok(Some(out.to_owned()))
+}
+
+pub(super) fn write(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).map_err(|e| Error::io(format!("cannot write {}", path.display()), e))
+}
+
+/// Saves the graph, the sketch and every candidate.
+fn save(out: &Path, task: &Task, outcome: &Outcome) -> Result<()> {
+    write(&out.join("task.json"), &task.graph.to_json()?)?;
+    write(&out.join("kernel.sketch"), &outcome.sketch)?;
+    for (i, attempt) in outcome.attempts.iter().enumerate() {
+        let text = serde_json::to_string_pretty(attempt)
+            .map_err(|e| Error::unexpected("cannot write a candidate").caused_by(e))?;
+        write(&out.join(format!("candidate-{i}.json")), &text)?;
+    }
+    if let Some(best) = outcome.best() {
+        write(&out.join(format!("kernel.{}", best.source.dsl)), &best.source.text)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,39 @@
+//! `akg show`: what an earlier run found.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use akg::Result;
+use clap::Args;
+
+use super::report::Report;
+
+#[derive(Debug, Args)]
+pub(super) struct ShowArgs {
+    /// The directory given to `--out`, or a report.json.
+    run: PathBuf,
+    /// Also print the sketch and the best source.
+    #[arg(long)]
+    sources: bool,
+}
+
+impl ShowArgs {
+    pub(super) fn run(self) -> Result<ExitCode> {
+        let directory = if self.run.is_dir() { self.run.clone() } else { self.run.with_file_name("") };
+        let file = if self.run.is_dir() { self.run.join("report.json") } else { self.run.clone() };
+        let report = Report::read(&file)?;
+        report.print();
+        for (i, attempt) in report.attempts.iter().enumerate() {
+            let knobs: Vec<_> = attempt.knobs.iter().map(|(k, v)| format!("{k} = {v}")).collect();
+            println!("  candidate {i}: {} [{}]", attempt.status, knobs.join(", "));
+        }
+        if self.sources {
+            for name in ["kernel.sketch".to_owned(), format!("kernel.{}", report.dsl)] {
+                if let Ok(text) = std::fs::read_to_string(directory.join(&name)) {
+                    println!("\n--- {name}\n{text}");
+                }
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

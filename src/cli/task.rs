@@ -1,0 +1,120 @@
+//! Loading the task that the command line names.
+
+use std::path::Path;
+
+use akg::error::ErrorKind;
+use akg::expr::Bindings;
+use akg::python::{Config, Environment, ImportOptions, ImportedModule, Python, PythonOptions, Shrink};
+use akg::task::Generator;
+use akg::{Error, Graph, Result, Task, builtin};
+
+use super::TaskArgs;
+use super::progress::Progress;
+
+/// A task and where it came from.
+#[derive(Debug)]
+pub(super) struct Loaded {
+    pub(super) task: Task,
+    /// The imported module, for tasks from a `.py` file.
+    pub(super) module: Option<ImportedModule>,
+    /// The Python worker that imported it.
+    pub(super) python: Option<Python>,
+}
+
+impl Loaded {
+    /// How the task was made smaller to fit the memory.
+    pub(super) fn shrink(&self) -> Option<&Shrink> {
+        self.module.as_ref().and_then(|m| m.shrink.as_ref())
+    }
+}
+
+/// Halvings of the leading dimension that are tried at most.
+const MOST_HALVINGS: u32 = 12;
+
+/// Loads a task. Modules whose tensors do not fit `memory` bytes have their leading dimension halved until they do.
+pub(super) fn load(args: &TaskArgs, memory: Option<u64>, progress: &Progress) -> Result<Loaded> {
+    let mut loaded = if let Some(name) = args.task.strip_prefix("builtin:") {
+        Loaded { task: builtin::task(name)?, module: None, python: None }
+    } else if args.task.ends_with(".json") {
+        let text = std::fs::read_to_string(&args.task)
+            .map_err(|e| Error::io(format!("cannot read the graph {}", args.task), e))?;
+        let graph = Graph::from_json(&text).map_err(|e| e.with("file", &args.task))?;
+        Loaded { task: Task::new(graph.name().to_owned(), graph), module: None, python: None }
+    } else if args.task.ends_with(".py") {
+        import(Path::new(&args.task), memory, progress)?
+    } else {
+        return Err(Error::invalid(format!(
+            "`{}` is no task; give a KernelBench-form .py, a graph .json, or builtin:NAME",
+            args.task
+        )));
+    };
+    loaded.task.contract.accuracy = args.accuracy;
+    Ok(loaded)
+}
+
+/// The Python to use; installs akg's own if there is none.
+pub(super) fn python(progress: &Progress) -> Result<Python> {
+    let config = Config::default();
+    let environment = match Environment::find(&config) {
+        Ok(environment) => environment,
+        Err(e) if e.kind() == ErrorKind::ToolMissing && std::env::var_os("AKG_PYTHON").is_none() => {
+            progress.step("setting up Python with PyTorch, once (about 1.5 GB)");
+            Environment::install(&config, &mut |text| progress.step(text))?
+        }
+        Err(e) => return Err(e),
+    };
+    Ok(Python::new(environment, PythonOptions::default()))
+}
+
+fn import(path: &Path, memory: Option<u64>, progress: &Progress) -> Result<Loaded> {
+    let mut python = python(progress)?;
+    let mut halvings = 0;
+    loop {
+        progress.step("importing the module");
+        let mut options = ImportOptions::default();
+        options.halvings = halvings;
+        let module = python.import(path, &options, &mut |text| progress.step(text))?;
+        let need = working_set(&module.graph)?;
+        if memory.is_some_and(|m| need > m) && halvings < MOST_HALVINGS {
+            halvings += 1;
+            continue;
+        }
+        let name = path.file_stem().map_or_else(|| "module".into(), |s| s.to_string_lossy().into_owned());
+        let mut task = Task::new(name, module.graph.clone());
+        task.contract.generators = module
+            .inputs
+            .iter()
+            .map(|input| match &input.generator {
+                akg::python::Generator::Uniform01 => Generator::Uniform01,
+                akg::python::Generator::Randint { low, high } => Generator::Integers { lo: *low, hi: *high },
+                _ => Generator::Normal,
+            })
+            .collect();
+        return Ok(Loaded { task, module: Some(module), python: Some(python) });
+    }
+}
+
+/// Bytes that judging a graph takes: its inputs, and its outputs by the candidate and by the baseline.
+pub(super) fn working_set(graph: &Graph) -> Result<u64> {
+    let bytes = |value| {
+        let ty = graph.ty(value);
+        let shape = ty.concrete_shape(&Bindings::new())?;
+        akg::tensor::byte_len(ty.dtype, &shape).map(|n| n as u64)
+    };
+    let mut total = 0u64;
+    for input in graph.inputs() {
+        total = total.saturating_add(bytes(input.value)?);
+    }
+    for output in graph.outputs() {
+        total = total.saturating_add(2 * bytes(output.value)?);
+    }
+    Ok(total)
+}
+
+/// Bytes that a task may take on this machine: 60 % of the memory that is available now.
+pub(super) fn memory_budget() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find(|l| l.starts_with("MemAvailable:"))?;
+    let kilobytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kilobytes * 1024 / 10 * 6)
+}

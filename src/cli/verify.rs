@@ -1,0 +1,68 @@
+//! `akg verify`: a hand-written source meets the same judge as akg's own.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use akg::source::SourceForm;
+use akg::{Error, Result, blocking};
+use clap::Args;
+
+use super::progress::Progress;
+use super::report::{AttemptReport, Report, TaskReport, describe};
+use super::run::{complete, finish, prepare, session, write};
+use super::task::{load, memory_budget};
+use super::{JudgeArgs, TargetArgs, TaskArgs};
+
+#[derive(Debug, Args)]
+pub(super) struct VerifyArgs {
+    /// The source, in the form that `akg export --form stub` prints.
+    source: PathBuf,
+    /// The task that it claims to compute: a KernelBench-form `.py`, a graph `.json`, or `builtin:NAME`.
+    #[arg(long)]
+    task: String,
+    /// Accuracy class: fp32, tf32 or half.
+    #[arg(long, default_value = "fp32")]
+    accuracy: akg::Accuracy,
+    #[command(flatten)]
+    target: TargetArgs,
+    #[command(flatten)]
+    judge: JudgeArgs,
+}
+
+impl VerifyArgs {
+    pub(super) fn run(self) -> Result<ExitCode> {
+        let progress = Progress::new(self.judge.json);
+        let task = TaskReport { source: self.task.clone(), accuracy: self.accuracy, ..Default::default() };
+        let mut report = Report::new(task, &self.target.dsl, &self.target.backend);
+        let result = self.judge(&mut report, &progress);
+        finish(result, &report, &self.judge, &progress)
+    }
+
+    fn judge(&self, report: &mut Report, progress: &Progress) -> Result<()> {
+        let text = std::fs::read_to_string(&self.source)
+            .map_err(|e| Error::io(format!("cannot read the source {}", self.source.display()), e))?;
+        let source = akg::registry().dsl(&self.target.dsl)?.parse(&text).map_err(|e| e.with("file", self.source.display()))?;
+        let out = prepare(self.judge.out.as_deref())?;
+        let args = TaskArgs { task: self.task.clone(), accuracy: self.accuracy };
+        let mut loaded = load(&args, memory_budget(), progress)?;
+        report.task = describe(&loaded.task, &self.task, loaded.shrink());
+        if let SourceForm::Lowered { plan } = &source.form {
+            report.kernels = plan
+                .launches
+                .iter()
+                .map(|l| akg::designer::KernelSummary { name: l.kernel.clone(), operators: vec![l.doc.clone()] })
+                .collect();
+        }
+        let session = session(&self.target, &self.judge, progress)?;
+        progress.step("building");
+        let (attempt, target) = blocking::judge(&session, source, &loaded.task)?;
+        report.device = Some(target.name.clone());
+        report.attempts = vec![AttemptReport::of(&attempt)];
+        if let Some(out) = &out {
+            write(&out.join("task.json"), &loaded.task.graph.to_json()?)?;
+            write(&out.join(format!("kernel.{}", self.target.dsl)), &text)?;
+        }
+        complete(report, &attempt, &mut loaded, &self.judge, progress);
+        Ok(())
+    }
+}

@@ -1,0 +1,33 @@
+#![doc = include_str!("../README.md")]
+
+pub use akg_core::*;
+
+pub mod blocking;
+pub mod builtin;
+
+/// The C++ DSL.
+#[cfg(feature = "cpp")]
+pub use akg_dsl_cpp as cpp;
+
+/// The CPU backend.
+#[cfg(feature = "cpu")]
+pub use akg_backend_cpu as cpu;
+
+/// Import of PyTorch modules, and PyTorch baselines.
+#[cfg(feature = "python")]
+pub use akg_python as python;
+
+/// The worker process, for embedders whose own executable serves as one.
+#[cfg(feature = "cpu")]
+pub use akg_worker as worker;
+
+/// A registry of every DSL and backend that the enabled features bring, in their default configuration.
+pub fn registry() -> Registry {
+    #[allow(unused_mut, reason = "without features nothing is added")]
+    let mut registry = Registry::new();
+    #[cfg(feature = "cpp")]
+    akg_dsl_cpp::register(&mut registry);
+    #[cfg(feature = "cpu")]
+    akg_backend_cpu::register(&mut registry);
+    registry
+}
