@@ -164,7 +164,9 @@ struct HostBuffer {
 impl TensorBuffer for HostBuffer {
     fn bytes_mut(&mut self) -> &mut [u8] {
         let length = self.shape.iter().product::<usize>() * self.dtype.size();
-        bytemuck::cast_slice_mut::<u128, u8>(&mut self.words).get_mut(..length).unwrap_or_default()
+        bytemuck::cast_slice_mut::<u128, u8>(&mut self.words)
+            .get_mut(..length)
+            .unwrap_or_default()
     }
 
     fn freeze(self: Box<Self>) -> Result<Tensor> {
@@ -190,7 +192,11 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// Memory for an input, placed where [`run`](Self::run) need not copy it.
     fn allocate(&self, dtype: DType, shape: &[usize]) -> Result<Box<dyn TensorBuffer>> {
         let words = byte_len(dtype, shape)?.div_ceil(16);
-        Ok(Box::new(HostBuffer { dtype, shape: shape.to_vec(), words: vec![0; words] }))
+        Ok(Box::new(HostBuffer {
+            dtype,
+            shape: shape.to_vec(),
+            words: vec![0; words],
+        }))
     }
 
     /// Runs an artifact once.

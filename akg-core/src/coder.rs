@@ -45,6 +45,8 @@ impl Agent<Coder> for RuleCoder {
     }
 
     async fn step(&self, context: &CodeContext) -> Result<Source> {
-        context.dsl.lower(&context.sketch, &context.knobs, &context.target)
+        context
+            .dsl
+            .lower(&context.sketch, &context.knobs, &context.target)
     }
 }

@@ -14,8 +14,8 @@ use crate::designer::{Design, DesignContext, Designer, KernelSummary, RuleDesign
 use crate::dsl::Dsl;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::source::{Knobs, LaunchPlan, Source, SourceForm, TensorRole};
 use crate::sketch::cost;
+use crate::source::{Knobs, LaunchPlan, Source, SourceForm, TensorRole};
 use crate::target::Target;
 use crate::task::Task;
 use crate::tensor::byte_len;
@@ -86,7 +86,12 @@ impl Outcome {
     /// The candidate that passed with the smallest median time; the first that passed if none was timed.
     pub fn best(&self) -> Option<&Attempt> {
         let passed = self.attempts.iter().filter(|a| a.verdict.passed());
-        let time = |a: &Attempt| a.timing.as_ref().and_then(Timing::median).unwrap_or(f64::INFINITY);
+        let time = |a: &Attempt| {
+            a.timing
+                .as_ref()
+                .and_then(Timing::median)
+                .unwrap_or(f64::INFINITY)
+        };
         passed.min_by(|a, b| time(a).total_cmp(&time(b)))
     }
 
@@ -202,7 +207,10 @@ impl Session {
         }
         let devices = self.backend.devices().await?;
         devices.into_iter().next().ok_or_else(|| {
-            Error::unsupported(format!("backend `{}` finds no device on this machine", self.backend.name()))
+            Error::unsupported(format!(
+                "backend `{}` finds no device on this machine",
+                self.backend.name()
+            ))
         })
     }
 
@@ -211,11 +219,20 @@ impl Session {
         let start = Instant::now();
         task.graph.validate()?;
         let target = self.target().await?;
-        let context = DesignContext { task: task.clone(), target: target.clone() };
+        let context = DesignContext {
+            task: task.clone(),
+            target: target.clone(),
+        };
         let design = self.designer.step(&context).await?;
         self.observer.event(Event::Designed(&design));
         let mut points = vec![design.knobs.clone()];
-        points.extend(design.sketch.legal_points(&task.contract.hints).take(64).filter(|p| *p != design.knobs));
+        points.extend(
+            design
+                .sketch
+                .legal_points(&task.contract.hints)
+                .take(64)
+                .filter(|p| *p != design.knobs),
+        );
         let mut tried: Vec<(Knobs, Option<Failure>)> = Vec::new();
         let mut outcome = Outcome {
             bound_seconds: bound(task, &design, &target),
@@ -228,7 +245,11 @@ impl Session {
         };
         loop {
             let exhausted = start.elapsed() >= self.budget;
-            let context = ConductContext { points: points.clone(), tried: tried.clone(), exhausted };
+            let context = ConductContext {
+                points: points.clone(),
+                tried: tried.clone(),
+                exhausted,
+            };
             let knobs = match self.conductor.step(&context).await? {
                 Next::Code(knobs) => knobs,
                 Next::Stop(reason) => {
@@ -263,14 +284,25 @@ impl Session {
             Ok(artifact) => artifact,
             Err(failure) => {
                 let accuracy = task.contract.accuracy;
-                let verdict = Verdict { failure: Some(failure), accuracy, checks: Vec::new() };
+                let verdict = Verdict {
+                    failure: Some(failure),
+                    accuracy,
+                    checks: Vec::new(),
+                };
                 self.observer.event(Event::Judged(&verdict));
-                return Ok(Attempt { source, verdict, timing: None });
+                return Ok(Attempt {
+                    source,
+                    verdict,
+                    timing: None,
+                });
             }
         };
         self.observer.event(Event::Built(began.elapsed()));
         let candidate = Candidate { source, artifact };
-        let verdict = self.verifier.verify(&candidate, task, target, &*self.backend).await?;
+        let verdict = self
+            .verifier
+            .verify(&candidate, task, target, &*self.backend)
+            .await?;
         self.observer.event(Event::Judged(&verdict));
         let mut timing = None;
         if verdict.passed() && self.backend.capability().times {
@@ -288,7 +320,11 @@ impl Session {
                 timing = Some(taken);
             }
         }
-        Ok(Attempt { source: candidate.source, verdict, timing })
+        Ok(Attempt {
+            source: candidate.source,
+            verdict,
+            timing,
+        })
     }
 }
 
@@ -298,7 +334,11 @@ fn bound(task: &Task, design: &Design, target: &Target) -> Option<f64> {
         return None;
     }
     let (graph, hints) = (&task.graph, &task.contract.hints);
-    let values = graph.inputs().iter().map(|i| i.value).chain(graph.outputs().iter().map(|o| o.value));
+    let values = graph
+        .inputs()
+        .iter()
+        .map(|i| i.value)
+        .chain(graph.outputs().iter().map(|o| o.value));
     let bytes = values.map(|v| byte_len(graph.ty(v).dtype, &graph.ty(v).concrete_shape(hints).ok()?).ok());
     let bytes: usize = bytes.sum::<Option<usize>>()?;
     let program = design.sketch.elaborate(&design.knobs, hints).ok()?;
@@ -312,9 +352,16 @@ fn bound(task: &Task, design: &Design, target: &Target) -> Option<f64> {
 /// the number nor the order of elements.
 fn present(plan: &mut LaunchPlan, task: &Task) -> Result<()> {
     let graph = &task.graph;
-    let inputs = graph.inputs().iter().map(|i| i.value).chain(graph.constants().iter().map(|c| c.value));
+    let inputs = graph
+        .inputs()
+        .iter()
+        .map(|i| i.value)
+        .chain(graph.constants().iter().map(|c| c.value));
     let outputs = graph.outputs().iter().map(|o| o.value);
-    for (role, values) in [(TensorRole::Input, inputs.collect::<Vec<_>>()), (TensorRole::Output, outputs.collect())] {
+    for (role, values) in [
+        (TensorRole::Input, inputs.collect::<Vec<_>>()),
+        (TensorRole::Output, outputs.collect()),
+    ] {
         let mut tensors: Vec<_> = plan.tensors.iter_mut().filter(|t| t.role == role).collect();
         if tensors.len() != values.len() {
             return Err(Error::unexpected(format!(

@@ -173,10 +173,11 @@ pub(crate) fn first_lines(output: &str, count: usize) -> String {
 }
 
 fn find(config: &CppConfig) -> Result<PathBuf> {
-    let named = config
-        .compiler
-        .clone()
-        .or_else(|| std::env::var_os("CXX").filter(|v| !v.is_empty()).map(PathBuf::from));
+    let named = config.compiler.clone().or_else(|| {
+        std::env::var_os("CXX")
+            .filter(|v| !v.is_empty())
+            .map(PathBuf::from)
+    });
     let search = |name: &Path| -> Option<PathBuf> {
         if name.components().count() > 1 {
             return name.is_file().then(|| name.to_owned());

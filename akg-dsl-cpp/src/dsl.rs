@@ -140,12 +140,20 @@ impl Dsl for CppDsl {
             target.arch,
             target.cores,
             target.vector_bytes,
-            if features.is_empty() { "unknown".to_owned() } else { features.join(" ") }
+            if features.is_empty() {
+                "unknown".to_owned()
+            } else {
+                features.join(" ")
+            }
         );
         guide.push_str(match stage {
             Stage::Write => "\nWrite the whole text, launch plan first.\n",
-            Stage::Fix => "\nChange only what the failure asks for and keep the launch plan unless it is wrong.\n",
-            _ => "\nKeep the results within the accuracy class; the launch plan may change with the kernels.\n",
+            Stage::Fix => {
+                "\nChange only what the failure asks for and keep the launch plan unless it is wrong.\n"
+            }
+            _ => {
+                "\nKeep the results within the accuracy class; the launch plan may change with the kernels.\n"
+            }
         });
         guide
     }
@@ -181,7 +189,8 @@ impl Dsl for CppDsl {
 /// Prints a typed sketch as C++ for `target`. `knobs` are recorded as what it was elaborated with.
 pub fn lower_program(program: &ir::Program, target: &Target, knobs: &Knobs) -> Result<Source> {
     let machine = Machine::new(target);
-    let kernels = loops::map(program, machine, printer::RESERVED).context("sketch", || program.name.clone())?;
+    let kernels =
+        loops::map(program, machine, printer::RESERVED).context("sketch", || program.name.clone())?;
     let mut used = std::collections::BTreeSet::new();
     let mut functions = String::new();
     for kernel in &kernels {
@@ -248,10 +257,16 @@ fn compiler_errors(output: &str, text: &str) -> Vec<Diagnostic> {
     let mut found: Vec<Diagnostic> = output
         .lines()
         .filter_map(|line| {
-            let (place, message) = line.split_once(": error: ").or_else(|| line.split_once(": fatal error: "))?;
+            let (place, message) = line
+                .split_once(": error: ")
+                .or_else(|| line.split_once(": fatal error: "))?;
             let mut numbers = place.rsplit(':').map(|n| n.parse::<usize>().ok());
             let (column, line) = (numbers.next()??, numbers.next()??);
-            let start: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
+            let start: usize = text
+                .split_inclusive('\n')
+                .take(line.saturating_sub(1))
+                .map(str::len)
+                .sum();
             let length = text.get(start..)?.lines().next()?.len();
             let at = start + (column.max(1) - 1).min(length);
             Some(Diagnostic::error(message, at..at))
@@ -260,7 +275,10 @@ fn compiler_errors(output: &str, text: &str) -> Vec<Diagnostic> {
         .collect();
     if found.is_empty() {
         found.push(Diagnostic::error(
-            format!("the compiler rejects the text:\n{}", compiler::first_lines(output, 20)),
+            format!(
+                "the compiler rejects the text:\n{}",
+                compiler::first_lines(output, 20)
+            ),
             0..0,
         ));
     }

@@ -14,16 +14,113 @@ use akg_core::sketch::ir::{
 
 /// Names that a kernel must not give to anything.
 pub(crate) const RESERVED: &[&str] = &[
-    "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch",
-    "char", "char16_t", "char32_t", "char8_t", "class", "co_await", "co_return", "co_yield", "compl", "concept",
-    "const", "const_cast", "consteval", "constexpr", "constinit", "continue", "decltype", "default", "delete", "dims",
-    "do", "double", "dynamic_cast", "else", "enum", "explicit", "export", "extern", "false", "first", "float", "for",
-    "friend", "goto", "if", "inline", "int", "int16_t", "int32_t", "int64_t", "int8_t", "last", "linux", "long",
-    "main", "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "operator", "or", "or_eq",
-    "private", "protected", "public", "register", "reinterpret_cast", "requires", "return", "short", "signed",
-    "sizeof", "static", "static_assert", "static_cast", "struct", "switch", "team", "template", "tensors", "this",
-    "thread_local", "throw", "true", "try", "typedef", "typeid", "typename", "uint16_t", "uint32_t", "uint64_t",
-    "uint8_t", "union", "unix", "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "while", "xor",
+    "alignas",
+    "alignof",
+    "and",
+    "and_eq",
+    "asm",
+    "auto",
+    "bitand",
+    "bitor",
+    "bool",
+    "break",
+    "case",
+    "catch",
+    "char",
+    "char16_t",
+    "char32_t",
+    "char8_t",
+    "class",
+    "co_await",
+    "co_return",
+    "co_yield",
+    "compl",
+    "concept",
+    "const",
+    "const_cast",
+    "consteval",
+    "constexpr",
+    "constinit",
+    "continue",
+    "decltype",
+    "default",
+    "delete",
+    "dims",
+    "do",
+    "double",
+    "dynamic_cast",
+    "else",
+    "enum",
+    "explicit",
+    "export",
+    "extern",
+    "false",
+    "first",
+    "float",
+    "for",
+    "friend",
+    "goto",
+    "if",
+    "inline",
+    "int",
+    "int16_t",
+    "int32_t",
+    "int64_t",
+    "int8_t",
+    "last",
+    "linux",
+    "long",
+    "main",
+    "mutable",
+    "namespace",
+    "new",
+    "noexcept",
+    "not",
+    "not_eq",
+    "nullptr",
+    "operator",
+    "or",
+    "or_eq",
+    "private",
+    "protected",
+    "public",
+    "register",
+    "reinterpret_cast",
+    "requires",
+    "return",
+    "short",
+    "signed",
+    "sizeof",
+    "static",
+    "static_assert",
+    "static_cast",
+    "struct",
+    "switch",
+    "team",
+    "template",
+    "tensors",
+    "this",
+    "thread_local",
+    "throw",
+    "true",
+    "try",
+    "typedef",
+    "typeid",
+    "typename",
+    "uint16_t",
+    "uint32_t",
+    "uint64_t",
+    "uint8_t",
+    "union",
+    "unix",
+    "unsigned",
+    "using",
+    "virtual",
+    "void",
+    "volatile",
+    "wchar_t",
+    "while",
+    "xor",
     "xor_eq",
 ];
 
@@ -119,7 +216,11 @@ impl Printer<'_> {
         for (i, param) in kernel.params.iter().enumerate() {
             let constant = if param.written { "" } else { "const " };
             // Other threads write these between barriers.
-            let alone = if param.written && kernel.cooperative { "" } else { "__restrict " };
+            let alone = if param.written && kernel.cooperative {
+                ""
+            } else {
+                "__restrict "
+            };
             let ty = self.element_type(param.dtype);
             let name = &param.name;
             self.line(&format!(
@@ -215,7 +316,10 @@ impl Printer<'_> {
                     1 => format!("++{symbol}"),
                     step => format!("{symbol} += {step}"),
                 };
-                self.braced(&format!("for ({ty} {symbol} = {lo}; {symbol} < {hi}; {step})"), body);
+                self.braced(
+                    &format!("for ({ty} {symbol} = {lo}; {symbol} < {hi}; {step})"),
+                    body,
+                );
                 self.line("}");
             }
             Stmt::If {
@@ -306,7 +410,11 @@ impl Printer<'_> {
             StoreMode::Set if is_half => self.line(&format!("{place} = {ty}({value});")),
             StoreMode::Set => self.line(&format!("{place} = {value};")),
             StoreMode::AtomicAdd => {
-                let function = self.prelude(if is_half { "akg_atomic_add_half" } else { "akg_atomic_add" });
+                let function = self.prelude(if is_half {
+                    "akg_atomic_add_half"
+                } else {
+                    "akg_atomic_add"
+                });
                 self.line(&format!("{function}<{ty}>(&{place}, {value});"));
             }
         }
@@ -361,7 +469,8 @@ impl Printer<'_> {
     fn index(&mut self, expr: &Expr) -> String {
         let mut text = String::new();
         // Symbols first, so that `-1` comes last.
-        let (constants, others): (Vec<&Term>, Vec<&Term>) = expr.terms().iter().partition(|t| t.factors.is_empty());
+        let (constants, others): (Vec<&Term>, Vec<&Term>) =
+            expr.terms().iter().partition(|t| t.factors.is_empty());
         let ordered = others
             .iter()
             .filter(|t| t.coefficient > 0)
@@ -382,7 +491,11 @@ impl Printer<'_> {
                     .kernel
                     .bounds(&single)
                     .is_some_and(|(lo, hi)| i32::try_from(lo).is_ok() && i32::try_from(hi).is_ok());
-                factors.push(if fits { magnitude.to_string() } else { format!("{magnitude}L") });
+                factors.push(if fits {
+                    magnitude.to_string()
+                } else {
+                    format!("{magnitude}L")
+                });
             }
             text.push_str(&factors.join(" * "));
         }
@@ -434,7 +547,11 @@ impl Printer<'_> {
         let text = self.scalar(scalar);
         let wrapped = matches!(
             scalar,
-            Scalar::Binary(..) | Scalar::Compare(..) | Scalar::Select(_) | Scalar::Guarded(..) | Scalar::Unary(..)
+            Scalar::Binary(..)
+                | Scalar::Compare(..)
+                | Scalar::Select(_)
+                | Scalar::Guarded(..)
+                | Scalar::Unary(..)
         );
         match text.strip_prefix('(').and_then(|t| t.strip_suffix(')')) {
             Some(inner) if wrapped && balanced(inner) => inner.to_owned(),
@@ -532,9 +649,15 @@ impl Printer<'_> {
             }
             UnaryOp::IsNan => {
                 let a = self.scalar(a);
-                return if is_float { format!("({a} != {a})") } else { "false".to_owned() };
+                return if is_float {
+                    format!("({a} != {a})")
+                } else {
+                    "false".to_owned()
+                };
             }
-            UnaryOp::Floor | UnaryOp::Ceil | UnaryOp::Round | UnaryOp::Trunc if !is_float => return self.scalar(a),
+            UnaryOp::Floor | UnaryOp::Ceil | UnaryOp::Round | UnaryOp::Trunc if !is_float => {
+                return self.scalar(a);
+            }
             UnaryOp::Abs => "akg_abs",
             UnaryOp::Exp => "akg_exp",
             UnaryOp::Exp2 => "akg_exp2",

@@ -93,7 +93,11 @@ pub fn stub(plan: &LaunchPlan) -> Result<String> {
             let _ = writeln!(out, "// {line}");
         }
         let programs: Vec<String> = launch.grid.iter().map(|e| format!("({e})")).collect();
-        let count = if programs.is_empty() { "1".to_owned() } else { programs.join(" * ") };
+        let count = if programs.is_empty() {
+            "1".to_owned()
+        } else {
+            programs.join(" * ")
+        };
         if launch.cooperative {
             let _ = writeln!(
                 out,

@@ -20,12 +20,12 @@ fn example_sketches_agree_with_pytorch() {
         let mut knobs = sketch.default_knobs();
         knobs.extend(case.knobs.clone());
         for dims in [case.dims.clone(), case.fixed_dims()] {
-            let program = sketch
+            let outcome = sketch
                 .elaborate(&knobs, &dims)
-                .unwrap_or_else(|d| panic!("{}", d.render(case.text)));
-            let outputs = support::run(&program, &case.inputs, &case.dims);
-            if let Err(e) = case.check(&outputs) {
-                failures.push(e.to_string());
+                .map_err(akg_core::Error::from)
+                .and_then(|program| case.check(&support::run(&program, &case.inputs, &case.dims)));
+            if let Err(e) = outcome {
+                failures.push(format!("{} {knobs:?}: {e}", case.name));
             }
         }
     }

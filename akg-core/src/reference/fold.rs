@@ -56,7 +56,12 @@ pub(super) fn fold<E: Item, A: Item>(
         None => vec![view],
         Some(_) => {
             let firsts = (0..pitch).step_by(WIDTH);
-            firsts.map(|first| view.clone().slice(order.len() - 1, first, WIDTH.min(pitch - first), 1)).collect()
+            firsts
+                .map(|first| {
+                    view.clone()
+                        .slice(order.len() - 1, first, WIDTH.min(pitch - first), 1)
+                })
+                .collect()
         }
     };
     let readers: Vec<Reader<'_, E>> = parts.iter().map(Strided::reader).collect();
@@ -77,7 +82,9 @@ pub(super) fn fold<E: Item, A: Item>(
         terms.truncate(width);
         terms
     };
-    let groups = out.par_chunks_mut(pitch).with_min_len(TILE.div_ceil(count * pitch));
+    let groups = out
+        .par_chunks_mut(pitch)
+        .with_min_len(TILE.div_ceil(count * pitch));
     groups.enumerate().for_each(|(outer, out)| {
         for ((part, reader), out) in readers.iter().enumerate().zip(out.chunks_mut(WIDTH)) {
             let (result, width) = (outer * pitch + part * WIDTH, out.len());
@@ -87,8 +94,9 @@ pub(super) fn fold<E: Item, A: Item>(
                 continue;
             }
             let starts = (0..tiles).into_par_iter().map(|tile| tile * rows_of(width));
-            let mut partial: Vec<A> =
-                starts.flat_map_iter(|start| merge_rows(reader, outer, result, width, start)).collect();
+            let mut partial: Vec<A> = starts
+                .flat_map_iter(|start| merge_rows(reader, outer, result, width, start))
+                .collect();
             tree(&mut partial, tiles, width, &merge);
             out.copy_from_slice(&partial[..width]);
         }
@@ -97,7 +105,11 @@ pub(super) fn fold<E: Item, A: Item>(
 }
 
 /// The sum over `axes` of `term(element, result index)`.
-pub(super) fn sum_over<T: Real>(x: &Strided<T>, axes: &[usize], term: impl Fn(T, usize) -> T + Sync) -> Vec<T> {
+pub(super) fn sum_over<T: Real>(
+    x: &Strided<T>,
+    axes: &[usize],
+    term: impl Fn(T, usize) -> T + Sync,
+) -> Vec<T> {
     fold(x, axes, |e, result, _| term(e, result), |a, b| a + b, T::zero())
 }
 

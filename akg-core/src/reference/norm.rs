@@ -28,12 +28,12 @@ pub(super) fn kernel<T: Real>(name: &str) -> Option<Kernel<T>> {
             }
             group_norm(c, 0)
         },
-        "batch_norm.default" | "_native_batch_norm_legit.no_stats" | "_native_batch_norm_legit_functional.default" => {
-            |c| {
-                let training = c.flag("training")?;
-                batch_norm(c, training)
-            }
-        }
+        "batch_norm.default"
+        | "_native_batch_norm_legit.no_stats"
+        | "_native_batch_norm_legit_functional.default" => |c| {
+            let training = c.flag("training")?;
+            batch_norm(c, training)
+        },
         _ => return None,
     };
     Some(kernel)
@@ -58,11 +58,18 @@ impl<T: Real> Affine<T> {
 
 /// `1 / sqrt(variance + eps)` with its mean.
 fn scales<T: Real>(moments: Vec<(T, T)>, eps: T) -> Vec<(T, T)> {
-    moments.into_iter().map(|(mean, variance)| (mean, (variance + eps).sqrt().recip())).collect()
+    moments
+        .into_iter()
+        .map(|(mean, variance)| (mean, (variance + eps).sqrt().recip()))
+        .collect()
 }
 
 fn parameter<T: Real>(c: &mut Invocation<'_, T>, name: &str) -> Result<Option<Vec<T>>> {
-    Ok(if c.has(name) { Some(c.float(name)?.into_vec()) } else { None })
+    Ok(if c.has(name) {
+        Some(c.float(name)?.into_vec())
+    } else {
+        None
+    })
 }
 
 fn layer_norm<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
@@ -73,12 +80,21 @@ fn layer_norm<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
     let shape = x.shape().to_vec();
     let mut values = x.into_vec();
     let moments = scales(row_moments(&values, len), eps);
-    values.par_chunks_mut(len.max(1)).zip(&moments).for_each(|(row, &(mean, scale))| {
-        for (i, x) in row.iter_mut().enumerate() {
-            let (weight, bias) = (weight.as_ref().map(|w| w[i]), bias.as_ref().map(|b| b[i]));
-            *x = Affine { mean, scale, weight, bias }.apply(*x);
-        }
-    });
+    values
+        .par_chunks_mut(len.max(1))
+        .zip(&moments)
+        .for_each(|(row, &(mean, scale))| {
+            for (i, x) in row.iter_mut().enumerate() {
+                let (weight, bias) = (weight.as_ref().map(|w| w[i]), bias.as_ref().map(|b| b[i]));
+                *x = Affine {
+                    mean,
+                    scale,
+                    weight,
+                    bias,
+                }
+                .apply(*x);
+            }
+        });
     finish(c, Strided::new(shape, values), moments)
 }
 
@@ -141,13 +157,24 @@ fn group_norm<T: Real>(c: &mut Invocation<'_, T>, groups: usize) -> Results<T> {
         moments = vec![(T::zero(), T::nan()); shape[0] * groups];
     }
     let moments = scales(moments, eps);
-    values.par_chunks_mut(spatial.max(1)).enumerate().for_each(|(at, run)| {
-        let (mean, scale) = moments[at / per_group];
-        let channel = at % channels;
-        let (weight, bias) = (weight.as_ref().map(|w| w[channel]), bias.as_ref().map(|b| b[channel]));
-        let affine = Affine { mean, scale, weight, bias };
-        run.iter_mut().for_each(|x| *x = affine.apply(*x));
-    });
+    values
+        .par_chunks_mut(spatial.max(1))
+        .enumerate()
+        .for_each(|(at, run)| {
+            let (mean, scale) = moments[at / per_group];
+            let channel = at % channels;
+            let (weight, bias) = (
+                weight.as_ref().map(|w| w[channel]),
+                bias.as_ref().map(|b| b[channel]),
+            );
+            let affine = Affine {
+                mean,
+                scale,
+                weight,
+                bias,
+            };
+            run.iter_mut().for_each(|x| *x = affine.apply(*x));
+        });
     finish(c, Strided::new(shape, values), moments)
 }
 
@@ -162,26 +189,48 @@ fn batch_norm<T: Real>(c: &mut Invocation<'_, T>, training: bool) -> Results<T> 
     let axes: Vec<usize> = (0..shape.len()).filter(|a| *a != 1).collect();
     let count = T::of_int(axes.iter().map(|&a| shape[a] as i64).product());
     let statistics: Vec<(T, T)> = if training {
-        let means: Vec<T> = sum_over(&x, &axes, |e, _| e).into_iter().map(|s| s / count).collect();
+        let means: Vec<T> = sum_over(&x, &axes, |e, _| e)
+            .into_iter()
+            .map(|s| s / count)
+            .collect();
         let term = |e: T, channel: usize, _| (e - means[channel]) * (e - means[channel]);
         let squares = fold(&x, &axes, term, |a, b| a + b, T::zero());
-        means.iter().copied().zip(squares.into_iter().map(|s| s / count)).collect()
+        means
+            .iter()
+            .copied()
+            .zip(squares.into_iter().map(|s| s / count))
+            .collect()
     } else {
         match (&running_mean, &running_var) {
             (Some(mean), Some(var)) => mean.iter().copied().zip(var.iter().copied()).collect(),
-            _ => return Err(Error::invalid("normalising by running statistics needs running_mean and running_var")),
+            _ => {
+                return Err(Error::invalid(
+                    "normalising by running statistics needs running_mean and running_var",
+                ));
+            }
         }
     };
     let moments = scales(statistics.clone(), eps);
     let spatial: usize = shape[2..].iter().product();
     let mut values = x.into_vec();
-    values.par_chunks_mut(spatial.max(1)).enumerate().for_each(|(at, run)| {
-        let channel = at % channels;
-        let (mean, scale) = moments[channel];
-        let (weight, bias) = (weight.as_ref().map(|w| w[channel]), bias.as_ref().map(|b| b[channel]));
-        let affine = Affine { mean, scale, weight, bias };
-        run.iter_mut().for_each(|x| *x = affine.apply(*x));
-    });
+    values
+        .par_chunks_mut(spatial.max(1))
+        .enumerate()
+        .for_each(|(at, run)| {
+            let channel = at % channels;
+            let (mean, scale) = moments[channel];
+            let (weight, bias) = (
+                weight.as_ref().map(|w| w[channel]),
+                bias.as_ref().map(|b| b[channel]),
+            );
+            let affine = Affine {
+                mean,
+                scale,
+                weight,
+                bias,
+            };
+            run.iter_mut().for_each(|x| *x = affine.apply(*x));
+        });
 
     let saved = if training { moments } else { Vec::new() };
     let mut results = finish(c, Strided::new(shape, values), saved)?;

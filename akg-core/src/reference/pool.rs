@@ -19,8 +19,12 @@ pub(super) fn kernel<T: Real>(name: &str) -> Option<Kernel<T>> {
         "avg_pool2d.default" => |c| average(c, &Windows::moving(c, 2)?),
         "avg_pool3d.default" => |c| average(c, &Windows::moving(c, 3)?),
         "adaptive_avg_pool1d.default" => |c| average(c, &Windows::adaptive(c, 1)?),
-        "adaptive_avg_pool2d.default" | "_adaptive_avg_pool2d.default" => |c| average(c, &Windows::adaptive(c, 2)?),
-        "adaptive_avg_pool3d.default" | "_adaptive_avg_pool3d.default" => |c| average(c, &Windows::adaptive(c, 3)?),
+        "adaptive_avg_pool2d.default" | "_adaptive_avg_pool2d.default" => {
+            |c| average(c, &Windows::adaptive(c, 2)?)
+        }
+        "adaptive_avg_pool3d.default" | "_adaptive_avg_pool3d.default" => {
+            |c| average(c, &Windows::adaptive(c, 3)?)
+        }
         "adaptive_max_pool1d.default" => |c| maximum(c, &Windows::adaptive(c, 1)?),
         "adaptive_max_pool2d.default" => |c| maximum(c, &Windows::adaptive(c, 2)?),
         "adaptive_max_pool3d.default" => |c| maximum(c, &Windows::adaptive(c, 3)?),
@@ -56,7 +60,10 @@ impl Windows {
         extents[3 - rank..].copy_from_slice(&shape[lead..]);
         let spans = std::array::from_fn(|d| match (d + rank).checked_sub(3) {
             Some(own) => spans(own, shape[lead + own], out[lead + own]),
-            None => vec![Span { inside: vec![0], size: 1 }],
+            None => vec![Span {
+                inside: vec![0],
+                size: 1,
+            }],
         });
         Ok(Self { spans, extents })
     }
@@ -71,7 +78,11 @@ impl Windows {
             })
         };
         let kernel = list("kernel_size", 1)?;
-        let stride = if c.ints("stride")?.is_empty() { kernel.clone() } else { list("stride", 1)? };
+        let stride = if c.ints("stride")?.is_empty() {
+            kernel.clone()
+        } else {
+            list("stride", 1)?
+        };
         let (padding, dilation) = (list("padding", 0)?, list("dilation", 1)?);
         Self::new(c, rank, |d, extent, count| {
             let extent = extent as i64;
@@ -79,8 +90,14 @@ impl Windows {
                 let start = out * stride[d] - padding[d];
                 let end = (start + kernel[d]).min(extent + padding[d]);
                 let positions = (0..kernel[d]).map(|tap| start + tap * dilation[d]);
-                let inside = positions.filter(|at| (0..extent).contains(at)).map(|at| at as usize).collect();
-                Span { inside, size: end - start }
+                let inside = positions
+                    .filter(|at| (0..extent).contains(at))
+                    .map(|at| at as usize)
+                    .collect();
+                Span {
+                    inside,
+                    size: end - start,
+                }
             };
             (0..count as i64).map(span).collect()
         })
@@ -90,7 +107,10 @@ impl Windows {
         Self::new(c, rank, |_, extent, count| {
             let span = |out: usize| {
                 let (start, end) = (out * extent / count, ((out + 1) * extent).div_ceil(count));
-                Span { inside: (start..end).collect(), size: (end - start) as i64 }
+                Span {
+                    inside: (start..end).collect(),
+                    size: (end - start) as i64,
+                }
             };
             (0..count).map(span).collect()
         })
@@ -135,7 +155,9 @@ fn maximum<T: Real>(c: &mut Invocation<'_, T>, windows: &Windows) -> Results<T> 
     let mut positions = vec![0i64; count];
     let pixels = windows.pixels().max(1);
     let planes = x.par_chunks(windows.plane().max(1));
-    let outputs = values.par_chunks_mut(pixels).zip(positions.par_chunks_mut(pixels));
+    let outputs = values
+        .par_chunks_mut(pixels)
+        .zip(positions.par_chunks_mut(pixels));
     outputs.zip(planes).for_each(|((values, positions), x)| {
         windows.each(|out, read, _| {
             let mut best = (T::neg_infinity(), read.first().copied().unwrap_or(0));
@@ -157,20 +179,30 @@ fn maximum<T: Real>(c: &mut Invocation<'_, T>, windows: &Windows) -> Results<T> 
 
 fn average<T: Real>(c: &mut Invocation<'_, T>, windows: &Windows) -> Results<T> {
     let (dtype, shape) = (c.dtype(0)?, c.shape(0)?);
-    let divisor = if c.has("divisor_override") { c.opt_int("divisor_override")? } else { None };
+    let divisor = if c.has("divisor_override") {
+        c.opt_int("divisor_override")?
+    } else {
+        None
+    };
     let padded = c.has("count_include_pad") && c.flag("count_include_pad")?;
     let x = c.float("self")?.into_vec();
     let mut values = vec![T::zero(); shape.iter().product()];
     let outputs = values.par_chunks_mut(windows.pixels().max(1));
-    outputs.zip(x.par_chunks(windows.plane().max(1))).for_each(|(values, x)| {
-        let mut terms = Vec::new();
-        windows.each(|out, read, size| {
-            terms.clear();
-            terms.extend(read.iter().map(|&at| x[at]));
-            let inside = terms.len() as i64;
-            let divisor = divisor.unwrap_or(if padded { size } else { inside });
-            values[out] = if inside == 0 { T::zero() } else { sum(&mut terms) / T::of_int(divisor) };
+    outputs
+        .zip(x.par_chunks(windows.plane().max(1)))
+        .for_each(|(values, x)| {
+            let mut terms = Vec::new();
+            windows.each(|out, read, size| {
+                terms.clear();
+                terms.extend(read.iter().map(|&at| x[at]));
+                let inside = terms.len() as i64;
+                let divisor = divisor.unwrap_or(if padded { size } else { inside });
+                values[out] = if inside == 0 {
+                    T::zero()
+                } else {
+                    sum(&mut terms) / T::of_int(divisor)
+                };
+            });
         });
-    });
     Ok(vec![Array::float(dtype, Strided::new(shape, values))])
 }

@@ -83,7 +83,13 @@ pub fn make_inputs(
             InputKind::Weight if shape.len() > 1 => 1.0 / (fan_in.max(1) as f32).sqrt(),
             _ => 1.0,
         };
-        let stream = Stream { distribution, generator, gain, seed: mix(seed, i as u64), kind: input.kind };
+        let stream = Stream {
+            distribution,
+            generator,
+            gain,
+            seed: mix(seed, i as u64),
+            kind: input.kind,
+        };
         fill(buffer.as_mut(), ty.dtype, &stream)?;
         tensors.push(buffer.freeze()?);
     }
@@ -93,7 +99,8 @@ pub fn make_inputs(
 
 /// A seed of its own for each input.
 fn mix(seed: u64, index: u64) -> u64 {
-    seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(index.wrapping_mul(0xd1b5_4a32_d192_ed03))
+    seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        .wrapping_add(index.wrapping_mul(0xd1b5_4a32_d192_ed03))
 }
 
 /// Where the elements of one input come from.
@@ -131,7 +138,8 @@ fn fill(buffer: &mut dyn TensorBuffer, dtype: DType, stream: &Stream) -> Result<
             }));
         }
         handles.into_iter().try_for_each(|h| {
-            h.join().unwrap_or_else(|_| Err(Error::unexpected("a thread that makes inputs panicked")))
+            h.join()
+                .unwrap_or_else(|_| Err(Error::unexpected("a thread that makes inputs panicked")))
         })
     })
 }
@@ -165,7 +173,10 @@ impl Stream {
         }
         // The sum of four uniform 16-bit numbers has variance 4/12 and is close enough to normal.
         let bits = rng.next_u64();
-        let sum = (0..4).map(|i| (bits >> (16 * i)) as u16).map(f32::from).sum::<f32>();
+        let sum = (0..4)
+            .map(|i| (bits >> (16 * i)) as u16)
+            .map(f32::from)
+            .sum::<f32>();
         let signed = (sum / 65536.0 - 2.0) * 3.0f32.sqrt();
         let (scale, shift) = self.distribution.scale_and_shift();
         // Statistics such as a running variance stay positive; only data takes the check's scale.

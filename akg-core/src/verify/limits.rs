@@ -8,9 +8,15 @@ use crate::verdict::ErrorMeasure;
 
 /// The evaluation whose error against f64 sets the limits of a class.
 pub(super) fn yardstick(accuracy: Accuracy) -> Options {
-    let round = |r| Options { round_inputs: Some(r), ..Options::default() };
+    let round = |r| Options {
+        round_inputs: Some(r),
+        ..Options::default()
+    };
     match accuracy {
-        Accuracy::Fp32 => Options { precision: Precision::F32Pairwise, ..Options::default() },
+        Accuracy::Fp32 => Options {
+            precision: Precision::F32Pairwise,
+            ..Options::default()
+        },
         Accuracy::Tf32 => round(Rounding::TF32),
         Accuracy::Half => round(Rounding::BF16),
     }
@@ -22,11 +28,17 @@ pub(super) fn yardstick(accuracy: Accuracy) -> Options {
 /// rounding both operands alone gives 2.9e-4 and 2.3e-3; the same ratio of 1.75 to the error of rounded inputs holds
 /// for every graph, which scales the limit by the graph's conditioning. `fp32` is always enough for the others.
 pub(super) fn limit(accuracy: Accuracy, yardstick: &Measured, dtype: DType) -> ErrorMeasure {
-    let unit = dtype.unit_roundoff().unwrap_or(0.0).max(f64::from(f32::EPSILON) / 2.0);
+    let unit = dtype
+        .unit_roundoff()
+        .unwrap_or(0.0)
+        .max(f64::from(f32::EPSILON) / 2.0);
     let (own, error) = (yardstick.own_rounding(unit), yardstick.error());
     let (rms, max) = match accuracy {
         Accuracy::Fp32 => (2.0, 4.0),
         Accuracy::Tf32 | Accuracy::Half => (1.75, 4.0),
     };
-    ErrorMeasure { rms: rms * error.rms.max(own.rms), max: max * error.max.max(own.max) }
+    ErrorMeasure {
+        rms: rms * error.rms.max(own.rms),
+        max: max * error.max.max(own.max),
+    }
 }

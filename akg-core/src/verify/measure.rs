@@ -67,7 +67,10 @@ impl Measured {
     /// The error relative to the reference's spread.
     pub fn error(&self) -> ErrorMeasure {
         let n = self.count.max(1) as f64;
-        ErrorMeasure { rms: (self.squared_error / n).sqrt() / self.norm(), max: self.max_error / self.norm() }
+        ErrorMeasure {
+            rms: (self.squared_error / n).sqrt() / self.norm(),
+            max: self.max_error / self.norm(),
+        }
     }
 
     /// The error of rounding every element to a type of this unit roundoff, at most: an output may always be off by
@@ -108,7 +111,15 @@ pub(super) fn compare(
 ) -> Result<Option<Mismatch>> {
     match &reference.data {
         Buffer::F64(values) => match output.dtype() {
-            DType::F32 => floats::<f32>(measured, output, offset, values, poison, |v| v.into(), |v| f64::from(v as f32)),
+            DType::F32 => floats::<f32>(
+                measured,
+                output,
+                offset,
+                values,
+                poison,
+                |v| v.into(),
+                |v| f64::from(v as f32),
+            ),
             DType::F64 => floats::<f64>(measured, output, offset, values, poison, |v| v, |v| v),
             DType::F16 => floats::<half::f16>(measured, output, offset, values, poison, f64::from, |v| {
                 half::f16::from_f64(v).to_f64()
@@ -116,7 +127,9 @@ pub(super) fn compare(
             DType::BF16 => floats::<half::bf16>(measured, output, offset, values, poison, f64::from, |v| {
                 half::bf16::from_f64(v).to_f64()
             }),
-            other => Err(Error::unexpected(format!("a floating reference for an output of {other}"))),
+            other => Err(Error::unexpected(format!(
+                "a floating reference for an output of {other}"
+            ))),
         },
         Buffer::Int(values) => match output.dtype() {
             DType::U8 => exact::<u8, i64>(output, offset, values, |v| v.into()),
@@ -124,7 +137,9 @@ pub(super) fn compare(
             DType::I16 => exact::<i16, i64>(output, offset, values, |v| v.into()),
             DType::I32 => exact::<i32, i64>(output, offset, values, |v| v.into()),
             DType::I64 => exact::<i64, i64>(output, offset, values, |v| v),
-            other => Err(Error::unexpected(format!("an integer reference for an output of {other}"))),
+            other => Err(Error::unexpected(format!(
+                "an integer reference for an output of {other}"
+            ))),
         },
         Buffer::Bool(values) => {
             let bytes = output.bytes().get(offset..).unwrap_or_default();
@@ -152,7 +167,9 @@ fn floats<T: Element>(
     let all = output.as_slice::<T>()?;
     let got = all.get(offset..offset + reference.len()).unwrap_or_default();
     if got.len() != reference.len() {
-        return Err(Error::unexpected("an output has fewer elements than the reference"));
+        return Err(Error::unexpected(
+            "an output has fewer elements than the reference",
+        ));
     }
     let special = got.iter().zip(reference).position(|(g, r)| {
         let g = widen(*g);

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use rand::seq::SliceRandom;
 use rand::SeedableRng;
+use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
 use super::inputs::{Distribution, make_inputs};
@@ -63,9 +63,18 @@ impl NumericVerifier {
         outputs: &[Tensor],
         seed: u64,
     ) -> Result<Option<ErrorMeasure>> {
-        let judge = Judge { task, inputs, outputs, poison: Poison::Ones, seed };
+        let judge = Judge {
+            task,
+            inputs,
+            outputs,
+            poison: Poison::Ones,
+            seed,
+        };
         let (checks, _) = judge.judge(Some(self.sample_time), Duration::ZERO)?;
-        let worst = |a: ErrorMeasure, b: ErrorMeasure| ErrorMeasure { rms: a.rms.max(b.rms), max: a.max.max(b.max) };
+        let worst = |a: ErrorMeasure, b: ErrorMeasure| ErrorMeasure {
+            rms: a.rms.max(b.rms),
+            max: a.max.max(b.max),
+        };
         Ok(checks.into_iter().map(|c| c.error).reduce(worst))
     }
 }
@@ -83,7 +92,11 @@ impl Verifier for NumericVerifier {
         _target: &Target,
         backend: &dyn Backend,
     ) -> Result<Verdict> {
-        let mut verdict = Verdict { failure: None, accuracy: task.contract.accuracy, checks: Vec::new() };
+        let mut verdict = Verdict {
+            failure: None,
+            accuracy: task.contract.accuracy,
+            checks: Vec::new(),
+        };
         for (i, distribution) in self.distributions.iter().enumerate() {
             let seed = self.seed.wrapping_add(i as u64);
             let inputs = make_inputs(task, backend, *distribution, seed, &task.contract.hints)?;
@@ -103,13 +116,26 @@ impl Verifier for NumericVerifier {
                 }
             };
             if !run.inputs_unchanged {
-                verdict.failure = Some(Failure::new(FailureKind::InputChanged, "an input was changed by the candidate"));
+                verdict.failure = Some(Failure::new(
+                    FailureKind::InputChanged,
+                    "an input was changed by the candidate",
+                ));
                 return Ok(verdict);
             }
-            let judge = Judge { task, inputs: &inputs, outputs: &run.outputs, poison, seed };
+            let judge = Judge {
+                task,
+                inputs: &inputs,
+                outputs: &run.outputs,
+                poison,
+                seed,
+            };
             let time = (i > 0).then_some(self.sample_time);
             let (checks, failure) = judge.judge(time, self.sample_time)?;
-            verdict.checks.push(Check { distribution: distribution.name().to_owned(), seed, outputs: checks });
+            verdict.checks.push(Check {
+                distribution: distribution.name().to_owned(),
+                seed,
+                outputs: checks,
+            });
             if let Some(mut failure) = failure {
                 failure.evidence = format!("{} (inputs: {distribution}, seed {seed})", failure.evidence);
                 verdict.failure = Some(failure);
@@ -168,7 +194,9 @@ impl Judge<'_> {
             };
             let reference = of(&options)?;
             for (i, (output, outcome)) in self.outputs.iter().zip(&reference).enumerate() {
-                let offset = rows.as_ref().map_or(0, |rows| rows.offset(output.shape(), range.start));
+                let offset = rows
+                    .as_ref()
+                    .map_or(0, |rows| rows.offset(output.shape(), range.start));
                 let wrong = compare(&mut measured[i], output, offset, outcome, self.poison.byte())?;
                 compared[i] += (outcome.len() * output.dtype().size()) as u64;
                 if let Some(wrong) = wrong {
@@ -177,7 +205,9 @@ impl Judge<'_> {
             }
             if n == 0 || yard_spent < yardstick_time {
                 let began = Instant::now();
-                for (yard, (reference, got)) in yards.iter_mut().zip(reference.iter().zip(&of(&yard_options)?)) {
+                for (yard, (reference, got)) in
+                    yards.iter_mut().zip(reference.iter().zip(&of(&yard_options)?))
+                {
                     add_outcome(yard, reference, got);
                 }
                 yard_spent += began.elapsed();
@@ -226,13 +256,24 @@ impl Judge<'_> {
 
     fn name(&self, output: usize) -> &str {
         let graph = &self.task.graph;
-        graph.outputs().get(output).map_or("?", |o| graph.value_name(o.value))
+        graph
+            .outputs()
+            .get(output)
+            .map_or("?", |o| graph.value_name(o.value))
     }
 
     fn mismatch(&self, output: usize, wrong: &Mismatch) -> Failure {
-        let kind = if wrong.poison { FailureKind::Unwritten } else { FailureKind::WrongValues };
+        let kind = if wrong.poison {
+            FailureKind::Unwritten
+        } else {
+            FailureKind::WrongValues
+        };
         let shape = self.outputs.get(output).map_or(&[][..], |t| t.shape());
-        let what = if wrong.poison { "was never written" } else { "is wrong" };
+        let what = if wrong.poison {
+            "was never written"
+        } else {
+            "is wrong"
+        };
         Failure::new(
             kind,
             format!(
@@ -251,14 +292,21 @@ impl Judge<'_> {
         let dims: &Bindings = &self.task.contract.hints;
         let fail = |evidence: String| Ok(Some(Failure::new(FailureKind::WrongType, evidence)));
         if self.outputs.len() != graph.outputs().len() {
-            return fail(format!("{} outputs instead of {}", self.outputs.len(), graph.outputs().len()));
+            return fail(format!(
+                "{} outputs instead of {}",
+                self.outputs.len(),
+                graph.outputs().len()
+            ));
         }
         for (i, (output, tensor)) in graph.outputs().iter().zip(self.outputs).enumerate() {
             let ty = graph.ty(output.value);
             let shape = ty.concrete_shape(dims)?;
             if tensor.dtype() != ty.dtype || tensor.shape() != shape {
                 let name = self.name(i);
-                return fail(format!("output `{name}` is {tensor:?} instead of {}{shape:?}", ty.dtype));
+                return fail(format!(
+                    "output `{name}` is {tensor:?} instead of {}{shape:?}",
+                    ty.dtype
+                ));
             }
         }
         Ok(None)

@@ -4,8 +4,8 @@ use std::ffi::c_void;
 use std::sync::Barrier;
 
 use akg_core::expr::Bindings;
-use akg_core::source::{Artifact, LaunchPlan, TensorRole};
 use akg_core::sketch::ir;
+use akg_core::source::{Artifact, LaunchPlan, TensorRole};
 use akg_core::{Dsl, Target, Tensor};
 use akg_dsl_cpp::{CppDsl, lower_program};
 
@@ -37,7 +37,9 @@ pub(crate) fn host() -> Target {
                 })*
             };
         }
-        detect!("sse4.1", "sse4.2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl");
+        detect!(
+            "sse4.1", "sse4.2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl"
+        );
         target.vector_bytes = match () {
             () if target.features.contains("avx512f") => 64,
             () if target.features.contains("avx") => 32,
