@@ -11,10 +11,7 @@ const PARALLEL_FROM: usize = 1 << 20;
 /// `out = a b` in f64 with fused multiply-add.
 pub(super) fn fused(a: &Matrix<'_, f64>, b: &Matrix<'_, f64>, out: &mut [f64]) {
     let (m, k, n) = (a.rows, a.cols, b.cols);
-    assert!(
-        b.rows == k && out.len() == m * n,
-        "operand shapes of a product disagree"
-    );
+    assert!(b.rows == k && out.len() == m * n, "operand shapes of a product disagree");
     if m * n == 0 {
         return;
     }
@@ -61,10 +58,7 @@ fn base(x: &Matrix<'_, f64>) -> usize {
     let reach = [(x.rows, x.row_stride), (x.cols, x.col_stride)].map(|(n, s)| (n as isize - 1) * s);
     let lowest = start + reach.iter().map(|r| (*r).min(0)).sum::<isize>();
     let highest = start + reach.iter().map(|r| (*r).max(0)).sum::<isize>();
-    assert!(
-        lowest >= 0 && (highest as usize) < x.data.len(),
-        "a matrix leaves its storage"
-    );
+    assert!(lowest >= 0 && (highest as usize) < x.data.len(), "a matrix leaves its storage");
     x.offset
 }
 
@@ -81,23 +75,15 @@ type Lanes = [f32; LANES];
 /// tree (Higham, Accuracy and Stability of Numerical Algorithms, §4.2), so the error grows with log2 k.
 pub(super) fn pairwise(a: &Matrix<'_, f32>, b: &Matrix<'_, f32>, out: &mut [f32]) {
     let (m, k, n) = (a.rows, a.cols, b.cols);
-    assert!(
-        b.rows == k && out.len() == m * n,
-        "operand shapes of a product disagree"
-    );
+    assert!(b.rows == k && out.len() == m * n, "operand shapes of a product disagree");
     if m * n == 0 {
         return;
     }
     let depth = k.next_multiple_of(LEAF);
     let panels: Vec<Vec<Lanes>> = if m * n * k < PARALLEL_FROM {
-        (0..n.div_ceil(LANES))
-            .map(|p| pack(b, p * LANES, depth))
-            .collect()
+        (0..n.div_ceil(LANES)).map(|p| pack(b, p * LANES, depth)).collect()
     } else {
-        (0..n.div_ceil(LANES))
-            .into_par_iter()
-            .map(|p| pack(b, p * LANES, depth))
-            .collect()
+        (0..n.div_ceil(LANES)).into_par_iter().map(|p| pack(b, p * LANES, depth)).collect()
     };
     let task = |(block, out): (usize, &mut [f32])| {
         let first = block * ROWS;

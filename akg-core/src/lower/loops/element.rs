@@ -107,7 +107,7 @@ impl Mapper<'_> {
                 self.local_element(v, local, index)
             }
             State::Inline | State::Passing => self.compute(v, index)?,
-            State::Pending if covered && !self.is_settled_later(v) => self.compute(v, index)?,
+            State::Pending if covered && !self.is_live(v) => self.compute(v, index)?,
             State::Pending if covered => {
                 let local = self.local_for(v);
                 self.set_state(v, State::Passing);
@@ -126,10 +126,6 @@ impl Mapper<'_> {
         }
         self.frame.elements.insert(key, node);
         Ok(node)
-    }
-
-    fn is_settled_later(&self, v: Val) -> bool {
-        self.uses[v.0 as usize].last > self.at
     }
 
     fn local_element(&mut self, v: Val, local: LocalId, index: &[Expr]) -> NodeId {

@@ -212,7 +212,7 @@ impl<'a> Mapper<'a> {
     }
 
     /// Whether a later statement may need the value.
-    fn is_live(&self, v: Val) -> bool {
+    pub(super) fn is_live(&self, v: Val) -> bool {
         self.uses[v.0 as usize].last > self.at
     }
 
@@ -258,7 +258,11 @@ impl<'a> Mapper<'a> {
         if self.is_dead(v) {
             return Ok(());
         }
-        let mut reads: BTreeSet<Resource> = op.operands().iter().flat_map(|o| self.reads(*o)).collect();
+        let mut reads = BTreeSet::new();
+        if is_elementwise(op) || matches!(op, Op::Reduce(..)) {
+            // Others are computed at once.
+            reads.extend(op.operands().iter().flat_map(|o| self.reads(*o)));
+        }
         if let Op::Load { tensor, .. } = op
             && self.written.contains(tensor)
         {

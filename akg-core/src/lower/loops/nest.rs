@@ -8,7 +8,7 @@ use crate::sketch::ir::{
     BinaryOp, CompareOp, Condition, ReduceOp, Scalar as Constant, StoreMode, TensorId, UnaryOp,
 };
 
-use super::ir::{Accumulation, LocalId, LoopKind, Scalar, Stmt};
+use super::ir::{LocalId, LoopKind, Scalar, Stmt};
 use super::mapper::Mapper;
 use super::node::{Guard, NodeId, NodeKind};
 
@@ -750,9 +750,4 @@ pub(super) fn integer_range(dtype: DType) -> (i64, i64) {
         DType::I32 => (i32::MIN.into(), i32::MAX.into()),
         _ => (i64::MIN, i64::MAX),
     }
-}
-
-/// The accumulation of a vector loop.
-pub(super) fn accumulation(op: ReduceOp) -> Accumulation {
-    Accumulation::Reduce(op)
 }

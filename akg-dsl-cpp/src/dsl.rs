@@ -1,0 +1,286 @@
+//! The DSL.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use akg_core::diagnostic::Diagnostic;
+use akg_core::dsl::{Dsl, DslCapability, Stage};
+use akg_core::error::{Error, Result, ResultExt as _};
+use akg_core::expr::Bindings;
+use akg_core::lower::loops::{self, LoopKernel, Machine};
+use akg_core::sketch::{Sketch, ir};
+use akg_core::source::{Artifact, KnobValue, Knobs, Launch, LaunchPlan, Source, SourceForm};
+use akg_core::target::Target;
+use akg_core::verdict::{Failure, FailureKind};
+
+use crate::compiler::{self, Mode};
+use crate::config::CppConfig;
+use crate::{prelude, printer, text};
+
+/// C++ for CPUs: lowers sketches by the loop mapping and builds shared objects with the system's compiler.
+#[derive(Debug)]
+pub struct CppDsl {
+    config: CppConfig,
+    capability: DslCapability,
+}
+
+impl CppDsl {
+    /// With these settings.
+    pub fn new(config: CppConfig) -> Self {
+        let mut capability = DslCapability::default();
+        capability.backends = vec!["cpu".into()];
+        capability.formats = vec!["elf-so".into()];
+        capability.exports = vec!["source".into(), "stub".into()];
+        capability.lowers = true;
+        Self { config, capability }
+    }
+
+    fn plan<'a>(&self, source: &'a Source) -> Result<&'a LaunchPlan> {
+        match &source.form {
+            SourceForm::Lowered { plan } => Ok(plan),
+            _ => Err(Error::unsupported(
+                "a Python module is not C++: the C++ DSL takes kernels with a launch plan",
+            )),
+        }
+    }
+}
+
+impl Default for CppDsl {
+    fn default() -> Self {
+        Self::new(CppConfig::default())
+    }
+}
+
+impl Dsl for CppDsl {
+    fn name(&self) -> &str {
+        "cpp"
+    }
+
+    fn capability(&self) -> &DslCapability {
+        &self.capability
+    }
+
+    fn lower(&self, sketch: &Sketch, knobs: &Knobs, target: &Target) -> Result<Source> {
+        let mut all = sketch.default_knobs();
+        all.extend(knobs.clone());
+        let program = sketch.elaborate(&all, &Bindings::new()).map_err(Error::from)?;
+        let mut source = lower_program(&program, target, &all)?;
+        let quoted: String = sketch
+            .to_string()
+            .lines()
+            .map(|l| format!("//   {l}").trim_end().to_owned() + "\n")
+            .collect();
+        source.text = format!("// Lowered from this sketch:\n//\n{quoted}{}", source.text);
+        Ok(source)
+    }
+
+    fn build(&self, source: &Source, target: &Target) -> Result<Result<Artifact, Failure>> {
+        let plan = self.plan(source)?;
+        let compiled = compiler::compile(&self.config, target, &source.text, Mode::Link)?;
+        let Some(bytes) = compiled.object else {
+            let evidence = compiler::first_lines(&compiled.output, 40);
+            return Ok(Err(Failure::new(FailureKind::CompileFailed, evidence)));
+        };
+        let mut metadata = BTreeMap::from([
+            ("compiler".to_owned(), compiled.version),
+            ("flags".to_owned(), compiled.flags.join(" ")),
+        ]);
+        if !compiled.output.trim().is_empty() {
+            metadata.insert("warnings".to_owned(), compiled.output);
+        }
+        Ok(Ok(Artifact {
+            format: "elf-so".to_owned(),
+            bytes,
+            plan: plan.clone(),
+            metadata,
+        }))
+    }
+
+    fn check(&self, source: &Source) -> Vec<Diagnostic> {
+        let plan = match self.plan(source) {
+            Ok(plan) => plan,
+            Err(e) => return vec![Diagnostic::error(e.to_string(), 0..0)],
+        };
+        let mut found: Vec<Diagnostic> = plan
+            .launches
+            .iter()
+            .filter(|launch| !defines(&source.text, &launch.kernel))
+            .map(|launch| {
+                Diagnostic::error(
+                    format!(
+                        "the launch plan starts kernel `{0}`, but the text has no function of that name: add `extern \"C\" \
+                         void {0}(...)`",
+                        launch.kernel
+                    ),
+                    0..0,
+                )
+            })
+            .collect();
+        let target = Target::new("cpu", std::env::consts::ARCH);
+        match compiler::compile(&self.config, &target, &source.text, Mode::Check) {
+            Ok(compiled) if compiled.object.is_none() => {
+                found.extend(compiler_errors(&compiled.output, &source.text));
+            }
+            Ok(_) => {}
+            Err(e) => found.push(Diagnostic::warning(
+                format!("the syntax was not checked: {e}"),
+                0..0,
+            )),
+        }
+        found
+    }
+
+    fn guide(&self, stage: Stage, target: &Target) -> String {
+        let mut guide = include_str!("guide.md").to_owned();
+        let features: Vec<_> = target.features.iter().map(String::as_str).collect();
+        let _ = writeln!(
+            guide,
+            "\nThe machine: {} ({}), {} cores, vectors of {} bytes, features {}.",
+            target.name,
+            target.arch,
+            target.cores,
+            target.vector_bytes,
+            if features.is_empty() {
+                "unknown".to_owned()
+            } else {
+                features.join(" ")
+            }
+        );
+        guide.push_str(match stage {
+            Stage::Write => "\nWrite the whole text, launch plan first.\n",
+            Stage::Fix => {
+                "\nChange only what the failure asks for and keep the launch plan unless it is wrong.\n"
+            }
+            _ => {
+                "\nKeep the results within the accuracy class; the launch plan may change with the kernels.\n"
+            }
+        });
+        guide
+    }
+
+    fn parse(&self, text: &str) -> Result<Source> {
+        Ok(Source {
+            dsl: self.name().to_owned(),
+            text: text.to_owned(),
+            form: SourceForm::Lowered {
+                plan: text::launch_plan(text)?,
+            },
+            knobs: Knobs::new(),
+        })
+    }
+
+    fn export(&self, source: &Source, form: &str) -> Result<String> {
+        let plan = self.plan(source)?;
+        match form {
+            "stub" => text::stub(plan),
+            "source" => {
+                let json = serde_json::to_string(plan)
+                    .map_err(|e| Error::unexpected("cannot write the launch plan as JSON").caused_by(e))?;
+                Ok(format!("{} {json}\n{}", text::MARKER, source.text))
+            }
+            other => Err(Error::unsupported(format!(
+                "C++ has no form `{other}`; forms are {}",
+                self.capability.exports.join(", ")
+            ))),
+        }
+    }
+}
+
+/// Prints a typed sketch as C++ for `target`. `knobs` are recorded as what it was elaborated with.
+pub fn lower_program(program: &ir::Program, target: &Target, knobs: &Knobs) -> Result<Source> {
+    let machine = Machine::new(target);
+    let kernels =
+        loops::map(program, machine, printer::RESERVED).context("sketch", || program.name.clone())?;
+    let mut used = std::collections::BTreeSet::new();
+    let mut functions = String::new();
+    for kernel in &kernels {
+        let (text, sections) = printer::print(kernel);
+        used.extend(sections);
+        functions.push('\n');
+        functions.push_str(&text);
+    }
+    let mut text = String::new();
+    if !knobs.is_empty() {
+        let values: Vec<String> = knobs
+            .iter()
+            .map(|(name, value)| match value {
+                KnobValue::Int(v) => format!("{name} = {v}"),
+                KnobValue::DType(d) => format!("{name} = {d}"),
+            })
+            .collect();
+        let _ = writeln!(text, "//\n// Knobs: {}", values.join(", "));
+    }
+    text.push_str("#include <cstdint>\n\n");
+    if used.contains("akg_dot") {
+        let _ = writeln!(text, "#define AKG_VECTOR_BYTES {}", machine.vector_bytes);
+    }
+    text.push_str(&prelude::text(&used));
+    text.push_str(&functions);
+    Ok(Source {
+        dsl: "cpp".to_owned(),
+        text,
+        form: SourceForm::Lowered {
+            plan: launch_plan(program, &kernels),
+        },
+        knobs: knobs.clone(),
+    })
+}
+
+fn launch_plan(program: &ir::Program, kernels: &[LoopKernel]) -> LaunchPlan {
+    let launch = |(kernel, mapped): (&ir::Kernel, &LoopKernel)| Launch {
+        kernel: mapped.name.clone(),
+        grid: kernel.grid.iter().map(|axis| axis.extent.clone()).collect(),
+        tensors: mapped.params.iter().map(|p| p.tensor.0).collect(),
+        cooperative: kernel.cooperative,
+        doc: kernel.doc.clone(),
+    };
+    LaunchPlan {
+        dims: program.dims.clone(),
+        tensors: program.tensors.clone(),
+        launches: program.kernels.iter().zip(kernels).map(launch).collect(),
+    }
+}
+
+/// Whether the text has a function of that name with C linkage, by a look at its tokens.
+fn defines(text: &str, name: &str) -> bool {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    text.contains("extern \"C\"")
+        && text.match_indices(name).any(|(at, _)| {
+            let before = text.get(..at).and_then(|t| t.chars().next_back());
+            let after = text.get(at + name.len()..).unwrap_or_default().trim_start();
+            !before.is_some_and(is_word) && after.starts_with('(')
+        })
+}
+
+/// `kernel.cpp:LINE:COLUMN: error: MESSAGE` lines as diagnostics.
+fn compiler_errors(output: &str, text: &str) -> Vec<Diagnostic> {
+    let mut found: Vec<Diagnostic> = output
+        .lines()
+        .filter_map(|line| {
+            let (place, message) = line
+                .split_once(": error: ")
+                .or_else(|| line.split_once(": fatal error: "))?;
+            let mut numbers = place.rsplit(':').map(|n| n.parse::<usize>().ok());
+            let (column, line) = (numbers.next()??, numbers.next()??);
+            let start: usize = text
+                .split_inclusive('\n')
+                .take(line.saturating_sub(1))
+                .map(str::len)
+                .sum();
+            let length = text.get(start..)?.lines().next()?.len();
+            let at = start + (column.max(1) - 1).min(length);
+            Some(Diagnostic::error(message, at..at))
+        })
+        .take(20)
+        .collect();
+    if found.is_empty() {
+        found.push(Diagnostic::error(
+            format!(
+                "the compiler rejects the text:\n{}",
+                compiler::first_lines(output, 20)
+            ),
+            0..0,
+        ));
+    }
+    found
+}
