@@ -1,8 +1,10 @@
 #![doc = include_str!("../README.md")]
 
+pub mod agent;
 pub mod backend;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+pub mod designer;
 pub mod diagnostic;
 pub mod dsl;
 pub mod dtype;
@@ -11,12 +13,16 @@ pub mod expr;
 pub mod graph;
 pub mod lower;
 pub mod reference;
+pub mod registry;
 pub mod sketch;
 pub mod source;
 pub mod target;
+pub mod task;
 pub mod tensor;
 pub mod verdict;
+pub mod verifier;
 
+pub use agent::{Agent, Role};
 pub use backend::Backend;
 pub use diagnostic::{Diagnostic, Diagnostics};
 pub use dsl::Dsl;
@@ -24,6 +30,10 @@ pub use dtype::DType;
 pub use error::{Error, ErrorKind, Result};
 pub use expr::Expr;
 pub use graph::Graph;
+pub use registry::Registry;
 pub use sketch::Sketch;
 pub use target::Target;
+pub use task::{Accuracy, Task};
 pub use tensor::Tensor;
+pub use verdict::Verdict;
+pub use verifier::{Candidate, Verifier};

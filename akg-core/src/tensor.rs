@@ -1,6 +1,7 @@
 //! Typed tensors in host memory.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 use half::{bf16, f16};
@@ -29,6 +30,12 @@ elements!(u8 => U8, i8 => I8, i16 => I16, i32 => I32, i64 => I64, f16 => F16, bf
 pub trait Storage: Send + Sync {
     /// The bytes.
     fn bytes(&self) -> &[u8];
+
+    /// The path of a file that holds the same bytes from its start, unchanging, for other processes to map; `None` if
+    /// there is none.
+    fn path(&self) -> Option<&Path> {
+        None
+    }
 }
 
 impl Storage for Vec<u128> {
@@ -122,6 +129,11 @@ impl Tensor {
     pub fn bytes(&self) -> &[u8] {
         let need = self.len() * self.dtype.size();
         self.storage.bytes().get(..need).unwrap_or_default()
+    }
+
+    /// Where other processes can map the bytes; see [`Storage::path`].
+    pub fn path(&self) -> Option<&Path> {
+        self.storage.path()
     }
 
     /// The elements, if `T` is the element type.

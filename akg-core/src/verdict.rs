@@ -65,3 +65,74 @@ impl Failure {
         }
     }
 }
+
+/// The error of one output against f64, both measures divided by rms(ref − mean).
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct ErrorMeasure {
+    /// Root mean square.
+    pub rms: f64,
+    /// Maximum.
+    pub max: f64,
+}
+
+/// One output of one check: the candidate's error and what was allowed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OutputCheck {
+    /// The output's name in the graph.
+    pub output: String,
+    /// The candidate's error; zeros for exact types.
+    pub error: ErrorMeasure,
+    /// The class's limit for these inputs.
+    pub limit: ErrorMeasure,
+    /// Bytes of the output that were compared.
+    pub bytes_compared: u64,
+    /// Bytes of the output.
+    pub bytes: u64,
+}
+
+/// One execution that was judged.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Check {
+    /// How the inputs were distributed.
+    pub distribution: String,
+    /// The seed of the inputs.
+    pub seed: u64,
+    /// The outputs in order.
+    pub outputs: Vec<OutputCheck>,
+}
+
+/// What a verifier decided.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Why it failed; `None` is a pass.
+    pub failure: Option<Failure>,
+    /// The accuracy class that it was judged in.
+    pub accuracy: crate::task::Accuracy,
+    /// The executions that were judged, the failing one last.
+    pub checks: Vec<Check>,
+}
+
+impl Verdict {
+    /// Whether the candidate passed.
+    pub fn passed(&self) -> bool {
+        self.failure.is_none()
+    }
+
+    /// The largest errors over all checks and outputs.
+    pub fn worst_error(&self) -> ErrorMeasure {
+        let errors = self.checks.iter().flat_map(|c| &c.outputs).map(|o| o.error);
+        errors.fold(ErrorMeasure::default(), |a, b| ErrorMeasure {
+            rms: a.rms.max(b.rms),
+            max: a.max.max(b.max),
+        })
+    }
+
+    /// The bytes of outputs that were compared, over all checks.
+    pub fn bytes_compared(&self) -> u64 {
+        self.checks
+            .iter()
+            .flat_map(|c| &c.outputs)
+            .map(|o| o.bytes_compared)
+            .sum()
+    }
+}

@@ -1,9 +1,9 @@
 //! What the sketch interpreter computes and what it refuses.
 
 use akg_core::expr::Bindings;
-use akg_core::sketch::{Folds, Sketch, interpret, interpret_folds};
+use akg_core::sketch::{Folds, Sketch, cost, interpret, interpret_folds};
 use akg_core::source::Knobs;
-use akg_core::{DType, Error, Result, Tensor};
+use akg_core::{DType, Error, ErrorKind, Result, Target, Tensor};
 use proptest::prelude::*;
 
 fn run_folds(text: &str, inputs: &[Tensor], dims: &[(&str, i64)], folds: Folds) -> Result<Vec<Tensor>> {
@@ -75,7 +75,7 @@ kernel main over (p in 1) {
 }";
     let out = run(text, &[f32s(&[2048.0, 1e-4, -100.7, 256.0])], &[]);
     assert_eq!(values(&out, 0)[..2], [2048.0, 1.0]);
-    assert_eq!(values(&out, 1), [2048.0, 1.0, -100.0, 256.0]);
+    assert_eq!(values(&out, 1), [2048.0, 1.0, -99.5, 256.0]);
     assert_eq!(values(&out, 2)[2..], [56.0, 0.0]);
 }
 
@@ -257,7 +257,60 @@ kernel main over (p in 1) { store y[0 :+ 4] = load x[0 :+ 4] }";
     assert!(run(text, &[Tensor::zeros(DType::F64, [4]).unwrap()], &[]).is_err());
 }
 
+#[test]
+fn integers_refuse_what_machines_do_not_define() {
+    let apply = |op: &str| {
+        let text = format!(
+            "
+sketch s(a: i32[1], b: i32[1]) -> y: i32[1]
+kernel main over (p in 1) {{ store y[p] = (load a[p]) {op} (load b[p]) }}"
+        );
+        move |a: i32, b: i32| {
+            let scalar = |v| Tensor::from_slice([1], &[v]).unwrap();
+            run(&text, &[scalar(a), scalar(b)], &[])
+        }
+    };
+    assert_eq!(values(&apply("//")(-7, 2), 0), [-4.0]);
+    assert_eq!(values(&apply("%")(-7, 2), 0), [1.0]);
+    assert_eq!(values(&apply("<<")(3, 31), 0), [f64::from(i32::MIN)]);
+    assert_eq!(values(&apply(">>")(-8, 1), 0), [-4.0]);
+    assert!(
+        error(apply("//")(1, 0))
+            .to_string()
+            .contains("divides an integer by zero")
+    );
+    assert!(error(apply("<<")(1, 32)).to_string().contains("shifts"));
+}
+
+/// Replaces the integer literal number `which` (modulo their count) of `text` by `value`.
+fn with_literal(text: &str, which: usize, value: u32) -> String {
+    let bytes = text.as_bytes();
+    let starts: Vec<usize> = (1..bytes.len())
+        .filter(|i| bytes[*i].is_ascii_digit() && b" *+(-,".contains(&bytes[i - 1]))
+        .collect();
+    let start = starts[which % starts.len()];
+    let digits = bytes[start..].iter().take_while(|b| b.is_ascii_digit()).count();
+    format!("{}{value}{}", &text[..start], &text[start + digits..])
+}
+
 proptest! {
+    #[test]
+    fn nonsense_is_refused_without_a_panic(case in any::<prop::sample::Index>(), which: usize, value in 0u32..70) {
+        let cases = akg_core::conformance::sketch_cases().unwrap();
+        let case = case.get(&cases);
+        let text = with_literal(case.text, which, value);
+        let Ok(sketch) = Sketch::parse(&text) else { return Ok(()) };
+        let Ok(program) = sketch.elaborate(&case.knobs, &case.dims) else { return Ok(()) };
+        for folds in [Folds::Sequential, Folds::Halves] {
+            if let Err(error) = interpret_folds(&program, &case.inputs, &case.dims, folds) {
+                prop_assert_eq!(error.kind(), ErrorKind::InvalidInput);
+            }
+        }
+        if let Ok(cost) = cost(&program, &case.dims, &Target::new("cpu", "any")) {
+            prop_assert!(cost.seconds.is_finite() && cost.seconds > 0.0);
+        }
+    }
+
     #[test]
     fn transposing_and_reshaping_move_elements(a in 1usize..4, b in 1usize..4, c in 1usize..4) {
         let text = format!("

@@ -5,15 +5,23 @@
 //! expressions, so a dimension may be a symbol. Views, broadcasting and type conversions are operators like any other;
 //! nothing happens implicitly beyond what ATen's own operators do.
 
-use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 use std::fmt;
+
+use serde::{Deserialize, Serialize};
 
 use crate::dtype::DType;
 use crate::expr::{Bindings, Expr};
 use crate::tensor::Tensor;
 
+mod arguments;
+mod builder;
+mod display;
+mod json;
 pub mod ops;
+mod transform;
 
+pub use builder::Conv;
 pub use ops::Operator;
 
 /// Names one value of a graph.
@@ -142,6 +150,18 @@ pub enum Arg {
     DType(DType),
 }
 
+impl Arg {
+    /// The values in it.
+    pub fn values(&self) -> impl Iterator<Item = ValueId> + use<'_> {
+        let (one, many) = match self {
+            Arg::Value(v) => (Some(*v), [].as_slice()),
+            Arg::Values(vs) => (None, vs.as_slice()),
+            _ => (None, [].as_slice()),
+        };
+        one.into_iter().chain(many.iter().flatten().copied())
+    }
+}
+
 /// One operator call.
 #[derive(Debug, Clone)]
 pub struct Node {
@@ -156,11 +176,7 @@ pub struct Node {
 impl Node {
     /// The values it reads, in argument order.
     pub fn inputs(&self) -> impl Iterator<Item = ValueId> {
-        self.args.iter().flat_map(|arg| match arg {
-            Arg::Value(v) => vec![*v],
-            Arg::Values(vs) => vs.iter().flatten().copied().collect(),
-            _ => Vec::new(),
-        })
+        self.args.iter().flat_map(Arg::values)
     }
 }
 
@@ -176,6 +192,8 @@ pub struct Graph {
     pub(crate) constants: Vec<Constant>,
     pub(crate) nodes: Vec<Node>,
     pub(crate) outputs: Vec<Output>,
+    /// Where in `values` each name is.
+    names: HashMap<String, ValueId>,
 }
 
 impl Graph {
@@ -209,12 +227,30 @@ impl Graph {
         &self.outputs
     }
 
+    /// A value; `None` if it belongs to another graph.
+    pub fn value(&self, value: ValueId) -> Option<&Value> {
+        self.values.get(value.index())
+    }
+
+    /// The value called `name`.
+    pub fn find(&self, name: &str) -> Option<ValueId> {
+        self.names.get(name).copied()
+    }
+
     /// The type of a value of this graph.
+    ///
+    /// # Panics
+    ///
+    /// If `value` belongs to another graph; [`value`](Self::value) does not.
     pub fn ty(&self, value: ValueId) -> &TensorType {
         &self.values[value.index()].ty
     }
 
     /// The name of a value of this graph.
+    ///
+    /// # Panics
+    ///
+    /// If `value` belongs to another graph; [`value`](Self::value) does not.
     pub fn value_name(&self, value: ValueId) -> &str {
         &self.values[value.index()].name
     }

@@ -2,4 +2,5 @@
 
 pub mod analysis;
 pub mod grid;
+pub mod loops;
 pub mod tiles;

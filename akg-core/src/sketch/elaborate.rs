@@ -4,6 +4,7 @@
 mod body;
 mod call;
 mod header;
+mod operators;
 mod prune;
 mod region;
 mod scalar;

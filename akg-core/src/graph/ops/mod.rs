@@ -13,8 +13,24 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::Expr;
 
+mod attention;
+mod conv;
+mod create;
+mod extents;
+mod index;
+mod join;
+mod loss;
+mod matmul;
+mod norm;
 mod pointwise;
+mod pool;
+mod promotion;
+mod rearrange;
+mod reduce;
+mod rnn;
+mod scan;
 mod schema;
+mod view;
 
 pub use schema::{Parameter, ParameterKind, Schema};
 
@@ -23,21 +39,48 @@ pub struct Operator {
     /// The parsed schema.
     schema: Schema,
     /// Infers the result types.
-    infer: fn(&Call<'_>) -> Result<Vec<TensorType>>,
+    infer: fn(&Call<'_>) -> Inferred,
 }
+
+/// What a family's inference functions return: the type of each result.
+type Inferred = Result<Vec<TensorType>>;
 
 /// A row of a family's table.
-pub(crate) struct Row {
-    /// The schema as ATen writes it, e.g. `softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor`;
-    /// the overload `default` is written out.
-    pub(crate) schema: &'static str,
+struct Row {
+    /// The schema as ATen writes it, e.g. `softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor`,
+    /// without aliasing annotations; the overload `default` is written out.
+    schema: &'static str,
     /// Infers the result types.
-    pub(crate) infer: fn(&Call<'_>) -> Result<Vec<TensorType>>,
+    infer: fn(&Call<'_>) -> Inferred,
 }
 
+impl Row {
+    const fn new(schema: &'static str, infer: fn(&Call<'_>) -> Inferred) -> Self {
+        Self { schema, infer }
+    }
+}
+
+/// The rows of every family.
+static FAMILIES: [&[Row]; 15] = [
+    attention::ROWS,
+    conv::ROWS,
+    create::ROWS,
+    index::ROWS,
+    join::ROWS,
+    loss::ROWS,
+    matmul::ROWS,
+    norm::ROWS,
+    pointwise::ROWS,
+    pool::ROWS,
+    rearrange::ROWS,
+    reduce::ROWS,
+    rnn::ROWS,
+    scan::ROWS,
+    view::ROWS,
+];
+
 static TABLE: LazyLock<HashMap<String, Operator>> = LazyLock::new(|| {
-    let families: [&[Row]; 1] = [pointwise::ROWS];
-    let rows = families.into_iter().flatten();
+    let rows = FAMILIES.iter().copied().flatten();
     rows.filter_map(|row| {
         let schema = Schema::parse(row.schema).ok()?;
         Some((
@@ -116,6 +159,16 @@ impl<'a> Call<'a> {
             .ok_or_else(|| Error::unexpected(format!("`{}` has no parameter `{name}`", self.op.name())))
     }
 
+    /// The argument of parameter `name`, if the operator has that parameter.
+    pub fn opt_arg(&self, name: &str) -> Option<&'a Arg> {
+        self.arg(name).ok()
+    }
+
+    /// Every value among the arguments, in the schema's order.
+    pub fn operands(&self) -> impl Iterator<Item = ValueId> + use<'a> {
+        self.args.iter().flat_map(Arg::values)
+    }
+
     fn wrong(&self, name: &str, wanted: &str) -> Error {
         let got = self
             .arg(name)
@@ -189,6 +242,11 @@ impl<'a> Call<'a> {
                 .ok_or_else(|| self.wrong(name, "a constant integer")),
             _ => Err(self.wrong(name, "an integer")),
         }
+    }
+
+    /// An integer argument that may be symbolic.
+    pub fn size(&self, name: &str) -> Result<&'a Expr> {
+        self.opt_size(name)?.ok_or_else(|| self.wrong(name, "an integer"))
     }
 
     /// An integer argument that may be symbolic, and may be missing.
@@ -266,12 +324,7 @@ impl<'a> Call<'a> {
     fn describe_operands(&self) -> String {
         let mut out = Vec::new();
         for (parameter, arg) in self.op.schema.parameters.iter().zip(self.args) {
-            let ids = match arg {
-                Arg::Value(v) => vec![*v],
-                Arg::Values(vs) => vs.iter().flatten().copied().collect(),
-                _ => continue,
-            };
-            for id in ids {
+            for id in arg.values() {
                 if let Some(value) = self.values.get(id.index()) {
                     out.push(format!("{}={}: {}", parameter.name, value.name, value.ty));
                 }

@@ -39,6 +39,8 @@ pub struct Parameter {
     pub name: String,
     /// What it accepts.
     pub kind: ParameterKind,
+    /// The length of a list that is written `int[2]`, for which a lone integer stands for every entry.
+    pub length: Option<usize>,
     /// Whether it may be [`Arg::None`].
     pub optional: bool,
     /// The value when it is not given; `None` if it must be.
@@ -125,27 +127,29 @@ impl Parameter {
                 _ => return None,
             },
         };
-        let default = default
-            .map(|d| parse_default(kind, d))
-            .map_or(Some(None), |d| d.map(Some))?;
+        let length = base
+            .split_once('[')
+            .and_then(|(_, n)| n.strip_suffix(']')?.parse().ok());
+        let default = match default {
+            Some(text) => Some(parse_default(kind, length, text)?),
+            None if kind == ParameterKind::Ignored => Some(Arg::None),
+            None => None,
+        };
         Some(Self {
             name: name.to_owned(),
             kind,
+            length,
             optional: optional || kind == ParameterKind::Ignored,
             default,
         })
     }
 }
 
-fn parse_default(kind: ParameterKind, text: &str) -> Option<Arg> {
-    if text == "None" {
+fn parse_default(kind: ParameterKind, length: Option<usize>, text: &str) -> Option<Arg> {
+    if text == "None" || kind == ParameterKind::Ignored {
         return Some(Arg::None);
     }
-    let int = |s: &str| match s {
-        "Mean" => Some(1),
-        "Sum" => Some(2),
-        _ => s.trim().parse::<i64>().ok(),
-    };
+    let int = |s: &str| s.trim().parse::<i64>().ok();
     match kind {
         ParameterKind::Bool => Some(Arg::Bool(text == "True")),
         ParameterKind::Str => Some(Arg::Str(text.trim_matches(['\'', '"']).to_owned())),
@@ -160,8 +164,7 @@ fn parse_default(kind: ParameterKind, text: &str) -> Option<Arg> {
                     list.map(|s| int(s).map(Expr::constant)).collect::<Option<_>>()?,
                 ))
             }
-            // A lone integer stands for every entry; it is spread when the list's length is known.
-            None => int(text).map(|v| Arg::Ints(vec![Expr::constant(v)])),
+            None => int(text).map(|v| Arg::Ints(vec![Expr::constant(v); length.unwrap_or(1)])),
         },
         ParameterKind::Int => int(text).map(|v| Arg::Int(Expr::constant(v))),
         ParameterKind::Scalar | ParameterKind::Float => match int(text) {
@@ -187,7 +190,7 @@ mod tests {
         assert_eq!(s.results, Some(2));
         let names: Vec<_> = s.parameters.iter().map(|p| p.name.as_str()).collect();
         assert_eq!(names, ["input", "weight", "bias", "stride", "padding", "eps"]);
-        assert_eq!(s.parameters[3].default, Some(Arg::Ints(vec![1.into()])));
+        assert_eq!(s.parameters[3].default, Some(Arg::Ints(vec![1.into(), 1.into()])));
         assert_eq!(s.parameters[4].default, Some(Arg::Ints(vec![0.into(), 0.into()])));
         assert_eq!(s.parameters[5].default, Some(Arg::Float(1e-5)));
         assert!(s.parameters[2].optional && !s.parameters[1].optional);

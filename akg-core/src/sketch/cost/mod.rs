@@ -5,9 +5,9 @@
 //! arithmetic, with the parts of the device that a short grid leaves idle taken into account, and a launch. It is meant
 //! to rank knob points and sketches, not to predict a clock.
 
-mod liveness;
 mod rates;
 mod space;
+mod tiles;
 mod traffic;
 
 use std::collections::BTreeMap;
@@ -147,7 +147,7 @@ fn kernel_cost(program: &Program, kernel: &Kernel, dims: &Bindings, target: &Tar
     let memory_seconds = memory_bytes / rates.memory() / (busy / CORES_FOR_MEMORY).min(1.0);
     let cache_seconds = (requested + tally.written_bytes) / (CACHE_SPEEDUP * rates.memory()) / busy;
     let compute_seconds = arithmetic / busy;
-    let tile_bytes = liveness::peak_tile_bytes(kernel);
+    let tile_bytes = tiles::peak_tile_bytes(kernel);
     // Tiles that do not fit are moved to memory and back.
     let spill = (tile_bytes as f64 / target.tile_bytes.max(1) as f64).max(1.0);
     let slowest = memory_seconds.max(cache_seconds).max(compute_seconds);

@@ -27,12 +27,10 @@ impl Rates<'_> {
     fn peak(&self, dtype: DType) -> f64 {
         let lanes = f64::from(self.target.vector_bytes.max(16)) * 4.0 / dtype.size().max(4) as f64;
         let guess = f64::from(self.target.cores.max(1)) * lanes * DEFAULT_RATE;
-        let measured = self
-            .target
-            .peak
-            .get(&dtype)
-            .or_else(|| self.target.peak.get(&DType::F32));
-        measured.copied().filter(|rate| *rate > 0.0).unwrap_or(guess)
+        // What was not measured runs like f32, f64 at half its rate.
+        let like_f32 = || Some(self.target.peak.get(&DType::F32)? * 4.0 / dtype.size().max(4) as f64);
+        let measured = self.target.peak.get(&dtype).copied().or_else(like_f32);
+        measured.filter(|rate| *rate > 0.0).unwrap_or(guess)
     }
 
     /// FLOP/s of a dot. TF32 runs at half the rate of f16 where there is a unit for that.
@@ -41,12 +39,8 @@ impl Rates<'_> {
             "tf32" => self.peak(DType::F32).max(self.peak(DType::F16) / 2.0),
             "f16" => self.peak(DType::F16),
             "bf16" => self.peak(DType::BF16),
-            // Narrow operands are exact in f32.
-            _ => self.peak(if operand == DType::F64 {
-                DType::F64
-            } else {
-                DType::F32
-            }),
+            // Products of narrow operands are exact in f32, so the units for those operands will do.
+            _ => self.peak(operand),
         }
     }
 

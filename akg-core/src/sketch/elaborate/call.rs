@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::header::sizeof;
 use super::scalar::{self, Value};
-use super::tiles::Builder;
+use super::tiles::{Builder, check_size, quote};
 use super::{Elab, fault};
 use crate::diagnostic::{Diagnostic, closest};
 use crate::dtype::{DType, DTypeClass};
@@ -74,7 +74,7 @@ impl Builder<'_> {
             "iota" => {
                 let [len] = exactly(arguments, "iota(N)", span)?;
                 let extents = vec![self.extent(len)?];
-                self.check_size(&extents, span)?;
+                check_size(&extents, span)?;
                 let dtype = DType::I32;
                 Ok(self.define(Op::Iota, TileType { dtype, extents }, span))
             }
@@ -107,7 +107,7 @@ impl Builder<'_> {
                 _ => {
                     let message = format!(
                         "{} has no element type; write `{function}(f32(…))`",
-                        self.quote(operand)
+                        quote(operand)
                     );
                     fault(message, span.clone())
                 }
@@ -142,7 +142,7 @@ impl Builder<'_> {
         if ty.dtype.size() != dtype.size() || ty.dtype == DType::Bool || dtype == DType::Bool {
             let message = format!(
                 "{} is {ty}, whose elements are not as wide as {dtype}",
-                self.quote(operand)
+                quote(operand)
             );
             return fault(message, span.clone());
         }
@@ -155,14 +155,14 @@ impl Builder<'_> {
         let tile = self.tile(operand)?;
         let ty = self.ty(tile).clone();
         if ty.dtype == DType::Bool {
-            let message = format!("{} is {ty}; cast it first: `i32({operand})`", self.quote(operand));
+            let message = format!("{} is {ty}; cast it first: `i32({operand})`", quote(operand));
             return fault(message, operand.span.clone());
         }
         let rank = ty.extents.len() as i64;
         let given = self.constant_int(axis)?;
         let axis_number = if given < 0 { given + rank } else { given };
         if !(0..rank).contains(&axis_number) {
-            let message = format!("{} is {ty}, which has no axis {given}", self.quote(operand));
+            let message = format!("{} is {ty}, which has no axis {given}", quote(operand));
             return fault(message, axis.span.clone());
         }
         Ok((tile, ty, axis_number as usize))
@@ -208,14 +208,14 @@ impl Builder<'_> {
         if ct.dtype != DType::Bool {
             let message = format!(
                 "{} is {ct}, not a condition; compare it with something",
-                self.quote(condition)
+                quote(condition)
             );
             return fault(message, condition.span.clone());
         }
         let (x, y, ty) = self.pair((x, a), (y, b))?;
         let result = TileType {
             dtype: ty.dtype,
-            extents: self.broadcast((&ct, condition), (&ty, a))?,
+            extents: Self::broadcast((&ct, condition), (&ty, a))?,
         };
         Ok(self.define(Op::Select(c, x, y), result, span))
     }
@@ -224,7 +224,7 @@ impl Builder<'_> {
     fn numbers(&mut self, ex: &Ex) -> Elab<Vec<usize>> {
         let Expression::List(values) = &*ex.node else {
             return fault(
-                format!("expected a list like `[1, 0]`, found {}", self.quote(ex)),
+                format!("expected a list like `[1, 0]`, found {}", quote(ex)),
                 ex.span.clone(),
             );
         };
@@ -257,7 +257,7 @@ impl Builder<'_> {
         if !sorted.iter().copied().eq(0..ty.extents.len()) {
             let message = format!(
                 "{} is {ty}, whose dimensions {permutation:?} does not reorder",
-                self.quote(operand)
+                quote(operand)
             );
             return fault(message, span.clone());
         }
@@ -278,12 +278,12 @@ impl Builder<'_> {
         let tile = self.tile(operand)?;
         let ty = self.ty(tile).clone();
         let extents = self.numbers(list)?;
-        self.check_size(&extents, span)?;
+        check_size(&extents, span)?;
         let (old, new): (usize, usize) = (ty.extents.iter().product(), extents.iter().product());
         if old != new {
             let message = format!(
                 "{} is {ty} with {old} elements, {extents:?} has {new}",
-                self.quote(operand)
+                quote(operand)
             );
             return fault(message, span.clone());
         }
@@ -341,7 +341,7 @@ impl Builder<'_> {
                 if ty.extents != extents {
                     let message = format!(
                         "the product is {extents:?} but the accumulator {} is {ty}",
-                        self.quote(init)
+                        quote(init)
                     );
                     return fault(message, init.span.clone());
                 }

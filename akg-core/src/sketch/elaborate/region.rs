@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::scalar::Value;
-use super::tiles::Builder;
+use super::tiles::{Builder, check_size, quote};
 use super::{Elab, Fault, fault};
 use crate::diagnostic::Diagnostic;
 use crate::dtype::{DType, DTypeClass};
@@ -80,7 +80,7 @@ impl Builder<'_> {
                 },
             }
         }
-        self.check_size(&extents, span)?;
+        check_size(&extents, span)?;
         Ok((axes, extents))
     }
 
@@ -128,7 +128,7 @@ impl Builder<'_> {
         if ty.dtype != dtype {
             let message = format!(
                 "`{tensor}` holds {dtype} but {} is {ty}; write `{dtype}(…)`",
-                self.quote(ex)
+                quote(ex)
             );
             return fault(message, ex.span.clone());
         }
@@ -137,10 +137,7 @@ impl Builder<'_> {
                 dtype,
                 extents: extents.to_vec(),
             };
-            let error = format!(
-                "the region of `{tensor}` is {region} but {} is {ty}",
-                self.quote(ex)
-            );
+            let error = format!("the region of `{tensor}` is {region} but {} is {ty}", quote(ex));
             let error = Diagnostic::error(error, ex.span.clone());
             let squeezed = |e: &[usize]| e.iter().copied().filter(|n| *n != 1).collect::<Vec<_>>();
             return Err(if ty.extents.is_empty() {

@@ -7,7 +7,7 @@ use super::scalar::{self, Value, compare_op};
 use super::scope::Scope;
 use super::{Elab, Fault, fault};
 use crate::diagnostic::{Diagnostic, Diagnostics};
-use crate::dtype::{DType, DTypeClass};
+use crate::dtype::DType;
 use crate::expr::Expr;
 use crate::sketch::ir::*;
 use crate::sketch::syntax::*;
@@ -85,7 +85,7 @@ impl<'a> Builder<'a> {
         match self.eval(ex)? {
             Value::Int(expr) => Ok(expr),
             _ => fault(
-                format!("{} is not an integer known to the whole program", self.quote(ex)),
+                format!("{} is not an integer known to the whole program", quote(ex)),
                 ex.span.clone(),
             ),
         }
@@ -117,29 +117,8 @@ impl<'a> Builder<'a> {
 
     pub(super) fn extents(&mut self, shape: &[Ex], span: &Range<usize>) -> Elab<Vec<usize>> {
         let extents = shape.iter().map(|e| self.extent(e)).collect::<Elab<Vec<_>>>()?;
-        self.check_size(&extents, span)?;
+        check_size(&extents, span)?;
         Ok(extents)
-    }
-
-    pub(super) fn check_size(&self, extents: &[usize], span: &Range<usize>) -> Elab<()> {
-        let count = extents.iter().try_fold(1usize, |n, e| n.checked_mul(*e));
-        match count.filter(|n| *n <= ELEMENT_LIMIT) {
-            Some(_) => Ok(()),
-            None => fault(
-                format!("a tile of extents {extents:?} is too large; loop over parts"),
-                span.clone(),
-            ),
-        }
-    }
-
-    /// How messages call an expression.
-    pub(super) fn quote(&self, ex: &Ex) -> String {
-        let text = ex.to_string();
-        if text.len() <= 40 {
-            format!("`{text}`")
-        } else {
-            "this".to_owned()
-        }
     }
 
     pub(super) fn eval(&mut self, ex: &Ex) -> Elab<Value> {
@@ -203,7 +182,7 @@ impl<'a> Builder<'a> {
             _ => {
                 let message = format!(
                     "{} is a constant, but a tile is needed; write its type",
-                    self.quote(ex)
+                    quote(ex)
                 );
                 let error = Diagnostic::error(message, ex.span.clone());
                 Err(error
@@ -216,14 +195,14 @@ impl<'a> Builder<'a> {
     /// A constant element of type `dtype`.
     pub(super) fn scalar(&mut self, ex: &Ex, dtype: DType) -> Elab<Scalar> {
         let value = self.eval(ex)?;
-        self.scalar_of(&value, ex, dtype)
+        Self::scalar_of(&value, ex, dtype)
     }
 
-    fn scalar_of(&self, value: &Value, ex: &Ex, dtype: DType) -> Elab<Scalar> {
+    fn scalar_of(value: &Value, ex: &Ex, dtype: DType) -> Elab<Scalar> {
         match value {
             Value::Float(number) if dtype.is_float() => Ok(Scalar::Float(*number)),
             Value::Float(_) => {
-                let message = format!("{} is a float, but {dtype} holds none", self.quote(ex));
+                let message = format!("{} is a float, but {dtype} holds none", quote(ex));
                 fault(message, ex.span.clone())
             }
             Value::Int(expr) => {
@@ -242,7 +221,7 @@ impl<'a> Builder<'a> {
                 Ok(Scalar::Int(number))
             }
             Value::Condition(_) | Value::Tile(_) => {
-                fault(format!("{} is not a constant", self.quote(ex)), ex.span.clone())
+                fault(format!("{} is not a constant", quote(ex)), ex.span.clone())
             }
         }
     }
@@ -268,12 +247,12 @@ impl<'a> Builder<'a> {
             Value::Condition(_) => {
                 let message = format!(
                     "{} is a condition where a {dtype} is needed; use `select`",
-                    self.quote(ex)
+                    quote(ex)
                 );
                 fault(message, ex.span.clone())
             }
             constant => {
-                let scalar = self.scalar_of(&constant, ex, dtype)?;
+                let scalar = Self::scalar_of(&constant, ex, dtype)?;
                 Ok(self.define_tile(Op::Full(scalar), rank0(dtype), &ex.span))
             }
         }
@@ -304,172 +283,6 @@ impl<'a> Builder<'a> {
         self.define_tile(op, rank0(DType::Bool), span)
     }
 
-    pub(super) fn unary(&mut self, op: UnaryOp, tile: Val, operand: &Ex, span: &Range<usize>) -> Elab<Value> {
-        use UnaryOp::*;
-        let ty = self.ty(tile).clone();
-        let class = ty.dtype.class();
-        let fits = match op {
-            Neg | Abs => class != DTypeClass::Bool,
-            Not => class != DTypeClass::Float,
-            _ => class == DTypeClass::Float,
-        };
-        if !fits {
-            let name = UnaryOp::ALL
-                .into_iter()
-                .find(|(o, _)| *o == op)
-                .map_or("", |(_, n)| n);
-            let message = format!(
-                "`{name}` does not apply to {}, which is {ty}",
-                self.quote(operand)
-            );
-            return fault(message, span.clone());
-        }
-        let dtype = if op == IsNan { DType::Bool } else { ty.dtype };
-        let ty = TileType { dtype, ..ty };
-        Ok(self.define(Op::Unary(op, tile), ty, span))
-    }
-
-    pub(super) fn binary(
-        &mut self,
-        op: BinaryOp,
-        a: (Value, &Ex),
-        b: (Value, &Ex),
-        span: &Range<usize>,
-    ) -> Elab<Value> {
-        use BinaryOp::*;
-        let (left, right) = (a.1, b.1);
-        let (a, b, ty) = if op == Ldexp {
-            self.ldexp_operands(a, b)?
-        } else {
-            self.pair(a, b)?
-        };
-        let class = ty.dtype.class();
-        let fits = match op {
-            Add | Sub | Mul | Min | Max | Mod => class != DTypeClass::Bool,
-            Div | Pow | Ldexp => class == DTypeClass::Float,
-            FloorDiv | Shl | Shr => class == DTypeClass::Int,
-            And | Or | Xor => class != DTypeClass::Float,
-        };
-        if !fits {
-            let sign = BinaryOp::ALL
-                .into_iter()
-                .find(|(o, _)| *o == op)
-                .map_or("", |(_, n)| n);
-            let message = format!("`{sign}` does not apply to {} elements", ty.dtype);
-            let error = Diagnostic::error(message, span.clone());
-            return Err(match (op, class) {
-                (Div, DTypeClass::Int) => error.note(format!("write `{left} // {right}` to round down")),
-                (FloorDiv, DTypeClass::Float) => error.note(format!("write `floor({left} / {right})`")),
-                (_, DTypeClass::Bool) => {
-                    error.note("combine conditions with `&`, `|`, `^`, or cast: `i32(…)`")
-                }
-                _ => error,
-            }
-            .into());
-        }
-        Ok(self.define(Op::Binary(op, a, b), ty, span))
-    }
-
-    fn compare(
-        &mut self,
-        op: CompareOp,
-        a: (Value, &Ex),
-        b: (Value, &Ex),
-        span: &Range<usize>,
-    ) -> Elab<Value> {
-        let (a, b, ty) = self.pair(a, b)?;
-        let ty = TileType {
-            dtype: DType::Bool,
-            ..ty
-        };
-        Ok(self.define(Op::Compare(op, a, b), ty, span))
-    }
-
-    /// Two operands of one type, constants adapted, and the type of an element-wise result.
-    pub(super) fn pair(&mut self, a: (Value, &Ex), b: (Value, &Ex)) -> Elab<(Val, Val, TileType)> {
-        let dtype = match (&a.0, &b.0) {
-            (Value::Tile(tile), _) | (_, Value::Tile(tile)) => self.ty(*tile).dtype,
-            _ => {
-                let message = format!(
-                    "{} and {} are constants; write the type of one",
-                    self.quote(a.1),
-                    self.quote(b.1)
-                );
-                return fault(message, a.1.span.start..b.1.span.end);
-            }
-        };
-        let (left, right) = (self.adapt(a.0, a.1, dtype)?, self.adapt(b.0, b.1, dtype)?);
-        let (lt, rt) = (self.ty(left).clone(), self.ty(right).clone());
-        if lt.dtype != rt.dtype {
-            let (from, to) = if lt.dtype.promote(rt.dtype) == lt.dtype {
-                (b.1, &lt)
-            } else {
-                (a.1, &rt)
-            };
-            let message = format!("{} is {lt} but {} is {rt}", self.quote(a.1), self.quote(b.1));
-            let error = Diagnostic::error(message, a.1.span.start..b.1.span.end);
-            return Err(error
-                .note(format!("types convert only by name: `{}({from})`", to.dtype))
-                .into());
-        }
-        let extents = self.broadcast((&lt, a.1), (&rt, b.1))?;
-        Ok((left, right, TileType { dtype, extents }))
-    }
-
-    fn ldexp_operands(&mut self, a: (Value, &Ex), b: (Value, &Ex)) -> Elab<(Val, Val, TileType)> {
-        let value = match a.0 {
-            Value::Tile(tile) => tile,
-            _ => self.tile(a.1)?,
-        };
-        let power = self.adapt(b.0, b.1, DType::I32)?;
-        let (lt, rt) = (self.ty(value).clone(), self.ty(power).clone());
-        if rt.dtype.class() != DTypeClass::Int {
-            return fault(
-                format!("the exponent {} is {rt}, not an integer tile", self.quote(b.1)),
-                b.1.span.clone(),
-            );
-        }
-        let extents = self.broadcast((&lt, a.1), (&rt, b.1))?;
-        let dtype = lt.dtype;
-        Ok((value, power, TileType { dtype, extents }))
-    }
-
-    /// The extents of an element-wise result.
-    pub(super) fn broadcast(&self, a: (&TileType, &Ex), b: (&TileType, &Ex)) -> Elab<Vec<usize>> {
-        let (x, y) = (&a.0.extents, &b.0.extents);
-        if x.is_empty() || y.is_empty() {
-            return Ok(if x.is_empty() { y.clone() } else { x.clone() });
-        }
-        if x.len() == y.len() && x.iter().zip(y).all(|(m, n)| m == n || *m == 1 || *n == 1) {
-            let extents: Vec<_> = x.iter().zip(y).map(|(m, n)| *m.max(n)).collect();
-            self.check_size(&extents, &(a.1.span.start..b.1.span.end))?;
-            return Ok(extents);
-        }
-        let message = format!(
-            "{} is {} but {} is {}",
-            self.quote(a.1),
-            a.0,
-            self.quote(b.1),
-            b.0
-        );
-        let error = Diagnostic::error(message, a.1.span.start..b.1.span.end);
-        let (large, small, ex) = if x.len() > y.len() {
-            (x, y, b.1)
-        } else {
-            (y, x, a.1)
-        };
-        let fitting: Vec<_> = placements(small, large)
-            .iter()
-            .map(|p| format!("`{ex}[{p}]`"))
-            .collect();
-        Err(if x.len() != y.len() && !fitting.is_empty() {
-            error.note(format!("write {}", fitting.join(" or ")))
-        } else {
-            error.note("extents of an element-wise operation are equal or 1")
-        }
-        .into())
-    }
-
     fn expand(&mut self, operand: &Ex, keeps: &[bool], span: &Range<usize>) -> Elab<Value> {
         let tile = self.tile(operand)?;
         let ty = self.ty(tile).clone();
@@ -477,7 +290,7 @@ impl<'a> Builder<'a> {
         if kept != ty.extents.len() {
             let message = format!(
                 "{} is {ty}, so it has {} dimensions to keep, not {kept}",
-                self.quote(operand),
+                quote(operand),
                 ty.extents.len()
             );
             return fault(message, span.clone());
@@ -501,35 +314,25 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// The ways to insert dimensions into a tile of extents `small` so that it broadcasts with `large`.
-fn placements(small: &[usize], large: &[usize]) -> Vec<String> {
-    let Some((last, rest)) = large.split_last() else {
-        return if small.is_empty() {
-            vec![String::new()]
-        } else {
-            Vec::new()
-        };
-    };
-    if small.len() > large.len() {
-        return Vec::new();
+pub(super) fn check_size(extents: &[usize], span: &Range<usize>) -> Elab<()> {
+    let count = extents.iter().try_fold(1usize, |n, e| n.checked_mul(*e));
+    match count.filter(|n| *n <= ELEMENT_LIMIT) {
+        Some(_) => Ok(()),
+        None => fault(
+            format!("a tile of extents {extents:?} is too large; loop over parts"),
+            span.clone(),
+        ),
     }
-    let join = |head: String, tail: &str| {
-        if head.is_empty() {
-            tail.to_owned()
-        } else {
-            format!("{head}, {tail}")
-        }
-    };
-    let mut out: Vec<_> = placements(small, rest)
-        .into_iter()
-        .map(|p| join(p, "None"))
-        .collect();
-    if let Some((n, head)) = small.split_last()
-        && (n == last || *n == 1 || *last == 1)
-    {
-        out.extend(placements(head, rest).into_iter().map(|p| join(p, ":")));
+}
+
+/// How messages call an expression.
+pub(super) fn quote(ex: &Ex) -> String {
+    let text = ex.to_string();
+    if text.len() <= 40 {
+        format!("`{text}`")
+    } else {
+        "this".to_owned()
     }
-    out
 }
 
 /// A number as an element.

@@ -40,6 +40,25 @@ pub enum Folds {
 /// Runs `program` on `inputs`, given in the order of declaration, and returns its outputs.
 ///
 /// `bindings` holds the extents that are still symbols.
+///
+/// ```
+/// use akg_core::expr::Bindings;
+/// use akg_core::sketch::{Sketch, interpret};
+/// use akg_core::source::Knobs;
+/// use akg_core::Tensor;
+///
+/// let text = "
+/// sketch double(x: f32[L]) -> y: f32[L]
+/// kernel main over (p in ceildiv(L, 4)) {
+///   store y[p*4 :+ 4] = 2 * (load x[p*4 :+ 4] else 0)
+/// }";
+/// let dims = Bindings::from([("L".into(), 5)]);
+/// let program = Sketch::parse(text)?.elaborate(&Knobs::new(), &dims)?;
+/// let x = Tensor::from_slice([5], &[1.0f32, 2.0, 3.0, 4.0, 5.0])?;
+/// let y = interpret(&program, &[x], &dims)?;
+/// assert_eq!(y[0].as_slice::<f32>()?, [2.0, 4.0, 6.0, 8.0, 10.0]);
+/// # Ok::<(), akg_core::Error>(())
+/// ```
 pub fn interpret(program: &Program, inputs: &[Tensor], bindings: &Bindings) -> Result<Vec<Tensor>> {
     interpret_folds(program, inputs, bindings, Folds::Sequential)
 }

@@ -1,0 +1,164 @@
+//! Products: everything becomes a batched contraction.
+
+use super::Step;
+use crate::designer::prim::{Prim, PrimId, broadcast};
+use crate::error::{Error, Result};
+use crate::expr::Expr;
+
+pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimId>>> {
+    let result = match name {
+        "matmul" => {
+            let (a, b) = (s.tensor("self")?, s.tensor("other")?);
+            matmul(s, a, b)?
+        }
+        "mm" | "bmm" => {
+            let (a, b) = (s.tensor("self")?, s.tensor("mat2")?);
+            matmul(s, a, b)?
+        }
+        "mv" => {
+            let (a, b) = (s.tensor("self")?, s.tensor("vec")?);
+            matmul(s, a, b)?
+        }
+        "dot" => {
+            let (a, b) = (s.tensor("self")?, s.tensor("tensor")?);
+            matmul(s, a, b)?
+        }
+        "linear" => {
+            let (x, w) = (s.tensor("input")?, s.tensor("weight")?);
+            let w = s
+                .prims
+                .permute(w, if s.prims.rank(w) == 2 { vec![1, 0] } else { vec![0] });
+            let y = matmul(s, x, w)?;
+            match s.opt_tensor("bias")? {
+                Some(bias) => s.prims.add(y, bias)?,
+                None => y,
+            }
+        }
+        "addmm" | "addbmm" | "baddbmm" if name != "addbmm" => {
+            let (a, b) = match name {
+                "addmm" => (s.tensor("mat1")?, s.tensor("mat2")?),
+                _ => (s.tensor("batch1")?, s.tensor("batch2")?),
+            };
+            let (alpha, beta) = (s.call.number("alpha")?, s.call.number("beta")?);
+            let mut y = matmul(s, a, b)?;
+            if alpha != 1.0 {
+                y = s.prims.mul_number(y, alpha)?;
+            }
+            let mut term = s.tensor("self")?;
+            if beta != 1.0 {
+                term = s.prims.mul_number(term, beta)?;
+            }
+            s.prims.add(y, term)?
+        }
+        "einsum" => einsum(s)?,
+        _ => return Ok(None),
+    };
+    let shape = s.result(0)?.shape.clone();
+    Ok(Some(vec![s.prims.reshape(result, shape)]))
+}
+
+/// `torch.matmul`: vectors are padded, batch dimensions broadcast.
+fn matmul(s: &mut Step<'_>, a: PrimId, b: PrimId) -> Result<PrimId> {
+    let one = Expr::constant(1);
+    let (sa, sb) = (s.prims.shape(a).to_vec(), s.prims.shape(b).to_vec());
+    let a = if sa.len() == 1 {
+        s.prims.reshape(a, vec![one.clone(), sa[0].clone()])
+    } else {
+        a
+    };
+    let b = if sb.len() == 1 {
+        s.prims.reshape(b, vec![sb[0].clone(), one])
+    } else {
+        b
+    };
+    let product = contract(s, a, b)?;
+    // The caller reshapes to the result type, which drops padded dimensions.
+    Ok(product)
+}
+
+/// Multiplies `[batch.., M, K]` by `[batch.., K, N]` after broadcasting the batch dimensions.
+fn contract(s: &mut Step<'_>, a: PrimId, b: PrimId) -> Result<PrimId> {
+    let (sa, sb) = (s.prims.shape(a).to_vec(), s.prims.shape(b).to_vec());
+    let ([batch_a @ .., m, k], [batch_b @ .., kb, n]) = (sa.as_slice(), sb.as_slice()) else {
+        return Err(Error::invalid("a product needs matrices"));
+    };
+    if k != kb {
+        return Err(Error::invalid(format!(
+            "cannot prove that the contracted extents `{k}` and `{kb}` are equal"
+        )));
+    }
+    let batch = broadcast(batch_a, batch_b)?;
+    let dtype = s.prims.dtype(a);
+    let with = |tail: [&Expr; 2]| batch.iter().chain(tail).cloned().collect::<Vec<_>>();
+    let (ea, eb) = (s.prims.expand(a, with([m, k])), s.prims.expand(b, with([k, n])));
+    Ok(s.prims.push(Prim::Contract(ea, eb), dtype, with([m, n])))
+}
+
+/// Two-operand einsum without repeated labels: labels in both operands and the result are batch, in both operands
+/// only are contracted, in one operand only are rows or columns.
+fn einsum(s: &mut Step<'_>) -> Result<PrimId> {
+    let equation = s.call.str("equation")?.replace(' ', "");
+    let operands: Vec<PrimId> = s
+        .call
+        .values("tensors")?
+        .iter()
+        .flatten()
+        .map(|v| s.value(*v))
+        .collect::<Result<_>>()?;
+    let refuse = || Error::unsupported(format!("no design rule yet for einsum `{equation}`"));
+    let (terms, result) = equation.split_once("->").ok_or_else(refuse)?;
+    let (ta, tb) = terms.split_once(',').ok_or_else(refuse)?;
+    let [a, b] = operands[..] else {
+        return Err(refuse());
+    };
+    let distinct = |t: &str| {
+        t.chars()
+            .enumerate()
+            .all(|(i, c)| c.is_ascii_alphabetic() && t.find(c) == Some(i))
+    };
+    if !distinct(ta) || !distinct(tb) || !distinct(result) {
+        return Err(refuse());
+    }
+    let batch: Vec<char> = ta
+        .chars()
+        .filter(|c| tb.contains(*c) && result.contains(*c))
+        .collect();
+    let inner: Vec<char> = ta
+        .chars()
+        .filter(|c| tb.contains(*c) && !result.contains(*c))
+        .collect();
+    let rows: Vec<char> = ta.chars().filter(|c| !tb.contains(*c)).collect();
+    let columns: Vec<char> = tb.chars().filter(|c| !ta.contains(*c)).collect();
+    if rows.iter().chain(&columns).any(|c| !result.contains(*c)) {
+        return Err(refuse());
+    }
+    let extent =
+        |term: &str, id: PrimId, c: char| term.find(c).and_then(|i| s.prims.shape(id).get(i).cloned());
+    let size = |c: char| extent(ta, a, c).or_else(|| extent(tb, b, c)).ok_or_else(refuse);
+    let sizes = |labels: &[char]| labels.iter().map(|c| size(*c)).collect::<Result<Vec<Expr>>>();
+    let product = |dims: &[Expr]| dims.iter().fold(Expr::constant(1), |n, d| &n * d);
+    let (db, di, dr, dc) = (sizes(&batch)?, sizes(&inner)?, sizes(&rows)?, sizes(&columns)?);
+    let shape = |x: &[Expr], y: &[Expr]| {
+        db.iter()
+            .cloned()
+            .chain([product(x), product(y)])
+            .collect::<Vec<_>>()
+    };
+    let (shape_a, shape_b) = (shape(&dr, &di), shape(&di, &dc));
+    let mut arrange = |id: PrimId, term: &str, order: Vec<char>, shape: Vec<Expr>| {
+        let perm = order.iter().filter_map(|c| term.find(*c)).collect();
+        let permuted = s.prims.permute(id, perm);
+        s.prims.reshape(permuted, shape)
+    };
+    let a = arrange(a, ta, [&batch[..], &rows, &inner].concat(), shape_a);
+    let b = arrange(b, tb, [&batch[..], &inner, &columns].concat(), shape_b);
+    let y = contract(s, a, b)?;
+    let order = [&batch[..], &rows, &columns].concat();
+    let full = db.iter().chain(&dr).chain(&dc).cloned().collect();
+    let y = s.prims.reshape(y, full);
+    let perm = result
+        .chars()
+        .filter_map(|c| order.iter().position(|o| *o == c))
+        .collect();
+    Ok(s.prims.permute(y, perm))
+}

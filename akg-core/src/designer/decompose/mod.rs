@@ -1,0 +1,151 @@
+//! ATen operators to primitives, one file for each family.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::prim::{Prim, PrimId, Prims};
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::graph::ops::Call;
+use crate::graph::{Graph, TensorType, ValueId};
+
+mod matmul;
+mod norm;
+mod pointwise;
+mod reduce;
+mod view;
+
+/// A graph in primitives.
+#[derive(Debug, Clone)]
+pub(super) struct Decomposed {
+    pub(super) prims: Prims,
+    /// The primitive of every graph output, in order.
+    pub(super) outputs: Vec<PrimId>,
+}
+
+/// One operator call being decomposed.
+pub(super) struct Step<'a> {
+    pub(super) prims: &'a mut Prims,
+    values: &'a HashMap<ValueId, PrimId>,
+    pub(super) call: Call<'a>,
+    /// The types of the call's results.
+    pub(super) results: Vec<TensorType>,
+}
+
+/// Decomposes one operator; `None` if the family does not have it.
+type Family = fn(&mut Step<'_>, &str) -> Result<Option<Vec<PrimId>>>;
+
+const FAMILIES: [Family; 5] = [
+    pointwise::decompose,
+    reduce::decompose,
+    norm::decompose,
+    matmul::decompose,
+    view::decompose,
+];
+
+impl Step<'_> {
+    /// The primitive of a value.
+    fn value(&self, value: ValueId) -> Result<PrimId> {
+        let found = self.values.get(&value).copied();
+        found.ok_or_else(|| Error::unexpected("a node reads a value that no earlier node defines"))
+    }
+
+    /// The primitive of a tensor argument.
+    pub(super) fn tensor(&self, name: &str) -> Result<PrimId> {
+        self.value(self.call.value(name)?)
+    }
+
+    /// The primitive of an optional tensor argument.
+    pub(super) fn opt_tensor(&self, name: &str) -> Result<Option<PrimId>> {
+        self.call.opt_value(name)?.map(|v| self.value(v)).transpose()
+    }
+
+    /// A literal from a number argument.
+    pub(super) fn number(&mut self, name: &str) -> Result<PrimId> {
+        let value = self.call.number(name)?;
+        Ok(self.prims.number(value))
+    }
+
+    /// The type of result `i`.
+    pub(super) fn result(&self, i: usize) -> Result<&TensorType> {
+        self.results
+            .get(i)
+            .ok_or_else(|| Error::unexpected("an operator has fewer results than its schema"))
+    }
+
+    /// The element type in which the call's first result is computed.
+    pub(super) fn dtype(&self) -> Result<DType> {
+        Ok(self.result(0)?.dtype)
+    }
+
+    /// A dimension argument, counted from the front.
+    pub(super) fn dim(&self, name: &str, rank: usize) -> Result<usize> {
+        normalise(self.call.int(name)?, rank)
+    }
+}
+
+/// Counts a possibly negative dimension from the front.
+pub(super) fn normalise(dim: i64, rank: usize) -> Result<usize> {
+    let from_front = if dim < 0 { dim + rank as i64 } else { dim };
+    usize::try_from(from_front)
+        .ok()
+        .filter(|d| *d < rank.max(1))
+        .ok_or_else(|| Error::invalid(format!("dimension {dim} of a tensor of rank {rank}")))
+}
+
+/// Decomposes a whole graph. Operators without a rule are reported all at once.
+pub(super) fn decompose(graph: &Graph) -> Result<Decomposed> {
+    let mut prims = Prims::default();
+    let mut values: HashMap<ValueId, PrimId> = HashMap::new();
+    let inputs = graph
+        .inputs()
+        .iter()
+        .map(|i| i.value)
+        .chain(graph.constants().iter().map(|c| c.value));
+    for value in inputs {
+        let ty = graph.ty(value);
+        values.insert(value, prims.push(Prim::Input(value), ty.dtype, ty.shape.clone()));
+    }
+    let mut missing: BTreeMap<&str, usize> = BTreeMap::new();
+    for node in graph.nodes() {
+        let name = node.op.name().split('.').next().unwrap_or_default();
+        prims.origin = name;
+        let mut step = Step {
+            call: Call::new(node.op, &node.args, graph.values()),
+            results: node.outputs.iter().map(|v| graph.ty(*v).clone()).collect(),
+            values: &values,
+            prims: &mut prims,
+        };
+        let mut results = None;
+        for family in FAMILIES {
+            if !node.inputs().all(|v| values.contains_key(&v)) {
+                break;
+            }
+            results = family(&mut step, name)?;
+            if results.is_some() {
+                break;
+            }
+        }
+        match results {
+            Some(results) => values.extend(node.outputs.iter().copied().zip(results)),
+            None if node.inputs().all(|v| values.contains_key(&v)) => {
+                *missing.entry(node.op.name()).or_default() += 1;
+            }
+            // A consequence of an operator that is reported already.
+            None => {}
+        }
+    }
+    if !missing.is_empty() {
+        let list: Vec<_> = missing.iter().map(|(op, n)| format!("aten.{op} ({n})")).collect();
+        return Err(Error::unsupported(format!(
+            "no design rule yet for {}",
+            list.join(", ")
+        )));
+    }
+    let outputs = graph
+        .outputs()
+        .iter()
+        .map(|o| values.get(&o.value).copied())
+        .collect::<Option<Vec<_>>>();
+    let outputs = outputs.ok_or_else(|| Error::unexpected("an output of the graph is never defined"))?;
+    Ok(Decomposed { prims, outputs })
+}

@@ -1,0 +1,314 @@
+//! Element-wise operators.
+
+use super::Step;
+use crate::designer::prim::{PrimId, Prims};
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::sketch::ir::{BinaryOp, CompareOp, UnaryOp};
+
+pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimId>>> {
+    let result = match name {
+        "relu" => {
+            let x = s.tensor("self")?;
+            let zero = s.prims.number(0.0);
+            s.prims.binary(BinaryOp::Max, x, zero)?
+        }
+        "neg" => unary(s, UnaryOp::Neg)?,
+        "abs" => unary(s, UnaryOp::Abs)?,
+        "exp" => unary(s, UnaryOp::Exp)?,
+        "exp2" => unary(s, UnaryOp::Exp2)?,
+        "expm1" => unary(s, UnaryOp::Expm1)?,
+        "log" => unary(s, UnaryOp::Log)?,
+        "log2" => unary(s, UnaryOp::Log2)?,
+        "log1p" => unary(s, UnaryOp::Log1p)?,
+        "sqrt" => unary(s, UnaryOp::Sqrt)?,
+        "rsqrt" => unary(s, UnaryOp::Rsqrt)?,
+        "sin" => unary(s, UnaryOp::Sin)?,
+        "cos" => unary(s, UnaryOp::Cos)?,
+        "tanh" => unary(s, UnaryOp::Tanh)?,
+        "erf" => unary(s, UnaryOp::Erf)?,
+        "sigmoid" => unary(s, UnaryOp::Sigmoid)?,
+        "floor" => unary(s, UnaryOp::Floor)?,
+        "ceil" => unary(s, UnaryOp::Ceil)?,
+        "round" => unary(s, UnaryOp::Round)?,
+        "trunc" => unary(s, UnaryOp::Trunc)?,
+        "isnan" => {
+            let x = s.tensor("self")?;
+            s.prims.unary(UnaryOp::IsNan, x)?
+        }
+        "logical_not" | "bitwise_not" => unary(s, UnaryOp::Not)?,
+        "reciprocal" => {
+            let x = operand(s, "self")?;
+            let one = s.prims.number(1.0);
+            s.prims.div(one, x)?
+        }
+        "square" => {
+            let x = s.tensor("self")?;
+            s.prims.mul(x, x)?
+        }
+        "silu" => {
+            let x = s.tensor("self")?;
+            let gate = s.prims.unary(UnaryOp::Sigmoid, x)?;
+            s.prims.mul(x, gate)?
+        }
+        "gelu" => gelu(s)?,
+        "leaky_relu" => {
+            let x = s.tensor("self")?;
+            let slope = s.call.number("negative_slope")?;
+            let scaled = s.prims.mul_number(x, slope)?;
+            positive_or(s.prims, x, x, scaled)?
+        }
+        "elu" => {
+            let x = s.tensor("self")?;
+            let (alpha, scale) = (s.call.number("alpha")?, s.call.number("scale")?);
+            let input_scale = s.call.number("input_scale")?;
+            elu(s.prims, x, alpha, scale, input_scale)?
+        }
+        "selu" => {
+            let x = s.tensor("self")?;
+            elu(s.prims, x, 1.673_263_242_354_377_3, 1.050_700_987_355_480_5, 1.0)?
+        }
+        "softplus" => {
+            let x = s.tensor("self")?;
+            let (beta, threshold) = (s.call.number("beta")?, s.call.number("threshold")?);
+            let scaled = s.prims.mul_number(x, beta)?;
+            let e = s.prims.unary(UnaryOp::Exp, scaled)?;
+            let soft = s.prims.unary(UnaryOp::Log1p, e)?;
+            let beta = s.prims.number(beta);
+            let soft = s.prims.div(soft, beta)?;
+            let threshold = s.prims.number(threshold);
+            let linear = s.prims.compare(CompareOp::Gt, scaled, threshold)?;
+            s.prims.select(linear, x, soft)?
+        }
+        "hardsigmoid" => {
+            let x = s.tensor("self")?;
+            hard_gate(s.prims, x)?
+        }
+        "hardswish" => {
+            let x = s.tensor("self")?;
+            let gate = hard_gate(s.prims, x)?;
+            s.prims.mul(x, gate)?
+        }
+        "mish" => {
+            let x = s.tensor("self")?;
+            let e = s.prims.unary(UnaryOp::Exp, x)?;
+            let soft = s.prims.unary(UnaryOp::Log1p, e)?;
+            let twenty = s.prims.number(20.0);
+            let linear = s.prims.compare(CompareOp::Gt, x, twenty)?;
+            let soft = s.prims.select(linear, x, soft)?;
+            let gate = s.prims.unary(UnaryOp::Tanh, soft)?;
+            s.prims.mul(x, gate)?
+        }
+        "hardtanh" => {
+            let x = s.tensor("self")?;
+            let (lo, hi) = (s.number("min_val")?, s.number("max_val")?);
+            let low = s.prims.binary(BinaryOp::Max, x, lo)?;
+            s.prims.binary(BinaryOp::Min, low, hi)?
+        }
+        "clamp" | "clamp_min" | "clamp_max" => clamp(s, name)?,
+        "add" | "sub" | "rsub" => {
+            let (mut a, mut b) = operands(s)?;
+            let alpha = s.call.number("alpha")?;
+            if name == "rsub" {
+                std::mem::swap(&mut a, &mut b);
+                a = scaled(s.prims, a, 1.0)?;
+            }
+            let b = scaled(s.prims, b, alpha)?;
+            if name == "add" {
+                s.prims.add(a, b)?
+            } else {
+                s.prims.sub(a, b)?
+            }
+        }
+        "mul" | "multiply" => {
+            let (a, b) = operands(s)?;
+            let boolean = s.prims.dtype(a) == DType::Bool;
+            s.prims
+                .binary(if boolean { BinaryOp::And } else { BinaryOp::Mul }, a, b)?
+        }
+        "div" if s.call.op().name().ends_with("_mode") => return Ok(None),
+        "div" => {
+            let (a, b) = operands(s)?;
+            s.prims.div(a, b)?
+        }
+        "maximum" => binary(s, BinaryOp::Max)?,
+        "minimum" => binary(s, BinaryOp::Min)?,
+        "max" | "min" if s.call.op().name().ends_with(".other") => binary(
+            s,
+            if name == "max" {
+                BinaryOp::Max
+            } else {
+                BinaryOp::Min
+            },
+        )?,
+        "pow" => pow(s)?,
+        "eq" => compare(s, CompareOp::Eq)?,
+        "ne" => compare(s, CompareOp::Ne)?,
+        "lt" => compare(s, CompareOp::Lt)?,
+        "le" => compare(s, CompareOp::Le)?,
+        "gt" => compare(s, CompareOp::Gt)?,
+        "ge" => compare(s, CompareOp::Ge)?,
+        "logical_and" | "bitwise_and" => binary(s, BinaryOp::And)?,
+        "logical_or" | "bitwise_or" => binary(s, BinaryOp::Or)?,
+        "where" => {
+            let condition = s.tensor("condition")?;
+            let (a, b) = operands(s)?;
+            s.prims.select(condition, a, b)?
+        }
+        "masked_fill" => {
+            let (x, mask) = (s.tensor("self")?, s.tensor("mask")?);
+            let value = match s.call.opt_number("value") {
+                Ok(Some(v)) => s.prims.number(v),
+                _ => s.tensor("value")?,
+            };
+            let value = s.prims.cast(value, s.prims.dtype(x));
+            s.prims.select(mask, value, x)?
+        }
+        "_to_copy" | "to" => {
+            let x = s.tensor("self")?;
+            let dtype = s.dtype()?;
+            s.prims.cast(x, dtype)
+        }
+        _ => return Ok(None),
+    };
+    Ok(Some(vec![result]))
+}
+
+/// A tensor argument in the element type of the result.
+fn operand(s: &mut Step<'_>, name: &str) -> Result<PrimId> {
+    let (x, dtype) = (s.tensor(name)?, s.dtype()?);
+    Ok(s.prims.cast(x, dtype))
+}
+
+fn unary(s: &mut Step<'_>, op: UnaryOp) -> Result<PrimId> {
+    let x = operand(s, "self")?;
+    s.prims.unary(op, x)
+}
+
+/// `self` and `other`, tensors or numbers, in the element type of the result.
+fn operands(s: &mut Step<'_>) -> Result<(PrimId, PrimId)> {
+    let dtype = s.dtype()?;
+    let mut get = |name: &str| match s.call.opt_number(name) {
+        Ok(Some(v)) => Ok(s.prims.number(v)),
+        _ => s.tensor(name).map(|x| s.prims.cast(x, dtype)),
+    };
+    Ok((get("self")?, get("other")?))
+}
+
+fn binary(s: &mut Step<'_>, op: BinaryOp) -> Result<PrimId> {
+    let (a, b) = operands(s)?;
+    s.prims.binary(op, a, b)
+}
+
+/// Comparisons compute in the promoted type of their operands, not in that of their boolean result.
+fn compare(s: &mut Step<'_>, op: CompareOp) -> Result<PrimId> {
+    let a = s.tensor("self")?;
+    if let Ok(Some(v)) = s.call.opt_number("other") {
+        let fractional = v.fract() != 0.0 && !s.prims.dtype(a).is_float();
+        let a = if fractional {
+            s.prims.cast(a, DType::F32)
+        } else {
+            a
+        };
+        let b = s.prims.number(v);
+        return s.prims.compare(op, a, b);
+    }
+    let b = s.tensor("other")?;
+    let dtype = s.prims.dtype(a).promote(s.prims.dtype(b));
+    let (a, b) = (s.prims.cast(a, dtype), s.prims.cast(b, dtype));
+    s.prims.compare(op, a, b)
+}
+
+fn scaled(p: &mut Prims, x: PrimId, alpha: f64) -> Result<PrimId> {
+    if alpha == 1.0 {
+        Ok(x)
+    } else {
+        p.mul_number(x, alpha)
+    }
+}
+
+/// `condition_of > 0 ? a : b`.
+fn positive_or(p: &mut Prims, condition_of: PrimId, a: PrimId, b: PrimId) -> Result<PrimId> {
+    let zero = p.number(0.0);
+    let positive = p.compare(CompareOp::Gt, condition_of, zero)?;
+    p.select(positive, a, b)
+}
+
+fn elu(p: &mut Prims, x: PrimId, alpha: f64, scale: f64, input_scale: f64) -> Result<PrimId> {
+    let inner = scaled(p, x, input_scale)?;
+    let e = p.unary(UnaryOp::Expm1, inner)?;
+    let negative = scaled(p, e, alpha * scale)?;
+    let positive = scaled(p, x, scale)?;
+    positive_or(p, x, positive, negative)
+}
+
+/// `clamp(x + 3, 0, 6) / 6`.
+fn hard_gate(p: &mut Prims, x: PrimId) -> Result<PrimId> {
+    let shifted = p.add_number(x, 3.0)?;
+    let (zero, six) = (p.number(0.0), p.number(6.0));
+    let low = p.binary(BinaryOp::Max, shifted, zero)?;
+    let high = p.binary(BinaryOp::Min, low, six)?;
+    p.div(high, six)
+}
+
+fn gelu(s: &mut Step<'_>) -> Result<PrimId> {
+    let x = s.tensor("self")?;
+    let tanh = s.call.str("approximate")? == "tanh";
+    let p = &mut *s.prims;
+    let inner = if tanh {
+        let squared = p.mul(x, x)?;
+        let cubed = p.mul(squared, x)?;
+        let cubed = p.mul_number(cubed, 0.044_715)?;
+        let sum = p.add(x, cubed)?;
+        let scaled = p.mul_number(sum, (2.0 / std::f64::consts::PI).sqrt())?;
+        p.unary(UnaryOp::Tanh, scaled)?
+    } else {
+        let scaled = p.mul_number(x, std::f64::consts::FRAC_1_SQRT_2)?;
+        p.unary(UnaryOp::Erf, scaled)?
+    };
+    let gate = p.add_number(inner, 1.0)?;
+    let half = p.mul_number(x, 0.5)?;
+    p.mul(half, gate)
+}
+
+fn clamp(s: &mut Step<'_>, name: &str) -> Result<PrimId> {
+    let mut x = operand(s, "self")?;
+    for (bound, op) in [("min", BinaryOp::Max), ("max", BinaryOp::Min)] {
+        if name != "clamp" && !name.ends_with(bound) || !s.call.has(bound)? {
+            continue;
+        }
+        let limit = match s.call.opt_number(bound) {
+            Ok(Some(v)) => s.prims.number(v),
+            _ => operand(s, bound)?,
+        };
+        x = s.prims.binary(op, x, limit)?;
+    }
+    Ok(x)
+}
+
+fn pow(s: &mut Step<'_>) -> Result<PrimId> {
+    let dtype = s.dtype()?;
+    if let Ok(Some(exponent)) = s.call.opt_number("exponent") {
+        let x = operand(s, "self")?;
+        let whole = exponent.fract() == 0.0 && (1.0..=4.0).contains(&exponent);
+        if whole {
+            let mut product = x;
+            for _ in 1..exponent as u32 {
+                product = s.prims.mul(product, x)?;
+            }
+            return Ok(product);
+        }
+        if exponent == 0.5 {
+            return s.prims.unary(UnaryOp::Sqrt, x);
+        }
+        let exponent = s.prims.number(exponent);
+        return s.prims.binary(BinaryOp::Pow, x, exponent);
+    }
+    let base = match s.call.opt_number("self") {
+        Ok(Some(v)) => s.prims.number(v),
+        _ => operand(s, "self")?,
+    };
+    let exponent = s.tensor("exponent")?;
+    let exponent = s.prims.cast(exponent, dtype);
+    s.prims.binary(BinaryOp::Pow, base, exponent)
+}

@@ -1,0 +1,461 @@
+//! Writing kernels as sketch text.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
+
+use super::plan::{Access, Axis, KernelPlan, Operand, Plan, TensorKey};
+use super::prim::{MapOp, Prim, PrimId, Prims};
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::expr::Expr;
+use crate::sketch::ir::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
+
+pub(super) mod matmul;
+pub(super) mod rows;
+
+/// How a kernel walks along one of its axes.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Walk {
+    /// One coordinate for each program or loop iteration: the index's name.
+    Index(String),
+    /// A tile: where it starts, the name or number of its length, and whether it may reach beyond the extent.
+    Tile {
+        start: String,
+        len: String,
+        overhang: bool,
+    },
+}
+
+/// A tile variable or subexpression in the text.
+#[derive(Debug, Clone)]
+pub(super) struct Var {
+    pub(super) text: String,
+    /// The tile axes that it has, in the kernel's tile order.
+    pub(super) axes: Vec<Axis>,
+}
+
+/// Names of tensors and knobs, shared by the kernels of a sketch.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    pub(super) tensors: BTreeMap<TensorKey, String>,
+    /// Knob and definition lines of the sketch.
+    pub(super) knobs: Vec<String>,
+}
+
+impl Names {
+    /// Declares a knob of kernel number `kernel`, the default first; a single value becomes a definition.
+    pub(super) fn knob(&mut self, name: &str, kernel: usize, values: &[i64]) -> String {
+        let name = if kernel == 0 {
+            name.to_owned()
+        } else {
+            format!("{name}{kernel}")
+        };
+        let list: Vec<_> = values.iter().map(ToString::to_string).collect();
+        self.knobs.push(match list.as_slice() {
+            [one] => format!("let {name} = {one}"),
+            many => format!("knob {name} in {{{}}}", many.join(", ")),
+        });
+        name
+    }
+}
+
+/// Writes the statements of one kernel.
+pub(super) struct Emitter<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) prims: &'a Prims,
+    pub(super) kernel: &'a KernelPlan,
+    pub(super) names: &'a Names,
+    /// How each axis is walked.
+    pub(super) walks: HashMap<Axis, Walk>,
+    /// The tile axes in order.
+    pub(super) tile: Vec<Axis>,
+    /// What stands outside a tensor along a reduced axis.
+    pub(super) fill: f64,
+    pub(super) lines: Vec<String>,
+    pub(super) indent: usize,
+    /// Variables by primitive, innermost scope last.
+    pub(super) scopes: Vec<HashMap<PrimId, Var>>,
+    loads: Vec<HashMap<String, Var>>,
+    counter: usize,
+}
+
+impl<'a> Emitter<'a> {
+    pub(super) fn new(plan: &'a Plan, prims: &'a Prims, kernel: &'a KernelPlan, names: &'a Names) -> Self {
+        Self {
+            plan,
+            prims,
+            kernel,
+            names,
+            walks: HashMap::new(),
+            tile: Vec::new(),
+            fill: 0.0,
+            lines: Vec::new(),
+            indent: 1,
+            scopes: vec![HashMap::new()],
+            loads: vec![HashMap::new()],
+            counter: 0,
+        }
+    }
+
+    pub(super) fn line(&mut self, text: impl AsRef<str>) {
+        self.lines
+            .push(format!("{}{}", "  ".repeat(self.indent), text.as_ref()));
+    }
+
+    pub(super) fn open(&mut self, text: impl AsRef<str>) {
+        self.line(text);
+        self.indent += 1;
+        self.scopes.push(HashMap::new());
+        self.loads.push(HashMap::new());
+    }
+
+    pub(super) fn close(&mut self) {
+        self.indent -= 1;
+        self.line("}");
+        self.scopes.pop();
+        self.loads.pop();
+    }
+
+    pub(super) fn fresh(&mut self, stem: &str) -> String {
+        self.counter += 1;
+        format!("{stem}{}", self.counter)
+    }
+
+    pub(super) fn extent(&self, axis: Axis) -> &Expr {
+        &self.kernel.extents[axis]
+    }
+
+    pub(super) fn find(&self, id: PrimId) -> Option<Var> {
+        self.scopes.iter().rev().find_map(|s| s.get(&id).cloned())
+    }
+
+    pub(super) fn define(&mut self, id: PrimId, var: Var) {
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.insert(id, var);
+        }
+    }
+
+    /// The tile axes among `axes`, in tile order.
+    pub(super) fn tile_axes(&self, axes: &[Axis]) -> Vec<Axis> {
+        self.tile.iter().copied().filter(|a| axes.contains(a)).collect()
+    }
+
+    fn walk(&self, axis: Axis) -> Result<&Walk> {
+        self.walks
+            .get(&axis)
+            .ok_or_else(|| Error::unexpected("an emitter forgot to walk along an axis"))
+    }
+
+    /// The region of an access, the order of its tile axes, and whether it may leave the tensor.
+    fn region(&self, access: &Access) -> Result<(String, Vec<Axis>, bool)> {
+        let (mut parts, mut order, mut leaves) = (Vec::new(), Vec::new(), false);
+        for axis in &access.axes {
+            match self.walk(*axis)? {
+                Walk::Index(name) => parts.push(name.clone()),
+                Walk::Tile { start, len, overhang } => {
+                    parts.push(format!("{start} :+ {len}"));
+                    order.push(*axis);
+                    leaves |= overhang;
+                }
+            }
+        }
+        let name = self.names.tensors.get(&access.tensor);
+        let name = name.ok_or_else(|| Error::unexpected("a tensor of the design has no name"))?;
+        Ok((format!("{name}[{}]", parts.join(", ")), order, leaves))
+    }
+
+    /// Loads a tile in compute type, or finds it loaded already. Binds it to a name.
+    pub(super) fn load(&mut self, access: &Access) -> Result<Var> {
+        let (region, order, leaves) = self.region(access)?;
+        if let Some(var) = self.loads.iter().rev().find_map(|s| s.get(&region)) {
+            return Ok(var.clone());
+        }
+        let dtype = self
+            .plan
+            .tensors
+            .get(&access.tensor)
+            .map_or(DType::F32, |(d, _)| *d);
+        let reduced_overhang = order.iter().any(|a| {
+            self.kernel.reduced.contains(a)
+                && matches!(self.walks.get(a), Some(Walk::Tile { overhang: true, .. }))
+        });
+        let fill = if reduced_overhang && dtype.is_float() {
+            self.fill
+        } else {
+            0.0
+        };
+        let mut text = format!("load {region}");
+        if leaves {
+            text = format!("{text} else {}", literal(fill, dtype));
+        }
+        let axes = self.tile_axes(&order);
+        if axes != order {
+            text = format!("trans({text})");
+        }
+        if compute_type(dtype) != dtype {
+            text = format!("{}({text})", compute_type(dtype));
+        }
+        let name = self.fresh("x");
+        self.line(format!("{name} = {text}"));
+        let var = Var { text: name, axes };
+        if let Some(scope) = self.loads.last_mut() {
+            scope.insert(region, var.clone());
+        }
+        Ok(var)
+    }
+
+    /// Stores a variable, converted to the tensor's element type.
+    pub(super) fn store(&mut self, id: PrimId, access: &Access) -> Result<()> {
+        let var = self
+            .find(id)
+            .ok_or_else(|| Error::unexpected("an emitter stores what it did not compute"))?;
+        let (region, order, _) = self.region(access)?;
+        let dtype = self
+            .plan
+            .tensors
+            .get(&access.tensor)
+            .map_or(DType::F32, |(d, _)| *d);
+        let mut text = self.expanded(&var, &self.tile_axes(&order));
+        if compute_type(dtype) != dtype {
+            text = format!("{dtype}({text})");
+        }
+        if self.tile_axes(&order) != order {
+            text = format!("trans({text})");
+        }
+        self.line(format!("store {region} = {text}"));
+        Ok(())
+    }
+
+    /// The text of `var` with dimensions of extent 1 inserted so that it lines up with `axes`.
+    fn expanded(&self, var: &Var, axes: &[Axis]) -> String {
+        if var.axes.is_empty() || var.axes == axes {
+            return var.text.clone();
+        }
+        let marks: Vec<_> = axes
+            .iter()
+            .map(|a| if var.axes.contains(a) { ":" } else { "None" })
+            .collect();
+        format!("{}[{}]", var.text, marks.join(", "))
+    }
+
+    /// An operand as a variable; literals are written out for element type `dtype`.
+    pub(super) fn operand(&mut self, id: PrimId, i: usize, dtype: DType) -> Result<Var> {
+        let operand = self.kernel.operands.get(&(id, i)).cloned();
+        match operand.ok_or_else(|| Error::unexpected("a primitive has no such operand"))? {
+            Operand::Node(node) => self.value(node),
+            Operand::Load(access) => self.load(&access),
+            Operand::Number(v) => Ok(Var {
+                text: literal(v, dtype),
+                axes: Vec::new(),
+            }),
+            Operand::Coordinate(axes) => self.coordinate(&axes),
+        }
+    }
+
+    /// The row-major coordinate along `axes` as an i64 tile.
+    pub(super) fn coordinate(&mut self, axes: &[Axis]) -> Result<Var> {
+        let mut terms = Vec::new();
+        let mut tile = Vec::new();
+        let mut stride = Expr::constant(1);
+        for axis in axes.iter().rev() {
+            let term = match self.walk(*axis)? {
+                Walk::Index(name) => name.clone(),
+                Walk::Tile { start, len, .. } => {
+                    tile.push(*axis);
+                    if start == "0" {
+                        format!("i64(iota({len}))")
+                    } else {
+                        format!("(i64(iota({len})) + {start})")
+                    }
+                }
+            };
+            terms.push(if stride.is(1) {
+                term
+            } else {
+                format!("{term}*({stride})")
+            });
+            stride = &stride * self.extent(*axis);
+        }
+        if tile.len() > 1 {
+            return Err(Error::unsupported(
+                "no design rule yet for positions along a dimension tiled twice",
+            ));
+        }
+        // The tile comes first so that index arithmetic takes its type.
+        terms.sort_by_key(|t| !t.contains("iota"));
+        Ok(Var {
+            text: format!("({})", terms.join(" + ")),
+            axes: tile,
+        })
+    }
+
+    /// The variable of a primitive of the kernel, computed now if need be.
+    pub(super) fn value(&mut self, id: PrimId) -> Result<Var> {
+        if let Some(var) = self.find(id) {
+            return Ok(var);
+        }
+        let Prim::Map(op, args) = &self.prims.node(id).prim else {
+            return Err(Error::unexpected(
+                "an emitter asked for a reduction before its loop",
+            ));
+        };
+        let var = self.map(id, *op, args)?;
+        let name = self.fresh("t");
+        self.line(format!("{name} = {}", var.text));
+        let var = Var {
+            text: name,
+            axes: var.axes,
+        };
+        self.define(id, var.clone());
+        Ok(var)
+    }
+
+    fn map(&mut self, id: PrimId, op: MapOp, args: &[PrimId]) -> Result<Var> {
+        let own = compute_type(self.prims.dtype(id));
+        // Literals take the type of the operands they meet.
+        let meets = args
+            .iter()
+            .skip(usize::from(op == MapOp::Select))
+            .find(|a| !self.prims.is_number(**a));
+        let meets = meets.map_or(own, |a| compute_type(self.prims.dtype(*a)));
+        let mut vars = Vec::new();
+        for i in 0..args.len() {
+            vars.push(self.operand(id, i, meets)?);
+        }
+        let all: Vec<Axis> = vars.iter().flat_map(|v| v.axes.clone()).collect();
+        let axes = self.tile_axes(&all);
+        let texts: Vec<String> = vars.iter().map(|v| self.expanded(v, &axes)).collect();
+        let text = match (op, texts.as_slice()) {
+            (MapOp::Unary(op), [a]) => unary(op, a),
+            (MapOp::Binary(op), [a, b]) => binary(op, a, b),
+            (MapOp::Compare(op), [a, b]) => {
+                let sign = CompareOp::ALL
+                    .iter()
+                    .find(|(o, _)| *o == op)
+                    .map_or("==", |(_, s)| s);
+                format!("{a} {sign} {b}")
+            }
+            (MapOp::Select, [c, a, b]) => format!("select({c}, {a}, {b})"),
+            (MapOp::Cast, [a]) => {
+                let (from, to) = (self.prims.dtype(args[0]), self.prims.dtype(id));
+                // A conversion to a narrow float rounds, although it is computed with in f32.
+                let narrow = if compute_type(to) == to || from == to {
+                    a.clone()
+                } else {
+                    format!("{to}({a})")
+                };
+                if compute_type(from) == own && narrow == *a {
+                    narrow
+                } else {
+                    format!("{own}({narrow})")
+                }
+            }
+            _ => {
+                return Err(Error::unexpected(
+                    "an element-wise primitive with the wrong number of operands",
+                ));
+            }
+        };
+        Ok(Var { text, axes })
+    }
+
+    /// The extents of tile axes as text: `[BM, BN]`.
+    pub(super) fn extents(&self, axes: &[Axis]) -> Result<String> {
+        let mut out = Vec::new();
+        for axis in axes {
+            match self.walk(*axis)? {
+                Walk::Tile { len, .. } => out.push(len.clone()),
+                Walk::Index(_) => return Err(Error::unexpected("an emitter made a tile of an index")),
+            }
+        }
+        Ok(format!("[{}]", out.join(", ")))
+    }
+
+    /// Stores every result that is not stored yet and whose variable is in scope.
+    pub(super) fn store_all(&mut self, which: impl Fn(&Self, PrimId) -> bool) -> Result<()> {
+        for (id, access) in self.kernel.stores.clone() {
+            if which(self, id) {
+                self.value(id)?;
+                self.store(id, &access)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Distinct operator names in order, for the kernel's doc.
+    pub(super) fn doc(&self) -> String {
+        let mut names: Vec<&str> = Vec::new();
+        for id in &self.kernel.nodes {
+            let origin = self.prims.node(*id).origin;
+            if names.last() != Some(&origin) {
+                names.push(origin);
+            }
+        }
+        names.join(", ")
+    }
+
+    /// The kernel's text.
+    pub(super) fn finish(self, head: &str) -> String {
+        let mut out = String::new();
+        let _ = writeln!(out, "# {}", self.doc());
+        let _ = writeln!(out, "{head} {{");
+        for line in &self.lines {
+            out.push_str(line);
+            out.push('\n');
+        }
+        out.push_str("}\n");
+        out
+    }
+}
+
+/// Element types are computed with in at least f32.
+pub(super) fn compute_type(dtype: DType) -> DType {
+    match dtype {
+        DType::F16 | DType::BF16 => DType::F32,
+        other => other,
+    }
+}
+
+/// A literal of an element type.
+pub(super) fn literal(value: f64, dtype: DType) -> String {
+    if dtype.is_float() {
+        if value.is_infinite() {
+            if value > 0.0 { "inf".into() } else { "-inf".into() }
+        } else {
+            format!("{value:?}")
+        }
+    } else if dtype == DType::Bool {
+        i64::from(value != 0.0).to_string()
+    } else {
+        (value as i64).to_string()
+    }
+}
+
+fn unary(op: UnaryOp, a: &str) -> String {
+    let name = UnaryOp::ALL.iter().find(|(o, _)| *o == op).map_or("", |(_, n)| n);
+    if matches!(op, UnaryOp::Neg | UnaryOp::Not) {
+        format!("{name}{a}")
+    } else {
+        format!("{name}({a})")
+    }
+}
+
+fn binary(op: BinaryOp, a: &str, b: &str) -> String {
+    let name = BinaryOp::ALL
+        .iter()
+        .find(|(o, _)| *o == op)
+        .map_or("", |(_, n)| n);
+    if name.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        format!("{name}({a}, {b})")
+    } else {
+        format!("{a} {name} {b}")
+    }
+}
+
+/// The suffix of a reduction's function.
+pub(super) fn reduction(op: ReduceOp) -> &'static str {
+    ReduceOp::ALL
+        .iter()
+        .find(|(o, _)| *o == op)
+        .map_or("sum", |(_, n)| n)
+}

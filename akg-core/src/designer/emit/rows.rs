@@ -1,0 +1,606 @@
+//! Element-wise work and reductions over one set of axes: element-wise chains, reductions, softmax, norms.
+//!
+//! A program owns a tile of the kept axes and walks along the reduced ones, once for each level of dependent reductions:
+//! softmax takes the maximum in the first pass, the sum in the second, and stores in the third. Where the reduced axis
+//! fits into one tile there is no loop and the data is read once.
+
+use std::collections::HashMap;
+
+use super::{Emitter, Names, Var, Walk, compute_type, literal, reduction};
+use crate::designer::plan::{Axis, KernelPlan, Operand, Plan};
+use crate::designer::prim::{MapOp, Prim, PrimId, Prims};
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::sketch::ir::{BinaryOp, ReduceOp, UnaryOp};
+
+/// The longest reduced extent that one tile holds.
+const WHOLE_ROW: i64 = 8192;
+/// Elements of an element-wise tile.
+const CHAIN: i64 = 16384;
+/// Elements that a tile of several short rows aims at.
+const ROWS: i64 = 4096;
+
+/// Writes kernel number `number`.
+pub(in crate::designer) fn emit(
+    plan: &Plan,
+    prims: &Prims,
+    kernel: &KernelPlan,
+    names: &mut Names,
+    number: usize,
+) -> Result<String> {
+    let shape = Shape::choose(kernel);
+    let blocks = shape.blocks(kernel);
+    let mut walks = HashMap::new();
+    let mut grid = Vec::new();
+    let mut loops = Vec::new();
+    for axis in &shape.order {
+        let extent = &kernel.extents[*axis];
+        let reduced = kernel.reduced.contains(axis);
+        let index = format!("{}{}", if reduced { "r" } else { "p" }, axis);
+        let Some((name, values)) = blocks.get(axis) else {
+            walks.insert(*axis, Walk::Index(index.clone()));
+            if reduced {
+                loops.push(format!("{index} in 0..{extent}"));
+            } else {
+                grid.push(format!("{index} in {extent}"));
+            }
+            continue;
+        };
+        let whole = values.len() == 1 && extent.is(values[0]);
+        let len = names.knob(name, number, values);
+        let overhang = !values
+            .iter()
+            .all(|b| extent.as_const().is_some_and(|e| e % b == 0));
+        let start = match (whole, reduced) {
+            (true, _) => "0".to_owned(),
+            (false, true) => {
+                loops.push(format!("{index} in 0..{extent} step {len}"));
+                index
+            }
+            (false, false) => {
+                grid.push(format!("{index} in ceildiv({extent}, {len})"));
+                format!("{index}*{len}")
+            }
+        };
+        walks.insert(*axis, Walk::Tile { start, len, overhang });
+    }
+    if grid.is_empty() {
+        grid.push("p0 in 1".to_owned());
+    }
+    let mut emitter = Emitter::new(plan, prims, kernel, names);
+    emitter.walks = walks;
+    emitter.tile = shape.tile;
+    let mut passes = Passes {
+        levels: HashMap::new(),
+        loops,
+        emitter,
+    };
+    passes.write()?;
+    Ok(passes
+        .emitter
+        .finish(&format!("kernel k{number} over ({})", grid.join(", "))))
+}
+
+/// Which axes are tiled, and in which order all are walked.
+struct Shape {
+    order: Vec<Axis>,
+    tile: Vec<Axis>,
+}
+
+impl Shape {
+    fn choose(kernel: &KernelPlan) -> Self {
+        let lists: Vec<Vec<Axis>> = kernel.accesses().map(|a| a.axes.clone()).collect();
+        let size = |list: &[Axis]| -> i64 {
+            list.iter()
+                .map(|a| kernel.extents[*a].as_const().unwrap_or(1 << 20))
+                .fold(1, i64::saturating_mul)
+        };
+        let mut order: Vec<Axis> = lists
+            .iter()
+            .max_by_key(|l| (l.len(), size(l)))
+            .cloned()
+            .unwrap_or_default();
+        for axis in kernel.axes.values().chain(&lists).flatten() {
+            if !order.contains(axis) {
+                order.insert(0, *axis);
+            }
+        }
+        let Some(inner) = order.last().copied() else {
+            return Self {
+                order,
+                tile: Vec::new(),
+            };
+        };
+        let last_other = |keep: &dyn Fn(Axis) -> bool| {
+            let ends = lists
+                .iter()
+                .filter(|l| l.len() > 1)
+                .filter_map(|l| l.last().copied());
+            ends.into_iter().find(|a| *a != inner && keep(*a))
+        };
+        let before = |keep: &dyn Fn(Axis) -> bool| order.iter().rev().skip(1).copied().find(|a| keep(*a));
+        let reduced = |a: Axis| kernel.reduced.contains(&a);
+        let outer = if kernel.reduced.is_empty() {
+            let short = kernel.extents[inner].as_const().is_some_and(|e| e < 64);
+            last_other(&|_| true).or_else(|| if short { before(&|_| true) } else { None })
+        } else if reduced(inner) {
+            last_other(&|a| !reduced(a)).or_else(|| before(&|a| !reduced(a)))
+        } else {
+            before(&reduced)
+        };
+        let tile = order
+            .iter()
+            .copied()
+            .filter(|a| *a == inner || Some(*a) == outer)
+            .collect();
+        Self { order, tile }
+    }
+
+    /// Knob name and legal tile lengths of each tiled axis, the default first.
+    fn blocks(&self, kernel: &KernelPlan) -> HashMap<Axis, (&'static str, Vec<i64>)> {
+        let extent = |a: Axis| kernel.extents[a].as_const();
+        let cut = |a: Axis, lengths: &[i64]| -> Vec<i64> {
+            let mut out: Vec<i64> = Vec::new();
+            for length in lengths {
+                let length = extent(a).map_or(*length, |e| (*length).min(e.max(1)));
+                if !out.contains(&length) {
+                    out.push(length);
+                }
+            }
+            out
+        };
+        let mut blocks = HashMap::new();
+        match self.tile.as_slice() {
+            [a] if kernel.reduced.contains(a) => {
+                blocks.insert(*a, ("BL", row_lengths(extent(*a))));
+            }
+            [a] => {
+                blocks.insert(*a, ("BN", cut(*a, &[CHAIN, CHAIN / 4])));
+            }
+            [a, b] if kernel.reduced.contains(b) => {
+                let lengths = row_lengths(extent(*b));
+                let longest = lengths.iter().copied().max().unwrap_or(1);
+                let rows = u64::try_from(ROWS / longest)
+                    .unwrap_or(1)
+                    .max(1)
+                    .next_power_of_two() as i64;
+                blocks.insert(*a, ("BR", cut(*a, &[rows])));
+                blocks.insert(*b, ("BL", lengths));
+            }
+            [a, b] if kernel.reduced.contains(a) => {
+                blocks.insert(*a, ("BR", cut(*a, &[32, 128])));
+                blocks.insert(*b, ("BC", cut(*b, &[512, 128])));
+            }
+            [a, b] => {
+                let short = extent(*b).filter(|e| *e < 64);
+                let lengths = short.map_or([64, 32], |e| [ROWS / e.max(1), 256]);
+                blocks.insert(*a, ("BR", cut(*a, &lengths)));
+                blocks.insert(*b, ("BC", cut(*b, &short.map_or([64, 128], |e| [e, e]))));
+            }
+            _ => {}
+        }
+        blocks
+    }
+}
+
+/// Tile lengths along a reduced contiguous axis: all of it if it is short, else divisors near 4096, else 4096.
+fn row_lengths(extent: Option<i64>) -> Vec<i64> {
+    match extent {
+        Some(e) if e <= WHOLE_ROW => vec![e.max(1)],
+        Some(e) => match (1024..=WHOLE_ROW).rev().find(|b| e % b == 0 && b % 16 == 0) {
+            Some(b) => vec![b],
+            None => vec![4096, 1024],
+        },
+        None => vec![1024],
+    }
+}
+
+/// Levels of dependent reductions, and the loop over the reduced axes.
+struct Passes<'a> {
+    /// The number of passes that must be complete before a primitive is known.
+    levels: HashMap<PrimId, usize>,
+    /// Loop indices over the reduced axes; empty if one tile holds them.
+    loops: Vec<String>,
+    emitter: Emitter<'a>,
+}
+
+impl Passes<'_> {
+    /// Whether a primitive varies along the reduced axes.
+    fn inner(&self, id: PrimId) -> bool {
+        let kernel = self.emitter.kernel;
+        kernel
+            .axes
+            .get(&id)
+            .is_some_and(|axes| axes.iter().any(|a| kernel.reduced.contains(a)))
+    }
+
+    fn is_reduction(&self, id: PrimId) -> bool {
+        matches!(
+            self.emitter.prims.node(id).prim,
+            Prim::Reduce(..) | Prim::ArgReduce(..)
+        )
+    }
+
+    fn operand_nodes(&self, id: PrimId) -> Vec<PrimId> {
+        let count = self.emitter.prims.operands(id).len();
+        let node = |i| match self.emitter.kernel.operands.get(&(id, i)) {
+            Some(Operand::Node(n)) => Some(*n),
+            _ => None,
+        };
+        (0..count).filter_map(node).collect()
+    }
+
+    fn write(&mut self) -> Result<()> {
+        let nodes = self.emitter.kernel.nodes.clone();
+        for id in &nodes {
+            let level = self
+                .operand_nodes(*id)
+                .iter()
+                .filter_map(|n| self.levels.get(n))
+                .max()
+                .copied()
+                .unwrap_or(0);
+            self.levels
+                .insert(*id, level + usize::from(self.is_reduction(*id)));
+        }
+        if self.loops.is_empty() {
+            for id in &nodes {
+                if self.is_reduction(*id) {
+                    self.reduce_whole(*id)?;
+                } else {
+                    self.emitter.value(*id)?;
+                }
+            }
+            return self.emitter.store_all(|_, _| true);
+        }
+        let last = self.levels.values().max().copied().unwrap_or(0);
+        for pass in 0..=last {
+            self.pass(&nodes, pass)?;
+        }
+        self.outer(&nodes, last)?;
+        let outer: Vec<PrimId> = nodes.iter().copied().filter(|id| !self.inner(*id)).collect();
+        self.emitter.store_all(|_, id| outer.contains(&id))
+    }
+
+    /// Computes what does not vary along the reduced axes and is known after `level` passes.
+    fn outer(&mut self, nodes: &[PrimId], level: usize) -> Result<()> {
+        for id in nodes {
+            let known = self.levels.get(id).is_some_and(|l| *l <= level);
+            if known && !self.inner(*id) && !self.is_reduction(*id) {
+                self.emitter.value(*id)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn pass(&mut self, nodes: &[PrimId], pass: usize) -> Result<()> {
+        let at = |id: &PrimId, level: usize| self.levels.get(id) == Some(&level);
+        let reductions: Vec<PrimId> = nodes
+            .iter()
+            .copied()
+            .filter(|id| self.is_reduction(*id) && at(id, pass + 1))
+            .collect();
+        let stores: Vec<PrimId> = self
+            .emitter
+            .kernel
+            .stores
+            .iter()
+            .map(|(id, _)| *id)
+            .filter(|id| self.inner(*id) && at(id, pass))
+            .collect();
+        if reductions.is_empty() && stores.is_empty() {
+            return Ok(());
+        }
+        self.outer(nodes, pass)?;
+        let mut accumulators = Vec::new();
+        for id in &reductions {
+            accumulators.push(self.start(*id)?);
+        }
+        let masked = self.choose_fill(&reductions);
+        self.emitter.open(format!("for {} {{", self.loops.join(", ")));
+        for (id, accumulator) in reductions.iter().zip(&accumulators) {
+            self.accumulate(*id, accumulator, masked)?;
+        }
+        self.emitter.store_all(|_, id| stores.contains(&id))?;
+        self.emitter.close();
+        for (id, accumulator) in reductions.into_iter().zip(accumulators) {
+            let dtype = self.emitter.prims.dtype(id);
+            let wide = accumulator.wide.is_some_and(|w| w != compute_type(dtype));
+            let text = if wide {
+                let name = self.emitter.fresh("s");
+                self.emitter
+                    .line(format!("{name} = {}({})", compute_type(dtype), accumulator.name));
+                name
+            } else {
+                accumulator.index.unwrap_or(accumulator.name)
+            };
+            self.emitter.define(
+                id,
+                Var {
+                    text,
+                    axes: accumulator.axes,
+                },
+            );
+        }
+        Ok(())
+    }
+
+    /// The operand of a reduction and the position of the tile axis to combine along.
+    fn argument(&mut self, id: PrimId) -> Result<(Var, usize)> {
+        let operand = self.emitter.prims.operands(id)[0];
+        let dtype = compute_type(self.emitter.prims.dtype(operand));
+        let var = self.emitter.operand(id, 0, dtype)?;
+        let position = var
+            .axes
+            .iter()
+            .position(|a| self.emitter.kernel.reduced.contains(a))
+            .unwrap_or(0);
+        Ok((var, position))
+    }
+
+    /// A reduction whose axis is in the tile as a whole.
+    fn reduce_whole(&mut self, id: PrimId) -> Result<()> {
+        let (var, position) = self.argument(id)?;
+        let axes: Vec<Axis> = var
+            .axes
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| *i != position)
+            .map(|(_, a)| *a)
+            .collect();
+        let text = match &self.emitter.prims.node(id).prim {
+            Prim::ArgReduce(op, ..) => format!("i64(arg{}({}, {position}))", reduction(*op), var.text),
+            Prim::Reduce(op, ..) => format!("reduce_{}({}, {position})", reduction(*op), var.text),
+            _ => var.text,
+        };
+        let name = self.emitter.fresh("s");
+        self.emitter.line(format!("{name} = {text}"));
+        self.emitter.define(id, Var { text: name, axes });
+        Ok(())
+    }
+
+    /// Declares the accumulator of a reduction.
+    fn start(&mut self, id: PrimId) -> Result<Accumulator> {
+        let node = self.emitter.prims.node(id).clone();
+        let kept: Vec<Axis> = self
+            .emitter
+            .tile
+            .iter()
+            .copied()
+            .filter(|a| !self.emitter.kernel.reduced.contains(a))
+            .collect();
+        let extents = self.emitter.extents(&kept)?;
+        let name = self.emitter.fresh("acc");
+        let operand = self.emitter.prims.operands(id)[0];
+        let element = compute_type(self.emitter.prims.dtype(operand));
+        let (op, arg) = match node.prim {
+            Prim::ArgReduce(op, ..) => (op, true),
+            Prim::Reduce(op, ..) => (op, false),
+            _ => (ReduceOp::Sum, false),
+        };
+        // Sums over many tiles are kept in f64 so that their error does not grow with the number of tiles.
+        let wide = matches!(op, ReduceOp::Sum | ReduceOp::Prod).then_some(match element {
+            DType::F32 => DType::F64,
+            other => other,
+        });
+        let ty = wide.unwrap_or(element);
+        self.emitter
+            .line(format!("{name} = full {ty}{extents} {}", identity(op, ty)));
+        let index = if arg {
+            let index = self.emitter.fresh("at");
+            self.emitter.line(format!("{index} = zeros i64{extents}"));
+            Some(index)
+        } else {
+            None
+        };
+        Ok(Accumulator {
+            name,
+            index,
+            axes: kept,
+            wide,
+            op,
+        })
+    }
+
+    fn accumulate(&mut self, id: PrimId, accumulator: &Accumulator, masked: bool) -> Result<()> {
+        let (mut var, position) = self.argument(id)?;
+        let operand = self.emitter.prims.operands(id)[0];
+        let element = compute_type(self.emitter.prims.dtype(operand));
+        let op = accumulator.op;
+        if masked {
+            var = self.mask(var, position, &identity(op, element))?;
+        }
+        let name = &accumulator.name;
+        if let Some(index) = &accumulator.index {
+            return self.accumulate_index(&var, position, accumulator, index);
+        }
+        let reduced = format!("reduce_{}({}, {position})", reduction(op), var.text);
+        let reduced = match accumulator.wide {
+            Some(wide) if wide != element => format!("{wide}({reduced})"),
+            _ => reduced,
+        };
+        self.emitter.line(match op {
+            ReduceOp::Sum => format!("{name} = {name} + {reduced}"),
+            ReduceOp::Prod => format!("{name} = {name} * {reduced}"),
+            ReduceOp::Max => format!("{name} = max({name}, {reduced})"),
+            ReduceOp::Min => format!("{name} = min({name}, {reduced})"),
+        });
+        Ok(())
+    }
+
+    /// Keeps the first extreme element: a later tile wins only if it is strictly better, or the first with a NaN.
+    fn accumulate_index(
+        &mut self,
+        var: &Var,
+        position: usize,
+        best: &Accumulator,
+        index: &str,
+    ) -> Result<()> {
+        let (e, name) = (&mut self.emitter, &best.name);
+        let (value, place, wins) = (e.fresh("v"), e.fresh("at"), e.fresh("wins"));
+        let sign = if best.op == ReduceOp::Max { ">" } else { "<" };
+        let suffix = reduction(best.op);
+        let reduced: Vec<Axis> = e
+            .tile
+            .iter()
+            .copied()
+            .filter(|a| e.kernel.reduced.contains(a))
+            .collect();
+        let start = match reduced.first().and_then(|a| e.walks.get(a)) {
+            Some(Walk::Tile { start, .. }) => start.clone(),
+            _ => "0".to_owned(),
+        };
+        e.line(format!("{value} = reduce_{suffix}({}, {position})", var.text));
+        e.line(format!(
+            "{place} = i64(arg{suffix}({}, {position})) + {start}",
+            var.text
+        ));
+        e.line(format!(
+            "{wins} = ({value} {sign} {name}) | (isnan({value}) & !isnan({name}))"
+        ));
+        e.line(format!("{index} = select({wins}, {place}, {index})"));
+        e.line(format!("{name} = {}({name}, {value})", suffix));
+        Ok(())
+    }
+
+    /// Replaces elements beyond the reduced extent by `neutral`.
+    fn mask(&mut self, var: Var, position: usize, neutral: &str) -> Result<Var> {
+        let Some(axis) = var.axes.get(position).copied() else {
+            return Ok(var);
+        };
+        let place = self.emitter.coordinate(&[axis])?;
+        let marks: Vec<_> = var
+            .axes
+            .iter()
+            .map(|a| if *a == axis { ":" } else { "None" })
+            .collect();
+        let extent = self.emitter.extent(axis).clone();
+        let inside = format!("({} < {extent})[{}]", place.text, marks.join(", "));
+        let name = self.emitter.fresh("t");
+        self.emitter
+            .line(format!("{name} = select({inside}, {}, {neutral})", var.text));
+        Ok(Var {
+            text: name,
+            axes: var.axes,
+        })
+    }
+
+    /// Finds what must stand outside the tensors for the reductions of a pass to ignore it; if there is no such value,
+    /// says that operands must be masked.
+    fn choose_fill(&mut self, reductions: &[PrimId]) -> bool {
+        let overhangs = self.emitter.walks.iter().any(|(a, w)| {
+            self.emitter.kernel.reduced.contains(a) && matches!(w, Walk::Tile { overhang: true, .. })
+        });
+        self.emitter.fill = 0.0;
+        if !overhangs {
+            return false;
+        }
+        for fill in [0.0, f64::NEG_INFINITY, f64::INFINITY] {
+            let ignored = |id: &PrimId| {
+                let op = match &self.emitter.prims.node(*id).prim {
+                    Prim::Reduce(op, ..) => *op,
+                    _ => return false,
+                };
+                let neutral = match op {
+                    ReduceOp::Sum => 0.0,
+                    ReduceOp::Prod => 1.0,
+                    ReduceOp::Max => f64::NEG_INFINITY,
+                    ReduceOp::Min => f64::INFINITY,
+                };
+                self.outside(*id, 0, fill) == Some(neutral)
+            };
+            if reductions.iter().all(ignored) {
+                self.emitter.fill = fill;
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The value of an operand outside the tensors when loads give `fill` there; `None` if it depends on data.
+    fn outside(&self, id: PrimId, i: usize, fill: f64) -> Option<f64> {
+        let kernel = self.emitter.kernel;
+        match kernel.operands.get(&(id, i))? {
+            Operand::Number(v) => Some(*v),
+            Operand::Coordinate(_) => None,
+            Operand::Load(access) => access
+                .axes
+                .iter()
+                .any(|a| kernel.reduced.contains(a))
+                .then_some(fill),
+            Operand::Node(node) => {
+                if !self.inner(*node) {
+                    return None;
+                }
+                let Prim::Map(op, args) = &self.emitter.prims.node(*node).prim else {
+                    return None;
+                };
+                let values: Vec<Option<f64>> =
+                    (0..args.len()).map(|j| self.outside(*node, j, fill)).collect();
+                apply(*op, &values)
+            }
+        }
+    }
+}
+
+struct Accumulator {
+    name: String,
+    /// The variable of the index, for arg-reductions.
+    index: Option<String>,
+    axes: Vec<Axis>,
+    /// The element type of a sum or product.
+    wide: Option<DType>,
+    op: ReduceOp,
+}
+
+fn identity(op: ReduceOp, dtype: DType) -> String {
+    let extreme = |low: bool| match dtype {
+        d if d.is_float() => literal(if low { f64::NEG_INFINITY } else { f64::INFINITY }, d),
+        DType::Bool => i64::from(!low).to_string(),
+        d => {
+            let bits = 8 * d.size() as u32 - u32::from(d != DType::U8);
+            let top = i64::MAX.min(((1i128 << bits) - 1) as i64);
+            if !low {
+                top.to_string()
+            } else if d == DType::U8 {
+                "0".to_owned()
+            } else {
+                format!("-{top}")
+            }
+        }
+    };
+    match op {
+        ReduceOp::Sum => literal(0.0, dtype),
+        ReduceOp::Prod => literal(1.0, dtype),
+        ReduceOp::Max => extreme(true),
+        ReduceOp::Min => extreme(false),
+    }
+}
+
+/// Element-wise arithmetic on operands of which some depend on data: finite, unknown.
+fn apply(op: MapOp, values: &[Option<f64>]) -> Option<f64> {
+    match (op, values) {
+        (MapOp::Cast, [a]) => *a,
+        (MapOp::Unary(op), [Some(a)]) => match op {
+            UnaryOp::Neg => Some(-a),
+            UnaryOp::Abs => Some(a.abs()),
+            UnaryOp::Exp => Some(a.exp()),
+            UnaryOp::Exp2 => Some(a.exp2()),
+            UnaryOp::Sqrt => Some(a.sqrt()),
+            UnaryOp::Tanh => Some(a.tanh()),
+            _ => None,
+        },
+        (MapOp::Binary(op), [Some(a), Some(b)]) => match op {
+            BinaryOp::Add => Some(a + b),
+            BinaryOp::Sub => Some(a - b),
+            BinaryOp::Mul => Some(a * b),
+            BinaryOp::Div => Some(a / b),
+            BinaryOp::Max => Some(a.max(*b)),
+            BinaryOp::Min => Some(a.min(*b)),
+            _ => None,
+        },
+        // An infinity swallows every finite value.
+        (MapOp::Binary(BinaryOp::Add | BinaryOp::Sub), [Some(a), None]) if a.is_infinite() => Some(*a),
+        _ => None,
+    }
+}

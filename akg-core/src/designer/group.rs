@@ -1,0 +1,363 @@
+//! Cutting a graph of primitives into kernels.
+//!
+//! Computed primitives are visited in order. Each joins the kernel of its latest producer if the result is still a
+//! kernel that the emitters can write: element-wise work and reductions over one common set of axes, or one product
+//! followed by element-wise work on its result. Otherwise it starts a kernel of its own. Since a primitive only ever
+//! joins its latest producer, kernels never depend on each other in a circle. Element-wise work on inputs alone has no
+//! producer: it waits, and is computed again in every kernel that reads it.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use super::axes::{Axes, AxisId, Conflict, distinct};
+use super::decompose::Decomposed;
+use super::prim::{Prim, PrimId, Prims};
+use crate::error::{Error, Result};
+
+/// Where a primitive of a kernel gets an operand from.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Use<A> {
+    /// Computed in the same kernel.
+    Node(PrimId),
+    /// Read from the tensor that holds `source`, whose dimensions are these axes in row-major order.
+    Load { source: PrimId, axes: Vec<A> },
+    /// A literal.
+    Number(f64),
+    /// The coordinate along these axes, outermost first.
+    Coordinate(Vec<A>),
+}
+
+/// The primitives of one kernel with the axes of everything they touch.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Group {
+    pub(super) nodes: Vec<PrimId>,
+    pub(super) axes: Axes,
+    pub(super) dims: HashMap<PrimId, Vec<Vec<AxisId>>>,
+    pub(super) uses: HashMap<(PrimId, usize), Use<AxisId>>,
+    /// The dimensions of each tensor read, for later reads of the same tensor to share.
+    loads: HashMap<PrimId, Vec<Vec<AxisId>>>,
+    /// For each reduction, the axes that it combines.
+    pub(super) reductions: Vec<Vec<AxisId>>,
+    /// The product, if there is one.
+    pub(super) contract: Option<PrimId>,
+}
+
+impl Group {
+    /// The dimensions of `id` as the group sees it, and where it comes from.
+    ///
+    /// With `share`, reads of one tensor see the same axes; without, each read is free to arrange them its own way.
+    fn operand(
+        &mut self,
+        prims: &Prims,
+        id: PrimId,
+        share: bool,
+    ) -> Result<(Vec<Vec<AxisId>>, Use<AxisId>), Conflict> {
+        let node = prims.node(id);
+        if let Some(dims) = self.dims.get(&id) {
+            return Ok((dims.iter().map(|d| self.axes.resolve(d)).collect(), Use::Node(id)));
+        }
+        match &node.prim {
+            Prim::Number(v) => Ok((Vec::new(), Use::Number(*v))),
+            Prim::Coordinate(dim) => {
+                let dims: Vec<_> = node.shape.iter().map(|d| self.axes.fresh(d)).collect();
+                let along = dims.get(*dim).cloned().unwrap_or_default();
+                Ok((dims, Use::Coordinate(along)))
+            }
+            Prim::Permute(a, perm) => {
+                let (dims, source) = self.operand(prims, *a, share)?;
+                Ok((
+                    perm.iter().filter_map(|p| dims.get(*p).cloned()).collect(),
+                    source,
+                ))
+            }
+            Prim::Reshape(a) => {
+                let (dims, source) = self.operand(prims, *a, share)?;
+                Ok((self.axes.regroup(&dims.concat(), &node.shape)?, source))
+            }
+            Prim::Expand(a) => {
+                let (dims, source) = self.operand(prims, *a, share)?;
+                let missing = node.shape.len().saturating_sub(dims.len());
+                let mut out = Vec::with_capacity(node.shape.len());
+                for (i, extent) in node.shape.iter().enumerate() {
+                    match i.checked_sub(missing).and_then(|j| dims.get(j)) {
+                        Some(list) if !list.is_empty() => out.push(list.clone()),
+                        _ => out.push(self.axes.fresh(extent)),
+                    }
+                }
+                Ok((out, source))
+            }
+            _ => {
+                let dims = match self.loads.get(&id).filter(|_| share) {
+                    Some(dims) => dims.iter().map(|d| self.axes.resolve(d)).collect(),
+                    None => node.shape.iter().map(|d| self.axes.fresh(d)).collect::<Vec<_>>(),
+                };
+                self.loads.insert(id, dims.clone());
+                let axes = dims.concat();
+                Ok((dims, Use::Load { source: id, axes }))
+            }
+        }
+    }
+
+    /// The group with a computed primitive, and what it waits for, added; `None` if no kernel can be written for that.
+    fn with(&self, prims: &Prims, id: PrimId, waiting: &HashSet<PrimId>) -> Option<Self> {
+        [true, false].into_iter().find_map(|share| {
+            let mut trial = self.clone();
+            trial.add(prims, id, waiting, share).ok()?;
+            trial.check(prims).ok()?;
+            Some(trial)
+        })
+    }
+
+    fn add(
+        &mut self,
+        prims: &Prims,
+        id: PrimId,
+        waiting: &HashSet<PrimId>,
+        share: bool,
+    ) -> Result<(), Conflict> {
+        for root in prims.operands(id).into_iter().map(|o| prims.root(o)) {
+            if waiting.contains(&root) && !self.dims.contains_key(&root) {
+                self.add(prims, root, waiting, share)?;
+            }
+        }
+        let node = prims.node(id);
+        let mut operands = Vec::new();
+        for (i, operand) in prims.operands(id).into_iter().enumerate() {
+            let (dims, source) = self.operand(prims, operand, share)?;
+            self.uses.insert((id, i), source);
+            operands.push(dims);
+        }
+        let dims = match &node.prim {
+            Prim::Map(..) => self.broadcast(&operands, node.shape.len())?,
+            Prim::Reduce(_, _, reduced) => self.reduce(&operands, reduced)?,
+            Prim::ArgReduce(_, _, axis) => self.reduce(&operands, &[*axis])?,
+            Prim::Contract(..) => self.contract(id, &operands)?,
+            _ => return Err(Conflict),
+        };
+        self.dims.insert(id, dims);
+        self.nodes.push(id);
+        Ok(())
+    }
+
+    /// Aligns dimensions from the last one and makes those of extent above 1 the same axes.
+    fn broadcast(
+        &mut self,
+        operands: &[Vec<Vec<AxisId>>],
+        rank: usize,
+    ) -> Result<Vec<Vec<AxisId>>, Conflict> {
+        let mut out: Vec<Vec<AxisId>> = vec![Vec::new(); rank];
+        for dims in operands {
+            let offset = rank.checked_sub(dims.len()).ok_or(Conflict)?;
+            for (slot, dim) in out.iter_mut().skip(offset).zip(dims) {
+                if slot.is_empty() {
+                    slot.clone_from(dim);
+                } else if !dim.is_empty() {
+                    self.axes.unify(slot, dim)?;
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    fn reduce(
+        &mut self,
+        operands: &[Vec<Vec<AxisId>>],
+        axes: &[usize],
+    ) -> Result<Vec<Vec<AxisId>>, Conflict> {
+        let dims = operands.first().ok_or(Conflict)?;
+        let (gone, kept): (Vec<_>, Vec<_>) = dims.iter().enumerate().partition(|(i, _)| axes.contains(i));
+        self.reductions
+            .push(gone.into_iter().flat_map(|(_, d)| d.clone()).collect());
+        Ok(kept.into_iter().map(|(_, d)| d.clone()).collect())
+    }
+
+    fn contract(&mut self, id: PrimId, operands: &[Vec<Vec<AxisId>>]) -> Result<Vec<Vec<AxisId>>, Conflict> {
+        let [a, b] = operands else { return Err(Conflict) };
+        let ([batch_a @ .., m, ka], [batch_b @ .., kb, n]) = (a.as_slice(), b.as_slice()) else {
+            return Err(Conflict);
+        };
+        self.axes.unify(ka, kb)?;
+        for (x, y) in batch_a.iter().zip(batch_b) {
+            self.axes.unify(x, y)?;
+        }
+        self.reductions.push(ka.clone());
+        self.contract = Some(id);
+        Ok(batch_a.iter().chain([m, n]).cloned().collect())
+    }
+
+    /// The resolved axes of a node.
+    pub(super) fn axes_of(&self, id: PrimId) -> Vec<AxisId> {
+        self.axes
+            .resolve(&self.dims.get(&id).map(|d| d.concat()).unwrap_or_default())
+    }
+
+    /// The axes that reductions combine.
+    pub(super) fn reduced(&self) -> BTreeSet<AxisId> {
+        self.reductions
+            .iter()
+            .flat_map(|r| self.axes.resolve(r))
+            .collect()
+    }
+
+    /// The axes over which programs are independent.
+    fn kept(&self) -> BTreeSet<AxisId> {
+        let reduced = self.reduced();
+        let all = self.nodes.iter().flat_map(|id| self.axes_of(*id));
+        all.filter(|a| !reduced.contains(a)).collect()
+    }
+
+    fn check(&self, prims: &Prims) -> Result<(), Conflict> {
+        let lists = self.uses.values().filter_map(|u| match u {
+            Use::Load { axes, .. } => Some(self.axes.resolve(axes)),
+            _ => None,
+        });
+        if !lists
+            .chain(self.nodes.iter().map(|id| self.axes_of(*id)))
+            .all(|l| distinct(&l))
+        {
+            return Err(Conflict);
+        }
+        let reduced = self.reduced();
+        let alike = |r: &Vec<AxisId>| self.axes.resolve(r).into_iter().collect::<BTreeSet<_>>() == reduced;
+        if !self.reductions.iter().all(alike) {
+            return Err(Conflict);
+        }
+        let Some(contract) = self.contract else {
+            return Ok(());
+        };
+        // What follows a product is element-wise on its result, and what precedes it is not fused.
+        let product: BTreeSet<_> = self.axes_of(contract).into_iter().collect();
+        let follows = |id: &PrimId| {
+            *id == contract
+                || matches!(prims.node(*id).prim, Prim::Map(..))
+                    && self.axes_of(*id).iter().all(|a| product.contains(a))
+        };
+        if self.nodes.first() == Some(&contract) && self.nodes.iter().all(follows) {
+            Ok(())
+        } else {
+            Err(Conflict)
+        }
+    }
+}
+
+/// Cuts the primitives that the outputs need into kernels.
+pub(super) fn cut(decomposed: &Decomposed, fuse: bool) -> Result<Vec<Group>> {
+    let prims = &decomposed.prims;
+    let needed = needed(decomposed);
+    let consumers = consumers(prims, &needed);
+    let outputs: HashSet<PrimId> = decomposed.outputs.iter().map(|o| prims.root(*o)).collect();
+    let mut cut = Cut {
+        prims,
+        consumers,
+        outputs,
+        groups: Vec::new(),
+        home: HashMap::new(),
+        waiting: HashSet::new(),
+    };
+    for id in (0..prims.nodes.len()).map(PrimId) {
+        if needed.contains(&id) && prims.is_computed(id) {
+            cut.place(id, fuse)?;
+        }
+    }
+    Ok(cut.groups)
+}
+
+/// A cut in the making.
+struct Cut<'a> {
+    prims: &'a Prims,
+    consumers: HashMap<PrimId, Vec<PrimId>>,
+    outputs: HashSet<PrimId>,
+    groups: Vec<Group>,
+    /// The group that computes each placed primitive.
+    home: HashMap<PrimId, usize>,
+    /// Element-wise work on inputs alone, computed wherever it is read.
+    waiting: HashSet<PrimId>,
+}
+
+impl Cut<'_> {
+    fn place(&mut self, id: PrimId, fuse: bool) -> Result<()> {
+        let prims = self.prims;
+        let producers: Vec<PrimId> = prims.operands(id).into_iter().map(|o| prims.root(o)).collect();
+        let latest = producers.iter().filter_map(|p| self.home.get(p).copied()).max();
+        let is_map = matches!(prims.node(id).prim, Prim::Map(..));
+        if fuse && is_map && latest.is_none() && !self.outputs.contains(&id) {
+            self.waiting.insert(id);
+            return Ok(());
+        }
+        if matches!(prims.node(id).prim, Prim::Contract(..)) {
+            // Products read their operands from memory.
+            for producer in producers {
+                if self.waiting.remove(&producer) {
+                    self.start(producer)?;
+                }
+            }
+        } else if let Some(at) = latest.filter(|_| fuse)
+            && let Some(group) = self.groups.get(at)
+            && let Some(trial) = group
+                .with(prims, id, &self.waiting)
+                .filter(|trial| self.is_legal(group, trial, id))
+        {
+            self.groups[at] = trial;
+            self.home.insert(id, at);
+            return Ok(());
+        }
+        self.start(id)
+    }
+
+    /// Starts a group.
+    fn start(&mut self, id: PrimId) -> Result<()> {
+        let group = Group::default()
+            .with(self.prims, id, &self.waiting)
+            .ok_or_else(|| {
+                Error::unsupported(format!(
+                    "no design rule yet for how `{}` arranges its operands",
+                    self.prims.node(id).origin
+                ))
+            })?;
+        self.home.insert(id, self.groups.len());
+        self.groups.push(group);
+        Ok(())
+    }
+
+    /// Whether everything that must be stored still has all the axes of the kernel's programs: a value with fewer can
+    /// be used there but not stored.
+    fn is_legal(&self, before: &Group, trial: &Group, id: PrimId) -> bool {
+        let kept = trial.kept();
+        let complete = |n: &PrimId| {
+            let axes = trial.axes_of(*n);
+            kept.iter().all(|a| axes.contains(a))
+        };
+        let stays = |n: &PrimId| {
+            let read_here = |c: &PrimId| trial.dims.contains_key(c);
+            !self.outputs.contains(n) && self.consumers.get(n).is_none_or(|c| c.iter().all(read_here))
+        };
+        let recomputed = |n: &PrimId| self.waiting.contains(n);
+        complete(&id)
+            && before
+                .nodes
+                .iter()
+                .all(|n| complete(n) || stays(n) || recomputed(n))
+    }
+}
+
+/// Every primitive that an output depends on.
+pub(super) fn needed(decomposed: &Decomposed) -> HashSet<PrimId> {
+    let mut needed = HashSet::new();
+    let mut stack = decomposed.outputs.clone();
+    while let Some(id) = stack.pop() {
+        if needed.insert(id) {
+            stack.extend(decomposed.prims.operands(id));
+        }
+    }
+    needed
+}
+
+/// The computed primitives that read each computed primitive, through views.
+pub(super) fn consumers(prims: &Prims, needed: &HashSet<PrimId>) -> HashMap<PrimId, Vec<PrimId>> {
+    let mut out: HashMap<PrimId, Vec<PrimId>> = HashMap::new();
+    for id in needed.iter().copied().filter(|id| prims.is_computed(*id)) {
+        for operand in prims.operands(id) {
+            out.entry(prims.root(operand)).or_default().push(id);
+        }
+    }
+    out
+}

@@ -1,0 +1,251 @@
+//! The rule-based designer: from a graph to a sketch, with no model.
+//!
+//! ATen operators are decomposed into a few primitives ([`decompose`]), the primitives are cut into kernels ([`group`]),
+//! tensors get the extents that make every reshape a relabelling ([`plan`]), and each kernel is written as sketch text
+//! by the emitter of its kind ([`emit`]). The text is parsed like anybody's, so that a rule's sketch meets the same
+//! checks as a model's.
+
+use async_trait::async_trait;
+
+use crate::agent::{Agent, Role};
+use crate::error::{Error, Result};
+use crate::graph::Graph;
+use crate::sketch::Sketch;
+use crate::source::Knobs;
+use crate::target::Target;
+use crate::task::Task;
+use emit::Names;
+use plan::{Plan, TensorKey};
+use prim::{Prim, Prims};
+
+mod axes;
+mod decompose;
+mod emit;
+mod group;
+mod plan;
+mod prim;
+#[cfg(test)]
+mod tests;
+
+/// Decides how a task is cut into kernels and each kernel into tiles.
+#[derive(Debug)]
+pub struct Designer;
+
+/// What a designer is shown.
+#[derive(Debug, Clone)]
+pub struct DesignContext {
+    /// What to compute.
+    pub task: Task,
+    /// What to compute it on.
+    pub target: Target,
+}
+
+/// A sketch and how to read it.
+#[derive(Debug, Clone)]
+pub struct Design {
+    /// The tile program. Its inputs are the graph's inputs followed by the graph's constants; its outputs are the
+    /// graph's outputs. Extents may be regrouped, element counts and order are the graph's.
+    pub sketch: Sketch,
+    /// Knob values to try first.
+    pub knobs: Knobs,
+    /// What was fused into each kernel, in launch order.
+    pub kernels: Vec<KernelSummary>,
+}
+
+/// What one kernel of a design does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KernelSummary {
+    /// The kernel's name in the sketch.
+    pub name: String,
+    /// The ATen operators that it computes, in order.
+    pub operators: Vec<String>,
+}
+
+impl Role for Designer {
+    type Context = DesignContext;
+    type Proposal = Design;
+    const NAME: &'static str = "designer";
+}
+
+/// The designer that follows rules.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RuleDesigner;
+
+#[async_trait]
+impl Agent<Designer> for RuleDesigner {
+    fn name(&self) -> &str {
+        "rules"
+    }
+
+    async fn step(&self, context: &DesignContext) -> Result<Design> {
+        design(&context.task.graph)
+    }
+}
+
+/// Designs a sketch for `graph`. Operators without a rule are an [`Unsupported`](crate::ErrorKind::Unsupported) error
+/// that names them all.
+pub fn design(graph: &Graph) -> Result<Design> {
+    let (text, decomposed, plan) = draft(graph)?;
+    let sketch = Sketch::parse(&text)
+        .map_err(|d| Error::unexpected(format!("the designer wrote a bad sketch\n{}", d.render(&text))))?;
+    let kernels = plan.kernels.iter().enumerate().map(|(i, kernel)| KernelSummary {
+        name: format!("k{i}"),
+        operators: operators(&decomposed.prims, kernel),
+    });
+    Ok(Design {
+        knobs: Knobs::new(),
+        kernels: kernels.collect(),
+        sketch,
+    })
+}
+
+/// The sketch's text with what it was written from.
+fn draft(graph: &Graph) -> Result<(String, decompose::Decomposed, Plan)> {
+    let mut decomposed = decompose::decompose(graph)?;
+    copy_views(&mut decomposed);
+    // Fusion can ask for arrangements that no rule covers; separate kernels ask for less.
+    let plan = plan_of(&decomposed, true).or_else(|_| plan_of(&decomposed, false))?;
+    let text = write(graph, &decomposed.prims, &plan)?;
+    Ok((text, decomposed, plan))
+}
+
+fn plan_of(decomposed: &decompose::Decomposed, fuse: bool) -> Result<Plan> {
+    plan::plan(decomposed, group::cut(decomposed, fuse)?)
+}
+
+/// Makes outputs that only view an input, or repeat elements, into copies that a kernel computes.
+fn copy_views(decomposed: &mut decompose::Decomposed) {
+    let prims = &mut decomposed.prims;
+    for output in &mut decomposed.outputs {
+        let mut id = *output;
+        let mut repeats = false;
+        while let Prim::Permute(a, _) | Prim::Reshape(a) | Prim::Expand(a) = prims.node(id).prim.clone() {
+            repeats |= matches!(prims.node(id).prim, Prim::Expand(_));
+            id = a;
+        }
+        if repeats || !prims.is_computed(id) {
+            prims.origin = "copy";
+            let (dtype, shape) = (prims.dtype(*output), prims.shape(*output).to_vec());
+            *output = prims.push(Prim::Map(prim::MapOp::Cast, vec![*output]), dtype, shape);
+        }
+    }
+}
+
+fn operators(prims: &Prims, kernel: &plan::KernelPlan) -> Vec<String> {
+    let mut names: Vec<String> = kernel
+        .nodes
+        .iter()
+        .map(|id| prims.node(*id).origin.to_owned())
+        .collect();
+    names.dedup();
+    names
+}
+
+/// The text of the whole sketch.
+fn write(graph: &Graph, prims: &Prims, plan: &Plan) -> Result<String> {
+    let mut names = Names::default();
+    let mut taken: Vec<String> = Vec::new();
+    let mut name = |key: TensorKey, wish: &str, names: &mut Names| {
+        let name = identifier(wish, &mut taken);
+        names.tensors.insert(key, name.clone());
+        name
+    };
+    let declared = |key: &TensorKey, fallback: &crate::graph::TensorType| {
+        let (dtype, extents) = plan.tensors.get(key).cloned().unwrap_or_else(|| {
+            (
+                fallback.dtype,
+                fallback.shape.iter().filter(|d| !d.is(1)).cloned().collect(),
+            )
+        });
+        let extents: Vec<_> = extents.iter().map(ToString::to_string).collect();
+        format!("{dtype}[{}]", extents.join(", "))
+    };
+    let mut inputs = Vec::new();
+    let values = graph
+        .inputs()
+        .iter()
+        .map(|i| i.value)
+        .chain(graph.constants().iter().map(|c| c.value));
+    for value in values {
+        let key = TensorKey::Input(value);
+        let ty = declared(&key, graph.ty(value));
+        inputs.push(format!(
+            "{}: {ty}",
+            name(key, graph.value_name(value), &mut names)
+        ));
+    }
+    let mut outputs = Vec::new();
+    for (i, output) in graph.outputs().iter().enumerate() {
+        let key = TensorKey::Output(i);
+        let ty = declared(&key, graph.ty(output.value));
+        outputs.push(format!(
+            "{}: {ty}",
+            name(key, graph.value_name(output.value), &mut names)
+        ));
+    }
+    let mut buffers = Vec::new();
+    for (key, (dtype, extents)) in &plan.tensors {
+        if let TensorKey::Buffer(id) = key {
+            let extents: Vec<_> = extents.iter().map(ToString::to_string).collect();
+            let name = name(
+                key.clone(),
+                &format!("{}_out", prims.node(*id).origin),
+                &mut names,
+            );
+            buffers.push(format!("buffer {name}: {dtype}[{}]", extents.join(", ")));
+        }
+    }
+    let mut kernels = Vec::new();
+    for (i, kernel) in plan.kernels.iter().enumerate() {
+        kernels.push(match kernel.contract {
+            Some(contract) => emit::matmul::emit(plan, prims, kernel, &mut names, i, contract)?,
+            None => emit::rows::emit(plan, prims, kernel, &mut names, i)?,
+        });
+    }
+    let sketch_name = identifier(graph.name(), &mut Vec::new());
+    let outputs = if outputs.len() == 1 {
+        outputs.concat()
+    } else {
+        format!("({})", outputs.join(", "))
+    };
+    let mut text = format!("sketch {sketch_name}({}) -> {outputs}\n", inputs.join(", "));
+    for line in names.knobs.iter().chain(&buffers) {
+        text.push_str(line);
+        text.push('\n');
+    }
+    for kernel in kernels {
+        text.push('\n');
+        text.push_str(&kernel);
+    }
+    Ok(text)
+}
+
+/// A name that no keyword, index or earlier name collides with: letters, digits and underscores.
+fn identifier(wish: &str, taken: &mut Vec<String>) -> String {
+    let mut name: String = wish
+        .chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() {
+                c.to_ascii_lowercase()
+            } else {
+                '_'
+            }
+        })
+        .collect();
+    if !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        name = format!("g_{name}");
+    }
+    // The emitters' own names are a few letters followed by digits, or capitals.
+    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+    if stem < name.len() && stem <= 4 {
+        name.push('_');
+    }
+    let base = name.clone();
+    let mut n = 2;
+    while taken.contains(&name) {
+        name = format!("{base}_{n}");
+        n += 1;
+    }
+    taken.push(name.clone());
+    name
+}

@@ -1,0 +1,306 @@
+//! The few operations that every ATen operator of the rules comes down to.
+
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::expr::Expr;
+use crate::graph::ValueId;
+use crate::sketch::ir::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
+
+/// Names a primitive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct PrimId(pub(super) usize);
+
+/// An element-wise operation.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum MapOp {
+    Unary(UnaryOp),
+    Binary(BinaryOp),
+    Compare(CompareOp),
+    Select,
+    /// To the node's element type.
+    Cast,
+}
+
+/// What a primitive computes.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Prim {
+    /// An input or constant of the graph.
+    Input(ValueId),
+    /// A literal of rank 0.
+    Number(f64),
+    /// The coordinate along a dimension.
+    Coordinate(usize),
+    /// Element-wise with broadcasting.
+    Map(MapOp, Vec<PrimId>),
+    /// Combines along dimensions, which disappear.
+    Reduce(ReduceOp, PrimId, Vec<usize>),
+    /// Index of the extreme element along a dimension, which disappears.
+    ArgReduce(ReduceOp, PrimId, usize),
+    /// `[batch.., M, K]` times `[batch.., K, N]`.
+    Contract(PrimId, PrimId),
+    /// Result dimension `i` is operand dimension `perm[i]`.
+    Permute(PrimId, Vec<usize>),
+    /// The same elements in row-major order.
+    Reshape(PrimId),
+    /// Broadcast to the node's shape.
+    Expand(PrimId),
+}
+
+/// A primitive with its type and the ATen operator that it comes from.
+#[derive(Debug, Clone)]
+pub(super) struct PrimNode {
+    pub(super) prim: Prim,
+    pub(super) dtype: DType,
+    pub(super) shape: Vec<Expr>,
+    pub(super) origin: &'static str,
+}
+
+/// A graph of primitives under construction.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Prims {
+    pub(super) nodes: Vec<PrimNode>,
+    /// The operator being decomposed.
+    pub(super) origin: &'static str,
+}
+
+impl Prims {
+    pub(super) fn node(&self, id: PrimId) -> &PrimNode {
+        &self.nodes[id.0]
+    }
+
+    pub(super) fn shape(&self, id: PrimId) -> &[Expr] {
+        &self.node(id).shape
+    }
+
+    pub(super) fn dtype(&self, id: PrimId) -> DType {
+        self.node(id).dtype
+    }
+
+    pub(super) fn rank(&self, id: PrimId) -> usize {
+        self.shape(id).len()
+    }
+
+    pub(super) fn push(&mut self, prim: Prim, dtype: DType, shape: Vec<Expr>) -> PrimId {
+        self.nodes.push(PrimNode {
+            prim,
+            dtype,
+            shape,
+            origin: self.origin,
+        });
+        PrimId(self.nodes.len() - 1)
+    }
+
+    /// A literal; its type follows its use.
+    pub(super) fn number(&mut self, value: f64) -> PrimId {
+        self.push(Prim::Number(value), DType::F32, Vec::new())
+    }
+
+    pub(super) fn is_number(&self, id: PrimId) -> bool {
+        matches!(self.node(id).prim, Prim::Number(_))
+    }
+
+    fn map(&mut self, op: MapOp, args: Vec<PrimId>, dtype: DType) -> Result<PrimId> {
+        let mut shape: Vec<Expr> = Vec::new();
+        for arg in &args {
+            shape = broadcast(&shape, self.shape(*arg))?;
+        }
+        Ok(self.push(Prim::Map(op, args), dtype, shape))
+    }
+
+    pub(super) fn unary(&mut self, op: UnaryOp, a: PrimId) -> Result<PrimId> {
+        let dtype = if op == UnaryOp::IsNan {
+            DType::Bool
+        } else {
+            self.dtype(a)
+        };
+        self.map(MapOp::Unary(op), vec![a], dtype)
+    }
+
+    /// Both operands must have the same type already, or one be a literal.
+    pub(super) fn binary(&mut self, op: BinaryOp, a: PrimId, b: PrimId) -> Result<PrimId> {
+        let dtype = self.dtype(if self.is_number(a) { b } else { a });
+        self.map(MapOp::Binary(op), vec![a, b], dtype)
+    }
+
+    pub(super) fn compare(&mut self, op: CompareOp, a: PrimId, b: PrimId) -> Result<PrimId> {
+        self.map(MapOp::Compare(op), vec![a, b], DType::Bool)
+    }
+
+    pub(super) fn select(&mut self, condition: PrimId, a: PrimId, b: PrimId) -> Result<PrimId> {
+        let dtype = self.dtype(if self.is_number(a) { b } else { a });
+        self.map(MapOp::Select, vec![condition, a, b], dtype)
+    }
+
+    /// Converts unless the type is the same already; literals take any type.
+    pub(super) fn cast(&mut self, a: PrimId, dtype: DType) -> PrimId {
+        if self.dtype(a) == dtype || self.is_number(a) {
+            return a;
+        }
+        let shape = self.shape(a).to_vec();
+        self.push(Prim::Map(MapOp::Cast, vec![a]), dtype, shape)
+    }
+
+    pub(super) fn add(&mut self, a: PrimId, b: PrimId) -> Result<PrimId> {
+        self.binary(BinaryOp::Add, a, b)
+    }
+
+    pub(super) fn sub(&mut self, a: PrimId, b: PrimId) -> Result<PrimId> {
+        self.binary(BinaryOp::Sub, a, b)
+    }
+
+    pub(super) fn mul(&mut self, a: PrimId, b: PrimId) -> Result<PrimId> {
+        self.binary(BinaryOp::Mul, a, b)
+    }
+
+    pub(super) fn div(&mut self, a: PrimId, b: PrimId) -> Result<PrimId> {
+        self.binary(BinaryOp::Div, a, b)
+    }
+
+    pub(super) fn mul_number(&mut self, a: PrimId, factor: f64) -> Result<PrimId> {
+        let factor = self.number(factor);
+        self.mul(a, factor)
+    }
+
+    pub(super) fn add_number(&mut self, a: PrimId, term: f64) -> Result<PrimId> {
+        let term = self.number(term);
+        self.add(a, term)
+    }
+
+    /// Reduces over `axes` (none given means all) and drops or keeps them with extent 1.
+    pub(super) fn reduce(&mut self, op: ReduceOp, a: PrimId, axes: &[usize], keep: bool) -> PrimId {
+        let shape = self.shape(a).to_vec();
+        let kept: Vec<Expr> = shape
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| !axes.contains(i))
+            .map(|(_, d)| d.clone())
+            .collect();
+        let dtype = self.dtype(a);
+        // Size-1 dimensions have nothing to combine.
+        let real: Vec<usize> = axes
+            .iter()
+            .copied()
+            .filter(|i| shape.get(*i).is_some_and(|d| !d.is(1)))
+            .collect();
+        let reduced = if real.is_empty() {
+            self.push(Prim::Reshape(a), dtype, kept)
+        } else {
+            self.push(Prim::Reduce(op, a, axes.to_vec()), dtype, kept)
+        };
+        if keep {
+            self.restore(reduced, &shape, axes)
+        } else {
+            reduced
+        }
+    }
+
+    /// Puts reduced dimensions back with extent 1.
+    pub(super) fn restore(&mut self, a: PrimId, shape: &[Expr], axes: &[usize]) -> PrimId {
+        let kept = shape.iter().enumerate();
+        let kept = kept
+            .map(|(i, d)| {
+                if axes.contains(&i) {
+                    Expr::constant(1)
+                } else {
+                    d.clone()
+                }
+            })
+            .collect();
+        self.push(Prim::Reshape(a), self.dtype(a), kept)
+    }
+
+    pub(super) fn reshape(&mut self, a: PrimId, shape: Vec<Expr>) -> PrimId {
+        if self.shape(a) == shape {
+            return a;
+        }
+        self.push(Prim::Reshape(a), self.dtype(a), shape)
+    }
+
+    pub(super) fn permute(&mut self, a: PrimId, perm: Vec<usize>) -> PrimId {
+        if perm.iter().copied().eq(0..perm.len()) {
+            return a;
+        }
+        let shape = perm
+            .iter()
+            .filter_map(|p| self.shape(a).get(*p).cloned())
+            .collect();
+        self.push(Prim::Permute(a, perm), self.dtype(a), shape)
+    }
+
+    pub(super) fn expand(&mut self, a: PrimId, shape: Vec<Expr>) -> PrimId {
+        if self.shape(a) == shape {
+            return a;
+        }
+        self.push(Prim::Expand(a), self.dtype(a), shape)
+    }
+
+    /// Arithmetic mean over `axes`, kept with extent 1.
+    pub(super) fn mean(&mut self, a: PrimId, axes: &[usize]) -> Result<PrimId> {
+        let count = axes
+            .iter()
+            .filter_map(|i| self.shape(a).get(*i))
+            .fold(Expr::constant(1), |n, d| &n * d);
+        let count = count.as_const().ok_or_else(|| {
+            Error::unsupported(format!(
+                "a mean over a symbolic number of elements (`{count}`) has no rule yet"
+            ))
+        })?;
+        let sum = self.reduce(ReduceOp::Sum, a, axes, true);
+        let count = self.number(count as f64);
+        self.div(sum, count)
+    }
+
+    /// The operands of a primitive.
+    pub(super) fn operands(&self, id: PrimId) -> Vec<PrimId> {
+        match &self.node(id).prim {
+            Prim::Input(_) | Prim::Number(_) | Prim::Coordinate(_) => Vec::new(),
+            Prim::Map(_, args) => args.clone(),
+            Prim::Reduce(_, a, _)
+            | Prim::ArgReduce(_, a, _)
+            | Prim::Permute(a, _)
+            | Prim::Reshape(a)
+            | Prim::Expand(a) => vec![*a],
+            Prim::Contract(a, b) => vec![*a, *b],
+        }
+    }
+
+    /// Follows views to what they are a view of.
+    pub(super) fn root(&self, id: PrimId) -> PrimId {
+        match &self.node(id).prim {
+            Prim::Permute(a, _) | Prim::Reshape(a) | Prim::Expand(a) => self.root(*a),
+            _ => id,
+        }
+    }
+
+    /// Whether a kernel computes this, as opposed to inputs, literals and views.
+    pub(super) fn is_computed(&self, id: PrimId) -> bool {
+        matches!(
+            self.node(id).prim,
+            Prim::Map(..) | Prim::Reduce(..) | Prim::ArgReduce(..) | Prim::Contract(..)
+        )
+    }
+}
+
+/// The shape that two shapes broadcast to.
+pub(super) fn broadcast(a: &[Expr], b: &[Expr]) -> Result<Vec<Expr>> {
+    let rank = a.len().max(b.len());
+    let one = Expr::constant(1);
+    let at = |s: &[Expr], i: usize| {
+        (i + s.len())
+            .checked_sub(rank)
+            .map_or(one.clone(), |j| s[j].clone())
+    };
+    (0..rank)
+        .map(|i| {
+            let (x, y) = (at(a, i), at(b, i));
+            match (x.is(1), y.is(1)) {
+                (true, _) => Ok(y),
+                (_, true) => Ok(x),
+                _ if x == y => Ok(x),
+                _ => Err(Error::invalid(format!(
+                    "cannot prove that the extents `{x}` and `{y}` are equal"
+                ))),
+            }
+        })
+        .collect()
+}

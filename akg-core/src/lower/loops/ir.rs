@@ -1,0 +1,242 @@
+//! The form that a printer for a loop machine writes down: scalars, local arrays, counted loops.
+
+use std::collections::BTreeMap;
+
+use crate::dtype::DType;
+use crate::expr::{Expr, Symbol};
+use crate::sketch::ir::{self, BinaryOp, CompareOp, Condition, ReduceOp, StoreMode, TensorId, UnaryOp};
+
+/// One kernel: the work of one program.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoopKernel {
+    /// A C identifier, unique among the kernels of all programs of one artifact.
+    pub name: String,
+    /// What the kernel does, for people.
+    pub doc: String,
+    /// Whether all programs run at the same time and may meet at barriers.
+    pub cooperative: bool,
+    /// The tensors that it touches.
+    pub params: Vec<Param>,
+    /// Extents without a value, in the order of [`ir::Program::dims`], as the body names them.
+    pub dims: Vec<Symbol>,
+    /// The program's number, as [`indices`](Self::indices) names it.
+    pub program: Symbol,
+    /// The program indices by [`program`](Self::program).
+    pub indices: Vec<(Symbol, Expr)>,
+    /// Local storage; [`LocalId`] indexes it.
+    pub locals: Vec<Local>,
+    /// The statements.
+    pub body: Vec<Stmt>,
+    /// Inclusive ranges of the integer symbols.
+    pub ranges: BTreeMap<Symbol, (i64, i64)>,
+}
+
+impl LoopKernel {
+    /// The inclusive range of an index expression, if it can be bounded.
+    pub fn bounds(&self, expr: &Expr) -> Option<(i64, i64)> {
+        expr.bounds(&|name| self.ranges.get(name).copied())
+    }
+}
+
+/// A tensor parameter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Param {
+    /// The tensor.
+    pub tensor: TensorId,
+    /// Its name in the body.
+    pub name: String,
+    /// The element type.
+    pub dtype: DType,
+    /// Whether the kernel writes it.
+    pub written: bool,
+}
+
+/// Names a local of a [`LoopKernel`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LocalId(pub usize);
+
+/// Local storage. Half-precision tiles are stored as [`DType::F32`] that hold rounded values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Local {
+    /// A C identifier, unique in the kernel.
+    pub name: String,
+    /// The type of an element in storage, never half precision.
+    pub dtype: DType,
+    /// The number of elements, or `None` for a scalar variable.
+    pub len: Option<usize>,
+}
+
+/// A statement.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Stmt {
+    /// A remark: which statement of the sketch follows.
+    Comment(String),
+    /// Brings a local into scope, uninitialised.
+    Declare(LocalId),
+    /// Names a value.
+    Let {
+        /// The name, unique in the kernel.
+        name: Symbol,
+        /// The type; `None` for a 64-bit index.
+        dtype: Option<DType>,
+        /// The value.
+        value: Scalar,
+    },
+    /// Names the first tile index `lo` and the end `hi` (not reached), both in `0..=len`, for which
+    /// `start + step * index` lies in `0..extent`.
+    Clip {
+        /// First valid index; `None` where that is 0 or not of interest.
+        lo: Option<Symbol>,
+        /// End of the valid indices; `None` where that is `len` or not of interest.
+        hi: Option<Symbol>,
+        /// The coordinate of index 0.
+        start: Expr,
+        /// The distance of coordinates, not 0.
+        step: i64,
+        /// The tensor's extent.
+        extent: Expr,
+        /// The tile's extent.
+        len: usize,
+    },
+    /// A counted loop.
+    For {
+        /// The index.
+        symbol: Symbol,
+        /// First value.
+        lo: Expr,
+        /// The end, not reached.
+        hi: Expr,
+        /// The increment, positive.
+        step: i64,
+        /// What is known of the iterations.
+        kind: LoopKind,
+        /// The statements.
+        body: Vec<Stmt>,
+    },
+    /// A branch.
+    If {
+        /// The condition.
+        condition: Condition,
+        /// Statements if it holds.
+        then: Vec<Stmt>,
+        /// Statements if not.
+        otherwise: Vec<Stmt>,
+    },
+    /// Writes an element of a local.
+    Set {
+        /// The local.
+        local: LocalId,
+        /// The element; 0 for a scalar.
+        offset: Expr,
+        /// The value.
+        value: Scalar,
+    },
+    /// Writes an element of a tensor.
+    Store {
+        /// The tensor.
+        tensor: TensorId,
+        /// The element.
+        offset: Expr,
+        /// Whether it replaces or adds.
+        mode: StoreMode,
+        /// The value, of the tensor's type.
+        value: Scalar,
+    },
+    /// Adds a product of local matrices to a local matrix.
+    Dot(Dot),
+    /// Waits for every program.
+    Barrier,
+}
+
+/// What is known of a loop's iterations.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LoopKind {
+    /// A loop of the sketch, over 64-bit indices.
+    Sketch {
+        /// Hint: unroll.
+        unroll: bool,
+    },
+    /// Over a tile dimension; indices fit in 32 bits.
+    Tile,
+    /// Over a tile dimension with independent iterations but for these accumulators.
+    Vector(Vec<(Accumulation, LocalId)>),
+}
+
+/// How the iterations of a vector loop change an accumulator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Accumulation {
+    /// By an associative operator; extremes ignore NaN.
+    Reduce(ReduceOp),
+    /// By a bitwise or.
+    Or,
+}
+
+/// `c[m, n] += a[m, k] * b[k, n]`. Rows of `b` are padded to whole vectors; `c` is dense.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dot {
+    /// The left operand.
+    pub a: LocalId,
+    /// Distance of elements along `m` and `k` in `a`.
+    pub a_strides: [usize; 2],
+    /// The right operand.
+    pub b: LocalId,
+    /// Distance of rows in `b`, a multiple of the vector length.
+    pub b_stride: usize,
+    /// The accumulator.
+    pub c: LocalId,
+    /// The extents m, n, k.
+    pub extents: [usize; 3],
+    /// The type of operands and partial sums.
+    pub dtype: DType,
+    /// Products per partial sum.
+    pub chunk: usize,
+    /// Whether partial sums go straight into `c`; if not, they are summed in a wider type first.
+    pub direct: bool,
+    /// The register block: rows, and vectors of columns.
+    pub block: [usize; 2],
+}
+
+/// A scalar expression. Half-precision values are held as f32 and rounded after every operator.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Scalar {
+    /// A constant.
+    Const(DType, ir::Scalar),
+    /// An index expression as an integer.
+    Index(DType, Expr),
+    /// A [`Stmt::Let`].
+    Var(Symbol),
+    /// An element of a local.
+    Local(LocalId, Expr),
+    /// An element of a tensor.
+    Tensor(TensorId, Expr),
+    /// One operand, of the given type.
+    Unary(UnaryOp, DType, Box<Scalar>),
+    /// Two operands, the first of the given type.
+    Binary(BinaryOp, DType, Box<[Scalar; 2]>),
+    /// Two operands of the given type, boolean result.
+    Compare(CompareOp, DType, Box<[Scalar; 2]>),
+    /// Condition and two values.
+    Select(Box<[Scalar; 3]>),
+    /// Conversion.
+    Cast {
+        /// The operand's type.
+        from: DType,
+        /// The result's type.
+        to: DType,
+        /// The operand.
+        value: Box<Scalar>,
+    },
+    /// Reinterpretation of bits.
+    Bits {
+        /// The operand's type.
+        from: DType,
+        /// The result's type.
+        to: DType,
+        /// The operand.
+        value: Box<Scalar>,
+    },
+    /// An f32 rounded to 10 mantissa bits.
+    Tf32(Box<Scalar>),
+    /// `value` where the condition holds, which is not evaluated elsewhere, and `fill` there.
+    Guarded(Condition, Box<[Scalar; 2]>),
+}

@@ -1,0 +1,69 @@
+//! How many bytes of tiles a program holds at once.
+
+use crate::lower::analysis::{Interval, liveness};
+use crate::sketch::ir::{Kernel, Op, Stmt, Val};
+
+/// The largest number of bytes of tiles that are alive at the same time, if an operator may overwrite a dying operand
+/// where its result fits. Tiles loaded in a pipelined loop count once for each stage; the values of `combine` are not
+/// counted.
+pub(super) fn peak_tile_bytes(kernel: &Kernel) -> u64 {
+    let intervals = liveness(kernel).intervals;
+    let mut stages = vec![1; kernel.values.len()];
+    let mut definitions = Vec::new();
+    collect(&kernel.body, 1, &mut stages, &mut definitions);
+    let bytes = |value: usize| {
+        let (info, stages) = (kernel.values.get(value), stages.get(value));
+        info.zip(stages).map_or(0, |(info, stages)| {
+            info.ty.dtype.size() as u64 * info.ty.extents.iter().product::<usize>() as u64 * stages
+        })
+    };
+    let alive = |value: usize| intervals.get(value).copied().flatten();
+    let held = |(value, op): &(Val, &Op)| {
+        let Some(Interval { from: now, .. }) = alive(value.0 as usize) else {
+            return 0;
+        };
+        let result = bytes(value.0 as usize);
+        let around: u64 = (0..kernel.values.len())
+            .filter(|other| alive(*other).is_some_and(|life| life.from < now && now <= life.to))
+            .map(bytes)
+            .sum();
+        let replaced = replaceable(op)
+            .into_iter()
+            .map(|operand| operand.0 as usize)
+            .any(|operand| alive(operand).is_some_and(|life| life.to == now) && bytes(operand) >= result);
+        around + if replaced { 0 } else { result }
+    };
+    definitions.iter().map(held).max().unwrap_or(0)
+}
+
+/// Every definition outside `combine`, and how many stages of its tile a pipelined loop holds.
+fn collect<'k>(body: &'k [Stmt], depth: u64, stages: &mut [u64], definitions: &mut Vec<(Val, &'k Op)>) {
+    for stmt in body {
+        match stmt {
+            Stmt::Define { value, op, .. } => {
+                if let (Op::Load { .. }, Some(stages)) = (op, stages.get_mut(value.0 as usize)) {
+                    *stages = depth;
+                }
+                definitions.push((*value, op));
+            }
+            Stmt::For(l) => {
+                let depth = l.pipeline.map_or(depth, |stages| stages.max(1) as u64);
+                collect(&l.body, depth, stages, definitions);
+            }
+            Stmt::If(b) => {
+                collect(&b.then, depth, stages, definitions);
+                collect(&b.otherwise, depth, stages, definitions);
+            }
+            Stmt::Store { .. } | Stmt::Barrier => {}
+        }
+    }
+}
+
+/// The operands whose memory the result may take element by element.
+fn replaceable(op: &Op) -> Vec<Val> {
+    match op {
+        Op::Dot { init, .. } => init.iter().copied().collect(),
+        Op::Load { .. } | Op::Reduce(..) | Op::ArgReduce(..) => Vec::new(),
+        _ => op.operands(),
+    }
+}

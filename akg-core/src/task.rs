@@ -1,0 +1,123 @@
+//! A computation together with what counts as right.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::expr::Bindings;
+use crate::graph::Graph;
+
+/// How exact a result must be. Error is measured for each output against f64 as rms(err)/rms(ref − mean) and
+/// max(err)/rms(ref − mean).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Accuracy {
+    /// At most twice (rms) and four times (max) the error of IEEE fp32 evaluation with pairwise sums.
+    #[default]
+    Fp32,
+    /// At most 5e-4 rms on a single product, scaled by the graph's conditioning.
+    Tf32,
+    /// At most 4e-3 rms on a single product, scaled by the graph's conditioning.
+    Half,
+}
+
+impl Accuracy {
+    /// Every class, strictest first.
+    pub const ALL: [Accuracy; 3] = [Accuracy::Fp32, Accuracy::Tf32, Accuracy::Half];
+
+    /// The name on the command line and in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Accuracy::Fp32 => "fp32",
+            Accuracy::Tf32 => "tf32",
+            Accuracy::Half => "half",
+        }
+    }
+}
+
+impl fmt::Display for Accuracy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Accuracy {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|a| a.name() == text)
+            .ok_or_else(|| Error::invalid(format!("unknown accuracy class `{text}`; use fp32, tf32 or half")))
+    }
+}
+
+/// How the values of one input are made.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+#[non_exhaustive]
+pub enum Generator {
+    /// Standard normal; fair coin flips for booleans; small integers for integers.
+    #[default]
+    Normal,
+    /// Uniform in [0, 1).
+    Uniform01,
+    /// Integers in `lo..hi`.
+    Integers {
+        /// The smallest value.
+        lo: i64,
+        /// The end, not reached.
+        hi: i64,
+    },
+}
+
+/// When work that depends on weights alone may be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Preparation {
+    /// At every call, on the clock.
+    #[default]
+    PerCall,
+    /// Once for given weights, off the clock.
+    Once,
+}
+
+/// What counts as right.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Contract {
+    /// How exact results must be.
+    pub accuracy: Accuracy,
+    /// How the graph's inputs are made, in their order; missing entries are [`Generator::Normal`].
+    #[serde(default)]
+    pub generators: Vec<Generator>,
+    /// When weights may be prepared.
+    #[serde(default)]
+    pub preparation: Preparation,
+    /// Values of symbolic dims that are checked and tuned.
+    #[serde(default)]
+    pub hints: Bindings,
+}
+
+/// A graph, its contract and a name.
+#[derive(Debug, Clone)]
+pub struct Task {
+    /// The name, for people and file names.
+    pub name: String,
+    /// The computation.
+    pub graph: Graph,
+    /// What counts as right.
+    pub contract: Contract,
+}
+
+impl Task {
+    /// A task with the default contract.
+    pub fn new(name: impl Into<String>, graph: Graph) -> Self {
+        Self {
+            name: name.into(),
+            graph,
+            contract: Contract::default(),
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! The trait of judges.
+
+use std::fmt;
+
+use async_trait::async_trait;
+
+use crate::backend::Backend;
+use crate::error::Result;
+use crate::source::{Artifact, Source};
+use crate::target::Target;
+use crate::task::Task;
+use crate::verdict::Verdict;
+
+/// A source and what its toolchain made of it.
+#[derive(Debug, Clone)]
+pub struct Candidate {
+    /// The text.
+    pub source: Source,
+    /// What will be judged.
+    pub artifact: Artifact,
+}
+
+/// Decides whether a candidate computes a task. Verifiers compose: the first failure is the verdict.
+#[async_trait]
+pub trait Verifier: Send + Sync + fmt::Debug {
+    /// The name in logs and results.
+    fn name(&self) -> &str;
+
+    /// Judges. A candidate that fails is a [`Verdict`]; an error is the judge's own trouble.
+    async fn verify(
+        &self,
+        candidate: &Candidate,
+        task: &Task,
+        target: &Target,
+        backend: &dyn Backend,
+    ) -> Result<Verdict>;
+}

@@ -1,0 +1,173 @@
+//! Import of PyTorch modules, and its cache.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use akg_core::Graph;
+use akg_core::error::{Error, Result};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::cache;
+use crate::environment::Environment;
+use crate::sources;
+
+/// How to import.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct ImportOptions {
+    /// How many times to halve the leading dimension of the inputs, for modules whose tensors do not fit: of all inputs
+    /// that share the first one's, or if the module then fails, of the first input only.
+    pub halvings: u32,
+    /// Whether to import again although the result is in the cache.
+    pub refresh: bool,
+}
+
+/// A module as a graph.
+#[derive(Debug, Clone)]
+pub struct ImportedModule {
+    /// The file.
+    pub path: PathBuf,
+    /// The computation. Its inputs are the arguments of `forward`, the parameters (weights) and buffers (weights, or
+    /// state where `forward` changes them).
+    pub graph: Graph,
+    /// How the content of each graph input is made, in the order of the graph's inputs.
+    pub inputs: Vec<ImportedInput>,
+    /// How the inputs were made smaller, if they were.
+    pub shrink: Option<Shrink>,
+    /// The version of PyTorch that exported the module.
+    pub torch: String,
+    /// How the module was built for export: `meta`, `fake`, `real-model` or `real`.
+    pub mode: String,
+    /// What the export took, in seconds, when it was made.
+    pub seconds: f64,
+    /// Whether the result came from the cache.
+    pub cached: bool,
+}
+
+/// Where the content of one graph input comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImportedInput {
+    /// The graph input's name.
+    pub name: String,
+    /// What it is in the module.
+    pub source: Source,
+    /// How its content is made.
+    pub generator: Generator,
+}
+
+/// What a graph input is in the module.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Source {
+    /// A parameter, buffer or tensor attribute, by its dotted path below the module.
+    Attribute(String),
+    /// A tensor among the flattened arguments of `forward`, by position.
+    Argument(usize),
+}
+
+/// How the content of an input is made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Generator {
+    /// `torch.rand`: uniform in [0, 1).
+    Uniform01,
+    /// `torch.randn`: standard normal.
+    Normal,
+    /// `torch.randint`: uniform integers.
+    Randint {
+        /// The least.
+        low: i64,
+        /// One more than the greatest.
+        high: i64,
+    },
+    /// By the module's own code: [`Python::materialize`](crate::Python::materialize) runs it.
+    Captured,
+}
+
+/// How the inputs of a module were made smaller.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shrink {
+    /// How many times the leading dimension was halved.
+    pub halvings: u32,
+    /// The leading dimension that was halved, at its full size.
+    pub leading: u64,
+    /// Whether only the first input was made smaller, not every input with that leading dimension.
+    pub only_first: bool,
+}
+
+/// The worker's answer, and what the cache keeps.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Imported {
+    graph: Box<RawValue>,
+    inputs: Vec<ImportedInput>,
+    torch: String,
+    mode: String,
+    shrink: Option<Shrink>,
+    seconds: f64,
+}
+
+impl Imported {
+    pub(crate) fn into_module(self, path: &Path, cached: bool) -> Result<ImportedModule> {
+        let graph = Graph::from_json(self.graph.get())?;
+        let mut by_name: BTreeMap<_, _> = self.inputs.into_iter().map(|i| (i.name.clone(), i)).collect();
+        let ordered = graph.inputs().iter().map(|input| {
+            let name = graph.value_name(input.value);
+            by_name.remove(name).ok_or_else(|| {
+                Error::unexpected(format!(
+                    "the import does not say where the input `{name}` comes from"
+                ))
+            })
+        });
+        Ok(ImportedModule {
+            path: path.to_owned(),
+            inputs: ordered.collect::<Result<_>>()?,
+            graph,
+            shrink: self.shrink,
+            torch: self.torch,
+            mode: self.mode,
+            seconds: self.seconds,
+            cached,
+        })
+    }
+}
+
+/// The place of one import in the cache: it depends on the source, on PyTorch's version, on how akg exports, and on the
+/// options.
+#[derive(Debug)]
+pub(crate) struct Entry(PathBuf);
+
+impl Entry {
+    pub(crate) fn new(environment: &Environment, path: &Path, options: &ImportOptions) -> Result<Self> {
+        let source =
+            fs::read(path).map_err(|e| Error::io(format!("cannot read the module {}", path.display()), e))?;
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(blake3::hash(&source).as_bytes());
+        hasher.update(sources::hash().as_bytes());
+        hasher.update(&options.halvings.to_le_bytes());
+        hasher.update(graph_name(path).as_bytes());
+        hasher.update(b"\0");
+        hasher.update(environment.torch_version().as_bytes());
+        let name = format!("{}.json", hasher.finalize().to_hex());
+        Ok(Self(environment.cache.join("imports").join(name)))
+    }
+
+    /// What is there; an unreadable entry is as good as none.
+    pub(crate) fn read(&self) -> Option<Imported> {
+        serde_json::from_slice(&fs::read(&self.0).ok()?).ok()
+    }
+
+    /// Keeps an import. A cache that cannot be written costs time later and is no reason to fail now.
+    pub(crate) fn write(&self, imported: &Imported) {
+        let _ = serde_json::to_vec(imported).map(|bytes| cache::write(&self.0, &bytes));
+    }
+}
+
+/// The graph's name: the file's, without its extension.
+pub(crate) fn graph_name(path: &Path) -> String {
+    path.file_stem()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
+}

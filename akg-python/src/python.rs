@@ -1,0 +1,347 @@
+//! The worker as seen from Rust.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use akg_core::error::{Error, ErrorKind, Result, ResultExt};
+use akg_core::expr::Bindings;
+use akg_core::tensor::byte_len;
+use akg_core::{Graph, Tensor};
+use akg_worker::process::{Process, Program, RequestError, ResourceLimits};
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+use crate::calls::{
+    Baseline, BaselineOptions, BaselineReply, BaselineTask, Call, Job, JobCall, Outcome, Outcomes, Precision,
+    Seeds, TaskCall, Types,
+};
+use crate::environment::Environment;
+use crate::import::{Entry, ImportOptions, Imported, ImportedModule, graph_name};
+use crate::sources;
+use crate::transfer;
+
+/// Limits of a Python worker.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct PythonOptions {
+    /// How long an import may take. Recurrent networks take up to a minute.
+    pub import_timeout: Duration,
+    /// How long any other call may take.
+    pub timeout: Duration,
+    /// Bytes of private memory that the worker may use; `None` for no limit.
+    pub memory: Option<u64>,
+}
+
+impl Default for PythonOptions {
+    fn default() -> Self {
+        Self {
+            import_timeout: Duration::from_secs(300),
+            timeout: Duration::from_secs(600),
+            memory: None,
+        }
+    }
+}
+
+/// A Python worker process. It starts at the first call that needs it, and again after it has died.
+#[derive(Debug)]
+pub struct Python {
+    environment: Environment,
+    options: PythonOptions,
+    worker: Option<Process>,
+}
+
+/// What is passed on to the worker, beside what every worker gets.
+const INHERITED: [&str; 8] = [
+    "HOME",
+    "USER",
+    "VIRTUAL_ENV",
+    "PYTHONPATH",
+    "CC",
+    "CXX",
+    "OMP_NUM_THREADS",
+    "CUDA_VISIBLE_DEVICES",
+];
+
+impl Python {
+    /// A worker in `environment`.
+    pub fn new(environment: Environment, options: PythonOptions) -> Self {
+        Self {
+            environment,
+            options,
+            worker: None,
+        }
+    }
+
+    /// The environment that it runs in.
+    pub fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
+    /// Imports the module in the file at `path`. Its tensors are not made, whatever their sizes. The result is kept in
+    /// the cache directory; from there it comes without starting Python.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] for whatever is wrong with the file, naming the line;
+    /// [`ErrorKind::Unsupported`] for control flow that depends on data and for operators that akg lacks, all of them;
+    /// [`ErrorKind::Timeout`]; [`ErrorKind::OutOfResources`].
+    pub fn import(
+        &mut self,
+        path: &Path,
+        options: &ImportOptions,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<ImportedModule> {
+        let cannot = |e| Error::io(format!("cannot read the module {}", path.display()), e);
+        let path = &path.canonicalize().map_err(cannot)?;
+        let entry = Entry::new(&self.environment, path, options)?;
+        if let Some(imported) = entry.read().filter(|_| !options.refresh) {
+            return imported.into_module(path, true);
+        }
+        let call = Call::Import {
+            path,
+            name: &graph_name(path),
+            halvings: options.halvings,
+        };
+        let imported: Imported = self
+            .request(&call, self.options.import_timeout, progress)
+            .context("module", || path.display())?;
+        entry.write(&imported);
+        imported.into_module(path, false)
+    }
+
+    /// Makes the real tensors of a module's graph inputs, in their order, in shared memory.
+    pub fn materialize(&mut self, module: &ImportedModule, seeds: Seeds) -> Result<Vec<Tensor>> {
+        let all: Vec<_> = (0..module.inputs.len()).collect();
+        self.materialize_some(module, &all, seeds)
+    }
+
+    /// Makes the real tensors of some graph inputs, given by their positions. The module is only constructed if a
+    /// weight or state is among them, and `get_inputs` only runs if an argument is.
+    pub fn materialize_some(
+        &mut self,
+        module: &ImportedModule,
+        wanted: &[usize],
+        seeds: Seeds,
+    ) -> Result<Vec<Tensor>> {
+        let mut inputs = Vec::with_capacity(wanted.len());
+        let mut types = Vec::with_capacity(wanted.len());
+        for &at in wanted {
+            let found = module.inputs.get(at).zip(module.graph.inputs().get(at));
+            let (input, graph_input) =
+                found.ok_or_else(|| Error::invalid(format!("the graph has no input at position {at}")))?;
+            inputs.push(input);
+            types.push(module.graph.ty(graph_input.value));
+        }
+        let sizes: Vec<_> = types
+            .iter()
+            .map(|ty| byte_len(ty.dtype, &ty.concrete_shape(&Bindings::new())?))
+            .collect::<Result<_>>()?;
+        let outputs = transfer::outputs(&sizes)?;
+        let call = Call::Materialize {
+            path: &module.path,
+            inputs,
+            shrink: &module.shrink,
+            weights_seed: seeds.weights,
+            inputs_seed: seeds.inputs,
+            outputs: &outputs.slots,
+        };
+        let reply: Types = self
+            .request(&call, self.options.timeout, &mut |_| {})
+            .context("module", || module.path.display())?;
+        let made = collect(outputs, reply.types)?;
+        for ((tensor, ty), &at) in made.iter().zip(types).zip(wanted) {
+            if tensor.dtype() != ty.dtype || tensor.shape() != ty.concrete_shape(&Bindings::new())? {
+                let name = module.inputs.get(at).map_or("", |i| i.name.as_str());
+                return Err(Error::invalid(format!(
+                    "the module makes the input `{name}` as {tensor:?}, but was imported with {ty}"
+                )));
+            }
+        }
+        Ok(made)
+    }
+
+    /// Evaluates graphs with PyTorch's operators, many in one call. A graph that PyTorch rejects is an error of its own.
+    ///
+    /// # Errors
+    /// The outer error is for trouble with the worker.
+    pub fn evaluate(&mut self, jobs: &[Job<'_>], precision: Precision) -> Result<Vec<Result<Vec<Tensor>>>> {
+        let tensors: Vec<_> = jobs.iter().flat_map(|job| job.inputs).collect();
+        let inputs = transfer::inputs(&tensors)?;
+        let mut descriptors = inputs.descriptors.iter().cloned();
+        let mut sizes = Vec::new();
+        for job in jobs {
+            sizes.extend(output_sizes(job.graph, 8)?);
+        }
+        let outputs = transfer::outputs(&sizes)?;
+        let mut slots = outputs.slots.iter().cloned();
+        let mut calls = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            check_inputs(job.graph, job.inputs)?;
+            let names = job
+                .graph
+                .inputs()
+                .iter()
+                .map(|i| job.graph.value_name(i.value).to_owned());
+            calls.push(JobCall {
+                graph: graph_json(job.graph)?,
+                inputs: names.zip(descriptors.by_ref()).collect(),
+                outputs: slots.by_ref().take(job.graph.outputs().len()).collect(),
+            });
+        }
+        let float64 = precision == Precision::Float64;
+        let call = Call::Evaluate { jobs: calls, float64 };
+        let reply: Outcomes = self.request(&call, self.options.timeout, &mut |_| {})?;
+        let mut written = Vec::new();
+        for (job, outcome) in jobs.iter().zip(&reply.jobs) {
+            match outcome {
+                Outcome::Ok(types) => written.extend(types.iter().cloned().map(Some)),
+                Outcome::Error { .. } => written.extend(job.graph.outputs().iter().map(|_| None)),
+            }
+        }
+        let mut made = outputs.collect(&written)?.into_iter();
+        let results = jobs.iter().zip(reply.jobs).map(|(job, outcome)| {
+            let tensors: Option<Vec<_>> = made.by_ref().take(job.graph.outputs().len()).collect();
+            match outcome {
+                Outcome::Ok(_) => {
+                    tensors.ok_or_else(|| Error::new(ErrorKind::Protocol, "an output is missing"))
+                }
+                Outcome::Error { kind, message } => Err(Error::new(kind, message)),
+            }
+        });
+        Ok(results.collect())
+    }
+
+    /// Runs and times a task in PyTorch over `inputs`, one tensor for each of the graph's inputs, in their order.
+    pub fn baseline(
+        &mut self,
+        task: BaselineTask<'_>,
+        inputs: &[Tensor],
+        options: &BaselineOptions,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Baseline> {
+        let graph = task.graph();
+        check_inputs(graph, inputs)?;
+        let shared = transfer::inputs(&inputs.iter().collect::<Vec<_>>())?;
+        let names = graph.inputs().iter().map(|i| graph.value_name(i.value));
+        let sizes = if options.outputs {
+            output_sizes(graph, 0)?
+        } else {
+            Vec::new()
+        };
+        let outputs = transfer::outputs(&sizes)?;
+        let call = Call::Baseline {
+            task: task_call(task)?,
+            inputs: names.zip(shared.descriptors.iter().cloned()).collect(),
+            outputs: &outputs.slots,
+            output_names: graph
+                .outputs()
+                .iter()
+                .map(|o| graph.value_name(o.value))
+                .collect(),
+            compile: options.compile,
+            threads: options.threads,
+            warmup: options.warmup,
+            samples: options.samples,
+            budget_s: options.budget.as_secs_f64(),
+        };
+        let reply: BaselineReply = self
+            .request(&call, self.options.timeout, progress)
+            .context("baseline of", || graph.name().to_owned())?;
+        Ok(Baseline {
+            outputs: collect(outputs, reply.types)?,
+            samples: reply.samples_s,
+            threads: reply.threads,
+        })
+    }
+
+    /// Ends the worker process; the next call starts another.
+    pub fn stop(&mut self) {
+        self.worker = None;
+    }
+
+    fn request<R: DeserializeOwned>(
+        &mut self,
+        call: &Call<'_>,
+        limit: Duration,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<R> {
+        let deadline = Instant::now() + limit;
+        let mut worker = match self.worker.take() {
+            Some(worker) if worker.is_alive() => worker,
+            _ => self.spawn()?,
+        };
+        let answer = worker.request(call, deadline, progress);
+        // A worker that broke the protocol, died or was too slow is gone.
+        if matches!(answer, Ok(_) | Err(RequestError::Failed(_))) {
+            self.worker = Some(worker);
+        }
+        Ok(answer?)
+    }
+
+    fn spawn(&self) -> Result<Process> {
+        let script = sources::write(&self.environment.cache)?;
+        let program = Program::new(self.environment.python()).arg("-u").arg(script);
+        let program = INHERITED.iter().fold(program, |p, name| p.inherit(name));
+        let limits = ResourceLimits {
+            data: self.options.memory,
+            ..ResourceLimits::default()
+        };
+        program.limits(limits).spawn()
+    }
+}
+
+fn task_call(task: BaselineTask<'_>) -> Result<TaskCall<'_>> {
+    let module = match task {
+        BaselineTask::Graph(graph) => return Ok(TaskCall::Graph(graph_json(graph)?)),
+        BaselineTask::Module(module) => module,
+    };
+    let updated = module.graph.outputs().iter().filter_map(|o| o.updates);
+    let source = |state| {
+        let at = module.graph.inputs().iter().position(|i| i.value == state);
+        at.and_then(|at| module.inputs.get(at)).map(|i| &i.source)
+    };
+    Ok(TaskCall::Module {
+        path: &module.path,
+        inputs: &module.inputs,
+        shrink: &module.shrink,
+        states: updated.filter_map(source).collect(),
+    })
+}
+
+/// The tensors in `outputs`, all of which the worker must have written.
+fn collect(outputs: transfer::Outputs, types: Vec<transfer::Written>) -> Result<Vec<Tensor>> {
+    let expected = outputs.slots.len();
+    let types: Vec<_> = types.into_iter().map(Some).collect();
+    let tensors: Vec<_> = outputs.collect(&types)?.into_iter().flatten().collect();
+    if tensors.len() != expected {
+        let message = format!("PyTorch returned {} tensors instead of {expected}", tensors.len());
+        return Err(Error::invalid(message));
+    }
+    Ok(tensors)
+}
+
+fn graph_json(graph: &Graph) -> Result<Box<RawValue>> {
+    RawValue::from_string(graph.to_json()?)
+        .map_err(|e| Error::unexpected("a graph's JSON form is not JSON").caused_by(e))
+}
+
+/// Bytes of each output, with at least `element` bytes an element.
+fn output_sizes(graph: &Graph, element: usize) -> Result<Vec<usize>> {
+    let size = |output: &akg_core::graph::Output| {
+        let ty = graph.ty(output.value);
+        let shape = ty.concrete_shape(&Bindings::new())?;
+        byte_len(ty.dtype, &shape).map(|bytes| bytes / ty.dtype.size() * ty.dtype.size().max(element))
+    };
+    graph.outputs().iter().map(size).collect()
+}
+
+fn check_inputs(graph: &Graph, inputs: &[Tensor]) -> Result<()> {
+    let (want, have) = (graph.inputs().len(), inputs.len());
+    if want != have {
+        let message = format!(
+            "the graph `{}` has {want} inputs, but {have} tensors were given",
+            graph.name()
+        );
+        return Err(Error::invalid(message));
+    }
+    Ok(())
+}

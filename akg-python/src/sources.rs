@@ -1,0 +1,45 @@
+//! The worker's Python files, embedded here and written to the cache for Python to run.
+
+use std::path::{Path, PathBuf};
+
+use akg_core::error::Result;
+
+use crate::cache;
+
+/// The file to run, and the package beside it.
+const FILES: [(&str, &str); 9] = [
+    ("serve.py", include_str!("worker/serve.py")),
+    ("akg_worker/__init__.py", include_str!("worker/__init__.py")),
+    ("akg_worker/errors.py", include_str!("worker/errors.py")),
+    ("akg_worker/tensors.py", include_str!("worker/tensors.py")),
+    ("akg_worker/module.py", include_str!("worker/module.py")),
+    ("akg_worker/capture.py", include_str!("worker/capture.py")),
+    ("akg_worker/graph.py", include_str!("worker/graph.py")),
+    ("akg_worker/replay.py", include_str!("worker/replay.py")),
+    ("akg_worker/baseline.py", include_str!("worker/baseline.py")),
+];
+
+/// Identifies the files' content.
+pub(crate) fn hash() -> blake3::Hash {
+    let mut hasher = blake3::Hasher::new();
+    for (name, text) in FILES {
+        hasher.update(&(text.len() as u64).to_le_bytes());
+        hasher.update(name.as_bytes());
+        hasher.update(text.as_bytes());
+    }
+    hasher.finalize()
+}
+
+/// Writes the files below the cache directory unless they are there, and returns the one to run.
+pub(crate) fn write(cache: &Path) -> Result<PathBuf> {
+    let hash = hash().to_hex();
+    let directory = cache.join(format!("worker-{}", hash.get(..16).unwrap_or(&hash)));
+    for (name, text) in FILES {
+        let path = directory.join(name);
+        // The name says what the content is, and files appear whole.
+        if !path.exists() {
+            cache::write(&path, text.as_bytes())?;
+        }
+    }
+    Ok(directory.join("serve.py"))
+}

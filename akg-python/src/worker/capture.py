@@ -1,0 +1,134 @@
+"""From a user's module to akg's graph: `torch.export` with as few real tensors as the module allows."""
+
+import contextlib
+import itertools
+import time
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils._pytree import tree_flatten
+
+from akg_worker.errors import CallError, first_line, is_out_of_memory, place
+from akg_worker.graph import to_graph
+from akg_worker.module import construct, load, make_inputs
+
+
+class Mode:
+    """One way to build the model and its inputs for export: each `meta`, `fake` or `real`."""
+
+    def __init__(self, model, inputs):
+        self.name = model if model == inputs else f"{model}-model"
+        self._kinds = (model, inputs)
+
+    def contexts(self):
+        """The contexts in which to build the model and the inputs."""
+        fake = FakeTensorMode()
+        make = {"meta": lambda: torch.device("meta"), "fake": lambda: fake, "real": contextlib.nullcontext}
+        return [make[kind]() for kind in self._kinds]
+
+
+# In the order of what they cost. Fake tensors keep the values of constants that `forward` makes on its input's device;
+# a real model is for constructors that look at values (`.item()`), real inputs for a `get_inputs` that does.
+MODES = (Mode("meta", "meta"), Mode("fake", "fake"), Mode("real", "fake"), Mode("real", "real"))
+
+
+class LostConstant(CallError):
+    """The graph is right but a constant in it has no value; another mode may keep it."""
+
+
+def import_module(message, progress):
+    """The graph of a module, how its inputs are made, and what it took."""
+    start = time.monotonic()
+    halvings = message["halvings"]
+    progress("loading the module")
+    module = load(message["path"])
+    shrinks = [shrink_of(module, halvings, only) for only in (False, True)] if halvings else [None]
+    failure = None
+    for mode, shrink in itertools.product(MODES, shrinks):
+        progress(f"exporting ({mode.name})")
+        try:
+            exported, observer, leaves = capture(module, mode, shrink)
+            graph, sources = to_graph(exported, message["name"])
+        except CallError as error:
+            # The latest failure is the one to report: later modes are closer to a plain run.
+            failure = failure if failure and isinstance(error, LostConstant) else error
+            continue
+        return {
+            "graph": graph,
+            "inputs": [describe_input(name, source, observer, leaves) for name, source in sources.items()],
+            "torch": torch.__version__,
+            "mode": mode.name,
+            "shrink": shrink,
+            "seconds": round(time.monotonic() - start, 3),
+        }
+    raise failure
+
+
+def shrink_of(module, halvings, only_first):
+    with torch.device("meta"):
+        leaves = tree_flatten(make_inputs(module)[0])[0]
+    first = next((leaf for leaf in leaves if isinstance(leaf, torch.Tensor)), None)
+    if first is None or first.dim() == 0 or first.shape[0] >> halvings == 0:
+        raise CallError("unsupported", f"the leading dimension of the first input cannot be halved {halvings} times")
+    return {"halvings": halvings, "leading": first.shape[0], "only_first": only_first}
+
+
+def describe_input(name, source, observer, leaves):
+    generator = {"kind": "captured"}
+    if "argument" in source:
+        generator = observer.generator(leaves[source["argument"]])
+    return {"name": name, "source": source, "generator": generator}
+
+
+def capture(module, mode, shrink):
+    """Exports the module in one mode."""
+    model_context, input_context = mode.contexts()
+    with torch.no_grad():
+        with model_context:
+            model = construct(module)
+        register_attributes(model)
+        with input_context:
+            inputs, observer = make_inputs(module, shrink=shrink)
+        leaves = tree_flatten(inputs)[0]
+        try:
+            exported = torch.export.export(model, inputs, strict=False).run_decompositions({})
+        except (Exception, SystemExit) as error:
+            raise export_error(error, module.__file__) from error
+    for name in exported.graph_signature.lifted_tensor_constants:
+        constant = exported.constants[name]
+        if constant.is_meta or isinstance(constant, FakeTensor):
+            raise LostConstant("unexpected", f"the value of the constant `{name}` was lost in export")
+    return exported, observer, leaves
+
+
+def register_attributes(model):
+    """Turns plain tensor attributes into buffers: their values belong to the instance, and `forward` may assign them."""
+    for owner in model.modules():
+        plain = [name for name, value in vars(owner).items() if isinstance(value, torch.Tensor)]
+        for name in plain:
+            value = vars(owner).pop(name)
+            owner.register_buffer(name, value, persistent=False)
+
+
+DATA_DEPENDENT = ("GuardOnDataDependentSymNode", "DataDependentOutputException", "DynamicOutputShapeException", "UserError")
+
+
+def export_error(error, path):
+    """What stopped an export, in the user's terms."""
+    where = place(error, path)
+    context = {"at": where} if where else {"file": path}
+    if is_out_of_memory(error):
+        return CallError("out-of-resources", f"out of memory while exporting: {first_line(error)}", **context)
+    causes = [error]
+    while causes[-1].__cause__ or causes[-1].__context__:
+        causes.append(causes[-1].__cause__ or causes[-1].__context__)
+    names = [type(cause).__name__ for cause in causes]
+    text = str(error)
+    if any(name in DATA_DEPENDENT for name in names) or "meta tensor" in text or "data-dependent" in text:
+        return CallError(
+            "unsupported",
+            "`forward` decides on the values of tensors (data-dependent control flow or shapes), which a static "
+            "graph cannot express; compute both sides and select with torch.where",
+            **context,
+        )
+    return CallError("invalid-input", f"`forward` raised {first_line(error)}", **context)

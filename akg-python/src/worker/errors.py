@@ -1,0 +1,50 @@
+"""Errors that cross to the caller with a kind, a message and a place in the user's file."""
+
+import errno
+import linecache
+import os
+import traceback
+
+
+class CallError(Exception):
+    """A failure that is understood: `kind` is one of akg's error kinds, `context` is shown beside the message."""
+
+    def __init__(self, kind, message, **context):
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+        self.context = {key: str(value) for key, value in context.items()}
+
+
+def is_out_of_memory(error):
+    text = str(error)
+    return isinstance(error, MemoryError) or "can't allocate memory" in text or "not enough memory" in text
+
+
+def first_line(error):
+    """The exception's type and the first line of what it says."""
+    text = str(error).strip().splitlines()
+    name = type(error).__name__
+    return f"{name}: {text[0].strip()}" if text else name
+
+
+def place(error, path):
+    """`file:line: source` of the innermost frame of `error` that lies in the file at `path`, if any does."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == path]
+    if not frames:
+        return None
+    line = frames[-1].lineno
+    return f"{os.path.basename(path)}:{line}: {linecache.getline(path, line).strip()}"
+
+
+def describe(error):
+    """The JSON form of any exception; the traceback goes to standard error."""
+    if isinstance(error, CallError):
+        context = ", ".join(f"{key}: {value}" for key, value in error.context.items())
+        return {"kind": error.kind, "message": f"{error.message} ({context})" if context else error.message}
+    if is_out_of_memory(error):
+        return {"kind": "out-of-resources", "message": f"out of memory: {first_line(error)}"}
+    if isinstance(error, OSError):
+        kind = "out-of-resources" if error.errno == errno.ENOSPC else "io"
+        return {"kind": kind, "message": first_line(error)}
+    return {"kind": "unexpected", "message": f"the Python worker raised {first_line(error)}"}

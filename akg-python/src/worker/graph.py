@@ -1,0 +1,273 @@
+"""From an exported program to akg's graph JSON."""
+
+import base64
+import ctypes
+import math
+import re
+
+import torch
+from torch.export.graph_signature import InputKind, OutputKind
+
+from akg_worker.errors import CallError
+from akg_worker.tensors import dtype_name
+
+# Parameters that say where and how a tensor is stored, not what it holds.
+PLACEMENT = ("Device", "Layout", "MemoryFormat", "Generator")
+
+
+def to_graph(exported, name):
+    """The graph and, for each of its inputs, where its content comes from.
+
+    A source is `{"attribute": "conv.weight"}`, a path below the model, or `{"argument": 0}`, a position among the
+    flattened arguments of `forward`.
+    """
+    return Converter(exported, name).convert()
+
+
+class Converter:
+    def __init__(self, exported, name):
+        self._exported = exported
+        self._name = name
+        self._names = {}  # FX node -> value name, or a list of names for several results
+        self._taken = set()
+        self._inputs, self._constants, self._nodes = [], [], []
+        self._sources = {}
+
+    def convert(self):
+        signature = self._exported.graph_signature
+        mutated = {spec.target for spec in signature.output_specs if spec.kind in MUTATIONS}
+        fx_nodes = list(self._exported.graph.nodes)
+        placeholders = [node for node in fx_nodes if node.op == "placeholder"]
+        argument = 0
+        for node, spec in zip(placeholders, signature.input_specs):
+            self._placeholder(node, spec, argument, mutated)
+            argument += spec.kind == InputKind.USER_INPUT
+        for node in fx_nodes:
+            if node.op == "call_function":
+                self._call(node)
+            elif node.op == "get_attr":
+                self._constant(node, attribute(self._exported.graph_module, node.target), node.target)
+        return self._finish(self._outputs(signature, fx_nodes[-1].args[0]))
+
+    def _placeholder(self, node, spec, argument, mutated):
+        value = node.meta.get("val")
+        if not isinstance(value, torch.Tensor):
+            return  # a Python number: export has written it into the nodes that use it
+        if spec.kind == InputKind.CONSTANT_TENSOR:
+            self._constant(node, self._exported.constants[spec.target], spec.target)
+            return
+        if spec.kind == InputKind.USER_INPUT:
+            name, source = self._fresh(spec.arg.name), {"argument": argument}
+            kind = "state" if spec.arg.name in mutated else "activation"
+        elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER):
+            name, source = self._fresh(spec.target), {"attribute": spec.target}
+            kind = "state" if spec.target in mutated else "weight"
+        else:
+            raise CallError("unsupported", f"the module takes an input of kind {spec.kind}")
+        self._names[node] = name
+        self._sources[name] = source
+        self._inputs.append({"name": name, **type_of(value), "kind": kind})
+
+    def _constant(self, node, tensor, target):
+        if not isinstance(tensor, torch.Tensor):
+            return  # a submodule of a higher-order operator, which is reported where it is called
+        name = self._names[node] = self._fresh(target)
+        self._constants.append({"name": name, **type_of(tensor), "data": encode(tensor)})
+
+    def _call(self, node):
+        if node.target is GETITEM:
+            source, index = node.args
+            self._names[node] = self._names[source][index]
+            return
+        alias = identity(node)
+        if alias is not None:
+            self._names[node] = self._names[alias]
+            return
+        value = node.meta.get("val")
+        several = isinstance(value, (list, tuple))
+        if several:
+            names = [self._fresh(name) for name in result_names(node, len(value))]
+            self._names[node] = names
+        else:
+            names = [self._fresh(node.name)] if isinstance(value, torch.Tensor) else []
+            self._names[node] = names[0] if names else None
+        types = [type_of(result) for result in (value if several else [value][: len(names)])]
+        op, args = self._arguments(node)
+        self._nodes.append({"op": op, "args": args, "outputs": names, "types": types})
+
+    def _arguments(self, node):
+        """The operator's name and its arguments by the schema's names; what equals its default is left out."""
+        target = node.target
+        if not isinstance(target, torch._ops.OpOverload):
+            return str(target), {}
+        target = with_number_operand(target, node)
+        given = {}
+        for at, parameter in enumerate(target._schema.arguments):
+            if at < len(node.args):
+                given[parameter] = node.args[at]
+            elif parameter.name in node.kwargs:
+                given[parameter] = node.kwargs[parameter.name]
+        args = {}
+        for parameter, value in given.items():
+            kind = str(parameter.real_type)
+            placed = any(word in kind for word in PLACEMENT) or parameter.name == "pin_memory"
+            default = parameter.has_default_value() and same(parameter.default_value, value)
+            if not placed and not default:
+                args[parameter.name] = self._value(value, kind)
+        return str(target), args
+
+    def _value(self, value, kind):
+        if isinstance(value, torch.fx.Node):
+            return self._names[value]
+        if isinstance(value, (list, tuple)):
+            return [self._value(item, kind) for item in value]
+        if isinstance(value, torch.dtype):
+            return dtype_name(value)
+        if isinstance(value, (bool, str)) or value is None:
+            return value
+        if isinstance(value, (int, float)):
+            if "Tensor" in kind:
+                return self._number(value)
+            return value if math.isfinite(value) else str(float(value))
+        raise CallError("unsupported", f"an argument of type {type(value).__name__} ({value})")
+
+    def _number(self, value):
+        """A 0-d constant for a Python number that stands where the schema has a tensor."""
+        tensor = torch.tensor(value)
+        name = self._fresh("number")
+        self._constants.append({"name": name, **type_of(tensor), "data": encode(tensor)})
+        return name
+
+    def _outputs(self, signature, results):
+        plain, updates = [], []
+        inputs = {tuple(source.items()): name for name, source in self._sources.items()}
+        arguments = [s.arg.name for s in signature.input_specs if s.kind == InputKind.USER_INPUT]
+        for result, spec in zip(results, signature.output_specs):
+            if spec.kind == OutputKind.USER_OUTPUT:
+                if isinstance(result, torch.fx.Node):
+                    plain.append({"value": self._names[result]})
+            elif spec.kind == OutputKind.BUFFER_MUTATION:
+                state = inputs[("attribute", spec.target),]
+                updates.append({"value": self._names[result], "updates": state})
+            elif spec.kind == OutputKind.USER_INPUT_MUTATION:
+                state = inputs[("argument", arguments.index(spec.target)),]
+                updates.append({"value": self._names[result], "updates": state})
+            else:
+                raise CallError("unsupported", f"the module has an output of kind {spec.kind}")
+        if not plain:
+            raise CallError("invalid-input", "`forward` returns no tensor")
+        return plain + updates
+
+    def _finish(self, outputs):
+        """Drops what no output needs, except the arguments of `forward`, which belong to the contract."""
+        needed = {output["value"] for output in outputs} | {output.get("updates") for output in outputs}
+        nodes = []
+        for node in reversed(self._nodes):
+            if needed.intersection(node["outputs"]):
+                needed.update(names_in(node["args"]))
+                nodes.append(node)
+        inputs = [i for i in self._inputs if i["name"] in needed or "argument" in self._sources[i["name"]]]
+        graph = {
+            "akg_graph": 1,
+            "name": self._name,
+            "inputs": inputs,
+            "constants": [constant for constant in self._constants if constant["name"] in needed],
+            "nodes": nodes[::-1],
+            "outputs": outputs,
+        }
+        return graph, {i["name"]: self._sources[i["name"]] for i in inputs}
+
+    def _fresh(self, wish):
+        base = re.sub(r"\W", "_", wish)
+        base = f"_{base}" if base[:1].isdigit() else base
+        name, count = base, 1
+        while name in self._taken:
+            name, count = f"{base}_{count}", count + 1
+        self._taken.add(name)
+        return name
+
+
+MUTATIONS = (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION)
+GETITEM = __import__("operator").getitem
+aten = torch.ops.aten
+COPIES = (
+    aten.detach.default,
+    aten.alias.default,
+    aten.clone.default,
+    aten.lift_fresh.default,
+    aten.lift_fresh_copy.default,
+    aten._to_copy.default,
+)
+
+
+def identity(node):
+    """The node whose value `node` repeats, if it only copies; a functional graph has no use for copies."""
+    if node.target in COPIES:
+        source = node.args[0]
+    elif node.target is aten.copy.default:
+        source = node.args[1]
+    else:
+        return None
+    before, after = source.meta["val"], node.meta["val"]
+    return source if before.dtype == after.dtype and before.shape == after.shape else None
+
+
+def with_number_operand(target, node):
+    """The `Scalar` overload where export passes a Python number as the tensor `other`."""
+    numbers = len(node.args) > 1 and isinstance(node.args[1], (bool, int, float))
+    if not numbers or target._overloadname != "Tensor":
+        return target
+    packet = target.overloadpacket
+    if "Scalar" not in packet.overloads():
+        return target
+    scalar = packet.Scalar
+    same_names = [a.name for a in scalar._schema.arguments] == [a.name for a in target._schema.arguments]
+    return scalar if same_names else target
+
+
+def result_names(node, count):
+    names = [f"{node.name}_{index}" for index in range(count)]
+    for user in node.users:
+        if user.target is GETITEM:
+            names[user.args[1]] = user.name
+    return names
+
+
+def same(default, value):
+    """Whether an argument is its default; 1 and 1.0 differ because type promotion tells them apart."""
+    listed = [list(v) if isinstance(v, (list, tuple)) else v for v in (default, value)]
+    if isinstance(value, torch.fx.Node) or type(listed[0]) is not type(listed[1]):
+        return False
+    return listed[0] == listed[1] and not isinstance(value, torch.dtype)
+
+
+def names_in(args):
+    """Every string in the arguments: a superset of the values that they read."""
+    for value in args.values():
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, list):
+            yield from (item for item in value if isinstance(item, str))
+
+
+def type_of(tensor):
+    if not isinstance(tensor, torch.Tensor):
+        raise CallError("unsupported", f"an operator returns {type(tensor).__name__} where a tensor is expected")
+    shape = []
+    for extent in tensor.shape:
+        if not isinstance(extent, int):
+            raise CallError("unsupported", f"the shape {list(tensor.shape)} depends on the values of tensors")
+        shape.append(extent)
+    return {"dtype": dtype_name(tensor.dtype), "shape": shape}
+
+
+def encode(tensor):
+    dense = tensor.detach().contiguous()
+    size = dense.numel() * dense.dtype.itemsize
+    return base64.b64encode(ctypes.string_at(dense.data_ptr(), size) if size else b"").decode()
+
+
+def attribute(owner, path):
+    for name in path.split("."):
+        owner = getattr(owner, name)
+    return owner

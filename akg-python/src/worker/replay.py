@@ -1,0 +1,112 @@
+"""Runs akg's graphs with torch's own operators."""
+
+import base64
+import ctypes
+
+import torch
+
+from akg_worker import tensors
+from akg_worker.errors import CallError, describe, first_line
+
+
+def evaluate(message):
+    """Evaluates each job's graph over its inputs and writes its outputs to the job's slots.
+
+    With `float64` every floating tensor and element type becomes f64 first. A job that fails does not stop the others.
+    """
+    files = tensors.Files()
+    return {"jobs": [outcome(job, files, message["float64"]) for job in message["jobs"]]}
+
+
+def outcome(job, files, float64):
+    try:
+        with torch.no_grad():
+            replay = Replay(job["graph"], float64)
+            results = replay({name: files.tensor(given) for name, given in job["inputs"].items()})
+        named = zip(job["outputs"], replay.output_names, results)
+        return {"ok": [tensors.write(slot, name, result) for slot, name, result in named]}
+    except CallError as error:
+        return {"error": describe(error)}
+
+
+class Replay:
+    """A graph as a function from a dictionary of inputs to the list of outputs."""
+
+    def __init__(self, graph, float64=False):
+        self._float64 = float64
+        self._constants = {c["name"]: self._widen(decode(c)) for c in graph["constants"]}
+        self._steps = [self._step(node) for node in graph["nodes"]]
+        self.output_names = [output["value"] for output in graph["outputs"]]
+
+    def __call__(self, inputs):
+        values = dict(self._constants)
+        for name, tensor in inputs.items():
+            values[name] = self._widen(tensor)
+        for op, arguments, outputs in self._steps:
+            positional, named = arguments(values)
+            try:
+                results = op(*positional, **named)
+            except (RuntimeError, IndexError, TypeError, ValueError, NotImplementedError) as error:
+                raise CallError("invalid-input", f"{op} raised {first_line(error)}", node=outputs) from error
+            results = results if isinstance(results, (list, tuple)) else [results]
+            values.update(zip(outputs, results))
+        return [values[name] for name in self.output_names]
+
+    def _widen(self, tensor):
+        return tensor.double() if self._float64 and tensor.is_floating_point() else tensor
+
+    def _step(self, node):
+        op = operator(node["op"])
+        parameters = {parameter.name: parameter for parameter in op._schema.arguments}
+        unknown = set(node["args"]) - set(parameters)
+        if unknown:
+            raise CallError("invalid-input", f"{node['op']} has no parameter {', '.join(sorted(unknown))}")
+
+        def arguments(values):
+            positional, named = [], {}
+            for name, parameter in parameters.items():
+                if name in node["args"]:
+                    value = self._argument(node["args"][name], parameter, values)
+                elif parameter.has_default_value():
+                    value = parameter.default_value
+                else:
+                    raise CallError("invalid-input", f"{node['op']} needs the argument `{name}`")
+                if parameter.kwarg_only:
+                    named[name] = value
+                else:
+                    positional.append(value)
+            return positional, named
+
+        return op, arguments, node["outputs"]
+
+    def _argument(self, given, parameter, values):
+        kind = str(parameter.real_type)
+        if given is None:
+            return None
+        if isinstance(given, list):
+            return [self._argument(item, parameter, values) for item in given]
+        if "Tensor" in kind:
+            return values[given]
+        if "ScalarType" in kind:
+            dtype = tensors.DTYPES[given]
+            return torch.float64 if self._float64 and dtype.is_floating_point else dtype
+        if isinstance(given, str) and "str" not in kind:
+            return float(given)
+        return given
+
+
+def operator(name):
+    """The overload called `aten.NAME.OVERLOAD`."""
+    namespace, packet, overload = name.split(".")
+    try:
+        return getattr(getattr(getattr(torch.ops, namespace), packet), overload)
+    except AttributeError:
+        raise CallError("unsupported", f"this torch ({torch.__version__}) has no operator {name}") from None
+
+
+def decode(constant):
+    data = base64.b64decode(constant["data"])
+    tensor = torch.empty(constant["shape"], dtype=tensors.DTYPES[constant["dtype"]])
+    if data:
+        ctypes.memmove(tensor.data_ptr(), data, len(data))
+    return tensor

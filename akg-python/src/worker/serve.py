@@ -1,0 +1,83 @@
+"""Entry point of akg's Python worker: answers calls that arrive as frames on standard input.
+
+A frame is a little-endian u32 length and that many bytes of JSON. A request is
+`{"version", "id", "call": {NAME: {...}}}`; its answer is `{"id", "ok": {...}}` or `{"id", "error": {"kind", "message"}}`,
+and any number of `{"id", "progress": text}` may come before it.
+"""
+
+import json
+import os
+import struct
+import sys
+import traceback
+
+from akg_worker.errors import CallError, describe
+
+VERSION = 1
+
+
+class Channel:
+    """The two ends of the protocol, moved away from the descriptors that user code can reach by name."""
+
+    def __init__(self):
+        self._input = os.fdopen(os.dup(0), "rb")
+        self._output = os.fdopen(os.dup(1), "wb")
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, 0)
+        os.close(null)
+        os.dup2(2, 1)
+
+    def receive(self):
+        """The next message, or None when the caller has gone."""
+        header = self._input.read(4)
+        if len(header) < 4:
+            return None
+        (length,) = struct.unpack("<I", header)
+        body = self._input.read(length)
+        return json.loads(body) if len(body) == length else None
+
+    def send(self, message):
+        body = json.dumps(message, allow_nan=False).encode()
+        self._output.write(struct.pack("<I", len(body)) + body)
+        self._output.flush()
+
+
+def answer(message, progress):
+    """Runs one call; what needs torch is imported by the first call that needs it."""
+    if message["version"] != VERSION:
+        raise CallError("protocol", f"this worker speaks version {VERSION}, not {message['version']}")
+    ((name, arguments),) = message["call"].items()
+    if name == "import":
+        from akg_worker.capture import import_module
+
+        return import_module(arguments, progress)
+    if name == "materialize":
+        from akg_worker.module import materialize
+
+        return materialize(arguments)
+    if name == "evaluate":
+        from akg_worker.replay import evaluate
+
+        return evaluate(arguments)
+    if name == "baseline":
+        from akg_worker.baseline import baseline
+
+        return baseline(arguments, progress)
+    raise CallError("protocol", f"unknown call `{name}`")
+
+
+def serve():
+    channel = Channel()
+    while (message := channel.receive()) is not None:
+        number = message["id"]
+        try:
+            ok = answer(message, lambda text: channel.send({"id": number, "progress": text}))
+            reply = {"id": number, "ok": ok}
+        except BaseException as error:  # user code may raise anything, SystemExit included
+            traceback.print_exc()
+            reply = {"id": number, "error": describe(error)}
+        channel.send(reply)
+
+
+if __name__ == "__main__":
+    serve()

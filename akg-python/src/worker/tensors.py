@@ -1,0 +1,58 @@
+"""Tensors in memory that both sides map: a descriptor is `{"path", "offset", "dtype", "shape"}`."""
+
+import math
+import os
+
+import torch
+
+from akg_worker.errors import CallError
+
+DTYPES = {
+    "bool": torch.bool,
+    "u8": torch.uint8,
+    "i8": torch.int8,
+    "i16": torch.int16,
+    "i32": torch.int32,
+    "i64": torch.int64,
+    "f16": torch.float16,
+    "bf16": torch.bfloat16,
+    "f32": torch.float32,
+    "f64": torch.float64,
+}
+NAMES = {dtype: name for name, dtype in DTYPES.items()}
+
+def dtype_name(dtype):
+    if dtype not in NAMES:
+        raise CallError("unsupported", f"element type {dtype} is not supported; known are {', '.join(DTYPES)}")
+    return NAMES[dtype]
+
+
+class Files:
+    """Maps each file once for one call. Writes to these tensors stay private to this process."""
+
+    def __init__(self):
+        self._bytes = {}
+
+    def tensor(self, descriptor):
+        dtype, shape = DTYPES[descriptor["dtype"]], descriptor["shape"]
+        size = math.prod(shape) * dtype.itemsize
+        if size == 0:
+            return torch.empty(shape, dtype=dtype)
+        path, offset = descriptor["path"], descriptor["offset"]
+        if path not in self._bytes:
+            length = os.path.getsize(path)
+            self._bytes[path] = torch.from_file(path, shared=False, size=length, dtype=torch.uint8)
+        return self._bytes[path][offset : offset + size].view(dtype).view(shape)
+
+
+def write(slot, name, tensor):
+    """Copies `tensor` into the caller's memory at `slot`, `{"path", "offset", "bytes"}`, and returns its type."""
+    size = tensor.numel() * tensor.dtype.itemsize
+    if size > slot["bytes"]:
+        room = slot["bytes"]
+        raise CallError("invalid-input", f"`{name}` is {tensor.dtype} {list(tensor.shape)}, more than {room} bytes")
+    if size:
+        end = slot["offset"] + size
+        mapped = torch.from_file(slot["path"], shared=True, size=end, dtype=torch.uint8)
+        mapped[slot["offset"] : end].view(tensor.dtype).view(tensor.shape).copy_(tensor.detach())
+    return {"dtype": dtype_name(tensor.dtype), "shape": list(tensor.shape)}

@@ -1,0 +1,95 @@
+//! Telling a candidate that ran out of memory from one that crashed.
+//!
+//! A candidate that ignores a failed allocation dies of the null pointer; one that does not, of an uncaught exception.
+//! Both look like crashes. So C++'s `new` gets a handler that ends the process with [`OUT_OF_MEMORY`], and a fatal
+//! signal does the same if the process is close to its memory limits at that moment.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use libloading::Library;
+use rustix::process::{Resource, getrlimit};
+
+/// The exit status of a worker whose candidate ran out of memory.
+pub(crate) const OUT_OF_MEMORY: i32 = 117;
+
+const FATAL: [c_int; 5] = [
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGABRT,
+    libc::SIGILL,
+    libc::SIGFPE,
+];
+
+/// Pages of address space and of private memory above which a crash is blamed on the limits.
+static CRITICAL_TOTAL: AtomicU64 = AtomicU64::new(u64::MAX);
+static CRITICAL_DATA: AtomicU64 = AtomicU64::new(u64::MAX);
+
+/// Watches for fatal signals.
+pub(crate) fn install() {
+    let page = rustix::param::page_size() as u64;
+    for (resource, critical) in [(Resource::As, &CRITICAL_TOTAL), (Resource::Data, &CRITICAL_DATA)] {
+        if let Some(limit) = getrlimit(resource).current {
+            critical.store((limit - limit / 8) / page, Ordering::Relaxed);
+        }
+    }
+    for signal in FATAL {
+        // SAFETY: the structure is plain data, and the handler only makes calls that are safe in signal handlers. The
+        // handler runs once: after that the signal has its default action again, and kills when it is raised anew.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = on_fatal_signal as extern "C" fn(c_int) as usize;
+            action.sa_flags = libc::SA_ONSTACK | libc::SA_RESETHAND | libc::SA_NODEFER;
+            libc::sigaction(signal, &raw const action, std::ptr::null_mut());
+        }
+    }
+}
+
+/// Watches for failures of C++'s `new` in a library that was just loaded.
+pub(crate) fn watch_new(library: &Library) {
+    type NewHandler = extern "C" fn();
+    // SAFETY: this is the mangled name of `std::set_new_handler(void (*)())`.
+    unsafe {
+        if let Ok(set) =
+            library.get::<extern "C" fn(NewHandler) -> *mut c_void>(c"_ZSt15set_new_handlerPFvvE")
+        {
+            set(give_up);
+        }
+    }
+}
+
+extern "C" fn give_up() {
+    // SAFETY: always safe to call.
+    unsafe { libc::_exit(OUT_OF_MEMORY) }
+}
+
+extern "C" fn on_fatal_signal(signal: c_int) {
+    if is_near_limit() {
+        give_up();
+    }
+    // SAFETY: always safe to call. A faulting instruction would raise the signal again by itself, a sent signal not.
+    unsafe { libc::raise(signal) };
+}
+
+/// Reads the first and sixth field of `/proc/self/statm`: pages in all, and pages of data and stack. Makes system calls
+/// only.
+fn is_near_limit() -> bool {
+    let mut text = [0u8; 128];
+    // SAFETY: the path ends with a zero byte and the buffer has the given size.
+    let length = unsafe {
+        let file = libc::open(c"/proc/self/statm".as_ptr().cast::<c_char>(), libc::O_RDONLY);
+        let length = libc::read(file, text.as_mut_ptr().cast(), text.len());
+        libc::close(file);
+        length
+    };
+    let text = text
+        .get(..usize::try_from(length).unwrap_or(0))
+        .unwrap_or_default();
+    let mut fields = text.split(|b| *b == b' ').map(|digits| {
+        digits.iter().fold(0u64, |n, b| {
+            n.wrapping_mul(10).wrapping_add(u64::from(b.wrapping_sub(b'0')))
+        })
+    });
+    fields.next() >= Some(CRITICAL_TOTAL.load(Ordering::Relaxed))
+        || fields.nth(4) >= Some(CRITICAL_DATA.load(Ordering::Relaxed))
+}

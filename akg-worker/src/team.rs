@@ -1,0 +1,212 @@
+//! The threads that execute kernels.
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::thread;
+
+use akg_core::error::{Error, ErrorKind, Result};
+use rayon::{ThreadPool, ThreadPoolBuilder};
+
+/// Stack of each thread in bytes: what a main thread has, so that kernels may keep tiles there.
+pub(crate) const STACK: usize = 8 << 20;
+
+/// Threads at most of a cooperative launch.
+pub(crate) const MOST_THREADS: u64 = 1 << 12;
+
+/// How many ranges of programs each thread takes on average: more balance better, fewer cost less.
+const RANGES_PER_THREAD: i64 = 4;
+
+/// Turns at a barrier before a thread lets others run.
+const SPINS: u32 = 1 << 10;
+
+/// An ordinary kernel: executes programs `first..last`.
+pub(crate) type Kernel =
+    unsafe extern "C" fn(tensors: *const *mut c_void, dims: *const i64, first: i64, last: i64);
+
+/// A cooperative kernel: executes one program, whose threads meet at the barrier.
+pub(crate) type CooperativeKernel =
+    unsafe extern "C" fn(tensors: *const *mut c_void, dims: *const i64, program: i64, team: *const CTeam);
+
+/// `struct akg_team` of the calling convention.
+#[repr(C)]
+pub(crate) struct CTeam {
+    barrier: extern "C" fn(context: *mut c_void),
+    context: *mut c_void,
+}
+
+/// The arguments that all programs of a launch share.
+pub(crate) struct Arguments {
+    pub(crate) tensors: Vec<*mut c_void>,
+    pub(crate) dims: Vec<i64>,
+}
+
+// SAFETY: the pointers are only handed on to kernels, which are written to run on several threads.
+unsafe impl Sync for Arguments {}
+
+/// Threads, one for each processor, that live as long as the worker.
+pub(crate) struct Team {
+    ordinary: ThreadPool,
+    /// One thread for each program of the last cooperative launch.
+    cooperative: Option<ThreadPool>,
+}
+
+impl Team {
+    pub(crate) fn new() -> Result<Self> {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        Ok(Self {
+            ordinary: pool(cores)?,
+            cooperative: None,
+        })
+    }
+
+    pub(crate) fn threads(&self) -> usize {
+        self.ordinary.current_num_threads()
+    }
+
+    /// Runs `work` once on each thread, with the thread's number.
+    pub(crate) fn everywhere<T: Send>(&self, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+        self.ordinary.broadcast(|thread| work(thread.index()))
+    }
+
+    /// Executes programs `0..programs` of a kernel, ranges of them at a time.
+    ///
+    /// # Safety
+    /// The kernel must be what the artifact's plan says, and the arguments what it takes.
+    pub(crate) unsafe fn launch(&self, kernel: Kernel, arguments: &Arguments, programs: i64) {
+        let range = (programs / (self.threads() as i64 * RANGES_PER_THREAD)).max(1);
+        let next = AtomicI64::new(0);
+        self.everywhere(|_| {
+            loop {
+                let first = next.fetch_add(range, Ordering::Relaxed);
+                if first >= programs {
+                    break;
+                }
+                let last = programs.min(first + range);
+                // SAFETY: by this function's contract.
+                unsafe { kernel(arguments.tensors.as_ptr(), arguments.dims.as_ptr(), first, last) };
+            }
+        });
+    }
+
+    /// Executes programs `0..programs` of a kernel at the same time.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfResources`] if there cannot be that many threads.
+    ///
+    /// # Safety
+    /// As for [`Team::launch`].
+    pub(crate) unsafe fn launch_cooperative(
+        &mut self,
+        kernel: CooperativeKernel,
+        arguments: &Arguments,
+        programs: i64,
+    ) -> Result<()> {
+        let count = usize::try_from(programs).unwrap_or(usize::MAX);
+        if self
+            .cooperative
+            .as_ref()
+            .is_none_or(|p| p.current_num_threads() != count)
+        {
+            self.cooperative = None;
+            self.cooperative = Some(pool(count)?);
+        }
+        let barrier = Barrier::new(count);
+        if let Some(pool) = &self.cooperative {
+            pool.broadcast(|thread| {
+                let team = CTeam {
+                    barrier: Barrier::enter,
+                    context: (&raw const barrier).cast_mut().cast(),
+                };
+                let program = thread.index() as i64;
+                // SAFETY: by this function's contract; the barrier outlives the broadcast.
+                unsafe {
+                    kernel(
+                        arguments.tensors.as_ptr(),
+                        arguments.dims.as_ptr(),
+                        program,
+                        &raw const team,
+                    )
+                };
+            });
+        }
+        Ok(())
+    }
+}
+
+fn pool(threads: usize) -> Result<ThreadPool> {
+    ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .stack_size(STACK)
+        .thread_name(|n| format!("akg-kernel-{n}"))
+        .build()
+        .map_err(|e| {
+            Error::new(
+                ErrorKind::OutOfResources,
+                format!("cannot start {threads} threads"),
+            )
+            .caused_by(e)
+        })
+}
+
+/// A barrier that `count` threads pass together, again and again.
+struct Barrier {
+    count: usize,
+    waiting: AtomicUsize,
+    passed: AtomicUsize,
+}
+
+impl Barrier {
+    fn new(count: usize) -> Self {
+        Self {
+            count,
+            waiting: AtomicUsize::new(0),
+            passed: AtomicUsize::new(0),
+        }
+    }
+
+    fn wait(&self) {
+        let turn = self.passed.load(Ordering::Acquire);
+        if self.waiting.fetch_add(1, Ordering::AcqRel) + 1 == self.count {
+            self.waiting.store(0, Ordering::Relaxed);
+            self.passed.fetch_add(1, Ordering::Release);
+            return;
+        }
+        let mut spins = 0;
+        while self.passed.load(Ordering::Acquire) == turn {
+            if spins < SPINS {
+                spins += 1;
+                std::hint::spin_loop();
+            } else {
+                thread::yield_now();
+            }
+        }
+    }
+
+    extern "C" fn enter(context: *mut c_void) {
+        // SAFETY: kernels pass on the context of their team, which is a barrier.
+        unsafe { &*context.cast::<Barrier>() }.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_passes_a_barrier_early() {
+        let (threads, rounds) = (5, 200);
+        let (barrier, arrived) = (Barrier::new(threads), AtomicUsize::new(0));
+        thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    for round in 1..=rounds {
+                        arrived.fetch_add(1, Ordering::Relaxed);
+                        barrier.wait();
+                        assert_eq!(arrived.load(Ordering::Relaxed), threads * round);
+                        barrier.wait();
+                    }
+                });
+            }
+        });
+    }
+}

@@ -1,0 +1,568 @@
+//! Candidates, well-behaved and hostile, compiled by the system's C++ compiler and run in real workers.
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use akg_core::backend::{Limits, Poison, RunOutput, RunRequest, TimingPolicy};
+use akg_core::dtype::DType;
+use akg_core::source::{Artifact, Launch, LaunchPlan, PlanTensor, TensorRole};
+use akg_core::verdict::{Failure, FailureKind};
+use akg_core::{ErrorKind, Expr, Tensor};
+use akg_worker::{client, shm};
+
+const WORKER: &str = env!("CARGO_BIN_EXE_akg-worker");
+
+const PROLOGUE: &str = r#"
+#include <cstdint>
+#include <cstdlib>
+#include <cstdio>
+#include <csignal>
+#include <vector>
+#include <unistd.h>
+struct akg_team { void (*barrier)(void *context); void *context; };
+#define KERNEL(name) extern "C" void name(void *const *tensors, const int64_t *dims, int64_t first, int64_t last)
+"#;
+
+/// Compiles C++; `None`, said aloud, where there is no compiler.
+fn compile(source: &str) -> Option<Vec<u8>> {
+    let directory = tempfile::tempdir().unwrap();
+    let (text, object) = (
+        directory.path().join("kernel.cpp"),
+        directory.path().join("kernel.so"),
+    );
+    std::fs::write(&text, format!("{PROLOGUE}{source}")).unwrap();
+    for compiler in ["c++", "g++", "clang++"] {
+        let mut command = Command::new(compiler);
+        command
+            .args(["-O1", "-std=c++17", "-shared", "-fPIC", "-w", "-o"])
+            .arg(&object)
+            .arg(&text);
+        let Ok(output) = command.output() else { continue };
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        return Some(std::fs::read(&object).unwrap());
+    }
+    eprintln!("SKIPPED: no C++ compiler");
+    None
+}
+
+fn tensor(name: &str, dtype: DType, shape: &[Expr], role: TensorRole) -> PlanTensor {
+    PlanTensor {
+        name: name.into(),
+        dtype,
+        shape: shape.to_vec(),
+        role,
+        align: 64,
+    }
+}
+
+fn launch(kernel: &str, grid: Expr, tensors: &[usize]) -> Launch {
+    Launch {
+        kernel: kernel.into(),
+        grid: vec![grid],
+        tensors: tensors.to_vec(),
+        cooperative: false,
+        doc: String::new(),
+    }
+}
+
+/// One input and one output of `n` f32, one kernel `main` over `programs`.
+fn simple_plan(n: i64, programs: i64) -> LaunchPlan {
+    let shape = [Expr::constant(n)];
+    LaunchPlan {
+        dims: Vec::new(),
+        tensors: vec![
+            tensor("x", DType::F32, &shape, TensorRole::Input),
+            tensor("y", DType::F32, &shape, TensorRole::Output),
+        ],
+        launches: vec![launch("kernel", Expr::constant(programs), &[0, 1])],
+    }
+}
+
+fn request(bytes: Vec<u8>, plan: LaunchPlan, inputs: Vec<Tensor>) -> RunRequest {
+    RunRequest {
+        artifact: Artifact {
+            format: "elf-so".into(),
+            bytes,
+            plan,
+            metadata: Default::default(),
+        },
+        inputs,
+        dims: Default::default(),
+        poison: Poison::Ones,
+        limits: Limits::default(),
+    }
+}
+
+fn run(request: &RunRequest) -> Result<RunOutput, Failure> {
+    client::run(Some(Path::new(WORKER)), request).unwrap()
+}
+
+fn ramp(n: usize) -> Tensor {
+    let values: Vec<f32> = (0..n).map(|i| i as f32).collect();
+    Tensor::from_slice([n], &values).unwrap()
+}
+
+fn hostile_request(bytes: Vec<u8>) -> RunRequest {
+    let mut request = request(bytes, simple_plan(16, 4), vec![ramp(16)]);
+    request.limits.memory = 256 << 20;
+    request.limits.time = Duration::from_secs(20);
+    request
+}
+
+/// How a candidate with this kernel body fails.
+fn failure(body: &str) -> Option<Failure> {
+    let bytes = compile(&format!("KERNEL(kernel) {{ {body} }}"))?;
+    Some(run(&hostile_request(bytes)).unwrap_err())
+}
+
+/// Asserts how a candidate fails, and that its evidence says so.
+fn assert_fails(body: &str, kind: FailureKind, evidence: &str) {
+    if let Some(failure) = failure(body) {
+        assert_eq!(failure.kind, kind, "{}", failure.evidence);
+        assert!(failure.evidence.contains(evidence), "{}", failure.evidence);
+    }
+}
+
+const COPY: &str = r"
+KERNEL(kernel) {
+    auto x = (const float *)tensors[0]; auto y = (float *)tensors[1];
+    for (int64_t p = first; p < last; p++) for (int64_t i = 0; i < 4; i++) y[p * 4 + i] = x[p * 4 + i];
+}";
+
+#[test]
+fn programs_cover_the_grid_exactly_once() {
+    let Some(bytes) = compile(
+        r"
+KERNEL(kernel) {
+    auto x = (const float *)tensors[0]; auto y = (const float *)tensors[1]; auto z = (float *)tensors[2];
+    for (int64_t p = first; p < last; p++) for (int64_t i = 0; i < 8; i++) z[p * 8 + i] = x[p * 8 + i] + y[p * 8 + i];
+}
+KERNEL(count) {
+    auto n = (int32_t *)tensors[0];
+    for (int64_t p = first; p < last; p++) __atomic_fetch_add(&n[p], 1, __ATOMIC_RELAXED);
+}
+KERNEL(zero) {
+    auto n = (int32_t *)tensors[0];
+    for (int64_t p = first; p < last; p++) n[p] = 0;
+}",
+    ) else {
+        return;
+    };
+    for programs in [1i64, 2, 3, 7, 64, 1001] {
+        let n = programs * 8;
+        let shape = [Expr::constant(n)];
+        let plan = LaunchPlan {
+            dims: Vec::new(),
+            tensors: vec![
+                tensor("x", DType::F32, &shape, TensorRole::Input),
+                tensor("y", DType::F32, &shape, TensorRole::Input),
+                tensor("z", DType::F32, &shape, TensorRole::Output),
+                tensor("n", DType::I32, &[Expr::constant(programs)], TensorRole::Output),
+            ],
+            launches: vec![
+                launch("kernel", Expr::constant(programs), &[0, 1, 2]),
+                launch("zero", Expr::constant(programs), &[3]),
+                launch("count", Expr::constant(programs), &[3]),
+            ],
+        };
+        let x = ramp(n as usize);
+        let output = run(&request(bytes.clone(), plan, vec![x.clone(), x.clone()])).unwrap();
+        assert!(output.inputs_unchanged);
+        let sums: Vec<f32> = x.as_slice::<f32>().unwrap().iter().map(|v| v + v).collect();
+        assert_eq!(output.outputs[0].as_slice::<f32>().unwrap(), sums);
+        assert_eq!(
+            output.outputs[1].as_slice::<i32>().unwrap(),
+            vec![1; programs as usize]
+        );
+    }
+}
+
+#[test]
+fn kernels_of_a_plan_share_scratch_and_dims() {
+    let Some(bytes) = compile(
+        r"
+KERNEL(square) {
+    auto x = (const double *)tensors[0]; auto s = (double *)tensors[1]; int64_t m = dims[1];
+    for (int64_t p = first; p < last; p++) for (int64_t j = 0; j < m; j++) s[p * m + j] = x[p * m + j] * x[p * m + j];
+}
+KERNEL(sum_rows) {
+    auto s = (const double *)tensors[0]; auto y = (double *)tensors[1]; int64_t m = dims[1];
+    for (int64_t p = first; p < last; p++) { y[p] = 0; for (int64_t j = 0; j < m; j++) y[p] += s[p * m + j]; }
+}",
+    ) else {
+        return;
+    };
+    let (n, m) = (Expr::symbol("N"), Expr::symbol("M"));
+    let matrix = [n.clone(), m.clone()];
+    let plan = LaunchPlan {
+        dims: vec!["N".into(), "M".into()],
+        tensors: vec![
+            tensor("x", DType::F64, &matrix, TensorRole::Input),
+            tensor("s", DType::F64, &matrix, TensorRole::Scratch),
+            tensor("y", DType::F64, std::slice::from_ref(&n), TensorRole::Output),
+        ],
+        launches: vec![
+            launch("square", n.clone(), &[0, 1]),
+            launch("sum_rows", n, &[1, 2]),
+        ],
+    };
+    for (n, m) in [(5usize, 3usize), (1, 700), (4, 0), (0, 4)] {
+        let values: Vec<f64> = (0..n * m).map(|i| i as f64).collect();
+        let x = Tensor::from_slice([n, m], &values).unwrap();
+        let mut request = request(bytes.clone(), plan.clone(), vec![x]);
+        request.dims = [("N".into(), n as i64), ("M".into(), m as i64)].into();
+        let y = run(&request).unwrap().outputs.remove(0);
+        let expected: Vec<f64> = (0..n)
+            .map(|i| values[i * m..(i + 1) * m].iter().map(|v| v * v).sum())
+            .collect();
+        assert_eq!(
+            (y.shape(), y.as_slice::<f64>().unwrap()),
+            (&[n][..], &expected[..])
+        );
+    }
+    let mut request = request(bytes, plan, vec![Tensor::zeros(DType::F64, [2, 3]).unwrap()]);
+    request.dims = [("N".into(), 2)].into();
+    let error = client::run(Some(Path::new(WORKER)), &request).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    assert!(error.to_string().contains('M'), "{error}");
+}
+
+#[test]
+fn cooperative_programs_meet_at_the_barrier() {
+    // Each program repeatedly adds its left neighbour's value: wrong as soon as one runs ahead.
+    let Some(bytes) = compile(
+        r#"
+extern "C" void kernel(void *const *tensors, const int64_t *dims, int64_t program, const akg_team *team) {
+    auto y = (volatile int64_t *)tensors[1]; int64_t n = dims[0];
+    y[program] = program;
+    team->barrier(team->context);
+    for (int round = 0; round < 50; round++) {
+        int64_t left = y[(program + n - 1) % n];
+        team->barrier(team->context);
+        y[program] += left;
+        team->barrier(team->context);
+    }
+}"#,
+    ) else {
+        return;
+    };
+    let n = Expr::symbol("N");
+    let mut plan = LaunchPlan {
+        dims: vec!["N".into()],
+        tensors: vec![
+            tensor("x", DType::I64, std::slice::from_ref(&n), TensorRole::Input),
+            tensor("y", DType::I64, std::slice::from_ref(&n), TensorRole::Output),
+        ],
+        launches: vec![launch("kernel", n, &[0, 1])],
+    };
+    plan.launches[0].cooperative = true;
+    for n in [1usize, 3, 20] {
+        let mut request = request(
+            bytes.clone(),
+            plan.clone(),
+            vec![Tensor::zeros(DType::I64, [n]).unwrap()],
+        );
+        request.dims = [("N".into(), n as i64)].into();
+        let mut expected: Vec<i64> = (0..n as i64).collect();
+        for _ in 0..50 {
+            let before = expected.clone();
+            for i in 0..n {
+                expected[i] = before[i].wrapping_add(before[(i + n - 1) % n]);
+            }
+        }
+        let y = run(&request).unwrap().outputs.remove(0);
+        assert_eq!(y.as_slice::<i64>().unwrap(), expected);
+    }
+    let mut request = request(bytes, plan, vec![Tensor::zeros(DType::I64, [100_000]).unwrap()]);
+    request.dims = [("N".into(), 100_000)].into();
+    assert_eq!(run(&request).unwrap_err().kind, FailureKind::LoadFailed);
+}
+
+#[test]
+fn what_is_not_written_keeps_the_poison() {
+    let Some(bytes) =
+        compile("KERNEL(kernel) { for (int64_t p = first; p < last; p++) ((float *)tensors[1])[p] = 1; }")
+    else {
+        return;
+    };
+    for poison in [Poison::Ones, Poison::Finite] {
+        let mut request = hostile_request(bytes.clone());
+        request.poison = poison;
+        let output = run(&request).unwrap().outputs.remove(0);
+        assert_eq!(output.as_slice::<f32>().unwrap()[..4], [1.0; 4]);
+        assert_eq!(output.bytes()[16..], [poison.byte(); 48]);
+    }
+}
+
+#[test]
+fn changed_inputs_are_told_and_stay_with_the_worker() {
+    let Some(bytes) = compile("KERNEL(kernel) { ((float *)tensors[0])[3] = 42; }") else {
+        return;
+    };
+    let request = hostile_request(bytes);
+    assert!(!run(&request).unwrap().inputs_unchanged);
+    assert_eq!(request.inputs[0].as_slice::<f32>().unwrap()[3], 3.0);
+}
+
+#[test]
+fn tensors_in_shared_memory_are_inputs_too() {
+    let Some(bytes) = compile(COPY) else { return };
+    let mut x = shm::allocate(DType::F32, [16]).unwrap();
+    x.bytes_mut().copy_from_slice(ramp(16).bytes());
+    let request = request(bytes, simple_plan(16, 4), vec![x.freeze().unwrap()]);
+    let first = run(&request).unwrap().outputs.remove(0);
+    assert_eq!(first.bytes(), ramp(16).bytes());
+    // An output is an input of the next run without a copy.
+    assert!(first.path().is_some());
+    let again = RunRequest {
+        inputs: vec![first],
+        ..request
+    };
+    assert_eq!(run(&again).unwrap().outputs[0].bytes(), ramp(16).bytes());
+}
+
+#[test]
+fn timings_respect_their_policy() {
+    let Some(bytes) = compile(COPY) else { return };
+    let request = request(bytes, simple_plan(16, 4), vec![ramp(16)]);
+    for cold in [false, true] {
+        let mut policy = TimingPolicy::default();
+        policy.samples = 5;
+        policy.cold = cold;
+        let timing = client::time(Some(Path::new(WORKER)), &request, &policy)
+            .unwrap()
+            .unwrap();
+        assert!((1..=5).contains(&timing.seconds.len()));
+        assert!(timing.seconds.iter().all(|s| *s > 0.0 && *s < 20.0));
+        policy.budget = Duration::ZERO;
+        let timing = client::time(Some(Path::new(WORKER)), &request, &policy)
+            .unwrap()
+            .unwrap();
+        assert_eq!(timing.seconds.len(), 1);
+    }
+}
+
+#[test]
+fn crashes_are_told_by_their_signal() {
+    assert_fails("*(volatile int *)8 = 1;", FailureKind::Crashed, "SIGSEGV");
+    assert_fails("abort();", FailureKind::Crashed, "SIGABRT");
+    assert_fails("__builtin_trap();", FailureKind::Crashed, "SIGILL");
+    assert_fails("throw 5;", FailureKind::Crashed, "SIGABRT");
+    assert_fails("kill(getpid(), SIGKILL);", FailureKind::Crashed, "SIGKILL");
+}
+
+#[test]
+fn endless_recursion_is_a_crash() {
+    let recursion = "struct R { static int64_t go(volatile int64_t *p) { volatile int64_t a[64]; a[p[0] & 63] = (int64_t)p; \
+                     return go(a) + a[1]; } }; int64_t x = 1; ((float *)tensors[1])[0] = R::go(&x);";
+    assert_fails(recursion, FailureKind::Crashed, "SIGSEGV");
+}
+
+#[test]
+fn ending_the_process_is_a_crash_whatever_the_status() {
+    assert_fails("exit(0);", FailureKind::Crashed, "exit status 0");
+    assert_fails("_exit(0);", FailureKind::Crashed, "exit status 0");
+    assert_fails("exit(7);", FailureKind::Crashed, "exit status 7");
+}
+
+#[test]
+fn an_endless_loop_times_out() {
+    let Some(bytes) = compile("KERNEL(kernel) { for (;;) __asm__ volatile(\"\" ::: \"memory\"); }") else {
+        return;
+    };
+    let mut request = hostile_request(bytes);
+    request.limits.time = Duration::from_secs(1);
+    assert_eq!(run(&request).unwrap_err().kind, FailureKind::TimedOut);
+    let timed = client::time(Some(Path::new(WORKER)), &request, &TimingPolicy::default()).unwrap();
+    assert_eq!(timed.unwrap_err().kind, FailureKind::TimedOut);
+}
+
+#[test]
+fn eating_memory_is_told_from_crashing() {
+    let malloc = "for (;;) { volatile char *p = (char *)malloc(1 << 20); for (int i = 0; i < 1 << 20; i += 4096) p[i] = 1; }";
+    assert_fails(malloc, FailureKind::OutOfMemory, "memory");
+    let untouched = "for (;;) { volatile char *p = (char *)malloc(8 << 20); p[0] = 1; }";
+    assert_fails(untouched, FailureKind::OutOfMemory, "memory");
+    let new = "for (;;) { volatile char *p = new char[1 << 20]; p[0] = 1; }";
+    assert_fails(new, FailureKind::OutOfMemory, "memory");
+    let vector = "std::vector<double> v(size_t(1) << 34); ((float *)tensors[1])[0] = v[first];";
+    assert_fails(vector, FailureKind::OutOfMemory, "memory");
+}
+
+#[test]
+fn scratch_counts_as_the_candidates_memory() {
+    let Some(bytes) = compile(COPY) else { return };
+    let mut request = hostile_request(bytes);
+    let shape = [Expr::constant(1 << 40)];
+    request
+        .artifact
+        .plan
+        .tensors
+        .push(tensor("huge", DType::F32, &shape, TensorRole::Scratch));
+    let failure = run(&request).unwrap_err();
+    assert_eq!(failure.kind, FailureKind::OutOfMemory);
+    assert!(failure.evidence.contains("huge"), "{}", failure.evidence);
+}
+
+#[test]
+fn prints_do_not_disturb_the_protocol() {
+    let Some(bytes) = compile(&COPY.replace(
+        "auto x",
+        "for (int i = 0; i < 20000; i++) { puts(\"garbage\"); } fflush(stdout); auto x",
+    )) else {
+        return;
+    };
+    assert_eq!(
+        run(&hostile_request(bytes)).unwrap().outputs[0].bytes(),
+        ramp(16).bytes()
+    );
+}
+
+#[test]
+fn closed_and_abused_descriptors_are_crashes() {
+    assert_fails(
+        "for (int fd = 0; fd < 1000; fd++) close(fd);",
+        FailureKind::Crashed,
+        "",
+    );
+    assert_fails(
+        "for (int fd = 0; fd < 1000; fd++) close(fd); for (;;) sleep(1);",
+        FailureKind::Crashed,
+        "",
+    );
+    let garbage =
+        "for (int fd = 3; fd < 1000; fd++) { write(fd, \"garbage garbage\", 15); } for (;;) sleep(1);";
+    assert_fails(garbage, FailureKind::Crashed, "");
+}
+
+#[test]
+fn a_process_left_behind_cannot_keep_the_outputs() {
+    // The child leaves the group and keeps the output mapped.
+    let body = "if (first == 0 && fork() == 0) { setsid(); alarm(20); for (;;) pause(); } sleep(1);";
+    assert_fails(body, FailureKind::Crashed, "cannot be trusted");
+}
+
+#[test]
+fn what_cannot_be_loaded_says_why() {
+    let failure = run(&hostile_request(b"this is no shared object".to_vec())).unwrap_err();
+    assert_eq!(failure.kind, FailureKind::LoadFailed);
+
+    let Some(bytes) = compile(&COPY.replace("kernel", "other")) else {
+        return;
+    };
+    let failure = run(&hostile_request(bytes)).unwrap_err();
+    assert_eq!(failure.kind, FailureKind::LoadFailed);
+    assert!(failure.evidence.contains("`kernel`"), "{}", failure.evidence);
+
+    let undefined =
+        compile("extern int missing_function(int); KERNEL(kernel) { missing_function(1); }").unwrap();
+    let failure = run(&hostile_request(undefined)).unwrap_err();
+    assert_eq!(failure.kind, FailureKind::LoadFailed);
+    assert!(
+        failure.evidence.contains("missing_function"),
+        "{}",
+        failure.evidence
+    );
+
+    let initialiser = compile(&format!("static int x = (abort(), 1); {COPY}")).unwrap();
+    assert_eq!(
+        run(&hostile_request(initialiser)).unwrap_err().kind,
+        FailureKind::Crashed
+    );
+}
+
+#[test]
+fn requests_that_cannot_be_right_are_errors() {
+    let error = |request: &RunRequest| client::run(Some(Path::new(WORKER)), request).unwrap_err();
+    let wrong_count = request(Vec::new(), simple_plan(16, 4), Vec::new());
+    assert_eq!(error(&wrong_count).kind(), ErrorKind::InvalidInput);
+    let wrong_shape = request(Vec::new(), simple_plan(16, 4), vec![ramp(15)]);
+    assert_eq!(error(&wrong_shape).kind(), ErrorKind::InvalidInput);
+    let mut wrong_format = hostile_request(Vec::new());
+    wrong_format.artifact.format = "cubin".into();
+    assert_eq!(error(&wrong_format).kind(), ErrorKind::Unsupported);
+    let endless = request(Vec::new(), simple_plan(1 << 58, 4), vec![ramp(16)]);
+    assert!(matches!(
+        error(&endless).kind(),
+        ErrorKind::InvalidInput | ErrorKind::OutOfResources
+    ));
+}
+
+#[test]
+fn concurrent_requests_do_not_mix() {
+    let Some(bytes) = compile(COPY) else { return };
+    std::thread::scope(|scope| {
+        for i in 0..8 {
+            let bytes = bytes.clone();
+            scope.spawn(move || {
+                let x = Tensor::from_slice([16], &[i as f32; 16]).unwrap();
+                let output = run(&request(bytes, simple_plan(16, 4), vec![x.clone()])).unwrap();
+                assert_eq!(output.outputs[0].bytes(), x.bytes());
+            });
+        }
+    });
+}
+
+/// An executable shell script.
+fn script(directory: &Path, text: &str) -> PathBuf {
+    use std::os::unix::fs::PermissionsExt as _;
+    let path = directory.join("worker");
+    std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+#[test]
+fn workers_that_are_missing_or_strange_are_errors() {
+    let request = hostile_request(Vec::new());
+    let directory = tempfile::tempdir().unwrap();
+    let error = client::run(Some(Path::new("/no/such/worker")), &request).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ToolMissing);
+
+    let strange = script(directory.path(), "echo I am no worker >&2");
+    let error = client::run(Some(&strange), &request).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::WorkerLost);
+    assert!(error.to_string().contains("I am no worker"), "{error}");
+
+    let old = r#"{"id":1,"ok":{"hello":{"protocol":0}}}"#;
+    let old = script(
+        directory.path(),
+        &format!("printf '\\{:03o}\\0\\0\\0%s' '{old}'; cat >/dev/null", old.len()),
+    );
+    let error = client::run(Some(&old), &request).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Protocol);
+    assert!(error.to_string().contains("version 0"), "{error}");
+}
+
+#[test]
+fn a_worker_refuses_another_version_of_the_envelope() {
+    use akg_worker::frame;
+    use std::process::Stdio;
+    let mut child = Command::new(WORKER)
+        .arg("akg-worker-serve")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut ask = |message: serde_json::Value| -> serde_json::Value {
+        frame::write(child.stdin.as_mut().unwrap(), &message).unwrap();
+        frame::read(child.stdout.as_mut().unwrap()).unwrap().unwrap()
+    };
+    let refused = ask(serde_json::json!({"version": 99, "id": 7, "call": {"unheard": "of"}}));
+    assert_eq!(
+        (&refused["id"], &refused["error"]["kind"]),
+        (&7.into(), &"protocol".into())
+    );
+    let unknown = ask(serde_json::json!({"version": 1, "id": 8, "call": {"unheard": "of"}}));
+    assert_eq!(unknown["error"]["kind"], "protocol");
+    let hello = ask(serde_json::json!({"version": 1, "id": 9, "call": {"hello": {"protocol": 1}}}));
+    assert_eq!(hello["ok"]["hello"]["protocol"], 1);
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
+}
