@@ -1,6 +1,4 @@
-//! Cases that every DSL must get right: the crate's example sketches on ragged shapes, with results of PyTorch in f64.
-//!
-//! Behind the feature `conformance`, for tests of DSL and backend crates.
+//! Example sketches on ragged shapes, with results of PyTorch in f64.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +9,7 @@ use serde::Deserialize;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::{Bindings, Symbol};
-use crate::sketch;
+use crate::sketch::{self, Sketch};
 use crate::source::Knobs;
 use crate::tensor::Tensor;
 
@@ -44,6 +42,11 @@ impl SketchCase {
         let mut dims = self.dims.clone();
         dims.retain(|name, _| !self.symbolic.contains(name));
         dims
+    }
+
+    /// The sketch with these values of extents and parameters built in.
+    pub fn sketch(&self, dims: &Bindings) -> Result<Sketch> {
+        Ok(Sketch::parse(self.text)?.bind(dims))
     }
 
     /// Compares `outputs` with the expected ones; an error says where they differ most. Non-finite elements must agree
@@ -132,7 +135,7 @@ fn unpack(tensors: Vec<StoredTensor>) -> Result<Vec<Tensor>> {
 
 macro_rules! golden {
     ($($name:literal),* $(,)?) => {
-        [$(($name, include_str!(concat!("../tests/data/sketches/", $name, ".json")))),*]
+        [$(($name, include_str!(concat!("../../tests/data/sketches/", $name, ".json")))),*]
     };
 }
 
