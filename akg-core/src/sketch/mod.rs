@@ -3,6 +3,7 @@
 //! A [`Sketch`] is text with a syntax tree ([`syntax`]). Given values for knobs and extents it elaborates into a typed
 //! [`Program`](ir::Program), which is validated, interpreted, costed and lowered.
 
+mod bind;
 mod cost;
 mod elaborate;
 mod examples;
