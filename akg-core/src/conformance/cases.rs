@@ -1,7 +1,5 @@
 //! Cases that every DSL must get right: the crate's example sketches on ragged shapes, and sketches that together use
 //! every operator, with results of PyTorch in f64.
-//!
-//! Behind the feature `conformance`, for tests of DSL and backend crates.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +10,7 @@ use serde::Deserialize;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::{Bindings, Symbol};
-use crate::sketch;
+use crate::sketch::{self, Sketch};
 use crate::source::Knobs;
 use crate::tensor::Tensor;
 
@@ -45,6 +43,11 @@ impl SketchCase {
         let mut dims = self.dims.clone();
         dims.retain(|name, _| !self.symbolic.contains(name));
         dims
+    }
+
+    /// The sketch with these values of extents and parameters built in.
+    pub fn sketch(&self, dims: &Bindings) -> Result<Sketch> {
+        Ok(Sketch::parse(self.text)?.bind(dims))
     }
 
     /// Compares `outputs` with the expected ones; an error says where they differ most. Non-finite elements must agree
@@ -133,13 +136,13 @@ fn unpack(tensors: Vec<StoredTensor>) -> Result<Vec<Tensor>> {
 
 macro_rules! golden {
     ($($name:literal),* $(,)?) => {
-        [$(($name, include_str!(concat!("../tests/data/sketches/", $name, ".json")))),*]
+        [$(($name, include_str!(concat!("../../tests/data/sketches/", $name, ".json")))),*]
     };
 }
 
 macro_rules! operators {
     ($($name:literal),* $(,)?) => {
-        [$(($name, include_str!(concat!("../tests/data/sketches/", $name, ".sketch")))),*]
+        [$(($name, include_str!(concat!("../../tests/data/sketches/", $name, ".sketch")))),*]
     };
 }
 

@@ -1,10 +1,12 @@
 //! Designs compute what their graphs mean: the sketch interpreter against the reference interpreter.
 
 use super::design;
+use crate::diagnostic::Severity;
 use crate::expr::Bindings;
 use crate::graph::{Graph, ValueId};
 use crate::reference::{Options, evaluate};
 use crate::sketch::interpret;
+use crate::source::TensorRole;
 use crate::{DType, Result, Tensor};
 
 const F: DType = DType::F32;
@@ -44,6 +46,14 @@ fn check(name: &str, build: impl FnOnce(&mut Graph) -> Result<ValueId>) {
             .sketch
             .elaborate(&knobs, &none)
             .unwrap_or_else(|d| panic!("{}\n{text}", d.render(&text)));
+        let found = crate::sketch::validate(&program, None);
+        assert!(found.iter().all(|d| d.severity != Severity::Error), "{name}: {}", found.render(&text));
+        let declared = program.with_role(TensorRole::Input).map(|(_, t)| t.shape.clone());
+        let inputs: Vec<Tensor> = inputs
+            .iter()
+            .zip(declared)
+            .map(|(t, shape)| t.reshape(shape.iter().map(|d| d.as_const().unwrap() as usize).collect::<Vec<_>>()).unwrap())
+            .collect();
         let got = interpret(&program, &inputs, &none).unwrap_or_else(|e| panic!("{name}: {e:?}\n{text}"));
         for (got, expected) in got.iter().zip(&expected) {
             let (got, expected) = (got.to_f64().unwrap(), expected.to_f64());

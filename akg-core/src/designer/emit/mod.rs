@@ -215,7 +215,14 @@ impl<'a> Emitter<'a> {
             .tensors
             .get(&access.tensor)
             .map_or(DType::F32, |(d, _)| *d);
-        let mut text = Self::expanded(&var, &self.tile_axes(&order));
+        let axes = self.tile_axes(&order);
+        let mut text = Self::expanded(&var, &axes);
+        if var.axes != axes {
+            // Repeats the value; multiplying by 1 keeps every bit of it.
+            let own = compute_type(dtype);
+            let sign = if own == DType::Bool { "&" } else { "*" };
+            text = format!("{text} {sign} full {own}{} {}", self.extents(&axes)?, literal(1.0, own));
+        }
         if compute_type(dtype) != dtype {
             text = format!("{dtype}({text})");
         }
