@@ -32,22 +32,34 @@ macro_rules! each {
             $crate::reference::array::Data::Int($x) => $crate::reference::array::Data::Int($view),
             $crate::reference::array::Data::Bool($x) => $crate::reference::array::Data::Bool($view),
         };
-        $crate::reference::array::Array { dtype: array.dtype, data }
+        $crate::reference::array::Array {
+            dtype: array.dtype,
+            data,
+        }
     }};
 }
 pub(super) use each;
 
 impl<T: Real> Array<T> {
     pub(super) fn float(dtype: DType, x: Strided<T>) -> Self {
-        Self { dtype, data: Data::Float(x) }
+        Self {
+            dtype,
+            data: Data::Float(x),
+        }
     }
 
     pub(super) fn int(dtype: DType, x: Strided<i64>) -> Self {
-        Self { dtype, data: Data::Int(x) }
+        Self {
+            dtype,
+            data: Data::Int(x),
+        }
     }
 
     pub(super) fn bool(x: Strided<bool>) -> Self {
-        Self { dtype: DType::Bool, data: Data::Bool(x) }
+        Self {
+            dtype: DType::Bool,
+            data: Data::Bool(x),
+        }
     }
 
     /// One number everywhere, converted to `dtype`.
@@ -97,7 +109,10 @@ impl<T: Real> Array<T> {
             DType::F32 => load!(f32, Float, |v: f32| T::of(round(f64::from(v)))),
             DType::F64 => load!(f64, Float, |v: f64| T::of(round(v))),
         };
-        Ok(Self { dtype: tensor.dtype(), data })
+        Ok(Self {
+            dtype: tensor.dtype(),
+            data,
+        })
     }
 
     pub(super) fn shape(&self) -> &[usize] {
@@ -162,7 +177,14 @@ impl<T: Real> Array<T> {
             DTypeClass::Float => {
                 let x = self.into_float();
                 let exact = from.is_float() && from.promote(dtype) == dtype;
-                Self::float(dtype, if exact { x } else { map_in_place(x, |v| v.round_to(dtype)) })
+                Self::float(
+                    dtype,
+                    if exact {
+                        x
+                    } else {
+                        map_in_place(x, |v| v.round_to(dtype))
+                    },
+                )
             }
             DTypeClass::Int => {
                 let x = match self.data {
@@ -186,7 +208,10 @@ impl<T: Real> Array<T> {
     pub(super) fn expect_float(self) -> Result<Strided<T>> {
         match self.data {
             Data::Float(x) => Ok(x),
-            _ => Err(Error::unsupported(format!("a {} tensor, where only floating types are defined", self.dtype))),
+            _ => Err(Error::unsupported(format!(
+                "a {} tensor, where only floating types are defined",
+                self.dtype
+            ))),
         }
     }
 }
@@ -210,7 +235,11 @@ pub(super) fn truncate(dtype: DType, value: f64) -> i64 {
         DType::I64 | DType::U8 => 2f64.powi(63),
         _ => 2f64.powi(31),
     };
-    if (-limit..limit).contains(&value) { value as i64 } else { (-limit) as i64 }
+    if (-limit..limit).contains(&value) {
+        value as i64
+    } else {
+        (-limit) as i64
+    }
 }
 
 /// `f` of every element, as new elements.
@@ -303,7 +332,9 @@ pub(super) fn broadcast<'a>(shapes: impl IntoIterator<Item = &'a [usize]>) -> Re
             if *slot == 1 {
                 *slot = extent;
             } else if extent != 1 && extent != *slot {
-                return Err(Error::invalid(format!("{shape:?} does not broadcast with {extent} in {slot}")));
+                return Err(Error::invalid(format!(
+                    "{shape:?} does not broadcast with {extent} in {slot}"
+                )));
             }
         }
     }

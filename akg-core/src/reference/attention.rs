@@ -19,7 +19,9 @@ pub(super) fn kernel<T: Real>(name: &str) -> Option<Kernel<T>> {
 
 fn attention<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
     if c.number("dropout_p")? != T::zero() {
-        return Err(Error::unsupported("dropout inside attention is random and has no reference; set dropout_p = 0"));
+        return Err(Error::unsupported(
+            "dropout inside attention is random and has no reference; set dropout_p = 0",
+        ));
     }
     let (query, mut key, mut value) = (c.float("query")?, c.float("key")?, c.float("value")?);
     if c.flag("enable_gqa")? {
@@ -37,7 +39,9 @@ fn attention<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
     let batch = broadcast([&query, &key, &value].map(|x| &x.shape()[..x.rank() - 2]))?;
     let full = |rows: usize, columns: usize| [batch.as_slice(), &[rows, columns]].concat();
     let query = query.expand(&full(rows, width))?;
-    let key = key.expand(&full(columns, width))?.swap(batch.len(), batch.len() + 1);
+    let key = key
+        .expand(&full(columns, width))?
+        .swap(batch.len(), batch.len() + 1);
     let value = value.expand(&full(columns, depth))?;
     let causal = c.flag("is_causal")?;
     let bias = additive_mask(c.opt_array("attn_mask")?, &full(rows, columns))?;
@@ -56,7 +60,10 @@ fn attention<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
                 scores.iter_mut().zip(&extra).for_each(|(s, b)| *s += *b);
             }
             if causal {
-                scores.iter_mut().skip(row + 1).for_each(|s| *s = T::neg_infinity());
+                scores
+                    .iter_mut()
+                    .skip(row + 1)
+                    .for_each(|s| *s = T::neg_infinity());
             }
             // A row that sees nothing attends to nothing.
             if scores.iter().all(|s| *s == T::neg_infinity()) {
@@ -65,7 +72,11 @@ fn attention<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
                 softmax_row(scores);
             }
         }
-        T::product(&Matrix::dense(&scores, rows, columns), &value.matrix(&prefix), out);
+        T::product(
+            &Matrix::dense(&scores, rows, columns),
+            &value.matrix(&prefix),
+            out,
+        );
     });
     Ok(vec![Array::float(c.dtype(0)?, Strided::new(shape, out))])
 }

@@ -11,7 +11,9 @@ pub(super) fn kernel<T: Real>(name: &str) -> Option<Kernel<T>> {
     let kernel: Kernel<T> = match name {
         "conv1d.default" | "conv2d.default" | "conv3d.default" | "conv1d.padding" | "conv2d.padding"
         | "conv3d.padding" => |c| convolution(c, false),
-        "conv_transpose1d.default" | "conv_transpose2d.input" | "conv_transpose3d.input" => |c| convolution(c, true),
+        "conv_transpose1d.default" | "conv_transpose2d.input" | "conv_transpose3d.input" => {
+            |c| convolution(c, true)
+        }
         "convolution.default" => |c| {
             let transposed = c.flag("transposed")?;
             convolution(c, transposed)
@@ -49,16 +51,32 @@ impl Movement {
     fn phases(&self, transposed: bool) -> Vec<Phase> {
         let taps = 0..self.kernel;
         if !transposed {
-            let taps = taps.map(|t| (t, t as i64 * self.dilation - self.padding)).collect();
-            return vec![Phase { first: 0, step: 1, count: self.output, pace: self.stride as usize, taps }];
+            let taps = taps
+                .map(|t| (t, t as i64 * self.dilation - self.padding))
+                .collect();
+            return vec![Phase {
+                first: 0,
+                step: 1,
+                count: self.output,
+                pace: self.stride as usize,
+                taps,
+            }];
         }
         // Output o reads input i through tap t where o + padding = i * stride + t * dilation.
         let residues = (0..self.stride).filter_map(|first| {
-            let count = (self.output as i64 - first + self.stride - 1).div_euclid(self.stride).max(0) as usize;
+            let count = (self.output as i64 - first + self.stride - 1)
+                .div_euclid(self.stride)
+                .max(0) as usize;
             let reach = |t: usize| first + self.padding - t as i64 * self.dilation;
             let hits = taps.clone().filter(|t| reach(*t).rem_euclid(self.stride) == 0);
             let taps = hits.map(|t| (t, reach(t).div_euclid(self.stride))).collect();
-            let phase = Phase { first: first as usize, step: self.stride as usize, count, pace: 1, taps };
+            let phase = Phase {
+                first: first as usize,
+                step: self.stride as usize,
+                count,
+                pace: 1,
+                taps,
+            };
             (count > 0).then_some(phase)
         });
         residues.collect()
@@ -104,7 +122,13 @@ fn convolution<T: Real>(c: &mut Invocation<'_, T>, transposed: bool) -> Results<
     };
     let phases: [Vec<Phase>; 3] = std::array::from_fn(|d| {
         let (kernel, output) = (kernel[d], outputs[d]);
-        let movement = Movement { kernel, output, stride: stride[d], padding: padding[d], dilation: dilation[d] };
+        let movement = Movement {
+            kernel,
+            output,
+            stride: stride[d],
+            padding: padding[d],
+            dilation: dilation[d],
+        };
         movement.phases(transposed)
     });
     let groups = c.int("groups")? as usize;
@@ -158,13 +182,20 @@ impl Job {
 
     /// Computes the output positions of one combination of phases.
     fn run<T: Real>(&self, x: &[T], w: &[T], phases: [&Phase; 3], out: &mut [T]) -> Result<()> {
-        let taps: Vec<(usize, [i64; 3])> = phases[0].taps.iter().flat_map(|d| {
-            phases[1].taps.iter().flat_map(move |h| {
-                phases[2].taps.iter().map(move |w| {
-                    ((d.0 * self.kernel[1] + h.0) * self.kernel[2] + w.0, [d.1, h.1, w.1])
+        let taps: Vec<(usize, [i64; 3])> = phases[0]
+            .taps
+            .iter()
+            .flat_map(|d| {
+                phases[1].taps.iter().flat_map(move |h| {
+                    phases[2].taps.iter().map(move |w| {
+                        (
+                            (d.0 * self.kernel[1] + h.0) * self.kernel[2] + w.0,
+                            [d.1, h.1, w.1],
+                        )
+                    })
                 })
             })
-        }).collect();
+            .collect();
         let terms = self.in_channels * taps.len();
         let counts = phases.map(|p| p.count);
         let positions: usize = counts.iter().product();

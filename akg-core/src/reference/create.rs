@@ -14,7 +14,9 @@ pub(super) fn kernel<T: Real>(name: &str) -> Option<Kernel<T>> {
         "ones.default" | "ones_like.default" => |c| Ok(vec![Array::full(c.dtype(0)?, &c.shape(0)?, 1.0)]),
         "arange.default" | "arange.start" | "arange.start_step" => arange,
         "rand.default" | "randn.default" | "rand_like.default" | "randn_like.default" => |_| {
-            Err(Error::unsupported("random tensors have no reference; make them an input of the graph"))
+            Err(Error::unsupported(
+                "random tensors have no reference; make them an input of the graph",
+            ))
         },
         "_assert_tensor_metadata.default" => |_| Ok(Vec::new()),
         _ => return None,
@@ -35,11 +37,16 @@ fn arange<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
     };
     let (start, step) = (number("start", 0, c)?, number("step", 1, c)?);
     if dtype.is_float() {
-        let (start, step) = (start.into_float().first().widen(), step.into_float().first().widen());
+        let (start, step) = (
+            start.into_float().first().widen(),
+            step.into_float().first().widen(),
+        );
         let value = |i: usize| T::of(start + i as f64 * step).round_to(dtype);
         return Ok(vec![Array::float(dtype, Strided::generate(shape, value))]);
     }
     let (start, step) = (start.into_int().first(), step.into_int().first());
     let value = |i: usize| start.wrapping_add(step.wrapping_mul(i as i64));
-    Ok(vec![Array::int(crate::DType::I64, Strided::generate(shape, value)).cast(dtype)])
+    Ok(vec![
+        Array::int(crate::DType::I64, Strided::generate(shape, value)).cast(dtype),
+    ])
 }

@@ -86,7 +86,12 @@ fn fold_tiles<E: Item, A: Item>(
         None => vec![view],
         Some(_) => {
             let firsts = (0..pitch).step_by(WIDTH);
-            firsts.map(|first| view.clone().slice(order.len() - 1, first, WIDTH.min(pitch - first), 1)).collect()
+            firsts
+                .map(|first| {
+                    view.clone()
+                        .slice(order.len() - 1, first, WIDTH.min(pitch - first), 1)
+                })
+                .collect()
         }
     };
     let readers: Vec<Reader<'_, E>> = parts.iter().map(Strided::reader).collect();
@@ -96,7 +101,12 @@ fn fold_tiles<E: Item, A: Item>(
     let reduce = |part: usize, outer: usize, width: usize, row: usize| {
         let rows = rows_of(width).min(count - row);
         let elements = readers[part].block((outer * count + row) * width, rows * width);
-        let tile = Tile { elements: &elements, width, result: outer * pitch + part * WIDTH, row };
+        let tile = Tile {
+            elements: &elements,
+            width,
+            result: outer * pitch + part * WIDTH,
+            row,
+        };
         let mut terms = terms(&tile);
         merge(&mut terms, rows, width);
         terms.truncate(width);
@@ -104,25 +114,34 @@ fn fold_tiles<E: Item, A: Item>(
     };
     let mut out = vec![empty; results];
     let group = TILE.div_ceil(count * pitch);
-    out.par_chunks_mut(pitch).with_min_len(group).enumerate().for_each(|(outer, out)| {
-        for (part, out) in out.chunks_mut(WIDTH).enumerate() {
-            let width = out.len();
-            let tiles = count.div_ceil(rows_of(width));
-            if tiles == 1 {
-                out.copy_from_slice(&reduce(part, outer, width, 0));
-                continue;
+    out.par_chunks_mut(pitch)
+        .with_min_len(group)
+        .enumerate()
+        .for_each(|(outer, out)| {
+            for (part, out) in out.chunks_mut(WIDTH).enumerate() {
+                let width = out.len();
+                let tiles = count.div_ceil(rows_of(width));
+                if tiles == 1 {
+                    out.copy_from_slice(&reduce(part, outer, width, 0));
+                    continue;
+                }
+                let rows = (0..tiles).into_par_iter().map(|tile| tile * rows_of(width));
+                let mut partial: Vec<A> = rows
+                    .flat_map_iter(|row| reduce(part, outer, width, row))
+                    .collect();
+                merge(&mut partial, tiles, width);
+                out.copy_from_slice(&partial[..width]);
             }
-            let rows = (0..tiles).into_par_iter().map(|tile| tile * rows_of(width));
-            let mut partial: Vec<A> = rows.flat_map_iter(|row| reduce(part, outer, width, row)).collect();
-            merge(&mut partial, tiles, width);
-            out.copy_from_slice(&partial[..width]);
-        }
-    });
+        });
     out
 }
 
 /// The sum over `axes` of `term(element, result index)`.
-pub(super) fn sum_over<T: Real>(x: &Strided<T>, axes: &[usize], term: impl Fn(T, usize) -> T + Sync) -> Vec<T> {
+pub(super) fn sum_over<T: Real>(
+    x: &Strided<T>,
+    axes: &[usize],
+    term: impl Fn(T, usize) -> T + Sync,
+) -> Vec<T> {
     fold(x, axes, |e, result, _| term(e, result), |a, b| a + b, T::zero())
 }
 
@@ -143,4 +162,37 @@ fn moments<T: Real>(row: &[T]) -> (T, T) {
     let mean = sum(&mut row.to_vec()) / count;
     let mut squares: Vec<T> = row.iter().map(|v| (*v - mean) * (*v - mean)).collect();
     (mean, sum(&mut squares) / count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_of_many_terms_stay_exact() {
+        // Added one by one, f32 would stop growing at 2^24.
+        let x = Strided::full([1 << 25, 2], 1.0f32);
+        assert_eq!(sum_over(&x, &[0], |e, _| e), [33554432.0, 33554432.0]);
+        let x = Strided::full([2, 1 << 25], 1.0f32);
+        assert_eq!(sum_over(&x, &[1], |e, _| e), [33554432.0, 33554432.0]);
+    }
+
+    #[test]
+    fn every_element_is_visited_once_with_its_place() {
+        for (shape, axes) in [
+            ([3, 5, 70], vec![1]),
+            ([70, 5, 3], vec![0]),
+            ([2, 300, 2], vec![0, 1]),
+            ([4, 3, 2], vec![0, 2]),
+        ] {
+            let x = Strided::generate(shape, |i| i as i64);
+            let kept: Vec<usize> = (0..3).filter(|a| !axes.contains(a)).collect();
+            let inner: usize = axes.iter().map(|&a| shape[a]).product();
+            let order: Vec<usize> = kept.iter().chain(&axes).copied().collect();
+            let moved = x.clone().permute(&order).into_vec();
+            let right = |e: i64, result: usize, at: usize| i64::from(moved[result * inner + at] == e);
+            let counts = fold(&x, &axes, right, |a, b| a + b, 0);
+            assert_eq!(counts, vec![inner as i64; moved.len() / inner]);
+        }
+    }
 }

@@ -35,7 +35,9 @@ pub(super) fn kernel<T: Real>(name: &str) -> Option<Kernel<T>> {
             if x.rank() == 0 || index.rank() == 0 {
                 let rows = resolve(index, x.len())?.into_iter().map(Some).collect::<Vec<_>>();
                 let x = x.clone().reshape(&[x.len()])?;
-                return Ok(vec![each!(x, x => remap(&x, 0, &rows, Default::default())).reshape(&shape)?]);
+                return Ok(vec![
+                    each!(x, x => remap(&x, 0, &rows, Default::default())).reshape(&shape)?,
+                ]);
             }
             Ok(vec![each!(x, x => gather(x, axis, &index)?)])
         },
@@ -56,7 +58,11 @@ pub(super) fn kernel<T: Real>(name: &str) -> Option<Kernel<T>> {
 
 /// Indices as positions along an axis of `extent` elements; negative ones count from the end.
 fn resolve(index: Strided<i64>, extent: usize) -> Result<Vec<usize>> {
-    index.into_vec().into_iter().map(|i| position(i, extent)).collect()
+    index
+        .into_vec()
+        .into_iter()
+        .map(|i| position(i, extent))
+        .collect()
 }
 
 fn index<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
@@ -108,7 +114,11 @@ fn gather<E: Item>(x: Strided<E>, axis: usize, index: &Strided<i64>) -> Result<S
     let shape = index.shape().to_vec();
     let per_row = shape.last().copied().unwrap_or(1);
     let at = resolve(index, extent)?;
-    let out = at.iter().enumerate().map(|(i, at)| rows[i / per_row * extent + at]).collect();
+    let out = at
+        .iter()
+        .enumerate()
+        .map(|(i, at)| rows[i / per_row * extent + at])
+        .collect();
     Ok(Strided::new(shape, out).from_last(axis))
 }
 
@@ -122,7 +132,10 @@ fn scatter_array<T: Real>(c: &mut Invocation<'_, T>, src: Array<T>) -> Results<T
     let raise = |shape: &[usize]| if shape.is_empty() { vec![1] } else { shape.to_vec() };
     let index_shape = raise(index.shape());
     let index = index.reshape(index_shape)?;
-    let (x, src) = (x.reshape(&raise(&shape))?, src.clone().reshape(&raise(src.shape()))?);
+    let (x, src) = (
+        x.reshape(&raise(&shape))?,
+        src.clone().reshape(&raise(src.shape()))?,
+    );
     let data = match (x.data, src.data) {
         (Data::Float(x), Data::Float(s)) => Data::Float(scatter(x, axis, &index, s)?),
         (Data::Int(x), Data::Int(s)) => Data::Int(scatter(x, axis, &index, s)?),
@@ -135,7 +148,10 @@ fn scatter_array<T: Real>(c: &mut Invocation<'_, T>, src: Array<T>) -> Results<T
 /// `x` with the elements of `src` at the positions along `axis` that `index` names; the last one to a place stays.
 fn scatter<E: Item>(x: Strided<E>, axis: usize, index: &Strided<i64>, src: Strided<E>) -> Result<Strided<E>> {
     let extent = x.shape()[axis];
-    let src = trim(src, axis, index.shape()).slice(axis, 0, index.shape()[axis], 1).to_last(axis).into_vec();
+    let src = trim(src, axis, index.shape())
+        .slice(axis, 0, index.shape()[axis], 1)
+        .to_last(axis)
+        .into_vec();
     let x = x.to_last(axis);
     let shape = x.shape().to_vec();
     let index = index.clone().to_last(axis);

@@ -23,7 +23,11 @@ pub(super) fn kernel<T: Real>(name: &str) -> Option<Kernel<T>> {
         },
         "broadcast_tensors.default" => |c| {
             let arrays = c.arrays("tensors")?;
-            arrays.into_iter().enumerate().map(|(i, x)| x.expand(&c.shape(i)?)).collect()
+            arrays
+                .into_iter()
+                .enumerate()
+                .map(|(i, x)| x.expand(&c.shape(i)?))
+                .collect()
         },
         "split.Tensor" | "split_with_sizes.default" | "chunk.default" => |c| {
             let x = c.array("self")?;
@@ -40,7 +44,9 @@ pub(super) fn kernel<T: Real>(name: &str) -> Option<Kernel<T>> {
         "unbind.int" => |c| {
             let x = c.array("self")?;
             let axis = c.axis("dim", x.rank())?;
-            Ok((0..c.results()).map(|i| each!(x.clone(), x => x.select(axis, i))).collect())
+            Ok((0..c.results())
+                .map(|i| each!(x.clone(), x => x.select(axis, i)))
+                .collect())
         },
         _ => return None,
     };
@@ -82,7 +88,9 @@ pub(super) fn concatenate<E: Item>(parts: &[Strided<E>], axis: usize, shape: &[u
     for part in parts {
         let run = part.shape()[axis] * inner;
         if start + run > pitch {
-            return Err(Error::unexpected("the parts of a concatenation exceed its result"));
+            return Err(Error::unexpected(
+                "the parts of a concatenation exceed its result",
+            ));
         }
         let reader = part.reader();
         for row in 0..outer {

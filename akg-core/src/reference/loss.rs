@@ -1,6 +1,6 @@
 //! Losses.
 
-use super::array::{Array, broadcast, zip3, zip_in_place};
+use super::array::{Array, broadcast, zip_in_place, zip3};
 use super::fold::{sum, sum_over};
 use super::pointwise::combine;
 use super::real::Real;
@@ -18,14 +18,22 @@ pub(super) fn kernel<T: Real>(name: &str) -> Option<Kernel<T>> {
             let (beta, half) = (c.number("beta")?, T::of(0.5));
             elementwise(c, |x, y| {
                 let z = (x - y).abs();
-                if z < beta { half * z * z / beta } else { z - half * beta }
+                if z < beta {
+                    half * z * z / beta
+                } else {
+                    z - half * beta
+                }
             })
         },
         "huber_loss.default" => |c| {
             let (delta, half) = (c.number("delta")?, T::of(0.5));
             elementwise(c, |x, y| {
                 let z = (x - y).abs();
-                if z <= delta { half * z * z } else { delta * (z - half * delta) }
+                if z <= delta {
+                    half * z * z
+                } else {
+                    delta * (z - half * delta)
+                }
             })
         },
         "kl_div.default" => |c| {
@@ -39,7 +47,9 @@ pub(super) fn kernel<T: Real>(name: &str) -> Option<Kernel<T>> {
         },
         "binary_cross_entropy.default" => |c| {
             let (least, one) = (T::of(-100.0), T::one());
-            let loss = pairs(c, |x, y| (y - one) * (-x).ln_1p().maximum(least) - y * x.ln().maximum(least))?;
+            let loss = pairs(c, |x, y| {
+                (y - one) * (-x).ln_1p().maximum(least) - y * x.ln().maximum(least)
+            })?;
             weighted(c, loss)
         },
         "binary_cross_entropy_with_logits.default" => logits,
@@ -63,7 +73,11 @@ fn reduce<T: Real>(c: &Invocation<'_, T>, losses: Strided<T>) -> Results<T> {
     } else {
         let (count, axes) = (losses.len(), (0..losses.rank()).collect::<Vec<_>>());
         let total = sum(&mut sum_over(&losses, &axes, |e, _| e));
-        let divisor = if reduction == 1 { T::of_int(count as i64) } else { T::one() };
+        let divisor = if reduction == 1 {
+            T::of_int(count as i64)
+        } else {
+            T::one()
+        };
         Strided::full([], total / divisor)
     };
     Ok(vec![Array::float(c.dtype(0)?, out)])
@@ -98,19 +112,32 @@ fn log_sigmoid<T: Real>(x: T) -> T {
 
 fn logits<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
     let (x, y) = (c.float("self")?, c.float("target")?);
-    let positive = c.opt_float("pos_weight")?.unwrap_or_else(|| Strided::full([], T::one()));
+    let positive = c
+        .opt_float("pos_weight")?
+        .unwrap_or_else(|| Strided::full([], T::one()));
     let shape = broadcast([x.shape(), y.shape(), positive.shape()])?;
     let one = T::one();
-    let losses = zip3(x.expand(&shape)?, &y.expand(&shape)?, &positive.expand(&shape)?, |x, y, p| {
-        (one - y) * x - (one + (p - one) * y) * log_sigmoid(x)
-    });
+    let losses = zip3(
+        x.expand(&shape)?,
+        &y.expand(&shape)?,
+        &positive.expand(&shape)?,
+        |x, y, p| (one - y) * x - (one + (p - one) * y) * log_sigmoid(x),
+    );
     weighted(c, losses)
 }
 
 /// Norms of order `p` along the last axis.
 fn norms<T: Real>(x: &Strided<T>, p: T) -> Vec<T> {
-    let powers = sum_over(x, &[x.rank() - 1], |e, _| if p == T::of(2.0) { e * e } else { e.abs().powf(p) });
-    let root = |s: T| if p == T::of(2.0) { s.sqrt() } else { s.powf(p.recip()) };
+    let powers = sum_over(x, &[x.rank() - 1], |e, _| {
+        if p == T::of(2.0) { e * e } else { e.abs().powf(p) }
+    });
+    let root = |s: T| {
+        if p == T::of(2.0) {
+            s.sqrt()
+        } else {
+            s.powf(p.recip())
+        }
+    };
     powers.into_iter().map(root).collect()
 }
 
@@ -120,15 +147,23 @@ fn triplet_margin<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
     let (a, b, n) = (c.float("anchor")?, c.float("positive")?, c.float("negative")?);
     let shape = broadcast([a.shape(), b.shape(), n.shape()])?;
     let distance = |x: &Strided<T>, y: &Strided<T>| -> Result<Vec<T>> {
-        Ok(norms(&combine(x.clone(), y.clone(), &shape, |x, y| x - y + eps)?, p))
+        Ok(norms(
+            &combine(x.clone(), y.clone(), &shape, |x, y| x - y + eps)?,
+            p,
+        ))
     };
     let near = distance(&a, &b)?;
     let mut far = distance(&a, &n)?;
     if swap {
         let other = distance(&b, &n)?;
-        far.iter_mut().zip(other).for_each(|(far, other)| *far = far.minimum(other));
+        far.iter_mut()
+            .zip(other)
+            .for_each(|(far, other)| *far = far.minimum(other));
     }
-    let losses = near.into_iter().zip(far).map(|(near, far)| (margin + near - far).maximum(T::zero()));
+    let losses = near
+        .into_iter()
+        .zip(far)
+        .map(|(near, far)| (margin + near - far).maximum(T::zero()));
     reduce(c, Strided::new(&shape[..shape.len() - 1], losses.collect()))
 }
 
@@ -139,14 +174,21 @@ fn cosine_similarity<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
     let axis = c.axis("dim", shape.len())?;
     let lines = |x: Strided<T>| -> Result<(Strided<T>, Vec<T>)> {
         let x = x.expand(&shape)?.to_last(axis);
-        let lengths = norms(&x, T::of(2.0)).into_iter().map(|n| n.maximum(eps)).collect();
+        let lengths = norms(&x, T::of(2.0))
+            .into_iter()
+            .map(|n| n.maximum(eps))
+            .collect();
         Ok((x, lengths))
     };
     let ((a, a_lengths), (b, b_lengths)) = (lines(a)?, lines(b)?);
     let products = zip_in_place(a, &b, |a, b| a * b);
     let dots = sum_over(&products, &[shape.len() - 1], |e, _| e);
     let lengths = a_lengths.into_iter().zip(b_lengths);
-    let out = dots.into_iter().zip(lengths).map(|(dot, (a, b))| dot / (a * b)).collect();
+    let out = dots
+        .into_iter()
+        .zip(lengths)
+        .map(|(dot, (a, b))| dot / (a * b))
+        .collect();
     Ok(vec![Array::float(c.dtype(0)?, Strided::new(c.shape(0)?, out))])
 }
 
@@ -170,7 +212,9 @@ fn probabilities<T: Real>(c: &mut Invocation<'_, T>, logs: Strided<T>, smoothing
     let logs = logs.to_last(axis);
     let samples = logs.shape()[..logs.rank() - 1].to_vec();
     let floor = smoothing / T::of_int(classes as i64);
-    let terms = zip_in_place(logs, &target, |log, t| -log * (t * (T::one() - smoothing) + floor));
+    let terms = zip_in_place(logs, &target, |log, t| {
+        -log * (t * (T::one() - smoothing) + floor)
+    });
     let terms = match weight {
         None => terms,
         Some(weight) => {
@@ -210,7 +254,11 @@ fn nll<T: Real>(c: &mut Invocation<'_, T>, logs: Strided<T>, smoothing: T) -> Re
     }
     let share = smoothing / T::of_int(classes as i64);
     let mixed = losses.into_iter().zip(smooth).map(|(loss, all)| {
-        if smoothing == T::zero() { loss } else { (T::one() - smoothing) * loss + share * all }
+        if smoothing == T::zero() {
+            loss
+        } else {
+            (T::one() - smoothing) * loss + share * all
+        }
     });
     let mut losses: Vec<T> = mixed.collect();
     let out = match c.int("reduction")? {

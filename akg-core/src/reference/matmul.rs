@@ -75,17 +75,25 @@ pub(super) fn unravel(at: usize, shape: &[usize]) -> Vec<usize> {
 }
 
 fn reals<T: Real>() -> Ring<T> {
-    Ring { product: T::product, add: |a, b| a + b }
+    Ring {
+        product: T::product,
+        add: |a, b| a + b,
+    }
 }
 
 fn integers() -> Ring<i64> {
     fn product(a: &Matrix<'_, i64>, b: &Matrix<'_, i64>, out: &mut [i64]) {
         for (at, out) in out.iter_mut().enumerate() {
             let (row, col) = (at / b.cols, at % b.cols);
-            *out = (0..a.cols).fold(0, |s: i64, k| s.wrapping_add(a.at(row, k).wrapping_mul(b.at(k, col))));
+            *out = (0..a.cols).fold(0, |s: i64, k| {
+                s.wrapping_add(a.at(row, k).wrapping_mul(b.at(k, col)))
+            });
         }
     }
-    Ring { product, add: i64::wrapping_add }
+    Ring {
+        product,
+        add: i64::wrapping_add,
+    }
 }
 
 /// The product of matrices, or batches of them, of one element type.
@@ -118,7 +126,11 @@ fn linear<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
     if weight.rank() == 1 {
         weight = weight.clone().reshape(&[1, weight.len()])?;
     }
-    let x = if x.rank() == 1 { x.clone().reshape(&[1, x.len()])? } else { x };
+    let x = if x.rank() == 1 {
+        x.clone().reshape(&[1, x.len()])?
+    } else {
+        x
+    };
     let weight = each!(weight, w => w.swap(0, 1));
     let out = product(x, weight)?.reshape(&shape)?;
     Ok(vec![match c.opt_array("bias")? {
@@ -129,7 +141,10 @@ fn linear<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
 
 fn sum<T: Real>(dtype: DType, a: Array<T>, b: Array<T>, shape: &[usize]) -> Result<Array<T>> {
     Ok(if dtype.is_float() {
-        Array::float(dtype, combine(a.into_float(), b.into_float(), shape, |a, b| a + b)?)
+        Array::float(
+            dtype,
+            combine(a.into_float(), b.into_float(), shape, |a, b| a + b)?,
+        )
     } else {
         let add = |a: i64, b: i64| wrap(dtype, a.wrapping_add(b));
         Array::int(dtype, combine(a.into_int(), b.into_int(), shape, add)?)
@@ -159,7 +174,10 @@ fn times<T: Real>(x: Array<T>, factor: Array<T>) -> Array<T> {
         return Array::float(dtype, map_in_place(x.into_float(), |v| v * real));
     }
     let whole = factor.into_int().first();
-    Array::int(dtype, map_in_place(x.into_int(), |v| wrap(dtype, v.wrapping_mul(whole))))
+    Array::int(
+        dtype,
+        map_in_place(x.into_int(), |v| wrap(dtype, v.wrapping_mul(whole))),
+    )
 }
 
 fn einsum<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
@@ -173,7 +191,10 @@ fn einsum<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
         Array::float(dtype, contract(&einsum, operands, &reals())?)
     } else {
         let operands = arrays.into_iter().map(Array::into_int).collect();
-        Array::int(dtype, map_in_place(contract(&einsum, operands, &integers())?, |v| wrap(dtype, v)))
+        Array::int(
+            dtype,
+            map_in_place(contract(&einsum, operands, &integers())?, |v| wrap(dtype, v)),
+        )
     }])
 }
 
@@ -186,8 +207,14 @@ struct Labelled<E> {
 impl<E: Item> Labelled<E> {
     /// Takes the diagonal of axes with the same label, and gives every axis the full extent of its label.
     fn new(labels: &[char], x: Strided<E>, extents: &BTreeMap<char, usize>) -> Result<Self> {
-        let shape: Vec<usize> = labels.iter().map(|l| extents.get(l).copied().unwrap_or(1)).collect();
-        let mut this = Self { labels: labels.to_vec(), x: x.expand(&shape)? };
+        let shape: Vec<usize> = labels
+            .iter()
+            .map(|l| extents.get(l).copied().unwrap_or(1))
+            .collect();
+        let mut this = Self {
+            labels: labels.to_vec(),
+            x: x.expand(&shape)?,
+        };
         while let Some((a, b)) = this.repeated() {
             let label = this.labels[a];
             this.x = this.x.diagonal(a, b, 0);
@@ -206,15 +233,26 @@ impl<E: Item> Labelled<E> {
 
     /// Sums the labels away for which `needed` is false.
     fn reduce(self, needed: impl Fn(char) -> bool, ring: &Ring<E>) -> Self {
-        let axes: Vec<usize> = (0..self.labels.len()).filter(|a| !needed(self.labels[*a])).collect();
+        let axes: Vec<usize> = (0..self.labels.len())
+            .filter(|a| !needed(self.labels[*a]))
+            .collect();
         if axes.is_empty() {
             return self;
         }
         let kept = |axis: &usize| !axes.contains(axis);
-        let shape: Vec<usize> = (0..self.labels.len()).filter(kept).map(|a| self.x.shape()[a]).collect();
-        let labels = (0..self.labels.len()).filter(kept).map(|a| self.labels[a]).collect();
+        let shape: Vec<usize> = (0..self.labels.len())
+            .filter(kept)
+            .map(|a| self.x.shape()[a])
+            .collect();
+        let labels = (0..self.labels.len())
+            .filter(kept)
+            .map(|a| self.labels[a])
+            .collect();
         let sums = fold(&self.x, &axes, |e, _, _| e, ring.add, E::default());
-        Self { labels, x: Strided::new(shape, sums) }
+        Self {
+            labels,
+            x: Strided::new(shape, sums),
+        }
     }
 
     /// The axes in the order of `groups`, each group merged into one axis.
@@ -239,25 +277,66 @@ fn contract<E: Item>(einsum: &Einsum, operands: Vec<Strided<E>>, ring: &Ring<E>)
             }
         }
     }
-    let labelled = einsum.operands.iter().zip(operands).map(|(labels, x)| Labelled::new(labels, x, &extents));
+    let labelled = einsum
+        .operands
+        .iter()
+        .zip(operands)
+        .map(|(labels, x)| Labelled::new(labels, x, &extents));
     let mut rest: VecDeque<Labelled<E>> = labelled.collect::<Result<_>>()?;
-    let mut left = rest.pop_front().ok_or_else(|| Error::invalid("einsum needs at least one operand"))?;
+    let mut left = rest
+        .pop_front()
+        .ok_or_else(|| Error::invalid("einsum needs at least one operand"))?;
     while let Some(right) = rest.pop_front() {
         let later = |l: char| einsum.result.contains(&l) || rest.iter().any(|o| o.labels.contains(&l));
         let right_labels = right.labels.clone();
         let a = left.reduce(|l| later(l) || right_labels.contains(&l), ring);
         let b = right.reduce(|l| later(l) || a.labels.contains(&l), ring);
         let shared = |l: &&char| b.labels.contains(*l);
-        let batch: Vec<char> = a.labels.iter().filter(shared).filter(|l| later(**l)).copied().collect();
-        let inner: Vec<char> = a.labels.iter().filter(shared).filter(|l| !later(**l)).copied().collect();
-        let rows: Vec<char> = a.labels.iter().filter(|l| !b.labels.contains(l)).copied().collect();
-        let cols: Vec<char> = b.labels.iter().filter(|l| !a.labels.contains(l)).copied().collect();
-        let out = ring.products(a.grouped([&batch, &rows, &inner])?, b.grouped([&batch, &inner, &cols])?)?;
+        let batch: Vec<char> = a
+            .labels
+            .iter()
+            .filter(shared)
+            .filter(|l| later(**l))
+            .copied()
+            .collect();
+        let inner: Vec<char> = a
+            .labels
+            .iter()
+            .filter(shared)
+            .filter(|l| !later(**l))
+            .copied()
+            .collect();
+        let rows: Vec<char> = a
+            .labels
+            .iter()
+            .filter(|l| !b.labels.contains(l))
+            .copied()
+            .collect();
+        let cols: Vec<char> = b
+            .labels
+            .iter()
+            .filter(|l| !a.labels.contains(l))
+            .copied()
+            .collect();
+        let out = ring.products(
+            a.grouped([&batch, &rows, &inner])?,
+            b.grouped([&batch, &inner, &cols])?,
+        )?;
         let labels = [batch, rows, cols].concat();
-        let shape: Vec<usize> = labels.iter().map(|l| extents.get(l).copied().unwrap_or(1)).collect();
-        left = Labelled { labels, x: out.reshape(shape)? };
+        let shape: Vec<usize> = labels
+            .iter()
+            .map(|l| extents.get(l).copied().unwrap_or(1))
+            .collect();
+        left = Labelled {
+            labels,
+            x: out.reshape(shape)?,
+        };
     }
     let left = left.reduce(|l| einsum.result.contains(&l), ring);
-    let order: Vec<usize> = einsum.result.iter().filter_map(|l| left.labels.iter().position(|m| m == l)).collect();
+    let order: Vec<usize> = einsum
+        .result
+        .iter()
+        .filter_map(|l| left.labels.iter().position(|m| m == l))
+        .collect();
     Ok(left.x.permute(&order))
 }

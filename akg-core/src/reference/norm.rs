@@ -27,12 +27,12 @@ pub(super) fn kernel<T: Real>(name: &str) -> Option<Kernel<T>> {
             }
             group_norm(c, 0)
         },
-        "batch_norm.default" | "_native_batch_norm_legit.no_stats" | "_native_batch_norm_legit_functional.default" => {
-            |c| {
-                let training = c.flag("training")?;
-                batch_norm(c, training)
-            }
-        }
+        "batch_norm.default"
+        | "_native_batch_norm_legit.no_stats"
+        | "_native_batch_norm_legit_functional.default" => |c| {
+            let training = c.flag("training")?;
+            batch_norm(c, training)
+        },
         _ => return None,
     };
     Some(kernel)
@@ -57,11 +57,18 @@ impl<T: Real> Affine<T> {
 
 /// `1 / sqrt(variance + eps)` with its mean.
 fn scales<T: Real>(moments: Vec<(T, T)>, eps: T) -> Vec<(T, T)> {
-    moments.into_iter().map(|(mean, variance)| (mean, (variance + eps).sqrt().recip())).collect()
+    moments
+        .into_iter()
+        .map(|(mean, variance)| (mean, (variance + eps).sqrt().recip()))
+        .collect()
 }
 
 fn parameter<T: Real>(c: &mut Invocation<'_, T>, name: &str) -> Result<Option<Vec<T>>> {
-    Ok(if c.has(name) { Some(c.float(name)?.into_vec()) } else { None })
+    Ok(if c.has(name) {
+        Some(c.float(name)?.into_vec())
+    } else {
+        None
+    })
 }
 
 fn layer_norm<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
@@ -76,7 +83,13 @@ fn layer_norm<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
         let (mean, scale) = moments[at];
         for (i, x) in row.iter_mut().enumerate() {
             let (weight, bias) = (weight.as_ref().map(|w| w[i]), bias.as_ref().map(|b| b[i]));
-            *x = Affine { mean, scale, weight, bias }.apply(*x);
+            *x = Affine {
+                mean,
+                scale,
+                weight,
+                bias,
+            }
+            .apply(*x);
         }
     });
     finish(c, Strided::new(shape, values), moments)
@@ -144,8 +157,16 @@ fn group_norm<T: Real>(c: &mut Invocation<'_, T>, groups: usize) -> Results<T> {
     lines(&mut values, spatial, &|at, run| {
         let (mean, scale) = moments[at / per_group];
         let channel = at % channels;
-        let (weight, bias) = (weight.as_ref().map(|w| w[channel]), bias.as_ref().map(|b| b[channel]));
-        let affine = Affine { mean, scale, weight, bias };
+        let (weight, bias) = (
+            weight.as_ref().map(|w| w[channel]),
+            bias.as_ref().map(|b| b[channel]),
+        );
+        let affine = Affine {
+            mean,
+            scale,
+            weight,
+            bias,
+        };
         run.iter_mut().for_each(|x| *x = affine.apply(*x));
     });
     finish(c, Strided::new(shape, values), moments)
@@ -162,14 +183,25 @@ fn batch_norm<T: Real>(c: &mut Invocation<'_, T>, training: bool) -> Results<T> 
     let axes: Vec<usize> = (0..shape.len()).filter(|a| *a != 1).collect();
     let count = T::of_int(axes.iter().map(|&a| shape[a] as i64).product());
     let statistics: Vec<(T, T)> = if training {
-        let means: Vec<T> = sum_over(&x, &axes, |e, _| e).into_iter().map(|s| s / count).collect();
+        let means: Vec<T> = sum_over(&x, &axes, |e, _| e)
+            .into_iter()
+            .map(|s| s / count)
+            .collect();
         let term = |e: T, channel: usize, _| (e - means[channel]) * (e - means[channel]);
         let squares = fold(&x, &axes, term, |a, b| a + b, T::zero());
-        means.iter().copied().zip(squares.into_iter().map(|s| s / count)).collect()
+        means
+            .iter()
+            .copied()
+            .zip(squares.into_iter().map(|s| s / count))
+            .collect()
     } else {
         match (&running_mean, &running_var) {
             (Some(mean), Some(var)) => mean.iter().copied().zip(var.iter().copied()).collect(),
-            _ => return Err(Error::invalid("normalising by running statistics needs running_mean and running_var")),
+            _ => {
+                return Err(Error::invalid(
+                    "normalising by running statistics needs running_mean and running_var",
+                ));
+            }
         }
     };
     let moments = scales(statistics.clone(), eps);
@@ -178,8 +210,16 @@ fn batch_norm<T: Real>(c: &mut Invocation<'_, T>, training: bool) -> Results<T> 
     lines(&mut values, spatial, &|at, run| {
         let channel = at % channels;
         let (mean, scale) = moments[channel];
-        let (weight, bias) = (weight.as_ref().map(|w| w[channel]), bias.as_ref().map(|b| b[channel]));
-        let affine = Affine { mean, scale, weight, bias };
+        let (weight, bias) = (
+            weight.as_ref().map(|w| w[channel]),
+            bias.as_ref().map(|b| b[channel]),
+        );
+        let affine = Affine {
+            mean,
+            scale,
+            weight,
+            bias,
+        };
         run.iter_mut().for_each(|x| *x = affine.apply(*x));
     });
 

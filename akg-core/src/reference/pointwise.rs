@@ -43,7 +43,11 @@ fn unary<T: Real>(name: &str) -> Option<Kernel<T>> {
         "hardsigmoid.default" => |c| float(c, |x| hard_gate(x) / T::of(6.0)),
         "hardswish.default" => |c| float(c, |x| x * hard_gate(x) / T::of(6.0)),
         "log_sigmoid.default" => |c| float(c, |x| x.minimum(T::zero()) - (-x.abs()).exp().ln_1p()),
-        "selu.default" => |c| float(c, |x| elu(x, T::of(SELU_ALPHA * SELU_SCALE), T::of(SELU_SCALE), T::one())),
+        "selu.default" => |c| {
+            float(c, |x| {
+                elu(x, T::of(SELU_ALPHA * SELU_SCALE), T::of(SELU_SCALE), T::one())
+            })
+        },
         "gelu.default" => gelu,
         "leaky_relu.default" => |c| {
             let slope = c.number("negative_slope")?;
@@ -59,7 +63,13 @@ fn unary<T: Real>(name: &str) -> Option<Kernel<T>> {
         },
         "softplus.default" => |c| {
             let (beta, threshold) = (c.number("beta")?, c.number("threshold")?);
-            float(c, |x| if x * beta > threshold { x } else { (x * beta).exp().ln_1p() / beta })
+            float(c, |x| {
+                if x * beta > threshold {
+                    x
+                } else {
+                    (x * beta).exp().ln_1p() / beta
+                }
+            })
         },
         "neg.default" => |c| numeric(c, |x| -x, i64::wrapping_neg),
         "abs.default" => |c| numeric(c, T::abs, i64::wrapping_abs),
@@ -79,7 +89,12 @@ fn unary<T: Real>(name: &str) -> Option<Kernel<T>> {
                 _ => Array::int(dtype, map_in_place(x.into_int(), |v| wrap(dtype, !v))),
             }])
         },
-        "logical_not.default" => |c| Ok(vec![Array::bool(map_in_place(c.array("self")?.into_bool(), |b| !b))]),
+        "logical_not.default" => |c| {
+            Ok(vec![Array::bool(map_in_place(
+                c.array("self")?.into_bool(),
+                |b| !b,
+            ))])
+        },
         "isnan.default" => |c| predicate(c, T::is_nan),
         "isinf.default" => |c| predicate(c, T::is_infinite),
         "isfinite.default" => |c| predicate(c, T::is_finite),
@@ -123,7 +138,11 @@ fn hard_gate<T: Real>(x: T) -> T {
 }
 
 fn elu<T: Real>(x: T, negative: T, positive: T, input: T) -> T {
-    if x < T::zero() { (x * input).exp_m1() * negative } else { x * positive }
+    if x < T::zero() {
+        (x * input).exp_m1() * negative
+    } else {
+        x * positive
+    }
 }
 
 /// ATen's sign of NaN is zero.
@@ -141,9 +160,13 @@ fn gelu<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
     let half = T::of(0.5);
     if c.opt_str("approximate")? == Some("tanh") {
         let (scale, cubic) = (T::of((2.0 / std::f64::consts::PI).sqrt()), T::of(0.044715));
-        return float(c, |x| half * x * (T::one() + (scale * (x + cubic * x * x * x)).tanh()));
+        return float(c, |x| {
+            half * x * (T::one() + (scale * (x + cubic * x * x * x)).tanh())
+        });
     }
-    float(c, |x| half * x * (-x * T::of(std::f64::consts::FRAC_1_SQRT_2)).erfc())
+    float(c, |x| {
+        half * x * (-x * T::of(std::f64::consts::FRAC_1_SQRT_2)).erfc()
+    })
 }
 
 fn binary<T: Real>(name: &str) -> Option<Kernel<T>> {
@@ -194,7 +217,11 @@ pub(super) fn combine<E: Item>(
 ) -> Result<Strided<E>> {
     let swap = a.shape() != shape && b.shape() == shape;
     let (a, b) = (a.expand(shape)?, b.expand(shape)?);
-    Ok(if swap { zip_in_place(b, &a, |b, a| f(a, b)) } else { zip_in_place(a, &b, f) })
+    Ok(if swap {
+        zip_in_place(b, &a, |b, a| f(a, b))
+    } else {
+        zip_in_place(a, &b, f)
+    })
 }
 
 /// Arithmetic in the type of the result. Booleans take part as 0 and 1, and a boolean result is whether the integer
@@ -242,7 +269,13 @@ fn scaled<T: Real>(
     if alpha == T::one() {
         return arithmetic(c, a, b, f, i);
     }
-    arithmetic(c, a, b, |a, b| f(a, alpha * b), |a, b| i(a, whole.wrapping_mul(b)))
+    arithmetic(
+        c,
+        a,
+        b,
+        |a, b| f(a, alpha * b),
+        |a, b| i(a, whole.wrapping_mul(b)),
+    )
 }
 
 /// Division-like arithmetic, which integers cannot do by zero.
@@ -280,23 +313,39 @@ fn floor_divide<T: Real>(a: T, b: T) -> T {
         return T::zero().copysign(a / b);
     }
     let floor = quotient.floor();
-    if quotient - floor > T::of(0.5) { floor + T::one() } else { floor }
+    if quotient - floor > T::of(0.5) {
+        floor + T::one()
+    } else {
+        floor
+    }
 }
 
 fn floor_divide_int(a: i64, b: i64) -> i64 {
     let quotient = a.wrapping_div(b);
-    if a.wrapping_rem(b) != 0 && (a < 0) != (b < 0) { quotient - 1 } else { quotient }
+    if a.wrapping_rem(b) != 0 && (a < 0) != (b < 0) {
+        quotient - 1
+    } else {
+        quotient
+    }
 }
 
 /// The remainder with the sign of the divisor.
 fn remainder<T: Real>(a: T, b: T) -> T {
     let rest = a % b;
-    if rest != T::zero() && (b < T::zero()) != (rest < T::zero()) { rest + b } else { rest }
+    if rest != T::zero() && (b < T::zero()) != (rest < T::zero()) {
+        rest + b
+    } else {
+        rest
+    }
 }
 
 fn remainder_int(a: i64, b: i64) -> i64 {
     let rest = a.wrapping_rem(b);
-    if rest != 0 && (rest < 0) != (b < 0) { rest + b } else { rest }
+    if rest != 0 && (rest < 0) != (b < 0) {
+        rest + b
+    } else {
+        rest
+    }
 }
 
 fn power_int(base: i64, exponent: i64) -> i64 {
@@ -356,7 +405,10 @@ fn compare<T: Real>(
     i: impl Fn(i64, i64) -> bool + Sync,
 ) -> Results<T> {
     let shape = c.shape(0)?;
-    let (a, mut b) = (c.operand("self")?.expand(&shape)?, c.operand("other")?.expand(&shape)?);
+    let (a, mut b) = (
+        c.operand("self")?.expand(&shape)?,
+        c.operand("other")?.expand(&shape)?,
+    );
     let out = match (&a.data, &b.data) {
         (Data::Float(_), _) | (_, Data::Float(_)) => {
             if b.dtype == DType::F64 && a.dtype != DType::F64 && c.is_number("other") {
@@ -382,9 +434,13 @@ fn other<T: Real>(name: &str) -> Option<Kernel<T>> {
             let dtype = x.dtype;
             Ok(vec![pick(mask.into_bool(), value.promote(dtype), x, &shape)?])
         },
-        "addcmul.default" => |c| fused(c, |x, a, b, v| x + v * a * b, |x, a, b, v| {
-            x.wrapping_add(v.wrapping_mul(a).wrapping_mul(b))
-        }),
+        "addcmul.default" => |c| {
+            fused(
+                c,
+                |x, a, b, v| x + v * a * b,
+                |x, a, b, v| x.wrapping_add(v.wrapping_mul(a).wrapping_mul(b)),
+            )
+        },
         "addcdiv.default" => |c| fused(c, |x, a, b, v| x + v * a / b, |x, _, _, _| x),
         "lerp.Scalar" | "lerp.Tensor" => |c| {
             let shape = c.shape(0)?;
@@ -439,7 +495,10 @@ fn other<T: Real>(name: &str) -> Option<Kernel<T>> {
 fn choose<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
     let (dtype, shape) = (c.dtype(0)?, c.shape(0)?);
     let condition = c.array("condition")?.into_bool();
-    let (yes, no) = (c.operand("self")?.promote(dtype), c.operand("other")?.promote(dtype));
+    let (yes, no) = (
+        c.operand("self")?.promote(dtype),
+        c.operand("other")?.promote(dtype),
+    );
     Ok(vec![pick(condition, yes, no, &shape)?])
 }
 
@@ -452,7 +511,12 @@ pub(super) fn pick<T: Real>(
 ) -> Result<Array<T>> {
     fn go<E: Item>(c: Strided<bool>, yes: Strided<E>, no: Strided<E>, shape: &[usize]) -> Result<Strided<E>> {
         let (c, yes) = (c.expand(shape)?, yes.expand(shape)?);
-        Ok(zip3(no.expand(shape)?, &c, &yes, |no, c, yes| if c { yes } else { no }))
+        Ok(zip3(
+            no.expand(shape)?,
+            &c,
+            &yes,
+            |no, c, yes| if c { yes } else { no },
+        ))
     }
     let dtype = no.dtype;
     let data = match (yes.data, no.data) {
@@ -498,13 +562,23 @@ fn fused<T: Real>(
     let (dtype, shape) = (c.dtype(0)?, c.shape(0)?);
     let value = c.operand("value")?;
     let x = c.array("self")?.expand(&shape)?;
-    let (a, b) = (c.array("tensor1")?.expand(&shape)?, c.array("tensor2")?.expand(&shape)?);
+    let (a, b) = (
+        c.array("tensor1")?.expand(&shape)?,
+        c.array("tensor2")?.expand(&shape)?,
+    );
     Ok(vec![if dtype.is_float() {
         let v = value.into_float().first();
-        Array::float(dtype, zip3(x.into_float(), &a.into_float(), &b.into_float(), |x, a, b| f(x, a, b, v)))
+        Array::float(
+            dtype,
+            zip3(x.into_float(), &a.into_float(), &b.into_float(), |x, a, b| {
+                f(x, a, b, v)
+            }),
+        )
     } else {
         let v = value.into_int().first();
-        let out = zip3(x.into_int(), &a.into_int(), &b.into_int(), |x, a, b| wrap(dtype, i(x, a, b, v)));
+        let out = zip3(x.into_int(), &a.into_int(), &b.into_int(), |x, a, b| {
+            wrap(dtype, i(x, a, b, v))
+        });
         Array::int(dtype, out)
     }])
 }
@@ -512,7 +586,11 @@ fn fused<T: Real>(
 /// Dropout where chance has no part in it: nothing or everything is dropped. The mask says what is kept.
 fn drop<T: Real>(c: &mut Invocation<'_, T>, required: bool) -> Result<(Array<T>, Array<T>)> {
     let p = c.number("p")?;
-    let train = if required || c.has("train") { c.flag("train")? } else { true };
+    let train = if required || c.has("train") {
+        c.flag("train")?
+    } else {
+        true
+    };
     let x = c.array("input")?;
     let shape = x.shape().to_vec();
     if !train || p == T::zero() {
@@ -521,7 +599,10 @@ fn drop<T: Real>(c: &mut Invocation<'_, T>, required: bool) -> Result<(Array<T>,
     if p == T::one() {
         let dtype = x.dtype;
         let zeros = map_in_place(x.into_float(), |x| x * T::zero());
-        return Ok((Array::float(dtype, zeros), Array::bool(Strided::full(shape, false))));
+        return Ok((
+            Array::float(dtype, zeros),
+            Array::bool(Strided::full(shape, false)),
+        ));
     }
     Err(Error::unsupported(
         "active dropout is random and has no reference; set p = 0 or export in evaluation mode",

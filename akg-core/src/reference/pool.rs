@@ -18,8 +18,12 @@ pub(super) fn kernel<T: Real>(name: &str) -> Option<Kernel<T>> {
         "avg_pool2d.default" => |c| average(c, &Windows::moving(c, 2)?),
         "avg_pool3d.default" => |c| average(c, &Windows::moving(c, 3)?),
         "adaptive_avg_pool1d.default" => |c| average(c, &Windows::adaptive(c, 1)?),
-        "adaptive_avg_pool2d.default" | "_adaptive_avg_pool2d.default" => |c| average(c, &Windows::adaptive(c, 2)?),
-        "adaptive_avg_pool3d.default" | "_adaptive_avg_pool3d.default" => |c| average(c, &Windows::adaptive(c, 3)?),
+        "adaptive_avg_pool2d.default" | "_adaptive_avg_pool2d.default" => {
+            |c| average(c, &Windows::adaptive(c, 2)?)
+        }
+        "adaptive_avg_pool3d.default" | "_adaptive_avg_pool3d.default" => {
+            |c| average(c, &Windows::adaptive(c, 3)?)
+        }
         "adaptive_max_pool1d.default" => |c| maximum(c, &Windows::adaptive(c, 1)?),
         "adaptive_max_pool2d.default" => |c| maximum(c, &Windows::adaptive(c, 2)?),
         "adaptive_max_pool3d.default" => |c| maximum(c, &Windows::adaptive(c, 3)?),
@@ -55,7 +59,10 @@ impl Windows {
         extents[3 - rank..].copy_from_slice(&shape[lead..]);
         let spans = std::array::from_fn(|d| match (d + rank).checked_sub(3) {
             Some(own) => spans(own, shape[lead + own], out[lead + own]),
-            None => vec![Span { inside: vec![0], size: 1 }],
+            None => vec![Span {
+                inside: vec![0],
+                size: 1,
+            }],
         });
         Ok(Self { spans, extents })
     }
@@ -70,7 +77,11 @@ impl Windows {
             })
         };
         let kernel = list("kernel_size", 1)?;
-        let stride = if c.ints("stride")?.is_empty() { kernel.clone() } else { list("stride", 1)? };
+        let stride = if c.ints("stride")?.is_empty() {
+            kernel.clone()
+        } else {
+            list("stride", 1)?
+        };
         let (padding, dilation) = (list("padding", 0)?, list("dilation", 1)?);
         Self::new(c, rank, |d, extent, count| {
             let extent = extent as i64;
@@ -78,8 +89,14 @@ impl Windows {
                 let start = out * stride[d] - padding[d];
                 let end = (start + kernel[d]).min(extent + padding[d]);
                 let positions = (0..kernel[d]).map(|tap| start + tap * dilation[d]);
-                let inside = positions.filter(|at| (0..extent).contains(at)).map(|at| at as usize).collect();
-                Span { inside, size: end - start }
+                let inside = positions
+                    .filter(|at| (0..extent).contains(at))
+                    .map(|at| at as usize)
+                    .collect();
+                Span {
+                    inside,
+                    size: end - start,
+                }
             };
             (0..count as i64).map(span).collect()
         })
@@ -89,7 +106,10 @@ impl Windows {
         Self::new(c, rank, |_, extent, count| {
             let span = |out: usize| {
                 let (start, end) = (out * extent / count, ((out + 1) * extent).div_ceil(count));
-                Span { inside: (start..end).collect(), size: (end - start) as i64 }
+                Span {
+                    inside: (start..end).collect(),
+                    size: (end - start) as i64,
+                }
             };
             (0..count).map(span).collect()
         })
@@ -151,7 +171,11 @@ fn maximum<T: Real>(c: &mut Invocation<'_, T>, windows: &Windows) -> Results<T> 
 
 fn average<T: Real>(c: &mut Invocation<'_, T>, windows: &Windows) -> Results<T> {
     let (dtype, shape) = (c.dtype(0)?, c.shape(0)?);
-    let divisor = if c.has("divisor_override") { c.opt_int("divisor_override")? } else { None };
+    let divisor = if c.has("divisor_override") {
+        c.opt_int("divisor_override")?
+    } else {
+        None
+    };
     let padded = c.has("count_include_pad") && c.flag("count_include_pad")?;
     let x = c.float("self")?.into_vec();
     let mut values = vec![T::zero(); shape.iter().product()];
@@ -163,7 +187,11 @@ fn average<T: Real>(c: &mut Invocation<'_, T>, windows: &Windows) -> Results<T> 
             terms.extend(read.iter().map(|&at| x[at]));
             let inside = terms.len() as i64;
             let divisor = divisor.unwrap_or(if padded { size } else { inside });
-            values[out] = if inside == 0 { T::zero() } else { sum(&mut terms) / T::of_int(divisor) };
+            values[out] = if inside == 0 {
+                T::zero()
+            } else {
+                sum(&mut terms) / T::of_int(divisor)
+            };
         });
     });
     Ok(vec![Array::float(dtype, Strided::new(shape, values))])

@@ -11,7 +11,10 @@ const PARALLEL_FROM: usize = 1 << 20;
 /// `out = a b` in f64 with fused multiply-add.
 pub(super) fn fused(a: &Matrix<'_, f64>, b: &Matrix<'_, f64>, out: &mut [f64]) {
     let (m, k, n) = (a.rows, a.cols, b.cols);
-    assert!(b.rows == k && out.len() == m * n, "operand shapes of a product disagree");
+    assert!(
+        b.rows == k && out.len() == m * n,
+        "operand shapes of a product disagree"
+    );
     if m * n == 0 {
         return;
     }
@@ -58,7 +61,10 @@ fn base(x: &Matrix<'_, f64>) -> usize {
     let reach = [(x.rows, x.row_stride), (x.cols, x.col_stride)].map(|(n, s)| (n as isize - 1) * s);
     let lowest = start + reach.iter().map(|r| (*r).min(0)).sum::<isize>();
     let highest = start + reach.iter().map(|r| (*r).max(0)).sum::<isize>();
-    assert!(lowest >= 0 && (highest as usize) < x.data.len(), "a matrix leaves its storage");
+    assert!(
+        lowest >= 0 && (highest as usize) < x.data.len(),
+        "a matrix leaves its storage"
+    );
     x.offset
 }
 
@@ -75,15 +81,23 @@ type Lanes = [f32; LANES];
 /// tree (Higham, Accuracy and Stability of Numerical Algorithms, §4.2), so the error grows with log2 k.
 pub(super) fn pairwise(a: &Matrix<'_, f32>, b: &Matrix<'_, f32>, out: &mut [f32]) {
     let (m, k, n) = (a.rows, a.cols, b.cols);
-    assert!(b.rows == k && out.len() == m * n, "operand shapes of a product disagree");
+    assert!(
+        b.rows == k && out.len() == m * n,
+        "operand shapes of a product disagree"
+    );
     if m * n == 0 {
         return;
     }
     let depth = k.next_multiple_of(LEAF);
     let panels: Vec<Vec<Lanes>> = if m * n * k < PARALLEL_FROM {
-        (0..n.div_ceil(LANES)).map(|p| pack(b, p * LANES, depth)).collect()
+        (0..n.div_ceil(LANES))
+            .map(|p| pack(b, p * LANES, depth))
+            .collect()
     } else {
-        (0..n.div_ceil(LANES)).into_par_iter().map(|p| pack(b, p * LANES, depth)).collect()
+        (0..n.div_ceil(LANES))
+            .into_par_iter()
+            .map(|p| pack(b, p * LANES, depth))
+            .collect()
     };
     let task = |(block, out): (usize, &mut [f32])| {
         let first = block * ROWS;
@@ -182,4 +196,82 @@ fn add(x: &Lanes, y: &Lanes) -> Lanes {
 #[inline(always)]
 fn scale(a: f32, x: &Lanes) -> Lanes {
     std::array::from_fn(|i| a * x[i])
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{RngExt, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    use super::*;
+
+    #[test]
+    fn pairwise_products_keep_their_error_bound() {
+        let mut rng = ChaCha8Rng::seed_from_u64(1);
+        for (m, k, n) in [
+            (1, 1, 1),
+            (3, 0, 2),
+            (33, 17, 65),
+            (5, 300, 31),
+            (2, 5000, 3),
+            (70, 129, 200),
+        ] {
+            let a: Vec<f32> = (0..m * k).map(|_| rng.random_range(-1.0..1.0)).collect();
+            let b: Vec<f32> = (0..k * n).map(|_| rng.random_range(-1.0..1.0)).collect();
+            let wide = |x: &[f32]| x.iter().map(|v| f64::from(*v)).collect::<Vec<_>>();
+            let size = |x: &[f32]| x.iter().map(|v| f64::from(v.abs())).collect::<Vec<_>>();
+            let mut out = vec![f32::NAN; m * n];
+            let (mut exact, mut bound) = (vec![f64::NAN; m * n], vec![f64::NAN; m * n]);
+            pairwise(&Matrix::dense(&a, m, k), &Matrix::dense(&b, k, n), &mut out);
+            fused(
+                &Matrix::dense(&wide(&a), m, k),
+                &Matrix::dense(&wide(&b), k, n),
+                &mut exact,
+            );
+            fused(
+                &Matrix::dense(&size(&a), m, k),
+                &Matrix::dense(&size(&b), k, n),
+                &mut bound,
+            );
+            // One rounding of the product and one at each level of the tree.
+            let roundings = f64::from(k.next_power_of_two().max(2).ilog2() + 1);
+            for ((have, want), size) in out.iter().zip(exact).zip(bound) {
+                assert!(
+                    (f64::from(*have) - want).abs() <= roundings * 6e-8 * size,
+                    "{m} x {k} x {n}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn products_read_strided_operands() {
+        let data: Vec<f64> = (0..12).map(f64::from).collect();
+        let narrow: Vec<f32> = data.iter().map(|v| *v as f32).collect();
+        // [[11, 7, 3], [10, 6, 2]]: backwards through the columns of a 3 x 4 matrix.
+        let backwards = |rows, cols| (11, rows, cols, -1isize, -4isize);
+        let (offset, rows, cols, row_stride, col_stride) = backwards(2, 3);
+        let a = Matrix {
+            data: &data,
+            offset,
+            rows,
+            cols,
+            row_stride,
+            col_stride,
+        };
+        let b = Matrix {
+            data: &narrow,
+            offset,
+            rows,
+            cols,
+            row_stride,
+            col_stride,
+        };
+        let mut wide = [0.0; 4];
+        fused(&a, &Matrix::dense(&data[..6], 3, 2), &mut wide);
+        assert_eq!(wide, [26.0, 47.0, 20.0, 38.0]);
+        let mut single = [0.0; 4];
+        pairwise(&b, &Matrix::dense(&narrow[..6], 3, 2), &mut single);
+        assert_eq!(single, [26.0, 47.0, 20.0, 38.0]);
+    }
 }

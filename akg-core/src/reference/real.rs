@@ -45,13 +45,21 @@ pub(super) trait Real:
     /// The larger; NaN if either is.
     #[inline(always)]
     fn maximum(self, other: Self) -> Self {
-        if self.is_nan() || self > other || self == other { self } else { other }
+        if self.is_nan() || self > other || self == other {
+            self
+        } else {
+            other
+        }
     }
 
     /// The smaller; NaN if either is.
     #[inline(always)]
     fn minimum(self, other: Self) -> Self {
-        if self.is_nan() || self < other || self == other { self } else { other }
+        if self.is_nan() || self < other || self == other {
+            self
+        } else {
+            other
+        }
     }
 }
 

@@ -42,7 +42,12 @@ pub(super) fn kernel<T: Real>(name: &str) -> Option<Kernel<T>> {
 }
 
 /// The elements of `axis` at the given positions, `fill` where there is none.
-pub(super) fn remap<E: Item>(x: &Strided<E>, axis: usize, positions: &[Option<usize>], fill: E) -> Strided<E> {
+pub(super) fn remap<E: Item>(
+    x: &Strided<E>,
+    axis: usize,
+    positions: &[Option<usize>],
+    fill: E,
+) -> Strided<E> {
     let mut shape = x.shape().to_vec();
     let inner: usize = shape[axis + 1..].iter().product();
     let source = shape[axis];
@@ -77,7 +82,9 @@ fn roll<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
     };
     for (axis, shift) in axes.into_iter().zip(shifts) {
         let extent = x.shape()[axis] as i64;
-        let positions: Vec<_> = (0..extent).map(|i| Some((i - shift).rem_euclid(extent) as usize)).collect();
+        let positions: Vec<_> = (0..extent)
+            .map(|i| Some((i - shift).rem_euclid(extent) as usize))
+            .collect();
         x = each!(x, x => remap(&x, axis, &positions, Default::default()));
     }
     Ok(vec![x.reshape(&shape)?])
@@ -87,13 +94,19 @@ fn triangle<T: Real>(c: &mut Invocation<'_, T>, keep: impl Fn(i64, i64) -> bool 
     let x = c.array("self")?;
     let shape = x.shape().to_vec();
     let cols = shape[shape.len() - 1].max(1);
-    let mask = Strided::generate(&shape[shape.len() - 2..], |at| !keep((at / cols) as i64, (at % cols) as i64));
+    let mask = Strided::generate(&shape[shape.len() - 2..], |at| {
+        !keep((at / cols) as i64, (at % cols) as i64)
+    });
     let zeros = Array::full(x.dtype, &shape, 0.0);
     Ok(vec![pick(mask, zeros, x, &shape)?])
 }
 
 fn pad<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
-    let mode = if c.has("mode") { c.opt_str("mode")?.unwrap_or("constant").to_owned() } else { "constant".to_owned() };
+    let mode = if c.has("mode") {
+        c.opt_str("mode")?.unwrap_or("constant").to_owned()
+    } else {
+        "constant".to_owned()
+    };
     let value = c.opt_operand("value")?;
     let mut x = c.array("self")?;
     let value = value.map_or_else(|| Array::full(x.dtype, &[], 0.0), |v| v.promote(x.dtype));
@@ -108,7 +121,9 @@ fn pad<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
             _ => at,
         };
         let within = |at: i64| usize::try_from(at).ok().filter(|_| at < extent);
-        let positions: Vec<_> = (-amounts[0]..extent + amounts[1]).map(|at| within(source(at))).collect();
+        let positions: Vec<_> = (-amounts[0]..extent + amounts[1])
+            .map(|at| within(source(at)))
+            .collect();
         let data = match (x.data, &value.data) {
             (Data::Float(x), Data::Float(v)) => Data::Float(remap(&x, axis, &positions, v.first())),
             (Data::Int(x), Data::Int(v)) => Data::Int(remap(&x, axis, &positions, v.first())),

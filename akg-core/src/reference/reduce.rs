@@ -5,7 +5,7 @@ use super::fold::{fold, sum_over};
 use super::real::Real;
 use super::run::{Invocation, Kernel, Results, axis};
 use super::strided::{Item, Strided};
-use crate::dtype::{DType};
+use crate::dtype::DType;
 use crate::error::{Error, Result};
 
 pub(super) fn kernel<T: Real>(name: &str) -> Option<Kernel<T>> {
@@ -55,7 +55,10 @@ fn axes<T: Real>(c: &Invocation<'_, T>, rank: usize) -> Result<Vec<usize>> {
 }
 
 fn floats<T: Real>(c: &Invocation<'_, T>, result: usize, values: Vec<T>) -> Result<Array<T>> {
-    Ok(Array::float(c.dtype(result)?, Strided::new(c.shape(result)?, values)))
+    Ok(Array::float(
+        c.dtype(result)?,
+        Strided::new(c.shape(result)?, values),
+    ))
 }
 
 fn ints<T: Real>(c: &Invocation<'_, T>, result: usize, values: Vec<i64>) -> Result<Array<T>> {
@@ -78,7 +81,17 @@ fn accumulate<T: Real>(
     let axes = axes(c, x.rank())?;
     Ok(vec![match x.data {
         Data::Float(x) => floats(c, 0, fold(&x, &axes, |e, _, _| e, f, T::of_int(start)))?,
-        _ => ints(c, 0, fold(&x.into_int(), &axes, |e, _, _| e, |a, b| wrap(dtype, i(a, b)), start))?,
+        _ => ints(
+            c,
+            0,
+            fold(
+                &x.into_int(),
+                &axes,
+                |e, _, _| e,
+                |a, b| wrap(dtype, i(a, b)),
+                start,
+            ),
+        )?,
     }])
 }
 
@@ -91,7 +104,13 @@ fn mean<T: Real>(x: &Strided<T>, axes: &[usize]) -> Vec<T> {
 
 /// Refuses reductions that have nothing to choose from.
 fn not_empty<T: Real>(x: &Array<T>, axes: &[usize]) -> Result<()> {
-    if axes.iter().any(|&a| x.shape()[a] == 0) && !x.shape().iter().enumerate().any(|(a, d)| *d == 0 && !axes.contains(&a)) {
+    if axes.iter().any(|&a| x.shape()[a] == 0)
+        && !x
+            .shape()
+            .iter()
+            .enumerate()
+            .any(|(a, d)| *d == 0 && !axes.contains(&a))
+    {
         return Err(Error::invalid("an extremum of no elements does not exist"));
     }
     Ok(())
@@ -126,16 +145,26 @@ fn extreme_at<T: Real>(
             let before = |a: T, b: T| (a.is_nan() && !b.is_nan()) || f(a, b);
             let same = |a: T, b: T| a == b || (a.is_nan() && b.is_nan());
             let (values, positions) = select(&x, &axes, before, same);
-            (Array::float(dtype, Strided::new(shape.clone(), values)), positions)
+            (
+                Array::float(dtype, Strided::new(shape.clone(), values)),
+                positions,
+            )
         }
         _ => {
             let (values, positions) = select(&x.into_int(), &axes, i, |a, b| a == b);
             let values = Strided::new(shape.clone(), values);
-            let array = if dtype == DType::Bool { Array::bool(map(&values, |v| v != 0)) } else { Array::int(dtype, values) };
+            let array = if dtype == DType::Bool {
+                Array::bool(map(&values, |v| v != 0))
+            } else {
+                Array::int(dtype, values)
+            };
             (array, positions)
         }
     };
-    Ok(vec![values, Array::int(DType::I64, Strided::new(shape, positions))])
+    Ok(vec![
+        values,
+        Array::int(DType::I64, Strided::new(shape, positions)),
+    ])
 }
 
 fn select<E: Item>(
@@ -145,12 +174,22 @@ fn select<E: Item>(
     same: impl Fn(E, E) -> bool + Sync,
 ) -> (Vec<E>, Vec<i64>) {
     let better = |a: (E, i64), b: (E, i64)| {
-        if before(a.0, b.0) || (same(a.0, b.0) && a.1 < b.1) { a } else { b }
+        if before(a.0, b.0) || (same(a.0, b.0) && a.1 < b.1) {
+            a
+        } else {
+            b
+        }
     };
-    fold(x, axes, |e, _, at| (e, at as i64), better, (E::default(), 0)).into_iter().unzip()
+    fold(x, axes, |e, _, at| (e, at as i64), better, (E::default(), 0))
+        .into_iter()
+        .unzip()
 }
 
-fn truth<T: Real>(c: &mut Invocation<'_, T>, empty: bool, merge: impl Fn(bool, bool) -> bool + Sync) -> Results<T> {
+fn truth<T: Real>(
+    c: &mut Invocation<'_, T>,
+    empty: bool,
+    merge: impl Fn(bool, bool) -> bool + Sync,
+) -> Results<T> {
     let x = c.array("self")?.into_bool();
     let axes = axes(c, x.rank())?;
     let found = fold(&x, &axes, |e, _, _| e, merge, empty);
@@ -185,7 +224,10 @@ fn logsumexp<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
     let x = c.float("self")?;
     let axes = axes(c, x.rank())?;
     let largest = fold(&x, &axes, |e, _, _| e, T::maximum, T::neg_infinity());
-    let shift: Vec<T> = largest.iter().map(|m| if m.is_infinite() { T::zero() } else { *m }).collect();
+    let shift: Vec<T> = largest
+        .iter()
+        .map(|m| if m.is_infinite() { T::zero() } else { *m })
+        .collect();
     let sums = sum_over(&x, &axes, |e, result| (e - shift[result]).exp());
     let out = sums.into_iter().zip(&shift).map(|(s, m)| s.ln() + *m).collect();
     Ok(vec![floats(c, 0, out)?])
@@ -205,9 +247,15 @@ fn norm<T: Real>(c: &mut Invocation<'_, T>, order: &str) -> Results<T> {
     } else if p == one {
         sum_over(&x, &axes, |e, _| e.abs())
     } else if p == T::of(2.0) {
-        sum_over(&x, &axes, |e, _| e * e).into_iter().map(T::sqrt).collect()
+        sum_over(&x, &axes, |e, _| e * e)
+            .into_iter()
+            .map(T::sqrt)
+            .collect()
     } else {
-        sum_over(&x, &axes, |e, _| e.abs().powf(p)).into_iter().map(|s| s.powf(p.recip())).collect()
+        sum_over(&x, &axes, |e, _| e.abs().powf(p))
+            .into_iter()
+            .map(|s| s.powf(p.recip()))
+            .collect()
     };
     Ok(vec![floats(c, 0, out)?])
 }

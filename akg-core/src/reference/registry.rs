@@ -3,8 +3,8 @@
 use super::real::Real;
 use super::run::Kernel;
 use super::{
-    attention, conv, create, index, join, loss, matmul, norm, pointwise, pool, rearrange, reduce, rnn, scan, softmax,
-    view,
+    attention, conv, create, index, join, loss, matmul, norm, pointwise, pool, rearrange, reduce, rnn, scan,
+    softmax, view,
 };
 
 /// The evaluation of the operator `name`, looked up family by family.

@@ -92,7 +92,9 @@ fn affine<T: Real>(x: &[T], weight: &Strided<T>, bias: Option<&Vec<T>>) -> Vec<T
 fn network<T: Real>(c: &mut Invocation<'_, T>, states: Vec<Strided<T>>, cell: Cell<T>) -> Results<T> {
     let layers = c.int("num_layers")? as usize;
     if c.flag("train")? && c.number("dropout")? != T::zero() && layers > 1 {
-        return Err(Error::unsupported("dropout between layers is random and has no reference; set dropout = 0"));
+        return Err(Error::unsupported(
+            "dropout between layers is random and has no reference; set dropout = 0",
+        ));
     }
     let directions = if c.flag("bidirectional")? { 2 } else { 1 };
     let batch_first = c.flag("batch_first")?;
@@ -108,19 +110,37 @@ fn network<T: Real>(c: &mut Invocation<'_, T>, states: Vec<Strided<T>>, cell: Ce
             let Some(parameters) = parameters.next() else {
                 return Err(Error::invalid("params has too few entries"));
             };
-            let start = |state: &Strided<T>| state.clone().select(0, layer * directions + direction).into_vec();
+            let start =
+                |state: &Strided<T>| state.clone().select(0, layer * directions + direction).into_vec();
             let mut state: Vec<Vec<T>> = states.iter().map(start).collect();
-            outputs.push(run(&sequence, [steps, batch], &parameters, &mut state, cell, direction == 1));
-            finals.iter_mut().zip(state).for_each(|(all, last)| all.extend(last));
+            outputs.push(run(
+                &sequence,
+                [steps, batch],
+                &parameters,
+                &mut state,
+                cell,
+                direction == 1,
+            ));
+            finals
+                .iter_mut()
+                .zip(state)
+                .for_each(|(all, last)| all.extend(last));
         }
         sequence = side_by_side(&outputs, steps * batch);
     }
     let width = sequence.len() / (steps * batch).max(1);
     let sequence = Strided::new([steps, batch, width], sequence);
-    let sequence = if batch_first { sequence.swap(0, 1) } else { sequence };
+    let sequence = if batch_first {
+        sequence.swap(0, 1)
+    } else {
+        sequence
+    };
     let mut results = vec![Array::float(c.dtype(0)?, sequence.reshape(c.shape(0)?)?)];
     for (index, state) in finals.into_iter().enumerate() {
-        results.push(Array::float(c.dtype(index + 1)?, Strided::new(c.shape(index + 1)?, state)));
+        results.push(Array::float(
+            c.dtype(index + 1)?,
+            Strided::new(c.shape(index + 1)?, state),
+        ));
     }
     Ok(results)
 }
@@ -132,10 +152,22 @@ fn parameters<T: Real>(c: &mut Invocation<'_, T>, states: &[Strided<T>]) -> Resu
     let mut rest = c.arrays("params")?.into_iter().map(Array::into_float);
     let mut out = Vec::new();
     while let (Some(input), Some(hidden)) = (rest.next(), rest.next()) {
-        let mut bias = || if biased { rest.next().map(Strided::into_vec) } else { None };
+        let mut bias = || {
+            if biased {
+                rest.next().map(Strided::into_vec)
+            } else {
+                None
+            }
+        };
         let (input_bias, hidden_bias) = (bias(), bias());
         let projection = if projected { rest.next() } else { None };
-        out.push(Parameters { input, hidden, input_bias, hidden_bias, projection });
+        out.push(Parameters {
+            input,
+            hidden,
+            input_bias,
+            hidden_bias,
+            projection,
+        });
     }
     Ok(out)
 }

@@ -56,7 +56,10 @@ pub(super) fn evaluate(
 pub(super) fn bind(graph: &Graph, inputs: &[Tensor]) -> Result<Bindings> {
     if inputs.len() != graph.inputs().len() {
         let (want, have) = (graph.inputs().len(), inputs.len());
-        return Err(Error::invalid(format!("graph `{}` has {want} inputs, not {have}", graph.name())));
+        return Err(Error::invalid(format!(
+            "graph `{}` has {want} inputs, not {have}",
+            graph.name()
+        )));
     }
     let mut bindings = BTreeMap::new();
     for (input, tensor) in graph.inputs().iter().zip(inputs) {
@@ -68,7 +71,9 @@ pub(super) fn bind(graph: &Graph, inputs: &[Tensor]) -> Result<Bindings> {
     }
     for (input, tensor) in graph.inputs().iter().zip(inputs) {
         let ty = graph.ty(input.value);
-        let shape = ty.concrete_shape(&bindings).context("input", || graph.value_name(input.value))?;
+        let shape = ty
+            .concrete_shape(&bindings)
+            .context("input", || graph.value_name(input.value))?;
         if ty.dtype != tensor.dtype() || shape != tensor.shape() {
             return Err(Error::invalid(format!(
                 "input `{}` must be {ty}{}, not {}{:?}",
@@ -86,7 +91,10 @@ fn describe(bindings: &Bindings) -> String {
     if bindings.is_empty() {
         return String::new();
     }
-    let pairs: Vec<_> = bindings.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+    let pairs: Vec<_> = bindings
+        .iter()
+        .map(|(name, value)| format!("{name} = {value}"))
+        .collect();
     format!(" with {}", pairs.join(", "))
 }
 
@@ -123,7 +131,10 @@ impl<'a, T: Real> Run<'a, T> {
         let count = graph.values().len();
         let mut shapes = Vec::with_capacity(count);
         for (index, value) in graph.values().iter().enumerate() {
-            let mut shape = value.ty.concrete_shape(&bindings).context("value", || &value.name)?;
+            let mut shape = value
+                .ty
+                .concrete_shape(&bindings)
+                .context("value", || &value.name)?;
             if let Some(part) = stretches.get(index).copied().flatten() {
                 shape[part.axis] = part.end - part.start;
             }
@@ -131,10 +142,16 @@ impl<'a, T: Real> Run<'a, T> {
         }
         let mut sources = vec![None; count];
         for (input, tensor) in graph.inputs().iter().zip(inputs) {
-            sources[input.value.index()] = Some(Source { tensor, is_input: true });
+            sources[input.value.index()] = Some(Source {
+                tensor,
+                is_input: true,
+            });
         }
         for constant in graph.constants() {
-            sources[constant.value.index()] = Some(Source { tensor: &constant.tensor, is_input: false });
+            sources[constant.value.index()] = Some(Source {
+                tensor: &constant.tensor,
+                is_input: false,
+            });
         }
         let mut last_use = vec![0; count];
         for (position, node) in graph.nodes().iter().enumerate() {
@@ -168,8 +185,16 @@ impl<'a, T: Real> Run<'a, T> {
         let mut outcomes = Vec::with_capacity(graph.outputs().len());
         for (position, output) in graph.outputs().iter().enumerate() {
             let index = output.value.index();
-            let again = graph.outputs().iter().skip(position + 1).any(|o| o.value == output.value);
-            let array = if again { self.known[index].clone() } else { self.known[index].take() };
+            let again = graph
+                .outputs()
+                .iter()
+                .skip(position + 1)
+                .any(|o| o.value == output.value);
+            let array = if again {
+                self.known[index].clone()
+            } else {
+                self.known[index].take()
+            };
             let array = array.ok_or_else(|| Error::unexpected("an output has no value"))?;
             outcomes.push(array.into_outcome());
         }
@@ -182,7 +207,8 @@ impl<'a, T: Real> Run<'a, T> {
         if self.known[index].is_some() {
             return Ok(());
         }
-        let source = self.sources[index].ok_or_else(|| Error::unexpected("a node reads a value before it is made"))?;
+        let source =
+            self.sources[index].ok_or_else(|| Error::unexpected("a node reads a value before it is made"))?;
         let rounding = self.options.round_inputs.filter(|_| source.is_input);
         let stretch = self.stretches.get(index).copied().flatten();
         let array = match rounding {
@@ -306,7 +332,10 @@ impl<T: Real> Invocation<'_, T> {
     /// A list of tensors, some of which may be missing.
     pub(super) fn opt_arrays(&mut self, name: &str) -> Result<Vec<Option<Array<T>>>> {
         let values = self.call.values(name)?;
-        values.iter().map(|v| v.map(|v| self.take(v)).transpose()).collect()
+        values
+            .iter()
+            .map(|v| v.map(|v| self.take(v)).transpose())
+            .collect()
     }
 
     /// A list of tensors.
@@ -351,7 +380,10 @@ impl<T: Real> Invocation<'_, T> {
 
     /// An integer that may be missing.
     pub(super) fn opt_int(&self, name: &str) -> Result<Option<i64>> {
-        self.call.opt_size(name)?.map(|e| e.eval(self.bindings)).transpose()
+        self.call
+            .opt_size(name)?
+            .map(|e| e.eval(self.bindings))
+            .transpose()
     }
 
     /// An integer.
@@ -362,7 +394,11 @@ impl<T: Real> Invocation<'_, T> {
 
     /// A list of integers; missing lists are empty.
     pub(super) fn ints(&self, name: &str) -> Result<Vec<i64>> {
-        self.call.sizes(name)?.iter().map(|e| e.eval(self.bindings)).collect()
+        self.call
+            .sizes(name)?
+            .iter()
+            .map(|e| e.eval(self.bindings))
+            .collect()
     }
 
     /// A list of integers that must not be negative.
@@ -381,7 +417,11 @@ impl<T: Real> Invocation<'_, T> {
 
     /// A string that may be missing.
     pub(super) fn opt_str(&self, name: &str) -> Result<Option<&str>> {
-        if self.has(name) { self.call.str(name).map(Some) } else { Ok(None) }
+        if self.has(name) {
+            self.call.str(name).map(Some)
+        } else {
+            Ok(None)
+        }
     }
 
     /// Whether the operator has an argument of this name and it is given.
@@ -391,7 +431,10 @@ impl<T: Real> Invocation<'_, T> {
 
     /// Whether an argument is a plain number, not a tensor.
     pub(super) fn is_number(&self, name: &str) -> bool {
-        matches!(self.call.arg(name), Ok(Arg::Int(_) | Arg::Float(_) | Arg::Bool(_)))
+        matches!(
+            self.call.arg(name),
+            Ok(Arg::Int(_) | Arg::Float(_) | Arg::Bool(_))
+        )
     }
 
     /// The axis of a tensor of `rank` dimensions that an argument names, counted from the end if negative.

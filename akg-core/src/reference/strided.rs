@@ -80,7 +80,9 @@ impl<E: Item> Strided<E> {
 
     /// The elements as one slice, if they lie in row-major order.
     pub(super) fn as_slice(&self) -> Option<&[E]> {
-        self.data.get(self.offset..self.offset + self.len()).filter(|_| self.is_dense())
+        self.data
+            .get(self.offset..self.offset + self.len())
+            .filter(|_| self.is_dense())
     }
 
     fn is_dense(&self) -> bool {
@@ -152,7 +154,11 @@ impl<E: Item> Strided<E> {
     /// Base slice and the strides of a matrix that is this view at `prefix` (its leading indices).
     pub(super) fn matrix(&self, prefix: &[usize]) -> Matrix<'_, E> {
         let rank = self.rank();
-        let start = prefix.iter().zip(&self.strides).map(|(&i, &s)| i as isize * s).sum::<isize>();
+        let start = prefix
+            .iter()
+            .zip(&self.strides)
+            .map(|(&i, &s)| i as isize * s)
+            .sum::<isize>();
         Matrix {
             data: &self.data,
             offset: (self.offset as isize + start) as usize,
@@ -283,12 +289,22 @@ impl<E: Item> Strided<E> {
                 self.shape
             )));
         }
-        let parts = self.shape.iter().zip(&self.strides).filter(|(extent, _)| **extent != 1);
+        let parts = self
+            .shape
+            .iter()
+            .zip(&self.strides)
+            .filter(|(extent, _)| **extent != 1);
         let (extents, strides): (Vec<usize>, Vec<isize>) = parts.unzip();
         if shape.iter().filter(|extent| **extent != 1).eq(&extents) {
             let mut left = strides.into_iter();
-            let strides = shape.iter().map(|extent| if *extent == 1 { 0 } else { left.next().unwrap_or(0) });
-            return Ok(Self { strides: strides.collect(), shape, ..self });
+            let strides = shape
+                .iter()
+                .map(|extent| if *extent == 1 { 0 } else { left.next().unwrap_or(0) });
+            return Ok(Self {
+                strides: strides.collect(),
+                shape,
+                ..self
+            });
         }
         let mut dense = self.into_dense();
         dense.strides = dense_strides(&shape);
@@ -299,7 +315,11 @@ impl<E: Item> Strided<E> {
     /// An arbitrary window on the storage of a dense tensor (`as_strided`).
     pub(super) fn restride(self, shape: &[usize], strides: &[usize], offset: usize) -> Result<Self> {
         let mut dense = self.into_dense();
-        let reach = shape.iter().zip(strides).map(|(d, s)| d.saturating_sub(1) * s).sum::<usize>();
+        let reach = shape
+            .iter()
+            .zip(strides)
+            .map(|(d, s)| d.saturating_sub(1) * s)
+            .sum::<usize>();
         if !shape.contains(&0) && offset + reach >= dense.len() {
             return Err(Error::invalid("as_strided reaches beyond its tensor"));
         }
@@ -420,11 +440,23 @@ mod tests {
     #[test]
     fn views_compose() {
         let x = counted(&[2, 3, 4]);
-        assert_eq!(x.clone().permute(&[2, 0, 1]).select(1, 1).into_vec(), [12, 16, 20, 13, 17, 21, 14, 18, 22, 15, 19, 23]);
-        assert_eq!(x.clone().slice(2, 1, 2, 2).flip(0).select(1, 0).into_vec(), [13, 15, 1, 3]);
-        assert_eq!(x.clone().select(0, 0).windows(1, 2, 2).select(0, 1).into_vec(), [4, 5, 6, 7]);
+        assert_eq!(
+            x.clone().permute(&[2, 0, 1]).select(1, 1).into_vec(),
+            [12, 16, 20, 13, 17, 21, 14, 18, 22, 15, 19, 23]
+        );
+        assert_eq!(
+            x.clone().slice(2, 1, 2, 2).flip(0).select(1, 0).into_vec(),
+            [13, 15, 1, 3]
+        );
+        assert_eq!(
+            x.clone().select(0, 0).windows(1, 2, 2).select(0, 1).into_vec(),
+            [4, 5, 6, 7]
+        );
         assert_eq!(x.clone().select(0, 0).diagonal(0, 1, 1).into_vec(), [1, 6, 11]);
-        assert_eq!(x.select(2, 3).unsqueeze(1).expand(&[2, 2, 3]).unwrap().into_vec(), [3, 7, 11, 3, 7, 11, 15, 19, 23, 15, 19, 23]);
+        assert_eq!(
+            x.select(2, 3).unsqueeze(1).expand(&[2, 2, 3]).unwrap().into_vec(),
+            [3, 7, 11, 3, 7, 11, 15, 19, 23, 15, 19, 23]
+        );
         assert!(counted(&[2, 3]).expand(&[3, 3]).is_err());
         assert!(counted(&[2, 3]).reshape([5]).is_err());
     }

@@ -7,8 +7,15 @@ use crate::error::{Error, Result};
 
 pub(super) fn kernel<T: Real>(name: &str) -> Option<Kernel<T>> {
     let kernel: Kernel<T> = match name {
-        "view.default" | "_unsafe_view.default" | "reshape.default" | "flatten.using_ints" | "unflatten.int"
-        | "squeeze.default" | "squeeze.dim" | "squeeze.dims" | "unsqueeze.default" => |c| {
+        "view.default"
+        | "_unsafe_view.default"
+        | "reshape.default"
+        | "flatten.using_ints"
+        | "unflatten.int"
+        | "squeeze.default"
+        | "squeeze.dim"
+        | "squeeze.dims"
+        | "unsqueeze.default" => |c| {
             let shape = c.shape(0)?;
             Ok(vec![c.array("self")?.reshape(&shape)?])
         },
@@ -16,9 +23,11 @@ pub(super) fn kernel<T: Real>(name: &str) -> Option<Kernel<T>> {
             let shape = c.shape(0)?;
             Ok(vec![c.array("self")?.expand(&shape)?])
         },
-        "alias.default" | "detach.default" | "clone.default" | "contiguous.default" | "lift_fresh_copy.default" => {
-            |c| Ok(vec![c.array("self")?])
-        }
+        "alias.default"
+        | "detach.default"
+        | "clone.default"
+        | "contiguous.default"
+        | "lift_fresh_copy.default" => |c| Ok(vec![c.array("self")?]),
         "permute.default" => |c| {
             let x = c.array("self")?;
             let order = c.axes("dims", x.rank())?;
@@ -32,12 +41,17 @@ pub(super) fn kernel<T: Real>(name: &str) -> Option<Kernel<T>> {
         "transpose.int" => |c| {
             let x = c.array("self")?;
             let (a, b) = (c.axis("dim0", x.rank())?, c.axis("dim1", x.rank())?);
-            Ok(vec![if x.rank() == 0 { x } else { each!(x, x => x.swap(a, b)) }])
+            Ok(vec![if x.rank() == 0 {
+                x
+            } else {
+                each!(x, x => x.swap(a, b))
+            }])
         },
         "slice.Tensor" => |c| {
             let x = c.array("self")?;
             let at = c.axis("dim", x.rank())?;
-            let bound = |b: i64| if b < 0 { b + x.shape()[at] as i64 } else { b }.clamp(0, x.shape()[at] as i64);
+            let bound =
+                |b: i64| if b < 0 { b + x.shape()[at] as i64 } else { b }.clamp(0, x.shape()[at] as i64);
             let start = bound(c.opt_int("start")?.unwrap_or(0)) as usize;
             cut(c, x, at, start, c.int("step")? as usize)
         },
@@ -45,7 +59,11 @@ pub(super) fn kernel<T: Real>(name: &str) -> Option<Kernel<T>> {
             let x = c.array("self")?;
             let at = c.axis("dim", x.rank())?;
             let start = c.int("start")?;
-            let start = if start < 0 { start + x.shape()[at] as i64 } else { start };
+            let start = if start < 0 {
+                start + x.shape()[at] as i64
+            } else {
+                start
+            };
             cut(c, x, at, start as usize, 1)
         },
         "select.int" => |c| {
@@ -79,7 +97,10 @@ pub(super) fn kernel<T: Real>(name: &str) -> Option<Kernel<T>> {
 fn cut<T: Real>(c: &Invocation<'_, T>, x: Array<T>, at: usize, start: usize, step: usize) -> Results<T> {
     let shape = c.shape(0)?;
     if shape[at] > 0 && start + (shape[at] - 1) * step >= x.shape()[at] {
-        return Err(Error::invalid(format!("elements from {start} on leave axis {at} of {:?}", x.shape())));
+        return Err(Error::invalid(format!(
+            "elements from {start} on leave axis {at} of {:?}",
+            x.shape()
+        )));
     }
     Ok(vec![each!(x, x => x.slice(at, start, shape[at], step))])
 }
@@ -89,5 +110,6 @@ pub(super) fn position(index: i64, extent: usize) -> Result<usize> {
     if extent == 0 {
         return Err(Error::invalid(format!("index {index} into an empty axis")));
     }
-    axis(index, extent).map_err(|_| Error::invalid(format!("index {index} is out of range for {extent} elements")))
+    axis(index, extent)
+        .map_err(|_| Error::invalid(format!("index {index} is out of range for {extent} elements")))
 }
