@@ -32,6 +32,7 @@ mod scan;
 mod schema;
 mod view;
 
+pub(crate) use matmul::Einsum;
 pub use schema::{Parameter, ParameterKind, Schema};
 
 /// One ATen overload.

@@ -1,0 +1,185 @@
+//! Matrix products: fused f64 by the `gemm` crate, and f32 with every product rounded and every sum pairwise.
+
+use pulp::Arch;
+use rayon::prelude::*;
+
+use super::strided::Matrix;
+
+/// Multiply-adds below which a product stays on one thread.
+const PARALLEL_FROM: usize = 1 << 20;
+
+/// `out = a b` in f64 with fused multiply-add.
+pub(super) fn fused(a: &Matrix<'_, f64>, b: &Matrix<'_, f64>, out: &mut [f64]) {
+    let (m, k, n) = (a.rows, a.cols, b.cols);
+    assert!(b.rows == k && out.len() == m * n, "operand shapes of a product disagree");
+    if m * n == 0 {
+        return;
+    }
+    if k == 0 {
+        out.fill(0.0);
+        return;
+    }
+    let parallelism = if m * n * k < PARALLEL_FROM {
+        gemm::Parallelism::None
+    } else {
+        gemm::Parallelism::Rayon(0)
+    };
+    let (a_start, b_start) = (base(a), base(b));
+    // SAFETY: `base` checked that both corners, and so every element, of `a` and `b` lie inside their slices; `out`
+    // holds m x n elements in rows of n, is borrowed exclusively, and is written before it is read.
+    unsafe {
+        gemm::gemm(
+            m,
+            n,
+            k,
+            out.as_mut_ptr(),
+            1,
+            n as isize,
+            false,
+            a.data.as_ptr().add(a_start),
+            a.col_stride,
+            a.row_stride,
+            b.data.as_ptr().add(b_start),
+            b.col_stride,
+            b.row_stride,
+            0.0,
+            1.0,
+            false,
+            false,
+            false,
+            parallelism,
+        );
+    }
+}
+
+/// The position of the first element of a non-empty matrix, all of whose elements are checked to lie in its slice.
+fn base(x: &Matrix<'_, f64>) -> usize {
+    let start = x.offset as isize;
+    let reach = [(x.rows, x.row_stride), (x.cols, x.col_stride)].map(|(n, s)| (n as isize - 1) * s);
+    let lowest = start + reach.iter().map(|r| (*r).min(0)).sum::<isize>();
+    let highest = start + reach.iter().map(|r| (*r).max(0)).sum::<isize>();
+    assert!(lowest >= 0 && (highest as usize) < x.data.len(), "a matrix leaves its storage");
+    x.offset
+}
+
+/// Columns that one pass of the pairwise product handles: vectors that stay in registers.
+const LANES: usize = 32;
+/// Terms that are summed as a tree without leaving registers.
+const LEAF: usize = 16;
+/// Rows that one task handles.
+const ROWS: usize = 32;
+
+type Lanes = [f32; LANES];
+
+/// `out = a b` in f32: each product is rounded, and the `k` products of an element are summed as a balanced binary
+/// tree (Higham, Accuracy and Stability of Numerical Algorithms, §4.2), so the error grows with log2 k.
+pub(super) fn pairwise(a: &Matrix<'_, f32>, b: &Matrix<'_, f32>, out: &mut [f32]) {
+    let (m, k, n) = (a.rows, a.cols, b.cols);
+    assert!(b.rows == k && out.len() == m * n, "operand shapes of a product disagree");
+    if m * n == 0 {
+        return;
+    }
+    let depth = k.next_multiple_of(LEAF);
+    let panels: Vec<Vec<Lanes>> = if m * n * k < PARALLEL_FROM {
+        (0..n.div_ceil(LANES)).map(|p| pack(b, p * LANES, depth)).collect()
+    } else {
+        (0..n.div_ceil(LANES)).into_par_iter().map(|p| pack(b, p * LANES, depth)).collect()
+    };
+    let task = |(block, out): (usize, &mut [f32])| {
+        let first = block * ROWS;
+        let rows = pack_rows(a, first, out.len() / n, depth);
+        let arch = Arch::new();
+        for (p, panel) in panels.iter().enumerate() {
+            let columns = p * LANES..n.min((p + 1) * LANES);
+            arch.dispatch(|| multiply(&rows, panel, depth, out, n, columns.clone()));
+        }
+    };
+    if m * n * k < PARALLEL_FROM {
+        out.chunks_mut(ROWS * n).enumerate().for_each(task);
+    } else {
+        out.par_chunks_mut(ROWS * n).enumerate().for_each(task);
+    }
+}
+
+/// Columns `first..first + LANES` of `b`, with zeros where there is none.
+fn pack(b: &Matrix<'_, f32>, first: usize, depth: usize) -> Vec<Lanes> {
+    let mut panel = vec![[0.0; LANES]; depth];
+    let width = LANES.min(b.cols - first);
+    for (row, lanes) in panel.iter_mut().enumerate().take(b.rows) {
+        for (lane, slot) in lanes.iter_mut().enumerate().take(width) {
+            *slot = b.at(row, first + lane);
+        }
+    }
+    panel
+}
+
+/// `count` rows of `a` from `first` on, each padded with zeros to `depth`.
+fn pack_rows(a: &Matrix<'_, f32>, first: usize, count: usize, depth: usize) -> Vec<f32> {
+    let mut rows = vec![0.0; count * depth];
+    for (row, slots) in rows.chunks_exact_mut(depth.max(1)).enumerate() {
+        for (col, slot) in slots.iter_mut().enumerate().take(a.cols) {
+            *slot = a.at(first + row, col);
+        }
+    }
+    rows
+}
+
+#[inline(always)]
+fn multiply(
+    rows: &[f32],
+    panel: &[Lanes],
+    depth: usize,
+    out: &mut [f32],
+    n: usize,
+    columns: std::ops::Range<usize>,
+) {
+    let mut waiting = [[0.0; LANES]; usize::BITS as usize];
+    for (row, out) in out.chunks_exact_mut(n).enumerate() {
+        let terms = &rows[row * depth..(row + 1) * depth];
+        let sum = dot(terms, panel, &mut waiting);
+        let out = &mut out[columns.clone()];
+        out.copy_from_slice(&sum[..out.len()]);
+    }
+}
+
+/// One row times a panel. Finished subtrees wait on a stack like the digits of a binary counter: subtree `t` merges
+/// with as many waiting ones as `t` has trailing one bits.
+#[inline(always)]
+fn dot(terms: &[f32], panel: &[Lanes], waiting: &mut [Lanes; usize::BITS as usize]) -> Lanes {
+    let mut count = 0usize;
+    for (a, b) in terms.chunks_exact(LEAF).zip(panel.chunks_exact(LEAF)) {
+        let mut sum = leaf(a, b);
+        let merges = count.trailing_ones() as usize;
+        for lower in &waiting[..merges] {
+            sum = add(lower, &sum);
+        }
+        waiting[merges] = sum;
+        count += 1;
+    }
+    let mut sum = [0.0; LANES];
+    for (level, subtree) in waiting.iter().enumerate() {
+        if count >> level & 1 == 1 {
+            sum = add(subtree, &sum);
+        }
+    }
+    sum
+}
+
+/// The tree over `LEAF` products, unrolled.
+#[inline(always)]
+fn leaf(a: &[f32], b: &[Lanes]) -> Lanes {
+    let pair = |i: usize| add(&scale(a[i], &b[i]), &scale(a[i + 1], &b[i + 1]));
+    let four = |i: usize| add(&pair(i), &pair(i + 2));
+    let eight = |i: usize| add(&four(i), &four(i + 4));
+    add(&eight(0), &eight(8))
+}
+
+#[inline(always)]
+fn add(x: &Lanes, y: &Lanes) -> Lanes {
+    std::array::from_fn(|i| x[i] + y[i])
+}
+
+#[inline(always)]
+fn scale(a: f32, x: &Lanes) -> Lanes {
+    std::array::from_fn(|i| a * x[i])
+}

@@ -1,0 +1,110 @@
+//! The two precisions of the interpreter.
+
+use std::fmt::Debug;
+use std::ops::{AddAssign, DivAssign, MulAssign, SubAssign};
+
+use half::{bf16, f16};
+use num_traits::Float;
+
+use super::Buffer;
+use super::product;
+use super::strided::Matrix;
+use crate::dtype::DType;
+
+/// A floating type that graphs are evaluated in.
+pub(super) trait Real:
+    Float + Default + Debug + AddAssign + SubAssign + MulAssign + DivAssign + Send + Sync + 'static
+{
+    /// Rounds a constant to this type.
+    fn of(value: f64) -> Self;
+    /// Widens.
+    fn widen(self) -> f64;
+    /// Rounds an integer to this type.
+    fn of_int(value: i64) -> Self;
+    /// The error function.
+    fn erf(self) -> Self;
+    /// `1 - erf`, accurate for large arguments.
+    fn erfc(self) -> Self;
+    /// The nearest integer, halves to even.
+    fn round_even(self) -> Self;
+    /// `out = a b`, all its sums made the way of this precision; `out` is dense and row-major.
+    fn product(a: &Matrix<'_, Self>, b: &Matrix<'_, Self>, out: &mut [Self]);
+    /// Elements as the interpreter's result.
+    fn buffer(values: Vec<Self>) -> Buffer;
+
+    /// Rounds to a floating element type, to nearest and ties to even.
+    fn round_to(self, dtype: DType) -> Self {
+        match dtype {
+            DType::F16 => Self::of(f64::from(f16::from_f64(self.widen()))),
+            DType::BF16 => Self::of(f64::from(bf16::from_f64(self.widen()))),
+            DType::F32 => Self::of(f64::from(self.widen() as f32)),
+            _ => self,
+        }
+    }
+
+    /// The larger; NaN if either is.
+    #[inline(always)]
+    fn maximum(self, other: Self) -> Self {
+        if self.is_nan() || self > other || self == other { self } else { other }
+    }
+
+    /// The smaller; NaN if either is.
+    #[inline(always)]
+    fn minimum(self, other: Self) -> Self {
+        if self.is_nan() || self < other || self == other { self } else { other }
+    }
+}
+
+impl Real for f64 {
+    fn of(value: f64) -> Self {
+        value
+    }
+    fn widen(self) -> f64 {
+        self
+    }
+    fn of_int(value: i64) -> Self {
+        value as f64
+    }
+    fn erf(self) -> Self {
+        libm::erf(self)
+    }
+    fn erfc(self) -> Self {
+        libm::erfc(self)
+    }
+    fn round_even(self) -> Self {
+        self.round_ties_even()
+    }
+    fn product(a: &Matrix<'_, f64>, b: &Matrix<'_, f64>, out: &mut [f64]) {
+        product::fused(a, b, out);
+    }
+    fn buffer(values: Vec<Self>) -> Buffer {
+        Buffer::F64(values)
+    }
+}
+
+impl Real for f32 {
+    fn of(value: f64) -> Self {
+        value as f32
+    }
+    fn widen(self) -> f64 {
+        f64::from(self)
+    }
+    fn of_int(value: i64) -> Self {
+        value as f32
+    }
+    fn erf(self) -> Self {
+        libm::erff(self)
+    }
+    fn erfc(self) -> Self {
+        libm::erfcf(self)
+    }
+    fn round_even(self) -> Self {
+        self.round_ties_even()
+    }
+    fn product(a: &Matrix<'_, f32>, b: &Matrix<'_, f32>, out: &mut [f32]) {
+        product::pairwise(a, b, out);
+    }
+    fn buffer(values: Vec<Self>) -> Buffer {
+        Buffer::F32(values)
+    }
+}

@@ -1,0 +1,55 @@
+//! Softmax and its logarithm.
+
+use rayon::prelude::*;
+
+use super::array::Array;
+use super::fold::sum;
+use super::real::Real;
+use super::run::{Invocation, Kernel, Results};
+use super::strided::{Item, Strided};
+
+pub(super) fn kernel<T: Real>(name: &str) -> Option<Kernel<T>> {
+    let kernel: Kernel<T> = match name {
+        "softmax.int" | "_softmax.default" => |c| by_rows(c, softmax_row),
+        "log_softmax.int" | "_log_softmax.default" => |c| by_rows(c, log_softmax_row),
+        _ => return None,
+    };
+    Some(kernel)
+}
+
+fn by_rows<T: Real>(c: &mut Invocation<'_, T>, row: fn(&mut [T])) -> Results<T> {
+    let dtype = c.dtype(0)?;
+    let x = c.array("self")?.cast(dtype).expect_float()?;
+    let axis = c.axis("dim", x.rank())?;
+    Ok(vec![Array::float(dtype, along(x, axis, row))])
+}
+
+/// `f` of each line of `x` along `axis`, in place.
+pub(super) fn along<E: Item>(x: Strided<E>, axis: usize, f: impl Fn(&mut [E]) + Sync) -> Strided<E> {
+    if x.rank() == 0 {
+        let mut value = [x.first()];
+        f(&mut value);
+        return Strided::full([], value[0]);
+    }
+    let x = x.to_last(axis);
+    let shape = x.shape().to_vec();
+    let len = shape.last().copied().unwrap_or(1).max(1);
+    let mut values = x.into_vec();
+    values.par_chunks_mut(len).for_each(|line| f(line));
+    Strided::new(shape, values).from_last(axis)
+}
+
+/// Turns scores into probabilities.
+pub(super) fn softmax_row<T: Real>(row: &mut [T]) {
+    let largest = row.iter().copied().fold(T::neg_infinity(), T::maximum);
+    row.iter_mut().for_each(|x| *x = (*x - largest).exp());
+    let total = sum(&mut row.to_vec());
+    row.iter_mut().for_each(|x| *x /= total);
+}
+
+pub(super) fn log_softmax_row<T: Real>(row: &mut [T]) {
+    let largest = row.iter().copied().fold(T::neg_infinity(), T::maximum);
+    let mut powers: Vec<T> = row.iter().map(|x| (*x - largest).exp()).collect();
+    let log = sum(&mut powers).ln();
+    row.iter_mut().for_each(|x| *x = *x - largest - log);
+}
