@@ -24,7 +24,11 @@ struct Summary {
 
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
-    let root = PathBuf::from(arguments.next().ok_or_else(|| Error::invalid("usage: import_kernelbench ROOT [LEVEL…]"))?);
+    let root = PathBuf::from(
+        arguments
+            .next()
+            .ok_or_else(|| Error::invalid("usage: import_kernelbench ROOT [LEVEL…]"))?,
+    );
     let mut levels: Vec<String> = arguments.collect();
     if levels.is_empty() {
         levels = ["1", "2", "3"].map(Into::into).into();
@@ -42,7 +46,13 @@ fn main() -> Result<()> {
     }
     println!("\nlevel  imported  of those cached  failed  nodes  seconds");
     for (level, s) in &table {
-        let Summary { imported, cached, failed, nodes, seconds } = s;
+        let Summary {
+            imported,
+            cached,
+            failed,
+            nodes,
+            seconds,
+        } = s;
         println!("{level:>5}  {imported:>8}  {cached:>15}  {failed:>6}  {nodes:>5}  {seconds:>7.1}");
     }
     Ok(())
@@ -74,7 +84,10 @@ fn import(python: &mut Python, path: &Path, level: &str, summary: &mut Summary) 
             summary.imported += 1;
             summary.cached += usize::from(module.cached);
             summary.nodes += nodes;
-            println!("L{level} {name}: ok, {nodes} nodes, {seconds:.2} s, {}", module.mode);
+            println!(
+                "L{level} {name}: ok, {nodes} nodes, {seconds:.2} s, {}",
+                module.mode
+            );
         }
         Err(error) => {
             summary.failed += 1;

@@ -23,7 +23,10 @@ pub struct Seeds {
 impl Default for Seeds {
     /// KernelBench's: 42 for both.
     fn default() -> Self {
-        Self { weights: 42, inputs: 42 }
+        Self {
+            weights: 42,
+            inputs: 42,
+        }
     }
 }
 

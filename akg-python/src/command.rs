@@ -71,7 +71,10 @@ pub(crate) fn run(command: &mut Command, limit: Duration, on_line: &mut dyn FnMu
         let mut reader = BufReader::new(reader);
         let mut line = Vec::new();
         while matches!(reader.read_until(b'\n', &mut line), Ok(n) if n > 0) {
-            if sender.send(String::from_utf8_lossy(&line).trim_end().to_owned()).is_err() {
+            if sender
+                .send(String::from_utf8_lossy(&line).trim_end().to_owned())
+                .is_err()
+            {
                 break;
             }
             line.clear();
@@ -106,7 +109,10 @@ mod tests {
         let mut seen = Vec::new();
         let mut command = Command::new("sh");
         command.args(["-c", "echo one; echo two >&2; exit 3"]);
-        let done = run(&mut command, Duration::from_secs(60), &mut |l| seen.push(l.to_owned())).unwrap();
+        let done = run(&mut command, Duration::from_secs(60), &mut |l| {
+            seen.push(l.to_owned())
+        })
+        .unwrap();
         assert_eq!(seen, ["one", "two"]);
         assert_eq!(done.last_line(), "two");
         assert_eq!(done.status.code(), Some(3));
@@ -118,7 +124,11 @@ mod tests {
         command.args(["-c", "sleep 1000 & sleep 1000"]);
         let error = run(&mut command, Duration::from_millis(50), &mut |_| {}).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Timeout);
-        let missing = run(&mut Command::new("/no/such/program"), Duration::from_secs(1), &mut |_| {});
+        let missing = run(
+            &mut Command::new("/no/such/program"),
+            Duration::from_secs(1),
+            &mut |_| {},
+        );
         assert_eq!(missing.unwrap_err().kind(), ErrorKind::ToolMissing);
     }
 }

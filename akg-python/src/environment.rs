@@ -86,7 +86,11 @@ impl Environment {
             format!(
                 "no Python with PyTorch {major}.{minor} or newer was found; `akg doctor --fix` installs one, or set \
                  AKG_PYTHON to an interpreter that has it. Tried:{}",
-                if tried.is_empty() { " no interpreter".into() } else { tried.concat() }
+                if tried.is_empty() {
+                    " no interpreter".into()
+                } else {
+                    tried.concat()
+                }
             ),
         ))
     }
@@ -95,7 +99,10 @@ impl Environment {
     pub(crate) fn check(python: &Path, origin: Origin, cache: &Path) -> Result<Self> {
         let facts = probe(python)?;
         let unusable = |why: String| {
-            Err(Error::new(ErrorKind::ToolMissing, format!("{} {why}", python.display())))
+            Err(Error::new(
+                ErrorKind::ToolMissing,
+                format!("{} {why}", python.display()),
+            ))
         };
         let Some(torch_version) = facts.torch.clone() else {
             return unusable("has no PyTorch".into());
@@ -224,7 +231,11 @@ pub(crate) fn probe(python: &Path) -> Result<Facts> {
         Ok(facts) if done.status.success() => Ok(facts),
         _ => Err(Error::new(
             ErrorKind::ToolMissing,
-            format!("{} is no working Python 3: {}", python.display(), done.last_line()),
+            format!(
+                "{} is no working Python 3: {}",
+                python.display(),
+                done.last_line()
+            ),
         )),
     }
 }

@@ -113,9 +113,11 @@ impl Imported {
         let mut by_name: BTreeMap<_, _> = self.inputs.into_iter().map(|i| (i.name.clone(), i)).collect();
         let ordered = graph.inputs().iter().map(|input| {
             let name = graph.value_name(input.value);
-            by_name
-                .remove(name)
-                .ok_or_else(|| Error::unexpected(format!("the import does not say where the input `{name}` comes from")))
+            by_name.remove(name).ok_or_else(|| {
+                Error::unexpected(format!(
+                    "the import does not say where the input `{name}` comes from"
+                ))
+            })
         });
         Ok(ImportedModule {
             path: path.to_owned(),
@@ -163,5 +165,8 @@ impl Entry {
 
 /// The graph's name: the file's, without its extension.
 pub(crate) fn graph_name(path: &Path) -> String {
-    path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+    path.file_stem()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
 }

@@ -104,7 +104,13 @@ impl Environment {
             return Err(Error::unsupported(message));
         }
         let _lock = lock(&self.cache, &directory(&self.cache), progress)?;
-        pip_install(&self.python, &["--no-deps", &wanted], &wanted, Instant::now() + LIMIT, progress)
+        pip_install(
+            &self.python,
+            &["--no-deps", &wanted],
+            &wanted,
+            Instant::now() + LIMIT,
+            progress,
+        )
     }
 
     fn unchecked(python: &Path, cache: &Path) -> Result<Self> {
@@ -134,7 +140,10 @@ fn lock(cache: &Path, target: &Path, progress: &mut InstallProgress<'_>) -> Resu
 
 /// The interpreter that the virtual environment is made from.
 fn base_interpreter(config: &Config) -> Result<PathBuf> {
-    let named = config.python.clone().or_else(|| env::var_os("AKG_PYTHON").map(Into::into));
+    let named = config
+        .python
+        .clone()
+        .or_else(|| env::var_os("AKG_PYTHON").map(Into::into));
     let mut tried = Vec::new();
     for python in named.into_iter().chain(active()) {
         match probe(&python) {
@@ -146,14 +155,22 @@ fn base_interpreter(config: &Config) -> Result<PathBuf> {
     let (major, minor) = OLDEST_PYTHON;
     let message = format!(
         "installing PyTorch needs a `python3` of version {major}.{minor} or newer on the search path; {}",
-        if tried.is_empty() { "there is none".into() } else { tried.join("; ") }
+        if tried.is_empty() {
+            "there is none".into()
+        } else {
+            tried.join("; ")
+        }
     );
     Err(Error::new(ErrorKind::ToolMissing, message))
 }
 
 fn check_disk(cache: &Path) -> Result<()> {
-    let stat = rustix::fs::statvfs(cache)
-        .map_err(|e| Error::io(format!("cannot ask for the free space of {}", cache.display()), e.into()))?;
+    let stat = rustix::fs::statvfs(cache).map_err(|e| {
+        Error::io(
+            format!("cannot ask for the free space of {}", cache.display()),
+            e.into(),
+        )
+    })?;
     let free = stat.f_bavail * stat.f_frsize;
     if free < DISK_BYTES {
         let gb = |bytes: u64| bytes as f64 / 1e9;
@@ -186,7 +203,12 @@ fn create(base: &Path, target: &Path, deadline: Instant) -> Result<()> {
     Err(Error::new(ErrorKind::ToolMissing, message))
 }
 
-fn pip(python: &Path, what: &Requirements, deadline: Instant, progress: &mut InstallProgress<'_>) -> Result<()> {
+fn pip(
+    python: &Path,
+    what: &Requirements,
+    deadline: Instant,
+    progress: &mut InstallProgress<'_>,
+) -> Result<()> {
     let mut arguments = what.packages.to_vec();
     if !what.with_dependencies {
         arguments.push("--no-deps");
@@ -204,29 +226,69 @@ fn pip_install(
     progress(&format!("installing {name}"));
     let mut command = Command::new(python);
     command
-        .args(["-m", "pip", "install", "--no-input", "--disable-pip-version-check", "--progress-bar", "off"])
+        .args([
+            "-m",
+            "pip",
+            "install",
+            "--no-input",
+            "--disable-pip-version-check",
+            "--progress-bar",
+            "off",
+        ])
         .args(arguments);
     let done = run(&mut command, deadline, &mut |line| {
-        if ["Collecting", "Downloading", "Installing"].iter().any(|w| line.starts_with(w)) {
+        if ["Collecting", "Downloading", "Installing"]
+            .iter()
+            .any(|w| line.starts_with(w))
+        {
             progress(line);
         }
     })?;
-    if done.status.success() { Ok(()) } else { Err(pip_error(name, &done)) }
+    if done.status.success() {
+        Ok(())
+    } else {
+        Err(pip_error(name, &done))
+    }
 }
 
 fn pip_error(name: &str, done: &Finished) -> Error {
-    let errors = done.output.iter().filter(|l| l.contains("ERROR:") || l.contains("error:"));
+    let errors = done
+        .output
+        .iter()
+        .filter(|l| l.contains("ERROR:") || l.contains("error:"));
     let words: Vec<_> = errors.map(String::as_str).collect();
-    let words = if words.is_empty() { done.last_line().to_owned() } else { words.join(" ") };
+    let words = if words.is_empty() {
+        done.last_line().to_owned()
+    } else {
+        words.join(" ")
+    };
     let says = |needles: &[&str]| done.output.iter().any(|l| needles.iter().any(|n| l.contains(n)));
     let (kind, hint) = if says(&["No space left", "Disk quota"]) {
-        (ErrorKind::OutOfResources, "the disk is full; free some space or set AKG_CACHE to another disk")
-    } else if says(&["NewConnectionError", "NameResolutionError", "ReadTimeoutError", "ConnectTimeoutError", "ProxyError"]) {
-        (ErrorKind::Io, "the package index cannot be reached; check the network, or pip's index and proxy settings")
+        (
+            ErrorKind::OutOfResources,
+            "the disk is full; free some space or set AKG_CACHE to another disk",
+        )
+    } else if says(&[
+        "NewConnectionError",
+        "NameResolutionError",
+        "ReadTimeoutError",
+        "ConnectTimeoutError",
+        "ProxyError",
+    ]) {
+        (
+            ErrorKind::Io,
+            "the package index cannot be reached; check the network, or pip's index and proxy settings",
+        )
     } else {
-        (ErrorKind::Io, "run it again, or set AKG_PYTHON to a Python that has PyTorch")
+        (
+            ErrorKind::Io,
+            "run it again, or set AKG_PYTHON to a Python that has PyTorch",
+        )
     };
-    Error::new(kind, format!("pip cannot install {name}: {hint}. pip said: {words}"))
+    Error::new(
+        kind,
+        format!("pip cannot install {name}: {hint}. pip said: {words}"),
+    )
 }
 
 fn make_stubs(python: &Path, deadline: Instant) -> Result<()> {
@@ -244,5 +306,9 @@ fn make_stubs(python: &Path, deadline: Instant) -> Result<()> {
 }
 
 fn run(command: &mut Command, deadline: Instant, on_line: &mut dyn FnMut(&str)) -> Result<Finished> {
-    command::run(command, deadline.saturating_duration_since(Instant::now()), on_line)
+    command::run(
+        command,
+        deadline.saturating_duration_since(Instant::now()),
+        on_line,
+    )
 }

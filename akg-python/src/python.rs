@@ -11,8 +11,8 @@ use akg_worker::process::{Process, Program, RequestError, ResourceLimits};
 use serde::de::DeserializeOwned;
 
 use crate::calls::{
-    Baseline, BaselineOptions, BaselineReply, BaselineTask, Call, Job, JobCall, Outcome, Outcomes, Precision, Seeds,
-    TaskCall, Types,
+    Baseline, BaselineOptions, BaselineReply, BaselineTask, Call, Job, JobCall, Outcome, Outcomes, Precision,
+    Seeds, TaskCall, Types,
 };
 use crate::environment::Environment;
 use crate::import::{Entry, ImportOptions, Imported, ImportedModule, graph_name};
@@ -115,7 +115,12 @@ impl Python {
 
     /// Makes the real tensors of some graph inputs, given by their positions. The module is only constructed if a
     /// weight or state is among them, and `get_inputs` only runs if an argument is.
-    pub fn materialize_some(&mut self, module: &ImportedModule, wanted: &[usize], seeds: Seeds) -> Result<Vec<Tensor>> {
+    pub fn materialize_some(
+        &mut self,
+        module: &ImportedModule,
+        wanted: &[usize],
+        seeds: Seeds,
+    ) -> Result<Vec<Tensor>> {
         let mut inputs = Vec::with_capacity(wanted.len());
         let mut types = Vec::with_capacity(wanted.len());
         for &at in wanted {
@@ -170,7 +175,11 @@ impl Python {
         let mut calls = Vec::with_capacity(jobs.len());
         for job in jobs {
             check_inputs(job.graph, job.inputs)?;
-            let names = job.graph.inputs().iter().map(|i| job.graph.value_name(i.value).to_owned());
+            let names = job
+                .graph
+                .inputs()
+                .iter()
+                .map(|i| job.graph.value_name(i.value).to_owned());
             calls.push(JobCall {
                 graph: job.graph.to_json()?,
                 inputs: names.zip(descriptors.by_ref()).collect(),
@@ -191,7 +200,9 @@ impl Python {
         let results = jobs.iter().zip(reply.jobs).map(|(job, outcome)| {
             let tensors: Option<Vec<_>> = made.by_ref().take(job.graph.outputs().len()).collect();
             match outcome {
-                Outcome::Ok(_) => tensors.ok_or_else(|| Error::new(ErrorKind::Protocol, "an output is missing")),
+                Outcome::Ok(_) => {
+                    tensors.ok_or_else(|| Error::new(ErrorKind::Protocol, "an output is missing"))
+                }
                 Outcome::Error { kind, message } => Err(Error::new(kind, message)),
             }
         });
@@ -210,13 +221,21 @@ impl Python {
         check_inputs(graph, inputs)?;
         let shared = transfer::inputs(&inputs.iter().collect::<Vec<_>>())?;
         let names = graph.inputs().iter().map(|i| graph.value_name(i.value));
-        let sizes = if options.outputs { output_sizes(graph, 0)? } else { Vec::new() };
+        let sizes = if options.outputs {
+            output_sizes(graph, 0)?
+        } else {
+            Vec::new()
+        };
         let outputs = transfer::outputs(&sizes)?;
         let call = Call::Baseline {
             task: task_call(task)?,
             inputs: names.zip(shared.descriptors.iter().cloned()).collect(),
             outputs: &outputs.slots,
-            output_names: graph.outputs().iter().map(|o| graph.value_name(o.value)).collect(),
+            output_names: graph
+                .outputs()
+                .iter()
+                .map(|o| graph.value_name(o.value))
+                .collect(),
             compile: options.compile,
             threads: options.threads,
             warmup: options.warmup,
@@ -312,7 +331,10 @@ fn output_sizes(graph: &Graph, element: usize) -> Result<Vec<usize>> {
 fn check_inputs(graph: &Graph, inputs: &[Tensor]) -> Result<()> {
     let (want, have) = (graph.inputs().len(), inputs.len());
     if want != have {
-        let message = format!("the graph `{}` has {want} inputs, but {have} tensors were given", graph.name());
+        let message = format!(
+            "the graph `{}` has {want} inputs, but {have} tensors were given",
+            graph.name()
+        );
         return Err(Error::invalid(message));
     }
     Ok(())

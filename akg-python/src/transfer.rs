@@ -50,7 +50,13 @@ pub(crate) fn inputs(tensors: &[&Tensor]) -> Result<Inputs> {
     let mut end = 0;
     let offsets: Vec<_> = tensors
         .iter()
-        .map(|t| if t.path().is_some() { 0 } else { reserve(&mut end, t.bytes().len()) })
+        .map(|t| {
+            if t.path().is_some() {
+                0
+            } else {
+                reserve(&mut end, t.bytes().len())
+            }
+        })
         .collect();
     let mut packed = SharedBuffer::allocate(end)?;
     let packed_path = packed.path().to_owned();
@@ -89,7 +95,10 @@ pub(crate) struct Outputs {
 /// Memory for results of at most these sizes in bytes.
 pub(crate) fn outputs(sizes: &[usize]) -> Result<Outputs> {
     let mut end = 0;
-    let small: Vec<_> = sizes.iter().map(|&s| (s <= SMALL).then(|| reserve(&mut end, s))).collect();
+    let small: Vec<_> = sizes
+        .iter()
+        .map(|&s| (s <= SMALL).then(|| reserve(&mut end, s)))
+        .collect();
     let mut files = vec![SharedBuffer::allocate(end)?];
     let mut slots = Vec::with_capacity(sizes.len());
     let mut file_of = Vec::with_capacity(sizes.len());
@@ -102,10 +111,18 @@ pub(crate) fn outputs(sizes: &[usize]) -> Result<Outputs> {
             }
         };
         let path = files.get(file).map(|f| f.path().to_owned()).unwrap_or_default();
-        slots.push(Slot { path, offset: offset.unwrap_or(0), bytes });
+        slots.push(Slot {
+            path,
+            offset: offset.unwrap_or(0),
+            bytes,
+        });
         file_of.push(file);
     }
-    Ok(Outputs { slots, files, file_of })
+    Ok(Outputs {
+        slots,
+        files,
+        file_of,
+    })
 }
 
 impl Outputs {
@@ -125,7 +142,10 @@ impl Outputs {
             }
             let storage: Arc<dyn Storage> = match slot.offset {
                 0 => file.clone(),
-                offset => Arc::new(Part { file: file.clone(), offset }),
+                offset => Arc::new(Part {
+                    file: file.clone(),
+                    offset,
+                }),
             };
             tensors.push(Some(Tensor::new(written.dtype, written.shape.clone(), storage)?));
         }

@@ -15,7 +15,9 @@ pub(crate) fn draw(op: &'static Operator, d: &mut Draw) -> bool {
         .or_else(|| norm(name, d))
         .or_else(|| loss(name, d))
         .or_else(|| sequence(name, d));
-    let Some(Json::Object(args)) = drawn else { return false };
+    let Some(Json::Object(args)) = drawn else {
+        return false;
+    };
     d.finish(name, args, op.schema().results.unwrap_or(1));
     true
 }
@@ -26,7 +28,11 @@ fn real(d: &mut Draw, shape: &[usize]) -> String {
 
 /// A tensor or nothing.
 fn maybe(d: &mut Draw, shape: &[usize], values: Values) -> Json {
-    if d.chance(50) { json!(d.operand(DType::F32, shape, values)) } else { Json::Null }
+    if d.chance(50) {
+        json!(d.operand(DType::F32, shape, values))
+    } else {
+        Json::Null
+    }
 }
 
 fn product(name: &str, d: &mut Draw) -> Option<Json> {
@@ -39,22 +45,39 @@ fn product(name: &str, d: &mut Draw) -> Option<Json> {
         "dot.default" => json!({"self": real(d, &[k]), "tensor": real(d, &[k])}),
         "outer.default" => json!({"self": real(d, &[m]), "vec2": real(d, &[n])}),
         "matmul.default" => {
-            let left = d.pick(&[vec![k], vec![m, k], vec![b, m, k], vec![1, m, k], vec![2, 1, m, k]]);
+            let left = d.pick(&[
+                vec![k],
+                vec![m, k],
+                vec![b, m, k],
+                vec![1, m, k],
+                vec![2, 1, m, k],
+            ]);
             let right = d.pick(&[vec![k], vec![k, n], vec![b, k, n], vec![1, k, n]]);
             json!({"self": real(d, &left), "other": real(d, &right)})
         }
         "linear.default" => {
             let input = d.pick(&[vec![k], vec![m, k], vec![b, m, k]]);
             let weight = if d.chance(85) { vec![n, k] } else { vec![k] };
-            let bias = if weight.len() == 2 { maybe(d, &[n], Values::Tame) } else { Json::Null };
+            let bias = if weight.len() == 2 {
+                maybe(d, &[n], Values::Tame)
+            } else {
+                Json::Null
+            };
             json!({"input": real(d, &input), "weight": real(d, &weight), "bias": bias})
         }
         "addmm.default" | "baddbmm.default" => {
             let batch: &[usize] = if name == "addmm.default" { &[] } else { &[b] };
             let whole = [batch, &[m, n]].concat();
             let own = d.pick(&[whole, vec![n], vec![m, 1]]);
-            let (first, second) = if batch.is_empty() { ("mat1", "mat2") } else { ("batch1", "batch2") };
-            let (beta, alpha) = (d.pick(&[json!(1), json!(0), json!(0.5)]), d.pick(&[json!(1), json!(-2)]));
+            let (first, second) = if batch.is_empty() {
+                ("mat1", "mat2")
+            } else {
+                ("batch1", "batch2")
+            };
+            let (beta, alpha) = (
+                d.pick(&[json!(1), json!(0), json!(0.5)]),
+                d.pick(&[json!(1), json!(-2)]),
+            );
             json!({
                 "self": real(d, &own), first: real(d, &[batch, &[m, k]].concat()),
                 second: real(d, &[batch, &[k, n]].concat()), "beta": beta, "alpha": alpha
@@ -79,7 +102,10 @@ fn product(name: &str, d: &mut Draw) -> Option<Json> {
 
 /// The digit before `d` in `conv2d`, `max_pool3d`, …
 fn spatial_rank(name: &str) -> Option<usize> {
-    ["1d", "2d", "3d"].iter().position(|r| name.contains(r)).map(|at| at + 1)
+    ["1d", "2d", "3d"]
+        .iter()
+        .position(|r| name.contains(r))
+        .map(|at| at + 1)
 }
 
 /// `rank` numbers from a range.
@@ -100,8 +126,13 @@ fn convolution(name: &str, d: &mut Draw) -> Option<Json> {
     let padding = several(d, rank, 0, 1);
     let output_padding: Vec<_> = stride.iter().map(|s| d.size(0..=s - 1)).collect();
     let space = several(d, rank, 5, 7);
-    let channels = if transposed { [inputs, outputs / groups] } else { [outputs, inputs / groups] };
-    let input = real(d, &[&[d.size(1..=2), inputs][..], &space].concat());
+    let channels = if transposed {
+        [inputs, outputs / groups]
+    } else {
+        [outputs, inputs / groups]
+    };
+    let batch = d.size(1..=2);
+    let input = real(d, &[&[batch, inputs][..], &space].concat());
     let weight = real(d, &[&channels[..], &kernel].concat());
     let bias = maybe(d, &[outputs], Values::Tame);
     let mut args = json!({
@@ -131,13 +162,21 @@ fn pool(name: &str, d: &mut Draw) -> Option<Json> {
     let space = several(d, rank, 4, 8);
     let batch = if d.chance(80) { vec![2, 3] } else { vec![3] };
     // Average pooling adds values up; maximum pooling orders them.
-    let values = if name.contains("max") { Values::Wild } else { Values::Tame };
+    let values = if name.contains("max") {
+        Values::Wild
+    } else {
+        Values::Tame
+    };
     let input = d.operand(DType::F32, &[batch, space].concat(), values);
     if name.contains("adaptive") {
         return Some(json!({"self": input, "output_size": several(d, rank, 1, 4)}));
     }
     let kernel = several(d, rank, 1, 3);
-    let stride = if d.chance(30) { Vec::new() } else { several(d, rank, 1, 3) };
+    let stride = if d.chance(30) {
+        Vec::new()
+    } else {
+        several(d, rank, 1, 3)
+    };
     let padding: Vec<_> = kernel.iter().map(|k| d.size(0..=k / 2)).collect();
     let mut args = json!({
         "self": input, "kernel_size": kernel, "stride": stride, "padding": padding, "ceil_mode": d.chance(50)
@@ -160,20 +199,25 @@ fn norm(name: &str, d: &mut Draw) -> Option<Json> {
     let space = several(d, rank, 1, 4);
     let shape = [&[d.size(2..=3), channels][..], &space].concat();
     let training = d.chance(70);
-    let mut per_channel = |d: &mut Draw, args: &mut Json, names: &[&str], values: Values| {
+    let per_channel = |d: &mut Draw, args: &mut Json, names: &[&str], values: Values| {
         for name in names {
             args[*name] = maybe(d, &[channels], values);
         }
     };
     Some(match name {
         "batch_norm.default" | "instance_norm.default" => {
-            let mut args = json!({"input": real(d, &shape), "momentum": 0.1, "eps": 1e-5, "cudnn_enabled": false});
+            let mut args =
+                json!({"input": real(d, &shape), "momentum": 0.1, "eps": 1e-5, "cudnn_enabled": false});
             per_channel(d, &mut args, &["weight", "bias"], Values::Tame);
             if d.chance(50) || !training {
                 args["running_mean"] = json!(d.operand(DType::F32, &[channels], Values::Tame));
                 args["running_var"] = json!(d.operand(DType::F32, &[channels], Values::Unit));
             }
-            let flag = if name == "batch_norm.default" { "training" } else { "use_input_stats" };
+            let flag = if name == "batch_norm.default" {
+                "training"
+            } else {
+                "use_input_stats"
+            };
             args[flag] = json!(training);
             args
         }
@@ -222,11 +266,20 @@ fn loss(name: &str, d: &mut Draw) -> Option<Json> {
     Some(match name {
         "cross_entropy_loss.default" | "nll_loss.default" => {
             let (rows, classes) = (d.size(1..=4), d.size(2..=4));
-            let space = if d.chance(30) && name.starts_with("cross") { vec![2] } else { vec![] };
+            let space = if d.chance(30) && name.starts_with("cross") {
+                vec![2]
+            } else {
+                vec![]
+            };
             let logits = real(d, &[&[rows, classes][..], &space].concat());
-            let target = d.operand(DType::I64, &[&[rows][..], &space].concat(), Values::Below(classes));
+            let target = d.operand(
+                DType::I64,
+                &[&[rows][..], &space].concat(),
+                Values::Below(classes),
+            );
             let weight = maybe(d, &[classes], Values::Unit);
-            let mut args = json!({"self": logits, "target": target, "weight": weight, "reduction": reduction});
+            let mut args =
+                json!({"self": logits, "target": target, "weight": weight, "reduction": reduction});
             if d.chance(40) {
                 args["ignore_index"] = json!(1);
             }
@@ -281,7 +334,14 @@ fn loss(name: &str, d: &mut Draw) -> Option<Json> {
 
 fn sequence(name: &str, d: &mut Draw) -> Option<Json> {
     if name == "scaled_dot_product_attention.default" {
-        let [b, h, q, k, e, v] = [2, d.size(1..=2), d.size(1..=4), d.size(1..=4), d.size(1..=4), d.size(1..=4)];
+        let [b, h, q, k, e, v] = [
+            2,
+            d.size(1..=2),
+            d.size(1..=4),
+            d.size(1..=4),
+            d.size(1..=4),
+            d.size(1..=4),
+        ];
         let causal = d.chance(40);
         let mask = match d.int(0..=2) {
             0 if !causal => json!(d.operand(DType::Bool, &[q, k], Values::Tame)),
@@ -301,7 +361,8 @@ fn sequence(name: &str, d: &mut Draw) -> Option<Json> {
         _ => return None,
     };
     let (steps, batch, features, hidden) = (d.size(1..=4), d.size(1..=3), d.size(1..=3), d.size(1..=3));
-    let (layers, bidirectional, biases, batch_first) = (d.size(1..=2), d.chance(50), d.chance(70), d.chance(50));
+    let (layers, bidirectional, biases, batch_first) =
+        (d.size(1..=2), d.chance(50), d.chance(70), d.chance(50));
     let directions = 1 + usize::from(bidirectional);
     let mut params = Vec::new();
     for layer in 0..layers {
@@ -319,7 +380,11 @@ fn sequence(name: &str, d: &mut Draw) -> Option<Json> {
         "lstm.input" => json!([real(d, &state), real(d, &state)]),
         _ => json!(real(d, &state)),
     };
-    let extents = if batch_first { [batch, steps, features] } else { [steps, batch, features] };
+    let extents = if batch_first {
+        [batch, steps, features]
+    } else {
+        [steps, batch, features]
+    };
     let mut args = Map::new();
     args.insert("input".into(), real(d, &extents).into());
     for (name, value) in [

@@ -44,7 +44,11 @@ struct Case {
 #[test]
 fn every_operator_has_a_generator() {
     let known = |op: &&'static Operator| FAMILIES.iter().any(|draw| draw(op, &mut Draw::new(op.name(), 0)));
-    let missing: Vec<_> = Operator::all().into_iter().filter(|op| !known(op)).map(Operator::name).collect();
+    let missing: Vec<_> = Operator::all()
+        .into_iter()
+        .filter(|op| !known(op))
+        .map(Operator::name)
+        .collect();
     let mut expected = NOT_COMPARED.to_vec();
     expected.sort_unstable();
     assert_eq!(missing, expected);
@@ -66,10 +70,14 @@ fn layers_agree() {
 }
 
 fn compare(family: Family) {
-    let Some(mut python) = common::python() else { return };
+    let Some(mut python) = common::python() else {
+        return;
+    };
     let mut failures = Vec::new();
     for op in Operator::all() {
-        let drawn: Vec<_> = (0..CASES).filter_map(|case| draw_case(op, family, case)).collect();
+        let drawn: Vec<_> = (0..CASES)
+            .filter_map(|case| draw_case(op, family, case))
+            .collect();
         let accepted: Vec<_> = drawn.into_iter().flatten().collect();
         if !family(op, &mut Draw::new(op.name(), 0)) {
             continue;
@@ -78,7 +86,12 @@ fn compare(family: Family) {
             failures.push(failure);
         }
     }
-    assert!(failures.is_empty(), "{} operators disagree:\n{}", failures.len(), failures.join("\n"));
+    assert!(
+        failures.is_empty(),
+        "{} operators disagree:\n{}",
+        failures.len(),
+        failures.join("\n")
+    );
 }
 
 /// A call of `op`; the inner `None` if type inference rejects it.
@@ -87,27 +100,54 @@ fn draw_case(op: &'static Operator, family: Family, case: u64) -> Option<Option<
     family(op, &mut d).then(|| {
         let json = d.json(op.name());
         let graph = Graph::from_json(&json).ok()?;
-        Some(Case { json, graph, inputs: d.tensors })
+        Some(Case {
+            json,
+            graph,
+            inputs: d.tensors,
+        })
     })
 }
 
 /// Compares all calls of one operator; the error describes the first that differs.
 fn check_operator(op: &Operator, cases: &[Case], python: &mut Python) -> Result<(), String> {
-    let jobs: Vec<_> = cases.iter().map(|c| Job { graph: &c.graph, inputs: &c.inputs }).collect();
+    let jobs: Vec<_> = cases
+        .iter()
+        .map(|c| Job {
+            graph: &c.graph,
+            inputs: &c.inputs,
+        })
+        .collect();
     let mut evaluate = |precision| python.evaluate(&jobs, precision).map_err(|e| e.to_string());
     let (exact, plain) = (evaluate(Precision::Float64)?, evaluate(Precision::AsIs)?);
     let mut compared = 0;
     let mut rejected = None;
     for ((case, exact), plain) in cases.iter().zip(exact).zip(plain) {
-        let ours = reference::evaluate(&case.graph, &case.inputs, &Options::default());
-        let converts = ["to.dtype", "to.dtype_layout", "_to_copy.default", "type_as.default", "copy.default"];
+        let interpret = || reference::evaluate(&case.graph, &case.inputs, &Options::default());
+        let ours = std::panic::catch_unwind(std::panic::AssertUnwindSafe(interpret))
+            .map_err(|_| format!("{}: the interpreter panicked\n  {}", op.name(), case.json))?;
+        let converts = [
+            "to.dtype",
+            "to.dtype_layout",
+            "_to_copy.default",
+            "type_as.default",
+            "copy.default",
+        ];
         // A conversion to a narrow type rounds, which double precision throughout would hide.
-        let theirs = if converts.contains(&op.name()) { plain } else { check_types(case, plain).and(exact) };
+        let theirs = if converts.contains(&op.name()) {
+            plain
+        } else {
+            check_types(case, plain).and(exact)
+        };
         match (ours, theirs) {
             (Ok(ours), Ok(theirs)) => {
                 compared += 1;
                 difference(&ours, &theirs).map_or(Ok(()), |why| {
-                    Err(format!("{}: {why}\n  {}\n  inputs {:?}", op.name(), case.json, values(&case.inputs)))
+                    Err(format!(
+                        "{}: {why}\n  {}\n  inputs {:?}",
+                        op.name(),
+                        case.json,
+                        values(&case.inputs)
+                    ))
                 })?;
             }
             (Err(e), Ok(_)) => rejected = Some(format!("ours: {e}\n  {}", case.json)),
@@ -119,7 +159,10 @@ fn check_operator(op: &Operator, cases: &[Case], python: &mut Python) -> Result<
     }
     if compared * 2 < CASES as usize {
         let last = rejected.unwrap_or_else(|| "type inference".into());
-        return Err(format!("{}: only {compared} of {CASES} calls were compared; last rejection: {last}", op.name()));
+        return Err(format!(
+            "{}: only {compared} of {CASES} calls were compared; last rejection: {last}",
+            op.name()
+        ));
     }
     Ok(())
 }
@@ -131,7 +174,9 @@ fn check_types(case: &Case, plain: Result<Vec<Tensor>>) -> Result<()> {
         let ty = case.graph.ty(output.value);
         let shape = ty.concrete_shape(&Default::default())?;
         if (ty.dtype, shape.as_slice()) != (tensor.dtype(), tensor.shape()) {
-            return Err(Error::unexpected(format!("inferred {ty}, but PyTorch returns {tensor:?}")));
+            return Err(Error::unexpected(format!(
+                "inferred {ty}, but PyTorch returns {tensor:?}"
+            )));
         }
     }
     Ok(())
@@ -141,19 +186,33 @@ fn check_types(case: &Case, plain: Result<Vec<Tensor>>) -> Result<()> {
 fn difference(ours: &[Outcome], theirs: &[Tensor]) -> Option<String> {
     for (at, (ours, theirs)) in ours.iter().zip(theirs).enumerate() {
         if ours.shape != theirs.shape() {
-            return Some(format!("result {at} has shape {:?}, not {:?}", ours.shape, theirs.shape()));
+            return Some(format!(
+                "result {at} has shape {:?}, not {:?}",
+                ours.shape,
+                theirs.shape()
+            ));
         }
         let floating = ours.dtype.is_float();
         if floating != theirs.dtype().is_float() || (!floating && ours.dtype != theirs.dtype()) {
             return Some(format!("result {at} is {}, not {}", ours.dtype, theirs.dtype()));
         }
         let (a, b) = (ours.to_f64(), theirs.to_f64().ok()?);
-        let scale = b.iter().filter(|v| v.is_finite()).fold(0.0f64, |m, v| m.max(v.abs())).min(1e6);
+        let scale = b
+            .iter()
+            .filter(|v| v.is_finite())
+            .fold(0.0f64, |m, v| m.max(v.abs()))
+            .min(1e6);
         for (index, (x, y)) in a.iter().zip(&b).enumerate() {
-            let tolerance = if floating { 1e-11 * scale + 1e-10 * y.abs() + 1e-14 } else { 0.0 };
+            let tolerance = if floating {
+                1e-11 * scale + 1e-10 * y.abs() + 1e-14
+            } else {
+                0.0
+            };
             let same = x == y || (x.is_nan() && y.is_nan()) || (x - y).abs() <= tolerance;
             if !same {
-                return Some(format!("result {at}, element {index}: {x:e}, but PyTorch says {y:e}"));
+                return Some(format!(
+                    "result {at}, element {index}: {x:e}, but PyTorch says {y:e}"
+                ));
             }
         }
     }

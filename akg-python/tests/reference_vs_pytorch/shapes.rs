@@ -17,7 +17,9 @@ pub(crate) fn draw(op: &'static Operator, d: &mut Draw) -> bool {
         .or_else(|| index(op.name(), d))
         .or_else(|| create(op.name(), d))
         .or_else(|| reduce(op, d));
-    let Some(Json::Object(args)) = drawn else { return false };
+    let Some(Json::Object(args)) = drawn else {
+        return false;
+    };
     d.finish(op.name(), args, results);
     true
 }
@@ -82,7 +84,7 @@ fn view(name: &str, d: &mut Draw) -> Option<Json> {
             json!({"self": any(d, &shape), "dims": dims})
         }
         "transpose.int" => json!({"self": any(d, &shape), "dim0": d.axis(rank), "dim1": d.axis(rank)}),
-        "t.default" => {
+        "t.default" | "numpy_T.default" => {
             let shape = d.shape(0..=2);
             json!({"self": any(d, &shape)})
         }
@@ -105,12 +107,22 @@ fn view(name: &str, d: &mut Draw) -> Option<Json> {
         }
         "expand_as.default" => {
             let mut small = shape.clone();
-            small.iter_mut().for_each(|e| if d.chance(40) { *e = 1 });
+            small.iter_mut().for_each(|e| {
+                if d.chance(40) {
+                    *e = 1
+                }
+            });
             json!({"self": any(d, &small), "other": any(d, &shape)})
         }
         "slice.Tensor" => {
             let (shape, dim) = with_axis(d);
-            let bound = |d: &mut Draw| if d.chance(25) { Json::Null } else { json!(d.int(-7..=7)) };
+            let bound = |d: &mut Draw| {
+                if d.chance(25) {
+                    Json::Null
+                } else {
+                    json!(d.int(-7..=7))
+                }
+            };
             json!({"self": any(d, &shape), "dim": dim, "start": bound(d), "end": bound(d), "step": d.int(1..=3)})
         }
         "select.int" => {
@@ -133,7 +145,11 @@ fn view(name: &str, d: &mut Draw) -> Option<Json> {
             let input = d.input(DType::F32, &[30], Values::Wild);
             json!({"self": input, "size": [3, 2], "stride": [d.int(0..=5), d.int(0..=5)], "storage_offset": d.int(0..=9)})
         }
-        "squeeze.default" | "alias.default" | "detach.default" | "clone.default" | "contiguous.default"
+        "squeeze.default"
+        | "alias.default"
+        | "detach.default"
+        | "clone.default"
+        | "contiguous.default"
         | "lift_fresh_copy.default" => json!({"self": any(d, &shape)}),
         "_assert_tensor_metadata.default" => return None,
         _ => return None,
@@ -196,7 +212,11 @@ fn rearrange(name: &str, d: &mut Draw) -> Option<Json> {
         "roll.default" => {
             let dims = d.axes(rank);
             let shifts: Vec<_> = dims.iter().map(|_| d.int(-6..=6)).collect();
-            let shifts = if dims.is_empty() { vec![d.int(-6..=6)] } else { shifts };
+            let shifts = if dims.is_empty() {
+                vec![d.int(-6..=6)]
+            } else {
+                shifts
+            };
             json!({"self": any(d, &shape), "shifts": shifts, "dims": dims})
         }
         "tril.default" | "triu.default" => {
@@ -213,7 +233,11 @@ fn rearrange(name: &str, d: &mut Draw) -> Option<Json> {
             let pairs = d.size(1..=2);
             let shape: Vec<_> = (0..pairs + 2).map(|_| d.size(2..=5)).collect();
             let pad: Vec<_> = (0..2 * pairs).map(|_| d.int(0..=1)).collect();
-            let value = if mode == "constant" { json!(1.5) } else { Json::Null };
+            let value = if mode == "constant" {
+                json!(1.5)
+            } else {
+                Json::Null
+            };
             json!({"self": d.operand(DType::F32, &shape, Values::Wild), "pad": pad, "mode": mode, "value": value})
         }
         "repeat.default" => {
@@ -235,10 +259,17 @@ fn index(name: &str, d: &mut Draw) -> Option<Json> {
             let first = d.operand(DType::I64, &a, Values::Below(shape[0]));
             let mut indices = vec![json!(first)];
             if shape.len() > 1 && d.chance(50) {
-                indices = vec![Json::Null, json!(d.operand(DType::I64, &b, Values::Below(shape[1])))];
+                indices = vec![
+                    Json::Null,
+                    json!(d.operand(DType::I64, &b, Values::Below(shape[1]))),
+                ];
             }
             if shape.len() > 2 && d.chance(50) {
-                indices = vec![json!(first), Json::Null, json!(d.operand(DType::I64, &a, Values::Below(shape[2])))];
+                indices = vec![
+                    json!(first),
+                    Json::Null,
+                    json!(d.operand(DType::I64, &a, Values::Below(shape[2]))),
+                ];
             }
             json!({"self": any(d, &shape), "indices": indices})
         }
@@ -275,7 +306,11 @@ fn index(name: &str, d: &mut Draw) -> Option<Json> {
 
 fn create(name: &str, d: &mut Draw) -> Option<Json> {
     let shape = d.shape(0..=3);
-    let dtype = if d.chance(50) { Json::Null } else { json!(any_type(d).name()) };
+    let dtype = if d.chance(50) {
+        Json::Null
+    } else {
+        json!(any_type(d).name())
+    };
     Some(match name {
         "full.default" => json!({"size": shape, "fill_value": scalar(d), "dtype": dtype}),
         "full_like.default" => json!({"self": any(d, &shape), "fill_value": scalar(d), "dtype": dtype}),
@@ -284,7 +319,9 @@ fn create(name: &str, d: &mut Draw) -> Option<Json> {
         "scalar_tensor.default" => json!({"s": scalar(d), "dtype": dtype}),
         "arange.default" => json!({"end": d.int(0..=6)}),
         "arange.start" => json!({"start": d.int(-3..=0), "end": 4.5}),
-        "arange.start_step" => json!({"start": d.int(-3..=0), "end": d.int(1..=5), "step": d.pick(&[0.5, 1.0, 0.75])}),
+        "arange.start_step" => {
+            json!({"start": d.int(-3..=0), "end": d.int(1..=5), "step": d.pick(&[0.5, 1.0, 0.75])})
+        }
         _ => return None,
     })
 }
@@ -299,7 +336,10 @@ fn reduce(op: &'static Operator, d: &mut Draw) -> Option<Json> {
     let shape = d.shape(0..=4);
     let rank = shape.len();
     // Extreme values where nothing is added up, so that nothing depends on the order.
-    let exact = matches!(base, "amax" | "amin" | "max" | "min" | "argmax" | "argmin" | "any" | "all");
+    let exact = matches!(
+        base,
+        "amax" | "amin" | "max" | "min" | "argmax" | "argmin" | "any" | "all"
+    );
     let values = if exact { Values::Wild } else { Values::Tame };
     let dtype = match base {
         _ if exact || matches!(base, "sum" | "prod" | "cumsum" | "cumprod") => any_type(d),
@@ -316,7 +356,9 @@ fn reduce(op: &'static Operator, d: &mut Draw) -> Option<Json> {
             (ParameterKind::Bool, "half_to_float") => json!(false),
             (ParameterKind::Bool, _) => json!(d.chance(50)),
             (ParameterKind::Scalar, "correction") => json!(d.int(0..=1)),
-            (ParameterKind::Scalar, "ord" | "p") => d.pick(&[json!(0), json!(1), json!(2), json!(3.5), json!("inf")]),
+            (ParameterKind::Scalar, "ord" | "p") => {
+                d.pick(&[json!(0), json!(1), json!(2), json!(3.5), json!("inf")])
+            }
             (ParameterKind::DType, _) if d.chance(70) => continue,
             (ParameterKind::DType, _) => json!(d.pick(&["f32", "f64"])),
             _ => continue,
