@@ -1,9 +1,8 @@
 //! Attention.
 
-use rayon::prelude::*;
-
 use super::array::{Array, Data, broadcast, map};
 use super::matmul::unravel;
+use super::parallel::tasks;
 use super::real::Real;
 use super::run::{Invocation, Kernel, Results};
 use super::softmax::softmax_row;
@@ -45,7 +44,7 @@ fn attention<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
     let bias = bias.as_ref().map(Strided::reader);
 
     let mut out = vec![T::zero(); shape.iter().product()];
-    out.par_chunks_mut((rows * depth).max(1)).enumerate().for_each(|(at, out)| {
+    tasks(&mut out, rows * depth, &|at, out| {
         let prefix = unravel(at, &batch);
         let mut scores = vec![T::zero(); rows * columns];
         T::product(&query.matrix(&prefix), &key.matrix(&prefix), &mut scores);

@@ -1,8 +1,7 @@
 //! Convolutions as matrix products over gathered windows.
 
-use rayon::prelude::*;
-
 use super::array::Array;
+use super::parallel::{lines, tasks};
 use super::real::Real;
 use super::run::{Invocation, Kernel, Results};
 use super::strided::{Matrix, Strided};
@@ -132,7 +131,7 @@ fn convolution<T: Real>(c: &mut Invocation<'_, T>, transposed: bool) -> Results<
         }
     }
     if let Some(bias) = bias {
-        out.par_chunks_mut(job.pixels().max(1)).enumerate().for_each(|(at, plane)| {
+        lines(&mut out, job.pixels(), &|at, plane| {
             let bias = bias[at % out_channels];
             plane.iter_mut().for_each(|v| *v += bias);
         });
@@ -175,7 +174,7 @@ impl Job {
         let weights: Vec<Vec<T>> = (0..self.groups).map(|g| self.weights(w, g, &taps)).collect();
         let block = (GATHERED / terms).clamp(64, positions.max(64)).min(positions);
         let plane: usize = self.extents.iter().product();
-        out.par_chunks_mut(self.out_channels * self.pixels()).enumerate().for_each(|(at, out)| {
+        tasks(out, self.out_channels * self.pixels(), &|at, out| {
             let x = &x[at * self.in_channels * plane..(at + 1) * self.in_channels * plane];
             let weights = Matrix::dense(&weights[at % self.groups], self.out_channels, terms);
             let mut windows = vec![T::zero(); terms * block];
@@ -183,7 +182,7 @@ impl Job {
             for first in (0..positions).step_by(block) {
                 let width = block.min(positions - first);
                 let windows = &mut windows[..terms * width];
-                windows.par_chunks_mut(width).with_min_len(16).enumerate().for_each(|(term, row)| {
+                lines(windows, width, &|term, row| {
                     let (channel, tap) = (term / taps.len(), term % taps.len());
                     let plane = &x[channel * plane..(channel + 1) * plane];
                     self.gather(plane, phases, taps[tap].1, first, row);

@@ -39,6 +39,7 @@ mod join;
 mod loss;
 mod matmul;
 mod norm;
+mod parallel;
 mod pointwise;
 mod pool;
 mod product;
