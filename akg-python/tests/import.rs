@@ -296,7 +296,7 @@ fn what_is_wrong_with_a_module_is_said_with_its_place() {
         (
             "memory_eater.py",
             ErrorKind::OutOfResources,
-            &["memory", "memory_eater.py:9"],
+            &["memory", "memory_eater.py:8"],
         ),
         ("dies.py", ErrorKind::WorkerLost, &["SIGABRT"]),
         ("no_such_file.py", ErrorKind::NotFound, &["no_such_file.py"]),
