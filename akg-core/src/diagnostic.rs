@@ -157,6 +157,11 @@ impl Diagnostics {
         self.iter().any(|d| d.severity == Severity::Error)
     }
 
+    /// Puts the findings in the order of their places; those about the whole text come first.
+    pub(crate) fn sort(&mut self) {
+        self.0.sort_by_key(|d| (!d.span.is_empty(), d.span.start));
+    }
+
     /// Every finding with its place in `text`, the text that they are about, as compilers show them.
     pub fn render(&self, text: &str) -> String {
         let mut out = String::new();

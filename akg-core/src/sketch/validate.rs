@@ -13,7 +13,7 @@ mod trace;
 mod walk;
 
 use super::ir::Program;
-use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::diagnostic::Diagnostics;
 use crate::target::Target;
 
 /// Every objection to `program`:
@@ -30,10 +30,13 @@ pub fn validate(program: &Program, target: Option<&Target>) -> Diagnostics {
     order::check(program, &mut out);
     lanes::check(program, &mut out);
     fit::check(program, target, &mut out);
-    out.into_iter().fold(Diagnostics::new(), |mut once, diagnostic| {
-        if !once.iter().any(|d: &Diagnostic| *d == diagnostic) {
+    // The kernels of a template share their text.
+    let mut once = Diagnostics::new();
+    for diagnostic in out {
+        if !once.iter().any(|d| *d == diagnostic) {
             once.push(diagnostic);
         }
-        once
-    })
+    }
+    once.sort();
+    once
 }
