@@ -13,7 +13,7 @@ use super::prove::nonnegative;
 use super::walk::{Site, walk};
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::dtype::DType;
-use crate::expr::{Expr, Symbol};
+use crate::expr::Symbol;
 use crate::sketch::ir::*;
 
 mod origin;
