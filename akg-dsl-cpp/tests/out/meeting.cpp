@@ -25,8 +25,7 @@ extern "C" void meeting_main(void *const *tensors, const int64_t *dims, int64_t 
   // store s
   // reduce_sum(…, 0)
   float tile;
-  double acc;
-  acc = 0.0;
+  double acc = 0.0;
   #pragma omp simd reduction(+ : acc)
   for (int i = 0; i < 100; ++i) {
     const double v = double(x[i + p * 100]);

@@ -74,10 +74,8 @@ extern "C" void moments_sums(void *const *tensors, const int64_t *dims, int64_t 
     alignas(64) float s[4];
     alignas(64) float q[4];
     for (int i_2 = 0; i_2 < 4; ++i_2) {
-      double acc;
-      acc = 0.0;
-      double acc_1;
-      acc_1 = 0.0;
+      double acc = 0.0;
+      double acc_1 = 0.0;
       #pragma omp simd reduction(+ : acc) reduction(+ : acc_1)
       for (int i_3 = 0; i_3 < 64; ++i_3) {
         const float t = float(x[i * 256 + i_2 * 64 + i_3]);

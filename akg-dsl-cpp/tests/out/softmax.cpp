@@ -52,78 +52,48 @@ extern "C" void softmax_main(void *const *tensors, const int64_t *dims, int64_t 
   for (int64_t program = first; program < last; ++program) {
     const int64_t r = program;
     // store y
-    alignas(64) float e[2048];
-    // reduce_max(t, 1)
+    // reduce_sum(e, 1)
     alignas(64) float tile[2];
+    // reduce_max(t, 1)
+    alignas(64) float tile_1[2];
     const int i_4_hi = akg_clip_hi(r * 2L, 1, R, 2);
-    const int i_5_hi = akg_clip_hi(0, 1, 1000, 1024);
-    if (i_4_hi == 2 && i_5_hi == 1024) {
-      for (int i_4 = 0; i_4 < 2; ++i_4) {
-        float acc;
-        acc = (-__builtin_inff());
-        int32_t nan;
-        nan = 0;
-        #pragma omp simd reduction(max : acc) reduction(| : nan)
-        for (int i_5 = 0; i_5 < 1024; ++i_5) {
-          const float t = x[i_4 * 1000 + i_5 + r * 2000L];
-          acc = (t > acc) ? t : acc;
-          nan = nan | int32_t(t != t);
-        }
-        tile[i_4] = (nan != 0) ? __builtin_nanf("") : acc;
+    for (int i_4 = 0; i_4 < 2; ++i_4) {
+      float acc_1 = (-__builtin_inff());
+      int32_t nan = 0;
+      #pragma omp simd reduction(max : acc_1) reduction(| : nan)
+      for (int i_5 = 0; i_5 < 1024; ++i_5) {
+        const float t = i_4 < i_4_hi && i_5 < 1000 ? x[i_4 * 1000 + i_5 + r * 2000L] : (-__builtin_inff());
+        acc_1 = (t > acc_1) ? t : acc_1;
+        nan = nan | int32_t(t != t);
       }
-    } else {
-      for (int i_4 = 0; i_4 < 2; ++i_4) {
-        float acc;
-        acc = (-__builtin_inff());
-        int32_t nan;
-        nan = 0;
-        #pragma omp simd reduction(max : acc) reduction(| : nan)
-        for (int i_5 = 0; i_5 < 1024; ++i_5) {
-          const float t = i_4 < i_4_hi && i_5 < i_5_hi ? x[i_4 * 1000 + i_5 + r * 2000L] : (-__builtin_inff());
-          acc = (t > acc) ? t : acc;
-          nan = nan | int32_t(t != t);
-        }
-        tile[i_4] = (nan != 0) ? __builtin_nanf("") : acc;
-      }
+      tile_1[i_4] = (nan != 0) ? __builtin_nanf("") : acc_1;
     }
     const int i_2_hi = akg_clip_hi(r * 2L, 1, R, 2);
-    const int i_3_hi = akg_clip_hi(0, 1, 1000, 1024);
-    if (i_2_hi == 2 && i_3_hi == 1024) {
-      for (int i_2 = 0; i_2 < 2; ++i_2) {
-        const float v = tile[i_2];
-        #pragma omp simd
-        for (int i_3 = 0; i_3 < 1024; ++i_3) {
-          e[i_2 * 1024 + i_3] = akg_exp(x[i_2 * 1000 + i_3 + r * 2000L] - v);
-        }
+    for (int i_2 = 0; i_2 < 2; ++i_2) {
+      const float v = tile_1[i_2];
+      double acc = 0.0;
+      #pragma omp simd reduction(+ : acc)
+      for (int i_3 = 0; i_3 < 1024; ++i_3) {
+        const double v_1 = double(akg_exp((i_2 < i_2_hi && i_3 < 1000 ? x[i_2 * 1000 + i_3 + r * 2000L] : (-__builtin_inff())) - v));
+        acc = acc + v_1;
       }
-    } else {
-      for (int i_2 = 0; i_2 < 2; ++i_2) {
-        const float v = tile[i_2];
-        #pragma omp simd
-        for (int i_3 = 0; i_3 < 1024; ++i_3) {
-          e[i_2 * 1024 + i_3] = akg_exp((i_2 < i_2_hi && i_3 < i_3_hi ? x[i_2 * 1000 + i_3 + r * 2000L] : (-__builtin_inff())) - v);
-        }
-      }
+      tile[i_2] = float(acc);
     }
-    // reduce_sum(e, 1)
-    alignas(64) float tile_1[2];
+    alignas(64) float e[2048];
+    const int i_6_hi = akg_clip_hi(r * 2L, 1, R, 2);
     for (int i_6 = 0; i_6 < 2; ++i_6) {
-      double acc_1;
-      acc_1 = 0.0;
-      #pragma omp simd reduction(+ : acc_1)
+      const float v_2 = tile_1[i_6];
+      #pragma omp simd
       for (int i_7 = 0; i_7 < 1024; ++i_7) {
-        const double v_1 = double(e[i_6 * 1024 + i_7]);
-        acc_1 = acc_1 + v_1;
+        e[i_6 * 1024 + i_7] = akg_exp((i_6 < i_6_hi && i_7 < 1000 ? x[i_6 * 1000 + i_7 + r * 2000L] : (-__builtin_inff())) - v_2);
       }
-      tile_1[i_6] = float(acc_1);
     }
     const int i_hi = akg_clip_hi(r * 2L, 1, R, 2);
-    const int i_1_hi = akg_clip_hi(0, 1, 1000, 1024);
     for (int i = 0; i < i_hi; ++i) {
-      const float v_2 = tile_1[i];
+      const float v_3 = tile[i];
       #pragma omp simd
-      for (int i_1 = 0; i_1 < i_1_hi; ++i_1) {
-        y[i * 1000 + i_1 + r * 2000L] = e[i * 1024 + i_1] / v_2;
+      for (int i_1 = 0; i_1 < 1000; ++i_1) {
+        y[i * 1000 + i_1 + r * 2000L] = e[i * 1024 + i_1] / v_3;
       }
     }
   }
