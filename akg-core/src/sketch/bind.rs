@@ -15,7 +15,7 @@ impl Sketch {
             let value = Some(Ex::new(Box::new(Expression::Int(*value)), 0..0));
             match declaration(&mut tree, name) {
                 Some(Item::Param { dtype, value: slot, .. }) if !dtype.is_some_and(DType::is_float) => *slot = value,
-                None if is_extent(&tree, name) => {
+                None if is_extent(&self.tree, name) => {
                     let name = Name::new(name.to_string(), 0..0);
                     let param = Item::Param { name, dtype: None, value };
                     params.push(Spanned::new(param, 0..0));
