@@ -1,4 +1,5 @@
-//! Example sketches on ragged shapes, with results of PyTorch in f64.
+//! Cases that every DSL must get right: the crate's example sketches on ragged shapes, and sketches that together use
+//! every operator, with results of PyTorch in f64.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,7 @@ use crate::tensor::Tensor;
 /// One sketch with values for everything that is open in it, inputs, and what must come out.
 #[derive(Debug, Clone)]
 pub struct SketchCase {
-    /// The name in [`sketch::examples`].
+    /// The sketch's name.
     pub name: &'static str,
     /// The sketch's text.
     pub text: &'static str,
@@ -139,26 +140,38 @@ macro_rules! golden {
     };
 }
 
+macro_rules! operators {
+    ($($name:literal),* $(,)?) => {
+        [$(($name, include_str!(concat!("../../tests/data/sketches/", $name, ".sketch")))),*]
+    };
+}
+
 /// Every case at every knob point.
 pub fn sketch_cases() -> Result<Vec<SketchCase>> {
     let golden = golden![
         "argmax",
         "attention",
+        "axes",
         "bincount",
         "conv2d",
         "cumsum",
+        "dots",
         "embedding",
+        "floats",
         "gemm_split",
         "gemm_splitk",
         "gemm_tail",
+        "integers",
         "layernorm",
         "maxpool2d",
         "rnn",
         "softmax_fits",
         "softmax_online",
+        "types",
     ];
+    let operators = operators!["axes", "dots", "floats", "integers", "types"];
     let mut cases = Vec::new();
-    for (name, text) in sketch::examples() {
+    for (name, text) in sketch::examples().iter().chain(&operators) {
         let (_, json) = golden
             .iter()
             .find(|(of, _)| of == name)

@@ -198,7 +198,7 @@ impl Judge<'_> {
                     .as_ref()
                     .map_or(0, |rows| rows.offset(output.shape(), range.start));
                 let wrong = compare(&mut measured[i], output, offset, outcome, self.poison.byte())?;
-                compared[i] += (outcome.len() * output.dtype().size()) as u64;
+                compared[i] += (outcome.shape.iter().product::<usize>() * output.dtype().size()) as u64;
                 if let Some(wrong) = wrong {
                     return Ok((Vec::new(), Some(self.mismatch(i, &wrong))));
                 }
