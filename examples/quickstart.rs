@@ -19,7 +19,7 @@ fn main() -> akg::Result<()> {
     let Some(kernel) = outcome.best() else {
         return Err(Error::unexpected(format!("no kernel passed: {:?}", outcome.failure())));
     };
-    println!("{}\nerror against f64: {:e}", kernel.source.text, kernel.verdict.worst_error().max);
+    println!("{} checks, error against f64 {:.1e}", kernel.verdict.checks.len(), kernel.verdict.worst_error().rms);
 
     let values: Vec<f32> = (0..4000).map(|i| (i % 7) as f32).collect();
     let artifact = dsl.build(&kernel.source, &outcome.target)?.map_err(|failure| Error::unexpected(failure.evidence))?;

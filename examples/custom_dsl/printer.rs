@@ -11,7 +11,8 @@ pub(crate) const RESERVED: &[&str] = &[
     "auto", "bool", "break", "case", "char", "const", "continue", "default", "dims", "do", "double", "else", "enum",
     "extern", "false", "first", "float", "for", "goto", "if", "inline", "int", "last", "long", "register", "restrict",
     "return", "short", "signed", "sizeof", "static", "struct", "switch", "tensors", "true", "typedef", "union",
-    "unsigned", "void", "volatile", "while",
+    "unsigned", "void", "volatile", "while", "before", "floor_div", "floor_mod", "min_f32", "max_f32", "min_f64",
+    "max_f64", "min_i32", "max_i32", "min_i64", "max_i64",
 ];
 
 /// What every text begins with.
