@@ -95,7 +95,7 @@ impl Judge<'_> {
             let all = (case.dims.clone(), "fixed");
             let symbolic = (case.fixed_dims(), "symbolic");
             for (bound, extents) in [Some(symbolic), is_first.then_some(all)].into_iter().flatten() {
-                let name = format!("sketch `{}`, {extents} extents {:?}, knobs {:?}", case.name, case.dims, case.knobs);
+                let name = format!("sketch `{}`, {extents} extents{}", case.name, choices(case));
                 let tried = self.sketch(case, &bound, &mut built).await;
                 if tried.is_ok() && example.is_none() {
                     example = built.as_ref().map(|(source, _)| (case, source.clone()));
@@ -120,19 +120,16 @@ impl Judge<'_> {
         if built.as_ref().is_none_or(|(last, _)| *last != source) {
             *built = match self.dsl.build(&source, self.target)? {
                 Ok(artifact) => Some((source, artifact)),
-                Err(failure) => return broken(format!("{}\n{}", describe(&failure), source.text)),
+                Err(failure) => return broken(describe(&failure)),
             };
         }
-        let Some((source, artifact)) = built else { return Ok(()) };
+        let Some((_, artifact)) = built else { return Ok(()) };
         demand(self.dsl.capability().formats.contains(&artifact.format), || {
             format!("it builds format `{}`, which its capability does not name", artifact.format)
         })?;
         match self.run(case, artifact).await? {
-            Ok(outputs) => match case.check(&outputs) {
-                Ok(()) => Ok(()),
-                Err(error) => broken(format!("{error}\n{}", source.text)),
-            },
-            Err(failure) => broken(format!("{}\n{}", describe(&failure), source.text)),
+            Ok(outputs) => Ok(case.check(&outputs)?),
+            Err(failure) => broken(describe(&failure)),
         }
     }
 
@@ -246,6 +243,19 @@ impl Judge<'_> {
             Ok(_) => broken("a form that does not exist is exported"),
             Err(_) => Ok(()),
         }
+    }
+}
+
+/// ` M=37 N=50, knobs BM=16`.
+fn choices(case: &SketchCase) -> String {
+    let dims: String = case.dims.iter().map(|(name, value)| format!(" {name}={value}")).collect();
+    let knobs = case.knobs.iter().map(|(name, value)| match value {
+        KnobValue::Int(value) => format!(" {name}={value}"),
+        KnobValue::DType(value) => format!(" {name}={value}"),
+    });
+    match knobs.collect::<String>() {
+        knobs if knobs.is_empty() => dims,
+        knobs => format!("{dims}, knobs{knobs}"),
     }
 }
 

@@ -1,5 +1,6 @@
 //! What was tried and how it went.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::error::Error;
@@ -24,7 +25,8 @@ pub struct Rule {
     pub standing: Standing,
 }
 
-/// How an implementation keeps the rules. `Display` lists those that are broken or skipped, and counts.
+/// How an implementation keeps the rules. `Display` counts, and lists those that are skipped, by reason, and those that
+/// are broken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     /// What was judged.
@@ -87,16 +89,31 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (held, broken, skipped) = (self.held(), self.broken(), self.skipped());
         write!(f, "{}: {held} rules hold, {broken} are broken, {skipped} do not apply", self.subject)?;
+        let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for rule in &self.rules {
-            let (what, why) = match &rule.standing {
-                Standing::Held => continue,
-                Standing::Skipped(why) => ("skipped", why),
-                Standing::Broken(why) => ("BROKEN", why),
+            if let Standing::Skipped(why) = &rule.standing {
+                reasons.entry(why).or_default().push(&rule.name);
+            }
+        }
+        for (why, names) in reasons {
+            let first = names.first().copied().unwrap_or_default();
+            let more = match names.len() - 1 {
+                0 => String::new(),
+                n => format!(" and {n} more"),
             };
-            write!(f, "\n{what}: {}\n    {}", rule.name, why.trim_end().replace('\n', "\n    "))?;
+            write!(f, "\nskipped: {first}{more}{}", indented(why))?;
+        }
+        for rule in &self.rules {
+            if let Standing::Broken(why) = &rule.standing {
+                write!(f, "\nBROKEN: {}{}", rule.name, indented(why))?;
+            }
         }
         Ok(())
     }
+}
+
+fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("\n    {line}")).collect()
 }
 
 /// What trying a rule gives.
@@ -141,9 +158,9 @@ mod tests {
 
     #[test]
     fn the_report_says_what_is_broken_and_why() {
-        let report = report(vec![Ok(()), skipped("no dot"), broken("got 1\nnot 2")]);
-        let expected = "DSL `x`: 1 rules hold, 1 are broken, 1 do not apply\nskipped: rule 1\n    no dot\nBROKEN: rule \
-                        2\n    got 1\n    not 2";
+        let report = report(vec![Ok(()), skipped("no dot"), broken("got 1\nnot 2"), skipped("no dot")]);
+        let expected = "DSL `x`: 1 rules hold, 1 are broken, 2 do not apply\nskipped: rule 1 and 1 more\n    no \
+                        dot\nBROKEN: rule 2\n    got 1\n    not 2";
         assert_eq!(report.to_string(), expected);
     }
 
