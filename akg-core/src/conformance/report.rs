@@ -88,7 +88,11 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (held, broken, skipped) = (self.held(), self.broken(), self.skipped());
-        write!(f, "{}: {held} rules hold, {broken} are broken, {skipped} do not apply", self.subject)?;
+        write!(
+            f,
+            "{}: {held} rules hold, {broken} are broken, {skipped} do not apply",
+            self.subject
+        )?;
         let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for rule in &self.rules {
             if let Standing::Skipped(why) = &rule.standing {
@@ -158,7 +162,12 @@ mod tests {
 
     #[test]
     fn the_report_says_what_is_broken_and_why() {
-        let report = report(vec![Ok(()), skipped("no dot"), broken("got 1\nnot 2"), skipped("no dot")]);
+        let report = report(vec![
+            Ok(()),
+            skipped("no dot"),
+            broken("got 1\nnot 2"),
+            skipped("no dot"),
+        ]);
         let expected = "DSL `x`: 1 rules hold, 1 are broken, 2 do not apply\nskipped: rule 1 and 1 more\n    no \
                         dot\nBROKEN: rule 2\n    got 1\n    not 2";
         assert_eq!(report.to_string(), expected);
