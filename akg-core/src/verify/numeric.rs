@@ -182,7 +182,7 @@ impl Judge<'_> {
         let yard_options = yardstick(self.task.contract.accuracy);
         let mut chunks = match &rows {
             Some(rows) => self.chunks(rows.rows())?,
-            None => vec![0..1],
+            None => std::iter::once(0..1).collect(),
         };
         // A fixed order would let a candidate be right only where it expects to be looked at.
         chunks.shuffle(&mut ChaCha8Rng::seed_from_u64(self.seed ^ 0x726f_7773));
