@@ -93,7 +93,10 @@ pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
 pub fn task(name: &str) -> Result<Task> {
     let builtin = BUILTINS.iter().find(|b| b.name == name).ok_or_else(|| {
         let known: Vec<_> = names().map(|(n, _)| n).collect();
-        let message = format!("there is no built-in task `{name}`; known are {}", known.join(", "));
+        let message = format!(
+            "there is no built-in task `{name}`; known are {}",
+            known.join(", ")
+        );
         Error::new(ErrorKind::NotFound, message)
     })?;
     let mut graph = Graph::new(builtin.name);

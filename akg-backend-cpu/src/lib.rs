@@ -3,10 +3,12 @@
 mod backend;
 mod config;
 
+use akg_core::Registry;
+
 pub use backend::CpuBackend;
 pub use config::{CpuBuilder, CpuConfig};
 
-/// Adds the backend in its default configuration.
-pub fn register(registry: &mut akg_core::Registry) {
+/// Adds [`CpuBackend`] with the default configuration.
+pub fn register(registry: &mut Registry) {
     registry.add_backend(CpuBackend::builder().build());
 }

@@ -157,6 +157,11 @@ impl Diagnostics {
         self.iter().any(|d| d.severity == Severity::Error)
     }
 
+    /// Puts the findings in the order of their places; those about the whole text come first.
+    pub(crate) fn sort(&mut self) {
+        self.0.sort_by_key(|d| (!d.span.is_empty(), d.span.start));
+    }
+
     /// Every finding with its place in `text`, the text that they are about, as compilers show them.
     pub fn render(&self, text: &str) -> String {
         let mut out = String::new();
@@ -173,6 +178,12 @@ impl Diagnostics {
 impl From<Diagnostic> for Diagnostics {
     fn from(diagnostic: Diagnostic) -> Self {
         Self(vec![diagnostic])
+    }
+}
+
+impl Extend<Diagnostic> for Diagnostics {
+    fn extend<I: IntoIterator<Item = Diagnostic>>(&mut self, iter: I) {
+        self.0.extend(iter);
     }
 }
 

@@ -105,6 +105,15 @@ impl Tensor {
         Self::new(dtype, shape, Arc::new(words))
     }
 
+    /// The same elements in row-major order with other extents.
+    pub fn reshape(&self, shape: impl Into<Vec<usize>>) -> Result<Self> {
+        let shape = shape.into();
+        if byte_len(self.dtype, &shape)? != self.len() * self.dtype.size() {
+            return Err(Error::invalid(format!("cannot reshape {self:?} to {shape:?}")));
+        }
+        Self::new(self.dtype, shape, self.storage.clone())
+    }
+
     /// The element type.
     pub fn dtype(&self) -> DType {
         self.dtype

@@ -1,5 +1,11 @@
 //! What the sketch interpreter computes and what it refuses.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "the helper functions of tests fail by panicking"
+)]
+
 use akg_core::expr::Bindings;
 use akg_core::sketch::{Folds, Sketch, cost, interpret, interpret_folds};
 use akg_core::source::Knobs;

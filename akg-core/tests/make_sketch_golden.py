@@ -33,12 +33,13 @@ def pack(tensor):
 
 
 def case(dims, inputs, expected, knobs, tolerance, symbolic=(), by_row=False):
+    expected = [expected] if isinstance(expected, torch.Tensor) else expected
     return {
         "dims": dims,
         "symbolic": list(symbolic),
         "knobs": knobs,
         "inputs": [pack(t) for t in inputs],
-        "expected": [pack(expected.to(torch.float64))],
+        "expected": [pack(t.to(torch.float64)) for t in expected],
         "tolerance": tolerance,
         "by_row": by_row,
     }
@@ -180,8 +181,83 @@ def bincount():
         yield case({"L": l, "BINS": bins}, [x], y, [{}, {"BL": 256, "BB": 256}], 0, "L")
 
 
+def special(n):
+    values = [0.0, 0.5, 1.5, 2.5, -0.5, -1.5, 1.0, -1.0, 1e-30, torch.inf, -torch.inf, torch.nan, 1000.0, -1000.0]
+    return torch.cat([torch.tensor(values), randn(n - len(values), scale=2.0)])
+
+
+def pow2_floor(x):
+    exponent = torch.frexp(x.abs()).exponent - 1
+    return torch.where(x.isfinite() & (x != 0), torch.ldexp(torch.ones_like(x), exponent), 1.0)
+
+
+def floats():
+    l = 100
+    x, z = special(l), randn(l)
+    x[60] = z[60]
+    t, s = x.double(), z.double()
+    functions = [torch.neg, torch.abs, torch.exp, torch.exp2, torch.expm1, torch.log, torch.log2, torch.log1p, torch.sqrt,
+                 torch.rsqrt, torch.sin, torch.cos, torch.tanh, torch.erf, torch.sigmoid, torch.floor, torch.ceil,
+                 torch.round, torch.trunc, torch.isnan, pow2_floor]
+    u = torch.stack([f(t).double() for f in functions])
+    v = torch.stack([t + s, t - s, t * s, t / s, torch.remainder(t, s), torch.minimum(t, s), torch.maximum(t, s),
+                     torch.pow(t.abs(), s), t * 8, torch.where(t < s, t, s), (t != s).double(),
+                     (~(t >= s) | (t == 0.5)).double()])
+    # Results beyond f32 are infinite there.
+    u, v = u.float().double(), v.float().double()
+    yield case({"L": l}, [x, z], [u, v], [{}, {"BL": 16}, {"BL": 256}], 1e-5, "L", by_row=True)
+
+
+def integers():
+    l = 100
+    x = torch.randint(-(2**31), 2**31, (l,), generator=RNG, dtype=torch.int32)
+    x[:50] = torch.arange(-25, 25, dtype=torch.int32)
+    z = torch.randint(-9, 9, (l,), generator=RNG, dtype=torch.int32)
+    z[z == 0] = 5
+    y = torch.stack([x + z, x - z, x * z, x.div(z, rounding_mode="floor"), torch.remainder(x, z), torch.minimum(x, z),
+                     torch.maximum(x, z), x & z, x | z, x ^ z, x << (z & 7), x >> (z & 7), -x, ~x, z.abs()])
+    w = torch.stack([x.long() * z.long(), x.to(torch.int8).long(), x.to(torch.uint8).long() + ((x > z) & (z > 0))])
+    yield case({"L": l}, [x, z], [y, w], [{}, {"BL": 16}, {"BL": 256}], 0, "L")
+
+
+def types():
+    x = torch.cat([randn(60), randn(20, scale=1e5).clamp(-6e4, 6e4), randn(18, scale=1e-6), torch.tensor([0.0, -2.5])])
+    h, b = x.half(), x.bfloat16()
+    e = torch.stack([(x.view(torch.int32) ^ 4194304).view(torch.float32), (h * h + h).float(), (b * b + b).float()])
+    expected = [h, b, x.double() ** 2 + 1, x.int(), x.bool(), x.view(torch.int32), e]
+    yield case({"L": len(x)}, [x], expected, [{}, {"BL": 16}, {"BL": 256}], 0, "L")
+
+
+def axes():
+    for a, b, c in [(3, 5, 7), (4, 8, 16), (2, 6, 3)]:
+        x = torch.randint(-4, 5, (a, b, c), generator=RNG).float() / 2
+        g = min(b, c)
+        i = torch.randperm(g, generator=RNG).int()
+        t = x.double()
+        # argmax and argmin of PyTorch do not say which of equals they take.
+        at = torch.from_numpy(t.numpy().argmax(1))
+        first = torch.from_numpy(t.numpy().argmin(0))
+        before = torch.cat([torch.ones_like(t[:1]), t.cumprod(0)[:-1]])
+        shift = torch.full_like(t, 7.0)
+        shift[1:, :-1, 1:] = t[:-1, 1:, :-1]
+        spread = torch.empty(a, g, dtype=torch.float64)
+        spread[:, i.long()] = t[:, 0, :g]
+        expected = [t.amax(1), t.amin(2), t.sum(0), t.prod(2), at, first, t.cumsum(1),
+                    t.flip(2).cummax(2).values.flip(2), before, t.permute(2, 0, 1), t.flip(1), shift,
+                    t[1, i.long()], spread]
+        yield case({"A": a, "B": b, "C": c, "G": g}, [x, i], expected, [{}], 1e-6)
+
+
+def dots():
+    # Eighths of small integers: exact by every method.
+    for m, n, k in [(20, 40, 70), (16, 33, 64)]:
+        x, w = (torch.randint(-16, 17, shape, generator=RNG).float() / 8 for shape in [(m, k), (k, n)])
+        y = x.double() @ w.double()
+        yield case({"M": m, "N": n, "K": k}, [x, w], [y] * 6, [{}, {"BM": 32, "BN": 16, "BK": 64}], 0, "MNK")
+
+
 ALL = [gemm_tail, gemm_split, gemm_splitk, softmax_fits, softmax_online, layernorm, conv2d, maxpool2d, cumsum, attention,
-       rnn, embedding, argmax, bincount]
+       rnn, embedding, argmax, bincount, floats, integers, types, axes, dots]
 
 if __name__ == "__main__":
     for make in ALL:

@@ -9,8 +9,8 @@ use akg_core::error::ErrorKind;
 use akg_core::graph::InputKind;
 use akg_core::{DType, Tensor};
 use akg_python::{
-    BaselineOptions, BaselineTask, Generator, ImportOptions, ImportedModule, Job, Precision, Python, PythonOptions,
-    Seeds, Source,
+    BaselineOptions, BaselineTask, Generator, ImportOptions, ImportedModule, Job, Precision, Python,
+    PythonOptions, Seeds, Source,
 };
 use common::{environment, import, module, python};
 
@@ -38,7 +38,9 @@ fn operators(module: &ImportedModule) -> Vec<&str> {
 
 fn kinds(module: &ImportedModule) -> BTreeMap<&str, InputKind> {
     let inputs = module.graph.inputs().iter();
-    inputs.map(|i| (module.graph.value_name(i.value), i.kind)).collect()
+    inputs
+        .map(|i| (module.graph.value_name(i.value), i.kind))
+        .collect()
 }
 
 /// The sources of the state that the graph updates.
@@ -56,15 +58,29 @@ fn graphs_compute_what_their_modules_compute() {
     for (name, mode) in GOOD {
         let module = import(&mut python, name).unwrap();
         assert_eq!(module.mode, mode, "{name}");
-        let seeds = Seeds { weights: 1, inputs: 2 };
+        let seeds = Seeds {
+            weights: 1,
+            inputs: 2,
+        };
         let inputs = python.materialize(&module, seeds).unwrap();
-        let once = BaselineOptions { warmup: 1, samples: 3, ..BaselineOptions::default() };
+        let once = BaselineOptions {
+            warmup: 1,
+            samples: 3,
+            ..BaselineOptions::default()
+        };
         let eager = python
             .baseline(BaselineTask::Module(&module), &inputs, &once, &mut |_| {})
             .unwrap();
         assert_eq!(eager.samples.len(), 3);
-        let job = Job { graph: &module.graph, inputs: &inputs };
-        let replayed = python.evaluate(&[job], Precision::AsIs).unwrap().remove(0).unwrap();
+        let job = Job {
+            graph: &module.graph,
+            inputs: &inputs,
+        };
+        let replayed = python
+            .evaluate(&[job], Precision::AsIs)
+            .unwrap()
+            .remove(0)
+            .unwrap();
         assert_same(name, &eager.outputs, &replayed);
         let graph = python
             .baseline(BaselineTask::Graph(&module.graph), &inputs, &once, &mut |_| {})
@@ -73,7 +89,11 @@ fn graphs_compute_what_their_modules_compute() {
         for (output, tensor) in module.graph.outputs().iter().zip(&replayed) {
             let ty = module.graph.ty(output.value);
             assert_eq!(ty.dtype, tensor.dtype(), "{name}");
-            assert_eq!(ty.concrete_shape(&Default::default()).unwrap(), tensor.shape(), "{name}");
+            assert_eq!(
+                ty.concrete_shape(&Default::default()).unwrap(),
+                tensor.shape(),
+                "{name}"
+            );
         }
     }
 }
@@ -81,9 +101,16 @@ fn graphs_compute_what_their_modules_compute() {
 fn assert_same(name: &str, a: &[Tensor], b: &[Tensor]) {
     assert_eq!(a.len(), b.len(), "{name}");
     for (at, (a, b)) in a.iter().zip(b).enumerate() {
-        assert_eq!((a.dtype(), a.shape()), (b.dtype(), b.shape()), "{name}, output {at}");
+        assert_eq!(
+            (a.dtype(), a.shape()),
+            (b.dtype(), b.shape()),
+            "{name}, output {at}"
+        );
         for (x, y) in a.to_f64().unwrap().into_iter().zip(b.to_f64().unwrap()) {
-            assert!((x - y).abs() <= 1e-6 * x.abs().max(1.0), "{name}, output {at}: {x} and {y}");
+            assert!(
+                (x - y).abs() <= 1e-6 * x.abs().max(1.0),
+                "{name}, output {at}: {x} and {y}"
+            );
         }
     }
 }
@@ -96,7 +123,10 @@ fn copies_vanish_and_dead_parameters_are_no_inputs() {
     let dropout = import(&mut python, "dropout.py").unwrap();
     assert_eq!(operators(&dropout), ["exp.default"]);
     let parameters = import(&mut python, "parameters.py").unwrap();
-    let weights: Vec<_> = kinds(&parameters).into_iter().filter(|(_, k)| *k == InputKind::Weight).collect();
+    let weights: Vec<_> = kinds(&parameters)
+        .into_iter()
+        .filter(|(_, k)| *k == InputKind::Weight)
+        .collect();
     assert_eq!(weights.len(), 4, "{weights:?}");
 }
 
@@ -105,7 +135,12 @@ fn mutated_buffers_attributes_and_inputs_are_state() {
     let Some(mut python) = python() else { return };
     let attribute = |name: &str| Source::Attribute(name.into());
     let buffers = import(&mut python, "buffers.py").unwrap();
-    let names = ["calls", "norm.num_batches_tracked", "norm.running_mean", "norm.running_var"];
+    let names = [
+        "calls",
+        "norm.num_batches_tracked",
+        "norm.running_mean",
+        "norm.running_var",
+    ];
     let mut updated: Vec<_> = updates(&buffers).into_iter().cloned().collect();
     updated.sort_by_key(|s| format!("{s:?}"));
     assert_eq!(updated, names.map(attribute));
@@ -126,7 +161,12 @@ fn numbers_become_constants_and_nested_arguments_become_inputs() {
     let sources: Vec<_> = module.inputs.iter().map(|i| i.source.clone()).collect();
     assert_eq!(sources, [Source::Argument(0), Source::Argument(2)]);
     let lost = import(&mut python, "lost_constant.py").unwrap();
-    let constants: Vec<_> = lost.graph.constants().iter().map(|c| c.tensor.to_f64().unwrap()).collect();
+    let constants: Vec<_> = lost
+        .graph
+        .constants()
+        .iter()
+        .map(|c| c.tensor.to_f64().unwrap())
+        .collect();
     assert_eq!(constants, [vec![0.25], vec![1.0, -2.0, 3.0]]);
 }
 
@@ -134,7 +174,10 @@ fn numbers_become_constants_and_nested_arguments_become_inputs() {
 fn recurrent_networks_stay_whole() {
     let Some(mut python) = python() else { return };
     let module = import(&mut python, "recurrent.py").unwrap();
-    assert_eq!(operators(&module).iter().filter(|o| **o == "lstm.input").count(), 1);
+    assert_eq!(
+        operators(&module).iter().filter(|o| **o == "lstm.input").count(),
+        1
+    );
     assert!(module.graph.nodes().len() < 5, "{:?}", operators(&module));
 }
 
@@ -183,7 +226,12 @@ fn huge_tensors_are_not_made() {
     options.memory = Some(8 << 30);
     let mut python = Python::new(environment, options);
     let module = import(&mut python, "huge.py").unwrap();
-    let x = module.graph.inputs().iter().find(|i| i.kind == InputKind::Activation).unwrap();
+    let x = module
+        .graph
+        .inputs()
+        .iter()
+        .find(|i| i.kind == InputKind::Activation)
+        .unwrap();
     assert_eq!(module.graph.ty(x.value).to_string(), "f32[1048576, 4096]");
 }
 
@@ -205,7 +253,9 @@ fn inputs_shrink_together_or_only_the_first() {
         assert_eq!(made, shapes, "{name}");
     }
     options.halvings = 10;
-    let error = python.import(&module("shrink_all.py"), &options, &mut |_| {}).unwrap_err();
+    let error = python
+        .import(&module("shrink_all.py"), &options, &mut |_| {})
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
 }
 
@@ -213,20 +263,51 @@ fn inputs_shrink_together_or_only_the_first() {
 fn what_is_wrong_with_a_module_is_said_with_its_place() {
     let Some(mut python) = python() else { return };
     for (name, kind, words) in [
-        ("syntax_error.py", ErrorKind::InvalidInput, &["syntax error", "syntax_error.py:4"][..]),
-        ("missing_class.py", ErrorKind::InvalidInput, &["class `Model`", "function `get_init_inputs`"]),
-        ("constructor_raises.py", ErrorKind::InvalidInput, &["constructor", "KeyError", "constructor_raises.py:8"]),
-        ("forward_raises.py", ErrorKind::InvalidInput, &["`forward`", "forward_raises.py:7"]),
-        ("data_dependent.py", ErrorKind::Unsupported, &["data-dependent", "data_dependent.py:7: if x.sum() > 0"]),
-        ("unknown_operators.py", ErrorKind::Unsupported, &["special_bessel_j0", "special_bessel_y1"]),
-        ("memory_eater.py", ErrorKind::OutOfResources, &["memory", "memory_eater.py:9"]),
+        (
+            "syntax_error.py",
+            ErrorKind::InvalidInput,
+            &["syntax error", "syntax_error.py:4"][..],
+        ),
+        (
+            "missing_class.py",
+            ErrorKind::InvalidInput,
+            &["class `Model`", "function `get_init_inputs`"],
+        ),
+        (
+            "constructor_raises.py",
+            ErrorKind::InvalidInput,
+            &["constructor", "KeyError", "constructor_raises.py:8"],
+        ),
+        (
+            "forward_raises.py",
+            ErrorKind::InvalidInput,
+            &["`forward`", "forward_raises.py:7"],
+        ),
+        (
+            "data_dependent.py",
+            ErrorKind::Unsupported,
+            &["data-dependent", "data_dependent.py:7: if x.sum() > 0"],
+        ),
+        (
+            "unknown_operators.py",
+            ErrorKind::Unsupported,
+            &["special_bessel_j0", "special_bessel_y1"],
+        ),
+        (
+            "memory_eater.py",
+            ErrorKind::OutOfResources,
+            &["memory", "memory_eater.py:8"],
+        ),
         ("dies.py", ErrorKind::WorkerLost, &["SIGABRT"]),
         ("no_such_file.py", ErrorKind::NotFound, &["no_such_file.py"]),
     ] {
         let error = import(&mut python, name).unwrap_err();
         assert_eq!(error.kind(), kind, "{name}: {error:?}");
         for word in words {
-            assert!(error.to_string().contains(word), "{name}: `{word}` is not in: {error}");
+            assert!(
+                error.to_string().contains(word),
+                "{name}: `{word}` is not in: {error}"
+            );
         }
     }
     // The worker, or the one after it, still answers.
@@ -251,7 +332,11 @@ fn a_second_import_comes_from_the_cache_until_the_source_changes() {
     let source = std::fs::read_to_string(module("plain.py")).unwrap();
     let unique = format!("{source}# {}\n", directory.path().display());
     std::fs::write(&path, &unique).unwrap();
-    let mut imported = || python.import(&path, &ImportOptions::default(), &mut |_| {}).unwrap();
+    let mut imported = || {
+        python
+            .import(&path, &ImportOptions::default(), &mut |_| {})
+            .unwrap()
+    };
     let first = imported();
     let second = imported();
     assert!(!first.cached && second.cached);
@@ -266,7 +351,10 @@ fn double_precision_reaches_every_floating_value() {
     let Some(mut python) = python() else { return };
     let module = import(&mut python, "element_types.py").unwrap();
     let inputs = python.materialize(&module, Seeds::default()).unwrap();
-    let job = Job { graph: &module.graph, inputs: &inputs };
+    let job = Job {
+        graph: &module.graph,
+        inputs: &inputs,
+    };
     let outputs = python.evaluate(&[job, job], Precision::Float64).unwrap();
     for outputs in outputs {
         let dtypes: Vec<_> = outputs.unwrap().iter().map(Tensor::dtype).collect();

@@ -1,10 +1,10 @@
 //! PyTorch on the same inputs, and the bound.
 
+use akg::Result;
 use akg::backend::Timing;
 use akg::expr::Bindings;
 use akg::python::{BaselineOptions, BaselineTask, Config, Environment, Python, PythonOptions};
 use akg::verify::{Distribution, NumericVerifier, make_inputs};
-use akg::Result;
 
 use super::progress::Progress;
 use super::report::{Baseline, Time};

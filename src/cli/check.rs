@@ -22,7 +22,11 @@ impl CheckArgs {
     pub(super) fn run(self) -> Result<ExitCode> {
         let text = std::fs::read_to_string(&self.file)
             .map_err(|e| Error::io(format!("cannot read {}", self.file.display()), e))?;
-        let extension = self.file.extension().map(|e| e.to_string_lossy().into_owned()).unwrap_or_default();
+        let extension = self
+            .file
+            .extension()
+            .map(|e| e.to_string_lossy().into_owned())
+            .unwrap_or_default();
         let found = match extension.as_str() {
             "sketch" => check_sketch(&text),
             "json" => {
@@ -33,7 +37,9 @@ impl CheckArgs {
             }
             _ => {
                 let dsl = akg::registry().dsl(&self.dsl)?;
-                let source = dsl.parse(&text).map_err(|e| e.with("file", self.file.display()))?;
+                let source = dsl
+                    .parse(&text)
+                    .map_err(|e| e.with("file", self.file.display()))?;
                 dsl.check(&source).into_iter().collect()
             }
         };
@@ -43,7 +49,11 @@ impl CheckArgs {
             println!("{}: ok", self.file.display());
             return Ok(ExitCode::SUCCESS);
         }
-        println!("{}: {errors} error{}", self.file.display(), if errors == 1 { "" } else { "s" });
+        println!(
+            "{}: {errors} error{}",
+            self.file.display(),
+            if errors == 1 { "" } else { "s" }
+        );
         Ok(ExitCode::from(1))
     }
 }

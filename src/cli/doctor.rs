@@ -44,7 +44,9 @@ impl DoctorArgs {
             let probe = Source {
                 dsl: dsl.name().to_owned(),
                 text: String::new(),
-                form: SourceForm::Lowered { plan: LaunchPlan::default() },
+                form: SourceForm::Lowered {
+                    plan: LaunchPlan::default(),
+                },
                 knobs: Knobs::new(),
             };
             let backend = dsl.capability().backends.first().cloned().unwrap_or_default();
@@ -52,7 +54,11 @@ impl DoctorArgs {
             say(
                 &format!("DSL {}", dsl.name()),
                 built.map(|b| match b {
-                    Ok(artifact) => artifact.metadata.get("compiler").cloned().unwrap_or_else(|| "builds".to_owned()),
+                    Ok(artifact) => artifact
+                        .metadata
+                        .get("compiler")
+                        .cloned()
+                        .unwrap_or_else(|| "builds".to_owned()),
                     Err(failure) => format!("builds nothing: {}", failure.evidence),
                 }),
             );
@@ -62,10 +68,21 @@ impl DoctorArgs {
         if self.fix && environment.is_err() {
             environment = Environment::install(&config, &mut |text| progress.step(text));
         }
-        say("Python with PyTorch", environment.map(|e| e.describe()).map_err(|e| {
-            if self.fix { e } else { e.with("to install it", "akg doctor --fix") }
-        }));
-        Ok(if healthy { ExitCode::SUCCESS } else { ExitCode::from(1) })
+        say(
+            "Python with PyTorch",
+            environment.map(|e| e.describe()).map_err(|e| {
+                if self.fix {
+                    e
+                } else {
+                    e.with("to install it", "akg doctor --fix")
+                }
+            }),
+        );
+        Ok(if healthy {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::from(1)
+        })
     }
 }
 

@@ -25,7 +25,10 @@ pub(super) struct ExportArgs {
 impl ExportArgs {
     pub(super) fn run(self) -> Result<ExitCode> {
         let progress = Progress::new(false);
-        let args = TaskArgs { task: self.task, accuracy: akg::Accuracy::Fp32 };
+        let args = TaskArgs {
+            task: self.task,
+            accuracy: akg::Accuracy::Fp32,
+        };
         let loaded = load(&args, memory_budget(), &progress)?;
         let graph = &loaded.task.graph;
         let tensor = |value, role| {
@@ -38,9 +41,18 @@ impl ExportArgs {
                 align: 64,
             }
         };
-        let inputs = graph.inputs().iter().map(|i| i.value).chain(graph.constants().iter().map(|c| c.value));
+        let inputs = graph
+            .inputs()
+            .iter()
+            .map(|i| i.value)
+            .chain(graph.constants().iter().map(|c| c.value));
         let mut tensors: Vec<PlanTensor> = inputs.map(|v| tensor(v, TensorRole::Input)).collect();
-        tensors.extend(graph.outputs().iter().map(|o| tensor(o.value, TensorRole::Output)));
+        tensors.extend(
+            graph
+                .outputs()
+                .iter()
+                .map(|o| tensor(o.value, TensorRole::Output)),
+        );
         let launch = Launch {
             kernel: "kernel".to_owned(),
             grid: vec![1.into()],
@@ -48,14 +60,20 @@ impl ExportArgs {
             cooperative: false,
             doc: loaded.task.name.clone(),
         };
-        let plan = LaunchPlan { dims: graph.symbols().into_iter().collect(), tensors, launches: vec![launch] };
+        let plan = LaunchPlan {
+            dims: graph.symbols().into_iter().collect(),
+            tensors,
+            launches: vec![launch],
+        };
         let source = Source {
             dsl: self.target.dsl.clone(),
             text: String::new(),
             form: SourceForm::Lowered { plan },
             knobs: Knobs::new(),
         };
-        let text = akg::registry().dsl(&self.target.dsl)?.export(&source, &self.form)?;
+        let text = akg::registry()
+            .dsl(&self.target.dsl)?
+            .export(&source, &self.form)?;
         progress.done();
         print!("{text}");
         Ok(ExitCode::SUCCESS)

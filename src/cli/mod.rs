@@ -118,14 +118,20 @@ fn print_error(error: &Error) {
 
 /// Reads `60s`, `2m`, `500ms` or a plain number of seconds.
 fn parse_duration(text: &str) -> Result<Duration> {
-    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let split = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let scale = match unit {
         "" | "s" => 1.0,
         "ms" => 1e-3,
         "m" | "min" => 60.0,
         "h" => 3600.0,
-        _ => return Err(Error::invalid(format!("`{text}` is not a duration; write 60s, 2m or 500ms"))),
+        _ => {
+            return Err(Error::invalid(format!(
+                "`{text}` is not a duration; write 60s, 2m or 500ms"
+            )));
+        }
     };
     let seconds = number.parse::<f64>().ok().map(|n| n * scale);
     seconds

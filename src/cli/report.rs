@@ -142,7 +142,11 @@ impl Report {
     /// Takes over what became of a candidate.
     pub(super) fn add_attempt(&mut self, attempt: &Attempt) {
         let verdict = &attempt.verdict;
-        self.status = verdict.failure.as_ref().map_or("pass", |f| f.kind.name()).to_owned();
+        self.status = verdict
+            .failure
+            .as_ref()
+            .map_or("pass", |f| f.kind.name())
+            .to_owned();
         self.message = verdict.failure.as_ref().map(|f| f.evidence.clone());
         self.knobs.clone_from(&attempt.source.knobs);
         self.error = (!verdict.checks.is_empty()).then(|| verdict.worst_error());
@@ -164,7 +168,8 @@ impl Report {
 
     /// The JSON form.
     pub(super) fn to_json(&self) -> Result<String> {
-        serde_json::to_string_pretty(self).map_err(|e| Error::unexpected("cannot write the report").caused_by(e))
+        serde_json::to_string_pretty(self)
+            .map_err(|e| Error::unexpected("cannot write the report").caused_by(e))
     }
 
     /// Reads a report back; another schema is refused.
@@ -189,7 +194,13 @@ impl Report {
     /// The summary for people.
     pub(super) fn print(&self) {
         let task = &self.task;
-        println!("{}: {} ({} on {})", task.name, self.status, self.dsl, self.device.as_deref().unwrap_or(&self.backend));
+        println!(
+            "{}: {} ({} on {})",
+            task.name,
+            self.status,
+            self.dsl,
+            self.device.as_deref().unwrap_or(&self.backend)
+        );
         println!("  {} -> {}", task.inputs.join(", "), task.outputs.join(", "));
         if let Some(shrink) = &task.shrink {
             println!(
@@ -218,13 +229,21 @@ impl Report {
         let error = |e: &ErrorMeasure| format!("rms {:.1e}, max {:.1e}", e.rms, e.max);
         if let Some(mine) = &self.error {
             let theirs = baseline.and_then(|b| Some(format!("; {}: {}", b.name, error(b.error.as_ref()?))));
-            println!("  error against f64: {}{}", error(mine), theirs.unwrap_or_default());
+            println!(
+                "  error against f64: {}{}",
+                error(mine),
+                theirs.unwrap_or_default()
+            );
         }
         if let Some(mine) = &self.time {
             let theirs = baseline.and_then(|b| {
                 let time = b.time.as_ref()?;
                 let ratio = time.median_seconds / mine.median_seconds;
-                Some(format!("; {}: {} ({ratio:.2}x)", b.name, seconds(time.median_seconds)))
+                Some(format!(
+                    "; {}: {} ({ratio:.2}x)",
+                    b.name,
+                    seconds(time.median_seconds)
+                ))
             });
             let bound = self.bound_seconds.map(|b| format!("; bound: {}", seconds(b)));
             println!(

@@ -32,7 +32,11 @@ pub(super) struct RunArgs {
 impl RunArgs {
     pub(super) fn run(self) -> Result<ExitCode> {
         let progress = Progress::new(self.judge.json);
-        let empty = TaskReport { source: self.task.task.clone(), accuracy: self.task.accuracy, ..Default::default() };
+        let empty = TaskReport {
+            source: self.task.task.clone(),
+            accuracy: self.task.accuracy,
+            ..Default::default()
+        };
         let mut report = Report::new(empty, &self.target.dsl, &self.target.backend);
         let result = self.road(&mut report, &progress);
         finish(result, &report, &self.judge, &progress)
@@ -52,7 +56,10 @@ impl RunArgs {
             save(out, &loaded.task, &outcome)?;
         }
         let Some(attempt) = outcome.best().or(outcome.attempts.last()) else {
-            return Err(Error::unexpected(format!("no candidate was tried: {}", outcome.stopped)));
+            return Err(Error::unexpected(format!(
+                "no candidate was tried: {}",
+                outcome.stopped
+            )));
         };
         report.bound_seconds = outcome.bound_seconds;
         complete(report, attempt, &mut loaded, &self.judge, progress);
@@ -67,16 +74,18 @@ pub(super) fn session(target: &TargetArgs, judge: &JudgeArgs, progress: &Progres
     let mut verifier = NumericVerifier::default();
     verifier.seed = judge.seed;
     let observer = progress.clone();
-    Ok(Session::new(dsl, Arc::clone(&backend)).with_verifier(verifier).with_observer(move |event: Event<'_>| {
-        observer.step(match event {
-            Event::Designed(_) => "writing the source",
-            Event::Coded(_) => "building",
-            Event::Built(_) => "verifying",
-            Event::Judged(verdict) if verdict.passed() => "timing",
-            Event::Judged(_) => "the candidate failed",
-            _ => "timed",
-        });
-    }))
+    Ok(Session::new(dsl, Arc::clone(&backend))
+        .with_verifier(verifier)
+        .with_observer(move |event: Event<'_>| {
+            observer.step(match event {
+                Event::Designed(_) => "writing the source",
+                Event::Coded(_) => "building",
+                Event::Built(_) => "verifying",
+                Event::Judged(verdict) if verdict.passed() => "timing",
+                Event::Judged(_) => "the candidate failed",
+                _ => "timed",
+            });
+        }))
 }
 
 /// Adds a candidate's results and the baseline to the report. Trouble with the baseline is said, not fatal.
@@ -152,7 +161,10 @@ fn save(out: &Path, task: &Task, outcome: &Outcome) -> Result<()> {
         write(&out.join(format!("candidate-{i}.json")), &text)?;
     }
     if let Some(best) = outcome.best() {
-        write(&out.join(format!("kernel.{}", best.source.dsl)), &best.source.text)?;
+        write(
+            &out.join(format!("kernel.{}", best.source.dsl)),
+            &best.source.text,
+        )?;
     }
     Ok(())
 }

@@ -19,8 +19,16 @@ pub(super) struct ShowArgs {
 
 impl ShowArgs {
     pub(super) fn run(self) -> Result<ExitCode> {
-        let directory = if self.run.is_dir() { self.run.clone() } else { self.run.with_file_name("") };
-        let file = if self.run.is_dir() { self.run.join("report.json") } else { self.run.clone() };
+        let directory = if self.run.is_dir() {
+            self.run.clone()
+        } else {
+            self.run.with_file_name("")
+        };
+        let file = if self.run.is_dir() {
+            self.run.join("report.json")
+        } else {
+            self.run.clone()
+        };
         let report = Report::read(&file)?;
         report.print();
         for (i, attempt) in report.attempts.iter().enumerate() {

@@ -34,12 +34,20 @@ const MOST_HALVINGS: u32 = 12;
 /// Loads a task. Modules whose tensors do not fit `memory` bytes have their leading dimension halved until they do.
 pub(super) fn load(args: &TaskArgs, memory: Option<u64>, progress: &Progress) -> Result<Loaded> {
     let mut loaded = if let Some(name) = args.task.strip_prefix("builtin:") {
-        Loaded { task: builtin::task(name)?, module: None, python: None }
+        Loaded {
+            task: builtin::task(name)?,
+            module: None,
+            python: None,
+        }
     } else if args.task.ends_with(".json") {
         let text = std::fs::read_to_string(&args.task)
             .map_err(|e| Error::io(format!("cannot read the graph {}", args.task), e))?;
         let graph = Graph::from_json(&text).map_err(|e| e.with("file", &args.task))?;
-        Loaded { task: Task::new(graph.name().to_owned(), graph), module: None, python: None }
+        Loaded {
+            task: Task::new(graph.name().to_owned(), graph),
+            module: None,
+            python: None,
+        }
     } else if args.task.ends_with(".py") {
         import(Path::new(&args.task), memory, progress)?
     } else {
@@ -79,7 +87,9 @@ fn import(path: &Path, memory: Option<u64>, progress: &Progress) -> Result<Loade
             halvings += 1;
             continue;
         }
-        let name = path.file_stem().map_or_else(|| "module".into(), |s| s.to_string_lossy().into_owned());
+        let name = path
+            .file_stem()
+            .map_or_else(|| "module".into(), |s| s.to_string_lossy().into_owned());
         let mut task = Task::new(name, module.graph.clone());
         task.contract.generators = module
             .inputs
@@ -90,7 +100,11 @@ fn import(path: &Path, memory: Option<u64>, progress: &Progress) -> Result<Loade
                 _ => Generator::Normal,
             })
             .collect();
-        return Ok(Loaded { task, module: Some(module), python: Some(python) });
+        return Ok(Loaded {
+            task,
+            module: Some(module),
+            python: Some(python),
+        });
     }
 }
 

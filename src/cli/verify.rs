@@ -32,7 +32,11 @@ pub(super) struct VerifyArgs {
 impl VerifyArgs {
     pub(super) fn run(self) -> Result<ExitCode> {
         let progress = Progress::new(self.judge.json);
-        let task = TaskReport { source: self.task.clone(), accuracy: self.accuracy, ..Default::default() };
+        let task = TaskReport {
+            source: self.task.clone(),
+            accuracy: self.accuracy,
+            ..Default::default()
+        };
         let mut report = Report::new(task, &self.target.dsl, &self.target.backend);
         let result = self.judge(&mut report, &progress);
         finish(result, &report, &self.judge, &progress)
@@ -41,16 +45,25 @@ impl VerifyArgs {
     fn judge(&self, report: &mut Report, progress: &Progress) -> Result<()> {
         let text = std::fs::read_to_string(&self.source)
             .map_err(|e| Error::io(format!("cannot read the source {}", self.source.display()), e))?;
-        let source = akg::registry().dsl(&self.target.dsl)?.parse(&text).map_err(|e| e.with("file", self.source.display()))?;
+        let source = akg::registry()
+            .dsl(&self.target.dsl)?
+            .parse(&text)
+            .map_err(|e| e.with("file", self.source.display()))?;
         let out = prepare(self.judge.out.as_deref())?;
-        let args = TaskArgs { task: self.task.clone(), accuracy: self.accuracy };
+        let args = TaskArgs {
+            task: self.task.clone(),
+            accuracy: self.accuracy,
+        };
         let mut loaded = load(&args, memory_budget(), progress)?;
         report.task = describe(&loaded.task, &self.task, loaded.shrink());
         if let SourceForm::Lowered { plan } = &source.form {
             report.kernels = plan
                 .launches
                 .iter()
-                .map(|l| akg::designer::KernelSummary { name: l.kernel.clone(), operators: vec![l.doc.clone()] })
+                .map(|l| akg::designer::KernelSummary {
+                    name: l.kernel.clone(),
+                    operators: vec![l.doc.clone()],
+                })
                 .collect();
         }
         let session = session(&self.target, &self.judge, progress)?;

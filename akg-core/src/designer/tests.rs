@@ -1,92 +1,242 @@
-//! The sketches that the rules write, as golden texts.
+//! Designs compute what their graphs mean: the sketch interpreter against the reference interpreter.
 
-use super::draft;
-use crate::graph::Graph;
-use crate::{DType, Result};
+use super::design;
+use crate::diagnostic::Severity;
+use crate::expr::Bindings;
+use crate::graph::{Graph, ValueId};
+use crate::reference::{Options, evaluate};
+use crate::sketch::interpret;
+use crate::source::TensorRole;
+use crate::{DType, Result, Tensor};
 
 const F: DType = DType::F32;
 
-fn text(name: &str, build: impl FnOnce(&mut Graph) -> Result<()>) -> String {
-    let mut g = Graph::new(name);
-    build(&mut g).unwrap();
-    draft(&g).map_or_else(|e| format!("{e:?}"), |d| d.0)
+/// Values in −2..2 that no simple pattern explains.
+fn values(count: usize, seed: u32) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(2_654_435_761).wrapping_add(12345);
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 8) as f32 / (1u32 << 22) as f32 - 2.0
+    };
+    (0..count).map(|_| next()).collect()
 }
 
-fn unary(
-    shape: &[i64],
-    f: impl FnOnce(&mut Graph, crate::graph::ValueId) -> Result<crate::graph::ValueId>,
-) -> String {
-    text("unary", |g| {
+/// Interprets the design of a graph at several knob points and compares it with the reference.
+#[track_caller]
+fn check(name: &str, build: impl FnOnce(&mut Graph) -> Result<ValueId>) {
+    let mut g = Graph::new(name);
+    let y = build(&mut g).unwrap();
+    g.output(y);
+    let none = Bindings::new();
+    let inputs: Vec<Tensor> = g
+        .inputs()
+        .iter()
+        .enumerate()
+        .map(|(i, input)| {
+            let shape = g.ty(input.value).concrete_shape(&none).unwrap();
+            let count = shape.iter().product();
+            Tensor::from_slice(shape, &values(count, i as u32 + 1)).unwrap()
+        })
+        .collect();
+    let expected = evaluate(&g, &inputs, &Options::default()).unwrap();
+    let design = design(&g).unwrap_or_else(|e| panic!("{name}: {e:?}"));
+    let text = design.sketch.to_string();
+    for knobs in design.sketch.legal_points(&none).take(4) {
+        let program = design
+            .sketch
+            .elaborate(&knobs, &none)
+            .unwrap_or_else(|d| panic!("{}\n{text}", d.render(&text)));
+        let found = crate::sketch::validate(&program, None);
+        assert!(
+            found.iter().all(|d| d.severity != Severity::Error),
+            "{name}: {}",
+            found.render(&text)
+        );
+        let declared = program.with_role(TensorRole::Input).map(|(_, t)| t.shape.clone());
+        let inputs: Vec<Tensor> = inputs
+            .iter()
+            .zip(declared)
+            .map(|(t, shape)| {
+                t.reshape(
+                    shape
+                        .iter()
+                        .map(|d| d.as_const().unwrap() as usize)
+                        .collect::<Vec<_>>(),
+                )
+                .unwrap()
+            })
+            .collect();
+        let got = interpret(&program, &inputs, &none).unwrap_or_else(|e| panic!("{name}: {e:?}\n{text}"));
+        for (got, expected) in got.iter().zip(&expected) {
+            let (got, expected) = (got.to_f64().unwrap(), expected.to_f64());
+            assert_eq!(got.len(), expected.len());
+            for (i, (g, e)) in got.iter().zip(&expected).enumerate() {
+                let close = (g - e).abs() <= 1e-5 * (1.0 + e.abs()) || g.is_nan() && e.is_nan() || g == e;
+                assert!(
+                    close,
+                    "{name}: element {i} is {g}, not {e}, with {knobs:?}\n{text}"
+                );
+            }
+        }
+    }
+}
+
+fn unary(name: &str, shape: &[i64], f: impl FnOnce(&mut Graph, ValueId) -> Result<ValueId>) {
+    check(name, |g| {
         let x = g.input("x", F, shape.iter().copied());
-        let y = f(g, x)?;
-        g.output(y);
-        Ok(())
-    })
+        f(g, x)
+    });
 }
 
 #[test]
-fn show() {
-    println!("{}", unary(&[4096, 393216], |g, x| g.gelu(x)));
-    println!("{}", unary(&[64, 1000], |g, x| g.softmax(x, -1)));
-    println!("{}", unary(&[64, 100000], |g, x| g.softmax(x, -1)));
-    println!("{}", unary(&[64, 100003], |g, x| g.softmax(x, -1)));
-    println!("{}", unary(&[16, 256, 300], |g, x| g.softmax(x, 1)));
-    println!("{}", unary(&[16, 256, 300], |g, x| g.sum(x, &[1], true)));
-    println!("{}", unary(&[16, 256, 300], |g, x| g.mean(x, &[2], false)));
-    println!("{}", unary(&[16, 256, 300], |g, x| g.argmax(x, 1)));
-    println!("{}", unary(&[16, 30000], |g, x| g.argmax(x, 1)));
-    println!("{}", unary(&[16, 256, 30], |g, x| Ok(g.max_dim(x, 1, false)?.0)));
-    println!(
-        "{}",
-        unary(&[128, 768], |g, x| {
-            let y = g.transpose(x, 0, 1)?;
-            g.relu(y)
-        })
-    );
-    println!(
-        "{}",
-        unary(&[8, 64, 32, 32], |g, x| {
-            let w = g.weight("w", F, [64]);
-            let b = g.weight("b", F, [64]);
-            g.group_norm(x, 8, Some(w), Some(b), 1e-5)
-        })
-    );
-    println!(
-        "{}",
-        text("mlp", |g| {
-            let x = g.input("x", F, [100, 200]);
-            let w = g.weight("w", F, [300, 200]);
-            let b = g.weight("b", F, [300]);
-            let y = g.linear(x, w, Some(b))?;
-            let y = g.gelu(y)?;
-            let y = g.softmax(y, -1)?;
-            g.output(y);
-            Ok(())
-        })
-    );
-    println!(
-        "{}",
-        text("einsum", |g| {
-            let x = g.input("x", F, [8, 16, 20, 32]);
-            let w = g.weight("w", F, [32, 48]);
-            let y = g.einsum("bijl,lk->bijk", &[x, w])?;
-            g.output(y);
-            Ok(())
-        })
-    );
-    println!(
-        "{}",
-        text("matmuls", |g| {
-            let x = g.input("x", F, [4, 64, 128]);
-            let w = g.weight("w", F, [4, 128, 96]);
-            let v = g.weight("v", F, [96, 128]);
-            let y = g.matmul(x, w)?;
-            let y = g.triu(y, 0)?;
-            let z = g.transpose(v, 0, 1)?;
-            let z = g.matmul(x, z)?;
-            let z = g.add(z, y)?;
-            g.output(z);
-            Ok(())
-        })
-    );
+fn element_wise_chains() {
+    unary("gelu", &[7, 33], |g, x| g.gelu(x));
+    unary("gelu_tanh", &[5], |g, x| g.gelu_tanh(x));
+    unary("shared", &[3, 70], |g, x| {
+        let e = g.exp(x)?;
+        let s = g.sigmoid(x)?;
+        let y = g.mul(e, s)?;
+        g.sub(y, x)
+    });
+    unary("leaky", &[130], |g, x| g.leaky_relu(x, 0.01));
+    unary("hardtanh", &[130], |g, x| g.hardtanh(x, -1.0, 1.0));
+    unary("elu", &[130], |g, x| g.elu(x, 1.0));
+    unary("scalar", &[130], |g, x| {
+        let y = g.mul(x, 3.5)?;
+        g.add(y, 2)
+    });
+    unary("transposed", &[20, 70], |g, x| {
+        let y = g.transpose(x, 0, 1)?;
+        g.relu(y)
+    });
+    unary("with_its_transpose", &[33, 33], |g, x| {
+        let y = g.transpose(x, 0, 1)?;
+        g.add(x, y)
+    });
+    check("broadcast", |g| {
+        let x = g.input("x", F, [6, 5, 40]);
+        let b = g.input("b", F, [5, 1]);
+        let c = g.input("c", F, [40]);
+        let y = g.mul(x, b)?;
+        let c = g.exp(c)?;
+        g.add(y, c)
+    });
+    check("outer", |g| {
+        let a = g.input("a", F, [30]);
+        let b = g.input("b", F, [30, 50]);
+        let a = g.unsqueeze(a, 1)?;
+        g.mul(a, b)
+    });
+    unary("copy", &[4, 6, 5], |g, x| g.permute(x, &[2, 0, 1]));
+    unary("expand", &[4, 1, 5], |g, x| g.expand(x, [4, 3, 5]));
+}
+
+#[test]
+fn reductions() {
+    unary("sum_inner", &[9, 100], |g, x| g.sum(x, &[1], false));
+    unary("sum_middle", &[4, 70, 33], |g, x| g.sum(x, &[1], true));
+    unary("sum_outer", &[70, 33], |g, x| g.sum(x, &[0], false));
+    unary("sum_long", &[3, 9001], |g, x| g.sum(x, &[1], false));
+    unary("mean_two", &[4, 5, 6, 7], |g, x| g.mean(x, &[2, 3], false));
+    unary("mean_apart", &[4, 5, 6], |g, x| g.mean(x, &[0, 2], false));
+    unary("max", &[4, 70, 33], |g, x| Ok(g.max_dim(x, 1, false)?.0));
+    unary("min", &[4, 70], |g, x| Ok(g.min_dim(x, 1, true)?.0));
+    unary("argmax", &[4, 70, 33], |g, x| g.argmax(x, 1));
+    unary("argmin", &[4, 70], |g, x| g.argmin(x, -1));
+    unary("argmax_long", &[2, 9001], |g, x| g.argmax(x, 1));
+    unary("sum_of_squares", &[5, 9001], |g, x| {
+        let y = g.mul(x, x)?;
+        g.sum(y, &[1], false)
+    });
+    unary("max_of_abs_shift", &[5, 9001], |g, x| {
+        let y = g.add(x, 1.0)?;
+        let y = g.abs(y)?;
+        g.amax(y, &[1], false)
+    });
+}
+
+#[test]
+fn softmax_and_norms() {
+    unary("softmax", &[9, 100], |g, x| g.softmax(x, -1));
+    unary("softmax_long", &[2, 9001], |g, x| g.softmax(x, -1));
+    unary("softmax_middle", &[3, 50, 20], |g, x| g.softmax(x, 1));
+    unary("log_softmax", &[9, 100], |g, x| g.log_softmax(x, 1));
+    check("layer_norm", |g| {
+        let x = g.input("x", F, [10, 6, 20]);
+        let w = g.weight("w", F, [6, 20]);
+        let b = g.weight("b", F, [6, 20]);
+        g.layer_norm(x, [6, 20], Some(w), Some(b), 1e-5)
+    });
+    check("group_norm", |g| {
+        let x = g.input("x", F, [3, 8, 5, 6]);
+        let w = g.weight("w", F, [8]);
+        let b = g.weight("b", F, [8]);
+        g.group_norm(x, 4, Some(w), Some(b), 1e-5)
+    });
+    unary("rms", &[6, 50, 7], |g, x| {
+        let s = g.mul(x, x)?;
+        let m = g.mean(s, &[1], true)?;
+        let m = g.add(m, 1e-5)?;
+        let r = g.sqrt(m)?;
+        g.div(x, r)
+    });
+    unary("two_stages", &[6, 50], |g, x| {
+        let s = g.softmax(x, 1)?;
+        g.softmax(s, 0)
+    });
+}
+
+#[test]
+fn products() {
+    check("mlp", |g| {
+        let x = g.input("x", F, [33, 70]);
+        let w = g.weight("w", F, [50, 70]);
+        let b = g.weight("b", F, [50]);
+        let y = g.linear(x, w, Some(b))?;
+        let y = g.gelu(y)?;
+        g.softmax(y, -1)
+    });
+    check("batched", |g| {
+        let a = g.input("a", F, [3, 20, 40]);
+        let b = g.input("b", F, [3, 40, 30]);
+        g.bmm(a, b)
+    });
+    check("four_dimensions", |g| {
+        let x = g.input("x", F, [2, 3, 10, 16]);
+        let w = g.weight("w", F, [16, 24]);
+        g.einsum("bijl,lk->bijk", &[x, w])
+    });
+    check("transposed", |g| {
+        let a = g.input("a", F, [40, 20]);
+        let b = g.input("b", F, [30, 40]);
+        let (a, b) = (g.transpose(a, 0, 1)?, g.transpose(b, 0, 1)?);
+        g.matmul(a, b)
+    });
+    check("triangular", |g| {
+        let a = g.input("a", F, [40, 40]);
+        let b = g.input("b", F, [40, 40]);
+        let y = g.matmul(a, b)?;
+        g.tril(y, 0)
+    });
+    check("matrix_vector", |g| {
+        let a = g.input("a", F, [40, 9001]);
+        let b = g.input("b", F, [9001, 1]);
+        g.matmul(a, b)
+    });
+    check("square_of_itself", |g| {
+        let a = g.input("a", F, [40, 40]);
+        g.matmul(a, a)
+    });
+    check("prologue", |g| {
+        let a = g.input("a", F, [40, 30]);
+        let b = g.input("b", F, [30, 20]);
+        let a = g.relu(a)?;
+        g.matmul(a, b)
+    });
+    check("residual", |g| {
+        let a = g.input("a", F, [40, 30]);
+        let b = g.input("b", F, [30, 30]);
+        let y = g.matmul(a, b)?;
+        g.add(y, a)
+    });
 }

@@ -1,10 +1,9 @@
 //! Values of the interpreter: elements of one of three carriers, tagged with their logical element type.
 
-use rayon::prelude::*;
-
+use super::parallel::blocks;
 use super::real::Real;
 use super::run::Stretch;
-use super::strided::{BLOCK, Item, Strided};
+use super::strided::{Item, Strided};
 use crate::dtype::{DType, DTypeClass};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
@@ -247,9 +246,8 @@ pub(super) fn truncate(dtype: DType, value: f64) -> i64 {
 pub(super) fn map<A: Item, B: Item>(x: &Strided<A>, f: impl Fn(A) -> B + Sync) -> Strided<B> {
     let mut out = vec![B::default(); x.len()];
     let reader = x.reader();
-    out.par_chunks_mut(BLOCK).enumerate().for_each(|(block, out)| {
-        let mut values = vec![A::default(); out.len()];
-        reader.read(block * BLOCK, &mut values);
+    blocks(&mut out, &|start, out| {
+        let values = reader.block(start, out.len());
         for (slot, value) in out.iter_mut().zip(values) {
             *slot = f(value);
         }
@@ -261,9 +259,7 @@ pub(super) fn map<A: Item, B: Item>(x: &Strided<A>, f: impl Fn(A) -> B + Sync) -
 pub(super) fn map_in_place<A: Item>(x: Strided<A>, f: impl Fn(A) -> A + Sync) -> Strided<A> {
     let shape = x.shape().to_vec();
     let mut values = x.into_vec();
-    values
-        .par_chunks_mut(BLOCK)
-        .for_each(|block| block.iter_mut().for_each(|v| *v = f(*v)));
+    blocks(&mut values, &|_, block| block.iter_mut().for_each(|v| *v = f(*v)));
     Strided::new(shape, values)
 }
 
@@ -276,13 +272,10 @@ pub(super) fn zip<A: Item, B: Item, C: Item>(
     debug_assert_eq!(x.shape(), y.shape());
     let mut out = vec![C::default(); x.len()];
     let (xs, ys) = (x.reader(), y.reader());
-    out.par_chunks_mut(BLOCK).enumerate().for_each(|(block, out)| {
-        let mut a = vec![A::default(); out.len()];
-        let mut b = vec![B::default(); out.len()];
-        xs.read(block * BLOCK, &mut a);
-        ys.read(block * BLOCK, &mut b);
-        for (slot, (a, b)) in out.iter_mut().zip(a.into_iter().zip(b)) {
-            *slot = f(a, b);
+    blocks(&mut out, &|start, out| {
+        let (xs, ys) = (xs.block(start, out.len()), ys.block(start, out.len()));
+        for (slot, (x, y)) in out.iter_mut().zip(xs.into_iter().zip(ys)) {
+            *slot = f(x, y);
         }
     });
     Strided::new(x.shape(), out)
@@ -297,12 +290,11 @@ pub(super) fn zip_in_place<A: Item, B: Item>(
     debug_assert_eq!(x.shape(), y.shape());
     let shape = x.shape().to_vec();
     let mut values = x.into_vec();
-    let reader = y.reader();
-    values.par_chunks_mut(BLOCK).enumerate().for_each(|(block, out)| {
-        let mut other = vec![B::default(); out.len()];
-        reader.read(block * BLOCK, &mut other);
-        for (slot, other) in out.iter_mut().zip(other) {
-            *slot = f(*slot, other);
+    let ys = y.reader();
+    blocks(&mut values, &|start, out| {
+        let ys = ys.block(start, out.len());
+        for (x, y) in out.iter_mut().zip(ys) {
+            *x = f(*x, y);
         }
     });
     Strided::new(shape, values)
@@ -319,13 +311,10 @@ pub(super) fn zip3<A: Item, B: Item, C: Item>(
     let shape = x.shape().to_vec();
     let mut values = x.into_vec();
     let (ys, zs) = (y.reader(), z.reader());
-    values.par_chunks_mut(BLOCK).enumerate().for_each(|(block, out)| {
-        let mut b = vec![B::default(); out.len()];
-        let mut c = vec![C::default(); out.len()];
-        ys.read(block * BLOCK, &mut b);
-        zs.read(block * BLOCK, &mut c);
-        for (slot, (b, c)) in out.iter_mut().zip(b.into_iter().zip(c)) {
-            *slot = f(*slot, b, c);
+    blocks(&mut values, &|start, out| {
+        let (ys, zs) = (ys.block(start, out.len()), zs.block(start, out.len()));
+        for (x, (y, z)) in out.iter_mut().zip(ys.into_iter().zip(zs)) {
+            *x = f(*x, y, z);
         }
     });
     Strided::new(shape, values)

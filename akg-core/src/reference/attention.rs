@@ -1,9 +1,8 @@
 //! Attention.
 
-use rayon::prelude::*;
-
 use super::array::{Array, Data, broadcast, map};
 use super::matmul::unravel;
+use super::parallel::tasks;
 use super::real::Real;
 use super::run::{Invocation, Kernel, Results};
 use super::softmax::softmax_row;
@@ -49,38 +48,36 @@ fn attention<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
     let bias = bias.as_ref().map(Strided::reader);
 
     let mut out = vec![T::zero(); shape.iter().product()];
-    out.par_chunks_mut((rows * depth).max(1))
-        .enumerate()
-        .for_each(|(at, out)| {
-            let prefix = unravel(at, &batch);
-            let mut scores = vec![T::zero(); rows * columns];
-            T::product(&query.matrix(&prefix), &key.matrix(&prefix), &mut scores);
-            let mut extra = vec![T::zero(); columns];
-            for (row, scores) in scores.chunks_mut(columns.max(1)).enumerate() {
-                scores.iter_mut().for_each(|s| *s *= scale);
-                if let Some(bias) = &bias {
-                    bias.read((at * rows + row) * columns, &mut extra);
-                    scores.iter_mut().zip(&extra).for_each(|(s, b)| *s += *b);
-                }
-                if causal {
-                    scores
-                        .iter_mut()
-                        .skip(row + 1)
-                        .for_each(|s| *s = T::neg_infinity());
-                }
-                // A row that sees nothing attends to nothing.
-                if scores.iter().all(|s| *s == T::neg_infinity()) {
-                    scores.fill(T::zero());
-                } else {
-                    softmax_row(scores);
-                }
+    tasks(&mut out, rows * depth, &|at, out| {
+        let prefix = unravel(at, &batch);
+        let mut scores = vec![T::zero(); rows * columns];
+        T::product(&query.matrix(&prefix), &key.matrix(&prefix), &mut scores);
+        let mut extra = vec![T::zero(); columns];
+        for (row, scores) in scores.chunks_mut(columns.max(1)).enumerate() {
+            scores.iter_mut().for_each(|s| *s *= scale);
+            if let Some(bias) = &bias {
+                bias.read((at * rows + row) * columns, &mut extra);
+                scores.iter_mut().zip(&extra).for_each(|(s, b)| *s += *b);
             }
-            T::product(
-                &Matrix::dense(&scores, rows, columns),
-                &value.matrix(&prefix),
-                out,
-            );
-        });
+            if causal {
+                scores
+                    .iter_mut()
+                    .skip(row + 1)
+                    .for_each(|s| *s = T::neg_infinity());
+            }
+            // A row that sees nothing attends to nothing.
+            if scores.iter().all(|s| *s == T::neg_infinity()) {
+                scores.fill(T::zero());
+            } else {
+                softmax_row(scores);
+            }
+        }
+        T::product(
+            &Matrix::dense(&scores, rows, columns),
+            &value.matrix(&prefix),
+            out,
+        );
+    });
     Ok(vec![Array::float(c.dtype(0)?, Strided::new(shape, out))])
 }
 

@@ -1,8 +1,7 @@
 //! Convolutions as matrix products over gathered windows.
 
-use rayon::prelude::*;
-
 use super::array::Array;
+use super::parallel::{lines, tasks};
 use super::real::Real;
 use super::run::{Invocation, Kernel, Results};
 use super::strided::{Matrix, Strided};
@@ -156,12 +155,10 @@ fn convolution<T: Real>(c: &mut Invocation<'_, T>, transposed: bool) -> Results<
         }
     }
     if let Some(bias) = bias {
-        out.par_chunks_mut(job.pixels().max(1))
-            .enumerate()
-            .for_each(|(at, plane)| {
-                let bias = bias[at % out_channels];
-                plane.iter_mut().for_each(|v| *v += bias);
-            });
+        lines(&mut out, job.pixels(), &|at, plane| {
+            let bias = bias[at % out_channels];
+            plane.iter_mut().for_each(|v| *v += bias);
+        });
     }
     Ok(vec![Array::float(dtype, Strided::new(shape, out))])
 }
@@ -208,37 +205,30 @@ impl Job {
         let weights: Vec<Vec<T>> = (0..self.groups).map(|g| self.weights(w, g, &taps)).collect();
         let block = (GATHERED / terms).clamp(64, positions.max(64)).min(positions);
         let plane: usize = self.extents.iter().product();
-        out.par_chunks_mut(self.out_channels * self.pixels())
-            .enumerate()
-            .for_each(|(at, out)| {
-                let x = &x[at * self.in_channels * plane..(at + 1) * self.in_channels * plane];
-                let weights = Matrix::dense(&weights[at % self.groups], self.out_channels, terms);
-                let mut windows = vec![T::zero(); terms * block];
-                let mut values = vec![T::zero(); self.out_channels * block];
-                for first in (0..positions).step_by(block) {
-                    let width = block.min(positions - first);
-                    let windows = &mut windows[..terms * width];
-                    windows
-                        .par_chunks_mut(width)
-                        .with_min_len(16)
-                        .enumerate()
-                        .for_each(|(term, row)| {
-                            let (channel, tap) = (term / taps.len(), term % taps.len());
-                            let plane = &x[channel * plane..(channel + 1) * plane];
-                            self.gather(plane, phases, taps[tap].1, first, row);
-                        });
-                    let values = &mut values[..self.out_channels * width];
-                    T::product(&weights, &Matrix::dense(windows, terms, width), values);
-                    for (values, out) in values.chunks(width).zip(out.chunks_mut(self.pixels())) {
-                        for (i, value) in values.iter().enumerate() {
-                            let [d, h, w] = split(first + i, counts);
-                            let at = |axis: usize, q: usize| phases[axis].first + q * phases[axis].step;
-                            out[(at(0, d) * self.outputs[1] + at(1, h)) * self.outputs[2] + at(2, w)] =
-                                *value;
-                        }
+        tasks(out, self.out_channels * self.pixels(), &|at, out| {
+            let x = &x[at * self.in_channels * plane..(at + 1) * self.in_channels * plane];
+            let weights = Matrix::dense(&weights[at % self.groups], self.out_channels, terms);
+            let mut windows = vec![T::zero(); terms * block];
+            let mut values = vec![T::zero(); self.out_channels * block];
+            for first in (0..positions).step_by(block) {
+                let width = block.min(positions - first);
+                let windows = &mut windows[..terms * width];
+                lines(windows, width, &|term, row| {
+                    let (channel, tap) = (term / taps.len(), term % taps.len());
+                    let plane = &x[channel * plane..(channel + 1) * plane];
+                    self.gather(plane, phases, taps[tap].1, first, row);
+                });
+                let values = &mut values[..self.out_channels * width];
+                T::product(&weights, &Matrix::dense(windows, terms, width), values);
+                for (values, out) in values.chunks(width).zip(out.chunks_mut(self.pixels())) {
+                    for (i, value) in values.iter().enumerate() {
+                        let [d, h, w] = split(first + i, counts);
+                        let at = |axis: usize, q: usize| phases[axis].first + q * phases[axis].step;
+                        out[(at(0, d) * self.outputs[1] + at(1, h)) * self.outputs[2] + at(2, w)] = *value;
                     }
                 }
-            });
+            }
+        });
         Ok(())
     }
 

@@ -5,6 +5,7 @@
 
 use rayon::prelude::*;
 
+use super::parallel::{BLOCK, tasks};
 use super::real::Real;
 use super::strided::{Item, Reader, Strided};
 
@@ -41,6 +42,35 @@ pub(super) fn fold<E: Item, A: Item>(
     merge: impl Fn(A, A) -> A + Sync,
     empty: A,
 ) -> Vec<A> {
+    let terms = |tile: &Tile<'_, E>| {
+        let mut terms = Vec::with_capacity(tile.elements.len());
+        for (row, elements) in tile.elements.chunks_exact(tile.width).enumerate() {
+            let indexed = elements.iter().enumerate();
+            terms.extend(indexed.map(|(i, e)| term(*e, tile.result + i, tile.row + row)));
+        }
+        terms
+    };
+    let merge = |buffer: &mut [A], rows: usize, width: usize| tree(buffer, rows, width, &merge);
+    fold_tiles(x, axes, empty, &terms, &merge)
+}
+
+/// Some of the elements to reduce for some neighbouring results: a row for each index among the reduced.
+struct Tile<'a, E> {
+    elements: &'a [E],
+    width: usize,
+    /// The first result.
+    result: usize,
+    /// The first index among the reduced.
+    row: usize,
+}
+
+fn fold_tiles<E: Item, A: Item>(
+    x: &Strided<E>,
+    axes: &[usize],
+    empty: A,
+    terms: &(dyn Fn(&Tile<'_, E>) -> Vec<A> + Sync),
+    merge: &(dyn Fn(&mut [A], usize, usize) + Sync),
+) -> Vec<A> {
     let mut kept: Vec<usize> = (0..x.rank()).filter(|a| !axes.contains(a)).collect();
     let extent = |axes: &[usize]| axes.iter().map(|&a| x.shape()[a]).product::<usize>();
     let (count, results) = (extent(axes), extent(&kept));
@@ -66,41 +96,43 @@ pub(super) fn fold<E: Item, A: Item>(
     };
     let readers: Vec<Reader<'_, E>> = parts.iter().map(Strided::reader).collect();
 
-    let mut out = vec![empty; results];
     let rows_of = |width: usize| (TILE / width).min(count);
-    // Merges rows `start..` of a tile of the reduced elements into one row at the front of `terms`.
-    let merge_rows = |reader: &Reader<'_, E>, outer: usize, result: usize, width: usize, start: usize| {
-        let rows = rows_of(width).min(count - start);
-        let mut elements = vec![E::default(); rows * width];
-        reader.read((outer * count + start) * width, &mut elements);
-        let mut terms = Vec::with_capacity(rows * width);
-        for (row, elements) in elements.chunks_exact(width).enumerate() {
-            let indexed = elements.iter().enumerate();
-            terms.extend(indexed.map(|(i, e)| term(*e, result + i, start + row)));
-        }
-        tree(&mut terms, rows, width, &merge);
+    // Reduces one tile to a row of results.
+    let reduce = |part: usize, outer: usize, width: usize, row: usize| {
+        let rows = rows_of(width).min(count - row);
+        let elements = readers[part].block((outer * count + row) * width, rows * width);
+        let tile = Tile {
+            elements: &elements,
+            width,
+            result: outer * pitch + part * WIDTH,
+            row,
+        };
+        let mut terms = terms(&tile);
+        merge(&mut terms, rows, width);
         terms.truncate(width);
         terms
     };
-    let groups = out
-        .par_chunks_mut(pitch)
-        .with_min_len(TILE.div_ceil(count * pitch));
-    groups.enumerate().for_each(|(outer, out)| {
-        for ((part, reader), out) in readers.iter().enumerate().zip(out.chunks_mut(WIDTH)) {
-            let (result, width) = (outer * pitch + part * WIDTH, out.len());
-            let tiles = count.div_ceil(rows_of(width));
-            if tiles == 1 {
-                out.copy_from_slice(&merge_rows(reader, outer, result, width, 0));
-                continue;
+    let mut out = vec![empty; results];
+    let group = TILE.div_ceil(count * pitch);
+    out.par_chunks_mut(pitch)
+        .with_min_len(group)
+        .enumerate()
+        .for_each(|(outer, out)| {
+            for (part, out) in out.chunks_mut(WIDTH).enumerate() {
+                let width = out.len();
+                let tiles = count.div_ceil(rows_of(width));
+                if tiles == 1 {
+                    out.copy_from_slice(&reduce(part, outer, width, 0));
+                    continue;
+                }
+                let rows = (0..tiles).into_par_iter().map(|tile| tile * rows_of(width));
+                let mut partial: Vec<A> = rows
+                    .flat_map_iter(|row| reduce(part, outer, width, row))
+                    .collect();
+                merge(&mut partial, tiles, width);
+                out.copy_from_slice(&partial[..width]);
             }
-            let starts = (0..tiles).into_par_iter().map(|tile| tile * rows_of(width));
-            let mut partial: Vec<A> = starts
-                .flat_map_iter(|start| merge_rows(reader, outer, result, width, start))
-                .collect();
-            tree(&mut partial, tiles, width, &merge);
-            out.copy_from_slice(&partial[..width]);
-        }
-    });
+        });
     out
 }
 
@@ -115,20 +147,52 @@ pub(super) fn sum_over<T: Real>(
 
 /// Mean and mean squared deviation of each row of a dense matrix with rows of `len` elements.
 pub(super) fn row_moments<T: Real>(values: &[T], len: usize) -> Vec<(T, T)> {
-    let moments = |row: &[T]| {
-        let mut scratch = row.to_vec();
-        moments(&mut scratch)
-    };
-    values.par_chunks(len.max(1)).map(moments).collect()
+    let mut out = vec![(T::zero(), T::zero()); values.len() / len.max(1)];
+    tasks(&mut out, BLOCK.div_ceil(len.max(1)), &|at, out| {
+        let first = at * BLOCK.div_ceil(len.max(1)) * len;
+        for (row, out) in values[first..].chunks_exact(len).zip(out) {
+            *out = moments(row);
+        }
+    });
+    out
 }
 
-fn moments<T: Real>(row: &mut Vec<T>) -> (T, T) {
+fn moments<T: Real>(row: &[T]) -> (T, T) {
     let count = T::of_int(row.len() as i64);
-    let original = row.clone();
-    let mean = sum(row) / count;
-    for (slot, value) in row.iter_mut().zip(original) {
-        let deviation = value - mean;
-        *slot = deviation * deviation;
+    let mean = sum(&mut row.to_vec()) / count;
+    let mut squares: Vec<T> = row.iter().map(|v| (*v - mean) * (*v - mean)).collect();
+    (mean, sum(&mut squares) / count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_of_many_terms_stay_exact() {
+        // Added one by one, f32 would stop growing at 2^24.
+        let x = Strided::full([1 << 25, 2], 1.0f32);
+        assert_eq!(sum_over(&x, &[0], |e, _| e), [33554432.0, 33554432.0]);
+        let x = Strided::full([2, 1 << 25], 1.0f32);
+        assert_eq!(sum_over(&x, &[1], |e, _| e), [33554432.0, 33554432.0]);
     }
-    (mean, sum(row) / count)
+
+    #[test]
+    fn every_element_is_visited_once_with_its_place() {
+        for (shape, axes) in [
+            ([3, 5, 70], vec![1]),
+            ([70, 5, 3], vec![0]),
+            ([2, 300, 2], vec![0, 1]),
+            ([4, 3, 2], vec![0, 2]),
+        ] {
+            let x = Strided::generate(shape, |i| i as i64);
+            let kept: Vec<usize> = (0..3).filter(|a| !axes.contains(a)).collect();
+            let inner: usize = axes.iter().map(|&a| shape[a]).product();
+            let order: Vec<usize> = kept.iter().chain(&axes).copied().collect();
+            let moved = x.clone().permute(&order).into_vec();
+            let right = |e: i64, result: usize, at: usize| i64::from(moved[result * inner + at] == e);
+            let counts = fold(&x, &axes, right, |a, b| a + b, 0);
+            assert_eq!(counts, vec![inner as i64; moved.len() / inner]);
+        }
+    }
 }

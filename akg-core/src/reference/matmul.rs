@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use rayon::prelude::*;
-
 use super::array::{Array, broadcast, each, map_in_place, wrap};
 use super::fold::fold;
+use super::parallel::tasks;
 use super::pointwise::combine;
 use super::real::Real;
 use super::run::{Invocation, Kernel, Results};
@@ -56,12 +55,10 @@ impl<E: Item> Ring<E> {
         let a = a.expand(&[batch.as_slice(), &[m, k]].concat())?;
         let b = b.expand(&[batch.as_slice(), &[k, n]].concat())?;
         let mut out = vec![E::default(); shape.iter().product()];
-        out.par_chunks_mut((m * n).max(1))
-            .enumerate()
-            .for_each(|(at, out)| {
-                let prefix = unravel(at, &batch);
-                (self.product)(&a.matrix(&prefix), &b.matrix(&prefix), out);
-            });
+        tasks(&mut out, m * n, &|at, out| {
+            let prefix = unravel(at, &batch);
+            (self.product)(&a.matrix(&prefix), &b.matrix(&prefix), out);
+        });
         Ok(Strided::new(shape, out))
     }
 }

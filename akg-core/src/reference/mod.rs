@@ -39,6 +39,7 @@ mod join;
 mod loss;
 mod matmul;
 mod norm;
+mod parallel;
 mod pointwise;
 mod pool;
 mod product;
@@ -47,11 +48,14 @@ mod rearrange;
 mod reduce;
 mod registry;
 mod rnn;
+mod rows;
 mod run;
 mod scan;
 mod softmax;
 mod strided;
 mod view;
+
+pub use rows::RowPlan;
 
 /// The arithmetic of an evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

@@ -1,9 +1,8 @@
 //! Normalisation.
 
-use rayon::prelude::*;
-
 use super::array::Array;
 use super::fold::{fold, row_moments, sum, sum_over};
+use super::parallel::lines;
 use super::real::Real;
 use super::run::{Invocation, Kernel, Results};
 use super::strided::Strided;
@@ -80,21 +79,19 @@ fn layer_norm<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
     let shape = x.shape().to_vec();
     let mut values = x.into_vec();
     let moments = scales(row_moments(&values, len), eps);
-    values
-        .par_chunks_mut(len.max(1))
-        .zip(&moments)
-        .for_each(|(row, &(mean, scale))| {
-            for (i, x) in row.iter_mut().enumerate() {
-                let (weight, bias) = (weight.as_ref().map(|w| w[i]), bias.as_ref().map(|b| b[i]));
-                *x = Affine {
-                    mean,
-                    scale,
-                    weight,
-                    bias,
-                }
-                .apply(*x);
+    lines(&mut values, len, &|at, row| {
+        let (mean, scale) = moments[at];
+        for (i, x) in row.iter_mut().enumerate() {
+            let (weight, bias) = (weight.as_ref().map(|w| w[i]), bias.as_ref().map(|b| b[i]));
+            *x = Affine {
+                mean,
+                scale,
+                weight,
+                bias,
             }
-        });
+            .apply(*x);
+        }
+    });
     finish(c, Strided::new(shape, values), moments)
 }
 
@@ -119,7 +116,7 @@ fn rms_norm<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
     let x = c.float("input")?;
     let shape = x.shape().to_vec();
     let mut values = x.into_vec();
-    values.par_chunks_mut(len.max(1)).for_each(|row| {
+    lines(&mut values, len, &|_, row| {
         let mut squares: Vec<T> = row.iter().map(|x| *x * *x).collect();
         let scale = (sum(&mut squares) / T::of_int(len as i64) + eps).sqrt().recip();
         for (i, x) in row.iter_mut().enumerate() {
@@ -157,24 +154,21 @@ fn group_norm<T: Real>(c: &mut Invocation<'_, T>, groups: usize) -> Results<T> {
         moments = vec![(T::zero(), T::nan()); shape[0] * groups];
     }
     let moments = scales(moments, eps);
-    values
-        .par_chunks_mut(spatial.max(1))
-        .enumerate()
-        .for_each(|(at, run)| {
-            let (mean, scale) = moments[at / per_group];
-            let channel = at % channels;
-            let (weight, bias) = (
-                weight.as_ref().map(|w| w[channel]),
-                bias.as_ref().map(|b| b[channel]),
-            );
-            let affine = Affine {
-                mean,
-                scale,
-                weight,
-                bias,
-            };
-            run.iter_mut().for_each(|x| *x = affine.apply(*x));
-        });
+    lines(&mut values, spatial, &|at, run| {
+        let (mean, scale) = moments[at / per_group];
+        let channel = at % channels;
+        let (weight, bias) = (
+            weight.as_ref().map(|w| w[channel]),
+            bias.as_ref().map(|b| b[channel]),
+        );
+        let affine = Affine {
+            mean,
+            scale,
+            weight,
+            bias,
+        };
+        run.iter_mut().for_each(|x| *x = affine.apply(*x));
+    });
     finish(c, Strided::new(shape, values), moments)
 }
 
@@ -213,24 +207,21 @@ fn batch_norm<T: Real>(c: &mut Invocation<'_, T>, training: bool) -> Results<T> 
     let moments = scales(statistics.clone(), eps);
     let spatial: usize = shape[2..].iter().product();
     let mut values = x.into_vec();
-    values
-        .par_chunks_mut(spatial.max(1))
-        .enumerate()
-        .for_each(|(at, run)| {
-            let channel = at % channels;
-            let (mean, scale) = moments[channel];
-            let (weight, bias) = (
-                weight.as_ref().map(|w| w[channel]),
-                bias.as_ref().map(|b| b[channel]),
-            );
-            let affine = Affine {
-                mean,
-                scale,
-                weight,
-                bias,
-            };
-            run.iter_mut().for_each(|x| *x = affine.apply(*x));
-        });
+    lines(&mut values, spatial, &|at, run| {
+        let channel = at % channels;
+        let (mean, scale) = moments[channel];
+        let (weight, bias) = (
+            weight.as_ref().map(|w| w[channel]),
+            bias.as_ref().map(|b| b[channel]),
+        );
+        let affine = Affine {
+            mean,
+            scale,
+            weight,
+            bias,
+        };
+        run.iter_mut().for_each(|x| *x = affine.apply(*x));
+    });
 
     let saved = if training { moments } else { Vec::new() };
     let mut results = finish(c, Strided::new(shape, values), saved)?;

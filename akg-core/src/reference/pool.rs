@@ -1,9 +1,8 @@
 //! Pooling.
 
-use rayon::prelude::*;
-
 use super::array::Array;
 use super::fold::sum;
+use super::parallel::lines;
 use super::real::Real;
 use super::run::{Invocation, Kernel, Results};
 use super::strided::Strided;
@@ -150,26 +149,19 @@ impl Windows {
 fn maximum<T: Real>(c: &mut Invocation<'_, T>, windows: &Windows) -> Results<T> {
     let (dtype, shape) = (c.dtype(0)?, c.shape(0)?);
     let x = c.float("self")?.into_vec();
-    let count: usize = shape.iter().product();
-    let mut values = vec![T::zero(); count];
-    let mut positions = vec![0i64; count];
-    let pixels = windows.pixels().max(1);
-    let planes = x.par_chunks(windows.plane().max(1));
-    let outputs = values
-        .par_chunks_mut(pixels)
-        .zip(positions.par_chunks_mut(pixels));
-    outputs.zip(planes).for_each(|((values, positions), x)| {
+    let mut best = vec![(T::neg_infinity(), 0); shape.iter().product()];
+    lines(&mut best, windows.pixels(), &|at, best| {
+        let x = &x[at * windows.plane()..(at + 1) * windows.plane()];
         windows.each(|out, read, _| {
-            let mut best = (T::neg_infinity(), read.first().copied().unwrap_or(0));
+            best[out].1 = read.first().map_or(0, |at| *at as i64);
             for &at in read {
-                if x[at] > best.0 || x[at].is_nan() {
-                    best = (x[at], at);
+                if x[at] > best[out].0 || x[at].is_nan() {
+                    best[out] = (x[at], at as i64);
                 }
             }
-            values[out] = best.0;
-            positions[out] = best.1 as i64;
         });
     });
+    let (values, positions) = best.into_iter().unzip();
     let mut results = vec![Array::float(dtype, Strided::new(shape.clone(), values))];
     if c.results() > 1 {
         results.push(Array::int(DType::I64, Strided::new(shape, positions)));
@@ -187,22 +179,20 @@ fn average<T: Real>(c: &mut Invocation<'_, T>, windows: &Windows) -> Results<T> 
     let padded = c.has("count_include_pad") && c.flag("count_include_pad")?;
     let x = c.float("self")?.into_vec();
     let mut values = vec![T::zero(); shape.iter().product()];
-    let outputs = values.par_chunks_mut(windows.pixels().max(1));
-    outputs
-        .zip(x.par_chunks(windows.plane().max(1)))
-        .for_each(|(values, x)| {
-            let mut terms = Vec::new();
-            windows.each(|out, read, size| {
-                terms.clear();
-                terms.extend(read.iter().map(|&at| x[at]));
-                let inside = terms.len() as i64;
-                let divisor = divisor.unwrap_or(if padded { size } else { inside });
-                values[out] = if inside == 0 {
-                    T::zero()
-                } else {
-                    sum(&mut terms) / T::of_int(divisor)
-                };
-            });
+    lines(&mut values, windows.pixels(), &|at, values| {
+        let x = &x[at * windows.plane()..(at + 1) * windows.plane()];
+        let mut terms = Vec::new();
+        windows.each(|out, read, size| {
+            terms.clear();
+            terms.extend(read.iter().map(|&at| x[at]));
+            let inside = terms.len() as i64;
+            let divisor = divisor.unwrap_or(if padded { size } else { inside });
+            values[out] = if inside == 0 {
+                T::zero()
+            } else {
+                sum(&mut terms) / T::of_int(divisor)
+            };
         });
+    });
     Ok(vec![Array::float(dtype, Strided::new(shape, values))])
 }

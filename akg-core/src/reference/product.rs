@@ -197,3 +197,81 @@ fn add(x: &Lanes, y: &Lanes) -> Lanes {
 fn scale(a: f32, x: &Lanes) -> Lanes {
     std::array::from_fn(|i| a * x[i])
 }
+
+#[cfg(test)]
+mod tests {
+    use rand::{RngExt, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    use super::*;
+
+    #[test]
+    fn pairwise_products_keep_their_error_bound() {
+        let mut rng = ChaCha8Rng::seed_from_u64(1);
+        for (m, k, n) in [
+            (1, 1, 1),
+            (3, 0, 2),
+            (33, 17, 65),
+            (5, 300, 31),
+            (2, 5000, 3),
+            (70, 129, 200),
+        ] {
+            let a: Vec<f32> = (0..m * k).map(|_| rng.random_range(-1.0..1.0)).collect();
+            let b: Vec<f32> = (0..k * n).map(|_| rng.random_range(-1.0..1.0)).collect();
+            let wide = |x: &[f32]| x.iter().map(|v| f64::from(*v)).collect::<Vec<_>>();
+            let size = |x: &[f32]| x.iter().map(|v| f64::from(v.abs())).collect::<Vec<_>>();
+            let mut out = vec![f32::NAN; m * n];
+            let (mut exact, mut bound) = (vec![f64::NAN; m * n], vec![f64::NAN; m * n]);
+            pairwise(&Matrix::dense(&a, m, k), &Matrix::dense(&b, k, n), &mut out);
+            fused(
+                &Matrix::dense(&wide(&a), m, k),
+                &Matrix::dense(&wide(&b), k, n),
+                &mut exact,
+            );
+            fused(
+                &Matrix::dense(&size(&a), m, k),
+                &Matrix::dense(&size(&b), k, n),
+                &mut bound,
+            );
+            // One rounding of the product and one at each level of the tree.
+            let roundings = f64::from(k.next_power_of_two().max(2).ilog2() + 1);
+            for ((have, want), size) in out.iter().zip(exact).zip(bound) {
+                assert!(
+                    (f64::from(*have) - want).abs() <= roundings * 6e-8 * size,
+                    "{m} x {k} x {n}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn products_read_strided_operands() {
+        let data: Vec<f64> = (0..12).map(f64::from).collect();
+        let narrow: Vec<f32> = data.iter().map(|v| *v as f32).collect();
+        // [[11, 7, 3], [10, 6, 2]]: backwards through the columns of a 3 x 4 matrix.
+        let backwards = |rows, cols| (11, rows, cols, -1isize, -4isize);
+        let (offset, rows, cols, row_stride, col_stride) = backwards(2, 3);
+        let a = Matrix {
+            data: &data,
+            offset,
+            rows,
+            cols,
+            row_stride,
+            col_stride,
+        };
+        let b = Matrix {
+            data: &narrow,
+            offset,
+            rows,
+            cols,
+            row_stride,
+            col_stride,
+        };
+        let mut wide = [0.0; 4];
+        fused(&a, &Matrix::dense(&data[..6], 3, 2), &mut wide);
+        assert_eq!(wide, [26.0, 47.0, 20.0, 38.0]);
+        let mut single = [0.0; 4];
+        pairwise(&b, &Matrix::dense(&narrow[..6], 3, 2), &mut single);
+        assert_eq!(single, [26.0, 47.0, 20.0, 38.0]);
+    }
+}

@@ -1,8 +1,7 @@
 //! Operators that move elements without computing on them.
 
-use rayon::prelude::*;
-
 use super::array::{Array, Data, each};
+use super::parallel::lines;
 use super::pointwise::pick;
 use super::real::Real;
 use super::run::{Invocation, Kernel, Results, axis};
@@ -55,17 +54,15 @@ pub(super) fn remap<E: Item>(
     shape[axis] = positions.len();
     let mut out = vec![fill; shape.iter().product()];
     let reader = x.reader();
-    out.par_chunks_mut((positions.len() * inner).max(1))
-        .enumerate()
-        .for_each(|(outer, out)| {
-            let mut rows = vec![E::default(); source * inner];
-            reader.read(outer * source * inner, &mut rows);
-            for (position, out) in positions.iter().zip(out.chunks_mut(inner.max(1))) {
-                if let Some(at) = position {
-                    out.copy_from_slice(&rows[at * inner..(at + 1) * inner]);
-                }
+    lines(&mut out, positions.len() * inner, &|outer, out| {
+        let mut rows = vec![E::default(); source * inner];
+        reader.read(outer * source * inner, &mut rows);
+        for (position, out) in positions.iter().zip(out.chunks_mut(inner.max(1))) {
+            if let Some(at) = position {
+                out.copy_from_slice(&rows[at * inner..(at + 1) * inner]);
             }
-        });
+        }
+    });
     Strided::new(shape, out)
 }
 

@@ -1,9 +1,8 @@
 //! Softmax and its logarithm.
 
-use rayon::prelude::*;
-
 use super::array::Array;
 use super::fold::sum;
+use super::parallel::lines;
 use super::real::Real;
 use super::run::{Invocation, Kernel, Results};
 use super::strided::{Item, Strided};
@@ -33,9 +32,9 @@ pub(super) fn along<E: Item>(x: Strided<E>, axis: usize, f: impl Fn(&mut [E]) + 
     }
     let x = x.to_last(axis);
     let shape = x.shape().to_vec();
-    let len = shape.last().copied().unwrap_or(1).max(1);
+    let len = shape.last().copied().unwrap_or(1);
     let mut values = x.into_vec();
-    values.par_chunks_mut(len).for_each(|line| f(line));
+    lines(&mut values, len, &|_, line| f(line));
     Strided::new(shape, values).from_last(axis)
 }
 

@@ -5,12 +5,8 @@
 
 use std::sync::Arc;
 
-use rayon::prelude::*;
-
+use super::parallel::blocks;
 use crate::error::{Error, Result};
-
-/// Elements handled by one task of a parallel loop.
-pub(super) const BLOCK: usize = 1 << 14;
 
 /// What can be an element.
 pub(super) trait Item: Copy + Default + Send + Sync + 'static {}
@@ -62,9 +58,9 @@ impl<E: Item> Strided<E> {
     pub(super) fn generate(shape: impl Into<Vec<usize>>, f: impl Fn(usize) -> E + Sync) -> Self {
         let shape = shape.into();
         let mut data = vec![E::default(); shape.iter().product()];
-        data.par_chunks_mut(BLOCK).enumerate().for_each(|(block, out)| {
+        blocks(&mut data, &|start, out| {
             for (i, slot) in out.iter_mut().enumerate() {
-                *slot = f(block * BLOCK + i);
+                *slot = f(start + i);
             }
         });
         Self::new(shape, data)
@@ -122,9 +118,7 @@ impl<E: Item> Strided<E> {
     fn gather(&self) -> Vec<E> {
         let mut data = vec![E::default(); self.len()];
         let reader = self.reader();
-        data.par_chunks_mut(BLOCK)
-            .enumerate()
-            .for_each(|(block, out)| reader.read(block * BLOCK, out));
+        blocks(&mut data, &|start, out| reader.read(start, out));
         data
     }
 
@@ -378,6 +372,13 @@ pub(super) struct Reader<'a, E> {
 }
 
 impl<E: Item> Reader<'_, E> {
+    /// `count` elements from row-major position `start` on.
+    pub(super) fn block(&self, start: usize, count: usize) -> Vec<E> {
+        let mut out = vec![E::default(); count];
+        self.read(start, &mut out);
+        out
+    }
+
     /// Fills `out` with the elements from row-major position `start` on.
     pub(super) fn read(&self, start: usize, out: &mut [E]) {
         let Some((&(inner, stride), outer)) = self.dims.split_last() else {

@@ -76,7 +76,10 @@ pub(super) fn kernel<T: Real>(name: &str) -> Option<Kernel<T>> {
             let x = c.array("self")?;
             let at = c.axis("dimension", x.rank())?;
             let (size, step) = (c.int("size")? as usize, c.int("step")? as usize);
-            let x = if x.rank() == 0 { x.reshape(&[1])? } else { x };
+            if x.rank() == 0 {
+                let x = x.reshape(&[1])?;
+                return Ok(vec![each!(x, x => x.slice(0, 0, size, 1))]);
+            }
             Ok(vec![each!(x, x => x.windows(at, size, step))])
         },
         "as_strided.default" => |c| {

@@ -3,6 +3,7 @@
 //! A [`Sketch`] is text with a syntax tree ([`syntax`]). Given values for knobs and extents it elaborates into a typed
 //! [`Program`](ir::Program), which is validated, interpreted, costed and lowered.
 
+mod bind;
 mod cost;
 mod elaborate;
 mod examples;
@@ -12,12 +13,14 @@ mod lex;
 mod parse;
 mod print;
 pub mod syntax;
+mod validate;
 
 use crate::diagnostic::Diagnostics;
 pub use cost::{Cost, KernelCost, cost};
 pub use elaborate::Knob;
 pub use examples::examples;
 pub use interpret::{Folds, interpret, interpret_folds};
+pub use validate::validate;
 
 /// A parsed sketch.
 #[derive(Debug, Clone, PartialEq)]

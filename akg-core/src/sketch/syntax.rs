@@ -41,7 +41,7 @@ pub type Ex = Spanned<Box<Expression>>;
 pub struct SketchTree {
     /// The sketch's name.
     pub name: Name,
-    /// The tensors it reads. Extents that are bare names bind symbols.
+    /// The tensors it reads. Extents of inputs and outputs that are bare names bind symbols.
     pub inputs: Vec<TensorSyntax>,
     /// The tensors it writes completely.
     pub outputs: Vec<TensorSyntax>,

@@ -16,10 +16,14 @@ from akg_worker.recurrent import kept_whole
 
 
 class Mode:
-    """One way to build the model and its inputs for export: each `meta`, `fake` or `real`."""
+    """One way to build the model and its inputs for export: each `meta`, `fake` or `real`.
 
-    def __init__(self, model, inputs):
-        self.name = model if model == inputs else f"{model}-model"
+    `after` are the stages of an earlier mode's failure that make this one worth a try; None for any.
+    """
+
+    def __init__(self, name, model, inputs, after=None):
+        self.name = name
+        self.after = after
         self._kinds = (model, inputs)
 
     def contexts(self):
@@ -30,12 +34,30 @@ class Mode:
 
 
 # In the order of what they cost. Fake tensors keep the values of constants that `forward` makes on its input's device;
-# a real model is for constructors that look at values (`.item()`), real inputs for a `get_inputs` that does.
-MODES = (Mode("meta", "meta"), Mode("fake", "fake"), Mode("real", "fake"), Mode("real", "real"))
+# real ones are for a constructor or a `get_inputs` that looks at values (`.item()`).
+MODES = (
+    Mode("meta", "meta", "meta"),
+    Mode("fake", "fake", "fake"),
+    Mode("real-model", "real", "fake", after=("model", "constants")),
+    Mode("real", "real", "real", after=("inputs",)),
+)
 
 
-class LostConstant(CallError):
-    """The graph is right but a constant in it has no value; another mode may keep it."""
+class CaptureError(Exception):
+    """What stopped a capture, and at which stage: `model`, `inputs`, `export` or `constants`."""
+
+    def __init__(self, stage, error):
+        super().__init__(stage)
+        self.stage = stage
+        self.error = error
+
+
+@contextlib.contextmanager
+def stage(name):
+    try:
+        yield
+    except CallError as error:
+        raise CaptureError(name, error) from error
 
 
 def import_module(message, progress):
@@ -47,14 +69,15 @@ def import_module(message, progress):
     shrinks = [shrink_of(module, halvings, only) for only in (False, True)] if halvings else [None]
     failure = None
     for mode, shrink in itertools.product(MODES, shrinks):
+        if failure and mode.after and failure.stage not in mode.after:
+            continue
         progress(f"exporting ({mode.name})")
         try:
             exported, observer, leaves = capture(module, mode, shrink)
-            graph, sources = to_graph(exported, message["name"])
-        except CallError as error:
-            # The latest failure is the one to report: later modes are closer to a plain run.
-            failure = failure if failure and isinstance(error, LostConstant) else error
+        except CaptureError as error:
+            failure = error
             continue
+        graph, sources = to_graph(exported, message["name"])
         return {
             "graph": json.dumps(graph, allow_nan=False),
             "inputs": [describe_input(name, source, observer, leaves) for name, source in sources.items()],
@@ -63,7 +86,7 @@ def import_module(message, progress):
             "shrink": shrink,
             "seconds": round(time.monotonic() - start, 3),
         }
-    raise failure
+    raise failure.error
 
 
 def shrink_of(module, halvings, only_first):
@@ -86,22 +109,23 @@ def capture(module, mode, shrink):
     """Exports the module in one mode."""
     model_context, input_context = mode.contexts()
     with torch.no_grad():
-        with model_context:
+        with stage("model"), model_context:
             model = construct(module)
         register_attributes(model)
-        with input_context:
+        with stage("inputs"), input_context:
             inputs, observer = make_inputs(module, shrink=shrink)
-        leaves = tree_flatten(inputs)[0]
-        try:
-            with kept_whole():
-                exported = torch.export.export(model, inputs, strict=False).run_decompositions({})
-        except (Exception, SystemExit) as error:
-            raise export_error(error, module.__file__) from error
+        with stage("export"), user_export(module.__file__), kept_whole():
+            exported = torch.export.export(model, inputs, strict=False).run_decompositions({})
+    with stage("constants"):
+        check_constants(exported)
+    return exported, observer, tree_flatten(inputs)[0]
+
+
+def check_constants(exported):
     for name in exported.graph_signature.lifted_tensor_constants:
         constant = exported.constants[name]
         if constant.is_meta or isinstance(constant, FakeTensor):
-            raise LostConstant("unexpected", f"the value of the constant `{name}` was lost in export")
-    return exported, observer, leaves
+            raise CallError("unexpected", f"the value of the constant `{name}` was lost in export")
 
 
 def register_attributes(model):
@@ -114,6 +138,14 @@ def register_attributes(model):
 
 
 DATA_DEPENDENT = ("GuardOnDataDependentSymNode", "DataDependentOutputException", "DynamicOutputShapeException", "UserError")
+
+
+@contextlib.contextmanager
+def user_export(path):
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        raise export_error(error, path) from error
 
 
 def export_error(error, path):

@@ -36,7 +36,9 @@ pub(crate) fn environment() -> Option<Environment> {
         Err(why) => {
             let count = SKIPPED.fetch_add(1, Ordering::Relaxed) + 1;
             if count == 1 {
-                say(&format!("{why}\nSet AKG_PYTHON_INSTALL=1 to let the tests install it."));
+                say(&format!(
+                    "{why}\nSet AKG_PYTHON_INSTALL=1 to let the tests install it."
+                ));
             }
             let test = std::thread::current().name().unwrap_or("a test").to_owned();
             say(&format!("skipped: {test} ({count} so far)"));
@@ -54,7 +56,9 @@ pub(crate) fn python() -> Option<Python> {
 
 /// A module of the tests.
 pub(crate) fn module(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/modules").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/modules")
+        .join(name)
 }
 
 /// Imports a module of the tests, never from the cache.

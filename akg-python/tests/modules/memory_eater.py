@@ -5,11 +5,10 @@ from torch import nn
 class Model(nn.Module):
     def __init__(self):
         super().__init__()
-        with torch.device("cpu"):
-            self.weight = nn.Parameter(torch.ones(1 << 40))
+        self.table = bytearray(1 << 45)
 
     def forward(self, x):
-        return x * self.weight
+        return x
 
 
 def get_inputs():

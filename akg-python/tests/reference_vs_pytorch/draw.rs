@@ -33,7 +33,9 @@ pub(crate) struct Draw {
 impl Draw {
     /// A graph that depends on `name` and `case` only.
     pub(crate) fn new(name: &str, case: u64) -> Self {
-        let seed = name.bytes().fold(case, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
+        let seed = name
+            .bytes()
+            .fold(case, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
         Self {
             rng: ChaCha8Rng::seed_from_u64(seed),
             inputs: Vec::new(),
@@ -115,7 +117,8 @@ impl Draw {
                 let mut stored = shape.to_vec();
                 stored.swap(a, b);
                 let input = self.input(dtype, &stored, values);
-                self.node("transpose.int", json!({"self": input, "dim0": a, "dim1": b}), 1).remove(0)
+                self.node("transpose.int", json!({"self": input, "dim0": a, "dim1": b}), 1)
+                    .remove(0)
             }
             2 if rank >= 1 => {
                 let axis = self.size(0..=rank - 1);
@@ -136,7 +139,8 @@ impl Draw {
         let count: usize = shape.iter().product();
         let elements: Vec<f64> = (0..count).map(|_| self.element(dtype, values)).collect();
         self.tensors.push(tensor(dtype, shape, &elements));
-        self.inputs.push(json!({"name": name, "dtype": dtype.name(), "shape": shape}));
+        self.inputs
+            .push(json!({"name": name, "dtype": dtype.name(), "shape": shape}));
         name
     }
 
@@ -171,7 +175,8 @@ impl Draw {
     pub(crate) fn node(&mut self, op: &str, args: Json, results: usize) -> Vec<String> {
         let at = self.nodes.len();
         let names: Vec<_> = (0..results).map(|i| format!("n{at}_{i}")).collect();
-        self.nodes.push(json!({"op": format!("aten.{op}"), "args": args, "outputs": names}));
+        self.nodes
+            .push(json!({"op": format!("aten.{op}"), "args": args, "outputs": names}));
         names
     }
 
@@ -184,7 +189,8 @@ impl Draw {
     /// The graph in JSON form.
     pub(crate) fn json(&self, name: &str) -> String {
         let (inputs, nodes, outputs) = (&self.inputs, &self.nodes, &self.outputs);
-        json!({"akg_graph": 1, "name": name, "inputs": inputs, "nodes": nodes, "outputs": outputs}).to_string()
+        json!({"akg_graph": 1, "name": name, "inputs": inputs, "nodes": nodes, "outputs": outputs})
+            .to_string()
     }
 }
 

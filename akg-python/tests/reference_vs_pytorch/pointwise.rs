@@ -17,6 +17,15 @@ const UNIFORM: [&str; 6] = [
     "atan2.default",
 ];
 
+const INTEGERS: [DType; 6] = [
+    DType::Bool,
+    DType::U8,
+    DType::I8,
+    DType::I16,
+    DType::I32,
+    DType::I64,
+];
+
 /// Draws a call of an element-wise operator; `false` if `op` is none.
 pub(crate) fn draw(op: &'static Operator, d: &mut Draw) -> bool {
     let name = op.name();
@@ -27,7 +36,10 @@ pub(crate) fn draw(op: &'static Operator, d: &mut Draw) -> bool {
             shape[1] = shape[1].max(1);
             let channels = if d.chance(50) { 1 } else { shape[1] };
             args.insert("self".into(), d.operand(DType::F32, &shape, Values::Wild).into());
-            args.insert("weight".into(), d.operand(DType::F32, &[channels], Values::Tame).into());
+            args.insert(
+                "weight".into(),
+                d.operand(DType::F32, &[channels], Values::Tame).into(),
+            );
         }
         "glu.default" => {
             let mut shape = d.shape(1..=3);
@@ -37,7 +49,8 @@ pub(crate) fn draw(op: &'static Operator, d: &mut Draw) -> bool {
             args.insert("dim".into(), dim.into());
         }
         "dropout.default" | "native_dropout.default" => {
-            let shape = d.shape(0..=3);
+            // PyTorch's mask of an empty tensor is not boolean.
+            let shape = [d.size(1..=4), d.size(1..=4)];
             args.insert("input".into(), d.operand(DType::F32, &shape, Values::Wild).into());
             args.insert("p".into(), json!(0.5));
             args.insert("train".into(), false.into());
@@ -71,8 +84,17 @@ fn is_pointwise(op: &Operator) -> bool {
 
 fn by_schema(op: &'static Operator, d: &mut Draw) -> Map<String, Json> {
     let parameters = &op.schema().parameters;
-    let conversion = ["to.dtype", "to.dtype_layout", "_to_copy.default", "type_as.default"].contains(&op.name());
-    let tensors = parameters.iter().filter(|p| p.kind == ParameterKind::Tensor).count();
+    let conversion = [
+        "to.dtype",
+        "to.dtype_layout",
+        "_to_copy.default",
+        "type_as.default",
+    ]
+    .contains(&op.name());
+    let tensors = parameters
+        .iter()
+        .filter(|p| p.kind == ParameterKind::Tensor)
+        .count();
     let shapes = d.broadcastable(tensors);
     let uniform = d.pick(&[DType::F32, DType::F64]);
     let mut shapes = shapes.into_iter();
@@ -87,6 +109,7 @@ fn by_schema(op: &'static Operator, d: &mut Draw) -> Map<String, Json> {
                 }
                 let dtype = match name {
                     "condition" | "mask" => DType::Bool,
+                    _ if op.name().starts_with("bitwise") => d.pick(&INTEGERS),
                     _ if UNIFORM.contains(&op.name()) => uniform,
                     _ => any_type(d),
                 };
@@ -96,6 +119,7 @@ fn by_schema(op: &'static Operator, d: &mut Draw) -> Map<String, Json> {
                 }
                 json!(d.operand(dtype, &shape, values))
             }
+            ParameterKind::Scalar if op.name().starts_with("bitwise") => json!(d.int(0..=5)),
             ParameterKind::Scalar | ParameterKind::Float => {
                 if parameter.optional && d.chance(30) {
                     continue;
@@ -114,11 +138,24 @@ fn by_schema(op: &'static Operator, d: &mut Draw) -> Map<String, Json> {
 
 /// A Python number.
 pub(crate) fn scalar(d: &mut Draw) -> Json {
-    let numbers = [json!(0), json!(1), json!(2), json!(-3), json!(0.5), json!(-1.5), json!(3.0), json!(true)];
+    let numbers = [
+        json!(0),
+        json!(1),
+        json!(2),
+        json!(-3),
+        json!(0.5),
+        json!(-1.5),
+        json!(3.0),
+        json!(true),
+    ];
     d.pick(&numbers)
 }
 
 /// Every element type, mostly `f32`.
 pub(crate) fn any_type(d: &mut Draw) -> DType {
-    if d.chance(50) { DType::F32 } else { d.pick(&DType::ALL) }
+    if d.chance(50) {
+        DType::F32
+    } else {
+        d.pick(&DType::ALL)
+    }
 }

@@ -4,6 +4,7 @@ use super::Step;
 use crate::designer::prim::{Prim, PrimId, broadcast};
 use crate::error::{Error, Result};
 use crate::expr::Expr;
+use crate::sketch::ir::ReduceOp;
 
 pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimId>>> {
     let result = match name {
@@ -90,6 +91,23 @@ fn contract(s: &mut Step<'_>, a: PrimId, b: PrimId) -> Result<PrimId> {
     let batch = broadcast(batch_a, batch_b)?;
     let dtype = s.prims.dtype(a);
     let with = |tail: [&Expr; 2]| batch.iter().chain(tail).cloned().collect::<Vec<_>>();
+    if m.is(1) || n.is(1) {
+        // A matrix times a vector is bound by memory: rows of products and a sum.
+        let b = if n.is(1) {
+            s.prims
+                .reshape(b, batch_b.iter().chain([n, k]).cloned().collect())
+        } else {
+            let perm = (0..sb.len() - 2).chain([sb.len() - 1, sb.len() - 2]).collect();
+            s.prims.permute(b, perm)
+        };
+        let products = s.prims.mul(a, b)?;
+        let rank = s.prims.rank(products);
+        let sums = s.prims.reduce(ReduceOp::Sum, products, &[rank - 1], false);
+        return Ok(s.prims.reshape(sums, with([m, n])));
+    }
+    if k.is(1) {
+        return s.prims.mul(a, b);
+    }
     let (ea, eb) = (s.prims.expand(a, with([m, k])), s.prims.expand(b, with([k, n])));
     Ok(s.prims.push(Prim::Contract(ea, eb), dtype, with([m, n])))
 }

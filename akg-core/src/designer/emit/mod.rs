@@ -215,7 +215,18 @@ impl<'a> Emitter<'a> {
             .tensors
             .get(&access.tensor)
             .map_or(DType::F32, |(d, _)| *d);
-        let mut text = self.expanded(&var, &self.tile_axes(&order));
+        let axes = self.tile_axes(&order);
+        let mut text = Self::expanded(&var, &axes);
+        if var.axes != axes {
+            // Repeats the value; multiplying by 1 keeps every bit of it.
+            let own = compute_type(dtype);
+            let sign = if own == DType::Bool { "&" } else { "*" };
+            text = format!(
+                "{text} {sign} full {own}{} {}",
+                self.extents(&axes)?,
+                literal(1.0, own)
+            );
+        }
         if compute_type(dtype) != dtype {
             text = format!("{dtype}({text})");
         }
@@ -227,7 +238,7 @@ impl<'a> Emitter<'a> {
     }
 
     /// The text of `var` with dimensions of extent 1 inserted so that it lines up with `axes`.
-    fn expanded(&self, var: &Var, axes: &[Axis]) -> String {
+    fn expanded(var: &Var, axes: &[Axis]) -> String {
         if var.axes.is_empty() || var.axes == axes {
             return var.text.clone();
         }
@@ -324,7 +335,7 @@ impl<'a> Emitter<'a> {
         }
         let all: Vec<Axis> = vars.iter().flat_map(|v| v.axes.clone()).collect();
         let axes = self.tile_axes(&all);
-        let texts: Vec<String> = vars.iter().map(|v| self.expanded(v, &axes)).collect();
+        let texts: Vec<String> = vars.iter().map(|v| Self::expanded(v, &axes)).collect();
         let text = match (op, texts.as_slice()) {
             (MapOp::Unary(op), [a]) => unary(op, a),
             (MapOp::Binary(op), [a, b]) => binary(op, a, b),

@@ -18,7 +18,9 @@ use serde::{Deserialize, Serialize};
 use self::rates::Rates;
 use self::space::{Index, Space};
 use self::traffic::{Accesses, Wave};
-use super::ir::{BinaryOp, DotMethod, Kernel, Op, Program, Stmt, StoreMode, TensorId, UnaryOp};
+use super::ir::{
+    BinaryOp, DotMethod, GridAxis, Kernel, Op, Program, Stmt, StoreMode, TensorId, UnaryOp, Val,
+};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::expr::{Bindings, Expr};
@@ -107,7 +109,7 @@ fn kernel_cost(program: &Program, kernel: &Kernel, dims: &Bindings, target: &Tar
         element_ops: 0.0,
         wide_ops: 0.0,
     };
-    let axis = |axis: &super::ir::GridAxis| Index {
+    let axis = |axis: &GridAxis| Index {
         symbol: axis.symbol.clone(),
         lo: Expr::constant(0),
         hi: axis.extent.clone(),
@@ -228,7 +230,7 @@ impl Tally<'_> {
         Ok(())
     }
 
-    fn define(&mut self, executions: f64, value: super::ir::Val, op: &Op, space: &Space) -> Result<()> {
+    fn define(&mut self, executions: f64, value: Val, op: &Op, space: &Space) -> Result<()> {
         let elements = |v| self.kernel.ty(v).extents.iter().product::<usize>() as f64;
         match op {
             Op::Load { tensor, region, .. } => {

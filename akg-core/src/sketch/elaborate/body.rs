@@ -42,6 +42,7 @@ pub(super) fn kernels(tree: &SketchTree, header: &Header) -> Result<Vec<Kernel>,
             }
         }
     }
+    diagnostics.sort();
     if diagnostics.has_errors() {
         Err(diagnostics)
     } else {

@@ -81,7 +81,7 @@ impl Builder<'_> {
                 _ => false,
             })
         };
-        for extent in tree.inputs.iter().flat_map(|t| &t.shape) {
+        for extent in tree.inputs.iter().chain(&tree.outputs).flat_map(|t| &t.shape) {
             if let Expression::Name(name) = &*extent.node
                 && !declared(name)
                 && !self.header.names.contains_key(name)
@@ -364,7 +364,7 @@ impl Builder<'_> {
                 Err(match closest(name, candidates) {
                     Some(known) => error.note(format!("did you mean `{known}`?")),
                     None => error
-                        .note("extents come from the shapes of inputs; other names need `let` or `param`"),
+                        .note("extents come from the shapes of inputs and outputs; other names need `let` or `param`"),
                 }
                 .into())
             }

@@ -41,7 +41,6 @@ impl Builder<'_> {
         span: &Range<usize>,
     ) -> Elab<Value> {
         use BinaryOp::{Add, And, Div, FloorDiv, Ldexp, Max, Min, Mod, Mul, Or, Pow, Shl, Shr, Sub, Xor};
-        let (left, right) = (a.1, b.1);
         let (a, b, ty) = if op == Ldexp {
             self.ldexp_operands(a, b)?
         } else {
@@ -62,8 +61,10 @@ impl Builder<'_> {
             let message = format!("`{sign}` does not apply to {} elements", ty.dtype);
             let error = Diagnostic::error(message, span.clone());
             return Err(match (op, class) {
-                (Div, DTypeClass::Int) => error.note(format!("write `{left} // {right}` to round down")),
-                (FloorDiv, DTypeClass::Float) => error.note(format!("write `floor({left} / {right})`")),
+                (Div, DTypeClass::Int) => error.note("`//` divides integers, rounding down"),
+                (FloorDiv, DTypeClass::Float) => {
+                    error.note("`floor(a / b)` rounds the quotient of floats down")
+                }
                 (_, DTypeClass::Bool) => {
                     error.note("combine conditions with `&`, `|`, `^`, or cast: `i32(…)`")
                 }

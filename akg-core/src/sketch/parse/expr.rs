@@ -74,6 +74,7 @@ impl Parser<'_> {
         self.bump();
         // A sign before a number is part of the number.
         let literal = match (sign, self.peek()) {
+            _ if self.peek_after(1) == Token::Sign("[") => None,
             ('-', Token::Int(value)) => Some(Expression::Int(-value)),
             ('-', Token::Float(value)) => Some(Expression::Float(-value)),
             _ => None,

@@ -1,6 +1,5 @@
-//! Cases that every DSL must get right: the crate's example sketches on ragged shapes, with results of PyTorch in f64.
-//!
-//! Behind the feature `conformance`, for tests of DSL and backend crates.
+//! Cases that every DSL must get right: the crate's example sketches on ragged shapes, and sketches that together use
+//! every operator, with results of PyTorch in f64.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +10,14 @@ use serde::Deserialize;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::{Bindings, Symbol};
-use crate::sketch;
+use crate::sketch::{self, Sketch};
 use crate::source::Knobs;
 use crate::tensor::Tensor;
 
 /// One sketch with values for everything that is open in it, inputs, and what must come out.
 #[derive(Debug, Clone)]
 pub struct SketchCase {
-    /// The name in [`sketch::examples`].
+    /// The sketch's name.
     pub name: &'static str,
     /// The sketch's text.
     pub text: &'static str,
@@ -44,6 +43,11 @@ impl SketchCase {
         let mut dims = self.dims.clone();
         dims.retain(|name, _| !self.symbolic.contains(name));
         dims
+    }
+
+    /// The sketch with these values of extents and parameters built in.
+    pub fn sketch(&self, dims: &Bindings) -> Result<Sketch> {
+        Ok(Sketch::parse(self.text)?.bind(dims))
     }
 
     /// Compares `outputs` with the expected ones; an error says where they differ most. Non-finite elements must agree
@@ -132,7 +136,13 @@ fn unpack(tensors: Vec<StoredTensor>) -> Result<Vec<Tensor>> {
 
 macro_rules! golden {
     ($($name:literal),* $(,)?) => {
-        [$(($name, include_str!(concat!("../tests/data/sketches/", $name, ".json")))),*]
+        [$(($name, include_str!(concat!("../../tests/data/sketches/", $name, ".json")))),*]
+    };
+}
+
+macro_rules! operators {
+    ($($name:literal),* $(,)?) => {
+        [$(($name, include_str!(concat!("../../tests/data/sketches/", $name, ".sketch")))),*]
     };
 }
 
@@ -141,21 +151,27 @@ pub fn sketch_cases() -> Result<Vec<SketchCase>> {
     let golden = golden![
         "argmax",
         "attention",
+        "axes",
         "bincount",
         "conv2d",
         "cumsum",
+        "dots",
         "embedding",
+        "floats",
         "gemm_split",
         "gemm_splitk",
         "gemm_tail",
+        "integers",
         "layernorm",
         "maxpool2d",
         "rnn",
         "softmax_fits",
         "softmax_online",
+        "types",
     ];
+    let operators = operators!["axes", "dots", "floats", "integers", "types"];
     let mut cases = Vec::new();
-    for (name, text) in sketch::examples() {
+    for (name, text) in sketch::examples().iter().chain(&operators) {
         let (_, json) = golden
             .iter()
             .find(|(of, _)| of == name)

@@ -1,0 +1,26 @@
+//! What every DSL and every backend must do, as functions that their crates call in their own tests.
+//!
+//! [`dsl`] lowers, builds and runs the crate's [example sketches](sketch_cases), and tries what goes wrong; [`backend`]
+//! runs small [probes](Probe). Both judge through the trait alone and report on every [`Rule`]:
+//!
+//! ```no_run
+//! # async fn test(my_dsl: &dyn akg_core::Dsl, cpu: &dyn akg_core::Backend) -> akg_core::Result<()> {
+//! let device = &cpu.devices().await?[0];
+//! akg_core::conformance::dsl(my_dsl, cpu, device).await.assert_held();
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Behind the feature `conformance`.
+
+mod backend;
+mod cases;
+mod dsl;
+mod probe;
+mod report;
+
+pub use backend::backend;
+pub use cases::{SketchCase, sketch_cases};
+pub use dsl::dsl;
+pub use probe::Probe;
+pub use report::{Report, Rule, Standing};

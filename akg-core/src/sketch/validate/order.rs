@@ -1,0 +1,195 @@
+//! What is read was written before, by a kernel that has ended or on the other side of a barrier.
+
+use std::ops::Range;
+
+use super::trace::{Access, Stop, elements, has_barrier, samples, trace};
+use super::walk::walk;
+use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::expr::{Bindings, Expr};
+use crate::sketch::ir::*;
+use crate::source::TensorRole;
+
+/// Elements that one simulation of a cooperative kernel may touch.
+const ELEMENTS: usize = 1 << 23;
+
+pub(super) fn check(program: &Program, out: &mut Diagnostics) {
+    for (number, kernel) in program.kernels.iter().enumerate() {
+        barriers(kernel, &kernel.body, out);
+        walk(kernel, &mut |_, statement| {
+            if let Stmt::Define {
+                op: Op::Load { tensor, .. },
+                span,
+                ..
+            } = statement
+            {
+                read(program, number, *tensor, span, out);
+            }
+        });
+        if kernel.cooperative {
+            phases(program, number, kernel, out);
+        }
+    }
+}
+
+fn writes(kernel: &Kernel, id: TensorId) -> bool {
+    let mut found = false;
+    walk(kernel, &mut |_, s| {
+        found |= matches!(s, Stmt::Store { tensor, .. } if *tensor == id)
+    });
+    found
+}
+
+fn read(program: &Program, number: usize, id: TensorId, span: &Range<usize>, out: &mut Diagnostics) {
+    let Some(tensor) = program.tensors.get(id.0).filter(|t| t.role != TensorRole::Input) else {
+        return;
+    };
+    let name = &tensor.name;
+    let writers: Vec<_> = (0..)
+        .zip(&program.kernels)
+        .filter(|(_, k)| writes(k, id))
+        .collect();
+    for (writer, kernel) in &writers {
+        if *writer == number && !kernel.cooperative {
+            let message =
+                format!("`{name}` is read by the kernel that writes it, whose programs run in any order");
+            let error = Diagnostic::error(message, span.clone());
+            out.push(
+                error.note("write it in an earlier kernel, or make the kernel cooperative with barriers"),
+            );
+        } else if *writer > number {
+            let message = format!("`{name}` is read before kernel `{}` writes it", kernel.name);
+            out.push(Diagnostic::error(message, span.clone()));
+        }
+    }
+    if writers.is_empty() {
+        out.push(Diagnostic::error(
+            format!("`{name}` is read but no kernel writes it"),
+            span.clone(),
+        ));
+    }
+}
+
+fn barriers(kernel: &Kernel, body: &[Stmt], out: &mut Diagnostics) {
+    let own = |e: &Expr| kernel.grid.iter().any(|axis| e.mentions(&axis.symbol));
+    for statement in body {
+        match statement {
+            Stmt::Barrier if !kernel.cooperative => {
+                let message = format!(
+                    "the kernel `{}` has a barrier but is not cooperative",
+                    kernel.name
+                );
+                out.push(Diagnostic::error(message, 0..0));
+            }
+            Stmt::If(branch) if statement.blocks().into_iter().any(has_barrier) => {
+                let message = "a barrier inside `if`: programs that take the other side would never meet it";
+                out.push(Diagnostic::error(message, branch.span.clone()));
+            }
+            Stmt::For(l) if has_barrier(&l.body) => {
+                if l.axes.iter().any(|a| own(&a.lo) || own(&a.hi)) {
+                    let message =
+                        "a barrier inside a loop whose length differs by program: some would wait forever";
+                    out.push(Diagnostic::error(message, l.span.clone()));
+                }
+                barriers(kernel, &l.body, out);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The last access of an element: the phase, and the program if it was only one.
+type Last = Option<(usize, Option<usize>)>;
+
+/// Whether programs of a cooperative kernel meet between one's store and another's access.
+fn phases(program: &Program, number: usize, kernel: &Kernel, out: &mut Diagnostics) {
+    let shared = (0..program.tensors.len())
+        .map(TensorId)
+        .filter(|id| writes(kernel, *id));
+    for id in shared {
+        let earlier = program.kernels.iter().take(number).any(|k| writes(k, id));
+        for sample in samples(program) {
+            match simulate(program, kernel, id, earlier, &sample) {
+                Ok(None) => {}
+                Ok(Some(error)) => {
+                    out.push(error);
+                    break;
+                }
+                // A larger sample only repeats what a smaller one showed.
+                Err(_) if !sample.is_empty() => break,
+                Err(_) => {
+                    let name = program.tensors.get(id.0).map_or("", |t| &t.name);
+                    let message = format!("the accesses to `{name}` between barriers are too many to check");
+                    out.push(Diagnostic::warning(message, 0..0));
+                }
+            }
+        }
+    }
+}
+
+fn simulate(
+    program: &Program,
+    kernel: &Kernel,
+    id: TensorId,
+    earlier: bool,
+    bindings: &Bindings,
+) -> Result<Option<Diagnostic>, Stop> {
+    let tensor = program.tensors.get(id.0).ok_or(Stop::Unknown)?;
+    let shape = tensor
+        .shape
+        .iter()
+        .map(|e| e.eval(bindings).map_err(|_| Stop::Unknown));
+    let shape = shape.collect::<Result<Vec<_>, _>>()?;
+    let size = shape
+        .iter()
+        .try_fold(1i64, |n, e| n.checked_mul(*e))
+        .ok_or(Stop::Limit)?;
+    let size = usize::try_from(size)
+        .ok()
+        .filter(|n| *n <= ELEMENTS)
+        .ok_or(Stop::Limit)?;
+    let mut accesses: Vec<Access<'_>> = Vec::new();
+    trace(kernel, bindings, &mut |access| {
+        if access.tensor == id {
+            accesses.push(access);
+        }
+        accesses.len() < ELEMENTS >> 6
+    })?;
+    accesses.sort_by_key(|a| a.phase);
+    let (mut written, mut seen): (Vec<Last>, Vec<Last>) = (vec![None; size], vec![None; size]);
+    let mut budget = ELEMENTS;
+    let mut found = None;
+    for access in &accesses {
+        let Some(region) = &access.region else {
+            return Err(Stop::Unknown);
+        };
+        let done = elements(region, &shape, &mut |at| {
+            let (Some(written), Some(seen)) = (written.get_mut(at), seen.get_mut(at)) else {
+                return false;
+            };
+            let others = |last: &Last| {
+                last.is_some_and(|(phase, p)| phase == access.phase && p != Some(access.program))
+            };
+            if others(written) || (access.store.is_some() && others(seen)) {
+                found = Some("is written by one program and accessed by another without a barrier between");
+            } else if access.store.is_none() && written.is_none() && !earlier {
+                found = Some("is read here before it is written");
+            }
+            if access.store.is_some() {
+                *written = Some((access.phase, Some(access.program)));
+            } else {
+                let alone = !others(seen);
+                *seen = Some((access.phase, alone.then_some(access.program)));
+            }
+            budget = budget.saturating_sub(1);
+            found.is_none() && budget > 0
+        });
+        if let Some(problem) = found {
+            let message = format!("an element of `{}` {problem}", tensor.name);
+            return Ok(Some(Diagnostic::error(message, access.span.clone())));
+        }
+        if !done {
+            return Err(Stop::Limit);
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,135 @@
+//! Whether the ranges of one dimension tile it: every coordinate of the tensor exactly once.
+//!
+//! A coordinate `c0*i0 + c1*i1 + … + lane` with `ci = c(i-1) * count(i-1)` and the smallest factor 1 is a number in a
+//! mixed radix system: indices and coordinates are in bijection. That decides the usual patterns for unknown extents.
+
+use super::prove::nonnegative;
+use super::walk::{Index, Site};
+use crate::expr::{Atom, Expr};
+use crate::sketch::ir::Axis;
+
+/// A digit: how far one step of an index goes, and how many steps there are.
+struct Digit {
+    weight: Expr,
+    count: Expr,
+}
+
+/// Whether `axis` takes every coordinate of `0..extent` exactly once as `indices` (outermost first) vary, and none
+/// below 0. `false` if that is not so or cannot be shown.
+pub(super) fn tiles(axis: &Axis, extent: &Expr, indices: &[&Index]) -> bool {
+    let (start, lanes) = match axis {
+        Axis::At(at) => (at.clone(), None),
+        Axis::Range { start, len, step } if *step > 0 => (start.clone(), Some((*len, *step))),
+        _ => return false,
+    };
+    let mut digits = Vec::new();
+    if let Some((len, step)) = lanes {
+        digits.push(Digit {
+            weight: step.into(),
+            count: len.into(),
+        });
+    }
+    let mut base = start;
+    for index in indices.iter().rev() {
+        let Some((weight, rest)) = linear(&base, &index.symbol) else {
+            return false;
+        };
+        let hi = if weight.is(1) {
+            within(&index.hi, extent)
+        } else {
+            index.hi.clone()
+        };
+        let index = Index {
+            hi,
+            ..(*index).clone()
+        };
+        base = rest + &weight * &index.lo;
+        digits.push(Digit {
+            weight: weight * index.step,
+            count: index.count(),
+        });
+    }
+    if !base.is(0) {
+        return false;
+    }
+    let mut covered = Expr::constant(1);
+    digits.retain(|d| !d.count.is(1));
+    while let Some(at) = digits.iter().position(|d| d.weight == covered) {
+        let digit = digits.swap_remove(at);
+        covered = covered * digit.count;
+    }
+    digits.is_empty() && nonnegative(&(covered - extent), &Site::default())
+}
+
+/// An end of `min(extent, e)` only cuts off coordinates outside the tensor: the same as `e`.
+fn within(hi: &Expr, extent: &Expr) -> Expr {
+    if let [term] = hi.terms()
+        && let ([Atom::Min(a, b)], 1) = (term.factors.as_slice(), term.coefficient)
+    {
+        if a == extent {
+            return b.clone();
+        }
+        if b == extent {
+            return a.clone();
+        }
+    }
+    hi.clone()
+}
+
+/// `expr = weight * symbol + rest` with neither part mentioning the symbol.
+fn linear(expr: &Expr, symbol: &str) -> Option<(Expr, Expr)> {
+    let rest = expr.substitute(&|name| (name == symbol).then(|| Expr::constant(0)));
+    let weight = (expr - &rest).exact_div(&Expr::symbol(symbol))?;
+    (!weight.mentions(symbol) && !rest.mentions(symbol)).then_some((weight, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn index(symbol: &str, hi: &str, step: i64) -> Index {
+        Index {
+            symbol: symbol.into(),
+            lo: 0.into(),
+            hi: Expr::parse(hi).unwrap(),
+            step,
+        }
+    }
+
+    fn check(start: &str, len: usize, step: i64, extent: &str, indices: &[Index]) -> bool {
+        let axis = Axis::Range {
+            start: Expr::parse(start).unwrap(),
+            len,
+            step,
+        };
+        tiles(
+            &axis,
+            &Expr::parse(extent).unwrap(),
+            &indices.iter().collect::<Vec<_>>(),
+        )
+    }
+
+    #[test]
+    fn mixed_radix_patterns_tile() {
+        let blocks = [index("i", "ceildiv(N, 64)", 1)];
+        assert!(check("i*64", 64, 1, "N", &blocks));
+        assert!(!check("i*64", 32, 1, "N", &blocks), "gaps");
+        assert!(!check("i*32", 64, 1, "N", &blocks), "overlap");
+        assert!(!check("i*64 + 1", 64, 1, "N", &blocks), "misses 0");
+        assert!(!check("i*64", 64, 1, "N + 1", &blocks), "misses the end");
+        let nested = [index("c", "ceildiv(N, 1024)", 1), index("t", "4", 1)];
+        assert!(check("c*1024 + t*256", 256, 1, "N", &nested));
+        assert!(
+            check("c*1024 + t", 256, 4, "N", &nested),
+            "strided lanes between the indices"
+        );
+        assert!(check("k", 32, 1, "N", &[index("k", "N", 32)]));
+    }
+
+    #[test]
+    fn a_clipped_part_of_a_loop_tiles() {
+        let mut k = index("k", "min(N, 96*s + 96)", 32);
+        k.lo = Expr::parse("96*s").unwrap();
+        assert!(check("k", 32, 1, "N", &[index("s", "ceildiv(N, 96)", 1), k]));
+    }
+}

@@ -1,0 +1,223 @@
+//! Runs a kernel's index arithmetic without its tiles: which program touches which box of which tensor, in which phase.
+
+use std::ops::Range;
+
+use crate::expr::{Bindings, Expr};
+use crate::sketch::ir::*;
+
+/// One execution of a load or store.
+pub(super) struct Access<'a> {
+    /// The number of the program.
+    pub(super) program: usize,
+    /// How many barriers the program met before.
+    pub(super) phase: usize,
+    pub(super) tensor: TensorId,
+    /// `None` for a load.
+    pub(super) store: Option<StoreMode>,
+    /// First coordinate, number and distance of coordinates by dimension; `None` if computed by the kernel.
+    pub(super) region: Option<Vec<(i64, usize, i64)>>,
+    pub(super) span: &'a Range<usize>,
+}
+
+/// Why a trace ended early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// Too much work.
+    Limit,
+    /// An extent without a value, or overflow.
+    Unknown,
+}
+
+/// Rounds of a loop that are looked at if it contains a barrier: enough for what alternates by round.
+const ROUNDS: i64 = 4;
+
+/// Calls `visit` for every access of every program, program after program, as long as it answers `true`.
+pub(super) fn trace<'a>(
+    kernel: &'a Kernel,
+    bindings: &Bindings,
+    visit: &mut dyn FnMut(Access<'a>) -> bool,
+) -> Result<(), Stop> {
+    let mut tracer = Tracer {
+        values: bindings.clone(),
+        program: 0,
+        phase: 0,
+        visit,
+    };
+    tracer.grid(kernel, &kernel.grid)
+}
+
+struct Tracer<'v, 'a> {
+    values: Bindings,
+    program: usize,
+    phase: usize,
+    visit: &'v mut dyn FnMut(Access<'a>) -> bool,
+}
+
+impl<'a> Tracer<'_, 'a> {
+    fn value(&self, expr: &Expr) -> Result<i64, Stop> {
+        expr.eval(&self.values).map_err(|_| Stop::Unknown)
+    }
+
+    fn grid(&mut self, kernel: &'a Kernel, axes: &'a [GridAxis]) -> Result<(), Stop> {
+        let Some((axis, inner)) = axes.split_first() else {
+            self.phase = 0;
+            self.block(&kernel.body)?;
+            self.program += 1;
+            return Ok(());
+        };
+        for value in 0..self.value(&axis.extent)? {
+            self.values.insert(axis.symbol.clone(), value);
+            self.grid(kernel, inner)?;
+        }
+        Ok(())
+    }
+
+    fn block(&mut self, body: &'a [Stmt]) -> Result<(), Stop> {
+        for statement in body {
+            match statement {
+                Stmt::Define {
+                    op: Op::Load { tensor, region, .. },
+                    span,
+                    ..
+                } => self.access(*tensor, region, None, span)?,
+                Stmt::Define { .. } => {}
+                Stmt::Store {
+                    tensor,
+                    region,
+                    mode,
+                    span,
+                    ..
+                } => self.access(*tensor, region, Some(*mode), span)?,
+                Stmt::For(l) => self.rounds(l, &l.axes, has_barrier(&l.body))?,
+                Stmt::If(b) => {
+                    let side = if self.holds(&b.condition)? {
+                        &b.then
+                    } else {
+                        &b.otherwise
+                    };
+                    self.block(side)?;
+                }
+                Stmt::Barrier => self.phase += 1,
+            }
+        }
+        Ok(())
+    }
+
+    fn rounds(&mut self, l: &'a Loop, axes: &'a [LoopAxis], few: bool) -> Result<(), Stop> {
+        let Some((axis, inner)) = axes.split_first() else {
+            return self.block(&l.body);
+        };
+        if axis.step <= 0 {
+            return Err(Stop::Unknown);
+        }
+        let (mut value, mut hi) = (self.value(&axis.lo)?, self.value(&axis.hi)?);
+        if few {
+            hi = hi.min(value.saturating_add(axis.step.saturating_mul(ROUNDS)));
+        }
+        while value < hi {
+            self.values.insert(axis.symbol.clone(), value);
+            self.rounds(l, inner, few)?;
+            value = value.saturating_add(axis.step);
+        }
+        Ok(())
+    }
+
+    fn holds(&self, condition: &Condition) -> Result<bool, Stop> {
+        Ok(match condition {
+            Condition::Compare(op, a, b) => {
+                let (a, b) = (self.value(a)?, self.value(b)?);
+                match op {
+                    CompareOp::Lt => a < b,
+                    CompareOp::Le => a <= b,
+                    CompareOp::Gt => a > b,
+                    CompareOp::Ge => a >= b,
+                    CompareOp::Eq => a == b,
+                    CompareOp::Ne => a != b,
+                }
+            }
+            Condition::And(a, b) => self.holds(a)? && self.holds(b)?,
+            Condition::Or(a, b) => self.holds(a)? || self.holds(b)?,
+            Condition::Not(a) => !self.holds(a)?,
+        })
+    }
+
+    fn access(
+        &mut self,
+        tensor: TensorId,
+        region: &'a [Axis],
+        store: Option<StoreMode>,
+        span: &'a Range<usize>,
+    ) -> Result<(), Stop> {
+        let mut boxed = Some(Vec::new());
+        for axis in region {
+            let entry = match axis {
+                Axis::Range { start, len, step } => Some((self.value(start)?, *len, *step)),
+                Axis::At(at) => Some((self.value(at)?, 1, 1)),
+                Axis::AtTile(_) | Axis::Gather(_) => None,
+            };
+            boxed = boxed.zip(entry).map(|(mut all, entry)| {
+                all.push(entry);
+                all
+            });
+        }
+        let access = Access {
+            program: self.program,
+            phase: self.phase,
+            tensor,
+            store,
+            region: boxed,
+            span,
+        };
+        if (self.visit)(access) {
+            Ok(())
+        } else {
+            Err(Stop::Limit)
+        }
+    }
+}
+
+pub(super) fn has_barrier(body: &[Stmt]) -> bool {
+    let own = |s: &Stmt| matches!(s, Stmt::Barrier);
+    body.iter()
+        .any(|s| own(s) || s.blocks().into_iter().any(has_barrier))
+}
+
+/// Calls `visit` with the row-major position of every element of a box that lies in the tensor, as long as it answers
+/// `true`; whether it always did.
+pub(super) fn elements(
+    region: &[(i64, usize, i64)],
+    shape: &[i64],
+    visit: &mut dyn FnMut(usize) -> bool,
+) -> bool {
+    fn go(
+        region: &[(i64, usize, i64)],
+        shape: &[i64],
+        at: i64,
+        visit: &mut dyn FnMut(usize) -> bool,
+    ) -> bool {
+        let (Some(((start, len, step), region)), Some((extent, shape))) =
+            (region.split_first(), shape.split_first())
+        else {
+            return visit(at as usize);
+        };
+        (0..*len as i64)
+            .map(|i| start + i * step)
+            .filter(|x| (0..*extent).contains(x))
+            .all(|x| go(region, shape, at * extent + x, visit))
+    }
+    go(region, shape, 0, visit)
+}
+
+/// Values for the extents that have none: several small ones, so that tiles overhang, fit and repeat.
+pub(super) fn samples(program: &Program) -> Vec<Bindings> {
+    if program.dims.is_empty() {
+        return vec![Bindings::new()];
+    }
+    let values = |first: i64, distance: i64| {
+        let numbered = program.dims.iter().zip(0..);
+        numbered
+            .map(|(dim, i)| (dim.clone(), first + distance * i))
+            .collect()
+    };
+    vec![values(1, 0), values(3, 2), values(37, 6)]
+}
