@@ -28,7 +28,9 @@ fn graph(rows: usize, width: usize) -> Graph {
 fn inputs(graph: &Graph) -> Vec<Tensor> {
     let tensor = |value| {
         let shape = graph.ty(value).concrete_shape(&Bindings::new()).unwrap();
-        let values: Vec<f32> = (0..shape.iter().product()).map(|i: usize| (i % 13) as f32 / 13.0 - 0.5).collect();
+        let values: Vec<f32> = (0..shape.iter().product())
+            .map(|i: usize| (i % 13) as f32 / 13.0 - 0.5)
+            .collect();
         Tensor::from_slice(shape, &values).unwrap()
     };
     graph.inputs().iter().map(|input| tensor(input.value)).collect()
@@ -36,7 +38,9 @@ fn inputs(graph: &Graph) -> Vec<Tensor> {
 
 fn import(c: &mut Criterion) {
     let json = graph(256, 256).to_json().unwrap();
-    c.bench_function("import/json", |b| b.iter(|| Graph::from_json(black_box(&json)).unwrap()));
+    c.bench_function("import/json", |b| {
+        b.iter(|| Graph::from_json(black_box(&json)).unwrap())
+    });
     module(c);
 }
 
@@ -47,12 +51,20 @@ fn module(c: &mut Criterion) {
 
     use akg::python::{Config, Environment, ImportOptions, Python, PythonOptions};
 
-    let Ok(environment) = Environment::find(&Config::default()) else { return };
+    let Ok(environment) = Environment::find(&Config::default()) else {
+        return;
+    };
     let mut python = Python::new(environment, PythonOptions::default());
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/modules/mlp.py");
-    python.import(&path, &ImportOptions::default(), &mut |_| {}).unwrap();
+    python
+        .import(&path, &ImportOptions::default(), &mut |_| {})
+        .unwrap();
     c.bench_function("import/module, cached", |b| {
-        b.iter(|| python.import(black_box(&path), &ImportOptions::default(), &mut |_| {}).unwrap());
+        b.iter(|| {
+            python
+                .import(black_box(&path), &ImportOptions::default(), &mut |_| {})
+                .unwrap()
+        });
     });
 }
 
@@ -67,13 +79,21 @@ fn designing(c: &mut Criterion) {
 fn lowering(c: &mut Criterion) {
     let design = design(&graph(256, 256)).unwrap();
     c.bench_function("lower/elaborate", |b| {
-        b.iter(|| design.sketch.elaborate(black_box(&design.knobs), &Bindings::new()).unwrap());
+        b.iter(|| {
+            design
+                .sketch
+                .elaborate(black_box(&design.knobs), &Bindings::new())
+                .unwrap()
+        });
     });
     #[cfg(feature = "cpp")]
     c.bench_function("lower/cpp", |b| {
         use akg::Dsl as _;
         let (dsl, target) = (akg::cpp::CppDsl::default(), akg::Target::new("cpu", "x86_64"));
-        b.iter(|| dsl.lower(black_box(&design.sketch), &design.knobs, &target).unwrap());
+        b.iter(|| {
+            dsl.lower(black_box(&design.sketch), &design.knobs, &target)
+                .unwrap()
+        });
     });
 }
 

@@ -28,14 +28,24 @@ fn main() -> akg::Result<()> {
         println!("kernel {}: {}", kernel.name, kernel.operators.join(", "));
     }
     for Attempt { verdict, timing, .. } in &outcome.attempts {
-        let time = timing.as_ref().and_then(|t| t.median()).map_or("not timed".to_owned(), |s| format!("{:.3} ms", 1e3 * s));
+        let time = timing
+            .as_ref()
+            .and_then(|t| t.median())
+            .map_or("not timed".to_owned(), |s| format!("{:.3} ms", 1e3 * s));
         match &verdict.failure {
-            None => println!("passed in class {}, error {:.2e} rms, {time}", verdict.accuracy, verdict.worst_error().rms),
+            None => println!(
+                "passed in class {}, error {:.2e} rms, {time}",
+                verdict.accuracy,
+                verdict.worst_error().rms
+            ),
             Some(failure) => println!("failed: {}: {}", failure.kind.name(), failure.evidence),
         }
     }
     match outcome.best() {
         Some(_) => Ok(()),
-        None => Err(Error::unexpected(format!("no kernel passed: {}", outcome.stopped))),
+        None => Err(Error::unexpected(format!(
+            "no kernel passed: {}",
+            outcome.stopped
+        ))),
     }
 }

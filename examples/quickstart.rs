@@ -17,12 +17,21 @@ fn main() -> akg::Result<()> {
     let session = Session::new(dsl.clone(), backend.clone());
     let outcome = blocking::run(&session, &Task::new("quickstart", graph))?;
     let Some(kernel) = outcome.best() else {
-        return Err(Error::unexpected(format!("no kernel passed: {:?}", outcome.failure())));
+        return Err(Error::unexpected(format!(
+            "no kernel passed: {:?}",
+            outcome.failure()
+        )));
     };
-    println!("{} checks, error against f64 {:.1e}", kernel.verdict.checks.len(), kernel.verdict.worst_error().rms);
+    println!(
+        "{} checks, error against f64 {:.1e}",
+        kernel.verdict.checks.len(),
+        kernel.verdict.worst_error().rms
+    );
 
     let values: Vec<f32> = (0..4000).map(|i| (i % 7) as f32).collect();
-    let artifact = dsl.build(&kernel.source, &outcome.target)?.map_err(|failure| Error::unexpected(failure.evidence))?;
+    let artifact = dsl
+        .build(&kernel.source, &outcome.target)?
+        .map_err(|failure| Error::unexpected(failure.evidence))?;
     let request = RunRequest {
         artifact,
         inputs: vec![Tensor::from_slice([4, 1000], &values)?],
@@ -30,7 +39,8 @@ fn main() -> akg::Result<()> {
         poison: Poison::Ones,
         limits: Limits::default(),
     };
-    let output = blocking::run_once(&*backend, request)?.map_err(|failure| Error::unexpected(failure.evidence))?;
+    let output =
+        blocking::run_once(&*backend, request)?.map_err(|failure| Error::unexpected(failure.evidence))?;
     println!("y[0, 6] = {}", output.outputs[0].as_slice::<f32>()?[6]);
     Ok(())
 }

@@ -54,8 +54,15 @@ fn probe(probe: Probe) -> Result<Option<Artifact>> {
         kernel("second", "b[p] = a[dims[0] - 1 - p];")
     );
     let form = SourceForm::Lowered { plan: probe.plan() };
-    let source = Source { dsl: "cpp".to_owned(), text, form, knobs: Knobs::new() };
+    let source = Source {
+        dsl: "cpp".to_owned(),
+        text,
+        form,
+        knobs: Knobs::new(),
+    };
     let target = Target::new(CpuBackend::NAME, std::env::consts::ARCH);
     let artifact = CppDsl::default().build(&source, &target)?;
-    artifact.map(Some).map_err(|failure| Error::invalid(failure.evidence))
+    artifact
+        .map(Some)
+        .map_err(|failure| Error::invalid(failure.evidence))
 }

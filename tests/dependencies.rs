@@ -10,34 +10,108 @@ use std::process::Command;
 const UNWANTED: &[(&str, &[&str])] = &[
     (
         "an HTTP client",
-        &["reqwest", "hyper*", "ureq", "curl*", "isahc", "attohttpc", "surf", "h2", "http", "rustls*", "native-tls", "openssl*"],
+        &[
+            "reqwest",
+            "hyper*",
+            "ureq",
+            "curl*",
+            "isahc",
+            "attohttpc",
+            "surf",
+            "h2",
+            "http",
+            "rustls*",
+            "native-tls",
+            "openssl*",
+        ],
     ),
     (
         "a database",
-        &["rusqlite", "libsqlite3-sys", "sqlx*", "diesel*", "sled", "redb", "heed*", "rocksdb", "postgres*", "redis", "lmdb*"],
+        &[
+            "rusqlite",
+            "libsqlite3-sys",
+            "sqlx*",
+            "diesel*",
+            "sled",
+            "redb",
+            "heed*",
+            "rocksdb",
+            "postgres*",
+            "redis",
+            "lmdb*",
+        ],
     ),
     (
         "CUDA",
-        &["cuda*", "cudarc", "cust*", "rustacuda*", "nvml*", "nvidia*", "cublas*", "nccl*"],
+        &[
+            "cuda*",
+            "cudarc",
+            "cust*",
+            "rustacuda*",
+            "nvml*",
+            "nvidia*",
+            "cublas*",
+            "nccl*",
+        ],
     ),
-    ("Python", &["pyo3*", "cpython", "python3-sys", "rustpython*", "inline-python", "numpy"]),
+    (
+        "Python",
+        &[
+            "pyo3*",
+            "cpython",
+            "python3-sys",
+            "rustpython*",
+            "inline-python",
+            "numpy",
+        ],
+    ),
     (
         "an async runtime",
-        &["tokio*", "async-std", "smol", "async-executor", "async-io", "async-global-executor", "actix*", "glommio", "monoio", "mio", "compio*"],
+        &[
+            "tokio*",
+            "async-std",
+            "smol",
+            "async-executor",
+            "async-io",
+            "async-global-executor",
+            "actix*",
+            "glommio",
+            "monoio",
+            "mio",
+            "compio*",
+        ],
     ),
 ];
 
 /// Names of the crates that are linked into or run to build `package` on this platform, without those for its tests.
 fn dependencies(package: &str, features: &[&str]) -> BTreeSet<String> {
     let output = Command::new(env!("CARGO"))
-        .args(["tree", "--locked", "--edges", "normal,build", "--prefix", "none", "--format", "{p}", "--package", package])
+        .args([
+            "tree",
+            "--locked",
+            "--edges",
+            "normal,build",
+            "--prefix",
+            "none",
+            "--format",
+            "{p}",
+            "--package",
+            package,
+        ])
         .args(features)
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let text = String::from_utf8(output.stdout).unwrap();
-    text.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
+    text.lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Each unwanted crate among `names` with what it would bring.
@@ -46,10 +120,15 @@ fn unwanted(names: &BTreeSet<String>) -> Vec<String> {
         Some(start) => name.starts_with(start),
         None => name == pattern,
     };
-    let groups = UNWANTED.iter().flat_map(|(what, patterns)| patterns.iter().map(move |p| (what, p)));
+    let groups = UNWANTED
+        .iter()
+        .flat_map(|(what, patterns)| patterns.iter().map(move |p| (what, p)));
     groups
         .flat_map(|(what, pattern)| {
-            names.iter().filter(|name| is(name, pattern)).map(move |name| format!("{name} brings {what}"))
+            names
+                .iter()
+                .filter(|name| is(name, pattern))
+                .map(move |name| format!("{name} brings {what}"))
         })
         .collect()
 }
@@ -66,12 +145,17 @@ fn the_facade_without_features_is_the_core() {
     let names = dependencies("akg", &["--no-default-features"]);
     assert!(names.contains("akg-core"), "{names:?}");
     assert_eq!(unwanted(&names), [""; 0]);
-    let others: Vec<_> = names.iter().filter(|n| n.starts_with("akg-") && *n != "akg-core").collect();
+    let others: Vec<_> = names
+        .iter()
+        .filter(|n| n.starts_with("akg-") && *n != "akg-core")
+        .collect();
     assert!(others.is_empty(), "{others:?}");
 }
 
 #[test]
 fn unwanted_crates_are_recognised() {
-    let names = ["serde", "hyper-util", "tokio", "pyo3-ffi", "http"].map(str::to_owned).into();
+    let names = ["serde", "hyper-util", "tokio", "pyo3-ffi", "http"]
+        .map(str::to_owned)
+        .into();
     assert_eq!(unwanted(&names).len(), 4);
 }

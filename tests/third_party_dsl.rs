@@ -4,14 +4,17 @@
 
 use std::process::Command;
 
-use akg::cpu::CpuBackend;
 use akg::coder::{CodeContext, Coder};
+use akg::cpu::CpuBackend;
 use akg::diagnostic::Diagnostic;
 use akg::dsl::{DslCapability, Stage};
 use akg::session::Outcome;
 use akg::source::{Artifact, Knobs, Launch, LaunchPlan, Source, SourceForm};
 use akg::verdict::{Failure, FailureKind};
-use akg::{Agent, Backend as _, DType, Dsl, Error, Graph, Registry, Result, Session, Sketch, Target, Task, conformance};
+use akg::{
+    Agent, Backend as _, DType, Dsl, Error, Graph, Registry, Result, Session, Sketch, Target, Task,
+    conformance,
+};
 use async_trait::async_trait;
 use futures::executor::block_on;
 use libtest_mimic::{Arguments, Trial};
@@ -65,7 +68,14 @@ impl Dsl for RustDsl {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("kernel.rs"), &source.text).unwrap();
         let output = Command::new(std::env::var_os("RUSTC").unwrap_or("rustc".into()))
-            .args(["--crate-type=cdylib", "-O", "-Cpanic=abort", "-o", "kernel.so", "kernel.rs"])
+            .args([
+                "--crate-type=cdylib",
+                "-O",
+                "-Cpanic=abort",
+                "-o",
+                "kernel.so",
+                "kernel.rs",
+            ])
             .current_dir(directory.path())
             .output()
             .unwrap();
@@ -115,7 +125,10 @@ impl Agent<Coder> for Author {
              std::slice::from_raw_parts(x.add(row * 100), 100);\n        {}\n    }}\n}}\n",
             self.0
         );
-        let tensors = context.sketch.elaborate(&context.knobs, &Default::default())?.tensors;
+        let tensors = context
+            .sketch
+            .elaborate(&context.knobs, &Default::default())?
+            .tensors;
         let launch = Launch {
             kernel: "rows".to_owned(),
             grid: vec![64.into()],
@@ -123,7 +136,11 @@ impl Agent<Coder> for Author {
             cooperative: false,
             doc: String::new(),
         };
-        let plan = LaunchPlan { dims: Vec::new(), tensors, launches: vec![launch] };
+        let plan = LaunchPlan {
+            dims: Vec::new(),
+            tensors,
+            launches: vec![launch],
+        };
         Ok(Source {
             dsl: context.dsl.name().to_owned(),
             text,
@@ -143,7 +160,9 @@ fn run(body: &'static str) -> Outcome {
     let y = graph.sum(y, &[1], false).unwrap();
     graph.output(y);
     let mut registry = Registry::new();
-    registry.add_dsl(RustDsl::new()).add_backend(CpuBackend::builder().build());
+    registry
+        .add_dsl(RustDsl::new())
+        .add_backend(CpuBackend::builder().build());
     let session = Session::new(registry.dsl("rust").unwrap(), registry.backend("cpu").unwrap());
     let session = session.with_coder(Author(body));
     block_on(session.run(&Task::new("rows", graph))).unwrap()
@@ -151,7 +170,9 @@ fn run(body: &'static str) -> Outcome {
 
 fn a_right_kernel_passes() {
     let outcome = run(RIGHT);
-    let best = outcome.best().unwrap_or_else(|| panic!("{:?}", outcome.failure()));
+    let best = outcome
+        .best()
+        .unwrap_or_else(|| panic!("{:?}", outcome.failure()));
     assert_eq!(best.source.dsl, "rust");
     assert_eq!(best.verdict.checks[0].outputs[0].bytes_compared, 64 * 4);
     assert!(best.timing.as_ref().unwrap().median().unwrap() > 0.0);
@@ -160,7 +181,10 @@ fn a_right_kernel_passes() {
 fn wrong_kernels_fail() {
     let cases = [
         ("*y.add(row) = x.iter().sum::<f32>();", FailureKind::WrongValues),
-        ("if row > 0 { *y.add(row) = x.iter().map(|v| v.max(0.0)).sum(); }", FailureKind::Unwritten),
+        (
+            "if row > 0 { *y.add(row) = x.iter().map(|v| v.max(0.0)).sum(); }",
+            FailureKind::Unwritten,
+        ),
         ("*y.add(row) = nonsense;", FailureKind::CompileFailed),
         ("assert!(x[row] > 1e9);", FailureKind::Crashed),
     ];
@@ -175,5 +199,8 @@ fn the_rules_hold() {
     let devices = block_on(cpu.devices()).unwrap();
     let report = block_on(conformance::dsl(&RustDsl::new(), &cpu, &devices[0]));
     report.assert_held();
-    assert!(report.to_string().contains("sketches are not lowered to Rust"), "{report}");
+    assert!(
+        report.to_string().contains("sketches are not lowered to Rust"),
+        "{report}"
+    );
 }

@@ -55,7 +55,9 @@ impl Backend for Simulator {
     async fn time(&self, request: RunRequest, policy: TimingPolicy) -> Result<Result<Timing, Failure>> {
         // The machine has neither caches nor noise: every sample is the same.
         let run = simulate(request).await?;
-        Ok(run.map(|run| Timing { seconds: vec![run.cycles as f64 * CYCLE; policy.samples as usize] }))
+        Ok(run.map(|run| Timing {
+            seconds: vec![run.cycles as f64 * CYCLE; policy.samples as usize],
+        }))
     }
 }
 
@@ -70,16 +72,25 @@ async fn simulate(request: RunRequest) -> Result<Result<Run, Failure>> {
     let (sender, receiver) = oneshot::channel();
     // Nobody may be waiting any more for what is sent.
     thread::spawn(move || sender.send(execute(&request)));
-    receiver.await.map_err(|_| Error::unexpected("the simulation ended without a result"))?
+    receiver
+        .await
+        .map_err(|_| Error::unexpected("the simulation ended without a result"))?
 }
 
 fn execute(request: &RunRequest) -> Result<Result<Run, Failure>> {
     let (plan, bindings) = (&request.artifact.plan, &request.dims);
     if request.artifact.format != FORMAT {
-        return Err(Error::unsupported(format!("the machine does not load `{}`", request.artifact.format)));
+        return Err(Error::unsupported(format!(
+            "the machine does not load `{}`",
+            request.artifact.format
+        )));
     }
     let deadline = Instant::now() + request.limits.time;
-    let dims = plan.dims.iter().map(|name| akg::Expr::symbol(name.clone()).eval(bindings)).collect::<Result<Vec<_>>>()?;
+    let dims = plan
+        .dims
+        .iter()
+        .map(|name| akg::Expr::symbol(name.clone()).eval(bindings))
+        .collect::<Result<Vec<_>>>()?;
     let shapes = shapes(plan, bindings)?;
     let mut memory = fill(request, &shapes)?;
     let text = String::from_utf8_lossy(&request.artifact.bytes);
@@ -96,9 +107,12 @@ fn execute(request: &RunRequest) -> Result<Result<Run, Failure>> {
             }
         }
     }
-    let outputs = plan.with_role(TensorRole::Output).map(|(i, _)| Tensor::from_slice(shapes[i].clone(), &memory[i]));
+    let outputs = plan
+        .with_role(TensorRole::Output)
+        .map(|(i, _)| Tensor::from_slice(shapes[i].clone(), &memory[i]));
     let mut given = plan.with_role(TensorRole::Input).zip(&request.inputs);
-    let inputs_unchanged = given.all(|((i, _), input)| input.bytes() == bytemuck::cast_slice::<f32, u8>(&memory[i]));
+    let inputs_unchanged =
+        given.all(|((i, _), input)| input.bytes() == bytemuck::cast_slice::<f32, u8>(&memory[i]));
     Ok(Ok(Run {
         output: RunOutput {
             outputs: outputs.collect::<Result<_>>()?,
@@ -114,7 +128,10 @@ fn shapes(plan: &LaunchPlan, bindings: &Bindings) -> Result<Vec<Vec<usize>>> {
         let value = e.eval(bindings)?;
         usize::try_from(value).map_err(|_| Error::invalid(format!("extent `{e}` is {value}")))
     };
-    plan.tensors.iter().map(|t| t.shape.iter().map(extent).collect()).collect()
+    plan.tensors
+        .iter()
+        .map(|t| t.shape.iter().map(extent).collect())
+        .collect()
 }
 
 /// The device's memory before the first launch: inputs as given, everything else poisoned.
@@ -123,12 +140,18 @@ fn fill(request: &RunRequest, shapes: &[Vec<usize>]) -> Result<Vec<Vec<f32>>> {
     let mut memory = Vec::new();
     for (tensor, shape) in request.artifact.plan.tensors.iter().zip(shapes) {
         if tensor.dtype != DType::F32 {
-            return Err(Error::unsupported(format!("`{}` is {}: the machine has only f32", tensor.name, tensor.dtype)));
+            return Err(Error::unsupported(format!(
+                "`{}` is {}: the machine has only f32",
+                tensor.name, tensor.dtype
+            )));
         }
         memory.push(match tensor.role {
             TensorRole::Input => {
-                let input = given.next().filter(|t| t.dtype() == tensor.dtype && t.shape() == shape);
-                let input = input.ok_or_else(|| Error::invalid(format!("input `{}` is no f32{shape:?}", tensor.name)))?;
+                let input = given
+                    .next()
+                    .filter(|t| t.dtype() == tensor.dtype && t.shape() == shape);
+                let input = input
+                    .ok_or_else(|| Error::invalid(format!("input `{}` is no f32{shape:?}", tensor.name)))?;
                 input.as_slice::<f32>()?.to_vec()
             }
             _ => vec![f32::from_ne_bytes([request.poison.byte(); 4]); shape.iter().product()],

@@ -55,7 +55,12 @@ impl Code {
             let body = kernel.as_ref().and_then(|name| code.0.get_mut(name));
             match body.zip(instruction(&words, &mut registers)) {
                 Some((body, instruction)) => body.push(instruction),
-                None => return Err(Failure::new(FailureKind::LoadFailed, format!("`{line}` is no instruction"))),
+                None => {
+                    return Err(Failure::new(
+                        FailureKind::LoadFailed,
+                        format!("`{line}` is no instruction"),
+                    ));
+                }
             }
         }
         Ok(code)
@@ -72,25 +77,42 @@ impl Code {
     ) -> Result<u64, Failure> {
         let kernel = &launch.kernel;
         let body = self.0.get(kernel).ok_or_else(|| {
-            Failure::new(FailureKind::LoadFailed, format!("the artifact has no kernel `{kernel}`"))
+            Failure::new(
+                FailureKind::LoadFailed,
+                format!("the artifact has no kernel `{kernel}`"),
+            )
         })?;
-        let fault = |at: usize| Failure::new(FailureKind::Crashed, format!("kernel `{kernel}`, instruction {at}: no such place"));
+        let fault = |at: usize| {
+            Failure::new(
+                FailureKind::Crashed,
+                format!("kernel `{kernel}`, instruction {at}: no such place"),
+            )
+        };
         let mut registers = vec![0.0; body.len() + 1];
         registers[PROGRAM] = program as f64;
         let (mut at, mut cycles) = (0, 0);
         while let Some(instruction) = body.get(at) {
             cycles += 1;
             if cycles % 1024 == 0 && Instant::now() > deadline {
-                return Err(Failure::new(FailureKind::TimedOut, format!("kernel `{kernel}` did not end in time")));
+                return Err(Failure::new(
+                    FailureKind::TimedOut,
+                    format!("kernel `{kernel}` did not end in time"),
+                ));
             }
             let next = at + 1;
             match *instruction {
                 Instruction::Load(to, tensor, element) => {
-                    let place = launch.tensors.get(tensor).and_then(|t| memory[*t].get(index(registers[element])?));
+                    let place = launch
+                        .tensors
+                        .get(tensor)
+                        .and_then(|t| memory[*t].get(index(registers[element])?));
                     registers[to] = f64::from(*place.ok_or_else(|| fault(at))?);
                 }
                 Instruction::Store(tensor, element, from) => {
-                    let place = launch.tensors.get(tensor).and_then(|t| memory[*t].get_mut(index(registers[element])?));
+                    let place = launch
+                        .tensors
+                        .get(tensor)
+                        .and_then(|t| memory[*t].get_mut(index(registers[element])?));
                     *place.ok_or_else(|| fault(at))? = registers[from] as f32;
                 }
                 Instruction::Const(to, value) => registers[to] = value,
@@ -136,9 +158,11 @@ fn instruction<'a>(words: &[&'a str], registers: &mut Registers<'a>) -> Option<I
             let (tensor, element) = (tensor.parse().ok()?, registers.read(element)?);
             Instruction::Load(registers.write(to), tensor, element)
         }
-        ["store", tensor, element, from] => {
-            Instruction::Store(tensor.parse().ok()?, registers.read(element)?, registers.read(from)?)
-        }
+        ["store", tensor, element, from] => Instruction::Store(
+            tensor.parse().ok()?,
+            registers.read(element)?,
+            registers.read(from)?,
+        ),
         ["const", to, value] => Instruction::Const(registers.write(to), value.parse().ok()?),
         ["dim", to, dim] => Instruction::Dim(registers.write(to), dim.parse().ok()?),
         ["jump", to] => Instruction::Jump(to.parse().ok()?),

@@ -22,8 +22,17 @@ fn main() -> akg::Result<()> {
     let text = "kernel leaky\nload a 0 p\nconst s 0.125\nmul b a s\nmax c a b\nstore 1 p c\n";
     let candidate = candidate(text);
     let target = block_on(backend.devices())?.remove(0);
-    let verdict = block_on(NumericVerifier::default().verify(&candidate, &Task::new("leaky", graph), &target, &backend))?;
-    println!("{text}{} checks, error {:e}", verdict.checks.len(), verdict.worst_error().max);
+    let verdict = block_on(NumericVerifier::default().verify(
+        &candidate,
+        &Task::new("leaky", graph),
+        &target,
+        &backend,
+    ))?;
+    println!(
+        "{text}{} checks, error {:e}",
+        verdict.checks.len(),
+        verdict.worst_error().max
+    );
     if let Some(failure) = verdict.failure {
         return Err(Error::unexpected(failure.evidence));
     }
@@ -57,8 +66,18 @@ fn candidate(text: &str) -> Candidate {
     };
     let form = SourceForm::Lowered { plan: plan.clone() };
     Candidate {
-        source: Source { dsl: "machine".to_owned(), text: text.to_owned(), form, knobs: Knobs::new() },
-        artifact: Artifact { format: backend::FORMAT.to_owned(), bytes: text.into(), plan, metadata: [].into() },
+        source: Source {
+            dsl: "machine".to_owned(),
+            text: text.to_owned(),
+            form,
+            knobs: Knobs::new(),
+        },
+        artifact: Artifact {
+            format: backend::FORMAT.to_owned(),
+            bytes: text.into(),
+            plan,
+            metadata: [].into(),
+        },
     }
 }
 

@@ -61,20 +61,42 @@ impl Dsl for C99 {
                 doc: kernel.doc.clone(),
             });
         }
-        let plan = LaunchPlan { dims: program.dims, tensors: program.tensors, launches };
-        Ok(Source { dsl: self.name().to_owned(), text, form: SourceForm::Lowered { plan }, knobs: all })
+        let plan = LaunchPlan {
+            dims: program.dims,
+            tensors: program.tensors,
+            launches,
+        };
+        Ok(Source {
+            dsl: self.name().to_owned(),
+            text,
+            form: SourceForm::Lowered { plan },
+            knobs: all,
+        })
     }
 
     fn build(&self, source: &Source, _target: &Target) -> Result<Result<Artifact, Failure>> {
         let plan = plan(source)?.clone();
         let directory = tempfile::tempdir().map_err(|e| Error::io("cannot create a directory", e))?;
         let object = directory.path().join("kernel.so");
-        let flags = ["-O2", "-march=native", "-shared", "-fPIC", "-o", "kernel.so", "-lm"];
+        let flags = [
+            "-O2",
+            "-march=native",
+            "-shared",
+            "-fPIC",
+            "-o",
+            "kernel.so",
+            "-lm",
+        ];
         if let Err(output) = compile(directory.path(), &source.text, &flags)? {
             return Ok(Err(Failure::new(FailureKind::CompileFailed, output)));
         }
         let bytes = std::fs::read(object).map_err(|e| Error::io("cannot read the shared object", e))?;
-        Ok(Ok(Artifact { format: "elf-so".to_owned(), bytes, plan, metadata: BTreeMap::new() }))
+        Ok(Ok(Artifact {
+            format: "elf-so".to_owned(),
+            bytes,
+            plan,
+            metadata: BTreeMap::new(),
+        }))
     }
 
     fn check(&self, source: &Source) -> Vec<Diagnostic> {
@@ -84,7 +106,10 @@ impl Dsl for C99 {
         };
         match compile(directory.path(), &source.text, &["-fsyntax-only"]) {
             Ok(Ok(())) => Vec::new(),
-            Ok(Err(output)) => output.lines().filter_map(|line| diagnostic(line, &source.text)).collect(),
+            Ok(Err(output)) => output
+                .lines()
+                .filter_map(|line| diagnostic(line, &source.text))
+                .collect(),
             Err(error) => vec![Diagnostic::warning(format!("not checked: {error}"), 0..0)],
         }
     }
@@ -99,8 +124,11 @@ impl Dsl for C99 {
 
     fn parse(&self, text: &str) -> Result<Source> {
         let line = text.lines().next().and_then(|l| l.strip_prefix(MARKER));
-        let json = line.ok_or_else(|| Error::invalid(format!("a C99 source begins with `{MARKER}` and its launch plan")))?;
-        let plan = serde_json::from_str(json).map_err(|e| Error::invalid("the launch plan is malformed").caused_by(e))?;
+        let json = line.ok_or_else(|| {
+            Error::invalid(format!("a C99 source begins with `{MARKER}` and its launch plan"))
+        })?;
+        let plan = serde_json::from_str(json)
+            .map_err(|e| Error::invalid("the launch plan is malformed").caused_by(e))?;
         Ok(Source {
             dsl: self.name().to_owned(),
             text: text.to_owned(),
@@ -111,10 +139,13 @@ impl Dsl for C99 {
 
     fn export(&self, source: &Source, form: &str) -> Result<String> {
         if form != "stub" {
-            return Err(Error::unsupported(format!("C99 has no form `{form}`, only `stub`")));
+            return Err(Error::unsupported(format!(
+                "C99 has no form `{form}`, only `stub`"
+            )));
         }
         let plan = plan(source)?;
-        let json = serde_json::to_string(plan).map_err(|e| Error::unexpected("cannot write the plan").caused_by(e))?;
+        let json = serde_json::to_string(plan)
+            .map_err(|e| Error::unexpected("cannot write the plan").caused_by(e))?;
         let mut text = format!("{MARKER}{json}\n#include <stdint.h>\n");
         for launch in &plan.launches {
             text.push_str(&format!("\n{}\n}}\n", printer::signature(&launch.kernel)));
@@ -141,16 +172,30 @@ fn compile(directory: &Path, text: &str, flags: &[&str]) -> Result<Result<(), St
         .env("LC_ALL", "C")
         .current_dir(directory)
         .output()
-        .map_err(|e| Error::new(ErrorKind::ToolMissing, "cannot run the C compiler `cc`; install one").caused_by(e))?;
+        .map_err(|e| {
+            Error::new(
+                ErrorKind::ToolMissing,
+                "cannot run the C compiler `cc`; install one",
+            )
+            .caused_by(e)
+        })?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    Ok(if output.status.success() { Ok(()) } else { Err(said) })
+    Ok(if output.status.success() {
+        Ok(())
+    } else {
+        Err(said)
+    })
 }
 
 /// Reads `kernel.c:LINE:COLUMN: error: MESSAGE`.
 fn diagnostic(line: &str, text: &str) -> Option<Diagnostic> {
     let (place, message) = line.split_once(": error: ")?;
     let number: usize = place.split(':').nth(1)?.parse().ok()?;
-    let start: usize = text.split_inclusive('\n').take(number.checked_sub(1)?).map(str::len).sum();
+    let start: usize = text
+        .split_inclusive('\n')
+        .take(number.checked_sub(1)?)
+        .map(str::len)
+        .sum();
     let length = text.get(start..)?.lines().next().map_or(0, str::len);
     Some(Diagnostic::error(message, start..start + length))
 }

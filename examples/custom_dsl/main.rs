@@ -24,10 +24,18 @@ fn main() -> akg::Result<()> {
     let session = Session::new(dsl.clone(), backend.clone());
     let outcome = blocking::run(&session, &Task::new("head", graph))?;
     if let Some(failure) = outcome.failure() {
-        return Err(akg::Error::unexpected(format!("{}: {}", failure.kind.name(), failure.evidence)));
+        return Err(akg::Error::unexpected(format!(
+            "{}: {}",
+            failure.kind.name(),
+            failure.evidence
+        )));
     }
     for attempt in &outcome.attempts {
-        println!("{}\nchecks passed: {}", attempt.source.text, attempt.verdict.checks.len());
+        println!(
+            "{}\nchecks passed: {}",
+            attempt.source.text,
+            attempt.verdict.checks.len()
+        );
     }
 
     let report = block_on(conformance::dsl(&*dsl, &*backend, &outcome.target));

@@ -8,11 +8,58 @@ use akg::{Error, Result};
 
 /// Names that kernels must leave alone.
 pub(crate) const RESERVED: &[&str] = &[
-    "auto", "bool", "break", "case", "char", "const", "continue", "default", "dims", "do", "double", "else", "enum",
-    "extern", "false", "first", "float", "for", "goto", "if", "inline", "int", "last", "long", "register", "restrict",
-    "return", "short", "signed", "sizeof", "static", "struct", "switch", "tensors", "true", "typedef", "union",
-    "unsigned", "void", "volatile", "while", "before", "floor_div", "floor_mod", "min_f32", "max_f32", "min_f64",
-    "max_f64", "min_i32", "max_i32", "min_i64", "max_i64",
+    "auto",
+    "bool",
+    "break",
+    "case",
+    "char",
+    "const",
+    "continue",
+    "default",
+    "dims",
+    "do",
+    "double",
+    "else",
+    "enum",
+    "extern",
+    "false",
+    "first",
+    "float",
+    "for",
+    "goto",
+    "if",
+    "inline",
+    "int",
+    "last",
+    "long",
+    "register",
+    "restrict",
+    "return",
+    "short",
+    "signed",
+    "sizeof",
+    "static",
+    "struct",
+    "switch",
+    "tensors",
+    "true",
+    "typedef",
+    "union",
+    "unsigned",
+    "void",
+    "volatile",
+    "while",
+    "before",
+    "floor_div",
+    "floor_mod",
+    "min_f32",
+    "max_f32",
+    "min_f64",
+    "max_f64",
+    "min_i32",
+    "max_i32",
+    "min_i64",
+    "max_i64",
 ];
 
 /// What every text begins with.
@@ -51,7 +98,11 @@ pub(crate) fn print(kernel: &LoopKernel) -> Result<String> {
     if kernel.cooperative {
         return unsupported("cooperative kernels");
     }
-    let mut printer = Printer { kernel, out: format!("\n{}\n", signature(&kernel.name)), depth: 1 };
+    let mut printer = Printer {
+        kernel,
+        out: format!("\n{}\n", signature(&kernel.name)),
+        depth: 1,
+    };
     for (i, param) in kernel.params.iter().enumerate() {
         let constant = if param.written { "" } else { "const " };
         let (ty, name) = (type_name(param.dtype)?, &param.name);
@@ -61,7 +112,9 @@ pub(crate) fn print(kernel: &LoopKernel) -> Result<String> {
         printer.line(&format!("const int64_t {dim} = dims[{i}];"));
     }
     let program = &kernel.program;
-    printer.line(&format!("for (int64_t {program} = first; {program} < last; ++{program}) {{"));
+    printer.line(&format!(
+        "for (int64_t {program} = first; {program} < last; ++{program}) {{"
+    ));
     printer.depth += 1;
     for (symbol, value) in &kernel.indices {
         printer.line(&format!("const int64_t {symbol} = {};", index(value)));
@@ -115,7 +168,14 @@ impl Printer<'_> {
                 let value = self.scalar(value)?;
                 self.line(&format!("const {ty} {name} = {value};"));
             }
-            Stmt::Clip { lo, hi, start, step, extent, len } => {
+            Stmt::Clip {
+                lo,
+                hi,
+                start,
+                step,
+                extent,
+                len,
+            } => {
                 let (start, extent) = (index(start), index(extent));
                 // Upward, indices are outside before 0 and from the extent on; downward, the other way round.
                 let (enter, leave) = match *step > 0 {
@@ -124,15 +184,31 @@ impl Printer<'_> {
                 };
                 for (bound, limit) in [(lo, enter), (hi, leave)] {
                     if let Some(bound) = bound {
-                        self.line(&format!("const int64_t {bound} = before({start}, {step}, {limit}, {len});"));
+                        self.line(&format!(
+                            "const int64_t {bound} = before({start}, {step}, {limit}, {len});"
+                        ));
                     }
                 }
             }
-            Stmt::For { symbol, lo, hi, step, body, .. } => {
+            Stmt::For {
+                symbol,
+                lo,
+                hi,
+                step,
+                body,
+                ..
+            } => {
                 let (lo, hi) = (index(lo), index(hi));
-                self.braced(&format!("for (int64_t {symbol} = {lo}; {symbol} < {hi}; {symbol} += {step})"), body)?;
+                self.braced(
+                    &format!("for (int64_t {symbol} = {lo}; {symbol} < {hi}; {symbol} += {step})"),
+                    body,
+                )?;
             }
-            Stmt::If { condition: holds, then, otherwise } => {
+            Stmt::If {
+                condition: holds,
+                then,
+                otherwise,
+            } => {
                 self.braced(&format!("if {}", condition(holds)), then)?;
                 if !otherwise.is_empty() {
                     self.braced("else", otherwise)?;
@@ -142,7 +218,12 @@ impl Printer<'_> {
                 let (place, value) = (self.element(*local, offset)?, self.scalar(value)?);
                 self.line(&format!("{place} = {value};"));
             }
-            Stmt::Store { tensor, offset, mode: StoreMode::Set, value } => {
+            Stmt::Store {
+                tensor,
+                offset,
+                mode: StoreMode::Set,
+                value,
+            } => {
                 let value = self.scalar(value)?;
                 let line = format!("{}[{}] = {value};", self.tensor(*tensor)?, index(offset));
                 self.line(&line);
@@ -156,7 +237,11 @@ impl Printer<'_> {
 
     fn dot(&mut self, dot: &Dot) -> Result<()> {
         type_name(dot.dtype)?;
-        let (a, b, c) = (&self.local(dot.a)?.name, &self.local(dot.b)?.name, &self.local(dot.c)?.name);
+        let (a, b, c) = (
+            &self.local(dot.a)?.name,
+            &self.local(dot.b)?.name,
+            &self.local(dot.c)?.name,
+        );
         let ([m, n, k], [row, column], stride) = (dot.extents, dot.a_strides, dot.b_stride);
         let text = format!(
             "for (int i = 0; i < {m}; ++i)\n  for (int j = 0; j < {n}; ++j) {{\n    double sum = 0;\n    for (int p = 0; p < {k}; \
@@ -167,7 +252,10 @@ impl Printer<'_> {
     }
 
     fn local(&self, id: LocalId) -> Result<&akg::lower::loops::ir::Local> {
-        self.kernel.locals.get(id.0).ok_or_else(|| Error::unexpected(format!("there is no local {}", id.0)))
+        self.kernel
+            .locals
+            .get(id.0)
+            .ok_or_else(|| Error::unexpected(format!("there is no local {}", id.0)))
     }
 
     fn element(&self, id: LocalId, offset: &Expr) -> Result<String> {
@@ -180,7 +268,9 @@ impl Printer<'_> {
 
     fn tensor(&self, id: TensorId) -> Result<&str> {
         let param = self.kernel.params.iter().find(|p| p.tensor == id);
-        param.map(|p| p.name.as_str()).ok_or_else(|| Error::unexpected(format!("tensor {} is no parameter", id.0)))
+        param
+            .map(|p| p.name.as_str())
+            .ok_or_else(|| Error::unexpected(format!("tensor {} is no parameter", id.0)))
     }
 
     fn scalar(&self, scalar: &Scalar) -> Result<String> {
@@ -201,11 +291,21 @@ impl Printer<'_> {
             }
             Scalar::Select(operands) => {
                 let [c, a, b] = &**operands;
-                format!("({} ? {} : {})", self.scalar(c)?, self.scalar(a)?, self.scalar(b)?)
+                format!(
+                    "({} ? {} : {})",
+                    self.scalar(c)?,
+                    self.scalar(a)?,
+                    self.scalar(b)?
+                )
             }
             Scalar::Guarded(holds, operands) => {
                 let [value, fill] = &**operands;
-                format!("({} ? {} : {})", condition(holds), self.scalar(value)?, self.scalar(fill)?)
+                format!(
+                    "({} ? {} : {})",
+                    condition(holds),
+                    self.scalar(value)?,
+                    self.scalar(fill)?
+                )
             }
             Scalar::Cast { from, to, .. } if from.is_float() && !to.is_float() => {
                 return unsupported("conversions from floats to integers");
@@ -236,7 +336,9 @@ fn constant(dtype: DType, value: Constant) -> Result<String> {
         Constant::Int(i64::MIN) => "INT64_MIN".to_owned(),
         Constant::Int(value) => value.to_string(),
         Constant::Float(value) if value.is_nan() => "NAN".to_owned(),
-        Constant::Float(value) if value.is_infinite() => format!("({}INFINITY)", if value < 0.0 { "-" } else { "" }),
+        Constant::Float(value) if value.is_infinite() => {
+            format!("({}INFINITY)", if value < 0.0 { "-" } else { "" })
+        }
         Constant::Float(value) if dtype == DType::F32 => format!("{:?}f", value as f32),
         Constant::Float(value) => format!("{value:?}"),
     })
@@ -255,7 +357,10 @@ fn unary(op: UnaryOp, dtype: DType, a: &str) -> Result<String> {
         UnaryOp::Sigmoid => return Ok(format!("(1 / (1 + exp{}(-{a})))", suffix(dtype))),
         UnaryOp::Not | UnaryOp::Pow2Floor => return unsupported("arithmetic on bits"),
         // The others have the names that C has.
-        _ => UnaryOp::ALL.iter().find(|(o, _)| *o == op).map_or("", |(_, name)| name),
+        _ => UnaryOp::ALL
+            .iter()
+            .find(|(o, _)| *o == op)
+            .map_or("", |(_, name)| name),
     };
     Ok(format!("{function}{}({a})", suffix(dtype)))
 }
@@ -269,24 +374,38 @@ fn binary(op: BinaryOp, dtype: DType, a: &str, b: &str) -> Result<String> {
     type_name(dtype)?;
     Ok(match op {
         BinaryOp::Min | BinaryOp::Max if dtype != DType::Bool => {
-            format!("{}_{dtype}({a}, {b})", if op == BinaryOp::Min { "min" } else { "max" })
+            format!(
+                "{}_{dtype}({a}, {b})",
+                if op == BinaryOp::Min { "min" } else { "max" }
+            )
         }
         BinaryOp::FloorDiv if !dtype.is_float() => format!("floor_div({a}, {b})"),
         BinaryOp::Mod if !dtype.is_float() => format!("floor_mod({a}, {b})"),
         BinaryOp::Pow if dtype.is_float() => format!("pow{}({a}, {b})", suffix(dtype)),
-        BinaryOp::Min | BinaryOp::Max | BinaryOp::FloorDiv | BinaryOp::Mod | BinaryOp::Pow | BinaryOp::Ldexp => {
+        BinaryOp::Min
+        | BinaryOp::Max
+        | BinaryOp::FloorDiv
+        | BinaryOp::Mod
+        | BinaryOp::Pow
+        | BinaryOp::Ldexp => {
             return unsupported(&format!("{op:?} of {dtype}"));
         }
         // The others have the signs that C has.
         _ => {
-            let sign = BinaryOp::ALL.iter().find(|(o, _)| *o == op).map_or("", |(_, sign)| sign);
+            let sign = BinaryOp::ALL
+                .iter()
+                .find(|(o, _)| *o == op)
+                .map_or("", |(_, sign)| sign);
             format!("({a} {sign} {b})")
         }
     })
 }
 
 fn sign(op: CompareOp) -> &'static str {
-    CompareOp::ALL.iter().find(|(o, _)| *o == op).map_or("", |(_, sign)| sign)
+    CompareOp::ALL
+        .iter()
+        .find(|(o, _)| *o == op)
+        .map_or("", |(_, sign)| sign)
 }
 
 fn condition(holds: &Condition) -> String {
@@ -307,7 +426,9 @@ fn index(expr: &Expr) -> String {
         }
         factors.join(" * ")
     });
-    terms.reduce(|sum, term| format!("{sum} + {term}")).unwrap_or_else(|| "0".to_owned())
+    terms
+        .reduce(|sum, term| format!("{sum} + {term}"))
+        .unwrap_or_else(|| "0".to_owned())
 }
 
 fn atom(atom: &Atom) -> String {
@@ -322,5 +443,7 @@ fn atom(atom: &Atom) -> String {
 }
 
 fn unsupported<T>(what: &str) -> Result<T> {
-    Err(Error::unsupported(format!("the C99 of this example has no {what}")))
+    Err(Error::unsupported(format!(
+        "the C99 of this example has no {what}"
+    )))
 }

@@ -19,7 +19,10 @@ use super::report::{Report, Tried, broken, demand, skipped};
 /// `make` gives the artifact of a probe in a format that the backend loads, with [`Probe::plan`] as its plan; `None` if
 /// the format cannot say it, which skips the rule. The longest rules are those of candidates that hang or eat memory: a
 /// few seconds.
-pub async fn backend(backend: &dyn Backend, make: &(dyn Fn(Probe) -> Result<Option<Artifact>> + Sync)) -> Report {
+pub async fn backend(
+    backend: &dyn Backend,
+    make: &(dyn Fn(Probe) -> Result<Option<Artifact>> + Sync),
+) -> Report {
     let judge = Judge { backend, make };
     let mut report = Report::new(format!("backend `{}`", backend.name()));
     report.add("its capability is complete", judge.capability());
@@ -29,24 +32,60 @@ pub async fn backend(backend: &dyn Backend, make: &(dyn Fn(Probe) -> Result<Opti
     if stop {
         return report;
     }
-    report.add("memory for inputs is zero, of the right size, and becomes a tensor", judge.allocate().await);
-    report.add("outputs have the plan's types, shapes and values, for any dims", judge.runs().await);
+    report.add(
+        "memory for inputs is zero, of the right size, and becomes a tensor",
+        judge.allocate().await,
+    );
+    report.add(
+        "outputs have the plan's types, shapes and values, for any dims",
+        judge.runs().await,
+    );
     report.add("tensors without elements are fine", judge.empty().await);
-    report.add("elements that are not written keep the poison", judge.poisons_outputs().await);
-    report.add("scratch memory holds the poison at first", judge.poisons_scratch().await);
+    report.add(
+        "elements that are not written keep the poison",
+        judge.poisons_outputs().await,
+    );
+    report.add(
+        "scratch memory holds the poison at first",
+        judge.poisons_scratch().await,
+    );
     report.add("kernels run in the order of the plan", judge.order().await);
-    report.add("a changed input is reported, and the caller's tensor is as before", judge.overwritten().await);
-    report.add("inputs that do not fit the plan are refused", judge.wrong_inputs().await);
+    report.add(
+        "a changed input is reported, and the caller's tensor is as before",
+        judge.overwritten().await,
+    );
+    report.add(
+        "inputs that do not fit the plan are refused",
+        judge.wrong_inputs().await,
+    );
     report.add("a dim without a value is refused", judge.missing_dim().await);
     report.add("a foreign format is refused", judge.foreign_format().await);
-    report.add("an artifact that cannot be loaded is a failure", judge.damaged().await);
-    report.add("a launch without a kernel is a failure", judge.missing_kernel().await);
-    report.add("requests at the same time do not disturb each other", judge.concurrent().await);
+    report.add(
+        "an artifact that cannot be loaded is a failure",
+        judge.damaged().await,
+    );
+    report.add(
+        "a launch without a kernel is a failure",
+        judge.missing_kernel().await,
+    );
+    report.add(
+        "requests at the same time do not disturb each other",
+        judge.concurrent().await,
+    );
     report.add("it times, or says that it does not", judge.times().await);
-    report.add("a crash is a failure", judge.misbehaves(Probe::Crash, &[FailureKind::Crashed]).await);
-    report.add("an endless loop is a failure", judge.misbehaves(Probe::Hang, &[FailureKind::TimedOut]).await);
+    report.add(
+        "a crash is a failure",
+        judge.misbehaves(Probe::Crash, &[FailureKind::Crashed]).await,
+    );
+    report.add(
+        "an endless loop is a failure",
+        judge.misbehaves(Probe::Hang, &[FailureKind::TimedOut]).await,
+    );
     let exhausted = [FailureKind::OutOfMemory, FailureKind::Crashed];
-    report.add("taking all memory is a failure", judge.misbehaves(Probe::TakeMemory, &exhausted).await);
+    report.add(
+        "taking all memory is a failure",
+        judge.misbehaves(Probe::TakeMemory, &exhausted).await,
+    );
     report
 }
 
@@ -89,7 +128,9 @@ impl Judge<'_> {
     /// Runs and compares the only output.
     async fn gives(&self, request: RunRequest, expected: &[f32]) -> Tried {
         let output = self.run(request).await?;
-        demand(output.inputs_unchanged, || "an input is said to have changed".to_owned())?;
+        demand(output.inputs_unchanged, || {
+            "an input is said to have changed".to_owned()
+        })?;
         let [y] = output.outputs.as_slice() else {
             return broken(format!("{} outputs instead of 1", output.outputs.len()));
         };
@@ -97,8 +138,13 @@ impl Judge<'_> {
             format!("the output is {y:?} instead of f32[{}]", expected.len())
         })?;
         let got = y.as_slice::<f32>()?;
-        let same = got.iter().map(|v| v.to_bits()).eq(expected.iter().map(|v| v.to_bits()));
-        demand(same, || format!("the output holds {got:?} instead of {expected:?}"))
+        let same = got
+            .iter()
+            .map(|v| v.to_bits())
+            .eq(expected.iter().map(|v| v.to_bits()));
+        demand(same, || {
+            format!("the output holds {got:?} instead of {expected:?}")
+        })
     }
 
     /// The failure of a run.
@@ -126,8 +172,12 @@ impl Judge<'_> {
     }
 
     fn capability(&self) -> Tried {
-        demand(!self.backend.name().is_empty(), || "the backend's name is empty".to_owned())?;
-        demand(!self.backend.capability().formats.is_empty(), || "it loads no format".to_owned())
+        demand(!self.backend.name().is_empty(), || {
+            "the backend's name is empty".to_owned()
+        })?;
+        demand(!self.backend.capability().formats.is_empty(), || {
+            "it loads no format".to_owned()
+        })
     }
 
     async fn devices(&self) -> Tried {
@@ -137,7 +187,10 @@ impl Judge<'_> {
         }
         for device in devices {
             demand(device.backend == self.backend.name(), || {
-                format!("device `{}` says that its backend is `{}`", device.name, device.backend)
+                format!(
+                    "device `{}` says that its backend is `{}`",
+                    device.name, device.backend
+                )
             })?;
             demand(!device.arch.is_empty() && device.cores > 0, || {
                 format!("device `{}` lacks an architecture or cores", device.name)
@@ -153,9 +206,10 @@ impl Judge<'_> {
         demand(bytes == [0; 12], || format!("memory for f32[3] holds {bytes:?}"))?;
         bytes.copy_from_slice(bytemuck::cast_slice(&input));
         let tensor = buffer.freeze()?;
-        demand(tensor.as_slice::<f32>()? == input && tensor.shape() == [3], || {
-            format!("the tensor made from it is {tensor:?}")
-        })?;
+        demand(
+            tensor.as_slice::<f32>()? == input && tensor.shape() == [3],
+            || format!("the tensor made from it is {tensor:?}"),
+        )?;
         let mut request = self.request(Probe::Double, 3)?;
         request.inputs = vec![tensor];
         self.gives(request, &doubled(3)).await
@@ -163,7 +217,8 @@ impl Judge<'_> {
 
     async fn runs(&self) -> Tried {
         for len in [1, 5, 1000] {
-            self.gives(self.request(Probe::Double, len)?, &doubled(len)).await?;
+            self.gives(self.request(Probe::Double, len)?, &doubled(len))
+                .await?;
         }
         Ok(())
     }
@@ -188,7 +243,8 @@ impl Judge<'_> {
         for poison in [Poison::Ones, Poison::Finite] {
             let mut request = self.request(Probe::ReadScratch, 4)?;
             request.poison = poison;
-            self.gives(request, &[f32::from_ne_bytes([poison.byte(); 4]); 4]).await?;
+            self.gives(request, &[f32::from_ne_bytes([poison.byte(); 4]); 4])
+                .await?;
         }
         Ok(())
     }
@@ -203,9 +259,13 @@ impl Judge<'_> {
         let request = self.request(Probe::OverwriteInput, 4)?;
         let given = request.inputs.clone();
         if let Ok(output) = self.backend.run(request).await? {
-            demand(!output.inputs_unchanged, || "the change is not reported".to_owned())?;
+            demand(!output.inputs_unchanged, || {
+                "the change is not reported".to_owned()
+            })?;
         }
-        let same = given.iter().all(|t| t.as_slice::<f32>().is_ok_and(|v| v == values(4)));
+        let same = given
+            .iter()
+            .all(|t| t.as_slice::<f32>().is_ok_and(|v| v == values(4)));
         demand(same, || "the caller's tensor changed".to_owned())
     }
 
@@ -233,7 +293,7 @@ impl Judge<'_> {
 
     async fn foreign_format(&self) -> Tried {
         let mut request = self.request(Probe::Double, 4)?;
-        request.artifact.format = "no-such-format".to_owned();
+        request.artifact.format = "no-such-format".into();
         match self.backend.run(request).await {
             Ok(Ok(_)) => broken("it runs all the same"),
             _ => Ok(()),
@@ -250,7 +310,7 @@ impl Judge<'_> {
     async fn missing_kernel(&self) -> Tried {
         let mut request = self.request(Probe::Double, 4)?;
         for launch in &mut request.artifact.plan.launches {
-            launch.kernel = "no_such_kernel".to_owned();
+            launch.kernel = "no_such_kernel".into();
         }
         let failure = self.fails(request).await?;
         demand(failure.evidence.contains("no_such_kernel"), || {
@@ -260,27 +320,34 @@ impl Judge<'_> {
 
     async fn concurrent(&self) -> Tried {
         let lengths = 1..9;
-        let runs = lengths.map(|len| async move { self.gives(self.request(Probe::Double, len)?, &doubled(len)).await });
+        let runs = lengths
+            .map(|len| async move { self.gives(self.request(Probe::Double, len)?, &doubled(len)).await });
         join_all(runs).await.into_iter().collect()
     }
 
     async fn times(&self) -> Tried {
         let request = self.request(Probe::Double, 1000)?;
-        let mut policy = TimingPolicy::default();
-        policy.samples = 3;
-        policy.budget = Duration::from_secs(60);
+        let policy = TimingPolicy {
+            samples: 3,
+            budget: Duration::from_secs(60),
+            ..TimingPolicy::default()
+        };
         let timing = self.backend.time(request, policy).await;
         if !self.backend.capability().times {
             return match timing {
                 Err(error) if error.kind() == ErrorKind::Unsupported => Ok(()),
-                other => broken(format!("its capability says that it does not time, but it gives {other:?}")),
+                other => broken(format!(
+                    "its capability says that it does not time, but it gives {other:?}"
+                )),
             };
         }
         match timing? {
             Ok(timing) => {
                 let seconds = timing.seconds;
                 let plausible = seconds.len() == 3 && seconds.iter().all(|s| s.is_finite() && *s >= 0.0);
-                demand(plausible, || format!("three samples were asked for; it gives {seconds:?}"))
+                demand(plausible, || {
+                    format!("three samples were asked for; it gives {seconds:?}")
+                })
             }
             Err(failure) => broken(describe(&failure)),
         }
@@ -295,7 +362,11 @@ impl Judge<'_> {
         let failure = self.fails(request).await?;
         demand(kinds.contains(&failure.kind), || {
             let wanted: Vec<_> = kinds.iter().map(|k| k.name()).collect();
-            format!("the failure is not {}: {}", wanted.join(" or "), describe(&failure))
+            format!(
+                "the failure is not {}: {}",
+                wanted.join(" or "),
+                describe(&failure)
+            )
         })?;
         self.still_runs().await
     }

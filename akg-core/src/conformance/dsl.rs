@@ -37,14 +37,29 @@ pub async fn dsl(dsl: &dyn Dsl, backend: &dyn Backend, target: &Target) -> Repor
         report.add("a sketch is lowered", judge.lowers_none());
         return report;
     };
-    report.add("lowering is repeatable and records what it was given", judge.repeatable(case, &source));
+    report.add(
+        "lowering is repeatable and records what it was given",
+        judge.repeatable(case, &source),
+    );
     report.add("an unknown knob is refused", judge.unknown_knob(case));
     report.add("a right source passes the check", judge.check_right(&source));
-    report.add("the check finds what is wrong, and where", judge.check_wrong(&source));
-    report.add("a source that cannot be built is a failure", judge.build_wrong(&source));
-    report.add("a launch without a kernel is a failure", judge.missing_kernel(case, &source).await);
+    report.add(
+        "the check finds what is wrong, and where",
+        judge.check_wrong(&source),
+    );
+    report.add(
+        "a source that cannot be built is a failure",
+        judge.build_wrong(&source),
+    );
+    report.add(
+        "a launch without a kernel is a failure",
+        judge.missing_kernel(case, &source).await,
+    );
     report.add("an exported stub is read back", judge.stub(&source));
-    report.add("it exports the forms that it names, and no others", judge.exports(&source));
+    report.add(
+        "it exports the forms that it names, and no others",
+        judge.exports(&source),
+    );
     report
 }
 
@@ -57,19 +72,30 @@ struct Judge<'a> {
 impl Judge<'_> {
     fn capability(&self) -> Tried {
         let (mine, other) = (self.dsl.capability(), self.backend.capability());
-        demand(!self.dsl.name().is_empty(), || "the DSL's name is empty".to_owned())?;
+        demand(!self.dsl.name().is_empty(), || {
+            "the DSL's name is empty".to_owned()
+        })?;
         demand(mine.backends.iter().any(|b| b == self.backend.name()), || {
-            format!("it writes for {:?}, not for `{}`", mine.backends, self.backend.name())
+            format!(
+                "it writes for {:?}, not for `{}`",
+                mine.backends,
+                self.backend.name()
+            )
         })?;
         demand(mine.formats.iter().any(|f| other.formats.contains(f)), || {
-            format!("it builds {:?}, but the backend loads {:?}", mine.formats, other.formats)
+            format!(
+                "it builds {:?}, but the backend loads {:?}",
+                mine.formats, other.formats
+            )
         })
     }
 
     fn guides(&self) -> Tried {
         for stage in [Stage::Write, Stage::Fix, Stage::Optimise] {
             let guide = self.dsl.guide(stage, self.target);
-            demand(!guide.trim().is_empty(), || format!("there is no guide for {stage:?}"))?;
+            demand(!guide.trim().is_empty(), || {
+                format!("there is no guide for {stage:?}")
+            })?;
         }
         Ok(())
     }
@@ -85,7 +111,11 @@ impl Judge<'_> {
 
     /// Tries every case with its open extents as symbols, and the first knob point of each shape with all extents fixed.
     /// Gives the first source that ran.
-    async fn sketches<'c>(&self, cases: &'c [SketchCase], report: &mut Report) -> Option<(&'c SketchCase, Source)> {
+    async fn sketches<'c>(
+        &self,
+        cases: &'c [SketchCase],
+        report: &mut Report,
+    ) -> Option<(&'c SketchCase, Source)> {
         let mut example = None;
         let mut built: Option<(Source, Artifact)> = None;
         let mut fixed_shape = None;
@@ -95,7 +125,7 @@ impl Judge<'_> {
             let all = (case.dims.clone(), "fixed");
             let symbolic = (case.fixed_dims(), "symbolic");
             for (bound, extents) in [Some(symbolic), is_first.then_some(all)].into_iter().flatten() {
-                let name = format!("sketch `{}`, {extents} extents{}", case.name, choices(case));
+                let name = format!("sketch `{}`, {extents} extents {}", case.name, choices(case));
                 let tried = self.sketch(case, &bound, &mut built).await;
                 if tried.is_ok() && example.is_none() {
                     example = built.as_ref().map(|(source, _)| (case, source.clone()));
@@ -107,7 +137,12 @@ impl Judge<'_> {
     }
 
     /// Lowers, builds and runs one case. `built` is the last source with what was built from it.
-    async fn sketch(&self, case: &SketchCase, bound: &Bindings, built: &mut Option<(Source, Artifact)>) -> Tried {
+    async fn sketch(
+        &self,
+        case: &SketchCase,
+        bound: &Bindings,
+        built: &mut Option<(Source, Artifact)>,
+    ) -> Tried {
         let sketch = case.sketch(bound)?;
         let source = match self.dsl.lower(&sketch, &case.knobs, self.target) {
             Ok(source) => source,
@@ -125,7 +160,10 @@ impl Judge<'_> {
         }
         let Some((_, artifact)) = built else { return Ok(()) };
         demand(self.dsl.capability().formats.contains(&artifact.format), || {
-            format!("it builds format `{}`, which its capability does not name", artifact.format)
+            format!(
+                "it builds format `{}`, which its capability does not name",
+                artifact.format
+            )
         })?;
         match self.run(case, artifact).await? {
             Ok(outputs) => Ok(case.check(&outputs)?),
@@ -133,7 +171,11 @@ impl Judge<'_> {
         }
     }
 
-    async fn run(&self, case: &SketchCase, artifact: &Artifact) -> Result<Result<Vec<crate::Tensor>, Failure>> {
+    async fn run(
+        &self,
+        case: &SketchCase,
+        artifact: &Artifact,
+    ) -> Result<Result<Vec<crate::Tensor>, Failure>> {
         let request = RunRequest {
             artifact: artifact.clone(),
             inputs: case.inputs.clone(),
@@ -146,7 +188,9 @@ impl Judge<'_> {
 
     fn lowers_none(&self) -> Tried {
         if self.dsl.capability().lowers {
-            return broken("its capability says that it lowers, but no example sketch was lowered and ran right");
+            return broken(
+                "its capability says that it lowers, but no example sketch was lowered and ran right",
+            );
         }
         skipped("its capability says that it does not lower: sources come from agents")
     }
@@ -154,14 +198,26 @@ impl Judge<'_> {
     fn repeatable(&self, case: &SketchCase, source: &Source) -> Tried {
         let bound = [case.fixed_dims(), case.dims.clone()];
         let again = bound.iter().any(|dims| {
-            let lowered = case.sketch(dims).and_then(|s| self.dsl.lower(&s, &case.knobs, self.target));
+            let lowered = case
+                .sketch(dims)
+                .and_then(|s| self.dsl.lower(&s, &case.knobs, self.target));
             lowered.is_ok_and(|lowered| lowered == *source)
         });
-        demand(again, || "lowering the same sketch again gives another source".to_owned())?;
-        demand(source.dsl == self.dsl.name(), || format!("the source's DSL is `{}`", source.dsl))?;
-        let recorded = case.knobs.iter().all(|(name, value)| source.knobs.get(name) == Some(value));
+        demand(again, || {
+            "lowering the same sketch again gives another source".to_owned()
+        })?;
+        demand(source.dsl == self.dsl.name(), || {
+            format!("the source's DSL is `{}`", source.dsl)
+        })?;
+        let recorded = case
+            .knobs
+            .iter()
+            .all(|(name, value)| source.knobs.get(name) == Some(value));
         demand(recorded, || {
-            format!("the source records knobs {:?}, given were {:?}", source.knobs, case.knobs)
+            format!(
+                "the source records knobs {:?}, given were {:?}",
+                source.knobs, case.knobs
+            )
         })
     }
 
@@ -176,7 +232,11 @@ impl Judge<'_> {
     }
 
     fn check_right(&self, source: &Source) -> Tried {
-        let errors = self.dsl.check(source).into_iter().filter(|d| d.severity == Severity::Error);
+        let errors = self
+            .dsl
+            .check(source)
+            .into_iter()
+            .filter(|d| d.severity == Severity::Error);
         match errors.map(|d| d.message).reduce(|a, b| format!("{a}\n{b}")) {
             Some(messages) => broken(messages),
             None => Ok(()),
@@ -187,10 +247,17 @@ impl Judge<'_> {
         let source = spoiled(source);
         let found = self.dsl.check(&source);
         let errors = found.iter().filter(|d| d.severity == Severity::Error);
-        demand(errors.count() > 0, || format!("nothing is found wrong in\n{}", source.text))?;
-        let outside = found.iter().find(|d| d.span.start > d.span.end || d.span.end > source.text.len());
+        demand(errors.count() > 0, || {
+            format!("nothing is found wrong in\n{}", source.text)
+        })?;
+        let outside = found
+            .iter()
+            .find(|d| d.span.start > d.span.end || d.span.end > source.text.len());
         demand(outside.is_none(), || {
-            format!("a diagnostic points outside the text of {} bytes: {outside:?}", source.text.len())
+            format!(
+                "a diagnostic points outside the text of {} bytes: {outside:?}",
+                source.text.len()
+            )
         })
     }
 
@@ -209,9 +276,11 @@ impl Judge<'_> {
             return skipped("the source has no launch plan");
         };
         for launch in &mut plan.launches {
-            launch.kernel = "akg_no_such_kernel".to_owned();
+            launch.kernel = "akg_no_such_kernel".into();
         }
-        let Ok(artifact) = self.dsl.build(&source, self.target)? else { return Ok(()) };
+        let Ok(artifact) = self.dsl.build(&source, self.target)? else {
+            return Ok(());
+        };
         match self.run(case, &artifact).await? {
             Ok(_) => broken("neither `build` nor a run notices that the text lacks the kernel of a launch"),
             Err(_) => Ok(()),
@@ -225,9 +294,14 @@ impl Judge<'_> {
         let text = self.dsl.export(source, "stub")?;
         let read = self.dsl.parse(&text)?;
         demand(read.form == source.form, || {
-            format!("the launch plan changed on the way: it was\n{:?}\nand is\n{:?}", source.form, read.form)
+            format!(
+                "the launch plan changed on the way: it was\n{:?}\nand is\n{:?}",
+                source.form, read.form
+            )
         })?;
-        demand(read.dsl == self.dsl.name(), || format!("the source's DSL is `{}`", read.dsl))?;
+        demand(read.dsl == self.dsl.name(), || {
+            format!("the source's DSL is `{}`", read.dsl)
+        })?;
         match self.dsl.build(&read, self.target)? {
             Ok(_) => Ok(()),
             Err(failure) => broken(format!("the stub is not built: {}\n{text}", describe(&failure))),
@@ -246,22 +320,19 @@ impl Judge<'_> {
     }
 }
 
-/// ` M=37 N=50, knobs BM=16`.
+/// `M=37 N=50, knobs BM=16`.
 fn choices(case: &SketchCase) -> String {
-    let dims: String = case.dims.iter().map(|(name, value)| format!(" {name}={value}")).collect();
-    let knobs = case.knobs.iter().map(|(name, value)| match value {
-        KnobValue::Int(value) => format!(" {name}={value}"),
-        KnobValue::DType(value) => format!(" {name}={value}"),
-    });
-    match knobs.collect::<String>() {
-        knobs if knobs.is_empty() => dims,
-        knobs => format!("{dims}, knobs{knobs}"),
-    }
+    let dims: Vec<_> = case.dims.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let knobs: Vec<_> = case.knobs.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    format!("{}, knobs {}", dims.join(" "), if knobs.is_empty() { "as by default".into() } else { knobs.join(" ") })
 }
 
 fn spoiled(source: &Source) -> Source {
     let text = format!("{}{NONSENSE}", source.text);
-    Source { text, ..source.clone() }
+    Source {
+        text,
+        ..source.clone()
+    }
 }
 
 fn describe(failure: &Failure) -> String {

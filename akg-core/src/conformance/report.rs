@@ -77,18 +77,19 @@ impl Report {
     /// # Panics
     /// If a rule is broken, or none holds; the message is the report.
     #[track_caller]
-    #[expect(clippy::panic, reason = "the way a test fails")]
     pub fn assert_held(&self) {
-        if self.broken() > 0 || self.held() == 0 {
-            panic!("{self}");
-        }
+        assert!(self.broken() == 0 && self.held() > 0, "{self}");
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (held, broken, skipped) = (self.held(), self.broken(), self.skipped());
-        write!(f, "{}: {held} rules hold, {broken} are broken, {skipped} do not apply", self.subject)?;
+        write!(
+            f,
+            "{}: {held} rules hold, {broken} are broken, {skipped} do not apply",
+            self.subject
+        )?;
         let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for rule in &self.rules {
             if let Standing::Skipped(why) = &rule.standing {
@@ -113,7 +114,7 @@ impl fmt::Display for Report {
 }
 
 fn indented(text: &str) -> String {
-    text.lines().map(|line| format!("\n    {line}")).collect()
+    format!("\n{}", text.trim_end()).replace('\n', "\n    ")
 }
 
 /// What trying a rule gives.
@@ -158,7 +159,12 @@ mod tests {
 
     #[test]
     fn the_report_says_what_is_broken_and_why() {
-        let report = report(vec![Ok(()), skipped("no dot"), broken("got 1\nnot 2"), skipped("no dot")]);
+        let report = report(vec![
+            Ok(()),
+            skipped("no dot"),
+            broken("got 1\nnot 2"),
+            skipped("no dot"),
+        ]);
         let expected = "DSL `x`: 1 rules hold, 1 are broken, 2 do not apply\nskipped: rule 1 and 1 more\n    no \
                         dot\nBROKEN: rule 2\n    got 1\n    not 2";
         assert_eq!(report.to_string(), expected);

@@ -14,10 +14,16 @@ impl Sketch {
         for (name, value) in values {
             let value = Some(Ex::new(Box::new(Expression::Int(*value)), 0..0));
             match declaration(&mut tree, name) {
-                Some(Item::Param { dtype, value: slot, .. }) if !dtype.is_some_and(DType::is_float) => *slot = value,
+                Some(Item::Param {
+                    dtype, value: slot, ..
+                }) if !dtype.is_some_and(DType::is_float) => *slot = value,
                 None if is_extent(&self.tree, name) => {
                     let name = Name::new(name.to_string(), 0..0);
-                    let param = Item::Param { name, dtype: None, value };
+                    let param = Item::Param {
+                        name,
+                        dtype: None,
+                        value,
+                    };
                     params.push(Spanned::new(param, 0..0));
                 }
                 _ => {}
@@ -32,7 +38,9 @@ impl Sketch {
 fn declaration<'a>(tree: &'a mut SketchTree, name: &str) -> Option<&'a mut Item> {
     let mut items = tree.items.iter_mut().map(|item| &mut item.node);
     items.find(|item| match item {
-        Item::Param { name: n, .. } | Item::Let { name: n, .. } | Item::Knob { name: n, .. } => n.node == name,
+        Item::Param { name: n, .. } | Item::Let { name: n, .. } | Item::Knob { name: n, .. } => {
+            n.node == name
+        }
         _ => false,
     })
 }
@@ -52,7 +60,11 @@ mod tests {
         let (_, text) = examples().iter().find(|(name, _)| *name == "maxpool2d").unwrap();
         let sketch = Sketch::parse(text).unwrap();
         let names = ["P", "H", "W", "KH", "KW", "SH", "SW", "PH", "PW", "DH", "DW"];
-        let mut values: Bindings = names.iter().zip([3, 12, 11, 3, 3, 2, 1, 1, 1, 1, 1]).map(|(n, v)| ((*n).into(), v)).collect();
+        let mut values: Bindings = names
+            .iter()
+            .zip([3, 12, 11, 3, 3, 2, 1, 1, 1, 1, 1])
+            .map(|(n, v)| ((*n).into(), v))
+            .collect();
         let knobs = sketch.default_knobs();
         for symbolic in [false, true] {
             if symbolic {
