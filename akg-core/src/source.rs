@@ -1,6 +1,7 @@
 //! From text to something a device can load: sources, launch plans, artifacts.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +19,15 @@ pub enum KnobValue {
     Int(i64),
     /// A type knob.
     DType(DType),
+}
+
+impl fmt::Display for KnobValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            KnobValue::Int(value) => value.fmt(f),
+            KnobValue::DType(dtype) => dtype.fmt(f),
+        }
+    }
 }
 
 /// What a tensor of a [`LaunchPlan`] is to the caller.

@@ -1,5 +1,5 @@
 //! The corpus of sketches: what is accepted, what is rejected and what is said about it.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -251,7 +251,22 @@ impl Printer<'_> {
     }
 
     fn block(&mut self, stmts: &[Stmt]) {
-        for stmt in stmts {
+        let mut rest = stmts;
+        while let [stmt, tail @ ..] = rest {
+            rest = tail;
+            if let (Stmt::Declare(id), [Stmt::Set { local, value, .. }, after @ ..]) = (stmt, tail)
+                && let (true, Some(declared)) =
+                    (id == local, self.local(*id).filter(|l| l.len.is_none()).cloned())
+            {
+                let value = self.whole(value);
+                self.line(&format!(
+                    "{} {} = {value};",
+                    held_type(declared.dtype),
+                    declared.name
+                ));
+                rest = after;
+                continue;
+            }
             self.statement(stmt);
         }
     }

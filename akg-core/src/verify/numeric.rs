@@ -1,5 +1,6 @@
 //! The numeric verifier.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -13,7 +14,7 @@ use super::measure::{Measured, Mismatch, add_outcome, compare};
 use crate::backend::{Backend, Limits, Poison, RunRequest};
 use crate::error::Result;
 use crate::expr::Bindings;
-use crate::reference::{Options, Rows, evaluate};
+use crate::reference::{Options, RowPlan, evaluate};
 use crate::target::Target;
 use crate::task::Task;
 use crate::tensor::Tensor;
@@ -158,6 +159,9 @@ struct Judge<'a> {
 /// Bytes of f64 values that one chunk of rows may take for its largest value.
 const CHUNK_BYTES: usize = 64 << 20;
 
+/// Chunks at least, where there are so many rows.
+const CHUNKS: usize = 16;
+
 impl Judge<'_> {
     /// Judges every row, or randomly chosen ones for at most `time`; the yardstick runs for at most `yardstick_time`.
     fn judge(
@@ -170,14 +174,14 @@ impl Judge<'_> {
         }
         let graph = &self.task.graph;
         let graph_inputs = self.inputs.get(..graph.inputs().len()).unwrap_or_default();
-        let rows = Rows::find(graph, graph_inputs)?;
+        let rows = RowPlan::new(graph, &self.task.contract.hints)?;
         let mut measured = vec![Measured::default(); self.outputs.len()];
         let mut yards = vec![Measured::default(); self.outputs.len()];
         let mut compared = vec![0u64; self.outputs.len()];
         let options = Options::default();
         let yard_options = yardstick(self.task.contract.accuracy);
         let mut chunks = match &rows {
-            Some(rows) => rows.chunks(CHUNK_BYTES),
+            Some(rows) => self.chunks(rows.rows())?,
             None => vec![0..1],
         };
         // A fixed order would let a candidate be right only where it expects to be looked at.
@@ -196,7 +200,7 @@ impl Judge<'_> {
             for (i, (output, outcome)) in self.outputs.iter().zip(&reference).enumerate() {
                 let offset = rows
                     .as_ref()
-                    .map_or(0, |rows| rows.offset(output.shape(), range.start));
+                    .map_or(0, |rows| output.len() / rows.rows() * range.start);
                 let wrong = compare(&mut measured[i], output, offset, outcome, self.poison.byte())?;
                 compared[i] += (outcome.shape.iter().product::<usize>() * output.dtype().size()) as u64;
                 if let Some(wrong) = wrong {
@@ -214,6 +218,18 @@ impl Judge<'_> {
             }
         }
         self.conclude(&measured, &yards, &compared)
+    }
+
+    /// Stretches of rows, small enough for the memory and enough of them to sample from.
+    fn chunks(&self, rows: usize) -> Result<Vec<Range<usize>>> {
+        let graph = &self.task.graph;
+        let mut largest = 0;
+        for value in graph.values() {
+            largest = largest.max(value.ty.concrete_shape(&self.task.contract.hints)?.iter().product());
+        }
+        let per_row = (largest / rows.max(1)).max(1) * size_of::<f64>();
+        let step = (CHUNK_BYTES / per_row).clamp(1, rows.div_ceil(CHUNKS).max(1));
+        Ok((0..rows).step_by(step).map(|start| start..(start + step).min(rows)).collect())
     }
 
     fn conclude(

@@ -1,5 +1,7 @@
 //! Runs a shared object's launch plan, program by program.
 
+#![allow(dead_code, reason = "each test program uses a part")]
+
 use std::ffi::c_void;
 use std::sync::Barrier;
 

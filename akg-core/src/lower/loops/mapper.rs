@@ -357,6 +357,13 @@ impl<'a> Mapper<'a> {
                     }
                     return Ok(local);
                 }
+                if let (State::Pending, true, Some(r)) = (self.value(v).state, own, self.reduction_over(v)) {
+                    // Its loops pass over the value anyway.
+                    self.flush_reductions(r)?;
+                    if let State::Stored(local) = self.value(v).state {
+                        return Ok(local);
+                    }
+                }
                 let local = self.local_for(v);
                 let state = self.value(v).state;
                 self.set_state(v, State::Inline);
@@ -365,6 +372,30 @@ impl<'a> Mapper<'a> {
                 Ok(local)
             }
         }
+    }
+
+    /// A waiting reduction whose loops pass over the whole of `v`.
+    fn reduction_over(&self, v: Val) -> Option<Val> {
+        self.reductions.iter().copied().find(|r| match self.value(*r).op {
+            Some(Op::Reduce(_, operand, _)) => {
+                self.value(*r).state == State::Reduction && self.passes(*operand, v)
+            }
+            _ => false,
+        })
+    }
+
+    /// Whether an element of `tile` is computed in place from the same element of `v`.
+    fn passes(&self, tile: Val, v: Val) -> bool {
+        tile == v
+            || match self.value(tile).op {
+                Some(op @ (Op::Unary(..) | Op::Binary(..) | Op::Select(..) | Op::Cast(_))) => {
+                    self.value(tile).state == State::Inline
+                        && op.operands().into_iter().any(|o| {
+                            self.kernel.ty(o).extents == self.kernel.ty(v).extents && self.passes(o, v)
+                        })
+                }
+                _ => false,
+            }
     }
 
     /// Writes all elements of a value to a local of its size.

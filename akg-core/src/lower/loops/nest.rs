@@ -160,8 +160,10 @@ impl Mapper<'_> {
         }
         interior.sort_by_key(|c| format!("{c:?}"));
         interior.dedup();
+        let never = interior.iter().any(is_false);
         let mut body = match all(interior) {
             None => self.level(nest, &plan, &clipped, 0, false),
+            Some(_) if never => self.level(nest, &plan, &clipped, 0, false),
             Some(interior) => vec![Stmt::If {
                 condition: interior,
                 then: self.level(nest, &plan, &clipped, 0, true),
@@ -336,13 +338,18 @@ impl Mapper<'_> {
             && let Some((start, step)) = affine(coordinate, symbol)
         {
             let first_holds = self.bounds(&start).is_some_and(|b| b.0 >= 0);
-            let last = &start + &(Expr::from(step) * Expr::from(*len - 1));
             let (need_lo, need_hi) = if step > 0 {
                 (!first_holds, !high_holds)
             } else {
                 (!self.below(&start, extent), !low_holds)
             };
-            debug_assert!(need_lo || need_hi, "{last} checked in vain");
+            let index = Expr::symbol(symbol.clone());
+            if let (Some(start), Some(extent)) = (start.as_const(), extent.as_const()) {
+                let (lo, hi) = clip(start, step, extent, *len as i64);
+                let lo = need_lo.then(|| Condition::Compare(CompareOp::Ge, index.clone(), lo.into()));
+                let hi = need_hi.then(|| Condition::Compare(CompareOp::Lt, index, hi.into()));
+                return Some(Check::Range(lo.into_iter().chain(hi).collect()));
+            }
             let mut bound = |needed: bool, suffix: &str| {
                 needed.then(|| {
                     let name = self.names.fresh(&format!("{symbol}_{suffix}"));
@@ -359,7 +366,6 @@ impl Mapper<'_> {
                 extent: extent.clone(),
                 len: *len,
             });
-            let index = Expr::symbol(symbol.clone());
             let lo = lo.map(|lo| Condition::Compare(CompareOp::Ge, index.clone(), Expr::symbol(lo)));
             let hi = hi.map(|hi| Condition::Compare(CompareOp::Lt, index, Expr::symbol(hi)));
             return Some(Check::Range(lo.into_iter().chain(hi).collect()));
@@ -688,6 +694,20 @@ fn full_range(condition: &Condition, nest: &Nest) -> Condition {
         Condition::Compare(_, _, bound) => Condition::Compare(CompareOp::Eq, bound.clone(), 0.into()),
         other => other.clone(),
     }
+}
+
+/// Whether a condition on constants fails.
+fn is_false(condition: &Condition) -> bool {
+    matches!(condition, Condition::Compare(CompareOp::Eq, a, b)
+        if a.as_const().is_some() && b.as_const().is_some() && a != b)
+}
+
+/// The bounds of a [`Stmt::Clip`].
+fn clip(start: i64, step: i64, extent: i64, len: i64) -> (i64, i64) {
+    let inside = |i: &i64| (0..extent).contains(&(start + step * i));
+    let lo = (0..len).find(inside).unwrap_or(len);
+    let hi = (0..len).rev().find(inside).map_or(0, |i| i + 1);
+    (lo, hi)
 }
 
 /// The conjunction, if there is anything to check.

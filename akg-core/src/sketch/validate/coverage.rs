@@ -147,7 +147,7 @@ fn open(name: &str, why: &str, store: &Store<'_>) -> Diagnostic {
 }
 
 /// The indices of `symbols`, and those that their bounds mention.
-fn closure<'a>(symbols: BTreeSet<Symbol>, indices: &'a [Index]) -> Vec<&'a Index> {
+fn closure(symbols: BTreeSet<Symbol>, indices: &[Index]) -> Vec<&Index> {
     let mut wanted = symbols;
     let mut out: Vec<&Index> = Vec::new();
     for index in indices.iter().rev() {

@@ -13,28 +13,14 @@ use super::prove::nonnegative;
 use super::walk::{Site, walk};
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::dtype::DType;
-use crate::expr::{Expr, Symbol};
+use crate::expr::Symbol;
 use crate::sketch::ir::*;
 
+mod origin;
 mod value;
 
-pub(super) use value::Lane;
-
-/// A region's dimension that may leave its tensor, on an axis of a tile.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Origin {
-    /// First coordinate.
-    start: Expr,
-    /// Smallest and largest coordinate.
-    ends: (Expr, Expr),
-    step: i64,
-    extent: Expr,
-    /// Whether coordinates may be negative.
-    low: bool,
-    /// Lanes of the tile's axis for one coordinate: more than 1 after a reshape that merged axes, 0 after one that
-    /// split them, when lanes can no longer be told.
-    lanes: usize,
-}
+use origin::{Origin, inside, reshaped, unmoved};
+use value::Lane;
 
 /// How a value comes to be.
 enum Definition<'a> {
@@ -422,8 +408,9 @@ impl<'a> Lanes<'a> {
                 let source = self.origins(*a).find(|s| images(s)).cloned();
                 match source {
                     Some((x, o)) => self.at(*a, Some(x), &o),
+                    None if to.get(axis) == Some(&1) => self.at(*a, None, origin),
                     None => match unmoved(from, to, axis) {
-                        Some(inner) => self.at(*a, inner, origin),
+                        Some(inner) => self.at(*a, Some(inner), origin),
                         None => Lane::Data,
                     },
                 }
@@ -482,11 +469,6 @@ impl<'a> Lanes<'a> {
     }
 }
 
-/// Whether the region stays inside the tensor wherever `site` is reached.
-fn inside(origin: &Origin, site: &Site) -> bool {
-    nonnegative(&origin.ends.0, site) && nonnegative(&(&origin.extent - &origin.ends.1 - 1), site)
-}
-
 fn complaint(
     lane: &Lane,
     neutral: bool,
@@ -535,74 +517,5 @@ fn highest(dtype: DType) -> f64 {
         DType::I32 => f64::from(i32::MAX),
         DType::I64 => i64::MAX as f64,
         _ => f64::INFINITY,
-    }
-}
-
-/// The axes of `from` and of `to` that hold the same elements, for axes that are not of extent 1.
-fn groups(from: &[usize], to: &[usize]) -> Vec<(Vec<usize>, Vec<usize>)> {
-    let real = |extents: &[usize]| {
-        (0..extents.len())
-            .filter(|i| extents.get(*i) != Some(&1))
-            .collect::<Vec<_>>()
-    };
-    let mut left = real(from).into_iter();
-    let mut right = real(to).into_iter();
-    let size = |extents: &[usize], axis: usize| extents.get(axis).copied().unwrap_or(1);
-    let mut out = Vec::new();
-    while let (Some(a), Some(b)) = (left.next(), right.next()) {
-        let (mut x, mut y) = (size(from, a), size(to, b));
-        let mut group = (vec![a], vec![b]);
-        while x != y {
-            let more = if x < y { left.next() } else { right.next() };
-            let Some(axis) = more else { return out };
-            if x < y {
-                x *= size(from, axis);
-                group.0.push(axis);
-            } else {
-                y *= size(to, axis);
-                group.1.push(axis);
-            }
-        }
-        out.push(group);
-    }
-    out
-}
-
-/// Where the lanes of `origin` on `axis` go in a reshape.
-fn reshaped(from: &[usize], to: &[usize], axis: usize, origin: &Origin) -> Vec<(usize, Origin)> {
-    let Some((sources, targets)) = groups(from, to).into_iter().find(|(s, _)| s.contains(&axis)) else {
-        return Vec::new();
-    };
-    let inner = |axes: &[usize], extents: &[usize], axis: usize| -> usize {
-        let after = axes.iter().skip_while(|a| **a != axis).skip(1);
-        after.filter_map(|a| extents.get(*a)).product()
-    };
-    let lanes = origin.lanes * inner(&sources, from, axis);
-    let with = |lanes| Origin {
-        lanes,
-        ..origin.clone()
-    };
-    if let [target] = targets.as_slice() {
-        return vec![(*target, with(lanes))];
-    }
-    // Splitting tells lanes apart again if it undoes the merge.
-    match targets
-        .iter()
-        .find(|t| inner(&targets, to, **t) == lanes && lanes > 0)
-    {
-        Some(target) => vec![(*target, with(1))],
-        None => targets.iter().map(|t| (*t, with(0))).collect(),
-    }
-}
-
-/// The axis that `axis` of a reshape's result was: `None` if it was inserted; nothing if it was merged or split.
-fn unmoved(from: &[usize], to: &[usize], axis: usize) -> Option<Option<usize>> {
-    if to.get(axis) == Some(&1) {
-        return Some(None);
-    }
-    let group = groups(from, to).into_iter().find(|(_, t)| t.contains(&axis))?;
-    match group.0.as_slice() {
-        [source] if group.1.len() == 1 => Some(Some(*source)),
-        _ => None,
     }
 }

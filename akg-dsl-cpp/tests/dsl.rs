@@ -1,0 +1,167 @@
+//! What goes wrong, and hand-written sources.
+
+mod support;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use akg_core::error::ErrorKind;
+use akg_core::expr::Bindings;
+use akg_core::source::{Artifact, Knobs, Source, SourceForm};
+use akg_core::verdict::FailureKind;
+use akg_core::{Dsl, Sketch, Target, Tensor};
+use akg_dsl_cpp::{CppConfig, CppDsl};
+
+const DOUBLE: &str = "sketch double(x: f32[5]) -> y: f32[5]
+kernel main over (i in 1) { store y[0 :+ 5] = 2 * (load x[0 :+ 5]) }";
+
+fn lowered() -> Source {
+    let sketch = Sketch::parse(DOUBLE).unwrap();
+    let source = CppDsl::default().lower(&sketch, &Knobs::new(), &support::host());
+    source.unwrap()
+}
+
+fn double(artifact: &Artifact) -> Vec<f64> {
+    let x = Tensor::from_slice([5], &[1f32, -2.0, 0.5, 0.0, 8.0]).unwrap();
+    let y = support::execute(artifact, &[x], &Bindings::new());
+    y[0].to_f64().unwrap()
+}
+
+#[test]
+fn a_missing_compiler_is_named_with_a_remedy() {
+    let mut config = CppConfig::default();
+    config.compiler = Some(PathBuf::from("no-such-compiler-anywhere"));
+    let error = CppDsl::new(config)
+        .build(&lowered(), &support::host())
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ToolMissing);
+    assert!(error.message().contains("no-such-compiler-anywhere"));
+    assert!(error.message().contains("apt install g++"));
+}
+
+#[test]
+fn a_compiler_that_hangs_is_stopped() {
+    let mut config = CppConfig::default();
+    config.compiler = Some(PathBuf::from("/bin/sh"));
+    config.flags = Vec::new();
+    config.time_limit = Duration::from_millis(200);
+    // A shell script that ignores its arguments stands for the compiler.
+    let script = tempfile::Builder::new().suffix(".sh").tempfile().unwrap();
+    std::fs::write(script.path(), "#!/bin/sh\nsleep 100\n").unwrap();
+    let path = script.into_temp_path();
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    config.compiler = Some(path.to_path_buf());
+    let error = CppDsl::new(config)
+        .build(&lowered(), &support::host())
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+}
+
+#[test]
+fn a_full_disk_is_not_the_sources_fault() {
+    let script = tempfile::Builder::new().suffix(".sh").tempfile().unwrap();
+    let text = "#!/bin/sh\necho 'fatal error: error writing to a.s: No space left on device' >&2\nexit 1\n";
+    std::fs::write(script.path(), text).unwrap();
+    let path = script.into_temp_path();
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut config = CppConfig::default();
+    config.compiler = Some(path.to_path_buf());
+    let error = CppDsl::new(config)
+        .build(&lowered(), &support::host())
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutOfResources, "{error}");
+}
+
+#[test]
+fn a_rejected_text_is_a_failure_with_the_compilers_words() {
+    if support::compiler_missing() {
+        return;
+    }
+    let dsl = CppDsl::default();
+    let mut source = lowered();
+    source.text.push_str("int broken = \"text\" + ;\n");
+    let failure = dsl.build(&source, &support::host()).unwrap().unwrap_err();
+    assert_eq!(failure.kind, FailureKind::CompileFailed);
+    assert!(failure.evidence.contains("error:"), "{}", failure.evidence);
+    let found = dsl.check(&source);
+    assert_eq!(found.len(), 1);
+    assert!(source.text[..found[0].span.start].ends_with("int broken = \"text\" + "));
+}
+
+#[test]
+fn check_accepts_what_is_lowered_and_misses_entry_functions() {
+    if support::compiler_missing() {
+        return;
+    }
+    let dsl = CppDsl::default();
+    let mut source = lowered();
+    assert_eq!(dsl.check(&source), []);
+    source.text = source.text.replace("double_main(", "double_other(");
+    let found = dsl.check(&source);
+    assert!(found[0].message.contains("double_main"), "{found:?}");
+}
+
+#[test]
+fn a_stub_filled_in_runs() {
+    if support::compiler_missing() {
+        return;
+    }
+    let dsl = CppDsl::default();
+    let stub = dsl.export(&lowered(), "stub").unwrap();
+    let hole = "// Compute the part of `program` here.";
+    assert!(stub.contains(hole), "{stub}");
+    let text = stub.replace(hole, "for (int i = 0; i < 5; ++i) y[i] = x[i] + x[i];");
+    let source = dsl.parse(&text).unwrap();
+    assert_eq!(dsl.check(&source), []);
+    let artifact = dsl.build(&source, &support::host()).unwrap().unwrap();
+    assert_eq!(artifact.format, "elf-so");
+    assert!(artifact.metadata["flags"].contains("-O3"));
+    assert!(!artifact.metadata["compiler"].is_empty());
+    assert_eq!(double(&artifact), [2.0, -4.0, 1.0, 0.0, 16.0]);
+}
+
+#[test]
+fn a_source_survives_its_text_form() {
+    let dsl = CppDsl::default();
+    let source = lowered();
+    let text = dsl.export(&source, "source").unwrap();
+    let back = dsl.parse(&text).unwrap();
+    assert_eq!(back.form, source.form);
+    assert!(back.text.ends_with(&source.text));
+    let error = dsl.export(&source, "poem").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+}
+
+#[test]
+fn headers_are_read_with_clear_errors() {
+    let dsl = CppDsl::default();
+    let cases = [
+        ("int x;", "begins with its launch plan"),
+        ("// akg-launch: {\"tensors\": [}", "is wrong"),
+        ("// akg-launch:\nint x;", "nothing follows"),
+        ("// akg-launch: {\"tensors\":[],\"launches\":[]}", "no launches"),
+        (
+            "// akg-launch: {\"tensors\":[],\"launches\":[{\"kernel\":\"k\",\"grid\":[],\"tensors\":[3]}]}",
+            "tensor number 3",
+        ),
+        (
+            "// akg-launch: {\"tensors\":[],\"launches\":[{\"kernel\":\"a b\",\"grid\":[],\"tensors\":[]}]}",
+            "not a C identifier",
+        ),
+    ];
+    for (text, expected) in cases {
+        let error = dsl.parse(text).unwrap_err();
+        assert!(error.message().contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn python_modules_are_refused() {
+    let mut source = lowered();
+    source.form = SourceForm::Module;
+    let dsl = CppDsl::default();
+    let error = dsl.build(&source, &Target::new("cpu", "x86_64")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+}

@@ -1,0 +1,134 @@
+// Lowered from this sketch:
+//
+//   # Half precision in; two reductions in one pass; a maximum pool with a halo.
+//   sketch moments(x: f16[64, 64]) -> (mean: f32[64], square: f32[64], pooled: f16[32, 32])
+//
+//   kernel sums over (i in 16) {
+//     t = f32(load x[i*4 :+ 4, 0 :+ 64])
+//     s = reduce_sum(t, 1)
+//     q = reduce_sum(t*t, 1)
+//     store mean[i*4 :+ 4] = s / 64
+//     store square[i*4 :+ 4] = q / 64
+//   }
+//
+//   kernel pool over (i in 32) {
+//     acc = full f16[32] -inf
+//     for a in 0..3, b in 0..3 {
+//       acc = max(acc, load x[2*i + a - 1, b - 1 :+ 32 by 2] else -inf)
+//     }
+//     store pooled[i, 0 :+ 32] = acc
+//   }
+#include <cstdint>
+
+template <class T> static inline T akg_min(T a, T b) { return a < b || a != a ? a : b; }
+template <class T> static inline T akg_max(T a, T b) { return a > b || a != a ? a : b; }
+// The first index i in 0..len from which on start + step * i is inside of 0..extent.
+static inline int akg_clip_lo(int64_t start, int64_t step, int64_t extent, int64_t len) {
+  const int64_t outside = step > 0 ? -start : start - extent + 1, distance = step > 0 ? step : -step;
+  return outside <= 0 ? 0 : int(akg_min((outside + distance - 1) / distance, len));
+}
+template <class To, class From> static inline To akg_bits(From value) {
+  static_assert(sizeof(To) == sizeof(From), "the same size");
+  To bits;
+  __builtin_memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+#if defined(__FLT16_MANT_DIG__)
+typedef _Float16 akg_f16;
+#else
+// Half precision for compilers without it: rounds to nearest even.
+struct akg_f16 {
+  uint16_t bits;
+  akg_f16() = default;
+  explicit akg_f16(double value) {
+    const uint64_t all = akg_bits<uint64_t>(value), sign = all >> 48 & 0x8000, magnitude = all & ~(uint64_t(1) << 63);
+    if (magnitude > 0x7ff0000000000000) { bits = uint16_t(sign | 0x7e00); return; }
+    const double size = akg_bits<double>(magnitude);
+    if (size >= 65520.0) { bits = uint16_t(sign | 0x7c00); return; }
+    int exponent = int(magnitude >> 52) - 1023;
+    if (exponent < -14) exponent = -14;
+    const double quantum = akg_bits<double>(uint64_t(exponent - 10 + 1023) << 52);
+    const uint32_t units = uint32_t(__builtin_rint(size / quantum));
+    bits = uint16_t(sign | (uint32_t(exponent + 14) * 1024 + units));
+  }
+  operator float() const {
+    const int exponent = bits >> 10 & 31, mantissa = bits & 1023;
+    const float size = exponent == 31 ? (mantissa ? __builtin_nanf("") : __builtin_inff())
+                     : exponent == 0 ? float(mantissa) * 0x1p-24f
+                                     : akg_bits<float>(uint32_t((exponent + 112) << 23 | mantissa << 13));
+    return bits & 0x8000 ? -size : size;
+  }
+};
+#endif
+static inline float akg_round_f16(float value) { return float(akg_f16(value)); }
+static inline float akg_round_f16(double value) { return float(akg_f16(value)); }
+
+extern "C" void moments_sums(void *const *tensors, const int64_t *dims, int64_t first, int64_t last) {
+  const akg_f16 *__restrict x = static_cast<const akg_f16 *>(tensors[0]);
+  float *__restrict mean = static_cast<float *>(tensors[1]);
+  float *__restrict square = static_cast<float *>(tensors[2]);
+  for (int64_t program = first; program < last; ++program) {
+    const int64_t i = program;
+    // store mean
+    // s = reduce_sum(t, 1); q = reduce_sum(…, 1)
+    alignas(64) float s[4];
+    alignas(64) float q[4];
+    for (int i_2 = 0; i_2 < 4; ++i_2) {
+      double acc = 0.0;
+      double acc_1 = 0.0;
+      #pragma omp simd reduction(+ : acc) reduction(+ : acc_1)
+      for (int i_3 = 0; i_3 < 64; ++i_3) {
+        const float t = float(x[i * 256 + i_2 * 64 + i_3]);
+        const double v = double(t);
+        const double v_1 = double(t * t);
+        acc = acc + v;
+        acc_1 = acc_1 + v_1;
+      }
+      s[i_2] = float(acc);
+      q[i_2] = float(acc_1);
+    }
+    #pragma omp simd
+    for (int i_1 = 0; i_1 < 4; ++i_1) {
+      mean[i * 4 + i_1] = s[i_1] / 64.0f;
+    }
+    // store square
+    #pragma omp simd
+    for (int i_4 = 0; i_4 < 4; ++i_4) {
+      square[i * 4 + i_4] = q[i_4] / 64.0f;
+    }
+  }
+}
+
+extern "C" void moments_pool(void *const *tensors, const int64_t *dims, int64_t first, int64_t last) {
+  const akg_f16 *__restrict x = static_cast<const akg_f16 *>(tensors[0]);
+  akg_f16 *__restrict pooled = static_cast<akg_f16 *>(tensors[1]);
+  for (int64_t program = first; program < last; ++program) {
+    const int64_t i = program;
+    alignas(64) float acc[32];
+    #pragma omp simd
+    for (int i_1 = 0; i_1 < 32; ++i_1) {
+      acc[i_1] = (-__builtin_inff());
+    }
+    for (int64_t a = 0; a < 3; ++a) {
+      for (int64_t b = 0; b < 3; ++b) {
+        const int i_2_lo = akg_clip_lo(b - 1, 2, 64, 32);
+        if (i_2_lo == 0 && a + i * 2 - 1 >= 0) {
+          #pragma omp simd
+          for (int i_2 = 0; i_2 < 32; ++i_2) {
+            acc[i_2] = akg_round_f16(akg_max(acc[i_2], float(x[a * 64 + b + i * 128 + i_2 * 2 - 65])));
+          }
+        } else {
+          #pragma omp simd
+          for (int i_2 = 0; i_2 < 32; ++i_2) {
+            acc[i_2] = akg_round_f16(akg_max(acc[i_2], a + i * 2 - 1 >= 0 && i_2 >= i_2_lo ? float(x[a * 64 + b + i * 128 + i_2 * 2 - 65]) : (-__builtin_inff())));
+          }
+        }
+      }
+    }
+    // store pooled
+    #pragma omp simd
+    for (int i_3 = 0; i_3 < 32; ++i_3) {
+      pooled[i * 32 + i_3] = akg_f16(acc[i_3]);
+    }
+  }
+}
