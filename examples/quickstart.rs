@@ -16,22 +16,14 @@ fn main() -> akg::Result<()> {
     let (dsl, backend) = (registry.dsl("cpp")?, registry.backend("cpu")?);
     let session = Session::new(dsl.clone(), backend.clone());
     let outcome = blocking::run(&session, &Task::new("quickstart", graph))?;
-    let Some(kernel) = outcome.best() else {
-        return Err(Error::unexpected(format!(
-            "no kernel passed: {:?}",
-            outcome.failure()
-        )));
-    };
-    println!(
-        "{} checks, error against f64 {:.1e}",
-        kernel.verdict.checks.len(),
-        kernel.verdict.worst_error().rms
-    );
+    let failed = |failure| Error::unexpected(format!("{failure:?}"));
+    let kernel = outcome.best().ok_or_else(|| failed(outcome.failure().cloned()))?;
+    println!("passed {} checks", kernel.verdict.checks.len());
 
     let values: Vec<f32> = (0..4000).map(|i| (i % 7) as f32).collect();
     let artifact = dsl
         .build(&kernel.source, &outcome.target)?
-        .map_err(|failure| Error::unexpected(failure.evidence))?;
+        .map_err(|f| failed(Some(f)))?;
     let request = RunRequest {
         artifact,
         inputs: vec![Tensor::from_slice([4, 1000], &values)?],
@@ -39,8 +31,7 @@ fn main() -> akg::Result<()> {
         poison: Poison::Ones,
         limits: Limits::default(),
     };
-    let output =
-        blocking::run_once(&*backend, request)?.map_err(|failure| Error::unexpected(failure.evidence))?;
+    let output = blocking::run_once(&*backend, request)?.map_err(|f| failed(Some(f)))?;
     println!("y[0, 6] = {}", output.outputs[0].as_slice::<f32>()?[6]);
     Ok(())
 }

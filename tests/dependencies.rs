@@ -7,80 +7,22 @@ use std::process::Command;
 /// Crates that would bring an HTTP client, a database, CUDA, Python or an async runtime. A name that ends in `*` stands
 /// for all that begin with it. `blocking` and `async-task` are a thread pool without a reactor, used by the CPU backend,
 /// and not in `akg-core`.
+#[rustfmt::skip]
 const UNWANTED: &[(&str, &[&str])] = &[
-    (
-        "an HTTP client",
-        &[
-            "reqwest",
-            "hyper*",
-            "ureq",
-            "curl*",
-            "isahc",
-            "attohttpc",
-            "surf",
-            "h2",
-            "http",
-            "rustls*",
-            "native-tls",
-            "openssl*",
-        ],
-    ),
-    (
-        "a database",
-        &[
-            "rusqlite",
-            "libsqlite3-sys",
-            "sqlx*",
-            "diesel*",
-            "sled",
-            "redb",
-            "heed*",
-            "rocksdb",
-            "postgres*",
-            "redis",
-            "lmdb*",
-        ],
-    ),
-    (
-        "CUDA",
-        &[
-            "cuda*",
-            "cudarc",
-            "cust*",
-            "rustacuda*",
-            "nvml*",
-            "nvidia*",
-            "cublas*",
-            "nccl*",
-        ],
-    ),
-    (
-        "Python",
-        &[
-            "pyo3*",
-            "cpython",
-            "python3-sys",
-            "rustpython*",
-            "inline-python",
-            "numpy",
-        ],
-    ),
-    (
-        "an async runtime",
-        &[
-            "tokio*",
-            "async-std",
-            "smol",
-            "async-executor",
-            "async-io",
-            "async-global-executor",
-            "actix*",
-            "glommio",
-            "monoio",
-            "mio",
-            "compio*",
-        ],
-    ),
+    ("an HTTP client", &[
+        "reqwest", "hyper*", "ureq", "curl*", "isahc", "attohttpc", "surf", "h2", "http", "rustls*", "native-tls",
+        "openssl*",
+    ]),
+    ("a database", &[
+        "rusqlite", "libsqlite3-sys", "sqlx*", "diesel*", "sled", "redb", "heed*", "rocksdb", "postgres*", "redis",
+        "lmdb*",
+    ]),
+    ("CUDA", &["cuda*", "cudarc", "cust*", "rustacuda*", "nvml*", "nvidia*", "cublas*", "nccl*"]),
+    ("Python", &["pyo3*", "cpython", "python3-sys", "rustpython*", "inline-python", "numpy"]),
+    ("an async runtime", &[
+        "tokio*", "async-std", "smol", "async-executor", "async-io", "async-global-executor", "actix*", "glommio",
+        "monoio", "mio", "compio*",
+    ]),
 ];
 
 /// Names of the crates that are linked into or run to build `package` on this platform, without those for its tests.

@@ -1,6 +1,6 @@
 //! A DSL that no akg crate knows runs on the CPU backend: Rust, written by an agent of its own and built by rustc. The
 //! test is its own worker, hence a `main` of its own.
-#![expect(clippy::unwrap_used, reason = "this is a test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "this is a test")]
 
 use std::process::Command;
 

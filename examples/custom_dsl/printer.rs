@@ -7,6 +7,7 @@ use akg::sketch::ir::{BinaryOp, CompareOp, Condition, Scalar as Constant, StoreM
 use akg::{Error, Result};
 
 /// Names that kernels must leave alone.
+#[rustfmt::skip]
 pub(crate) const RESERVED: &[&str] = &[
     "auto",
     "bool",

@@ -293,7 +293,7 @@ impl Judge<'_> {
 
     async fn foreign_format(&self) -> Tried {
         let mut request = self.request(Probe::Double, 4)?;
-        request.artifact.format = "no-such-format".to_owned();
+        request.artifact.format = "no-such-format".into();
         match self.backend.run(request).await {
             Ok(Ok(_)) => broken("it runs all the same"),
             _ => Ok(()),
@@ -310,7 +310,7 @@ impl Judge<'_> {
     async fn missing_kernel(&self) -> Tried {
         let mut request = self.request(Probe::Double, 4)?;
         for launch in &mut request.artifact.plan.launches {
-            launch.kernel = "no_such_kernel".to_owned();
+            launch.kernel = "no_such_kernel".into();
         }
         let failure = self.fails(request).await?;
         demand(failure.evidence.contains("no_such_kernel"), || {
@@ -327,9 +327,11 @@ impl Judge<'_> {
 
     async fn times(&self) -> Tried {
         let request = self.request(Probe::Double, 1000)?;
-        let mut policy = TimingPolicy::default();
-        policy.samples = 3;
-        policy.budget = Duration::from_secs(60);
+        let policy = TimingPolicy {
+            samples: 3,
+            budget: Duration::from_secs(60),
+            ..TimingPolicy::default()
+        };
         let timing = self.backend.time(request, policy).await;
         if !self.backend.capability().times {
             return match timing {

@@ -125,7 +125,7 @@ impl Judge<'_> {
             let all = (case.dims.clone(), "fixed");
             let symbolic = (case.fixed_dims(), "symbolic");
             for (bound, extents) in [Some(symbolic), is_first.then_some(all)].into_iter().flatten() {
-                let name = format!("sketch `{}`, {extents} extents{}", case.name, choices(case));
+                let name = format!("sketch `{}`, {extents} extents {}", case.name, choices(case));
                 let tried = self.sketch(case, &bound, &mut built).await;
                 if tried.is_ok() && example.is_none() {
                     example = built.as_ref().map(|(source, _)| (case, source.clone()));
@@ -276,7 +276,7 @@ impl Judge<'_> {
             return skipped("the source has no launch plan");
         };
         for launch in &mut plan.launches {
-            launch.kernel = "akg_no_such_kernel".to_owned();
+            launch.kernel = "akg_no_such_kernel".into();
         }
         let Ok(artifact) = self.dsl.build(&source, self.target)? else {
             return Ok(());
@@ -320,21 +320,11 @@ impl Judge<'_> {
     }
 }
 
-/// ` M=37 N=50, knobs BM=16`.
+/// `M=37 N=50, knobs BM=16`.
 fn choices(case: &SketchCase) -> String {
-    let dims: String = case
-        .dims
-        .iter()
-        .map(|(name, value)| format!(" {name}={value}"))
-        .collect();
-    let knobs = case.knobs.iter().map(|(name, value)| match value {
-        KnobValue::Int(value) => format!(" {name}={value}"),
-        KnobValue::DType(value) => format!(" {name}={value}"),
-    });
-    match knobs.collect::<String>() {
-        knobs if knobs.is_empty() => dims,
-        knobs => format!("{dims}, knobs{knobs}"),
-    }
+    let dims: Vec<_> = case.dims.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let knobs: Vec<_> = case.knobs.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    format!("{}, knobs {}", dims.join(" "), if knobs.is_empty() { "as by default".into() } else { knobs.join(" ") })
 }
 
 fn spoiled(source: &Source) -> Source {
