@@ -434,7 +434,7 @@ impl Printer<'_> {
         };
         let is_half = matches!(param.dtype, DType::F16 | DType::BF16);
         let value = self.whole(value);
-        let place = format!("{}[{}]", param.name, self.index(offset));
+        let place = format!("{}[{}]", param.name, self.offset(offset));
         let ty = self.element_type(param.dtype);
         match mode {
             StoreMode::Set if is_half => self.line(&format!("{place} = {ty}({value});")),
@@ -495,18 +495,26 @@ impl Printer<'_> {
         }
     }
 
+    /// The offset of an element of a tensor, computed in 64 bits: compilers see through that, and not through a sum of
+    /// `int` that only some iterations compute.
+    fn offset(&mut self, expr: &Expr) -> String {
+        self.sum(expr, true)
+    }
+
     /// An index expression; sums are not in parentheses.
     fn index(&mut self, expr: &Expr) -> String {
+        self.sum(expr, false)
+    }
+
+    fn sum(&mut self, expr: &Expr, wide: bool) -> String {
+        let mut terms: Vec<&Term> = expr.terms().iter().collect();
+        // So that `-1` comes last.
+        terms.sort_by_key(|t| {
+            let small = if wide { -t.coefficient.abs() } else { 0 };
+            (t.factors.is_empty(), t.coefficient < 0, small)
+        });
         let mut text = String::new();
-        // Symbols first, so that `-1` comes last.
-        let (constants, others): (Vec<&Term>, Vec<&Term>) =
-            expr.terms().iter().partition(|t| t.factors.is_empty());
-        let ordered = others
-            .iter()
-            .filter(|t| t.coefficient > 0)
-            .chain(others.iter().filter(|t| t.coefficient < 0))
-            .chain(&constants);
-        for term in ordered {
+        for term in terms {
             let magnitude = term.coefficient.unsigned_abs();
             match (text.is_empty(), term.coefficient < 0) {
                 (true, true) => text.push('-'),
@@ -516,16 +524,13 @@ impl Printer<'_> {
             }
             let mut factors: Vec<String> = term.factors.iter().map(|atom| self.atom(atom)).collect();
             if magnitude != 1 || factors.is_empty() {
-                let single = Expr::from(vec![Term::clone(term)]);
+                let single = Expr::from(vec![term.clone()]);
                 let fits = self
                     .kernel
                     .bounds(&single)
                     .is_some_and(|(lo, hi)| i32::try_from(lo).is_ok() && i32::try_from(hi).is_ok());
-                factors.push(if fits {
-                    magnitude.to_string()
-                } else {
-                    format!("{magnitude}L")
-                });
+                let suffix = if fits && !wide { "" } else { "L" };
+                factors.push(format!("{magnitude}{suffix}"));
             }
             text.push_str(&factors.join(" * "));
         }
@@ -600,7 +605,7 @@ impl Printer<'_> {
                 let Some(param) = self.param(*tensor).cloned() else {
                     return String::new();
                 };
-                let element = format!("{}[{}]", param.name, self.index(offset));
+                let element = format!("{}[{}]", param.name, self.offset(offset));
                 match param.dtype {
                     DType::F16 | DType::BF16 => format!("float({element})"),
                     DType::Bool => format!("({element} != 0)"),

@@ -170,14 +170,14 @@ extern "C" void gemm_tail_main(void *const *tensors, const int64_t *dims, int64_
         for (int i_2 = 0; i_2 < 32; ++i_2) {
           #pragma omp simd
           for (int i_3 = 0; i_3 < 32; ++i_3) {
-            a[i_2 * 32 + i_3] = x[i_2 * 70 + i_3 + k + m * 2240];
+            a[i_2 * 32 + i_3] = x[m * 2240L + i_2 * 70L + i_3 + k];
           }
         }
       } else {
         for (int i_2 = 0; i_2 < 32; ++i_2) {
           #pragma omp simd
           for (int i_3 = 0; i_3 < 32; ++i_3) {
-            a[i_2 * 32 + i_3] = i_2 < i_2_hi && i_3 < i_3_hi ? x[i_2 * 70 + i_3 + k + m * 2240] : 0.0f;
+            a[i_2 * 32 + i_3] = i_2 < i_2_hi && i_3 < i_3_hi ? x[m * 2240L + i_2 * 70L + i_3 + k] : 0.0f;
           }
         }
       }
@@ -189,14 +189,14 @@ extern "C" void gemm_tail_main(void *const *tensors, const int64_t *dims, int64_
         for (int i_4 = 0; i_4 < 48; ++i_4) {
           #pragma omp simd
           for (int i_5 = 0; i_5 < 32; ++i_5) {
-            c[i_4 * 32 + i_5] = w[i_4 * 70 + i_5 + k + n * 3360];
+            c[i_4 * 32 + i_5] = w[n * 3360L + i_4 * 70L + i_5 + k];
           }
         }
       } else {
         for (int i_4 = 0; i_4 < 48; ++i_4) {
           #pragma omp simd
           for (int i_5 = 0; i_5 < 32; ++i_5) {
-            c[i_4 * 32 + i_5] = i_4 < i_4_hi && i_5 < i_5_hi ? w[i_4 * 70 + i_5 + k + n * 3360] : 0.0f;
+            c[i_4 * 32 + i_5] = i_4 < i_4_hi && i_5 < i_5_hi ? w[n * 3360L + i_4 * 70L + i_5 + k] : 0.0f;
           }
         }
       }
@@ -209,8 +209,8 @@ extern "C" void gemm_tail_main(void *const *tensors, const int64_t *dims, int64_
     for (int i_6 = 0; i_6 < i_6_hi; ++i_6) {
       #pragma omp simd
       for (int i_7 = 0; i_7 < i_7_hi; ++i_7) {
-        const float t = float(acc[i_6 * 48 + i_7]) + b[i_7 + n * 48];
-        y[i_6 * 90 + i_7 + m * 2880 + n * 48] = (t > 0.0f) ? t : (0.01f * t);
+        const float t = float(acc[i_6 * 48 + i_7]) + b[n * 48L + i_7];
+        y[m * 2880L + i_6 * 90L + n * 48L + i_7] = (t > 0.0f) ? t : (0.01f * t);
       }
     }
   }

@@ -28,7 +28,7 @@ extern "C" void meeting_main(void *const *tensors, const int64_t *dims, int64_t 
   double acc = 0.0;
   #pragma omp simd reduction(+ : acc)
   for (int i = 0; i < 100; ++i) {
-    const double v = double(x[i + p * 100]);
+    const double v = double(x[p * 100L + i]);
     acc = acc + v;
   }
   tile = float(acc);

@@ -78,7 +78,7 @@ extern "C" void moments_sums(void *const *tensors, const int64_t *dims, int64_t 
       double acc_1 = 0.0;
       #pragma omp simd reduction(+ : acc) reduction(+ : acc_1)
       for (int i_3 = 0; i_3 < 64; ++i_3) {
-        const float t = float(x[i * 256 + i_2 * 64 + i_3]);
+        const float t = float(x[i * 256L + i_2 * 64L + i_3]);
         const double v = double(t);
         const double v_1 = double(t * t);
         acc = acc + v;
@@ -89,12 +89,12 @@ extern "C" void moments_sums(void *const *tensors, const int64_t *dims, int64_t 
     }
     #pragma omp simd
     for (int i_1 = 0; i_1 < 4; ++i_1) {
-      mean[i * 4 + i_1] = s[i_1] / 64.0f;
+      mean[i * 4L + i_1] = s[i_1] / 64.0f;
     }
     // store square
     #pragma omp simd
     for (int i_4 = 0; i_4 < 4; ++i_4) {
-      square[i * 4 + i_4] = q[i_4] / 64.0f;
+      square[i * 4L + i_4] = q[i_4] / 64.0f;
     }
   }
 }
@@ -115,12 +115,12 @@ extern "C" void moments_pool(void *const *tensors, const int64_t *dims, int64_t 
         if (i_2_lo == 0 && a + i * 2 - 1 >= 0) {
           #pragma omp simd
           for (int i_2 = 0; i_2 < 32; ++i_2) {
-            acc[i_2] = akg_round_f16(akg_max(acc[i_2], float(x[a * 64 + b + i * 128 + i_2 * 2 - 65])));
+            acc[i_2] = akg_round_f16(akg_max(acc[i_2], float(x[i * 128L + a * 64L + i_2 * 2L + b - 65L])));
           }
         } else {
           #pragma omp simd
           for (int i_2 = 0; i_2 < 32; ++i_2) {
-            acc[i_2] = akg_round_f16(akg_max(acc[i_2], a + i * 2 - 1 >= 0 && i_2 >= i_2_lo ? float(x[a * 64 + b + i * 128 + i_2 * 2 - 65]) : (-__builtin_inff())));
+            acc[i_2] = akg_round_f16(akg_max(acc[i_2], a + i * 2 - 1 >= 0 && i_2 >= i_2_lo ? float(x[i * 128L + a * 64L + i_2 * 2L + b - 65L]) : (-__builtin_inff())));
           }
         }
       }
@@ -128,7 +128,7 @@ extern "C" void moments_pool(void *const *tensors, const int64_t *dims, int64_t 
     // store pooled
     #pragma omp simd
     for (int i_3 = 0; i_3 < 32; ++i_3) {
-      pooled[i * 32 + i_3] = akg_f16(acc[i_3]);
+      pooled[i * 32L + i_3] = akg_f16(acc[i_3]);
     }
   }
 }

@@ -63,7 +63,7 @@ extern "C" void softmax_main(void *const *tensors, const int64_t *dims, int64_t 
       int32_t nan = 0;
       #pragma omp simd reduction(max : acc_1) reduction(| : nan)
       for (int i_5 = 0; i_5 < 1024; ++i_5) {
-        const float t = i_4 < i_4_hi && i_5 < 1000 ? x[i_4 * 1000 + i_5 + r * 2000L] : (-__builtin_inff());
+        const float t = i_4 < i_4_hi && i_5 < 1000 ? x[r * 2000L + i_4 * 1000L + i_5] : (-__builtin_inff());
         acc_1 = (t > acc_1) ? t : acc_1;
         nan = nan | int32_t(t != t);
       }
@@ -75,7 +75,7 @@ extern "C" void softmax_main(void *const *tensors, const int64_t *dims, int64_t 
       double acc = 0.0;
       #pragma omp simd reduction(+ : acc)
       for (int i_3 = 0; i_3 < 1024; ++i_3) {
-        const float e_1 = akg_exp((i_2 < i_2_hi && i_3 < 1000 ? x[i_2 * 1000 + i_3 + r * 2000L] : (-__builtin_inff())) - v);
+        const float e_1 = akg_exp((i_2 < i_2_hi && i_3 < 1000 ? x[r * 2000L + i_2 * 1000L + i_3] : (-__builtin_inff())) - v);
         const double v_1 = double(e_1);
         e[i_2 * 1024 + i_3] = e_1;
         acc = acc + v_1;
@@ -87,7 +87,7 @@ extern "C" void softmax_main(void *const *tensors, const int64_t *dims, int64_t 
       const float v_2 = tile[i];
       #pragma omp simd
       for (int i_1 = 0; i_1 < 1000; ++i_1) {
-        y[i * 1000 + i_1 + r * 2000L] = e[i * 1024 + i_1] / v_2;
+        y[r * 2000L + i * 1000L + i_1] = e[i * 1024 + i_1] / v_2;
       }
     }
   }
