@@ -132,9 +132,10 @@ impl Printer<'_> {
             } => {
                 let (start, extent) = (index(start), index(extent));
                 // Upward, indices are outside before 0 and from the extent on; downward, the other way round.
-                let (enter, leave) = match *step > 0 {
-                    true => ("0".to_owned(), extent),
-                    false => (format!("{extent} - 1"), "-1".to_owned()),
+                let (enter, leave) = if *step > 0 {
+                    ("0".to_owned(), extent)
+                } else {
+                    (format!("{extent} - 1"), "-1".to_owned())
                 };
                 for (bound, limit) in [(lo, enter), (hi, leave)] {
                     if let Some(bound) = bound {
