@@ -34,15 +34,6 @@ impl CppDsl {
         capability.lowers = true;
         Self { config, capability }
     }
-
-    fn plan<'a>(&self, source: &'a Source) -> Result<&'a LaunchPlan> {
-        match &source.form {
-            SourceForm::Lowered { plan } => Ok(plan),
-            _ => Err(Error::unsupported(
-                "a Python module is not C++: the C++ DSL takes kernels with a launch plan",
-            )),
-        }
-    }
 }
 
 impl Default for CppDsl {
@@ -52,7 +43,7 @@ impl Default for CppDsl {
 }
 
 impl Dsl for CppDsl {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "cpp"
     }
 
@@ -75,7 +66,7 @@ impl Dsl for CppDsl {
     }
 
     fn build(&self, source: &Source, target: &Target) -> Result<Result<Artifact, Failure>> {
-        let plan = self.plan(source)?;
+        let plan = plan(source)?;
         let compiled = compiler::compile(&self.config, target, &source.text, Mode::Link)?;
         let Some(bytes) = compiled.object else {
             let evidence = compiler::first_lines(&compiled.output, 40);
@@ -97,7 +88,7 @@ impl Dsl for CppDsl {
     }
 
     fn check(&self, source: &Source) -> Vec<Diagnostic> {
-        let plan = match self.plan(source) {
+        let plan = match plan(source) {
             Ok(plan) => plan,
             Err(e) => return vec![Diagnostic::error(e.to_string(), 0..0)],
         };
@@ -170,7 +161,7 @@ impl Dsl for CppDsl {
     }
 
     fn export(&self, source: &Source, form: &str) -> Result<String> {
-        let plan = self.plan(source)?;
+        let plan = plan(source)?;
         match form {
             "stub" => text::stub(plan),
             "source" => {
@@ -183,6 +174,15 @@ impl Dsl for CppDsl {
                 self.capability.exports.join(", ")
             ))),
         }
+    }
+}
+
+fn plan(source: &Source) -> Result<&LaunchPlan> {
+    match &source.form {
+        SourceForm::Lowered { plan } => Ok(plan),
+        _ => Err(Error::unsupported(
+            "a Python module is not C++: the C++ DSL takes kernels with a launch plan",
+        )),
     }
 }
 

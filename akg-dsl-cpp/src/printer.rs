@@ -360,6 +360,21 @@ impl Printer<'_> {
                 mode,
                 value,
             } => self.store(*tensor, offset, *mode, value),
+            Stmt::Transpose {
+                from,
+                extents: [rows, columns],
+                to,
+                stride,
+            } => {
+                let function = self.prelude("akg_transpose");
+                let name = |id: &LocalId| self.local(*id).map_or("", |l| l.name.as_str());
+                let line = format!(
+                    "{function}<{rows}, {columns}>({}, {}, {stride});",
+                    name(from),
+                    name(to)
+                );
+                self.line(&line);
+            }
             Stmt::Dot(dot) => self.dot(dot),
             Stmt::Barrier => self.line("team->barrier(team->context);"),
         }

@@ -1,5 +1,7 @@
 //! The text that sketches become. `AKG_BLESS=1 cargo test -p akg-dsl-cpp --test golden` accepts a new text.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
+
 mod support;
 
 use std::fs;

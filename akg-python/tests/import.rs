@@ -1,18 +1,35 @@
 //! Import of small modules, one for each thing that may be special about a module.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use akg_core::error::ErrorKind;
+use akg_core::error::{ErrorKind, Result};
 use akg_core::graph::InputKind;
 use akg_core::{DType, Tensor};
 use akg_python::{
     BaselineOptions, BaselineTask, Generator, ImportOptions, ImportedModule, Job, Precision, Python,
     PythonOptions, Seeds, Source,
 };
-use common::{environment, import, module, python};
+use common::{environment, python};
+
+/// A module of the tests.
+fn module(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/modules")
+        .join(name)
+}
+
+/// Imports a module of the tests, never from the cache.
+fn import(python: &mut Python, name: &str) -> Result<ImportedModule> {
+    let mut options = ImportOptions::default();
+    options.refresh = true;
+    python.import(&module(name), &options, &mut |_| {})
+}
 
 /// Modules that import, and how they had to be built.
 const GOOD: [(&str, &str); 14] = [

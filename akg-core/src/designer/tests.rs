@@ -47,12 +47,24 @@ fn check(name: &str, build: impl FnOnce(&mut Graph) -> Result<ValueId>) {
             .elaborate(&knobs, &none)
             .unwrap_or_else(|d| panic!("{}\n{text}", d.render(&text)));
         let found = crate::sketch::validate(&program, None);
-        assert!(found.iter().all(|d| d.severity != Severity::Error), "{name}: {}", found.render(&text));
+        assert!(
+            found.iter().all(|d| d.severity != Severity::Error),
+            "{name}: {}",
+            found.render(&text)
+        );
         let declared = program.with_role(TensorRole::Input).map(|(_, t)| t.shape.clone());
         let inputs: Vec<Tensor> = inputs
             .iter()
             .zip(declared)
-            .map(|(t, shape)| t.reshape(shape.iter().map(|d| d.as_const().unwrap() as usize).collect::<Vec<_>>()).unwrap())
+            .map(|(t, shape)| {
+                t.reshape(
+                    shape
+                        .iter()
+                        .map(|d| d.as_const().unwrap() as usize)
+                        .collect::<Vec<_>>(),
+                )
+                .unwrap()
+            })
             .collect();
         let got = interpret(&program, &inputs, &none).unwrap_or_else(|e| panic!("{name}: {e:?}\n{text}"));
         for (got, expected) in got.iter().zip(&expected) {

@@ -3,7 +3,7 @@
 use super::parallel::blocks;
 use super::real::Real;
 use super::run::Stretch;
-use super::strided::{Item, Strided};
+use super::strided::{Item, Reader, Strided};
 use crate::dtype::{DType, DTypeClass};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
@@ -79,25 +79,19 @@ impl<T: Real> Array<T> {
         round: impl Fn(f64) -> f64 + Sync,
     ) -> Result<Self> {
         let mut shape = tensor.shape().to_vec();
-        let (mut run, mut pitch, mut start) = (usize::MAX, 0, 0);
         if let Some(part) = stretch {
-            let inner: usize = shape.iter().skip(part.axis + 1).product();
-            pitch = shape[part.axis] * inner;
-            run = ((part.end - part.start) * inner).max(1);
-            start = part.start * inner;
             shape[part.axis] = part.end - part.start;
         }
-        let at = |i: usize| start + i / run * pitch + i % run;
         macro_rules! load {
             ($ty:ty, $carrier:ident, $f:expr) => {{
-                let values = tensor.as_slice::<$ty>()?;
-                Data::$carrier(Strided::generate(shape, |i| $f(values[at(i)])))
+                let reader = Reader::over(tensor.as_slice::<$ty>()?, tensor.shape(), stretch);
+                Data::$carrier(convert(&shape, &reader, $f))
             }};
         }
         let data = match tensor.dtype() {
             DType::Bool => {
-                let values = tensor.bytes();
-                Data::Bool(Strided::generate(shape, |i| values[at(i)] != 0))
+                let reader = Reader::over(tensor.bytes(), tensor.shape(), stretch);
+                Data::Bool(convert(&shape, &reader, |v| v != 0))
             }
             DType::U8 => load!(u8, Int, i64::from),
             DType::I8 => load!(i8, Int, i64::from),
@@ -244,15 +238,22 @@ pub(super) fn truncate(dtype: DType, value: f64) -> i64 {
 
 /// `f` of every element, as new elements.
 pub(super) fn map<A: Item, B: Item>(x: &Strided<A>, f: impl Fn(A) -> B + Sync) -> Strided<B> {
-    let mut out = vec![B::default(); x.len()];
-    let reader = x.reader();
+    convert(x.shape(), &x.reader(), f)
+}
+
+fn convert<A: Item, B: Item>(
+    shape: &[usize],
+    reader: &Reader<'_, A>,
+    f: impl Fn(A) -> B + Sync,
+) -> Strided<B> {
+    let mut out = vec![B::default(); shape.iter().product()];
     blocks(&mut out, &|start, out| {
         let values = reader.block(start, out.len());
         for (slot, value) in out.iter_mut().zip(values) {
             *slot = f(value);
         }
     });
-    Strided::new(x.shape(), out)
+    Strided::new(shape, out)
 }
 
 /// `f` of every element, in the memory of `x` when nobody else holds it.

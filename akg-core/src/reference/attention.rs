@@ -54,7 +54,9 @@ fn attention<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
         T::product(&query.matrix(&prefix), &key.matrix(&prefix), &mut scores);
         let mut extra = vec![T::zero(); columns];
         for (row, scores) in scores.chunks_mut(columns.max(1)).enumerate() {
-            scores.iter_mut().for_each(|s| *s *= scale);
+            for s in &mut *scores {
+                *s *= scale;
+            }
             if let Some(bias) = &bias {
                 bias.read((at * rows + row) * columns, &mut extra);
                 scores.iter_mut().zip(&extra).for_each(|(s, b)| *s += *b);

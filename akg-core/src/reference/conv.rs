@@ -157,7 +157,9 @@ fn convolution<T: Real>(c: &mut Invocation<'_, T>, transposed: bool) -> Results<
     if let Some(bias) = bias {
         lines(&mut out, job.pixels(), &|at, plane| {
             let bias = bias[at % out_channels];
-            plane.iter_mut().for_each(|v| *v += bias);
+            for v in &mut *plane {
+                *v += bias;
+            }
         });
     }
     Ok(vec![Array::float(dtype, Strided::new(shape, out))])

@@ -109,8 +109,8 @@ fn trim<E: Item>(mut x: Strided<E>, axis: usize, like: &[usize]) -> Strided<E> {
 
 fn gather<E: Item>(x: Strided<E>, axis: usize, index: &Strided<i64>) -> Result<Strided<E>> {
     let extent = x.shape()[axis];
-    let rows = trim(x, axis, index.shape()).to_last(axis).into_vec();
-    let index = index.clone().to_last(axis);
+    let rows = trim(x, axis, index.shape()).move_last(axis).into_vec();
+    let index = index.clone().move_last(axis);
     let shape = index.shape().to_vec();
     let per_row = shape.last().copied().unwrap_or(1);
     let at = resolve(index, extent)?;
@@ -119,7 +119,7 @@ fn gather<E: Item>(x: Strided<E>, axis: usize, index: &Strided<i64>) -> Result<S
         .enumerate()
         .map(|(i, at)| rows[i / per_row * extent + at])
         .collect();
-    Ok(Strided::new(shape, out).from_last(axis))
+    Ok(Strided::new(shape, out).restore_last(axis))
 }
 
 fn scatter_array<T: Real>(c: &mut Invocation<'_, T>, src: Array<T>) -> Results<T> {
@@ -150,11 +150,11 @@ fn scatter<E: Item>(x: Strided<E>, axis: usize, index: &Strided<i64>, src: Strid
     let extent = x.shape()[axis];
     let src = trim(src, axis, index.shape())
         .slice(axis, 0, index.shape()[axis], 1)
-        .to_last(axis)
+        .move_last(axis)
         .into_vec();
-    let x = x.to_last(axis);
+    let x = x.move_last(axis);
     let shape = x.shape().to_vec();
-    let index = index.clone().to_last(axis);
+    let index = index.clone().move_last(axis);
     let index_shape = index.shape().to_vec();
     let mut out = x.into_vec();
     for (i, (at, value)) in resolve(index, extent)?.into_iter().zip(src).enumerate() {
@@ -166,5 +166,5 @@ fn scatter<E: Item>(x: Strided<E>, axis: usize, index: &Strided<i64>, src: Strid
         }
         out[row * extent + at] = value;
     }
-    Ok(Strided::new(shape, out).from_last(axis))
+    Ok(Strided::new(shape, out).restore_last(axis))
 }

@@ -173,7 +173,7 @@ fn cosine_similarity<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
     let shape = broadcast([a.shape(), b.shape()])?;
     let axis = c.axis("dim", shape.len())?;
     let lines = |x: Strided<T>| -> Result<(Strided<T>, Vec<T>)> {
-        let x = x.expand(&shape)?.to_last(axis);
+        let x = x.expand(&shape)?.move_last(axis);
         let lengths = norms(&x, T::of(2.0))
             .into_iter()
             .map(|n| n.maximum(eps))
@@ -207,9 +207,9 @@ fn cross_entropy<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
 fn probabilities<T: Real>(c: &mut Invocation<'_, T>, logs: Strided<T>, smoothing: T) -> Results<T> {
     let axis = usize::from(logs.rank() > 1);
     let classes = logs.shape()[axis];
-    let target = c.float("target")?.to_last(axis);
+    let target = c.float("target")?.move_last(axis);
     let weight = c.opt_float("weight")?.map(Strided::into_vec);
-    let logs = logs.to_last(axis);
+    let logs = logs.move_last(axis);
     let samples = logs.shape()[..logs.rank() - 1].to_vec();
     let floor = smoothing / T::of_int(classes as i64);
     let terms = zip_in_place(logs, &target, |log, t| {
@@ -237,7 +237,7 @@ fn nll<T: Real>(c: &mut Invocation<'_, T>, logs: Strided<T>, smoothing: T) -> Re
         Some(weight) => weight.into_vec(),
         None => vec![T::one(); classes],
     };
-    let rows = logs.to_last(axis).into_vec();
+    let rows = logs.move_last(axis).into_vec();
     let (mut losses, mut smooth, mut weights) = (Vec::new(), Vec::new(), Vec::new());
     for (row, class) in rows.chunks(classes.max(1)).zip(target.into_vec()) {
         if class == ignored {

@@ -167,7 +167,9 @@ fn group_norm<T: Real>(c: &mut Invocation<'_, T>, groups: usize) -> Results<T> {
             weight,
             bias,
         };
-        run.iter_mut().for_each(|x| *x = affine.apply(*x));
+        for x in &mut *run {
+            *x = affine.apply(*x);
+        }
     });
     finish(c, Strided::new(shape, values), moments)
 }
@@ -220,7 +222,9 @@ fn batch_norm<T: Real>(c: &mut Invocation<'_, T>, training: bool) -> Results<T> 
             weight,
             bias,
         };
-        run.iter_mut().for_each(|x| *x = affine.apply(*x));
+        for x in &mut *run {
+            *x = affine.apply(*x);
+        }
     });
 
     let saved = if training { moments } else { Vec::new() };

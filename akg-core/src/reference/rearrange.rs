@@ -6,7 +6,7 @@ use super::pointwise::pick;
 use super::real::Real;
 use super::run::{Invocation, Kernel, Results, axis};
 use super::strided::{Item, Strided};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 pub(super) fn kernel<T: Real>(name: &str) -> Option<Kernel<T>> {
     let kernel: Kernel<T> = match name {
@@ -120,10 +120,18 @@ fn pad<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
             "circular" => at.rem_euclid(extent),
             _ => at,
         };
+        if mode != "constant" && extent == 0 {
+            return Err(Error::invalid(format!("{mode} padding of an empty axis")));
+        }
         let within = |at: i64| usize::try_from(at).ok().filter(|_| at < extent);
         let positions: Vec<_> = (-amounts[0]..extent + amounts[1])
             .map(|at| within(source(at)))
             .collect();
+        if mode != "constant" && positions.contains(&None) {
+            return Err(Error::invalid(format!(
+                "{mode} padding by {amounts:?} of an extent of {extent}"
+            )));
+        }
         let data = match (x.data, &value.data) {
             (Data::Float(x), Data::Float(v)) => Data::Float(remap(&x, axis, &positions, v.first())),
             (Data::Int(x), Data::Int(v)) => Data::Int(remap(&x, axis, &positions, v.first())),

@@ -98,7 +98,9 @@ fn accumulate<T: Real>(
 fn mean<T: Real>(x: &Strided<T>, axes: &[usize]) -> Vec<T> {
     let count = T::of_int(axes.iter().map(|&a| x.shape()[a] as i64).product());
     let mut sums = sum_over(x, axes, |e, _| e);
-    sums.iter_mut().for_each(|s| *s /= count);
+    for s in &mut sums {
+        *s /= count;
+    }
     sums
 }
 

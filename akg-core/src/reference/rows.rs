@@ -165,6 +165,9 @@ impl Split<'_> {
     }
 
     fn step(&mut self, node: &Node, call: &Call<'_>) -> Result<(), Obstacle> {
+        if node.outputs.is_empty() {
+            return Ok(());
+        }
         let needs: Vec<Option<Need>> = node.outputs.iter().map(|v| self.needs[v.index()]).collect();
         let along = needs.iter().position(|need| matches!(need, Some(Need::Along(_))));
         let Some((at, Need::Along(axis))) = along.and_then(|at| Some((at, needs[at]?))) else {

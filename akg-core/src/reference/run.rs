@@ -401,6 +401,12 @@ impl<T: Real> Invocation<'_, T> {
             .collect()
     }
 
+    /// An integer that must not be negative.
+    pub(super) fn count(&self, name: &str) -> Result<usize> {
+        let value = self.int(name)?;
+        usize::try_from(value).map_err(|_| Error::invalid(format!("`{name}` is negative: {value}")))
+    }
+
     /// A list of integers that must not be negative.
     pub(super) fn counts(&self, name: &str) -> Result<Vec<usize>> {
         let ints = self.ints(name)?.into_iter();

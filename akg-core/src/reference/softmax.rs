@@ -30,25 +30,31 @@ pub(super) fn along<E: Item>(x: Strided<E>, axis: usize, f: impl Fn(&mut [E]) + 
         f(&mut value);
         return Strided::full([], value[0]);
     }
-    let x = x.to_last(axis);
+    let x = x.move_last(axis);
     let shape = x.shape().to_vec();
     let len = shape.last().copied().unwrap_or(1);
     let mut values = x.into_vec();
     lines(&mut values, len, &|_, line| f(line));
-    Strided::new(shape, values).from_last(axis)
+    Strided::new(shape, values).restore_last(axis)
 }
 
 /// Turns scores into probabilities.
 pub(super) fn softmax_row<T: Real>(row: &mut [T]) {
     let largest = row.iter().copied().fold(T::neg_infinity(), T::maximum);
-    row.iter_mut().for_each(|x| *x = (*x - largest).exp());
+    for x in &mut *row {
+        *x = (*x - largest).exp();
+    }
     let total = sum(&mut row.to_vec());
-    row.iter_mut().for_each(|x| *x /= total);
+    for x in &mut *row {
+        *x /= total;
+    }
 }
 
 pub(super) fn log_softmax_row<T: Real>(row: &mut [T]) {
     let largest = row.iter().copied().fold(T::neg_infinity(), T::maximum);
     let mut powers: Vec<T> = row.iter().map(|x| (*x - largest).exp()).collect();
     let log = sum(&mut powers).ln();
-    row.iter_mut().for_each(|x| *x = *x - largest - log);
+    for x in &mut *row {
+        *x = *x - largest - log;
+    }
 }

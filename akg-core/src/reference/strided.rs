@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use super::parallel::blocks;
+use super::run::Stretch;
 use crate::error::{Error, Result};
 
 /// What can be an element.
@@ -182,15 +183,15 @@ impl<E: Item> Strided<E> {
     }
 
     /// Moves `axis` behind all others.
-    pub(super) fn to_last(mut self, axis: usize) -> Self {
+    pub(super) fn move_last(mut self, axis: usize) -> Self {
         let (extent, stride) = (self.shape.remove(axis), self.strides.remove(axis));
         self.shape.push(extent);
         self.strides.push(stride);
         self
     }
 
-    /// Moves the last axis to position `axis`: the inverse of [`Strided::to_last`].
-    pub(super) fn from_last(mut self, axis: usize) -> Self {
+    /// Moves the last axis to position `axis`: the inverse of [`Strided::move_last`].
+    pub(super) fn restore_last(mut self, axis: usize) -> Self {
         if let (Some(extent), Some(stride)) = (self.shape.pop(), self.strides.pop()) {
             self.shape.insert(axis, extent);
             self.strides.insert(axis, stride);
@@ -320,7 +321,7 @@ impl<E: Item> Strided<E> {
             .zip(strides)
             .map(|(d, s)| d.saturating_sub(1) * s)
             .sum::<usize>();
-        if !shape.contains(&0) && offset + reach >= dense.len() {
+        if !shape.contains(&0) && offset.saturating_add(reach) >= dense.len() {
             return Err(Error::invalid("as_strided reaches beyond its tensor"));
         }
         dense.offset += offset;
@@ -371,7 +372,28 @@ pub(super) struct Reader<'a, E> {
     dims: Vec<(usize, isize)>,
 }
 
-impl<E: Item> Reader<'_, E> {
+impl<'a, E: Item> Reader<'a, E> {
+    /// A reader of a dense tensor, or of the indices `start..end` of one of its axes.
+    pub(super) fn over(data: &'a [E], shape: &[usize], stretch: Option<Stretch>) -> Self {
+        let (offset, dims) = match stretch {
+            None => (0, vec![(data.len(), 1)]),
+            Some(part) => {
+                let inner: usize = shape[part.axis + 1..].iter().product();
+                let outer: usize = shape[..part.axis].iter().product();
+                let pitch = shape[part.axis] * inner;
+                (
+                    part.start * inner,
+                    vec![(outer, pitch as isize), ((part.end - part.start) * inner, 1)],
+                )
+            }
+        };
+        Self {
+            data,
+            offset: offset as isize,
+            dims,
+        }
+    }
+
     /// `count` elements from row-major position `start` on.
     pub(super) fn block(&self, start: usize, count: usize) -> Vec<E> {
         let mut out = vec![E::default(); count];

@@ -53,7 +53,7 @@ pub(super) fn kernel<T: Real>(name: &str) -> Option<Kernel<T>> {
             let bound =
                 |b: i64| if b < 0 { b + x.shape()[at] as i64 } else { b }.clamp(0, x.shape()[at] as i64);
             let start = bound(c.opt_int("start")?.unwrap_or(0)) as usize;
-            cut(c, x, at, start, c.int("step")? as usize)
+            cut(c, x, at, start, c.count("step")?)
         },
         "narrow.default" => |c| {
             let x = c.array("self")?;
@@ -75,7 +75,7 @@ pub(super) fn kernel<T: Real>(name: &str) -> Option<Kernel<T>> {
         "unfold.default" => |c| {
             let x = c.array("self")?;
             let at = c.axis("dimension", x.rank())?;
-            let (size, step) = (c.int("size")? as usize, c.int("step")? as usize);
+            let (size, step) = (c.count("size")?, c.count("step")?);
             if x.rank() == 0 {
                 let x = x.reshape(&[1])?;
                 return Ok(vec![each!(x, x => x.slice(0, 0, size, 1))]);
@@ -85,7 +85,11 @@ pub(super) fn kernel<T: Real>(name: &str) -> Option<Kernel<T>> {
         "as_strided.default" => |c| {
             let x = c.array("self")?;
             let (shape, strides) = (c.counts("size")?, c.counts("stride")?);
-            let offset = c.opt_int("storage_offset")?.unwrap_or(0) as usize;
+            let offset = if c.has("storage_offset") {
+                c.count("storage_offset")?
+            } else {
+                0
+            };
             Ok(vec![each!(x, x => x.restride(&shape, &strides, offset)?)])
         },
         _ => return None,

@@ -182,7 +182,7 @@ impl Judge<'_> {
         let yard_options = yardstick(self.task.contract.accuracy);
         let mut chunks = match &rows {
             Some(rows) => self.chunks(rows.rows())?,
-            None => vec![0..1],
+            None => std::iter::once(0..1).collect(),
         };
         // A fixed order would let a candidate be right only where it expects to be looked at.
         chunks.shuffle(&mut ChaCha8Rng::seed_from_u64(self.seed ^ 0x726f_7773));
@@ -225,11 +225,20 @@ impl Judge<'_> {
         let graph = &self.task.graph;
         let mut largest = 0;
         for value in graph.values() {
-            largest = largest.max(value.ty.concrete_shape(&self.task.contract.hints)?.iter().product());
+            largest = largest.max(
+                value
+                    .ty
+                    .concrete_shape(&self.task.contract.hints)?
+                    .iter()
+                    .product(),
+            );
         }
         let per_row = (largest / rows.max(1)).max(1) * size_of::<f64>();
         let step = (CHUNK_BYTES / per_row).clamp(1, rows.div_ceil(CHUNKS).max(1));
-        Ok((0..rows).step_by(step).map(|start| start..(start + step).min(rows)).collect())
+        Ok((0..rows)
+            .step_by(step)
+            .map(|start| start..(start + step).min(rows))
+            .collect())
     }
 
     fn conclude(

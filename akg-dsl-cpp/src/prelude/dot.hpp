@@ -3,6 +3,35 @@ template <class T> struct akg_vector {
   typedef T type __attribute__((vector_size(AKG_VECTOR_BYTES)));
   static constexpr int lanes = AKG_VECTOR_BYTES / int(sizeof(T));
 };
+//# akg_transpose
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_shufflevector)
+#define AKG_SHUFFLE(a, b, i, j, k, l) __builtin_shufflevector(a, b, i, j, k, l)
+#endif
+#endif
+#if !defined(AKG_SHUFFLE)
+#define AKG_SHUFFLE(a, b, i, j, k, l) __builtin_shuffle(a, b, akg_lanes{i, j, k, l})
+typedef int akg_lanes __attribute__((vector_size(16)));
+#endif
+// out[j * stride + i] = in[i * COLUMNS + j] by blocks of 4 x 4. Elements of 4 bytes.
+template <int ROWS, int COLUMNS, class T>
+static inline void akg_transpose(const T *__restrict in, T *__restrict out, int64_t stride) {
+  static_assert(sizeof(T) == 4, "lanes are numbered by 32-bit integers");
+  typedef T vector __attribute__((vector_size(16)));
+  constexpr int rows = ROWS / 4 * 4, columns = COLUMNS / 4 * 4;
+  for (int j = 0; j < columns; j += 4)
+    for (int i = 0; i < rows; i += 4) {
+      vector r[4];
+      for (int n = 0; n < 4; ++n) __builtin_memcpy(&r[n], in + (i + n) * COLUMNS + j, 16);
+      const vector a = AKG_SHUFFLE(r[0], r[1], 0, 4, 1, 5), b = AKG_SHUFFLE(r[2], r[3], 0, 4, 1, 5);
+      const vector c = AKG_SHUFFLE(r[0], r[1], 2, 6, 3, 7), d = AKG_SHUFFLE(r[2], r[3], 2, 6, 3, 7);
+      const vector turned[4] = {AKG_SHUFFLE(a, b, 0, 1, 4, 5), AKG_SHUFFLE(a, b, 2, 3, 6, 7),
+                                AKG_SHUFFLE(c, d, 0, 1, 4, 5), AKG_SHUFFLE(c, d, 2, 3, 6, 7)};
+      for (int n = 0; n < 4; ++n) __builtin_memcpy(out + (j + n) * stride + i, &turned[n], 16);
+    }
+  for (int j = 0; j < COLUMNS; ++j)
+    for (int i = j < columns ? rows : 0; i < ROWS; ++i) out[j * stride + i] = in[i * COLUMNS + j];
+}
 //# akg_block akg_vector
 #if defined(__clang__)
 #define AKG_FUSED

@@ -45,6 +45,34 @@ template <class T> struct akg_vector {
   typedef T type __attribute__((vector_size(AKG_VECTOR_BYTES)));
   static constexpr int lanes = AKG_VECTOR_BYTES / int(sizeof(T));
 };
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_shufflevector)
+#define AKG_SHUFFLE(a, b, i, j, k, l) __builtin_shufflevector(a, b, i, j, k, l)
+#endif
+#endif
+#if !defined(AKG_SHUFFLE)
+#define AKG_SHUFFLE(a, b, i, j, k, l) __builtin_shuffle(a, b, akg_lanes{i, j, k, l})
+typedef int akg_lanes __attribute__((vector_size(16)));
+#endif
+// out[j * stride + i] = in[i * COLUMNS + j] by blocks of 4 x 4. Elements of 4 bytes.
+template <int ROWS, int COLUMNS, class T>
+static inline void akg_transpose(const T *__restrict in, T *__restrict out, int64_t stride) {
+  static_assert(sizeof(T) == 4, "lanes are numbered by 32-bit integers");
+  typedef T vector __attribute__((vector_size(16)));
+  constexpr int rows = ROWS / 4 * 4, columns = COLUMNS / 4 * 4;
+  for (int j = 0; j < columns; j += 4)
+    for (int i = 0; i < rows; i += 4) {
+      vector r[4];
+      for (int n = 0; n < 4; ++n) __builtin_memcpy(&r[n], in + (i + n) * COLUMNS + j, 16);
+      const vector a = AKG_SHUFFLE(r[0], r[1], 0, 4, 1, 5), b = AKG_SHUFFLE(r[2], r[3], 0, 4, 1, 5);
+      const vector c = AKG_SHUFFLE(r[0], r[1], 2, 6, 3, 7), d = AKG_SHUFFLE(r[2], r[3], 2, 6, 3, 7);
+      const vector turned[4] = {AKG_SHUFFLE(a, b, 0, 1, 4, 5), AKG_SHUFFLE(a, b, 2, 3, 6, 7),
+                                AKG_SHUFFLE(c, d, 0, 1, 4, 5), AKG_SHUFFLE(c, d, 2, 3, 6, 7)};
+      for (int n = 0; n < 4; ++n) __builtin_memcpy(out + (j + n) * stride + i, &turned[n], 16);
+    }
+  for (int j = 0; j < COLUMNS; ++j)
+    for (int i = j < columns ? rows : 0; i < ROWS; ++i) out[j * stride + i] = in[i * COLUMNS + j];
+}
 #if defined(__clang__)
 #define AKG_FUSED
 #define AKG_FUSE _Pragma("clang fp contract(fast)")
@@ -153,25 +181,27 @@ extern "C" void gemm_tail_main(void *const *tensors, const int64_t *dims, int64_
           }
         }
       }
-      alignas(64) float b_1[1536];
-      const int i_5_hi = akg_clip_hi(n * 48, 1, 90, 48);
-      const int i_4_hi = akg_clip_hi(k, 1, 70, 32);
-      if (i_4_hi == 32 && i_5_hi == 48) {
-        for (int i_4 = 0; i_4 < 32; ++i_4) {
+      alignas(64) float right[1536];
+      alignas(64) float c[1536];
+      const int i_4_hi = akg_clip_hi(n * 48, 1, 90, 48);
+      const int i_5_hi = akg_clip_hi(k, 1, 70, 32);
+      if (i_4_hi == 48 && i_5_hi == 32) {
+        for (int i_4 = 0; i_4 < 48; ++i_4) {
           #pragma omp simd
-          for (int i_5 = 0; i_5 < 48; ++i_5) {
-            b_1[i_4 * 48 + i_5] = w[i_4 + i_5 * 70 + k + n * 3360];
+          for (int i_5 = 0; i_5 < 32; ++i_5) {
+            c[i_4 * 32 + i_5] = w[i_4 * 70 + i_5 + k + n * 3360];
           }
         }
       } else {
-        for (int i_4 = 0; i_4 < 32; ++i_4) {
+        for (int i_4 = 0; i_4 < 48; ++i_4) {
           #pragma omp simd
-          for (int i_5 = 0; i_5 < 48; ++i_5) {
-            b_1[i_4 * 48 + i_5] = i_5 < i_5_hi && i_4 < i_4_hi ? w[i_4 + i_5 * 70 + k + n * 3360] : 0.0f;
+          for (int i_5 = 0; i_5 < 32; ++i_5) {
+            c[i_4 * 32 + i_5] = i_4 < i_4_hi && i_5 < i_5_hi ? w[i_4 * 70 + i_5 + k + n * 3360] : 0.0f;
           }
         }
       }
-      akg_dot<32, 48, 32, 4, 3, 32, true>(a, 32, 1, b_1, 48, acc);
+      akg_transpose<48, 32>(c, right, 48);
+      akg_dot<32, 48, 32, 4, 3, 32, true>(a, 32, 1, right, 48, acc);
     }
     // store y
     const int i_6_hi = akg_clip_hi(m * 32, 1, 100, 32);

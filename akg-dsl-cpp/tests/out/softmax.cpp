@@ -54,6 +54,7 @@ extern "C" void softmax_main(void *const *tensors, const int64_t *dims, int64_t 
     // store y
     // reduce_sum(e, 1)
     alignas(64) float tile[2];
+    alignas(64) float e[2048];
     // reduce_max(t, 1)
     alignas(64) float tile_1[2];
     const int i_4_hi = akg_clip_hi(r * 2L, 1, R, 2);
@@ -74,26 +75,19 @@ extern "C" void softmax_main(void *const *tensors, const int64_t *dims, int64_t 
       double acc = 0.0;
       #pragma omp simd reduction(+ : acc)
       for (int i_3 = 0; i_3 < 1024; ++i_3) {
-        const double v_1 = double(akg_exp((i_2 < i_2_hi && i_3 < 1000 ? x[i_2 * 1000 + i_3 + r * 2000L] : (-__builtin_inff())) - v));
+        const float e_1 = akg_exp((i_2 < i_2_hi && i_3 < 1000 ? x[i_2 * 1000 + i_3 + r * 2000L] : (-__builtin_inff())) - v);
+        const double v_1 = double(e_1);
+        e[i_2 * 1024 + i_3] = e_1;
         acc = acc + v_1;
       }
       tile[i_2] = float(acc);
     }
-    alignas(64) float e[2048];
-    const int i_6_hi = akg_clip_hi(r * 2L, 1, R, 2);
-    for (int i_6 = 0; i_6 < 2; ++i_6) {
-      const float v_2 = tile_1[i_6];
-      #pragma omp simd
-      for (int i_7 = 0; i_7 < 1024; ++i_7) {
-        e[i_6 * 1024 + i_7] = akg_exp((i_6 < i_6_hi && i_7 < 1000 ? x[i_6 * 1000 + i_7 + r * 2000L] : (-__builtin_inff())) - v_2);
-      }
-    }
     const int i_hi = akg_clip_hi(r * 2L, 1, R, 2);
     for (int i = 0; i < i_hi; ++i) {
-      const float v_3 = tile[i];
+      const float v_2 = tile[i];
       #pragma omp simd
       for (int i_1 = 0; i_1 < 1000; ++i_1) {
-        y[i * 1000 + i_1 + r * 2000L] = e[i * 1024 + i_1] / v_3;
+        y[i * 1000 + i_1 + r * 2000L] = e[i * 1024 + i_1] / v_2;
       }
     }
   }

@@ -325,7 +325,9 @@ fn loss(name: &str, d: &mut Draw) -> Option<Json> {
         }
         "cosine_similarity.default" => {
             let mut shapes = d.broadcastable(2);
-            shapes.iter_mut().for_each(|s| s.push(3));
+            for shape in &mut shapes {
+                shape.push(3);
+            }
             json!({"x1": real(d, &shapes[0]), "x2": real(d, &shapes[1]), "dim": -1})
         }
         _ => return None,

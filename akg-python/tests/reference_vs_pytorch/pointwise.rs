@@ -113,6 +113,13 @@ fn by_schema(op: &'static Operator, d: &mut Draw) -> Map<String, Json> {
                     _ if UNIFORM.contains(&op.name()) => uniform,
                     _ => any_type(d),
                 };
+                // What a bound outside an unsigned type means depends on PyTorch's version.
+                let bounded = op.name().starts_with("clamp") || op.name().starts_with("hardtanh");
+                let dtype = if bounded && dtype == DType::U8 {
+                    DType::I8
+                } else {
+                    dtype
+                };
                 let values = if conversion { Values::Tame } else { Values::Wild };
                 if parameter.optional && d.chance(30) {
                     continue;

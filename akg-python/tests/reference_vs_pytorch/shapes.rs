@@ -107,11 +107,11 @@ fn view(name: &str, d: &mut Draw) -> Option<Json> {
         }
         "expand_as.default" => {
             let mut small = shape.clone();
-            small.iter_mut().for_each(|e| {
+            for extent in &mut small {
                 if d.chance(40) {
-                    *e = 1
+                    *extent = 1;
                 }
-            });
+            }
             json!({"self": any(d, &small), "other": any(d, &shape)})
         }
         "slice.Tensor" => {
@@ -250,7 +250,9 @@ fn rearrange(name: &str, d: &mut Draw) -> Option<Json> {
 
 fn index(name: &str, d: &mut Draw) -> Option<Json> {
     let (mut shape, dim) = with_axis(d);
-    shape.iter_mut().for_each(|e| *e = (*e).max(1));
+    for extent in &mut shape {
+        *extent = (*extent).max(1);
+    }
     let below = Values::Below(shape[dim]);
     let smaller = |d: &mut Draw| shape.iter().map(|e| d.size(1..=*e)).collect::<Vec<_>>();
     Some(match name {
@@ -360,7 +362,12 @@ fn reduce(op: &'static Operator, d: &mut Draw) -> Option<Json> {
                 d.pick(&[json!(0), json!(1), json!(2), json!(3.5), json!("inf")])
             }
             (ParameterKind::DType, _) if d.chance(70) => continue,
-            (ParameterKind::DType, _) => json!(d.pick(&["f32", "f64"])),
+            // A narrower type would round, which double precision throughout would hide.
+            (ParameterKind::DType, _) => json!(if dtype == DType::F64 {
+                "f64"
+            } else {
+                d.pick(&["f32", "f64"])
+            }),
             _ => continue,
         };
         args.insert(parameter.name.clone(), value);

@@ -94,7 +94,8 @@ fn contract(s: &mut Step<'_>, a: PrimId, b: PrimId) -> Result<PrimId> {
     if m.is(1) || n.is(1) {
         // A matrix times a vector is bound by memory: rows of products and a sum.
         let b = if n.is(1) {
-            s.prims.reshape(b, batch_b.iter().chain([n, k]).cloned().collect())
+            s.prims
+                .reshape(b, batch_b.iter().chain([n, k]).cloned().collect())
         } else {
             let perm = (0..sb.len() - 2).chain([sb.len() - 1, sb.len() - 2]).collect();
             s.prims.permute(b, perm)

@@ -221,7 +221,11 @@ impl<'a> Emitter<'a> {
             // Repeats the value; multiplying by 1 keeps every bit of it.
             let own = compute_type(dtype);
             let sign = if own == DType::Bool { "&" } else { "*" };
-            text = format!("{text} {sign} full {own}{} {}", self.extents(&axes)?, literal(1.0, own));
+            text = format!(
+                "{text} {sign} full {own}{} {}",
+                self.extents(&axes)?,
+                literal(1.0, own)
+            );
         }
         if compute_type(dtype) != dtype {
             text = format!("{dtype}({text})");

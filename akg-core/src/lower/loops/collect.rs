@@ -112,10 +112,8 @@ impl Mapper<'_> {
             kinds.extend(sum.nan.map(|nan| (Accumulation::Or, nan)));
             after.extend(self.finish(sum, &extents, axis, &index));
         }
-        let innermost = match inner.iter().all(|e| *e == 1) {
-            true if extents.get(axis) != Some(&1) => LoopKind::Vector(kinds),
-            _ => LoopKind::Vector(Vec::new()),
-        };
+        let is_innermost = inner.iter().all(|e| *e == 1) && extents.get(axis) != Some(&1);
+        let innermost = LoopKind::Vector(if is_innermost { kinds } else { Vec::new() });
         self.close(outer, effects, |axes, effects| Nest {
             level,
             before,

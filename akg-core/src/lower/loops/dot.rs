@@ -71,18 +71,23 @@ impl Mapper<'_> {
         let (source, transposed) = self.untransposed(v);
         let columns = self.kernel.ty(source).extents.get(1).copied().unwrap_or(1);
         let strides = if transposed { [1, columns] } else { [columns, 1] };
-        if self.is_ready(source, method, dtype) {
-            return Ok((self.settle(source)?, strides));
+        Ok((self.dense(source, method, dtype)?, strides))
+    }
+
+    /// A matrix as the dot reads it, in a dense local.
+    fn dense(&mut self, v: Val, method: DotMethod, dtype: DType) -> Result<LocalId> {
+        if self.is_ready(v, method, dtype) {
+            return self.settle(v);
         }
-        let extents = self.kernel.ty(source).extents.clone();
-        let local = self.local("a", dtype, &extents);
-        let outer = self.open(source);
+        let extents = self.kernel.ty(v).extents.clone();
+        let local = self.local("operand", dtype, &extents);
+        let outer = self.open(v);
         let index = self.frame.index.clone();
         let offset = row_major(&extents, &index);
-        let element = self.element(source, &index)?;
+        let element = self.element(v, &index)?;
         let value = self.convert(element, method, dtype);
         self.close(outer, vec![Effect::Set { local, offset, value }], Nest::parallel);
-        Ok((local, strides))
+        Ok(local)
     }
 
     /// The right operand in a local: row by row, rows padded to whole vectors.
@@ -96,7 +101,7 @@ impl Mapper<'_> {
         if stride == n && !self.untransposed(v).1 && self.is_ready(v, method, dtype) {
             return Ok((self.settle(v)?, stride));
         }
-        let local = self.local("b", dtype, &[k, stride]);
+        let local = self.local("right", dtype, &[k, stride]);
         if stride > n {
             let outer = self.open_extents(vec![k, stride - n]);
             let offset = row_major(&[k, stride], &self.frame.index) + Expr::from(n);
@@ -107,6 +112,16 @@ impl Mapper<'_> {
             };
             let value = self.nodes.add(dtype, NodeKind::Const(zero.into()));
             self.close(outer, vec![Effect::Set { local, offset, value }], Nest::parallel);
+        }
+        if let ((source, true), 4) = (self.untransposed(v), dtype.size()) {
+            let from = self.dense(source, method, dtype)?;
+            self.out.push(Stmt::Transpose {
+                from,
+                extents: [n, k],
+                to: local,
+                stride,
+            });
+            return Ok((local, stride));
         }
         let outer = self.open(v);
         let index = self.frame.index.clone();
@@ -214,7 +229,7 @@ fn block(machine: Machine, [m, n, _]: [usize; 3], dtype: DType) -> [usize; 2] {
             // Two multiply-adds or two loads a cycle; fewer than 8 sums do not hide the latency of an addition.
             let arithmetic = (rows * columns).max(8);
             let time = arithmetic.max(rows + columns) * m.div_ceil(rows) * vectors.div_ceil(columns);
-            if time < best.1 || time == best.1 && rows * columns > best.0[0] * best.0[1] {
+            if time < best.1 || time == best.1 && rows * columns >= best.0[0] * best.0[1] {
                 best = ([rows, columns], time);
             }
         }

@@ -107,7 +107,7 @@ impl Mapper<'_> {
                 self.local_element(v, local, index)
             }
             State::Inline | State::Passing => self.compute(v, index)?,
-            State::Pending if covered && !self.is_live(v) => self.compute(v, index)?,
+            State::Pending if covered && self.is_past(v) => self.compute(v, index)?,
             State::Pending if covered => {
                 let local = self.local_for(v);
                 self.set_state(v, State::Passing);

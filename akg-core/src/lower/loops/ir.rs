@@ -142,6 +142,17 @@ pub enum Stmt {
         /// The value, of the tensor's type.
         value: Scalar,
     },
+    /// Writes the transposition of a dense local matrix of 4-byte elements to another.
+    Transpose {
+        /// The matrix to read.
+        from: LocalId,
+        /// Its rows and columns.
+        extents: [usize; 2],
+        /// The matrix to write.
+        to: LocalId,
+        /// Distance of rows in `to`.
+        stride: usize,
+    },
     /// Adds a product of local matrices to a local matrix.
     Dot(Dot),
     /// Waits for every program.

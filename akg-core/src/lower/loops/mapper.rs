@@ -212,8 +212,13 @@ impl<'a> Mapper<'a> {
     }
 
     /// Whether a later statement may need the value.
-    pub(super) fn is_live(&self, v: Val) -> bool {
+    fn is_live(&self, v: Val) -> bool {
         self.uses[v.0 as usize].last > self.at
+    }
+
+    /// Whether neither the statement at hand nor a later one needs the value for anything but what is being emitted.
+    pub(super) fn is_past(&self, v: Val) -> bool {
+        self.uses[v.0 as usize].last < self.at
     }
 
     pub(super) fn is_dead(&self, v: Val) -> bool {
@@ -273,7 +278,7 @@ impl<'a> Mapper<'a> {
         let block = self.block;
         let state = match op {
             Op::Reduce(..) => State::Reduction,
-            _ if (used.count > 1 && cost > DEAR) || (used.repeated && cost > DEAR) => State::Pending,
+            _ if (used.count > 1 || used.repeated) && cost > DEAR => State::Pending,
             _ => State::Inline,
         };
         if state == State::Reduction {

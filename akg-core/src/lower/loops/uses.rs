@@ -77,7 +77,9 @@ impl Walk {
             match stmt {
                 Stmt::Define { value, op, .. } => {
                     let operands = op.operands();
-                    operands.iter().for_each(|v| self.read(*v));
+                    for operand in &operands {
+                        self.read(*operand);
+                    }
                     self.define(*value);
                     if is_elementwise(op) {
                         self.inline.push((*value, operands));

@@ -94,7 +94,7 @@ impl Rule<'_> {
             "cat" => {
                 let dim = self.axis("dim", out.len())?;
                 let parts = self.call.values("tensors")?.iter().flatten();
-                self.all(
+                Self::all(
                     axis != dim,
                     parts.map(|v| match self.shape(*v) {
                         [0] if out.len() > 1 => (*v, Need::Whole),
@@ -106,7 +106,7 @@ impl Rule<'_> {
                 let dim = self.axis("dim", out.len())?;
                 let own = axis.saturating_sub(usize::from(axis > dim));
                 let parts = self.call.values("tensors")?.iter().flatten();
-                self.all(axis != dim, parts.map(|v| (*v, Need::Along(own))))
+                Self::all(axis != dim, parts.map(|v| (*v, Need::Along(own))))
             }
             "flip" => self.except(&["dims"], axis),
             "roll" if self.call.ints("dims")?.is_empty() => Err(Obstacle::Dependent),
@@ -129,7 +129,7 @@ impl Rule<'_> {
                     needs.push((self.call.value("weight")?, Need::Whole));
                     Ok(needs)
                 }),
-            "linear" => self.main("input", self.before_last(axis, out, 1)?),
+            "linear" => self.main("input", Self::before_last(axis, out, 1)?),
             "mm" | "matmul" | "bmm" => {
                 self.product(axis, "self", if base == "matmul" { "other" } else { "mat2" })
             }
@@ -147,7 +147,7 @@ impl Rule<'_> {
             "einsum" => self.einsum(axis),
             "layer_norm" | "native_layer_norm" | "rms_norm" => {
                 let normalized = self.call.sizes("normalized_shape")?.len();
-                self.main("input", self.before_last(axis, out, normalized)?)
+                self.main("input", Self::before_last(axis, out, normalized)?)
             }
             "batch_norm" if axis != 1 && !self.call.bool("training")? => self.main("input", axis),
             "batch_norm" | "_native_batch_norm_legit" | "_native_batch_norm_legit_functional" => {
@@ -169,7 +169,7 @@ impl Rule<'_> {
                     .chars()
                     .find_map(|c| c.to_digit(10))
                     .ok_or(Obstacle::Dependent)?;
-                self.main("self", self.before_last(axis, out, pooled as usize)?)
+                self.main("self", Self::before_last(axis, out, pooled as usize)?)
             }
             _ if reduce::kernel::<f64>(name).is_some() => self.reduction(axis),
             _ if pointwise::kernel::<f64>(name).is_some() || create::kernel::<f64>(name).is_some() => {
@@ -227,7 +227,7 @@ impl Rule<'_> {
         )])
     }
 
-    fn all(&self, apart: bool, needs: impl Iterator<Item = (ValueId, Need)>) -> Needs {
+    fn all(apart: bool, needs: impl Iterator<Item = (ValueId, Need)>) -> Needs {
         if apart {
             Ok(needs.collect())
         } else {
@@ -246,7 +246,7 @@ impl Rule<'_> {
     }
 
     /// `axis`, if it is not among the last `count` of `out`.
-    fn before_last(&self, axis: usize, out: &[usize], count: usize) -> Result<usize, Obstacle> {
+    fn before_last(axis: usize, out: &[usize], count: usize) -> Result<usize, Obstacle> {
         if axis + count < out.len() {
             Ok(axis)
         } else {
