@@ -231,6 +231,20 @@ impl Printer<'_> {
                 self.line(&line);
             }
             Stmt::Store { .. } => return unsupported("atomic additions"),
+            Stmt::Transpose {
+                from,
+                extents: [rows, columns],
+                to,
+                stride,
+            } => {
+                let copy = format!(
+                    "{}[j * {stride} + i] = {}[i * {columns} + j];",
+                    self.local(*to)?.name,
+                    self.local(*from)?.name
+                );
+                self.line(&format!("for (int i = 0; i < {rows}; ++i)"));
+                self.line(&format!("  for (int j = 0; j < {columns}; ++j) {copy}"));
+            }
             Stmt::Dot(dot) => self.dot(dot)?,
             Stmt::Barrier => return unsupported("barriers"),
         }
