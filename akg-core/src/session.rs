@@ -58,6 +58,8 @@ pub struct Attempt {
     pub source: Source,
     /// What the verifier decided; a build failure is a verdict without checks.
     pub verdict: Verdict,
+    /// Seconds from the start of the build to the verdict.
+    pub verdict_seconds: f64,
     /// Times of single runs, if it passed and the backend times.
     pub timing: Option<Timing>,
 }
@@ -268,9 +270,10 @@ impl Session {
                 present(plan, task)?;
             }
             self.observer.event(Event::Coded(&source));
+            let coded = start.elapsed().as_secs_f64();
             let attempt = self.judge(source, task, &outcome.target).await?;
             if attempt.verdict.passed() && outcome.first_pass_seconds.is_none() {
-                outcome.first_pass_seconds = Some(start.elapsed().as_secs_f64());
+                outcome.first_pass_seconds = Some(coded + attempt.verdict_seconds);
             }
             tried.push((knobs, attempt.verdict.failure.clone()));
             outcome.attempts.push(attempt);
@@ -303,6 +306,7 @@ impl Session {
             .verifier
             .verify(&candidate, task, target, &*self.backend)
             .await?;
+        let verdict_seconds = began.elapsed().as_secs_f64();
         self.observer.event(Event::Judged(&verdict));
         let mut timing = None;
         if verdict.passed() && self.backend.capability().times {

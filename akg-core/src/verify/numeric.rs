@@ -48,7 +48,7 @@ impl Default for NumericVerifier {
                 Distribution::Large,
                 Distribution::Offset,
             ],
-            sample_time: Duration::from_millis(700),
+            sample_time: Duration::from_millis(300),
             limits: Limits::default(),
         }
     }
