@@ -72,6 +72,9 @@ struct JudgeArgs {
     /// Seed of the inputs.
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    /// Wall time that one run of a candidate may take.
+    #[arg(long, default_value = "60s", value_parser = parse_duration)]
+    timeout: Duration,
     /// Directory for the report, the sketch and the sources.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,

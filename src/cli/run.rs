@@ -73,6 +73,7 @@ pub(super) fn session(target: &TargetArgs, judge: &JudgeArgs, progress: &Progres
     let (dsl, backend) = (registry.dsl(&target.dsl)?, registry.backend(&target.backend)?);
     let mut verifier = NumericVerifier::default();
     verifier.seed = judge.seed;
+    verifier.limits.time = judge.timeout;
     let observer = progress.clone();
     Ok(Session::new(dsl, Arc::clone(&backend))
         .with_verifier(verifier)
@@ -120,17 +121,18 @@ pub(super) fn finish(
     if let Err(error) = &result {
         report.add_error(error);
     }
-    if let Some(out) = &judge.out
-        && result.is_ok()
-    {
-        write(&out.join("report.json"), &report.to_json()?)?;
-    }
     if judge.json {
         println!("{}", report.to_json()?);
     } else if let Err(error) = &result {
         print_error(error);
     } else {
         report.print();
+    }
+    // Printed first: what was found is not lost when the disk is full.
+    if let Some(out) = &judge.out
+        && result.is_ok()
+    {
+        write(&out.join(REPORT), &report.to_json()?)?;
     }
     Ok(match result {
         Ok(()) if report.passed() => ExitCode::SUCCESS,
@@ -139,11 +141,14 @@ pub(super) fn finish(
     })
 }
 
+/// The report's file in the output directory.
+pub(super) const REPORT: &str = "report.json";
+
 /// Makes the output directory before any work is done, so that a full or read-only disk costs nothing.
 pub(super) fn prepare(out: Option<&Path>) -> Result<Option<PathBuf>> {
     let Some(out) = out else { return Ok(None) };
     std::fs::create_dir_all(out).map_err(|e| Error::io(format!("cannot create {}", out.display()), e))?;
-    write(&out.join("report.json"), "")?;
+    write(&out.join(REPORT), "{}\n")?;
     Ok(Some(out.to_owned()))
 }
 
@@ -151,7 +156,7 @@ pub(super) fn write(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text).map_err(|e| Error::io(format!("cannot write {}", path.display()), e))
 }
 
-/// Saves the graph, the sketch and every candidate.
+/// Saves the graph, the sketch and every candidate, and the best source by itself.
 fn save(out: &Path, task: &Task, outcome: &Outcome) -> Result<()> {
     write(&out.join("task.json"), &task.graph.to_json()?)?;
     write(&out.join("kernel.sketch"), &outcome.sketch)?;

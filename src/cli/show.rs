@@ -7,6 +7,7 @@ use akg::Result;
 use clap::Args;
 
 use super::report::Report;
+use super::run::REPORT;
 
 #[derive(Debug, Args)]
 pub(super) struct ShowArgs {
@@ -25,7 +26,7 @@ impl ShowArgs {
             self.run.with_file_name("")
         };
         let file = if self.run.is_dir() {
-            self.run.join("report.json")
+            self.run.join(REPORT)
         } else {
             self.run.clone()
         };
