@@ -198,7 +198,9 @@ impl Python {
         }
         let mut made = outputs.collect(&written)?.into_iter();
         let results = jobs.iter().zip(reply.jobs).map(|(job, outcome)| {
-            let tensors: Option<Vec<_>> = made.by_ref().take(job.graph.outputs().len()).collect();
+            // Takes the places of a failed job too, before looking at what is in them.
+            let places: Vec<_> = made.by_ref().take(job.graph.outputs().len()).collect();
+            let tensors: Option<Vec<_>> = places.into_iter().collect();
             match outcome {
                 Outcome::Ok(_) => {
                     tensors.ok_or_else(|| Error::new(ErrorKind::Protocol, "an output is missing"))

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use akg_core::error::{ErrorKind, Result};
 use akg_core::graph::InputKind;
-use akg_core::{DType, Tensor};
+use akg_core::{DType, Graph, Tensor};
 use akg_python::{
     BaselineOptions, BaselineTask, Generator, ImportOptions, ImportedModule, Job, Precision, Python,
     PythonOptions, Seeds, Source,
@@ -361,6 +361,39 @@ fn a_second_import_comes_from_the_cache_until_the_source_changes() {
     assert_eq!(first.inputs, second.inputs);
     std::fs::write(&path, format!("{unique}# changed\n")).unwrap();
     assert!(!imported().cached);
+}
+
+#[test]
+fn a_graph_that_fails_does_not_disturb_the_others() {
+    let Some(mut python) = python() else { return };
+    let graph = |index: i64| {
+        let json = r#"{"akg_graph": 1, "name": "at", "inputs": [{"name": "x", "dtype": "f32", "shape": [3]},
+                {"name": "i", "dtype": "i64", "shape": [1]}],
+                "nodes": [{"op": "aten.index_select.default", "args": {"self": "x", "dim": 0, "index": "i"},
+                            "outputs": ["y"]},
+                          {"op": "aten.neg.default", "args": {"self": "y"}, "outputs": ["z"]}],
+                "outputs": [{"value": "y"}, {"value": "z"}]}"#;
+        let x = Tensor::from_slice([3], &[1.0f32, 2.0, 3.0]).unwrap();
+        (
+            Graph::from_json(json).unwrap(),
+            [x, Tensor::from_slice([1], &[index]).unwrap()],
+        )
+    };
+    let cases = [graph(1), graph(7), graph(2)];
+    let jobs: Vec<_> = cases
+        .iter()
+        .map(|(graph, inputs)| Job { graph, inputs })
+        .collect();
+    let results = python.evaluate(&jobs, Precision::AsIs).unwrap();
+    let values: Vec<_> = results
+        .iter()
+        .map(|r| {
+            r.as_ref()
+                .ok()
+                .map(|ts| ts.iter().map(|t| t.to_f64().unwrap()[0]).collect::<Vec<_>>())
+        })
+        .collect();
+    assert_eq!(values, [Some(vec![2.0, -2.0]), None, Some(vec![3.0, -3.0])]);
 }
 
 #[test]

@@ -179,9 +179,10 @@ impl Printer<'_> {
             } => {
                 let (start, extent) = (index(start), index(extent));
                 // Upward, indices are outside before 0 and from the extent on; downward, the other way round.
-                let (enter, leave) = match *step > 0 {
-                    true => ("0".to_owned(), extent),
-                    false => (format!("{extent} - 1"), "-1".to_owned()),
+                let (enter, leave) = if *step > 0 {
+                    ("0".to_owned(), extent)
+                } else {
+                    (format!("{extent} - 1"), "-1".to_owned())
                 };
                 for (bound, limit) in [(lo, enter), (hi, leave)] {
                     if let Some(bound) = bound {
@@ -230,6 +231,20 @@ impl Printer<'_> {
                 self.line(&line);
             }
             Stmt::Store { .. } => return unsupported("atomic additions"),
+            Stmt::Transpose {
+                from,
+                extents: [rows, columns],
+                to,
+                stride,
+            } => {
+                let copy = format!(
+                    "{}[j * {stride} + i] = {}[i * {columns} + j];",
+                    self.local(*to)?.name,
+                    self.local(*from)?.name
+                );
+                self.line(&format!("for (int i = 0; i < {rows}; ++i)"));
+                self.line(&format!("  for (int j = 0; j < {columns}; ++j) {copy}"));
+            }
             Stmt::Dot(dot) => self.dot(dot)?,
             Stmt::Barrier => return unsupported("barriers"),
         }

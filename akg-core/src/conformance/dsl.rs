@@ -322,9 +322,25 @@ impl Judge<'_> {
 
 /// `M=37 N=50, knobs BM=16`.
 fn choices(case: &SketchCase) -> String {
-    let dims: Vec<_> = case.dims.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    let knobs: Vec<_> = case.knobs.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    format!("{}, knobs {}", dims.join(" "), if knobs.is_empty() { "as by default".into() } else { knobs.join(" ") })
+    let dims: Vec<_> = case
+        .dims
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    let knobs: Vec<_> = case
+        .knobs
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    format!(
+        "{}, knobs {}",
+        dims.join(" "),
+        if knobs.is_empty() {
+            "as by default".into()
+        } else {
+            knobs.join(" ")
+        }
+    )
 }
 
 fn spoiled(source: &Source) -> Source {

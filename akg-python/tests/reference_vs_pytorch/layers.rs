@@ -238,11 +238,17 @@ fn norm(name: &str, d: &mut Draw) -> Option<Json> {
             args
         }
         "native_group_norm.default" => {
+            // Dense operands: PyTorch takes strided ones for dense or rejects them, depending on its version.
             let size: usize = space.iter().product();
             let mut args = json!({
-                "input": real(d, &shape), "N": shape[0], "C": channels, "HxW": size, "group": groups, "eps": 1e-3
+                "input": d.input(DType::F32, &shape, Values::Tame), "N": shape[0], "C": channels, "HxW": size, "group": groups, "eps": 1e-3
             });
-            per_channel(d, &mut args, &["weight", "bias"], Values::Tame);
+            for name in ["weight", "bias"] {
+                let given = d
+                    .chance(50)
+                    .then(|| d.input(DType::F32, &[channels], Values::Tame));
+                args[name] = json!(given);
+            }
             args
         }
         "layer_norm.default" | "native_layer_norm.default" | "rms_norm.default" => {
