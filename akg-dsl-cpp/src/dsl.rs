@@ -15,7 +15,7 @@ use akg_core::verdict::{Failure, FailureKind};
 
 use crate::compiler::{self, Mode};
 use crate::config::CppConfig;
-use crate::{prelude, printer, text};
+use crate::{names, prelude, printer, text};
 
 /// C++ for CPUs: lowers sketches by the loop mapping and builds shared objects with the system's compiler.
 #[derive(Debug)]
@@ -189,8 +189,7 @@ fn plan(source: &Source) -> Result<&LaunchPlan> {
 /// Prints a typed sketch as C++ for `target`. `knobs` are recorded as what it was elaborated with.
 pub fn lower_program(program: &ir::Program, target: &Target, knobs: &Knobs) -> Result<Source> {
     let machine = Machine::new(target);
-    let kernels =
-        loops::map(program, machine, printer::RESERVED).context("sketch", || program.name.clone())?;
+    let kernels = loops::map(program, machine, names::RESERVED).context("sketch", || program.name.clone())?;
     let mut used = std::collections::BTreeSet::new();
     let mut functions = String::new();
     for kernel in &kernels {

@@ -3,6 +3,8 @@
 mod compiler;
 mod config;
 mod dsl;
+mod expression;
+mod names;
 mod prelude;
 mod printer;
 mod text;

@@ -1,4 +1,4 @@
-//! The sketches that every DSL must get right.
+//! The sketches that every DSL must get right. `AKG_ONLY=NAME` runs one of them, `AKG_SHOW=1` prints the C++.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
 

@@ -7,10 +7,11 @@ use crate::error::{Error, Result};
 use crate::expr::{Expr, Symbol};
 use crate::sketch::ir::{CompareOp, Op, ReduceOp, Scalar as Constant, Val};
 
+use super::effect::{Effect, identity};
 use super::element::row_major;
 use super::ir::{Accumulation, LocalId, LoopKind, Scalar, Stmt};
 use super::mapper::{Mapper, Resource, State};
-use super::nest::{Effect, Nest, identity};
+use super::nest::Nest;
 
 /// One reduction of a group over the same tile.
 struct Sum {

@@ -6,10 +6,11 @@ use crate::expr::Expr;
 use crate::sketch::ir::{DotMethod, Op, Scalar as Constant, Val};
 
 use super::Machine;
+use super::effect::Effect;
 use super::element::row_major;
 use super::ir::{Dot, LocalId, Stmt};
 use super::mapper::{Mapper, Resource, State};
-use super::nest::{Effect, Nest};
+use super::nest::Nest;
 use super::node::{NodeId, NodeKind};
 
 /// Products that may be summed one after another in f32 where the sketch leaves it open.

@@ -9,9 +9,10 @@ use crate::error::{Error, Result};
 use crate::expr::{Expr, Symbol};
 use crate::sketch::ir::{BinaryOp, Op, Scalar as Constant, Val};
 
+use super::effect::{Effect, integer_range};
 use super::ir::{LocalId, Stmt};
 use super::mapper::{Mapper, State};
-use super::nest::{Effect, Nest, integer_range};
+use super::nest::Nest;
 use super::node::{NodeId, NodeKind};
 
 /// Loops under construction.

@@ -6,13 +6,16 @@
 //! possible: stores clip their loops, and other loops exist in a version for the interior and one for the border.
 
 mod collect;
+mod control;
 mod dot;
+mod effect;
 mod element;
 pub mod ir;
 mod mapper;
 mod names;
 mod nest;
 mod node;
+mod storage;
 mod uses;
 
 use crate::error::Result;
