@@ -1,6 +1,10 @@
 //! The `akg` program as a user meets it: what it prints, how it exits, and what it does with bad input.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helpers may fail the test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test's helpers may fail the test"
+)]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -41,7 +45,11 @@ fn akg() -> Command {
 
 #[track_caller]
 fn expect(output: &Output, status: i32, words: &[&str]) -> String {
-    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let text = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
     assert_eq!(output.status.code(), Some(status), "{text}");
     for word in words {
         assert!(text.contains(word), "`{word}` is not in:\n{text}");
@@ -56,7 +64,9 @@ fn json(output: &Output) -> Value {
 }
 
 fn has_compiler() -> bool {
-    let found = ["c++", "g++", "clang++"].iter().any(|c| Command::new(c).arg("--version").output().is_ok());
+    let found = ["c++", "g++", "clang++"]
+        .iter()
+        .any(|c| Command::new(c).arg("--version").output().is_ok());
     if !found {
         eprintln!("skipped: no C++ compiler");
     }
@@ -71,20 +81,45 @@ fn a_graph_becomes_a_verified_kernel() {
     let place = Place::new();
     let task = place.file("tiny.json", TINY);
     let out = place.0.path().join("out");
-    let run = akg().args(["run", "--json", "--no-baseline", "--out"]).arg(&out).arg(&task).output().unwrap();
+    let run = akg()
+        .args(["run", "--json", "--no-baseline", "--out"])
+        .arg(&out)
+        .arg(&task)
+        .output()
+        .unwrap();
     expect(&run, PASS, &[]);
     let report = json(&run);
     assert_eq!(report["schema"], 1);
     assert_eq!(report["status"], "pass");
-    assert_eq!(report["kernels"][0]["operators"], serde_json::json!(["relu", "softmax"]));
+    assert_eq!(
+        report["kernels"][0]["operators"],
+        serde_json::json!(["relu", "softmax"])
+    );
     assert!(report["error"]["rms"].as_f64().unwrap() < 1e-6);
     assert_eq!(report["bytes_compared"], 4 * 6 * 40 * 4);
 
     let show = akg().arg("show").arg("--sources").arg(&out).output().unwrap();
-    expect(&show, PASS, &["pass in class fp32", "kernel k0: relu + softmax", "sketch tiny", "extern \"C\""]);
-    let check = akg().arg("check").arg(out.join("kernel.sketch")).output().unwrap();
+    expect(
+        &show,
+        PASS,
+        &[
+            "pass in class fp32",
+            "kernel k0: relu + softmax",
+            "sketch tiny",
+            "extern \"C\"",
+        ],
+    );
+    let check = akg()
+        .arg("check")
+        .arg(out.join("kernel.sketch"))
+        .output()
+        .unwrap();
     expect(&check, PASS, &["ok"]);
-    let again = akg().args(["run", "--no-baseline"]).arg(out.join("task.json")).output().unwrap();
+    let again = akg()
+        .args(["run", "--no-baseline"])
+        .arg(out.join("task.json"))
+        .output()
+        .unwrap();
     expect(&again, PASS, &["verdict: pass"]);
 }
 
@@ -95,12 +130,20 @@ fn hand_written_candidates_meet_the_same_judge() {
     }
     let place = Place::new();
     let task = place.file("tiny.json", TINY);
-    let stub = akg().args(["export", "--form", "stub", "--task"]).arg(&task).output().unwrap();
+    let stub = akg()
+        .args(["export", "--form", "stub", "--task"])
+        .arg(&task)
+        .output()
+        .unwrap();
     let stub = expect(&stub, PASS, &["akg-launch", "x", "y"]);
-    let header: String = stub.lines().take_while(|l| l.starts_with("//")).map(|l| format!("{l}\n")).collect();
+    let header: Vec<&str> = stub.lines().take_while(|l| l.starts_with("//")).collect();
+    let header = header.join(
+        "
+",
+    );
     let write = |name: &str, body: &str| {
         let text = format!(
-            "{header}#include <cstdint>\n#include <cmath>\n#include <cstdlib>\n#include <vector>\n#include <cstring>\n\
+            "{header}\n#include <cstdint>\n#include <cmath>\n#include <cstdlib>\n#include <vector>\n#include <cstring>\n\
              extern \"C\" void kernel(void *const *tensors, const int64_t *, int64_t, int64_t) {{\n\
              const float *x = (const float *)tensors[0]; float *y = (float *)tensors[1];\n{body}\n}}\n"
         );
@@ -111,21 +154,41 @@ fn hand_written_candidates_meet_the_same_judge() {
                    for (int j = 0; j < 40; j++) y[i*40+j] = std::exp((double)(x[i*40+j] > 0 ? x[i*40+j] : 0)) / s; }";
     let cases = [
         ("right.cpp", softmax.to_owned(), "pass", PASS),
-        ("wrong.cpp", softmax.replace("/ s", "/ s * 1.001"), "wrong-values", FAIL),
+        (
+            "wrong.cpp",
+            softmax.replace("/ s", "/ s * 1.001"),
+            "wrong-values",
+            FAIL,
+        ),
         ("short.cpp", softmax.replace("i < 6", "i < 5"), "unwritten", FAIL),
-        ("crash.cpp", "*(volatile int *)nullptr = 1;".to_owned(), "crashed", FAIL),
+        (
+            "crash.cpp",
+            "*(volatile int *)nullptr = 1;".to_owned(),
+            "crashed",
+            FAIL,
+        ),
         ("exit.cpp", "std::exit(0);".to_owned(), "crashed", FAIL),
-        ("endless.cpp", "for (volatile int i = 0;; i = 1 - i) {}".to_owned(), "timed-out", FAIL),
+        (
+            "endless.cpp",
+            "for (volatile int i = 0;; i = 1 - i) {}".to_owned(),
+            "timed-out",
+            FAIL,
+        ),
         (
             "hungry.cpp",
             "std::vector<char *> all; for (;;) { char *p = new char[1 << 26]; std::memset(p, 1, 1 << 26); \
              all.push_back(p); }"
-            .to_owned(),
+                .to_owned(),
             "out-of-memory",
             FAIL,
         ),
         ("broken.cpp", "this is no C++".to_owned(), "compile-failed", FAIL),
-        ("writes_input.cpp", format!("((float *)x)[0] = 7; {softmax}"), "", FAIL),
+        (
+            "writes_input.cpp",
+            format!("((float *)x)[0] = 7; {softmax}"),
+            "",
+            FAIL,
+        ),
     ];
     for (name, body, status, code) in cases {
         let source = write(name, &body);
@@ -140,7 +203,10 @@ fn hand_written_candidates_meet_the_same_judge() {
         if !status.is_empty() {
             assert_eq!(report["status"], status, "{name}: {report:#}");
         }
-        assert!(code == PASS || !report["message"].as_str().unwrap().is_empty(), "{name}");
+        assert!(
+            code == PASS || !report["message"].as_str().unwrap().is_empty(),
+            "{name}"
+        );
     }
 }
 
@@ -148,8 +214,16 @@ fn hand_written_candidates_meet_the_same_judge() {
 fn bad_tasks_are_explained() {
     let place = Place::new();
     let say = |arg: &Path| akg().args(["run", "--no-baseline"]).arg(arg).output().unwrap();
-    expect(&say(Path::new("builtin:nothing")), TROUBLE, &["no built-in task `nothing`", "softmax"]);
-    expect(&say(Path::new("kernel.txt")), TROUBLE, &["KernelBench-form .py", "builtin:NAME"]);
+    expect(
+        &say(Path::new("builtin:nothing")),
+        TROUBLE,
+        &["no built-in task `nothing`", "softmax"],
+    );
+    expect(
+        &say(Path::new("kernel.txt")),
+        TROUBLE,
+        &["KernelBench-form .py", "builtin:NAME"],
+    );
     expect(&say(Path::new("missing.json")), TROUBLE, &["missing.json"]);
     let cut = place.file("cut.json", &TINY[..200]);
     expect(&say(&cut), TROUBLE, &["cut.json"]);
@@ -178,7 +252,13 @@ fn missing_tools_and_full_disks_cost_nothing() {
     let task = place.file("tiny.json", TINY);
     let empty = place.0.path().join("empty");
     std::fs::create_dir(&empty).unwrap();
-    let run = akg().args(["run", "--json", "--no-baseline"]).arg(&task).env("PATH", &empty).env_remove("CXX").output().unwrap();
+    let run = akg()
+        .args(["run", "--json", "--no-baseline"])
+        .arg(&task)
+        .env("PATH", &empty)
+        .env_remove("CXX")
+        .output()
+        .unwrap();
     expect(&run, TROUBLE, &["C++ compiler"]);
     assert_eq!(json(&run)["status"], "tool-missing");
 
@@ -186,7 +266,12 @@ fn missing_tools_and_full_disks_cost_nothing() {
         let out = place.0.path().join("full");
         std::fs::create_dir(&out).unwrap();
         std::os::unix::fs::symlink("/dev/full", out.join("report.json")).unwrap();
-        let run = akg().args(["run", "--no-baseline", "--out"]).arg(&out).arg(&task).output().unwrap();
+        let run = akg()
+            .args(["run", "--no-baseline", "--out"])
+            .arg(&out)
+            .arg(&task)
+            .output()
+            .unwrap();
         expect(&run, TROUBLE, &["cannot write", "report.json", "No space left"]);
     }
 }
@@ -202,13 +287,29 @@ fn bad_modules_are_explained() {
                 return torch.relu(x)\n\n\ndef get_inputs():\n    return [torch.rand(4, 5)]\n\n\ndef get_init_inputs():\n    \
                 return []\n";
     let cases = [
-        ("syntax.py", good.replace("class Model(", "class Model(("), vec!["syntax.py", "5"]),
-        ("nothing.py", good.replace("class Model", "class Mode"), vec!["Model"]),
-        ("branch.py", good.replace("return torch.relu(x)", "return x if x.sum() > 0 else -x"), vec!["depend", "branch.py"]),
+        (
+            "syntax.py",
+            good.replace("class Model(", "class Model(("),
+            vec!["syntax.py", "5"],
+        ),
+        (
+            "nothing.py",
+            good.replace("class Model", "class Mode"),
+            vec!["Model"],
+        ),
+        (
+            "branch.py",
+            good.replace("return torch.relu(x)", "return x if x.sum() > 0 else -x"),
+            vec!["depend", "branch.py"],
+        ),
     ];
     for (name, text, words) in cases {
         let module = place.file(name, &text);
-        let run = akg().args(["run", "--no-baseline"]).arg(&module).output().unwrap();
+        let run = akg()
+            .args(["run", "--no-baseline"])
+            .arg(&module)
+            .output()
+            .unwrap();
         expect(&run, TROUBLE, &words);
     }
     let module = place.file("good.py", good);

@@ -296,6 +296,7 @@ impl Session {
                 return Ok(Attempt {
                     source,
                     verdict,
+                    verdict_seconds: began.elapsed().as_secs_f64(),
                     timing: None,
                 });
             }
@@ -327,6 +328,7 @@ impl Session {
         Ok(Attempt {
             source: candidate.source,
             verdict,
+            verdict_seconds,
             timing,
         })
     }

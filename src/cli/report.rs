@@ -142,12 +142,11 @@ impl Report {
     /// Takes over what became of a candidate.
     pub(super) fn add_attempt(&mut self, attempt: &Attempt) {
         let verdict = &attempt.verdict;
-        self.status = verdict
-            .failure
-            .as_ref()
+        let failure = verdict.failure.as_ref();
+        failure
             .map_or("pass", |f| f.kind.name())
-            .to_owned();
-        self.message = verdict.failure.as_ref().map(|f| f.evidence.clone());
+            .clone_into(&mut self.status);
+        self.message = failure.map(|f| f.evidence.clone());
         self.knobs.clone_from(&attempt.source.knobs);
         self.error = (!verdict.checks.is_empty()).then(|| verdict.worst_error());
         self.time = attempt.timing.as_ref().and_then(Time::of);
@@ -157,7 +156,7 @@ impl Report {
 
     /// Takes over an error of akg's own.
     pub(super) fn add_error(&mut self, error: &Error) {
-        self.status = error.kind().name().to_owned();
+        error.kind().name().clone_into(&mut self.status);
         self.message = Some(error.to_string());
     }
 
