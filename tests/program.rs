@@ -176,9 +176,7 @@ fn hand_written_candidates_meet_the_same_judge() {
         ),
         (
             "hungry.cpp",
-            "std::vector<char *> all; for (;;) { char *p = new char[1 << 26]; std::memset(p, 1, 1 << 26); \
-             all.push_back(p); }"
-                .to_owned(),
+            "for (;;) { char *p = new char[1 << 26]; p[0] = 1; *(char *volatile *)&p; }".to_owned(),
             "out-of-memory",
             FAIL,
         ),
@@ -200,9 +198,7 @@ fn hand_written_candidates_meet_the_same_judge() {
             .unwrap();
         expect(&verify, code, &[]);
         let report = json(&verify);
-        if !status.is_empty() {
-            assert_eq!(report["status"], status, "{name}: {report:#}");
-        }
+        assert_eq!(report["status"], status, "{name}: {report:#}");
         assert!(
             code == PASS || !report["message"].as_str().unwrap().is_empty(),
             "{name}"

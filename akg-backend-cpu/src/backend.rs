@@ -2,12 +2,12 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use akg_core::Backend;
-use akg_core::backend::{BackendCapability, RunOutput, RunRequest, Timing, TimingPolicy};
+use akg_core::backend::{BackendCapability, RunOutput, RunRequest, TensorBuffer, Timing, TimingPolicy};
 use akg_core::error::Result;
 use akg_core::target::Target;
 use akg_core::verdict::Failure;
-use akg_worker::client;
+use akg_core::{Backend, DType};
+use akg_worker::{client, shm};
 use async_trait::async_trait;
 use blocking::unblock;
 
@@ -62,6 +62,10 @@ impl Backend for CpuBackend {
             Ok(vec![client::describe(backend.config.worker.as_deref())?])
         })
         .await
+    }
+
+    fn allocate(&self, dtype: DType, shape: &[usize]) -> Result<Box<dyn TensorBuffer>> {
+        Ok(Box::new(shm::allocate(dtype, shape)?))
     }
 
     async fn run(&self, request: RunRequest) -> Result<Result<RunOutput, Failure>> {

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use akg_core::backend::TensorBuffer;
 use akg_core::dtype::DType;
 use akg_core::error::{Error, ErrorKind, Result};
 use akg_core::tensor::{Storage, Tensor, byte_len};
@@ -205,6 +206,16 @@ impl SharedTensor {
     /// Makes it an ordinary tensor, unchangeable for every process.
     pub fn freeze(self) -> Result<Tensor> {
         Tensor::new(self.dtype, self.shape, Arc::new(self.buffer.freeze()?))
+    }
+}
+
+impl TensorBuffer for SharedTensor {
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        self.buffer.bytes_mut()
+    }
+
+    fn freeze(self: Box<Self>) -> Result<Tensor> {
+        SharedTensor::freeze(*self)
     }
 }
 

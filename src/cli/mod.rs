@@ -55,6 +55,15 @@ struct TaskArgs {
     accuracy: Accuracy,
 }
 
+/// How large a task may be.
+#[derive(Debug, Clone, Args)]
+struct SizeArgs {
+    /// Memory that the tensors of a module may take, as in 4GB; its leading dimension is halved until they fit. By
+    /// default 60 % of what is available.
+    #[arg(long, value_parser = parse_bytes)]
+    memory: Option<u64>,
+}
+
 /// Where a kernel runs and in which language it is written.
 #[derive(Debug, Clone, Args)]
 struct TargetArgs {
@@ -140,4 +149,27 @@ fn parse_duration(text: &str) -> Result<Duration> {
     seconds
         .and_then(|s| Duration::try_from_secs_f64(s).ok())
         .ok_or_else(|| Error::invalid(format!("`{text}` is not a duration; write 60s, 2m or 500ms")))
+}
+
+/// Reads `4GB`, `512MB` or a plain number of bytes.
+fn parse_bytes(text: &str) -> Result<u64> {
+    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let scale = match unit {
+        "" | "B" => Some(1),
+        "kB" | "KB" => Some(1_000),
+        "MB" => Some(1_000_000),
+        "GB" => Some(1_000_000_000),
+        _ => None,
+    };
+    let bytes = number
+        .parse::<u64>()
+        .ok()
+        .zip(scale)
+        .and_then(|(n, s)| n.checked_mul(s));
+    bytes.ok_or_else(|| {
+        Error::invalid(format!(
+            "`{text}` is not a size; write 4GB, 512MB or a number of bytes"
+        ))
+    })
 }

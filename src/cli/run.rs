@@ -14,7 +14,7 @@ use super::baseline;
 use super::progress::Progress;
 use super::report::{AttemptReport, Report, TaskReport, describe};
 use super::task::{Loaded, load, memory_budget};
-use super::{JudgeArgs, TargetArgs, TaskArgs, parse_duration, print_error};
+use super::{JudgeArgs, SizeArgs, TargetArgs, TaskArgs, parse_duration, print_error};
 
 #[derive(Debug, Args)]
 pub(super) struct RunArgs {
@@ -22,6 +22,8 @@ pub(super) struct RunArgs {
     task: TaskArgs,
     #[command(flatten)]
     target: TargetArgs,
+    #[command(flatten)]
+    size: SizeArgs,
     #[command(flatten)]
     judge: JudgeArgs,
     /// Wall time after which no new candidate is started.
@@ -44,7 +46,7 @@ impl RunArgs {
 
     fn road(&self, report: &mut Report, progress: &Progress) -> Result<()> {
         let out = prepare(self.judge.out.as_deref())?;
-        let mut loaded = load(&self.task, memory_budget(), progress)?;
+        let mut loaded = load(&self.task, self.size.memory.or_else(memory_budget), progress)?;
         report.task = describe(&loaded.task, &self.task.task, loaded.shrink());
         let session = session(&self.target, &self.judge, progress)?.with_budget(self.budget);
         let outcome = blocking::run(&session, &loaded.task)?;

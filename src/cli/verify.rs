@@ -11,7 +11,7 @@ use super::progress::Progress;
 use super::report::{AttemptReport, Report, TaskReport, describe};
 use super::run::{complete, finish, prepare, session, write};
 use super::task::{load, memory_budget};
-use super::{JudgeArgs, TargetArgs, TaskArgs};
+use super::{JudgeArgs, SizeArgs, TargetArgs, TaskArgs};
 
 #[derive(Debug, Args)]
 pub(super) struct VerifyArgs {
@@ -25,6 +25,8 @@ pub(super) struct VerifyArgs {
     accuracy: akg::Accuracy,
     #[command(flatten)]
     target: TargetArgs,
+    #[command(flatten)]
+    size: SizeArgs,
     #[command(flatten)]
     judge: JudgeArgs,
 }
@@ -54,7 +56,7 @@ impl VerifyArgs {
             task: self.task.clone(),
             accuracy: self.accuracy,
         };
-        let mut loaded = load(&args, memory_budget(), progress)?;
+        let mut loaded = load(&args, self.size.memory.or_else(memory_budget), progress)?;
         report.task = describe(&loaded.task, &self.task, loaded.shrink());
         if let SourceForm::Lowered { plan } = &source.form {
             report.kernels = plan
