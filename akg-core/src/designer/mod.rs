@@ -1,8 +1,8 @@
 //! The rule-based designer: from a graph to a sketch, with no model.
 //!
-//! ATen operators are decomposed into a few primitives ([`decompose`]), the primitives are cut into kernels ([`group`]),
-//! tensors get the extents that make every reshape a relabelling ([`plan`]), and each kernel is written as sketch text
-//! by the emitter of its kind ([`emit`]). The text is parsed like anybody's, so that a rule's sketch meets the same
+//! ATen operators are decomposed into a few primitives (`decompose`), the primitives are cut into kernels (`group`),
+//! tensors get the extents that make every reshape a relabelling (`plan`), and each kernel is written as sketch text
+//! by the emitter of its kind (`emit`). The text is parsed like anybody's, so that a rule's sketch meets the same
 //! checks as a model's.
 
 use async_trait::async_trait;
