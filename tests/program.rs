@@ -184,7 +184,7 @@ fn hand_written_candidates_meet_the_same_judge() {
         (
             "writes_input.cpp",
             format!("((float *)x)[0] = 7; {softmax}"),
-            "",
+            "input-changed",
             FAIL,
         ),
     ];

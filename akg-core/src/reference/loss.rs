@@ -170,7 +170,10 @@ fn triplet_margin<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
 fn cosine_similarity<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
     let eps = c.number("eps")?;
     let (a, b) = (c.float("x1")?, c.float("x2")?);
-    let shape = broadcast([a.shape(), b.shape()])?;
+    let mut shape = broadcast([a.shape(), b.shape()])?;
+    if shape.is_empty() {
+        shape.push(1);
+    }
     let axis = c.axis("dim", shape.len())?;
     let lines = |x: Strided<T>| -> Result<(Strided<T>, Vec<T>)> {
         let x = x.expand(&shape)?.move_last(axis);

@@ -80,11 +80,11 @@ pub enum Rounding {
 }
 
 impl Rounding {
-    /// `value` rounded to nearest, ties to even.
+    /// `value` rounded to nearest, ties to even, by way of `f32`.
     pub fn round(self, value: f64) -> f64 {
         match self {
-            Rounding::F16 => half::f16::from_f64(value).to_f64(),
-            Rounding::BF16 => half::bf16::from_f64(value).to_f64(),
+            Rounding::F16 => half::f16::from_f32(value as f32).to_f64(),
+            Rounding::BF16 => half::bf16::from_f32(value as f32).to_f64(),
             Rounding::TF32 => {
                 let value = value as f32;
                 if !value.is_finite() {

@@ -32,11 +32,12 @@ pub(super) trait Real:
     /// Elements as the interpreter's result.
     fn buffer(values: Vec<Self>) -> Buffer;
 
-    /// Rounds to a floating element type, to nearest and ties to even.
+    /// Rounds to a floating element type, to nearest and ties to even; to the half types by way of `f32`, as PyTorch
+    /// does. (`half`'s own conversions from `f64` take some values next to a tie for the tie.)
     fn round_to(self, dtype: DType) -> Self {
         match dtype {
-            DType::F16 => Self::of(f64::from(f16::from_f64(self.widen()))),
-            DType::BF16 => Self::of(f64::from(bf16::from_f64(self.widen()))),
+            DType::F16 => Self::of(f64::from(f16::from_f32(self.widen() as f32))),
+            DType::BF16 => Self::of(f64::from(bf16::from_f32(self.widen() as f32))),
             DType::F32 => Self::of(f64::from(self.widen() as f32)),
             _ => self,
         }

@@ -193,7 +193,9 @@ fn truth<T: Real>(
     merge: impl Fn(bool, bool) -> bool + Sync,
 ) -> Results<T> {
     let x = c.array("self")?.into_bool();
-    let axes = axes(c, x.rank())?;
+    // Unlike everywhere else, an empty list of axes is none of them.
+    let none = c.has("dim") && c.int("dim").is_err() && c.axes("dim", x.rank())?.is_empty();
+    let axes = if none { Vec::new() } else { axes(c, x.rank())? };
     let found = fold(&x, &axes, |e, _, _| e, merge, empty);
     let found = Array::bool(Strided::new(c.shape(0)?, found));
     // PyTorch answers u8 with u8.

@@ -89,6 +89,17 @@ def complete_interpreter():
 
     InterpreterBuilder.create_dot = dot
 
+    # Compiled code rounds to nearest; the interpreter cuts the bits of bfloat16 off.
+    create_fp_trunc = InterpreterBuilder.create_fp_trunc
+
+    def fp_trunc(self, src, dst_type):
+        if dst_type.scalar != tl.bfloat16:
+            return create_fp_trunc(self, src, dst_type)
+        rounded = torch.from_numpy(np.array(src.data)).to(torch.bfloat16)
+        return TensorHandle(rounded.view(torch.int16).numpy().view(np.uint16), dst_type.scalar)
+
+    InterpreterBuilder.create_fp_trunc = fp_trunc
+
 
 DTYPES = {
     "bool": torch.bool, "u8": torch.uint8, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32,
