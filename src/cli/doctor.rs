@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use akg::python::{Config, Environment};
+use akg::python::{Config, Environment, Origin, Package};
 use akg::source::{Knobs, LaunchPlan, Source, SourceForm};
 use akg::{Result, Target, blocking};
 use clap::Args;
@@ -11,7 +11,7 @@ use super::progress::Progress;
 
 #[derive(Debug, Args)]
 pub(super) struct DoctorArgs {
-    /// Install what is missing and can be installed: Python with PyTorch, into akg's cache directory.
+    /// Install what is missing and can be installed: Python with PyTorch and Triton, into akg's cache directory.
     #[arg(long)]
     fix: bool,
 }
@@ -67,6 +67,14 @@ impl DoctorArgs {
         let mut environment = Environment::find(&config);
         if self.fix && environment.is_err() {
             environment = Environment::install(&config, &mut |text| progress.step(text));
+        }
+        if let Ok(environment) = &environment
+            && self.fix
+            && environment.origin() == Origin::Installed
+        {
+            let mut progress = |text: &str| progress.step(text);
+            let installed = environment.install_package(Package::Triton, &mut progress);
+            say("Triton", installed.map(|()| Package::Triton.version().to_owned()));
         }
         say(
             "Python with PyTorch",

@@ -2,8 +2,8 @@
 //! against PyTorch's results. Printing is as small as it can be: what it takes beyond the mapping to tile machines is
 //! what Triton calls things.
 //!
-//! Python with `triton` and `torch` is found through `AKG_PYTHON`, else as `python3`; without it the tests say that
-//! they were skipped.
+//! Python with `triton` and `torch` is found through `AKG_PYTHON`, as `python3`, or where `akg doctor --fix` installs
+//! it; without it the tests say that they were skipped.
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod printer;
@@ -27,11 +27,12 @@ use serde_json::{Value, json};
 fn python() -> Option<&'static Path> {
     static PYTHON: OnceLock<Option<PathBuf>> = OnceLock::new();
     let find = || {
-        let python = PathBuf::from(std::env::var_os("AKG_PYTHON").unwrap_or("python3".into()));
-        let probe = Command::new(&python)
-            .args(["-c", "import torch, triton"])
-            .output();
-        probe.is_ok_and(|o| o.status.success()).then_some(python)
+        let named = std::env::var_os("AKG_PYTHON").map(PathBuf::from);
+        let candidates = named.map_or_else(|| [vec!["python3".into()], installed()].concat(), |p| vec![p]);
+        candidates.into_iter().find(|python| {
+            let probe = Command::new(python).args(["-c", "import torch, triton"]).output();
+            probe.is_ok_and(|o| o.status.success())
+        })
     };
     let python = PYTHON.get_or_init(find).as_deref();
     if python.is_none() {
@@ -42,6 +43,21 @@ fn python() -> Option<&'static Path> {
         );
     }
     python
+}
+
+/// The interpreters of akg's own environments in the cache directory.
+fn installed() -> Vec<PathBuf> {
+    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    let cache = variable("AKG_CACHE")
+        .or_else(|| variable("XDG_CACHE_HOME").map(|c| c.join("akg")))
+        .or_else(|| variable("HOME").map(|h| h.join(".cache/akg")));
+    let entries = cache.and_then(|c| std::fs::read_dir(c).ok());
+    let paths = entries
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|e| e.path().join("bin/python"));
+    paths.filter(|p| p.exists()).collect()
 }
 
 /// Elaborates a sketch; knobs without a value have their default.

@@ -257,7 +257,13 @@ fn compare<T: Real>(
             }
             zip(&a.into_float(), &b.into_float(), f)
         }
-        _ => zip(&a.into_int(), &b.into_int(), i),
+        _ => {
+            // A number becomes an integer of the tensor's type, and wraps.
+            if c.is_number("other") && a.dtype != DType::Bool {
+                b = b.cast(a.dtype);
+            }
+            zip(&a.into_int(), &b.into_int(), i)
+        }
     };
     Ok(vec![Array::bool(out)])
 }
