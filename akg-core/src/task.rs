@@ -2,12 +2,14 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::expr::Bindings;
 use crate::graph::Graph;
+use crate::tensor::Tensor;
 
 /// How exact a result must be. Error is measured for each output against f64 as rms(err)/rms(ref − mean) and
 /// max(err)/rms(ref − mean).
@@ -64,6 +66,8 @@ pub enum Generator {
     Normal,
     /// Uniform in [0, 1).
     Uniform01,
+    /// By the task's own code, through [`Task::capture`]; without one, as [`Generator::Normal`].
+    Captured,
     /// Integers in `lo..hi`.
     Integers {
         /// The smallest value.
@@ -100,6 +104,12 @@ pub struct Contract {
     pub hints: Bindings,
 }
 
+/// Makes tensors that only the task's own code can make: a module's initial weights, inputs computed by its script.
+pub trait Capture: fmt::Debug + Send + Sync {
+    /// The tensors of the graph inputs at `positions`, with the shapes and element types of the graph.
+    fn capture(&self, positions: &[usize], seed: u64) -> Result<Vec<Tensor>>;
+}
+
 /// A graph, its contract and a name.
 #[derive(Debug, Clone)]
 pub struct Task {
@@ -109,6 +119,8 @@ pub struct Task {
     pub graph: Graph,
     /// What counts as right.
     pub contract: Contract,
+    /// Where captured tensors come from, asked when they are needed.
+    pub capture: Option<Arc<dyn Capture>>,
 }
 
 impl Task {
@@ -118,6 +130,7 @@ impl Task {
             name: name.into(),
             graph,
             contract: Contract::default(),
+            capture: None,
         }
     }
 }

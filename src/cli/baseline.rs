@@ -1,6 +1,8 @@
 //! PyTorch on the same inputs, and the bound.
 
 use akg::Result;
+use std::sync::{Arc, Mutex, PoisonError};
+
 use akg::backend::Timing;
 use akg::expr::Bindings;
 use akg::python::{BaselineOptions, BaselineTask, Config, Environment, Python, PythonOptions};
@@ -12,10 +14,10 @@ use super::task::Loaded;
 
 /// Runs PyTorch eager on the inputs of the first check. `None` without a Python that has PyTorch.
 pub(super) fn measure(loaded: &mut Loaded, seed: u64, progress: &Progress) -> Result<Option<Baseline>> {
-    let mut python = match loaded.python.take() {
+    let python = match loaded.python.take() {
         Some(python) => python,
         None => match Environment::find(&Config::default()) {
-            Ok(environment) => Python::new(environment, PythonOptions::default()),
+            Ok(environment) => Arc::new(Mutex::new(Python::new(environment, PythonOptions::default()))),
             Err(_) => return Ok(None),
         },
     };
@@ -25,6 +27,7 @@ pub(super) fn measure(loaded: &mut Loaded, seed: u64, progress: &Progress) -> Re
     let backend = registry.backend("cpu")?;
     let mut inputs = make_inputs(task, &*backend, Distribution::Contract, seed, &Bindings::new())?;
     inputs.truncate(task.graph.inputs().len());
+    let mut python = python.lock().unwrap_or_else(PoisonError::into_inner);
     let what = match &loaded.module {
         Some(module) => BaselineTask::Module(module),
         None => BaselineTask::Graph(&task.graph),

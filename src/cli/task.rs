@@ -1,12 +1,13 @@
 //! Loading the task that the command line names.
 
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use akg::error::ErrorKind;
 use akg::expr::Bindings;
-use akg::python::{Config, Environment, ImportOptions, ImportedModule, Python, PythonOptions, Shrink};
-use akg::task::Generator;
-use akg::{Error, Graph, Result, Task, builtin};
+use akg::python::{Config, Environment, ImportOptions, ImportedModule, Python, PythonOptions, Seeds, Shrink};
+use akg::task::{Capture, Generator};
+use akg::{Error, Graph, Result, Task, Tensor, builtin};
 
 use super::TaskArgs;
 use super::progress::Progress;
@@ -18,7 +19,28 @@ pub(super) struct Loaded {
     /// The imported module, for tasks from a `.py` file.
     pub(super) module: Option<ImportedModule>,
     /// The Python worker that imported it.
-    pub(super) python: Option<Python>,
+    pub(super) python: Option<Arc<Mutex<Python>>>,
+}
+
+/// A module's own tensors, made by Python when they are asked for.
+#[derive(Debug)]
+struct ModuleTensors {
+    module: ImportedModule,
+    python: Arc<Mutex<Python>>,
+}
+
+impl Capture for ModuleTensors {
+    fn capture(&self, positions: &[usize], seed: u64) -> Result<Vec<Tensor>> {
+        let mut python = self.python.lock().unwrap_or_else(PoisonError::into_inner);
+        python.materialize_some(
+            &self.module,
+            positions,
+            Seeds {
+                weights: seed,
+                inputs: seed,
+            },
+        )
+    }
 }
 
 impl Loaded {
@@ -96,10 +118,16 @@ fn import(path: &Path, memory: Option<u64>, progress: &Progress) -> Result<Loade
             .iter()
             .map(|input| match &input.generator {
                 akg::python::Generator::Uniform01 => Generator::Uniform01,
+                akg::python::Generator::Normal => Generator::Normal,
                 akg::python::Generator::Randint { low, high } => Generator::Integers { lo: *low, hi: *high },
-                _ => Generator::Normal,
+                akg::python::Generator::Captured => Generator::Captured,
             })
             .collect();
+        let python = Arc::new(Mutex::new(python));
+        task.capture = Some(Arc::new(ModuleTensors {
+            module: module.clone(),
+            python: Arc::clone(&python),
+        }));
         return Ok(Loaded {
             task,
             module: Some(module),

@@ -1,5 +1,6 @@
 //! Inputs for a check: seeded, in several distributions.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use half::{bf16, f16};
@@ -11,7 +12,7 @@ use crate::backend::{Backend, TensorBuffer};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::Bindings;
-use crate::graph::InputKind;
+use crate::graph::{Input, InputKind};
 use crate::task::{Generator, Task};
 use crate::tensor::Tensor;
 
@@ -62,7 +63,8 @@ impl fmt::Display for Distribution {
 
 /// The inputs of `task`'s graph, in memory of `backend`, followed by the graph's constants.
 ///
-/// Weights are scaled by 1/sqrt of their fan-in (the product of all extents but the first) so that signals keep their
+/// Where the task can capture tensors, [`Distribution::Contract`] has the module's own weights and captured inputs; other
+/// distributions keep captured integers and booleans, whose range is known to nobody else. Other weights are scaled by 1/sqrt of their fan-in (the product of all extents but the first) so that signals keep their
 /// variance through deep graphs.
 pub fn make_inputs(
     task: &Task,
@@ -72,8 +74,13 @@ pub fn make_inputs(
     dims: &Bindings,
 ) -> Result<Vec<Tensor>> {
     let graph = &task.graph;
+    let mut captured = captured(task, distribution, seed)?;
     let mut tensors = Vec::with_capacity(graph.inputs().len() + graph.constants().len());
     for (i, input) in graph.inputs().iter().enumerate() {
+        if let Some(tensor) = captured.remove(&i) {
+            tensors.push(tensor);
+            continue;
+        }
         let ty = graph.ty(input.value);
         let shape = ty.concrete_shape(dims)?;
         let generator = task.contract.generators.get(i).copied().unwrap_or_default();
@@ -95,6 +102,32 @@ pub fn make_inputs(
     }
     tensors.extend(graph.constants().iter().map(|c| c.tensor.clone()));
     Ok(tensors)
+}
+
+/// The captured tensors of a check by position.
+fn captured(task: &Task, distribution: Distribution, seed: u64) -> Result<BTreeMap<usize, Tensor>> {
+    let Some(capture) = &task.capture else {
+        return Ok(BTreeMap::new());
+    };
+    let contract = distribution == Distribution::Contract;
+    let wanted = |(i, input): (usize, &Input)| {
+        let by_code = task.contract.generators.get(i) == Some(&Generator::Captured);
+        let exact = !task.graph.ty(input.value).dtype.is_float();
+        let parameter = input.kind != InputKind::Activation;
+        (contract && (by_code || parameter) || by_code && exact).then_some(i)
+    };
+    let positions: Vec<usize> = task
+        .graph
+        .inputs()
+        .iter()
+        .enumerate()
+        .filter_map(wanted)
+        .collect();
+    if positions.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let tensors = capture.capture(&positions, seed)?;
+    Ok(positions.into_iter().zip(tensors).collect())
 }
 
 /// A seed of its own for each input.
