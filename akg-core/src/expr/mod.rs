@@ -5,13 +5,13 @@
 //! atoms of their own, simplified where that is provable. All symbols stand for integers; extents are non-negative.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::ops::{Add, Mul, Neg, Sub};
 use std::sync::Arc;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
 use crate::error::{Error, Result};
+
+mod parse;
+mod print;
 
 /// A symbol's name.
 pub type Symbol = Arc<str>;
@@ -417,18 +417,6 @@ impl Expr {
         }
         all
     }
-
-    /// Parses the printed form: integers, names, `+ - * //`, `%`, parentheses, `ceildiv(a, b)`, `min(a, b)`,
-    /// `max(a, b)`.
-    pub fn parse(text: &str) -> Result<Self> {
-        let mut parser = Parser { text, at: 0 };
-        let expr = parser.sum()?;
-        parser.skip_space();
-        if parser.at < text.len() {
-            return Err(parser.error("unexpected text"));
-        }
-        Ok(expr)
-    }
 }
 
 impl From<Vec<Term>> for Expr {
@@ -524,185 +512,6 @@ macro_rules! owned_operators {
     )*};
 }
 owned_operators!(Add add, Mul mul, Sub sub);
-
-impl fmt::Display for Atom {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Atom::Sym(name) => f.write_str(name),
-            Atom::FloorDiv(a, b) => write!(f, "({a}) // ({b})"),
-            Atom::CeilDiv(a, b) => write!(f, "ceildiv({a}, {b})"),
-            Atom::Mod(a, b) => write!(f, "({a}) % ({b})"),
-            Atom::Min(a, b) => write!(f, "min({a}, {b})"),
-            Atom::Max(a, b) => write!(f, "max({a}, {b})"),
-        }
-    }
-}
-
-impl fmt::Display for Expr {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
-            return f.write_str("0");
-        }
-        // The constant comes first in canonical order and reads best last.
-        let (constant, rest): (Vec<_>, Vec<_>) = self.0.iter().partition(|t| t.factors.is_empty());
-        for (i, term) in rest.into_iter().chain(constant).enumerate() {
-            let sign = match (i, term.coefficient < 0) {
-                (0, false) => "",
-                (0, true) => "-",
-                (_, false) => " + ",
-                (_, true) => " - ",
-            };
-            f.write_str(sign)?;
-            let magnitude = term.coefficient.unsigned_abs();
-            if term.factors.is_empty() || magnitude != 1 {
-                write!(f, "{magnitude}")?;
-            }
-            let single = term.factors.len() == 1 && magnitude == 1 && sign != "-";
-            for (j, factor) in term.factors.iter().enumerate() {
-                if j > 0 || magnitude != 1 {
-                    f.write_str("*")?;
-                }
-                match factor {
-                    Atom::FloorDiv(..) | Atom::Mod(..) if !single => write!(f, "({factor})")?,
-                    _ => write!(f, "{factor}")?,
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Serialize for Expr {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.as_const() {
-            Some(value) => serializer.serialize_i64(value),
-            None => serializer.collect_str(self),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Expr {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Form {
-            Int(i64),
-            Text(String),
-        }
-        match Form::deserialize(deserializer)? {
-            Form::Int(value) => Ok(Expr::constant(value)),
-            Form::Text(text) => Expr::parse(&text).map_err(serde::de::Error::custom),
-        }
-    }
-}
-
-struct Parser<'a> {
-    text: &'a str,
-    at: usize,
-}
-
-impl<'a> Parser<'a> {
-    fn rest(&self) -> &'a str {
-        self.text.get(self.at..).unwrap_or_default()
-    }
-
-    fn skip_space(&mut self) {
-        self.at += self.rest().len() - self.rest().trim_start().len();
-    }
-
-    fn eat(&mut self, token: &str) -> bool {
-        self.skip_space();
-        let found = self.rest().starts_with(token);
-        if found {
-            self.at += token.len();
-        }
-        found
-    }
-
-    fn error(&self, what: &str) -> Error {
-        Error::invalid(format!(
-            "{what} at offset {} of the integer expression `{}`",
-            self.at, self.text
-        ))
-    }
-
-    fn expect(&mut self, token: &str) -> Result<()> {
-        if self.eat(token) {
-            Ok(())
-        } else {
-            Err(self.error(&format!("expected `{token}`")))
-        }
-    }
-
-    fn sum(&mut self) -> Result<Expr> {
-        let mut value = self.product()?;
-        loop {
-            if self.eat("+") {
-                value = value + self.product()?;
-            } else if self.eat("-") {
-                value = value - self.product()?;
-            } else {
-                return Ok(value);
-            }
-        }
-    }
-
-    fn product(&mut self) -> Result<Expr> {
-        let mut value = self.factor()?;
-        loop {
-            if self.eat("//") {
-                value = value.floor_div(&self.factor()?);
-            } else if self.eat("*") {
-                value = value * self.factor()?;
-            } else if self.eat("%") {
-                value = value.modulo(&self.factor()?);
-            } else {
-                return Ok(value);
-            }
-        }
-    }
-
-    fn factor(&mut self) -> Result<Expr> {
-        if self.eat("-") {
-            return Ok(-self.factor()?);
-        }
-        if self.eat("(") {
-            let value = self.sum()?;
-            self.expect(")")?;
-            return Ok(value);
-        }
-        self.skip_space();
-        let rest = self.rest();
-        let word_end = rest
-            .find(|c: char| !c.is_alphanumeric() && c != '_' && c != '.')
-            .unwrap_or(rest.len());
-        let word = rest.get(..word_end).unwrap_or_default();
-        if word.is_empty() {
-            return Err(self.error("expected a number, a name or `(`"));
-        }
-        self.at += word.len();
-        if word.starts_with(|c: char| c.is_ascii_digit()) {
-            return word
-                .parse::<i64>()
-                .map(Expr::constant)
-                .map_err(|_| self.error("bad integer"));
-        }
-        let function: fn(&Expr, &Expr) -> Expr = match word {
-            "ceildiv" => Expr::ceil_div,
-            "min" => Expr::minimum,
-            "max" => Expr::maximum,
-            name => return Ok(Expr::symbol(name)),
-        };
-        if !self.eat("(") {
-            return Ok(Expr::symbol(word));
-        }
-        let a = self.sum()?;
-        self.expect(",")?;
-        let b = self.sum()?;
-        self.expect(")")?;
-        Ok(function(&a, &b))
-    }
-}
 
 #[cfg(test)]
 mod tests {
