@@ -159,8 +159,8 @@ struct Judge<'a> {
 /// Bytes of f64 values that one chunk of rows may take for its largest value.
 const CHUNK_BYTES: usize = 64 << 20;
 
-/// Chunks at least, where there are so many rows.
-const CHUNKS: usize = 16;
+/// A sample is one part in so many of the rows.
+const SAMPLES: usize = 16;
 
 impl Judge<'_> {
     /// Judges every row, or randomly chosen ones for at most `time`; the yardstick runs for at most `yardstick_time`.
@@ -181,7 +181,7 @@ impl Judge<'_> {
         let options = Options::default();
         let yard_options = yardstick(self.task.contract.accuracy);
         let mut chunks = match &rows {
-            Some(rows) => self.chunks(rows.rows())?,
+            Some(rows) => self.chunks(rows.rows(), time.is_some())?,
             None => std::iter::once(0..1).collect(),
         };
         // A fixed order would let a candidate be right only where it expects to be looked at.
@@ -192,11 +192,11 @@ impl Judge<'_> {
             if n > 0 && time.is_some_and(|t| start.elapsed() > t) {
                 break;
             }
-            let of = |options: &Options| match &rows {
-                Some(rows) => rows.evaluate(graph, graph_inputs, range.clone(), options),
+            let of = |range: Range<usize>, options: &Options| match &rows {
+                Some(rows) => rows.evaluate(graph, graph_inputs, range, options),
                 None => evaluate(graph, graph_inputs, options),
             };
-            let reference = of(&options)?;
+            let reference = of(range.clone(), &options)?;
             for (i, (output, outcome)) in self.outputs.iter().zip(&reference).enumerate() {
                 let offset = rows
                     .as_ref()
@@ -209,9 +209,10 @@ impl Judge<'_> {
             }
             if n == 0 || yard_spent < yardstick_time {
                 let began = Instant::now();
-                for (yard, (reference, got)) in
-                    yards.iter_mut().zip(reference.iter().zip(&of(&yard_options)?))
-                {
+                // The first rows of the stretch say enough about its error.
+                let few = rows.as_ref().map_or(1, |rows| rows.rows().div_ceil(SAMPLES));
+                let yardstick = of(range.start..range.end.min(range.start + few), &yard_options)?;
+                for (yard, (reference, got)) in yards.iter_mut().zip(reference.iter().zip(&yardstick)) {
                     add_outcome(yard, reference, got);
                 }
                 yard_spent += began.elapsed();
@@ -220,8 +221,8 @@ impl Judge<'_> {
         self.conclude(&measured, &yards, &compared)
     }
 
-    /// Stretches of rows, small enough for the memory and enough of them to sample from.
-    fn chunks(&self, rows: usize) -> Result<Vec<Range<usize>>> {
+    /// Stretches of rows, small enough for the memory, and enough of them to `sample` from.
+    fn chunks(&self, rows: usize, sample: bool) -> Result<Vec<Range<usize>>> {
         let graph = &self.task.graph;
         let mut largest = 0;
         for value in graph.values() {
@@ -234,7 +235,8 @@ impl Judge<'_> {
             );
         }
         let per_row = (largest / rows.max(1)).max(1) * size_of::<f64>();
-        let step = (CHUNK_BYTES / per_row).clamp(1, rows.div_ceil(CHUNKS).max(1));
+        let most = if sample { rows.div_ceil(SAMPLES) } else { rows };
+        let step = (CHUNK_BYTES / per_row).clamp(1, most.max(1));
         Ok((0..rows)
             .step_by(step)
             .map(|start| start..(start + step).min(rows))
