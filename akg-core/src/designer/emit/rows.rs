@@ -4,21 +4,18 @@
 //! softmax takes the maximum in the first pass, the sum in the second, and stores in the third. Where the reduced axis
 //! fits into one tile there is no loop and the data is read once.
 
+mod fill;
+mod shape;
+
 use std::collections::HashMap;
 
+use self::shape::Shape;
 use super::{Emitter, Names, Var, Walk, compute_type, literal, reduction};
 use crate::designer::plan::{Axis, KernelPlan, Operand, Plan};
-use crate::designer::prim::{MapOp, Prim, PrimId, Prims};
+use crate::designer::prim::{Prim, PrimId, Prims};
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::sketch::ir::{BinaryOp, ReduceOp, UnaryOp};
-
-/// The longest reduced extent that one tile holds.
-const WHOLE_ROW: i64 = 8192;
-/// Elements of an element-wise tile.
-const CHAIN: i64 = 16384;
-/// Elements that a tile of several short rows aims at.
-const ROWS: i64 = 4096;
+use crate::sketch::ir::ReduceOp;
 
 /// Writes kernel number `number`.
 pub(in crate::designer) fn emit(
@@ -79,120 +76,6 @@ pub(in crate::designer) fn emit(
     Ok(passes
         .emitter
         .finish(&format!("kernel k{number} over ({})", grid.join(", "))))
-}
-
-/// Which axes are tiled, and in which order all are walked.
-struct Shape {
-    order: Vec<Axis>,
-    tile: Vec<Axis>,
-}
-
-impl Shape {
-    fn choose(kernel: &KernelPlan) -> Self {
-        let lists: Vec<Vec<Axis>> = kernel.accesses().map(|a| a.axes.clone()).collect();
-        let size = |list: &[Axis]| -> i64 {
-            list.iter()
-                .map(|a| kernel.extents[*a].as_const().unwrap_or(1 << 20))
-                .fold(1, i64::saturating_mul)
-        };
-        let mut order: Vec<Axis> = lists
-            .iter()
-            .max_by_key(|l| (l.len(), size(l)))
-            .cloned()
-            .unwrap_or_default();
-        for axis in kernel.axes.values().chain(&lists).flatten() {
-            if !order.contains(axis) {
-                order.insert(0, *axis);
-            }
-        }
-        let Some(inner) = order.last().copied() else {
-            return Self {
-                order,
-                tile: Vec::new(),
-            };
-        };
-        let last_other = |keep: &dyn Fn(Axis) -> bool| {
-            let ends = lists
-                .iter()
-                .filter(|l| l.len() > 1)
-                .filter_map(|l| l.last().copied());
-            ends.into_iter().find(|a| *a != inner && keep(*a))
-        };
-        let before = |keep: &dyn Fn(Axis) -> bool| order.iter().rev().skip(1).copied().find(|a| keep(*a));
-        let reduced = |a: Axis| kernel.reduced.contains(&a);
-        let outer = if kernel.reduced.is_empty() {
-            let short = kernel.extents[inner].as_const().is_some_and(|e| e < 64);
-            last_other(&|_| true).or_else(|| if short { before(&|_| true) } else { None })
-        } else if reduced(inner) {
-            last_other(&|a| !reduced(a)).or_else(|| before(&|a| !reduced(a)))
-        } else {
-            before(&reduced)
-        };
-        let tile = order
-            .iter()
-            .copied()
-            .filter(|a| *a == inner || Some(*a) == outer)
-            .collect();
-        Self { order, tile }
-    }
-
-    /// Knob name and legal tile lengths of each tiled axis, the default first.
-    fn blocks(&self, kernel: &KernelPlan) -> HashMap<Axis, (&'static str, Vec<i64>)> {
-        let extent = |a: Axis| kernel.extents[a].as_const();
-        let cut = |a: Axis, lengths: &[i64]| -> Vec<i64> {
-            let mut out: Vec<i64> = Vec::new();
-            for length in lengths {
-                let length = extent(a).map_or(*length, |e| (*length).min(e.max(1)));
-                if !out.contains(&length) {
-                    out.push(length);
-                }
-            }
-            out
-        };
-        let mut blocks = HashMap::new();
-        match self.tile.as_slice() {
-            [a] if kernel.reduced.contains(a) => {
-                blocks.insert(*a, ("BL", row_lengths(extent(*a))));
-            }
-            [a] => {
-                blocks.insert(*a, ("BN", cut(*a, &[CHAIN, CHAIN / 4])));
-            }
-            [a, b] if kernel.reduced.contains(b) => {
-                let lengths = row_lengths(extent(*b));
-                let longest = lengths.iter().copied().max().unwrap_or(1);
-                let rows = u64::try_from(ROWS / longest)
-                    .unwrap_or(1)
-                    .max(1)
-                    .next_power_of_two() as i64;
-                blocks.insert(*a, ("BR", cut(*a, &[rows])));
-                blocks.insert(*b, ("BL", lengths));
-            }
-            [a, b] if kernel.reduced.contains(a) => {
-                blocks.insert(*a, ("BR", cut(*a, &[32, 128])));
-                blocks.insert(*b, ("BC", cut(*b, &[512, 128])));
-            }
-            [a, b] => {
-                let short = extent(*b).filter(|e| *e < 64);
-                let lengths = short.map_or([64, 32], |e| [ROWS / e.max(1), 256]);
-                blocks.insert(*a, ("BR", cut(*a, &lengths)));
-                blocks.insert(*b, ("BC", cut(*b, &short.map_or([64, 128], |e| [e, e]))));
-            }
-            _ => {}
-        }
-        blocks
-    }
-}
-
-/// Tile lengths along a reduced contiguous axis: all of it if it is short, else divisors near 4096, else 4096.
-fn row_lengths(extent: Option<i64>) -> Vec<i64> {
-    match extent {
-        Some(e) if e <= WHOLE_ROW => vec![e.max(1)],
-        Some(e) => match (1024..=WHOLE_ROW).rev().find(|b| e % b == 0 && b % 16 == 0) {
-            Some(b) => vec![b],
-            None => vec![4096, 1024],
-        },
-        None => vec![1024],
-    }
 }
 
 /// Levels of dependent reductions, and the loop over the reduced axes.
@@ -462,85 +345,6 @@ impl Passes<'_> {
         e.line(format!("{name} = {}({name}, {value})", suffix));
         Ok(())
     }
-
-    /// Replaces elements beyond the reduced extent by `neutral`.
-    fn mask(&mut self, var: Var, position: usize, neutral: &str) -> Result<Var> {
-        let Some(axis) = var.axes.get(position).copied() else {
-            return Ok(var);
-        };
-        let place = self.emitter.coordinate(&[axis])?;
-        let marks: Vec<_> = var
-            .axes
-            .iter()
-            .map(|a| if *a == axis { ":" } else { "None" })
-            .collect();
-        let extent = self.emitter.extent(axis).clone();
-        let inside = format!("({} < {extent})[{}]", place.text, marks.join(", "));
-        let name = self.emitter.fresh("t");
-        self.emitter
-            .line(format!("{name} = select({inside}, {}, {neutral})", var.text));
-        Ok(Var {
-            text: name,
-            axes: var.axes,
-        })
-    }
-
-    /// Finds what must stand outside the tensors for the reductions of a pass to ignore it; if there is no such value,
-    /// says that operands must be masked.
-    fn choose_fill(&mut self, reductions: &[PrimId]) -> bool {
-        let overhangs = self.emitter.walks.iter().any(|(a, w)| {
-            self.emitter.kernel.reduced.contains(a) && matches!(w, Walk::Tile { overhang: true, .. })
-        });
-        self.emitter.fill = 0.0;
-        if !overhangs {
-            return false;
-        }
-        for fill in [0.0, f64::NEG_INFINITY, f64::INFINITY] {
-            let ignored = |id: &PrimId| {
-                let op = match &self.emitter.prims.node(*id).prim {
-                    Prim::Reduce(op, ..) => *op,
-                    _ => return false,
-                };
-                let neutral = match op {
-                    ReduceOp::Sum => 0.0,
-                    ReduceOp::Prod => 1.0,
-                    ReduceOp::Max => f64::NEG_INFINITY,
-                    ReduceOp::Min => f64::INFINITY,
-                };
-                self.outside(*id, 0, fill) == Some(neutral)
-            };
-            if reductions.iter().all(ignored) {
-                self.emitter.fill = fill;
-                return false;
-            }
-        }
-        true
-    }
-
-    /// The value of an operand outside the tensors when loads give `fill` there; `None` if it depends on data.
-    fn outside(&self, id: PrimId, i: usize, fill: f64) -> Option<f64> {
-        let kernel = self.emitter.kernel;
-        match kernel.operands.get(&(id, i))? {
-            Operand::Number(v) => Some(*v),
-            Operand::Coordinate(_) => None,
-            Operand::Load(access) => access
-                .axes
-                .iter()
-                .any(|a| kernel.reduced.contains(a))
-                .then_some(fill),
-            Operand::Node(node) => {
-                if !self.inner(*node) {
-                    return None;
-                }
-                let Prim::Map(op, args) = &self.emitter.prims.node(*node).prim else {
-                    return None;
-                };
-                let values: Vec<Option<f64>> =
-                    (0..args.len()).map(|j| self.outside(*node, j, fill)).collect();
-                apply(*op, &values)
-            }
-        }
-    }
 }
 
 struct Accumulator {
@@ -574,33 +378,5 @@ fn identity(op: ReduceOp, dtype: DType) -> String {
         ReduceOp::Prod => literal(1.0, dtype),
         ReduceOp::Max => extreme(true),
         ReduceOp::Min => extreme(false),
-    }
-}
-
-/// Element-wise arithmetic on operands of which some depend on data: finite, unknown.
-fn apply(op: MapOp, values: &[Option<f64>]) -> Option<f64> {
-    match (op, values) {
-        (MapOp::Cast, [a]) => *a,
-        (MapOp::Unary(op), [Some(a)]) => match op {
-            UnaryOp::Neg => Some(-a),
-            UnaryOp::Abs => Some(a.abs()),
-            UnaryOp::Exp => Some(a.exp()),
-            UnaryOp::Exp2 => Some(a.exp2()),
-            UnaryOp::Sqrt => Some(a.sqrt()),
-            UnaryOp::Tanh => Some(a.tanh()),
-            _ => None,
-        },
-        (MapOp::Binary(op), [Some(a), Some(b)]) => match op {
-            BinaryOp::Add => Some(a + b),
-            BinaryOp::Sub => Some(a - b),
-            BinaryOp::Mul => Some(a * b),
-            BinaryOp::Div => Some(a / b),
-            BinaryOp::Max => Some(a.max(*b)),
-            BinaryOp::Min => Some(a.min(*b)),
-            _ => None,
-        },
-        // An infinity swallows every finite value.
-        (MapOp::Binary(BinaryOp::Add | BinaryOp::Sub), [Some(a), None]) if a.is_infinite() => Some(*a),
-        _ => None,
     }
 }

@@ -1,0 +1,117 @@
+//! What stands for elements outside the tensors, so that reductions ignore them: a fill of the loads, or a mask.
+
+use super::super::{Var, Walk};
+use super::Passes;
+use crate::designer::plan::Operand;
+use crate::designer::prim::{MapOp, Prim, PrimId};
+use crate::error::Result;
+use crate::sketch::ir::{BinaryOp, ReduceOp, UnaryOp};
+
+impl Passes<'_> {
+    /// Replaces elements beyond the reduced extent by `neutral`.
+    pub(super) fn mask(&mut self, var: Var, position: usize, neutral: &str) -> Result<Var> {
+        let Some(axis) = var.axes.get(position).copied() else {
+            return Ok(var);
+        };
+        let place = self.emitter.coordinate(&[axis])?;
+        let marks: Vec<_> = var
+            .axes
+            .iter()
+            .map(|a| if *a == axis { ":" } else { "None" })
+            .collect();
+        let extent = self.emitter.extent(axis).clone();
+        let inside = format!("({} < {extent})[{}]", place.text, marks.join(", "));
+        let name = self.emitter.fresh("t");
+        self.emitter
+            .line(format!("{name} = select({inside}, {}, {neutral})", var.text));
+        Ok(Var {
+            text: name,
+            axes: var.axes,
+        })
+    }
+
+    /// Finds what must stand outside the tensors for the reductions of a pass to ignore it; if there is no such value,
+    /// says that operands must be masked.
+    pub(super) fn choose_fill(&mut self, reductions: &[PrimId]) -> bool {
+        let overhangs = self.emitter.walks.iter().any(|(a, w)| {
+            self.emitter.kernel.reduced.contains(a) && matches!(w, Walk::Tile { overhang: true, .. })
+        });
+        self.emitter.fill = 0.0;
+        if !overhangs {
+            return false;
+        }
+        for fill in [0.0, f64::NEG_INFINITY, f64::INFINITY] {
+            let ignored = |id: &PrimId| {
+                let op = match &self.emitter.prims.node(*id).prim {
+                    Prim::Reduce(op, ..) => *op,
+                    _ => return false,
+                };
+                let neutral = match op {
+                    ReduceOp::Sum => 0.0,
+                    ReduceOp::Prod => 1.0,
+                    ReduceOp::Max => f64::NEG_INFINITY,
+                    ReduceOp::Min => f64::INFINITY,
+                };
+                self.outside(*id, 0, fill) == Some(neutral)
+            };
+            if reductions.iter().all(ignored) {
+                self.emitter.fill = fill;
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The value of an operand outside the tensors when loads give `fill` there; `None` if it depends on data.
+    fn outside(&self, id: PrimId, i: usize, fill: f64) -> Option<f64> {
+        let kernel = self.emitter.kernel;
+        match kernel.operands.get(&(id, i))? {
+            Operand::Number(v) => Some(*v),
+            Operand::Coordinate(_) => None,
+            Operand::Load(access) => access
+                .axes
+                .iter()
+                .any(|a| kernel.reduced.contains(a))
+                .then_some(fill),
+            Operand::Node(node) => {
+                if !self.inner(*node) {
+                    return None;
+                }
+                let Prim::Map(op, args) = &self.emitter.prims.node(*node).prim else {
+                    return None;
+                };
+                let values: Vec<Option<f64>> =
+                    (0..args.len()).map(|j| self.outside(*node, j, fill)).collect();
+                apply(*op, &values)
+            }
+        }
+    }
+}
+
+/// Element-wise arithmetic on operands of which some depend on data: finite, unknown.
+fn apply(op: MapOp, values: &[Option<f64>]) -> Option<f64> {
+    match (op, values) {
+        (MapOp::Cast, [a]) => *a,
+        (MapOp::Unary(op), [Some(a)]) => match op {
+            UnaryOp::Neg => Some(-a),
+            UnaryOp::Abs => Some(a.abs()),
+            UnaryOp::Exp => Some(a.exp()),
+            UnaryOp::Exp2 => Some(a.exp2()),
+            UnaryOp::Sqrt => Some(a.sqrt()),
+            UnaryOp::Tanh => Some(a.tanh()),
+            _ => None,
+        },
+        (MapOp::Binary(op), [Some(a), Some(b)]) => match op {
+            BinaryOp::Add => Some(a + b),
+            BinaryOp::Sub => Some(a - b),
+            BinaryOp::Mul => Some(a * b),
+            BinaryOp::Div => Some(a / b),
+            BinaryOp::Max => Some(a.max(*b)),
+            BinaryOp::Min => Some(a.min(*b)),
+            _ => None,
+        },
+        // An infinity swallows every finite value.
+        (MapOp::Binary(BinaryOp::Add | BinaryOp::Sub), [Some(a), None]) if a.is_infinite() => Some(*a),
+        _ => None,
+    }
+}

@@ -1,0 +1,126 @@
+//! Which axes of a kernel are tiled, and the lengths of the tiles.
+
+use std::collections::HashMap;
+
+use crate::designer::plan::{Axis, KernelPlan};
+
+/// The longest reduced extent that one tile holds.
+const WHOLE_ROW: i64 = 8192;
+/// Elements of an element-wise tile.
+const CHAIN: i64 = 16384;
+/// Elements that a tile of several short rows aims at.
+const ROWS: i64 = 4096;
+
+/// Which axes are tiled, and in which order all are walked.
+pub(super) struct Shape {
+    pub(super) order: Vec<Axis>,
+    pub(super) tile: Vec<Axis>,
+}
+
+impl Shape {
+    pub(super) fn choose(kernel: &KernelPlan) -> Self {
+        let lists: Vec<Vec<Axis>> = kernel.accesses().map(|a| a.axes.clone()).collect();
+        let size = |list: &[Axis]| -> i64 {
+            list.iter()
+                .map(|a| kernel.extents[*a].as_const().unwrap_or(1 << 20))
+                .fold(1, i64::saturating_mul)
+        };
+        let mut order: Vec<Axis> = lists
+            .iter()
+            .max_by_key(|l| (l.len(), size(l)))
+            .cloned()
+            .unwrap_or_default();
+        for axis in kernel.axes.values().chain(&lists).flatten() {
+            if !order.contains(axis) {
+                order.insert(0, *axis);
+            }
+        }
+        let Some(inner) = order.last().copied() else {
+            return Self {
+                order,
+                tile: Vec::new(),
+            };
+        };
+        let last_other = |keep: &dyn Fn(Axis) -> bool| {
+            let ends = lists
+                .iter()
+                .filter(|l| l.len() > 1)
+                .filter_map(|l| l.last().copied());
+            ends.into_iter().find(|a| *a != inner && keep(*a))
+        };
+        let before = |keep: &dyn Fn(Axis) -> bool| order.iter().rev().skip(1).copied().find(|a| keep(*a));
+        let reduced = |a: Axis| kernel.reduced.contains(&a);
+        let outer = if kernel.reduced.is_empty() {
+            let short = kernel.extents[inner].as_const().is_some_and(|e| e < 64);
+            last_other(&|_| true).or_else(|| if short { before(&|_| true) } else { None })
+        } else if reduced(inner) {
+            last_other(&|a| !reduced(a)).or_else(|| before(&|a| !reduced(a)))
+        } else {
+            before(&reduced)
+        };
+        let tile = order
+            .iter()
+            .copied()
+            .filter(|a| *a == inner || Some(*a) == outer)
+            .collect();
+        Self { order, tile }
+    }
+
+    /// Knob name and legal tile lengths of each tiled axis, the default first.
+    pub(super) fn blocks(&self, kernel: &KernelPlan) -> HashMap<Axis, (&'static str, Vec<i64>)> {
+        let extent = |a: Axis| kernel.extents[a].as_const();
+        let cut = |a: Axis, lengths: &[i64]| -> Vec<i64> {
+            let mut out: Vec<i64> = Vec::new();
+            for length in lengths {
+                let length = extent(a).map_or(*length, |e| (*length).min(e.max(1)));
+                if !out.contains(&length) {
+                    out.push(length);
+                }
+            }
+            out
+        };
+        let mut blocks = HashMap::new();
+        match self.tile.as_slice() {
+            [a] if kernel.reduced.contains(a) => {
+                blocks.insert(*a, ("BL", row_lengths(extent(*a))));
+            }
+            [a] => {
+                blocks.insert(*a, ("BN", cut(*a, &[CHAIN, CHAIN / 4])));
+            }
+            [a, b] if kernel.reduced.contains(b) => {
+                let lengths = row_lengths(extent(*b));
+                let longest = lengths.iter().copied().max().unwrap_or(1);
+                let rows = u64::try_from(ROWS / longest)
+                    .unwrap_or(1)
+                    .max(1)
+                    .next_power_of_two() as i64;
+                blocks.insert(*a, ("BR", cut(*a, &[rows])));
+                blocks.insert(*b, ("BL", lengths));
+            }
+            [a, b] if kernel.reduced.contains(a) => {
+                blocks.insert(*a, ("BR", cut(*a, &[32, 128])));
+                blocks.insert(*b, ("BC", cut(*b, &[512, 128])));
+            }
+            [a, b] => {
+                let short = extent(*b).filter(|e| *e < 64);
+                let lengths = short.map_or([64, 32], |e| [ROWS / e.max(1), 256]);
+                blocks.insert(*a, ("BR", cut(*a, &lengths)));
+                blocks.insert(*b, ("BC", cut(*b, &short.map_or([64, 128], |e| [e, e]))));
+            }
+            _ => {}
+        }
+        blocks
+    }
+}
+
+/// Tile lengths along a reduced contiguous axis: all of it if it is short, else divisors near 4096, else 4096.
+fn row_lengths(extent: Option<i64>) -> Vec<i64> {
+    match extent {
+        Some(e) if e <= WHOLE_ROW => vec![e.max(1)],
+        Some(e) => match (1024..=WHOLE_ROW).rev().find(|b| e % b == 0 && b % 16 == 0) {
+            Some(b) => vec![b],
+            None => vec![4096, 1024],
+        },
+        None => vec![1024],
+    }
+}
