@@ -30,8 +30,10 @@ use crate::verifier::{Candidate, Verifier};
 pub struct NumericVerifier {
     /// The seed of the first check; later ones follow from it.
     pub seed: u64,
-    /// What the inputs of each check look like.
+    /// What the inputs of each check look like, most telling first.
     pub distributions: Vec<Distribution>,
+    /// After three checks, no further one begins once the verification has taken this long.
+    pub time: Duration,
     /// Reference time for each check after the first, and for each yardstick.
     pub sample_time: Duration,
     /// Limits on each run of the candidate.
@@ -45,9 +47,10 @@ impl Default for NumericVerifier {
             distributions: vec![
                 Distribution::Contract,
                 Distribution::Signed,
-                Distribution::Large,
                 Distribution::Offset,
+                Distribution::Large,
             ],
+            time: Duration::from_secs(4),
             sample_time: Duration::from_millis(300),
             limits: Limits::default(),
         }
@@ -80,6 +83,9 @@ impl NumericVerifier {
     }
 }
 
+/// Checks that every candidate gets, however long they take.
+const ALWAYS: usize = 3;
+
 #[async_trait]
 impl Verifier for NumericVerifier {
     fn name(&self) -> &str {
@@ -98,7 +104,11 @@ impl Verifier for NumericVerifier {
             accuracy: task.contract.accuracy,
             checks: Vec::new(),
         };
+        let start = Instant::now();
         for (i, distribution) in self.distributions.iter().enumerate() {
+            if i >= ALWAYS && start.elapsed() > self.time {
+                break;
+            }
             let seed = self.seed.wrapping_add(i as u64);
             let inputs = make_inputs(task, backend, *distribution, seed, &task.contract.hints)?;
             let poison = if i % 2 == 0 { Poison::Ones } else { Poison::Finite };
@@ -160,7 +170,7 @@ struct Judge<'a> {
 const CHUNK_BYTES: usize = 64 << 20;
 
 /// A sample is one part in so many of the rows.
-const SAMPLES: usize = 16;
+const SAMPLES: usize = 32;
 
 impl Judge<'_> {
     /// Judges every row, or randomly chosen ones for at most `time`; the yardstick runs for at most `yardstick_time`.
