@@ -137,7 +137,7 @@ fn import(path: &Path, memory: Option<u64>, progress: &Progress) -> Result<Loade
 }
 
 /// Bytes that judging a graph takes: its inputs, and its outputs by the candidate and by the baseline.
-pub(super) fn working_set(graph: &Graph) -> Result<u64> {
+fn working_set(graph: &Graph) -> Result<u64> {
     let bytes = |value| {
         let ty = graph.ty(value);
         let shape = ty.concrete_shape(&Bindings::new())?;

@@ -212,36 +212,34 @@ impl Expr {
 
     /// The smaller of the two.
     pub fn minimum(&self, other: &Expr) -> Self {
-        if let Some(difference) = (self - other).as_const() {
-            return if difference <= 0 {
-                self.clone()
-            } else {
-                other.clone()
-            };
+        match (self - other).as_const() {
+            Some(difference) => if difference <= 0 { self } else { other }.clone(),
+            None => {
+                let [a, b] = self.ordered(other);
+                Self::atom(Atom::Min(a, b))
+            }
         }
-        let (a, b) = if self <= other {
-            (self, other)
-        } else {
-            (other, self)
-        };
-        Self::atom(Atom::Min(a.clone(), b.clone()))
     }
 
     /// The larger of the two.
     pub fn maximum(&self, other: &Expr) -> Self {
-        if let Some(difference) = (self - other).as_const() {
-            return if difference >= 0 {
-                self.clone()
-            } else {
-                other.clone()
-            };
+        match (self - other).as_const() {
+            Some(difference) => if difference >= 0 { self } else { other }.clone(),
+            None => {
+                let [a, b] = self.ordered(other);
+                Self::atom(Atom::Max(a, b))
+            }
         }
+    }
+
+    /// Both in canonical order, for operators that do not depend on it.
+    fn ordered(&self, other: &Expr) -> [Self; 2] {
         let (a, b) = if self <= other {
             (self, other)
         } else {
             (other, self)
         };
-        Self::atom(Atom::Max(a.clone(), b.clone()))
+        [a.clone(), b.clone()]
     }
 
     /// The next multiple of `other`.
