@@ -34,12 +34,13 @@ pub(crate) fn install() {
         }
     }
     for signal in FATAL {
-        // SAFETY: the structure is plain data, and the handler only makes calls that are safe in signal handlers. The
-        // handler runs once: after that the signal has its default action again, and kills when it is raised anew.
+        // SAFETY: the structure is plain data, and the handler only makes calls that are safe in signal handlers. It stays
+        // installed while it runs: several threads run out of memory at the same moment, and the default action for the
+        // second would hide what the first is about to tell.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = on_fatal_signal as extern "C" fn(c_int) as usize;
-            action.sa_flags = libc::SA_ONSTACK | libc::SA_RESETHAND | libc::SA_NODEFER;
+            action.sa_flags = libc::SA_ONSTACK | libc::SA_NODEFER;
             libc::sigaction(signal, &raw const action, std::ptr::null_mut());
         }
     }
@@ -68,7 +69,10 @@ extern "C" fn on_fatal_signal(signal: c_int) {
         give_up();
     }
     // SAFETY: always safe to call. A faulting instruction would raise the signal again by itself, a sent signal not.
-    unsafe { libc::raise(signal) };
+    unsafe {
+        libc::signal(signal, libc::SIG_DFL);
+        libc::raise(signal);
+    }
 }
 
 /// Reads the first and sixth field of `/proc/self/statm`: pages in all, and pages of data and stack. Makes system calls
