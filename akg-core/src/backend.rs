@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::expr::Bindings;
+use crate::isolation::{Isolation, IsolationLevel};
 use crate::source::Artifact;
 use crate::target::Target;
 use crate::tensor::{Tensor, byte_len};
@@ -35,6 +36,9 @@ pub struct Limits {
     pub time: Duration,
     /// Bytes of memory that the candidate may use beyond the tensors it is given.
     pub memory: u64,
+    /// The isolation that the candidate must run under at least. It always gets the highest that the system offers.
+    #[serde(default)]
+    pub isolation: IsolationLevel,
 }
 
 impl Default for Limits {
@@ -42,6 +46,7 @@ impl Default for Limits {
         Self {
             time: Duration::from_secs(60),
             memory: 4 << 30,
+            isolation: IsolationLevel::None,
         }
     }
 }
@@ -89,6 +94,69 @@ pub struct RunOutput {
     /// Whether every input held the same bytes afterwards.
     pub inputs_unchanged: bool,
 }
+
+/// The tensors of an execution.
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// The inputs, in the order of the plan's inputs.
+    pub inputs: Vec<Tensor>,
+    /// Values of the plan's dims.
+    pub dims: Bindings,
+    /// What outputs and scratch hold before.
+    pub poison: Poison,
+    /// Where tensors lie: calls with the same placement and dims find them at the same addresses, calls with another
+    /// placement at others.
+    pub placement: u32,
+}
+
+/// What the caches hold when a timed execution begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cache {
+    /// What the execution before left there.
+    Warm,
+    /// Nothing of the candidate's.
+    Cold,
+}
+
+/// An artifact in its place, ready to be executed again and again. Dropping it ends whatever the candidate started.
+///
+/// The candidate behind it is hostile: implementations decide nothing by what it says, keep the clock and the inputs
+/// out of its reach, and hand out outputs that it can no longer change.
+#[async_trait]
+pub trait Loaded: Send + fmt::Debug {
+    /// What contains the candidate.
+    fn isolation(&self) -> &Isolation;
+
+    /// Puts tensors in place. Inputs cannot be written by the candidate, or a change is seen by [`take`](Self::take).
+    async fn bind(&mut self, call: Call) -> Result<Result<(), Failure>>;
+
+    /// Executes the whole plan `calls` times on what is bound, and returns when all work is done.
+    ///
+    /// Gives the wall time by a clock that the candidate cannot reach. It includes a constant for asking and answering,
+    /// which `calls` of 0 measures. With [`Cache::Cold`] the caches are emptied first, outside that time.
+    async fn execute(&mut self, calls: u32, cache: Cache) -> Result<Result<Duration, Failure>>;
+
+    /// The outputs as they are now, unchangeable from here on; nothing is bound afterwards.
+    async fn take(&mut self) -> Result<Result<RunOutput, Failure>>;
+}
+
+/// Conveniences for [`Loaded`].
+#[async_trait]
+pub trait LoadedExt: Loaded {
+    /// Binds, executes once and takes the outputs.
+    async fn run(&mut self, call: Call) -> Result<Result<RunOutput, Failure>> {
+        if let Err(failure) = self.bind(call).await? {
+            return Ok(Err(failure));
+        }
+        if let Err(failure) = self.execute(1, Cache::Warm).await? {
+            return Ok(Err(failure));
+        }
+        self.take().await
+    }
+}
+
+impl<T: Loaded + ?Sized> LoadedExt for T {}
 
 /// How often to run for a timing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -197,6 +265,16 @@ pub trait Backend: Send + Sync + fmt::Debug {
             shape: shape.to_vec(),
             words: vec![0; words],
         }))
+    }
+
+    /// Loads an artifact, in isolation of at least [`Limits::isolation`]. The time limit holds for each request to what
+    /// is loaded, the others for its life.
+    async fn load(&self, artifact: Artifact, limits: Limits) -> Result<Result<Box<dyn Loaded>, Failure>> {
+        let _ = (artifact, limits);
+        Err(crate::Error::unsupported(format!(
+            "backend `{}` does not load yet",
+            self.name()
+        )))
     }
 
     /// Runs an artifact once.

@@ -13,6 +13,7 @@ pub mod dtype;
 pub mod error;
 pub mod expr;
 pub mod graph;
+pub mod isolation;
 pub mod lower;
 pub mod reference;
 pub mod registry;
