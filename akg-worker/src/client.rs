@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use akg_core::backend::{RunOutput, RunRequest, Timing, TimingPolicy};
 use akg_core::error::{Error, ErrorKind, Result};
+use akg_core::isolation::IsolationLevel;
 use akg_core::source::TensorRole;
 use akg_core::target::Target;
 use akg_core::tensor::{Tensor, byte_len};
@@ -44,6 +45,9 @@ const OWN_DATA: u64 = 64 << 20;
 const OWN_ADDRESSES: u64 = 512 << 20;
 const ADDRESSES_PER_THREAD: u64 = 128 << 20;
 
+/// Threads of a worker beside those that execute kernels.
+const OWN_THREADS: u64 = 16;
+
 /// Bytes that a candidate may add to a file; it has no business writing any.
 const FILE_SIZE: u64 = 64 << 20;
 
@@ -52,7 +56,9 @@ const FILE_SIZE: u64 = 64 << 20;
 pub fn describe(worker: Option<&Path>) -> Result<Target> {
     let program = describe::CACHE_VARIABLES
         .into_iter()
-        .fold(locate::find(worker)?, Program::inherit);
+        .fold(locate::find(worker)?, Program::inherit)
+        // No candidate runs in it, and it writes to the user's cache directory.
+        .at_most(IsolationLevel::Basic);
     let mut process = start(&program)?;
     match call(&mut process, &Call::Describe, Instant::now() + STARTING)? {
         Answer::Device(target) => Ok(target),
@@ -184,6 +190,8 @@ impl<'a> Job<'a> {
                 data: Some(data),
                 address_space: Some(addresses.into_iter().fold(0, u64::saturating_add)),
                 file_size: Some(FILE_SIZE.max(request.artifact.bytes.len() as u64)),
+                total: None,
+                processes: Some(all_threads + OWN_THREADS),
             },
             inputs,
             outputs,
@@ -206,7 +214,9 @@ impl<'a> Job<'a> {
 
     /// Loads the artifact in a new worker and makes one call, after which the worker is gone.
     fn execute(&self, worker: Option<&Path>, work: Call) -> Result<Result<Answer, Failure>> {
-        let mut process = start(&locate::find(worker)?.limits(self.limits))?;
+        // Tensors are passed by path, which confined programs cannot follow.
+        let program = locate::find(worker)?.at_most(IsolationLevel::Basic);
+        let mut process = start(&program.limits(self.limits))?;
         for call in [Call::Load(self.request.artifact.clone()), work] {
             match process.request(&call, self.deadline, &mut |_| {}) {
                 Ok(Answer::Loaded) => {}

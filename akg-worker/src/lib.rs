@@ -2,6 +2,7 @@
 
 mod caches;
 pub mod client;
+mod confined;
 mod crash;
 mod describe;
 mod engine;
@@ -12,10 +13,13 @@ mod memory;
 mod pipes;
 mod plan;
 pub mod process;
+mod program;
 pub mod protocol;
+mod sandbox;
 mod scratch;
 mod serve;
 pub mod shm;
 mod team;
+mod tool;
 
 pub use locate::{find, init};
