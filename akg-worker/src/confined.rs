@@ -26,8 +26,6 @@ pub(crate) struct Confined {
     child: Child,
     scratch: Scratch,
     isolation: Isolation,
-    /// The program itself, where the system has such handles.
-    program: Option<OwnedFd>,
     ended: bool,
 }
 
@@ -38,7 +36,6 @@ impl Confined {
             child,
             scratch,
             isolation: Isolation::default(),
-            program: None,
             ended: false,
         };
         let deadline = Instant::now() + STARTING;
@@ -46,7 +43,6 @@ impl Confined {
         let mut ready = false;
         while let Some((report, handle)) = sandbox::receive(reports, deadline).map_err(cannot)? {
             match report {
-                Report::Process => confined.program = handle,
                 Report::Ready(isolation) => {
                     confined.isolation = isolation;
                     confined.scratch.found_at(handle);
@@ -92,12 +88,6 @@ impl Confined {
             thread::sleep(Duration::from_micros(500));
         }
         true
-    }
-
-    /// Stops every thread of the program where it is, until it is ended or [resumed](Self::resume).
-    pub(crate) fn signal(&self, signal: Signal) -> io::Result<()> {
-        let program = self.program.as_ref().ok_or(io::ErrorKind::Unsupported)?;
-        Ok(rustix::process::pidfd_send_signal(program, signal)?)
     }
 
     /// Ends everything, and tells how the program ended; `None` if that was asked before.

@@ -9,11 +9,11 @@
 //! when a deadline passes, when the [`Process`] is dropped, and when the caller dies. A program that runs hostile code
 //! may still forge replies; whoever reads a reply treats it as a claim.
 
+use std::fmt;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
-use std::fmt;
 
 use akg_core::error::{Error, ErrorKind, Result};
 use akg_core::isolation::Isolation;
@@ -43,8 +43,8 @@ impl Program {
     pub fn spawn(&self) -> Result<Process> {
         let pipes = || [Stdio::piped(), Stdio::piped(), Stdio::piped()];
         let mut confined = self.start(pipes())?;
-        let pipes = Pipes::new(confined.child())
-            .map_err(|e| Error::io("cannot set up the pipes of a worker", e))?;
+        let pipes =
+            Pipes::new(confined.child()).map_err(|e| Error::io("cannot set up the pipes of a worker", e))?;
         Ok(Process {
             program: self.path().to_owned(),
             confined,

@@ -76,11 +76,16 @@ impl Scratch {
     pub(crate) fn read(&self, name: &str, limit: u64) -> Result<Vec<u8>> {
         let cannot = |e| Error::io(format!("cannot read `{name}` of a confined program"), e);
         let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-        let file = File::options().read(true).custom_flags(flags).open(self.view.join(name));
+        let file = File::options()
+            .read(true)
+            .custom_flags(flags)
+            .open(self.view.join(name));
         let file = file.map_err(cannot)?;
         let metadata = file.metadata().map_err(cannot)?;
         if !metadata.is_file() || metadata.len() > limit {
-            let message = format!("a confined program left `{name}` as something else than a file of at most {limit} bytes");
+            let message = format!(
+                "a confined program left `{name}` as something else than a file of at most {limit} bytes"
+            );
             return Err(Error::new(ErrorKind::Protocol, message));
         }
         let mut bytes = Vec::new();

@@ -183,9 +183,9 @@ pub(crate) fn lockdown() -> Result<()> {
     let none = condition(2, Length::Qword, Compare::Eq, 0)?;
     allowed.insert(libc::SYS_prlimit64, vec![rule(vec![none])?]);
     let commands = [libc::F_GETFD, libc::F_SETFD, libc::F_GETFL, libc::F_DUPFD_CLOEXEC];
-    let commands = commands.into_iter().map(|command| {
-        condition(1, Length::Dword, Compare::Eq, command as u64).and_then(|c| rule(vec![c]))
-    });
+    let commands = commands
+        .into_iter()
+        .map(|command| condition(1, Length::Dword, Compare::Eq, command as u64).and_then(|c| rule(vec![c])));
     allowed.insert(libc::SYS_fcntl, commands.collect::<Result<_>>()?);
     install(allowed, SeccompAction::Errno(EPERM as u32), 0, true)
 }
@@ -221,7 +221,11 @@ fn without_x32(mut program: BpfProgram) -> BpfProgram {
         // The number of the call is the first field of what a filter sees.
         instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
         instruction(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 1, X32),
-        instruction(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ERRNO | EPERM as u32),
+        instruction(
+            libc::BPF_RET | libc::BPF_K,
+            0,
+            libc::SECCOMP_RET_ERRNO | EPERM as u32,
+        ),
     ];
     program.splice(0..0, prelude);
     program

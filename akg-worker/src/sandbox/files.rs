@@ -29,7 +29,13 @@ const SYSTEM: [&str; 12] = [
 const FACTS: [&str; 2] = ["/sys/devices/system", "/sys/fs/cgroup"];
 
 /// Devices without a state.
-const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
+const DEVICES: [&str; 5] = [
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+];
 
 /// What of `/proc` is left where it shows every process of the machine.
 const OWN_PROC: [&str; 5] = [

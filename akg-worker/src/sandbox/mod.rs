@@ -86,7 +86,9 @@ impl Spec {
         let level = reached.min(self.at_most);
         let mut isolation = Isolation { level, missing };
         if level < reached {
-            isolation.missing.insert(0, format!("the caller wants no more than `{level}`"));
+            isolation
+                .missing
+                .insert(0, format!("the caller wants no more than `{level}`"));
         }
         isolation
     }

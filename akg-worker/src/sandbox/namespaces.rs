@@ -24,8 +24,14 @@ pub(super) fn enter() -> io::Result<()> {
         Ok(()) => {
             // Where it is not allowed or not there, the map of groups needs no such promise.
             let _ = fs::write("/proc/self/setgroups", "deny");
-            fs::write("/proc/self/gid_map", format!("{group} {group} 1", group = group.as_raw()))?;
-            fs::write("/proc/self/uid_map", format!("{user} {user} 1", user = user.as_raw()))?;
+            fs::write(
+                "/proc/self/gid_map",
+                format!("{group} {group} 1", group = group.as_raw()),
+            )?;
+            fs::write(
+                "/proc/self/uid_map",
+                format!("{user} {user} 1", user = user.as_raw()),
+            )?;
         }
         // The superuser can do without.
         Err(_) if user.is_root() => {}
@@ -69,10 +75,7 @@ pub(super) fn private_network() -> io::Result<()> {
 
 /// Bounds the number of processes and threads in the namespace. Before Linux 6.14, a namespace has no such bound.
 pub(super) fn limit_processes(limit: u64) -> io::Result<()> {
-    fs::write(
-        "/proc/sys/kernel/pid_max",
-        limit.max(LEAST_PROCESSES).to_string(),
-    )
+    fs::write("/proc/sys/kernel/pid_max", limit.max(LEAST_PROCESSES).to_string())
 }
 
 /// Keeps programs that are started from now on from getting capabilities because of their user.

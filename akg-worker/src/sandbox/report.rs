@@ -21,8 +21,6 @@ const LONGEST: usize = 8 << 10;
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Report {
-    /// The program's process; with a handle on it where the system has such handles.
-    Process,
     /// Everything is arranged, the program is about to start; with a handle on the scratch directory if only that leads
     /// to it.
     Ready(Isolation),

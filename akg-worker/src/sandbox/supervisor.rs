@@ -12,7 +12,7 @@ use std::{fs, mem, ptr};
 
 use akg_core::error::{Error, ErrorKind, Result};
 use rustix::fd::OwnedFd;
-use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 
 use super::report::{self, Report};
 use super::{Mechanism, OVER_LIMIT, Spec, calls, files, namespaces, tree};
@@ -99,11 +99,12 @@ impl Supervised {
             std::process::exit(127)
         });
         let program = program.map_err(cannot)?;
-        let handle = rustix::process::pidfd_open(program, PidfdFlags::empty()).ok();
-        let handle = handle.as_ref().map(|h| h.as_fd());
-        report::send(channel.as_fd(), &Report::Process, handle).map_err(cannot)?;
         // Standard error stays for last words.
-        let null = fs::File::options().read(true).write(true).open("/dev/null").map_err(cannot)?;
+        let null = fs::File::options()
+            .read(true)
+            .write(true)
+            .open("/dev/null")
+            .map_err(cannot)?;
         rustix::stdio::dup2_stdin(&null).map_err(|e| cannot(e.into()))?;
         rustix::stdio::dup2_stdout(&null).map_err(|e| cannot(e.into()))?;
         for passed in &spec.passed {
@@ -153,8 +154,17 @@ impl Supervised {
             eprintln!("akg-worker: {threads} processes and threads ran at the same time");
             return Some(End::Exited(OVER_LIMIT));
         }
-        if !self.hard_quota && !fits(&spec.scratch, &mut spec.quota.clone(), &mut namespaces::MOST_FILES.clone()) {
-            eprintln!("akg-worker: the scratch directory held more than {} bytes", spec.quota);
+        if !self.hard_quota
+            && !fits(
+                &spec.scratch,
+                &mut spec.quota.clone(),
+                &mut namespaces::MOST_FILES.clone(),
+            )
+        {
+            eprintln!(
+                "akg-worker: the scratch directory held more than {} bytes",
+                spec.quota
+            );
             return Some(End::Exited(OVER_LIMIT));
         }
         None
@@ -163,15 +173,19 @@ impl Supervised {
 
 /// Whether what is in `directory` stays within what is left of bytes and files, from which it is subtracted.
 fn fits(directory: &Path, bytes: &mut u64, files: &mut u64) -> bool {
-    fs::read_dir(directory).into_iter().flatten().flatten().all(|entry| {
-        let Ok(metadata) = fs::symlink_metadata(entry.path()) else {
-            return true;
-        };
-        let left = bytes.checked_sub(metadata.len()).zip(files.checked_sub(1));
-        let Some(left) = left else { return false };
-        (*bytes, *files) = left;
-        !metadata.is_dir() || fits(&entry.path(), bytes, files)
-    })
+    fs::read_dir(directory)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .all(|entry| {
+            let Ok(metadata) = fs::symlink_metadata(entry.path()) else {
+                return true;
+            };
+            let left = bytes.checked_sub(metadata.len()).zip(files.checked_sub(1));
+            let Some(left) = left else { return false };
+            (*bytes, *files) = left;
+            !metadata.is_dir() || fits(&entry.path(), bytes, files)
+        })
 }
 
 /// Notes what is missing; whether it is there.
@@ -185,6 +199,8 @@ fn note(what: &str, outcome: io::Result<()>, missing: &mut Vec<String>) -> bool 
 /// The first process of the program's own process ids: all others end when it does. Adopts and buries orphans.
 fn be_first(ends: &PipeReader) -> Infallible {
     close_all_but(&[ends.as_raw_fd()]);
+    // For the case that somebody stops this process. Without it, the pipe below does.
+    let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     // SAFETY: children whose parent ignores this signal are buried by the system.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
     // Returns when the supervisor ends.
@@ -215,7 +231,11 @@ fn become_program(
         if let Some(limit) = spec.limits.processes {
             let _ = namespaces::limit_processes(limit);
         }
-        note("programs without capabilities", namespaces::drop_capabilities(), &mut missing);
+        note(
+            "programs without capabilities",
+            namespaces::drop_capabilities(),
+            &mut missing,
+        );
     }
     spec.limits.apply(own_ids).map_err(cannot)?;
     rustix::thread::set_no_new_privs(true).map_err(|e| cannot(e.into()))?;
@@ -321,10 +341,13 @@ impl Signals {
 /// Runs `child` in a new process.
 fn fork(child: impl FnOnce() -> Infallible) -> io::Result<Pid> {
     // SAFETY: a supervisor has one thread, so that the child can go on as any process.
-    match unsafe { libc::fork() } {
-        0 => match child() {},
-        id => Pid::from_raw(id).filter(|_| id > 0).ok_or_else(io::Error::last_os_error),
+    let id = unsafe { libc::fork() };
+    if id == 0 {
+        match child() {}
     }
+    Pid::from_raw(id)
+        .filter(|_| id > 0)
+        .ok_or_else(io::Error::last_os_error)
 }
 
 /// Closes every other descriptor.
