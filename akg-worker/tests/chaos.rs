@@ -30,6 +30,9 @@ const LENGTH: usize = 5000;
 /// A time that nothing here takes unless it hangs.
 const LONG: Duration = Duration::from_secs(20);
 
+/// The time after which what hangs is ended.
+const SHORT: Duration = Duration::from_millis(500);
+
 /// Calls of each worker.
 const ROUNDS: u32 = 4;
 
@@ -92,8 +95,9 @@ fn load(artifact: Artifact, time: Duration) -> (Executor, Pid) {
     let executor = Executor::load(Some(Path::new(WORKER)), artifact, limits)
         .unwrap()
         .unwrap();
-    let new = children("self").into_iter().find(|pid| !known.contains(pid));
-    (executor, new.unwrap())
+    // The system may leave some out while others end.
+    let new = || children("self").into_iter().find(|pid| !known.contains(pid));
+    (executor, std::iter::repeat_with(new).flatten().next().unwrap())
 }
 
 /// The processes that a process started.
@@ -145,13 +149,18 @@ fn disturb(bytes: &[u8], rng: &mut ChaCha8Rng) -> (&'static str, Result<(), Fail
         let outcome = (0..ROUNDS).try_for_each(|_| round(&mut executor, rng));
         return (name, outcome);
     }
-    let (mut executor, supervisor) = load(artifact("copy"), LONG);
-    let below = children(&supervisor.as_raw_nonzero().to_string());
-    let (name, target, signal) = match rng.random_range(0..4) {
-        0 => ("supervisor killed", supervisor, Signal::KILL),
-        1 => ("supervisor told to end", supervisor, Signal::TERM),
-        2 => ("worker killed", *below.last().unwrap(), Signal::KILL),
-        _ => ("worker stopped", *below.last().unwrap(), Signal::STOP),
+    let (name, signal) = [
+        ("supervisor killed", Signal::KILL),
+        ("supervisor told to end", Signal::TERM),
+        ("worker killed", Signal::KILL),
+        ("worker stopped", Signal::STOP),
+    ][rng.random_range(0..4)];
+    let time = if signal == Signal::STOP { SHORT } else { LONG };
+    let (mut executor, supervisor) = load(artifact("copy"), time);
+    let target = if name.starts_with("supervisor") {
+        supervisor
+    } else {
+        *children(&supervisor.as_raw_nonzero().to_string()).last().unwrap()
     };
     let delay = Duration::from_micros(rng.random_range(0..4000));
     let outcome = thread::scope(|scope| {
