@@ -23,6 +23,7 @@ use std::path::PathBuf;
 use akg_core::isolation::{Isolation, IsolationLevel};
 use serde::{Deserialize, Serialize};
 
+#[cfg_attr(not(test), expect(unused_imports, reason = "the executor will call it"))]
 pub(crate) use calls::lockdown;
 pub(crate) use report::{Report, channel, receive};
 pub(crate) use supervisor::confine;
