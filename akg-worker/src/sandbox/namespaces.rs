@@ -17,7 +17,7 @@ use super::Spec;
 const LEAST_PROCESSES: u64 = 301;
 
 /// Files and directories at most in a scratch directory.
-pub(super) const MOST_FILES: u64 = 1 << 17;
+pub(super) const MOST_FILES: u64 = 1 << 15;
 
 /// Gives the calling process user ids of its own, which are the ones it has, and its children process ids of their own.
 pub(super) fn enter() -> io::Result<()> {

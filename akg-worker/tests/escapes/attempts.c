@@ -237,14 +237,14 @@ static void fill_reserved(void) {
 }
 static void fill_names(void) {
     int n = 0;
-    for (; n < 200000; n++) {
+    for (; n < 50000; n++) {
         char name[32];
         snprintf(name, sizeof name, "%d", n);
         int file = open(name, O_WRONLY | O_CREAT, 0666);
         if (file < 0) break;
         close(file);
     }
-    kept_if(n == 200000);
+    kept_if(n == 50000);
 }
 static void fork_bomb(void) {
     int n = 0;
