@@ -27,6 +27,10 @@ pub enum FailureKind {
     WrongValues,
     /// An input was changed.
     InputChanged,
+    /// Memory outside of a tensor was accessed.
+    OutOfBounds,
+    /// The executor's clock contradicts the caller's.
+    ClockMismatch,
 }
 
 impl FailureKind {
@@ -43,6 +47,8 @@ impl FailureKind {
             FailureKind::Unwritten => "unwritten",
             FailureKind::WrongValues => "wrong-values",
             FailureKind::InputChanged => "input-changed",
+            FailureKind::OutOfBounds => "out-of-bounds",
+            FailureKind::ClockMismatch => "clock-mismatch",
         }
     }
 }

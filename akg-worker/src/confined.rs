@@ -70,6 +70,11 @@ impl Confined {
         &mut self.child
     }
 
+    /// The supervisor.
+    pub(crate) fn id(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
     /// Whether the program and all that it started have ended.
     pub(crate) fn has_exited(&self) -> bool {
         // It stays a zombie, so that its id is not given to another.

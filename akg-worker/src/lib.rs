@@ -1,12 +1,16 @@
 #![doc = include_str!("../README.md")]
 
-mod caches;
+pub mod caches;
+mod channel;
 pub mod client;
 mod confined;
 mod crash;
 mod describe;
 mod engine;
+mod fault;
 pub mod frame;
+mod halt;
+mod layout;
 mod locate;
 mod measure;
 mod memory;
@@ -19,6 +23,8 @@ mod sandbox;
 mod scratch;
 mod serve;
 pub mod shm;
+mod space;
+mod stage;
 mod team;
 mod tool;
 

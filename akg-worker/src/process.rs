@@ -1,4 +1,5 @@
-//! Supervised worker processes: any program that answers [frames](crate::frame) on its standard input and output.
+//! Supervised worker processes: any program that answers [frames](crate::frame) on its standard input and output. Its
+//! standard input is a Unix socket, on which descriptors can be passed too.
 //!
 //! A request is `{"version":1,"id":n,"call":…}`. The worker answers any number of `{"id":n,"progress":"text"}` and then
 //! either `{"id":n,"ok":…}` or `{"id":n,"error":{"kind":"…","message":"…"}}`, where `kind` is a name of
@@ -10,6 +11,7 @@
 //! may still forge replies; whoever reads a reply treats it as a claim.
 
 use std::fmt;
+use std::os::fd::BorrowedFd;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
@@ -17,12 +19,13 @@ use std::time::{Duration, Instant};
 
 use akg_core::error::{Error, ErrorKind, Result};
 use akg_core::isolation::Isolation;
+use rustix::process::Pid;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::confined::Confined;
 use crate::frame;
-use crate::pipes::Pipes;
+use crate::pipes::{self, Pipes, Unsent};
 
 pub use crate::program::{Program, ResourceLimits};
 pub use crate::sandbox::Mechanism;
@@ -41,10 +44,10 @@ impl Program {
     /// [`ErrorKind::ToolMissing`] if there is no such program, or none that supervises it; [`ErrorKind::Unsupported`]
     /// if it needs more isolation than the system offers.
     pub fn spawn(&self) -> Result<Process> {
-        let pipes = || [Stdio::piped(), Stdio::piped(), Stdio::piped()];
-        let mut confined = self.start(pipes())?;
-        let pipes =
-            Pipes::new(confined.child()).map_err(|e| Error::io("cannot set up the pipes of a worker", e))?;
+        let cannot = |e| Error::io("cannot set up the pipes of a worker", e);
+        let (connection, stdin) = pipes::connection().map_err(cannot)?;
+        let mut confined = self.start([stdin.into(), Stdio::piped(), Stdio::piped()])?;
+        let pipes = Pipes::new(connection, confined.child()).map_err(cannot)?;
         Ok(Process {
             program: self.path().to_owned(),
             confined,
@@ -147,6 +150,11 @@ impl Process {
         self.confined.scratch().view()
     }
 
+    /// Its supervisor.
+    pub(crate) fn supervisor(&self) -> Pid {
+        self.confined.id()
+    }
+
     /// Whether it can take another request.
     pub fn is_alive(&self) -> bool {
         self.ended.is_none() && !self.confined.has_exited()
@@ -159,12 +167,26 @@ impl Process {
         deadline: Instant,
         progress: &mut dyn FnMut(&str),
     ) -> Result<R, RequestError> {
+        self.request_passing(call, &[], deadline, progress)
+    }
+
+    /// As [`request`](Self::request); copies of the descriptors go with the call.
+    pub(crate) fn request_passing<C: Serialize, R: DeserializeOwned>(
+        &mut self,
+        call: &C,
+        descriptors: &[BorrowedFd<'_>],
+        deadline: Instant,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<R, RequestError> {
         let started = Instant::now();
         self.last_id += 1;
         let id = self.last_id;
         let version = VERSION;
         let frame = frame::encode(&Request { version, id, call }).map_err(RequestError::Failed)?;
-        let mut unsent = frame.as_slice();
+        let mut unsent = Unsent {
+            bytes: &frame,
+            descriptors,
+        };
         while self.ended.is_none() {
             let exited = self.confined.has_exited();
             let open = self.pipes.exchange(&mut unsent, deadline);

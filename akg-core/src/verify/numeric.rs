@@ -11,7 +11,7 @@ use rand_chacha::ChaCha8Rng;
 use super::inputs::{Distribution, make_inputs};
 use super::limits::{limit, yardstick};
 use super::measure::{Measured, Mismatch, add_outcome, compare};
-use crate::backend::{Backend, Limits, Poison, RunRequest};
+use crate::backend::{Backend, BackendExt as _, Limits, Poison, RunRequest};
 use crate::error::Result;
 use crate::expr::Bindings;
 use crate::reference::{Options, RowPlan, evaluate};
