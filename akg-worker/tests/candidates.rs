@@ -58,6 +58,7 @@ fn tensor(name: &str, dtype: DType, shape: &[Expr], role: TensorRole) -> PlanTen
         shape: shape.to_vec(),
         role,
         align: 64,
+        holds: None,
     }
 }
 
