@@ -123,39 +123,28 @@ pub(super) fn compare(
         Some(Buffer::Bool(values)) => values.get(i).map(|v| i64::from(*v)) == Some(got),
         _ => false,
     };
+    let stretch = Stretch {
+        output,
+        offset,
+        poison,
+    };
     match &reference.data {
         Buffer::F64(values) => match output.dtype() {
             DType::F32 => floats::<f32>(
                 measured,
-                output,
-                offset,
+                stretch,
                 values,
                 &excuse,
-                poison,
                 |v| v.into(),
                 |v| f64::from(v as f32),
             ),
-            DType::F64 => floats::<f64>(measured, output, offset, values, &excuse, poison, |v| v, |v| v),
-            DType::F16 => floats::<half::f16>(
-                measured,
-                output,
-                offset,
-                values,
-                &excuse,
-                poison,
-                f64::from,
-                |v| half::f16::from_f64(v).to_f64(),
-            ),
-            DType::BF16 => floats::<half::bf16>(
-                measured,
-                output,
-                offset,
-                values,
-                &excuse,
-                poison,
-                f64::from,
-                |v| half::bf16::from_f64(v).to_f64(),
-            ),
+            DType::F64 => floats::<f64>(measured, stretch, values, &excuse, |v| v, |v| v),
+            DType::F16 => floats::<half::f16>(measured, stretch, values, &excuse, f64::from, |v| {
+                half::f16::from_f64(v).to_f64()
+            }),
+            DType::BF16 => floats::<half::bf16>(measured, stretch, values, &excuse, f64::from, |v| {
+                half::bf16::from_f64(v).to_f64()
+            }),
             other => Err(Error::unexpected(format!(
                 "a floating reference for an output of {other}"
             ))),
@@ -193,16 +182,27 @@ fn alike(got: f64, yardstick: f64) -> bool {
     got.is_nan() && yardstick.is_nan() || !got.is_finite() && got == yardstick
 }
 
+/// The elements of an output from `offset` on, in memory that held `poison` before.
+#[derive(Clone, Copy)]
+struct Stretch<'a> {
+    output: &'a Tensor,
+    offset: usize,
+    poison: u8,
+}
+
 fn floats<T: Element>(
     measured: &mut Measured,
-    output: &Tensor,
-    offset: usize,
+    stretch: Stretch<'_>,
     reference: &[f64],
     excuse: &dyn Fn(usize, f64) -> bool,
-    poison: u8,
     widen: impl Fn(T) -> f64,
     round: impl Fn(f64) -> f64,
 ) -> Result<Option<Mismatch>> {
+    let Stretch {
+        output,
+        offset,
+        poison,
+    } = stretch;
     let all = output.as_slice::<T>()?;
     let got = all.get(offset..offset + reference.len()).unwrap_or_default();
     if got.len() != reference.len() {
@@ -293,6 +293,9 @@ mod tests {
         assert_eq!(judge(&got, &reference, None).0, Some(0));
         assert_eq!(judge(&got, &reference, Some(&[f32::NAN, 2.0])).0, None);
         assert_eq!(judge(&got, &reference, Some(&[f32::INFINITY, 2.0])).0, Some(0));
-        assert_eq!(judge(&[1.0, f32::NAN], &reference, Some(&[f32::NAN, 2.0])).0, Some(1));
+        assert_eq!(
+            judge(&[1.0, f32::NAN], &reference, Some(&[f32::NAN, 2.0])).0,
+            Some(1)
+        );
     }
 }
