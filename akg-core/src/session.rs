@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::agent::Agent;
-use crate::backend::{Backend, Limits, Poison, RunRequest, Timing, TimingPolicy};
+use crate::backend::{Backend, Cache, Call, Limits, Poison, Timing, TimingPolicy};
 use crate::coder::{CodeContext, Coder, RuleCoder};
 use crate::conductor::{ConductContext, Conductor, Next, RuleConductor};
 use crate::designer::{Design, DesignContext, Designer, KernelSummary, RuleDesigner};
@@ -15,7 +15,7 @@ use crate::dsl::Dsl;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::sketch::cost;
-use crate::source::{Knobs, LaunchPlan, Source, SourceForm, TensorRole};
+use crate::source::{Artifact, Knobs, LaunchPlan, Source, SourceForm, TensorRole};
 use crate::target::Target;
 use crate::task::Task;
 use crate::tensor::byte_len;
@@ -315,14 +315,13 @@ impl Session {
         if verdict.passed() && self.backend.capability().times {
             let seed = verdict.checks.first().map_or(0, |c| c.seed);
             let dims = task.contract.hints.clone();
-            let request = RunRequest {
-                artifact: candidate.artifact,
+            let call = Call {
                 inputs: make_inputs(task, &*self.backend, Distribution::Contract, seed, &dims)?,
                 dims,
                 poison: Poison::Ones,
-                limits: self.limits.clone(),
+                placement: 0,
             };
-            if let Ok(taken) = self.backend.time(request, self.timing.clone()).await? {
+            if let Ok(taken) = self.time(candidate.artifact, call).await? {
                 self.observer.event(Event::Timed(&taken));
                 timing = Some(taken);
             }
@@ -333,6 +332,39 @@ impl Session {
             verdict_seconds,
             timing,
         })
+    }
+}
+
+impl Session {
+    /// Times single executions, less the constant of asking for them.
+    async fn time(&self, artifact: Artifact, call: Call) -> Result<Result<Timing, Failure>> {
+        let cache = if self.timing.cold {
+            Cache::Cold
+        } else {
+            Cache::Warm
+        };
+        let mut loaded = match self.backend.load(artifact, self.limits.clone()).await? {
+            Ok(loaded) => loaded,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        if let Err(failure) = loaded.bind(call).await? {
+            return Ok(Err(failure));
+        }
+        if let Err(failure) = loaded.execute(self.timing.warmup, Cache::Warm).await? {
+            return Ok(Err(failure));
+        }
+        let started = Instant::now();
+        let mut seconds = Vec::new();
+        while seconds.len() < self.timing.samples as usize
+            && (seconds.is_empty() || started.elapsed() < self.timing.budget)
+        {
+            let taken = match (loaded.execute(0, cache).await?, loaded.execute(1, cache).await?) {
+                (Ok(constant), Ok(whole)) => whole.saturating_sub(constant),
+                (Err(failure), _) | (_, Err(failure)) => return Ok(Err(failure)),
+            };
+            seconds.push(taken.as_secs_f64());
+        }
+        Ok(Ok(Timing { seconds }))
     }
 }
 

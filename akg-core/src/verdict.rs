@@ -33,6 +33,8 @@ pub enum FailureKind {
     InputChanged,
     /// Memory before or after a tensor was touched.
     OutOfBounds,
+    /// The candidate's clock contradicts the judge's.
+    ClockMismatch,
     /// An output is one that other inputs had: the work does not follow the inputs.
     Stale,
     /// The outputs are the same without any of the kernels.
@@ -54,6 +56,7 @@ impl FailureKind {
             FailureKind::WrongValues => "wrong-values",
             FailureKind::InputChanged => "input-changed",
             FailureKind::OutOfBounds => "out-of-bounds",
+            FailureKind::ClockMismatch => "clock-mismatch",
             FailureKind::Stale => "stale",
             FailureKind::NoWork => "no-work",
         }
