@@ -495,8 +495,8 @@ fn sketch(text: &str, expected: &[FailureKind]) -> Result<(), Failed> {
         "sketch relu_one(x: f32[64, 128]) -> {output}
 
          kernel main over (m in 64) {{
-           t = load x[m, 0..] as [{columns}]
-           store y[m, 0..] = {expression}
+           t = load x[m, 0 :+ {columns}]
+           store y[m, 0 :+ {columns}] = {expression}
          }}\n"
     );
     let sketch = Sketch::parse(&text).unwrap_or_else(|d| panic!("{}", d.render(&text)));
