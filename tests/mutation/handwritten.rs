@@ -1,7 +1,7 @@
 //! C++ that people wrote, with the graphs that it computes.
 
-use akg::graph::Conv;
 use akg::DType;
+use akg::graph::Conv;
 
 use crate::designed::Build;
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::Path;
+use std::{fs, io};
 
 use crate::campaign::{Excuse, Fate, Mutant};
 use crate::subjects::Subject;
@@ -52,12 +54,29 @@ fn table<K: Ord + ToString>(title: &str, mutants: &[Mutant], key: impl Fn(&Mutan
     for mutant in mutants {
         groups.entry(key(mutant)).or_default().push(mutant);
     }
-    let mut out = format!("| {title} | refused | repeated | ran | detected | excused | escaped |\n|---|---|---|---|---|---|---|\n");
+    let mut out = format!(
+        "| {title} | refused | repeated | ran | detected | excused | escaped |\n|---|---|---|---|---|---|---|\n"
+    );
     for (name, group) in groups {
         out.push_str(&Tally::of(group).row(&name.to_string()));
     }
     out.push_str(&Tally::of(mutants).row("**all**"));
     out
+}
+
+/// Writes the text of every mutant that escaped into `directory`.
+pub(crate) fn keep_escaped(subjects: &[Subject], mutants: &[Mutant], directory: &Path) -> io::Result<()> {
+    let escaped = mutants.iter().filter(|m| matches!(m.fate, Fate::Escaped(_)));
+    for (n, mutant) in escaped.enumerate() {
+        let name = subjects[mutant.subject].name.replace(' ', "-");
+        let extension = match mutant.fault.language {
+            Language::Sketch => "sketch",
+            Language::Cpp => "cpp",
+        };
+        let path = directory.join(format!("escaped-{n}-{name}.{extension}"));
+        fs::write(path, &mutant.fault.text)?;
+    }
+    Ok(())
 }
 
 /// Everything about a campaign.
@@ -84,9 +103,18 @@ pub(crate) fn report(subjects: &[Subject], mutants: &[Mutant]) -> String {
         }
     }
     let _ = writeln!(out, "\nDetected as: {reasons:?}");
-    for excuse in [Excuse::SameBits, Excuse::Rounding, Excuse::MemoryModel] {
+    for excuse in [
+        Excuse::SameBits,
+        Excuse::Rounding,
+        Excuse::MemoryModel,
+        Excuse::SpecialValues,
+    ] {
         let _ = writeln!(out, "\nExcused, {excuse:?}:");
-        list(&mut out, mutants.iter().filter(|m| m.fate == Fate::Excused(excuse)), &name);
+        list(
+            &mut out,
+            mutants.iter().filter(|m| m.fate == Fate::Excused(excuse)),
+            &name,
+        );
     }
     let _ = writeln!(out, "\nEscaped:");
     let escaped = mutants.iter().filter(|m| matches!(m.fate, Fate::Escaped(_)));

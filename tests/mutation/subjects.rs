@@ -62,20 +62,40 @@ fn example_subject(example: &examples::Example, dsl: &CppDsl, target: &Target) -
         .legal_points(&Bindings::new())
         .find(|point| wanted.iter().all(|(name, value)| point.get(name) == Some(value)))
         .ok_or_else(|| Error::invalid("the example sketch has no such knob values"))?;
-    lowered(format!("{} (example)", example.name), task, sketch, knobs, dsl, target)
+    lowered(
+        format!("{} (example)", example.name),
+        task,
+        sketch,
+        knobs,
+        dsl,
+        target,
+    )
 }
 
-fn designed_subject(
-    name: &str,
-    build: designed::Build,
-    dsl: &CppDsl,
-    target: &Target,
-) -> Result<Subject> {
+fn designed_subject(name: &str, build: designed::Build, dsl: &CppDsl, target: &Target) -> Result<Subject> {
     let mut graph = Graph::new(name);
     build(&mut graph)?;
     let task = Task::new(name, graph);
     let design = design(&task.graph)?;
-    lowered(name.to_owned(), task, design.sketch, design.knobs, dsl, target)
+    let knobs = most_programs(&design.sketch)?;
+    lowered(name.to_owned(), task, design.sketch, knobs, dsl, target)
+}
+
+/// The knob values that cut the work into the most programs: a tile that holds everything has no edges to get wrong.
+fn most_programs(sketch: &Sketch) -> Result<Knobs> {
+    let none = Bindings::new();
+    let mut best = (0, sketch.default_knobs());
+    for knobs in sketch.legal_points(&none).take(256) {
+        let mut programs = 0;
+        for kernel in sketch.elaborate(&knobs, &none)?.kernels {
+            let extents = kernel.grid.iter().map(|axis| axis.extent.eval(&none));
+            programs += extents.product::<Result<i64>>()?;
+        }
+        if programs > best.0 {
+            best = (programs, knobs);
+        }
+    }
+    Ok(best.1)
 }
 
 fn lowered(

@@ -29,8 +29,8 @@ pub(crate) struct Token<'a> {
 }
 
 const SIGNS: [&str; 22] = [
-    "<<=", ">>=", "..", ":+", "->", "::", "<=", ">=", "==", "!=", "&&", "||", "+=", "-=", "*=", "/=", "++", "--",
-    "//", "<<", ">>", "|=",
+    "<<=", ">>=", "..", ":+", "->", "::", "<=", ">=", "==", "!=", "&&", "||", "+=", "-=", "*=", "/=", "++",
+    "--", "//", "<<", ">>", "|=",
 ];
 
 /// A text and the tokens in which faults may be put: kernels, without what stands before them.
@@ -99,11 +99,10 @@ impl<'a> Code<'a> {
     fn pair(&mut self) {
         let mut open: Vec<usize> = Vec::new();
         for i in 0..self.tokens.len() {
-            if matches!(self.tokens[i].text, ")" | "]" | "}") {
-                if let Some(partner) = open.pop() {
-                    self.tokens[i].partner = Some(partner);
-                    self.tokens[partner].partner = Some(i);
-                }
+            let closes = matches!(self.tokens[i].text, ")" | "]" | "}");
+            if let Some(partner) = closes.then(|| open.pop()).flatten() {
+                self.tokens[i].partner = Some(partner);
+                self.tokens[partner].partner = Some(i);
             }
             self.tokens[i].inside = open.last().copied();
             if matches!(self.tokens[i].text, "(" | "[" | "{") {
@@ -148,7 +147,9 @@ impl<'a> Code<'a> {
             || i > 0 && matches!(self.kind(i - 1), Some(Kind::Word | Kind::Number));
         let at = &self.tokens[i].at;
         let spaced = self.text[..at.start].ends_with(' ') && self.text[at.end..].starts_with([' ', '\n']);
-        value && !matches!(before, "return" | "else" | "in" | "step") && (spaced || self.language == Language::Sketch)
+        value
+            && !matches!(before, "return" | "else" | "in" | "step")
+            && (spaced || self.language == Language::Sketch)
     }
 
     /// The end of the operand that begins at token `i`: signs before it, then a name, number or bracket, then calls and
@@ -173,7 +174,12 @@ impl<'a> Code<'a> {
 
     /// The end of `load x[…] else …`.
     fn load_end(&self, load: usize) -> usize {
-        let end = self.tokens.get(load + 2).and_then(|t| t.partner).map_or(load + 2, |p| p) + 1;
+        let end = self
+            .tokens
+            .get(load + 2)
+            .and_then(|t| t.partner)
+            .map_or(load + 2, |p| p)
+            + 1;
         if self.word(end) == "else" {
             self.operand_end(end + 1)
         } else {
@@ -186,7 +192,8 @@ impl<'a> Code<'a> {
         let mut i = end - 1;
         while let (true, Some(partner)) = (matches!(self.word(i), ")" | "]"), self.tokens[i].partner) {
             i = partner;
-            let called = i > 0 && (self.kind(i - 1) == Some(Kind::Word) || matches!(self.word(i - 1), ")" | "]"));
+            let called =
+                i > 0 && (self.kind(i - 1) == Some(Kind::Word) || matches!(self.word(i - 1), ")" | "]"));
             if !called {
                 return i;
             }
