@@ -14,6 +14,7 @@ use crate::isolation::{Isolation, IsolationLevel};
 use crate::source::Artifact;
 use crate::target::Target;
 use crate::tensor::{Tensor, byte_len};
+pub use crate::timing::Timing;
 use crate::verdict::Failure;
 
 /// What a backend can do, as data.
@@ -180,36 +181,6 @@ impl Default for TimingPolicy {
             budget: Duration::from_secs(2),
             cold: true,
         }
-    }
-}
-
-/// Times of single executions of a whole plan, in seconds, in the order they were taken.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Timing {
-    /// One entry for each sample.
-    pub seconds: Vec<f64>,
-}
-
-impl Timing {
-    /// The median in seconds; `None` without samples.
-    pub fn median(&self) -> Option<f64> {
-        let mut sorted = self.seconds.clone();
-        sorted.sort_by(f64::total_cmp);
-        let middle = sorted.len() / 2;
-        let upper = *sorted.get(middle)?;
-        if sorted.len() % 2 == 1 {
-            return Some(upper);
-        }
-        Some(f64::midpoint(*sorted.get(middle - 1)?, upper))
-    }
-
-    /// The median absolute deviation from the median, in seconds.
-    pub fn spread(&self) -> Option<f64> {
-        let median = self.median()?;
-        Timing {
-            seconds: self.seconds.iter().map(|s| (s - median).abs()).collect(),
-        }
-        .median()
     }
 }
 

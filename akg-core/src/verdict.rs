@@ -27,6 +27,8 @@ pub enum FailureKind {
     WrongValues,
     /// An input was changed.
     InputChanged,
+    /// It was timed faster than the device can compute the task.
+    Implausible,
 }
 
 impl FailureKind {
@@ -43,6 +45,7 @@ impl FailureKind {
             FailureKind::Unwritten => "unwritten",
             FailureKind::WrongValues => "wrong-values",
             FailureKind::InputChanged => "input-changed",
+            FailureKind::Implausible => "implausible",
         }
     }
 }
