@@ -2,7 +2,7 @@
 //! memory with room behind every tensor, and their outputs are compared element by element: no tolerance, no class, no
 //! reference.
 
-use akg::backend::{Backend, Limits, Poison, RunRequest};
+use akg::backend::{Backend, BackendExt as _, Limits, Poison, RunRequest};
 use akg::graph::InputKind;
 use akg::source::{Artifact, PlanTensor, TensorRole};
 use akg::task::Generator;
