@@ -1,5 +1,6 @@
 //! The worker as seen from Rust.
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -10,10 +11,7 @@ use akg_core::{Graph, Tensor};
 use akg_worker::process::{Process, Program, RequestError, ResourceLimits};
 use serde::de::DeserializeOwned;
 
-use crate::calls::{
-    Baseline, BaselineOptions, BaselineReply, BaselineTask, Call, Job, JobCall, Outcome, Outcomes, Precision,
-    Seeds, TaskCall, Types,
-};
+use crate::calls::{Call, Job, JobCall, Outcome, Outcomes, Precision, Seeds, Types};
 use crate::environment::Environment;
 use crate::import::{Entry, ImportOptions, Imported, ImportedModule, graph_name};
 use crate::sources;
@@ -46,6 +44,8 @@ impl Default for PythonOptions {
 pub struct Python {
     environment: Environment,
     options: PythonOptions,
+    /// Set in the worker's environment.
+    variables: Vec<(&'static str, OsString)>,
     worker: Option<Process>,
 }
 
@@ -67,8 +67,15 @@ impl Python {
         Self {
             environment,
             options,
+            variables: Vec::new(),
             worker: None,
         }
+    }
+
+    /// Sets a variable in the environment of workers that start from now on.
+    pub(crate) fn variable(mut self, name: &'static str, value: impl Into<OsString>) -> Self {
+        self.variables.push((name, value.into()));
+        self
     }
 
     /// The environment that it runs in.
@@ -211,55 +218,12 @@ impl Python {
         Ok(results.collect())
     }
 
-    /// Runs and times a task in PyTorch over `inputs`, one tensor for each of the graph's inputs, in their order.
-    pub fn baseline(
-        &mut self,
-        task: BaselineTask<'_>,
-        inputs: &[Tensor],
-        options: &BaselineOptions,
-        progress: &mut dyn FnMut(&str),
-    ) -> Result<Baseline> {
-        let graph = task.graph();
-        check_inputs(graph, inputs)?;
-        let shared = transfer::inputs(&inputs.iter().collect::<Vec<_>>())?;
-        let names = graph.inputs().iter().map(|i| graph.value_name(i.value));
-        let sizes = if options.outputs {
-            output_sizes(graph, 0)?
-        } else {
-            Vec::new()
-        };
-        let outputs = transfer::outputs(&sizes)?;
-        let call = Call::Baseline {
-            task: task_call(task)?,
-            inputs: names.zip(shared.descriptors.iter().cloned()).collect(),
-            outputs: &outputs.slots,
-            output_names: graph
-                .outputs()
-                .iter()
-                .map(|o| graph.value_name(o.value))
-                .collect(),
-            compile: options.compile,
-            threads: options.threads,
-            warmup: options.warmup,
-            samples: options.samples,
-            budget_s: options.budget.as_secs_f64(),
-        };
-        let reply: BaselineReply = self
-            .request(&call, self.options.timeout, progress)
-            .context("baseline of", || graph.name().to_owned())?;
-        Ok(Baseline {
-            outputs: collect(outputs, reply.types)?,
-            samples: reply.samples_s,
-            threads: reply.threads,
-        })
-    }
-
     /// Ends the worker process; the next call starts another.
     pub fn stop(&mut self) {
         self.worker = None;
     }
 
-    fn request<R: DeserializeOwned>(
+    pub(crate) fn request<R: DeserializeOwned>(
         &mut self,
         call: &Call<'_>,
         limit: Duration,
@@ -282,6 +246,8 @@ impl Python {
         let script = sources::write(&self.environment.cache)?;
         let program = Program::new(self.environment.python()).arg("-u").arg(script);
         let program = INHERITED.iter().fold(program, |p, name| p.inherit(name));
+        let variables = self.variables.iter();
+        let program = variables.fold(program, |p, (name, value)| p.env(name, value));
         let limits = ResourceLimits {
             data: self.options.memory,
             ..ResourceLimits::default()
@@ -290,26 +256,8 @@ impl Python {
     }
 }
 
-fn task_call(task: BaselineTask<'_>) -> Result<TaskCall<'_>> {
-    let module = match task {
-        BaselineTask::Graph(graph) => return Ok(TaskCall::Graph(graph.to_json()?)),
-        BaselineTask::Module(module) => module,
-    };
-    let updated = module.graph.outputs().iter().filter_map(|o| o.updates);
-    let source = |state| {
-        let at = module.graph.inputs().iter().position(|i| i.value == state);
-        at.and_then(|at| module.inputs.get(at)).map(|i| &i.source)
-    };
-    Ok(TaskCall::Module {
-        path: &module.path,
-        inputs: &module.inputs,
-        shrink: &module.shrink,
-        states: updated.filter_map(source).collect(),
-    })
-}
-
 /// The tensors in `outputs`, all of which the worker must have written.
-fn collect(outputs: transfer::Outputs, types: Vec<transfer::Written>) -> Result<Vec<Tensor>> {
+pub(crate) fn collect(outputs: transfer::Outputs, types: Vec<transfer::Written>) -> Result<Vec<Tensor>> {
     let expected = outputs.slots.len();
     let types: Vec<_> = types.into_iter().map(Some).collect();
     let tensors: Vec<_> = outputs.collect(&types)?.into_iter().flatten().collect();
@@ -321,7 +269,7 @@ fn collect(outputs: transfer::Outputs, types: Vec<transfer::Written>) -> Result<
 }
 
 /// Bytes of each output, with at least `element` bytes an element.
-fn output_sizes(graph: &Graph, element: usize) -> Result<Vec<usize>> {
+pub(crate) fn output_sizes(graph: &Graph, element: usize) -> Result<Vec<usize>> {
     let size = |output: &akg_core::graph::Output| {
         let ty = graph.ty(output.value);
         let shape = ty.concrete_shape(&Bindings::new())?;
@@ -330,7 +278,7 @@ fn output_sizes(graph: &Graph, element: usize) -> Result<Vec<usize>> {
     graph.outputs().iter().map(size).collect()
 }
 
-fn check_inputs(graph: &Graph, inputs: &[Tensor]) -> Result<()> {
+pub(crate) fn check_inputs(graph: &Graph, inputs: &[Tensor]) -> Result<()> {
     let (want, have) = (graph.inputs().len(), inputs.len());
     if want != have {
         let message = format!(

@@ -60,10 +60,10 @@ def answer(message, progress):
         from akg_worker.replay import evaluate
 
         return evaluate(arguments)
-    if name == "baseline":
-        from akg_worker.baseline import baseline
+    if name in ("prepare", "bind", "outputs", "execute", "flush"):
+        from akg_worker import baseline
 
-        return baseline(arguments, progress)
+        return getattr(baseline, name)(arguments)
     raise CallError("protocol", f"unknown call `{name}`")
 
 
