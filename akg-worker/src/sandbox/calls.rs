@@ -171,7 +171,6 @@ pub(super) fn restrict() -> Result<()> {
 ///
 /// # Errors
 /// [`Unsupported`](akg_core::ErrorKind::Unsupported) where the system has no filters.
-#[cfg_attr(not(test), expect(dead_code, reason = "the executor will call it"))]
 pub(crate) fn lockdown() -> Result<()> {
     let mut allowed: Rules = ALLOWED.iter().map(|call| (*call, Vec::new())).collect();
     let reading = |argument| condition(argument, Length::Dword, Compare::MaskedEq(WRITING as u64), 0);

@@ -23,7 +23,6 @@ use std::path::PathBuf;
 use akg_core::isolation::{Isolation, IsolationLevel};
 use serde::{Deserialize, Serialize};
 
-#[cfg_attr(not(test), expect(unused_imports, reason = "the executor will call it"))]
 pub(crate) use calls::lockdown;
 pub(crate) use report::{Report, channel, receive};
 pub(crate) use supervisor::confine;
@@ -58,6 +57,8 @@ pub(crate) struct Spec {
     pub(crate) scratch: PathBuf,
     /// Bytes that it may hold.
     pub(crate) quota: u64,
+    /// Directories in which the program sees names.
+    pub(crate) listable: Vec<PathBuf>,
     /// Files and directories beside the system's that the program reads and executes.
     pub(crate) readable: Vec<PathBuf>,
     /// Files and directories that it also writes.

@@ -22,7 +22,7 @@ use crate::crash;
 const LOOK: Duration = Duration::from_millis(100);
 
 /// A look may take one part in this many of the time.
-const LOOK_SHARE: u32 = 4;
+const LOOK_SHARE: u32 = 10;
 
 /// Serves as supervisor of the program in `arguments`, after the [`Spec`] as JSON, and ends as the program ends.
 pub(crate) fn confine(mut arguments: impl Iterator<Item = OsString>) -> ! {
