@@ -81,6 +81,7 @@ fn request(body: &str, x: &Tensor) -> Option<RunRequest> {
         shape: x.shape().iter().map(|n| Expr::constant(*n as i64)).collect(),
         role,
         align: 64,
+        holds: None,
     };
     Some(RunRequest {
         artifact: Artifact {

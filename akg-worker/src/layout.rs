@@ -110,6 +110,7 @@ mod tests {
             shape: vec![(*bytes as i64).into()],
             role: *role,
             align: *align,
+            holds: None,
         });
         LaunchPlan {
             tensors: tensors.collect(),

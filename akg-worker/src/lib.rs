@@ -29,3 +29,4 @@ mod team;
 mod tool;
 
 pub use locate::{find, init};
+pub use memory::total as machine_memory;

@@ -170,8 +170,9 @@ impl Process {
         self.request_passing(call, &[], deadline, progress)
     }
 
-    /// As [`request`](Self::request); copies of the descriptors go with the call.
-    pub(crate) fn request_passing<C: Serialize, R: DeserializeOwned>(
+    /// As [`request`](Self::request); copies of the descriptors go with the first bytes of the call (`SCM_RIGHTS`), at
+    /// most 253 with one byte.
+    pub fn request_passing<C: Serialize, R: DeserializeOwned>(
         &mut self,
         call: &C,
         descriptors: &[BorrowedFd<'_>],

@@ -93,6 +93,7 @@ pub struct Program {
     environment: Vec<(OsString, OsString)>,
     files: Vec<(String, Vec<u8>)>,
     passed: Vec<Arc<OwnedFd>>,
+    listable: Vec<PathBuf>,
     readable: Vec<PathBuf>,
     writable: Vec<PathBuf>,
     limits: ResourceLimits,
@@ -116,6 +117,7 @@ impl Program {
             environment,
             files: Vec::new(),
             passed: Vec::new(),
+            listable: Vec::new(),
             readable: Vec::new(),
             writable: Vec::new(),
             limits: ResourceLimits::default(),
@@ -170,6 +172,12 @@ impl Program {
         let number = descriptor.as_raw_fd().to_string();
         self.passed.push(descriptor);
         self.env(name, number)
+    }
+
+    /// Lets the program see the names of what is in a directory and below.
+    pub fn listable(mut self, path: impl Into<PathBuf>) -> Self {
+        self.listable.push(path.into());
+        self
     }
 
     /// Lets the program read and execute a file, or what is in a directory.
@@ -241,6 +249,7 @@ impl Program {
         let spec = Spec {
             scratch: scratch.path().to_owned(),
             quota: self.quota,
+            listable: self.listable.clone(),
             readable: self.readable.clone(),
             writable: self.writable.clone(),
             limits: self.limits,

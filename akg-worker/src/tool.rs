@@ -11,6 +11,7 @@ use rustix::io::Errno;
 
 use crate::confined::Confined;
 use crate::process::Program;
+use crate::{crash, sandbox};
 
 /// How a program ended that ran to its end. Keeps its private directory until it is dropped.
 #[derive(Debug)]
@@ -24,6 +25,14 @@ impl Finished {
     /// Its exit status.
     pub fn status(&self) -> ExitStatus {
         self.status
+    }
+
+    /// Whether it was ended because its processes together used more than its limits; its output says what.
+    pub fn exceeded_limits(&self) -> bool {
+        matches!(
+            self.status.code(),
+            Some(crash::OUT_OF_MEMORY | sandbox::OVER_LIMIT)
+        )
     }
 
     /// The beginning of what it wrote to its standard output and standard error.

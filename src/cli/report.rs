@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use akg::backend::Timing;
 use akg::designer::KernelSummary;
 use akg::python::Shrink;
 use akg::session::Attempt;
 use akg::source::Knobs;
+use akg::timing::Timing;
 use akg::verdict::{Check, ErrorMeasure};
 use akg::{Accuracy, Error, Result, Task};
 use serde::{Deserialize, Serialize};
@@ -149,7 +149,8 @@ impl Report {
         self.message = failure.map(|f| f.evidence.clone());
         self.knobs.clone_from(&attempt.source.knobs);
         self.error = (!verdict.checks.is_empty()).then(|| verdict.worst_error());
-        self.time = attempt.timing.as_ref().and_then(Time::of);
+        let times = attempt.timing.as_ref().and_then(|t| t.candidate());
+        self.time = times.and_then(|t| Time::of(&t.warm));
         self.bytes_compared = verdict.bytes_compared();
         self.checks.clone_from(&verdict.checks);
     }

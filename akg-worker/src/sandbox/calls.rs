@@ -64,6 +64,7 @@ const DENIED: &[c_long] = &[
     libc::SYS_personality,
     libc::SYS_name_to_handle_at,
     libc::SYS_open_by_handle_at,
+    libc::SYS_inotify_add_watch,
     libc::SYS_fanotify_init,
     libc::SYS_fanotify_mark,
     libc::SYS_socket,

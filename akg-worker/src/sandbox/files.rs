@@ -90,6 +90,7 @@ fn apply(spec: &Spec, program: &Path, private_proc: bool) -> Result<LandlockStat
             look | AccessFs::WriteFile | AccessFs::IoctlDev,
         ))?
         .add_rules(path_beneath_rules(&executable, read))?
+        .add_rules(path_beneath_rules(&spec.listable, AccessFs::ReadDir))?
         .add_rules(path_beneath_rules(&spec.readable, read))?
         .add_rules(path_beneath_rules(&spec.writable, all))?
         .add_rules(path_beneath_rules([&spec.scratch], all))?

@@ -57,6 +57,8 @@ pub(crate) struct Spec {
     pub(crate) scratch: PathBuf,
     /// Bytes that it may hold.
     pub(crate) quota: u64,
+    /// Directories in which the program sees names.
+    pub(crate) listable: Vec<PathBuf>,
     /// Files and directories beside the system's that the program reads and executes.
     pub(crate) readable: Vec<PathBuf>,
     /// Files and directories that it also writes.

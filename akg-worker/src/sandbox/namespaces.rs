@@ -1,7 +1,9 @@
 //! Process ids, mounts, network and user ids of its own.
 
+use std::ffi::CString;
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
@@ -15,7 +17,7 @@ use super::Spec;
 const LEAST_PROCESSES: u64 = 301;
 
 /// Files and directories at most in a scratch directory.
-pub(super) const MOST_FILES: u64 = 1 << 17;
+pub(super) const MOST_FILES: u64 = 1 << 15;
 
 /// Gives the calling process user ids of its own, which are the ones it has, and its children process ids of their own.
 pub(super) fn enter() -> io::Result<()> {
@@ -40,12 +42,51 @@ pub(super) fn enter() -> io::Result<()> {
     Ok(unshare(UnshareFlags::NEWPID)?)
 }
 
-/// Gives the calling process a file system view of its own in which the scratch directory is a file system in memory of
-/// limited size, with what the directory held before.
-pub(super) fn private_scratch(spec: &Spec) -> io::Result<()> {
+/// Gives the calling process a file system view of its own, in which only what `spec` names can be changed: modes,
+/// times and attributes of files, too, which Landlock leaves alone.
+pub(super) fn private_files(spec: &Spec) -> io::Result<()> {
     unshare(UnshareFlags::NEWNS)?;
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     rustix::mount::mount_change("/", private)?;
+    let writable = || spec.writable.iter().filter(|path| path.exists());
+    for path in writable() {
+        rustix::mount::mount_bind_recursive(path, path)?;
+    }
+    set_read_only(Path::new("/"), true)?;
+    writable().try_for_each(|path| set_read_only(path, false))
+}
+
+/// Makes all mounts from `path` on read-only, or writable again. Since Linux 5.12.
+fn set_read_only(path: &Path, read_only: bool) -> io::Result<()> {
+    // SAFETY: the structure is plain data, for which zero means no change.
+    let mut attributes: libc::mount_attr = unsafe { std::mem::zeroed() };
+    if read_only {
+        attributes.attr_set = libc::MOUNT_ATTR_RDONLY;
+    } else {
+        attributes.attr_clr = libc::MOUNT_ATTR_RDONLY;
+    }
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: the pointers are valid, and the size is the structure's.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            libc::AT_FDCWD,
+            path.as_ptr(),
+            libc::AT_RECURSIVE,
+            &raw const attributes,
+            size_of::<libc::mount_attr>(),
+        )
+    };
+    if done == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Makes the scratch directory a file system in memory of limited size, with what the directory held before, in the
+/// calling process's view.
+pub(super) fn private_scratch(spec: &Spec) -> io::Result<()> {
     let before = fs::read_dir(&spec.scratch)?.collect::<Result<Vec<_>, _>>()?;
     let mut files = Vec::new();
     for entry in before {
@@ -53,7 +94,7 @@ pub(super) fn private_scratch(spec: &Spec) -> io::Result<()> {
     }
     let options = format!("size={},nr_inodes={MOST_FILES},mode=700", spec.quota);
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
-    let options = std::ffi::CString::new(options)?;
+    let options = CString::new(options)?;
     rustix::mount::mount("akg", &spec.scratch, "tmpfs", flags, options.as_c_str())?;
     for (name, bytes) in files {
         fs::write(spec.scratch.join(name), bytes)?;

@@ -22,7 +22,7 @@ use crate::crash;
 const LOOK: Duration = Duration::from_millis(100);
 
 /// A look may take one part in this many of the time.
-const LOOK_SHARE: u32 = 20;
+const LOOK_SHARE: u32 = 10;
 
 /// Serves as supervisor of the program in `arguments`, after the [`Spec`] as JSON, and ends as the program ends.
 pub(crate) fn confine(mut arguments: impl Iterator<Item = OsString>) -> ! {
@@ -79,15 +79,22 @@ impl Supervised {
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
             .map_err(|e| cannot(e.into()))?;
         let mut missing = Vec::new();
-        let (own_ids, hard_quota) = if spec.wants(Mechanism::Namespaces) {
-            let own_ids = note("process ids of its own", namespaces::enter(), &mut missing);
-            let scratch = own_ids.then(|| namespaces::private_scratch(spec));
-            let hard = scratch.is_some_and(|s| note("a scratch directory with a quota", s, &mut missing));
-            (own_ids, hard)
+        let (mut own_ids, mut hard_quota) = (false, false);
+        if spec.wants(Mechanism::Namespaces) {
+            own_ids = note("process ids of its own", namespaces::enter(), &mut missing);
+            if own_ids
+                && note(
+                    "a read-only view of files",
+                    namespaces::private_files(spec),
+                    &mut missing,
+                )
+            {
+                let scratch = namespaces::private_scratch(spec);
+                hard_quota = note("a scratch directory with a quota", scratch, &mut missing);
+            }
         } else {
             missing.push("namespaces are switched off".to_owned());
-            (false, false)
-        };
+        }
         let (ends, alive) = io::pipe().map_err(cannot)?;
         if own_ids {
             fork(|| be_first(&ends)).map_err(cannot)?;
@@ -96,7 +103,7 @@ impl Supervised {
         let program = fork(|| {
             let Err(error) = become_program(spec, command, channel, own_ids, hard_quota, missing);
             tell_failure(channel, &error);
-            std::process::exit(127)
+            127
         });
         let program = program.map_err(cannot)?;
         // Standard error stays for last words.
@@ -197,7 +204,7 @@ fn note(what: &str, outcome: io::Result<()>, missing: &mut Vec<String>) -> bool 
 }
 
 /// The first process of the program's own process ids: all others end when it does. Adopts and buries orphans.
-fn be_first(ends: &PipeReader) -> Infallible {
+fn be_first(ends: &PipeReader) -> i32 {
     close_all_but(&[ends.as_raw_fd()]);
     // For the case that somebody stops this process. Without it, the pipe below does.
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
@@ -205,7 +212,7 @@ fn be_first(ends: &PipeReader) -> Infallible {
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
     // Returns when the supervisor ends.
     let _ = (&*ends).read(&mut [0]);
-    std::process::exit(0)
+    0
 }
 
 /// Applies every restriction to this process, says what was reached, and becomes the program.
@@ -231,11 +238,11 @@ fn become_program(
         if let Some(limit) = spec.limits.processes {
             let _ = namespaces::limit_processes(limit);
         }
-        note(
-            "programs without capabilities",
-            namespaces::drop_capabilities(),
-            &mut missing,
-        );
+    }
+    let capabilities = namespaces::drop_capabilities();
+    // Ordinary users have none.
+    if rustix::process::geteuid().is_root() {
+        note("programs without capabilities", capabilities, &mut missing);
     }
     spec.limits.apply(own_ids).map_err(cannot)?;
     rustix::thread::set_no_new_privs(true).map_err(|e| cannot(e.into()))?;
@@ -338,12 +345,12 @@ impl Signals {
     }
 }
 
-/// Runs `child` in a new process.
-fn fork(child: impl FnOnce() -> Infallible) -> io::Result<Pid> {
+/// Runs `child` in a new process, which ends with the status that it returns.
+fn fork(child: impl FnOnce() -> i32) -> io::Result<Pid> {
     // SAFETY: a supervisor has one thread, so that the child can go on as any process.
     let id = unsafe { libc::fork() };
     if id == 0 {
-        match child() {}
+        std::process::exit(child());
     }
     Pid::from_raw(id)
         .filter(|_| id > 0)

@@ -7,6 +7,37 @@ use rustix::process::{Pid, Signal, WaitOptions};
 
 /// Ids of all processes below this one, however far.
 pub(super) fn descendants() -> BTreeSet<i32> {
+    let own = std::process::id() as i32;
+    let mut found = BTreeSet::new();
+    let mut unvisited = vec![own];
+    while let Some(pid) = unvisited.pop() {
+        match children(pid) {
+            Some(children) => unvisited.extend(children.into_iter().filter(|child| found.insert(*child))),
+            // It has ended, or the system keeps no such lists.
+            None if pid == own => return descendants_by_parents(),
+            None => {}
+        }
+    }
+    found
+}
+
+/// The children of a process, from the list that most systems keep for each thread.
+fn children(pid: i32) -> Option<Vec<i32>> {
+    let mut children = Vec::new();
+    for thread in fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {
+        let list = fs::read_to_string(thread.path().join("children"));
+        // A thread may end meanwhile, but the first one is there as long as its process.
+        if let Ok(list) = list {
+            children.extend(list.split_whitespace().filter_map(|id| id.parse::<i32>().ok()));
+        } else if thread.file_name().to_str() == Some(pid.to_string().as_str()) {
+            return None;
+        }
+    }
+    Some(children)
+}
+
+/// The same, by asking every process of the machine for its parent.
+fn descendants_by_parents() -> BTreeSet<i32> {
     let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         if let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok())

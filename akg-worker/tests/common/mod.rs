@@ -58,6 +58,7 @@ pub(crate) fn tensor(name: &str, dtype: DType, shape: &[Expr], role: TensorRole)
         shape: shape.to_vec(),
         role,
         align: 64,
+        holds: None,
     }
 }
 
