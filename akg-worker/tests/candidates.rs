@@ -413,6 +413,23 @@ fn workers_that_are_missing_or_strange_are_errors() {
     let error = try_run(&strange, &request).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");
     assert!(error.to_string().contains("no worker of akg"), "{error}");
+
+    // A supervisor like any other, above something else.
+    let supervises = format!("case \"$1\" in *confine) exec '{WORKER}' \"$@\";; esac;");
+    let strange = script(
+        directory.path(),
+        &format!("{supervises} echo I am no worker either >&2"),
+    );
+    let error = try_run(&strange, &request).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::WorkerLost);
+    assert!(error.to_string().contains("I am no worker either"), "{error}");
+
+    let old = r#"{"id":1,"ok":{"hello":{"protocol":0}}}"#;
+    let speaks = format!("printf '\\{:03o}\\0\\0\\0%s' '{old}'; cat >/dev/null", old.len());
+    let old = script(directory.path(), &format!("{supervises} {speaks}"));
+    let error = try_run(&old, &request).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Protocol);
+    assert!(error.to_string().contains("version 0"), "{error}");
 }
 
 #[test]
