@@ -39,7 +39,7 @@ use crate::{caches, crash, describe, locate, plan, space, team};
 /// threads.
 pub const FORMAT: &str = "elf-so";
 
-/// How long a worker may take to say hello, and to describe its device.
+/// How long a worker may take for what has nothing to do with a candidate.
 const STARTING: Duration = Duration::from_secs(30);
 
 /// Private memory and address space that a worker needs for itself, and for each of its threads beside the stack.
@@ -338,7 +338,6 @@ impl Worker {
         limits: &Limits,
         cooperative: usize,
     ) -> Result<Result<Self, Failure>> {
-        let deadline = Instant::now() + limits.time;
         let resources = resources(limits, artifact, cooperative);
         let mut process = start(&program.clone().limits(resources))?;
         let mut isolation = process.isolation().clone();
@@ -347,7 +346,7 @@ impl Worker {
             artifact: artifact.clone(),
             cooperative,
         };
-        match call(&mut process, &prepare, deadline)? {
+        match call(&mut process, &prepare, Instant::now() + STARTING)? {
             Answer::Prepared { unlocked: None } => {}
             Answer::Prepared { unlocked: Some(why) } => {
                 isolation.level = isolation.level.min(IsolationLevel::Basic);
@@ -378,6 +377,10 @@ impl Worker {
         files: &[BorrowedFd<'_>],
         time: Duration,
     ) -> Result<Result<(Answer, Duration), Failure>> {
+        if self.process.has_spoken() {
+            let evidence = "the worker answered without being asked";
+            return Ok(Err(Failure::new(FailureKind::Crashed, evidence)));
+        }
         let start = Instant::now();
         self.halt.go();
         let answer = self

@@ -31,7 +31,7 @@ const LENGTH: usize = 5000;
 const LONG: Duration = Duration::from_secs(20);
 
 /// The time after which what hangs is ended.
-const SHORT: Duration = Duration::from_millis(500);
+const SHORT: Duration = Duration::from_secs(1);
 
 /// Calls of each worker.
 const ROUNDS: u32 = 4;
