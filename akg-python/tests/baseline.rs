@@ -48,12 +48,14 @@ fn large_results_reuse_memory_that_is_there() {
         return;
     };
     baselines.prepare(Variant::Eager).unwrap();
-    baselines.bind(Variant::Eager, 0).unwrap();
-    baselines.execute(Variant::Eager, 2).unwrap();
-    let calls = 4;
-    let executed = baselines.execute(Variant::Eager, calls).unwrap();
-    // One 64 MiB result alone is 16384 pages.
-    assert!(executed.page_faults < u64::from(calls) * 16, "{executed:?}");
+    for _ in 0..3 {
+        baselines.bind(Variant::Eager, 0).unwrap();
+        let calls = 4;
+        let executed = baselines.execute(Variant::Eager, calls).unwrap();
+        // One 64 MiB result alone is 16384 pages.
+        assert!(executed.page_faults < u64::from(calls) * 16, "{executed:?}");
+    }
+    let executed = baselines.execute(Variant::Eager, 1).unwrap();
     let nothing = baselines.execute(Variant::Eager, 0).unwrap();
     assert!(nothing.worker_time < executed.worker_time && executed.worker_time < executed.time);
 }
