@@ -16,6 +16,7 @@ mod report;
 mod run;
 mod show;
 mod sketch;
+mod speed;
 mod task;
 mod verify;
 

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use akg::session::{Attempt, Event, Outcome};
+use akg::verdict::Failure;
 use akg::verify::NumericVerifier;
-use akg::{Error, Result, Session, Task, blocking};
+use akg::{Error, Result, Session, Target, Task, blocking};
 use clap::Args;
 
-use super::baseline;
 use super::progress::Progress;
 use super::report::{AttemptReport, Report, TaskReport, describe};
+use super::speed::{self, Speed};
 use super::task::{Loaded, load, memory_budget};
 use super::{JudgeArgs, SizeArgs, TargetArgs, TaskArgs, parse_duration, print_error};
 
@@ -64,7 +65,14 @@ impl RunArgs {
             )));
         };
         report.bound_seconds = outcome.bound_seconds;
-        complete(report, attempt, &mut loaded, &self.judge, progress);
+        complete(
+            report,
+            attempt,
+            &outcome.target,
+            &mut loaded,
+            &self.judge,
+            progress,
+        );
         Ok(())
     }
 }
@@ -91,23 +99,42 @@ pub(super) fn session(target: &TargetArgs, judge: &JudgeArgs, progress: &Progres
         }))
 }
 
-/// Adds a candidate's results and the baseline to the report. Trouble with the baseline is said, not fatal.
+/// Adds a candidate's results and what a contest says of its speed. Trouble with the contest is said, not fatal.
 pub(super) fn complete(
     report: &mut Report,
     attempt: &Attempt,
+    target: &Target,
     loaded: &mut Loaded,
     judge: &JudgeArgs,
     progress: &Progress,
 ) {
     report.add_attempt(attempt);
-    if attempt.verdict.passed() && !judge.no_baseline {
-        match baseline::measure(loaded, judge.seed, progress) {
-            Ok(found) => report.baseline = found,
-            Err(error) => {
-                progress.done();
-                eprintln!("warning: no baseline: {error}");
-            }
-        }
+    if !attempt.verdict.passed() {
+        return;
+    }
+    match compete(attempt, target, loaded, judge, progress) {
+        Ok(Ok(speed)) => report.add_speed(speed),
+        Ok(Err(failure)) => report.add_failure(&failure),
+        Err(error) => progress.warn(&format!("no times: {error}")),
+    }
+}
+
+/// Builds a source again and times it.
+fn compete(
+    attempt: &Attempt,
+    target: &Target,
+    loaded: &mut Loaded,
+    judge: &JudgeArgs,
+    progress: &Progress,
+) -> Result<Result<Speed, Failure>> {
+    let registry = akg::registry();
+    let backend = registry.backend(&target.backend)?;
+    match registry
+        .dsl(&attempt.source.dsl)?
+        .build(&attempt.source, target)?
+    {
+        Ok(artifact) => speed::measure(loaded, &artifact, &*backend, target, judge, progress),
+        Err(failure) => Ok(Err(failure)),
     }
 }
 

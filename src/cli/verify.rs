@@ -77,7 +77,7 @@ impl VerifyArgs {
             write(&out.join("task.json"), &loaded.task.graph.to_json()?)?;
             write(&out.join(format!("kernel.{}", self.target.dsl)), &text)?;
         }
-        complete(report, &attempt, &mut loaded, &self.judge, progress);
+        complete(report, &attempt, &target, &mut loaded, &self.judge, progress);
         Ok(())
     }
 }
