@@ -1,6 +1,6 @@
 //! The candidate, itself again and PyTorch, timed in one contest.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use akg::backend::{Backend, Call, Limits, Poison, RunOutput};
