@@ -1,9 +1,8 @@
 //! The same calls for callers without an async runtime.
 
-use akg_core::backend::{Backend, Limits, Loaded, RunOutput, RunRequest, Timing, TimingPolicy};
+use akg_core::backend::{Backend, BackendExt as _, RunOutput, RunRequest};
 use akg_core::session::{Attempt, Outcome};
-use akg_core::source::{Artifact, Source};
-use akg_core::timing::{Contest, ContestPolicy, Entrants, Machine};
+use akg_core::source::Source;
 use akg_core::verdict::Failure;
 use akg_core::{Result, Session, Target, Task};
 use futures::executor::block_on;
@@ -26,30 +25,7 @@ pub fn devices(backend: &dyn Backend) -> Result<Vec<Target>> {
     block_on(backend.devices())
 }
 
-/// Runs an artifact once. See [`Backend::run`].
+/// Runs an artifact once. See [`BackendExt::run`](akg_core::backend::BackendExt::run).
 pub fn run_once(backend: &dyn Backend, request: RunRequest) -> Result<Result<RunOutput, Failure>> {
     block_on(backend.run(request))
-}
-
-/// Times an artifact. See [`Backend::time`].
-pub fn time(
-    backend: &dyn Backend,
-    request: RunRequest,
-    policy: TimingPolicy,
-) -> Result<Result<Timing, Failure>> {
-    block_on(backend.time(request, policy))
-}
-
-/// Loads an artifact. See [`Backend::load`].
-pub fn load(
-    backend: &dyn Backend,
-    artifact: Artifact,
-    limits: Limits,
-) -> Result<Result<Box<dyn Loaded>, Failure>> {
-    block_on(backend.load(artifact, limits))
-}
-
-/// Lets sides take turns on this machine. See [`contest`](akg_core::timing::contest()).
-pub fn contest(entrants: Entrants<'_>, policy: &ContestPolicy, seed: u64) -> Result<Contest> {
-    block_on(akg_core::timing::contest(entrants, policy, seed, &mut Machine))
 }

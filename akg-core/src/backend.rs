@@ -14,7 +14,6 @@ use crate::isolation::{Isolation, IsolationLevel};
 use crate::source::Artifact;
 use crate::target::Target;
 use crate::tensor::{Tensor, byte_len};
-pub use crate::timing::Timing;
 use crate::verdict::Failure;
 
 /// What a backend can do, as data.
@@ -23,7 +22,7 @@ use crate::verdict::Failure;
 pub struct BackendCapability {
     /// Artifact formats that it loads.
     pub formats: Vec<String>,
-    /// Whether [`Backend::time`] works.
+    /// Whether the times that [`Loaded::execute`] gives are those of the device.
     pub times: bool,
     /// Whether candidates run outside the caller's process.
     pub isolated: bool,
@@ -159,31 +158,6 @@ pub trait LoadedExt: Loaded {
 
 impl<T: Loaded + ?Sized> LoadedExt for T {}
 
-/// How often to run for a timing.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct TimingPolicy {
-    /// Untimed runs first.
-    pub warmup: u32,
-    /// Timed runs at most.
-    pub samples: u32,
-    /// Stop sampling after this long.
-    pub budget: Duration,
-    /// Whether caches are flushed before every sample.
-    pub cold: bool,
-}
-
-impl Default for TimingPolicy {
-    fn default() -> Self {
-        Self {
-            warmup: 2,
-            samples: 20,
-            budget: Duration::from_secs(2),
-            cold: true,
-        }
-    }
-}
-
 /// Memory for a tensor that is being made.
 pub trait TensorBuffer: Send {
     /// The bytes, zero at first.
@@ -213,7 +187,7 @@ impl TensorBuffer for HostBuffer {
     }
 }
 
-/// Devices that load artifacts, run them on tensors and time them. Knows no DSL.
+/// Devices that load artifacts and execute them on tensors. Knows no DSL.
 ///
 /// A candidate that crashes, hangs or eats memory is the inner `Err(Failure)`; the outer `Err` is the backend's own
 /// trouble, such as a worker that cannot be started.
@@ -228,7 +202,7 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// The devices of this machine; empty if there are none.
     async fn devices(&self) -> Result<Vec<Target>>;
 
-    /// Memory for an input, placed where [`run`](Self::run) need not copy it.
+    /// Memory for an input, placed where it is copied least.
     fn allocate(&self, dtype: DType, shape: &[usize]) -> Result<Box<dyn TensorBuffer>> {
         let words = byte_len(dtype, shape)?.div_ceil(16);
         Ok(Box::new(HostBuffer {
@@ -240,17 +214,26 @@ pub trait Backend: Send + Sync + fmt::Debug {
 
     /// Loads an artifact, in isolation of at least [`Limits::isolation`]. The time limit holds for each request to what
     /// is loaded, the others for its life.
-    async fn load(&self, artifact: Artifact, limits: Limits) -> Result<Result<Box<dyn Loaded>, Failure>> {
-        let _ = (artifact, limits);
-        Err(crate::Error::unsupported(format!(
-            "backend `{}` does not load yet",
-            self.name()
-        )))
-    }
-
-    /// Runs an artifact once.
-    async fn run(&self, request: RunRequest) -> Result<Result<RunOutput, Failure>>;
-
-    /// Runs an artifact repeatedly and times each run.
-    async fn time(&self, request: RunRequest, policy: TimingPolicy) -> Result<Result<Timing, Failure>>;
+    async fn load(&self, artifact: Artifact, limits: Limits) -> Result<Result<Box<dyn Loaded>, Failure>>;
 }
+
+/// Conveniences for [`Backend`].
+#[async_trait]
+pub trait BackendExt: Backend {
+    /// Loads an artifact for one execution.
+    async fn run(&self, request: RunRequest) -> Result<Result<RunOutput, Failure>> {
+        let mut loaded = match self.load(request.artifact, request.limits).await? {
+            Ok(loaded) => loaded,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        let call = Call {
+            inputs: request.inputs,
+            dims: request.dims,
+            poison: request.poison,
+            placement: 0,
+        };
+        loaded.run(call).await
+    }
+}
+
+impl<T: Backend + ?Sized> BackendExt for T {}

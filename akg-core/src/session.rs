@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::agent::Agent;
-use crate::backend::{Backend, Limits, Poison, RunRequest, Timing, TimingPolicy};
+use crate::backend::{Backend, Limits};
 use crate::coder::{CodeContext, Coder, RuleCoder};
 use crate::conductor::{ConductContext, Conductor, Next, RuleConductor};
 use crate::designer::{Design, DesignContext, Designer, KernelSummary, RuleDesigner};
@@ -19,9 +19,14 @@ use crate::source::{Knobs, LaunchPlan, Source, SourceForm, TensorRole};
 use crate::target::Target;
 use crate::task::Task;
 use crate::tensor::byte_len;
-use crate::verdict::{Failure, Verdict};
+use crate::timing::{Contest, ContestPolicy};
+use crate::verdict::{Failure, FailureKind, Verdict};
 use crate::verifier::{Candidate, Verifier};
-use crate::verify::{Distribution, NumericVerifier, make_inputs};
+use crate::verify::Judge;
+
+mod contest;
+
+pub use contest::Rivals;
 
 /// What a session reports while it works.
 #[derive(Debug, Clone)]
@@ -36,7 +41,7 @@ pub enum Event<'a> {
     /// A candidate was judged.
     Judged(&'a Verdict),
     /// A candidate was timed.
-    Timed(&'a Timing),
+    Timed(&'a Contest),
 }
 
 /// Receives a session's reports.
@@ -60,8 +65,8 @@ pub struct Attempt {
     pub verdict: Verdict,
     /// Seconds from the start of the build to the verdict.
     pub verdict_seconds: f64,
-    /// Times of single runs, if it passed and the backend times.
-    pub timing: Option<Timing>,
+    /// Its times beside those of its rivals, if it passed, the backend times and the session wants it.
+    pub timing: Option<Contest>,
 }
 
 /// What a session made of a task.
@@ -91,7 +96,7 @@ impl Outcome {
         let time = |a: &Attempt| {
             a.timing
                 .as_ref()
-                .and_then(Timing::median)
+                .and_then(|contest| contest.candidate()?.warm.median())
                 .unwrap_or(f64::INFINITY)
         };
         passed.min_by(|a, b| time(a).total_cmp(&time(b)))
@@ -116,7 +121,8 @@ pub struct Session {
     verifier: Arc<dyn Verifier>,
     observer: Arc<dyn Observer>,
     budget: Duration,
-    timing: TimingPolicy,
+    rivals: Arc<dyn Rivals>,
+    timing: Option<ContestPolicy>,
     limits: Limits,
 }
 
@@ -131,7 +137,7 @@ impl fmt::Debug for Session {
 }
 
 impl Session {
-    /// A session with the rule-based agents, the numeric verifier and a budget of one minute.
+    /// A session with the rule-based agents, the standard judge and a budget of one minute.
     pub fn new(dsl: Arc<dyn Dsl>, backend: Arc<dyn Backend>) -> Self {
         Self {
             dsl,
@@ -139,10 +145,11 @@ impl Session {
             designer: Arc::new(RuleDesigner),
             coder: Arc::new(RuleCoder),
             conductor: Arc::new(RuleConductor::default()),
-            verifier: Arc::new(NumericVerifier::default()),
+            verifier: Arc::new(Judge::standard(0, None, &Limits::default())),
             observer: Arc::new(|_: Event<'_>| {}),
             budget: Duration::from_secs(60),
-            timing: TimingPolicy::default(),
+            rivals: Arc::new(contest::NoRivals),
+            timing: Some(ContestPolicy::default()),
             limits: Limits::default(),
         }
     }
@@ -189,10 +196,17 @@ impl Session {
         self
     }
 
-    /// How candidates that passed are timed.
+    /// How candidates that passed are timed; `None` leaves that out.
     #[must_use]
-    pub fn with_timing(mut self, timing: TimingPolicy) -> Self {
+    pub fn with_timing(mut self, timing: Option<ContestPolicy>) -> Self {
         self.timing = timing;
+        self
+    }
+
+    /// What candidates are timed against.
+    #[must_use]
+    pub fn with_rivals(mut self, rivals: impl Rivals + 'static) -> Self {
+        self.rivals = Arc::new(rivals);
         self
     }
 
@@ -266,12 +280,16 @@ impl Session {
                 target: outcome.target.clone(),
             };
             let mut source = self.coder.step(&context).await?;
-            if let SourceForm::Lowered { plan } = &mut source.form {
-                present(plan, task)?;
-            }
+            let presented = match &mut source.form {
+                SourceForm::Lowered { plan } => present(plan, task, &design),
+                SourceForm::Module => Ok(()),
+            };
             self.observer.event(Event::Coded(&source));
             let coded = start.elapsed().as_secs_f64();
-            let attempt = self.judge(source, task, &outcome.target).await?;
+            let attempt = match presented {
+                Ok(()) => self.judge(source, task, &outcome.target).await?,
+                Err(failure) => self.rejected(source, task, failure, Duration::ZERO),
+            };
             if attempt.verdict.passed() && outcome.first_pass_seconds.is_none() {
                 outcome.first_pass_seconds = Some(coded + attempt.verdict_seconds);
             }
@@ -280,49 +298,50 @@ impl Session {
         }
     }
 
+    /// An attempt that failed before it ran.
+    fn rejected(&self, source: Source, task: &Task, failure: Failure, after: Duration) -> Attempt {
+        let verdict = Verdict::failed(task.contract.accuracy, failure);
+        self.observer.event(Event::Judged(&verdict));
+        Attempt {
+            source,
+            verdict,
+            verdict_seconds: after.as_secs_f64(),
+            timing: None,
+        }
+    }
+
     /// Builds, verifies and times a source, whoever wrote it.
     pub async fn judge(&self, source: Source, task: &Task, target: &Target) -> Result<Attempt> {
         let began = Instant::now();
         let artifact = match self.dsl.build(&source, target)? {
             Ok(artifact) => artifact,
-            Err(failure) => {
-                let accuracy = task.contract.accuracy;
-                let verdict = Verdict {
-                    failure: Some(failure),
-                    accuracy,
-                    checks: Vec::new(),
-                };
-                self.observer.event(Event::Judged(&verdict));
-                return Ok(Attempt {
-                    source,
-                    verdict,
-                    verdict_seconds: began.elapsed().as_secs_f64(),
-                    timing: None,
-                });
-            }
+            Err(failure) => return Ok(self.rejected(source, task, failure, began.elapsed())),
         };
         self.observer.event(Event::Built(began.elapsed()));
         let candidate = Candidate { source, artifact };
-        let verdict = self
+        let mut verdict = self
             .verifier
             .verify(&candidate, task, target, &*self.backend)
             .await?;
         let verdict_seconds = began.elapsed().as_secs_f64();
         self.observer.event(Event::Judged(&verdict));
         let mut timing = None;
-        if verdict.passed() && self.backend.capability().times {
-            let seed = verdict.checks.first().map_or(0, |c| c.seed);
-            let dims = task.contract.hints.clone();
-            let request = RunRequest {
-                artifact: candidate.artifact,
-                inputs: make_inputs(task, &*self.backend, Distribution::Contract, seed, &dims)?,
-                dims,
-                poison: Poison::Ones,
-                limits: self.limits.clone(),
-            };
-            if let Ok(taken) = self.backend.time(request, self.timing.clone()).await? {
-                self.observer.event(Event::Timed(&taken));
-                timing = Some(taken);
+        if verdict.passed()
+            && self.backend.capability().times
+            && let Some(policy) = &self.timing
+        {
+            match self
+                .contest(&candidate.artifact, task, target, &verdict, policy)
+                .await?
+            {
+                Ok(contest) => {
+                    self.observer.event(Event::Timed(&contest));
+                    timing = Some(contest);
+                }
+                Err(failure) => {
+                    verdict.failure = Some(failure);
+                    self.observer.event(Event::Judged(&verdict));
+                }
             }
         }
         Ok(Attempt {
@@ -354,9 +373,16 @@ fn bound(task: &Task, design: &Design, target: &Target) -> Option<f64> {
     Some((bytes as f64 / target.bandwidth).max(peak.map_or(0.0, |p| flops / p)))
 }
 
-/// Gives the plan's inputs and outputs the shapes of the task's graph: sketches regroup extents, which changes neither
-/// the number nor the order of elements.
-fn present(plan: &mut LaunchPlan, task: &Task) -> Result<()> {
+/// Gives the plan's inputs and outputs the shapes of the task's graph, and its scratch tensors the names of what they
+/// hold: sketches regroup extents, which changes neither the number nor the order of elements.
+///
+/// # Errors
+/// A sketch that is not one of the task's inputs and outputs.
+fn present(plan: &mut LaunchPlan, task: &Task, design: &Design) -> Result<(), Failure> {
+    let wrong = |evidence| Err(Failure::new(FailureKind::WrongType, evidence));
+    for tensor in plan.tensors.iter_mut().filter(|t| t.role == TensorRole::Scratch) {
+        tensor.holds = design.intermediates.get(&tensor.name).cloned();
+    }
     let graph = &task.graph;
     let inputs = graph
         .inputs()
@@ -370,21 +396,21 @@ fn present(plan: &mut LaunchPlan, task: &Task) -> Result<()> {
     ] {
         let mut tensors: Vec<_> = plan.tensors.iter_mut().filter(|t| t.role == role).collect();
         if tensors.len() != values.len() {
-            return Err(Error::unexpected(format!(
+            return wrong(format!(
                 "the sketch has {} {role:?} tensors but the graph has {}",
                 tensors.len(),
                 values.len()
-            )));
+            ));
         }
         for (tensor, value) in tensors.iter_mut().zip(values) {
             let ty = graph.ty(value);
             let count = |shape: &[crate::Expr]| shape.iter().fold(crate::Expr::constant(1), |n, d| &n * d);
             if tensor.dtype != ty.dtype || count(&tensor.shape) != count(&ty.shape) {
-                return Err(Error::unexpected(format!(
+                return wrong(format!(
                     "the sketch's tensor `{}` does not hold the elements of `{}`: {ty}",
                     tensor.name,
                     graph.value_name(value)
-                )));
+                ));
             }
             tensor.shape.clone_from(&ty.shape);
         }

@@ -7,13 +7,12 @@ use akg::designer::KernelSummary;
 use akg::python::Shrink;
 use akg::session::Attempt;
 use akg::source::Knobs;
-use akg::timing::{Contest, Floor, SideTimes};
-use akg::verdict::{Check, ErrorMeasure, Failure};
+use akg::timing::{Contest, SideTimes};
+use akg::verdict::{Check, ErrorMeasure};
 use akg::{Accuracy, Error, Result, Task};
 use serde::{Deserialize, Serialize};
 
 use super::baseline::Baseline;
-use super::speed::Speed;
 
 /// The version of the JSON form.
 pub(super) const SCHEMA: u32 = 2;
@@ -41,9 +40,6 @@ pub(super) struct Report {
     /// The times of the candidate and PyTorch in one contest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) speed: Option<Contest>,
-    /// Times below this are disbelieved.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) floor: Option<Floor>,
     /// What the device could do at best.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) bound_seconds: Option<f64>,
@@ -108,7 +104,6 @@ impl Report {
             knobs: Knobs::new(),
             error: None,
             speed: None,
-            floor: None,
             bound_seconds: None,
             baselines: Vec::new(),
             first_pass_seconds: None,
@@ -121,31 +116,16 @@ impl Report {
     /// Takes over what became of a candidate.
     pub(super) fn add_attempt(&mut self, attempt: &Attempt) {
         let verdict = &attempt.verdict;
-        "pass".clone_into(&mut self.status);
-        self.message = None;
-        if let Some(failure) = &verdict.failure {
-            self.add_failure(failure);
-        }
+        let failure = verdict.failure.as_ref();
+        failure
+            .map_or("pass", |f| f.kind.name())
+            .clone_into(&mut self.status);
+        self.message = failure.map(|f| f.evidence.clone());
+        self.speed.clone_from(&attempt.timing);
         self.knobs.clone_from(&attempt.source.knobs);
         self.error = (!verdict.checks.is_empty()).then(|| verdict.worst_error());
         self.bytes_compared = verdict.bytes_compared();
         self.checks.clone_from(&verdict.checks);
-    }
-
-    /// Takes over what a contest found. A candidate that failed in it fails.
-    pub(super) fn add_speed(&mut self, speed: Speed) {
-        if let Some(failure) = speed.contest.candidate().and_then(|c| c.failure.as_ref()) {
-            self.add_failure(failure);
-        }
-        self.speed = Some(speed.contest);
-        self.floor = Some(speed.floor);
-        self.baselines = speed.baselines;
-    }
-
-    /// Takes over a failure.
-    pub(super) fn add_failure(&mut self, failure: &Failure) {
-        failure.kind.name().clone_into(&mut self.status);
-        self.message = Some(failure.evidence.clone());
     }
 
     /// Takes over an error of akg's own.

@@ -1,0 +1,262 @@
+//! Builds mutants, shows them to the judge and says what became of them.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use akg::backend::Limits;
+use akg::cpp::{CppConfig, CppDsl};
+use akg::cpu::CpuBackend;
+use akg::expr::Bindings;
+use akg::source::{Artifact, LaunchPlan, Source};
+use akg::verdict::FailureKind;
+use akg::verify::NumericVerifier;
+use akg::{Backend as _, Candidate, Dsl as _, Error, Result, Sketch, Target, Verifier, sketch};
+use futures::executor::block_on;
+use rand::SeedableRng as _;
+use rand::seq::SliceRandom as _;
+use rand_chacha::ChaCha8Rng;
+
+use crate::operators::{self, Fault};
+use crate::subjects::{self, Subject};
+use crate::tokens::Language;
+use crate::twin::{Likeness, Original};
+
+/// What became of a mutant.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Fate {
+    /// The parser, the validator or a compiler refused it; it never ran.
+    Refused,
+    /// Its object code and launches are the original's, or those of an earlier mutant; it did not run.
+    Repeated,
+    /// The judge failed it.
+    Detected(FailureKind),
+    /// The judge passed it, and so must every judge: see [`Excuse`].
+    Excused(Excuse),
+    /// The judge passed it, and it differs on these inputs.
+    Escaped(&'static str),
+}
+
+/// Why a mutant is no fault that a run can show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Excuse {
+    /// It gives the original's bits on all hostile inputs.
+    SameBits,
+    /// It gives the original's bits wherever arithmetic is exact, and differs by rounding elsewhere.
+    Rounding,
+    /// It weakens an order of memory accesses that this machine keeps anyhow.
+    MemoryModel,
+    /// It differs only where inputs are infinite or NaN, which the contract leaves out.
+    SpecialValues,
+}
+
+/// A mutant and its fate.
+#[derive(Debug, Clone)]
+pub(crate) struct Mutant {
+    pub(crate) subject: usize,
+    pub(crate) fault: Fault,
+    pub(crate) fate: Fate,
+}
+
+/// The tools of a campaign.
+#[derive(Debug)]
+pub(crate) struct Bench {
+    dsl: CppDsl,
+    backend: CpuBackend,
+    target: Target,
+    verifier: NumericVerifier,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Result<Self> {
+        let mut config = CppConfig::default();
+        // Mutants are many and small: compile time counts more than theirs.
+        config.flags.push("-O1".to_owned());
+        let backend = CpuBackend::builder().build();
+        let target = block_on(backend.devices())?.into_iter().next();
+        let mut verifier = NumericVerifier::default();
+        verifier.limits.time = Duration::from_secs(10);
+        Ok(Self {
+            dsl: CppDsl::new(config),
+            target: target.ok_or_else(|| Error::unsupported("this machine has no device"))?,
+            backend,
+            verifier,
+        })
+    }
+
+    pub(crate) fn device(&self) -> &str {
+        &self.target.name
+    }
+
+    pub(crate) fn subjects(&self) -> Result<Vec<Subject>> {
+        subjects::subjects(&self.dsl, &self.target)
+    }
+
+    /// Puts faults into every subject until `quota` mutants of each have run. The same seed chooses the same faults.
+    pub(crate) fn run(&self, subjects: &[Subject], quota: usize, seed: u64) -> Result<Vec<Mutant>> {
+        let next = AtomicUsize::new(0);
+        let done = Mutex::new(Vec::new());
+        let work = || -> Result<()> {
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                let Some(subject) = subjects.get(index) else {
+                    return Ok(());
+                };
+                let mutants = self
+                    .mutate(index, subject, quota, seed)
+                    .map_err(|e| e.with("subject", &subject.name))?;
+                eprintln!("{}: {} mutants", subject.name, mutants.len());
+                done.lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .extend(mutants);
+            }
+        };
+        let threads = thread::available_parallelism().map_or(1, |n| n.get());
+        thread::scope(|scope| {
+            let handles: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+            handles.into_iter().try_for_each(|handle| {
+                handle
+                    .join()
+                    .unwrap_or_else(|_| Err(Error::unexpected("a thread of the campaign panicked")))
+            })
+        })?;
+        let mut mutants = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        mutants.sort_by_key(|m| m.subject);
+        Ok(mutants)
+    }
+
+    fn mutate(&self, index: usize, subject: &Subject, quota: usize, seed: u64) -> Result<Vec<Mutant>> {
+        let original = self
+            .dsl
+            .build(&subject.source, &self.target)?
+            .map_err(|f| Error::invalid(f.evidence))?;
+        let verdict = self.judge(subject, &subject.source, &original)?;
+        if let Some(failure) = verdict {
+            return Err(Error::invalid(format!(
+                "the original fails: {}",
+                failure.evidence
+            )));
+        }
+        let mut limits = Limits::default();
+        limits.time = Duration::from_secs(10);
+        let twin = Original::new(&subject.task, &self.backend, &original, limits)?;
+        let mut seen = HashSet::from([code(&original)]);
+        let mut mutants = Vec::new();
+        let mut ran = 0;
+        for fault in chosen(subject, seed ^ (index as u64) << 32) {
+            if ran == quota {
+                break;
+            }
+            let fate = match self.build(subject, &fault)? {
+                None => Fate::Refused,
+                Some((_, artifact)) if !seen.insert(code(&artifact)) => Fate::Repeated,
+                Some((source, artifact)) => {
+                    ran += 1;
+                    match self.judge(subject, &source, &artifact)? {
+                        Some(failure) => Fate::Detected(failure.kind),
+                        None => question(&twin, &fault, &artifact)?,
+                    }
+                }
+            };
+            mutants.push(Mutant {
+                subject: index,
+                fault,
+                fate,
+            });
+        }
+        Ok(mutants)
+    }
+
+    /// The mutant's source and artifact, unless something refuses it.
+    fn build(&self, subject: &Subject, fault: &Fault) -> Result<Option<(Source, Artifact)>> {
+        let source = match (&subject.sketch, fault.language) {
+            (Some((_, knobs)), Language::Sketch) => {
+                let Ok(sketch) = Sketch::parse(&fault.text) else {
+                    return Ok(None);
+                };
+                let Ok(program) = sketch.elaborate(knobs, &Bindings::new()) else {
+                    return Ok(None);
+                };
+                if sketch::validate(&program, Some(&self.target)).has_errors() {
+                    return Ok(None);
+                }
+                let Ok(source) = subjects::lower(&subject.task, &sketch, knobs, &self.dsl, &self.target)
+                else {
+                    return Ok(None);
+                };
+                source
+            }
+            _ => Source {
+                text: fault.text.clone(),
+                ..subject.source.clone()
+            },
+        };
+        Ok(self
+            .dsl
+            .build(&source, &self.target)?
+            .ok()
+            .map(|artifact| (source, artifact)))
+    }
+
+    fn judge(
+        &self,
+        subject: &Subject,
+        source: &Source,
+        artifact: &Artifact,
+    ) -> Result<Option<akg::verdict::Failure>> {
+        let candidate = Candidate {
+            source: source.clone(),
+            artifact: artifact.clone(),
+        };
+        let verdict = self
+            .verifier
+            .verify(&candidate, &subject.task, &self.target, &self.backend);
+        Ok(block_on(verdict)?.failure)
+    }
+}
+
+/// Whether a mutant that passed could have failed.
+fn question(original: &Original<'_>, fault: &Fault, mutant: &Artifact) -> Result<Fate> {
+    let mut programs = 0;
+    for launch in &mutant.plan.launches {
+        programs = programs.max(LaunchPlan::programs(launch, &Bindings::new())?);
+    }
+    let ordered = matches!(fault.operator, "memory order" | "dropped fence") && cfg!(target_arch = "x86_64");
+    Ok(match original.compare(mutant)? {
+        Likeness::Different(inputs) => Fate::Escaped(inputs),
+        // Right only as long as every program is called for alone.
+        _ if programs > 1 && fault.after.contains("program < last; program +=") => {
+            Fate::Escaped("ranges of programs")
+        }
+        _ if ordered => Fate::Excused(Excuse::MemoryModel),
+        Likeness::Same => Fate::Excused(Excuse::SameBits),
+        Likeness::Near => Fate::Excused(Excuse::Rounding),
+        Likeness::Special => Fate::Excused(Excuse::SpecialValues),
+    })
+}
+
+/// What runs: object code and launches.
+fn code(artifact: &Artifact) -> (Vec<u8>, String) {
+    (artifact.bytes.clone(), format!("{:?}", artifact.plan))
+}
+
+/// The subject's faults in the order in which they are tried: one of each operator in turn, so that common sites do not
+/// crowd out rare ones.
+fn chosen(subject: &Subject, seed: u64) -> Vec<Fault> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut groups = operators::faults(&subject.source.text, Language::Cpp);
+    if let Some((sketch, _)) = &subject.sketch {
+        groups.extend(operators::faults(&sketch.to_string(), Language::Sketch));
+    }
+    groups.shuffle(&mut rng);
+    for group in &mut groups {
+        group.shuffle(&mut rng);
+    }
+    let mut out = Vec::new();
+    while groups.iter().any(|g| !g.is_empty()) {
+        out.extend(groups.iter_mut().filter_map(Vec::pop));
+    }
+    out
+}
