@@ -1,6 +1,6 @@
 //! The same calls for callers without an async runtime.
 
-use akg_core::backend::{Backend, RunOutput, RunRequest, Timing, TimingPolicy};
+use akg_core::backend::{Backend, BackendExt as _, RunOutput, RunRequest};
 use akg_core::session::{Attempt, Outcome};
 use akg_core::source::Source;
 use akg_core::verdict::Failure;
@@ -25,16 +25,7 @@ pub fn devices(backend: &dyn Backend) -> Result<Vec<Target>> {
     block_on(backend.devices())
 }
 
-/// Runs an artifact once. See [`Backend::run`].
+/// Runs an artifact once. See [`BackendExt::run`](akg_core::backend::BackendExt::run).
 pub fn run_once(backend: &dyn Backend, request: RunRequest) -> Result<Result<RunOutput, Failure>> {
     block_on(backend.run(request))
-}
-
-/// Times an artifact. See [`Backend::time`].
-pub fn time(
-    backend: &dyn Backend,
-    request: RunRequest,
-    policy: TimingPolicy,
-) -> Result<Result<Timing, Failure>> {
-    block_on(backend.time(request, policy))
 }

@@ -1,13 +1,17 @@
-//! The backend: each request on a thread that may wait, in a worker process of its own.
+//! The backend: each request on a thread that may wait, each artifact in a worker process of its own.
 
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
-use akg_core::backend::{BackendCapability, RunOutput, RunRequest, TensorBuffer, Timing, TimingPolicy};
+use akg_core::backend::{BackendCapability, Cache, Call, Limits, Loaded, RunOutput, TensorBuffer};
 use akg_core::error::Result;
+use akg_core::isolation::Isolation;
+use akg_core::source::Artifact;
 use akg_core::target::Target;
 use akg_core::verdict::Failure;
-use akg_core::{Backend, DType};
-use akg_worker::{client, shm};
+use akg_core::{Backend, DType, Error};
+use akg_worker::client::{self, Executor};
+use akg_worker::shm;
 use async_trait::async_trait;
 use blocking::unblock;
 
@@ -18,7 +22,8 @@ use crate::{CpuBuilder, CpuConfig};
 pub struct CpuBackend {
     config: Arc<CpuConfig>,
     capability: BackendCapability,
-    /// Held for reading by runs and for writing by timings, which want the machine for themselves.
+    /// Held for writing by executions, which are timed and want the machine for themselves, and for reading by what goes
+    /// on before and after them.
     machine: Arc<RwLock<()>>,
 }
 
@@ -68,20 +73,77 @@ impl Backend for CpuBackend {
         Ok(Box::new(shm::allocate(dtype, shape)?))
     }
 
-    async fn run(&self, request: RunRequest) -> Result<Result<RunOutput, Failure>> {
+    async fn load(&self, artifact: Artifact, limits: Limits) -> Result<Result<Box<dyn Loaded>, Failure>> {
         let backend = self.clone();
-        unblock(move || {
+        let executor = unblock(move || {
             let _shared = backend.machine.read().unwrap_or_else(PoisonError::into_inner);
-            client::run(backend.config.worker.as_deref(), &request)
+            Executor::load(backend.config.worker.as_deref(), artifact, limits)
+        });
+        Ok(executor.await?.map(|executor| {
+            Box::new(CpuLoaded {
+                isolation: executor.isolation().clone(),
+                executor: Some(executor),
+                machine: self.machine.clone(),
+            }) as Box<dyn Loaded>
+        }))
+    }
+}
+
+/// An artifact in its worker.
+#[derive(Debug)]
+struct CpuLoaded {
+    /// Away while a thread works with it; lost if nobody waited for that thread.
+    executor: Option<Executor>,
+    isolation: Isolation,
+    machine: Arc<RwLock<()>>,
+}
+
+impl CpuLoaded {
+    /// Works with the executor on a thread that may wait.
+    async fn with<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&mut Executor, &RwLock<()>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let mut executor = self.executor.take().ok_or_else(|| {
+            Error::invalid("an earlier request was given up before its end; load the artifact again")
+        })?;
+        let machine = self.machine.clone();
+        let (executor, outcome) = unblock(move || {
+            let outcome = work(&mut executor, &machine);
+            (executor, outcome)
+        })
+        .await;
+        self.executor = Some(executor);
+        outcome
+    }
+}
+
+#[async_trait]
+impl Loaded for CpuLoaded {
+    fn isolation(&self) -> &Isolation {
+        &self.isolation
+    }
+
+    async fn bind(&mut self, call: Call) -> Result<Result<(), Failure>> {
+        self.with(|executor, machine| {
+            let _shared = machine.read().unwrap_or_else(PoisonError::into_inner);
+            executor.bind(call)
         })
         .await
     }
 
-    async fn time(&self, request: RunRequest, policy: TimingPolicy) -> Result<Result<Timing, Failure>> {
-        let backend = self.clone();
-        unblock(move || {
-            let _alone = backend.machine.write().unwrap_or_else(PoisonError::into_inner);
-            client::time(backend.config.worker.as_deref(), &request, &policy)
+    async fn execute(&mut self, calls: u32, cache: Cache) -> Result<Result<Duration, Failure>> {
+        self.with(move |executor, machine| {
+            let _alone = machine.write().unwrap_or_else(PoisonError::into_inner);
+            executor.execute(calls, cache)
+        })
+        .await
+    }
+
+    async fn take(&mut self) -> Result<Result<RunOutput, Failure>> {
+        self.with(|executor, machine| {
+            let _shared = machine.read().unwrap_or_else(PoisonError::into_inner);
+            executor.take()
         })
         .await
     }

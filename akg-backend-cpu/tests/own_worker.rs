@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use akg_backend_cpu::CpuBackend;
-use akg_core::backend::{Limits, Poison, RunRequest, TimingPolicy};
+use akg_core::backend::{BackendExt as _, Cache, Call, Limits, Poison, RunRequest};
 use akg_core::dtype::DType;
 use akg_core::source::{Artifact, Launch, LaunchPlan, PlanTensor, TensorRole};
 use akg_core::verdict::FailureKind;
@@ -81,6 +81,7 @@ fn request(body: &str, x: &Tensor) -> Option<RunRequest> {
         shape: x.shape().iter().map(|n| Expr::constant(*n as i64)).collect(),
         role,
         align: 64,
+        holds: None,
     };
     Some(RunRequest {
         artifact: Artifact {
@@ -113,16 +114,33 @@ fn runs_and_timings_work_side_by_side() {
     let x = Tensor::from_slice([3], &[1.0f32, -2.5, 4.0]).unwrap();
     let Some(request) = request(TWICE, &x) else { return };
     let backend = CpuBackend::builder().build();
-    let mut policy = TimingPolicy::default();
-    policy.samples = 3;
+    let timing = async {
+        let mut loaded = backend
+            .load(request.artifact.clone(), Limits::default())
+            .await
+            .unwrap()
+            .unwrap();
+        let call = Call {
+            inputs: request.inputs.clone(),
+            dims: request.dims.clone(),
+            poison: Poison::Ones,
+            placement: 3,
+        };
+        loaded.bind(call).await.unwrap().unwrap();
+        for cache in [Cache::Warm, Cache::Cold] {
+            let taken = loaded.execute(2, cache).await.unwrap().unwrap();
+            assert!(taken > Duration::ZERO);
+        }
+        loaded.take().await.unwrap().unwrap()
+    };
     let runs = join_all((0..4).map(|_| backend.run(request.clone())));
-    let (runs, timing) = block_on(join(runs, backend.time(request.clone(), policy)));
+    let (runs, timed) = block_on(join(runs, timing));
+    assert_eq!(timed.outputs[0].as_slice::<f32>().unwrap(), [2.0, -5.0, 8.0]);
     for run in runs {
         let output = run.unwrap().unwrap();
         assert!(output.inputs_unchanged);
         assert_eq!(output.outputs[0].as_slice::<f32>().unwrap(), [2.0, -5.0, 8.0]);
     }
-    assert!(timing.unwrap().unwrap().median().unwrap() > 0.0);
 }
 
 fn the_backend_survives_its_candidates() {

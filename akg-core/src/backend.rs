@@ -22,7 +22,7 @@ use crate::verdict::Failure;
 pub struct BackendCapability {
     /// Artifact formats that it loads.
     pub formats: Vec<String>,
-    /// Whether [`Backend::time`] works.
+    /// Whether the times that [`Loaded::execute`] gives are those of the device.
     pub times: bool,
     /// Whether candidates run outside the caller's process.
     pub isolated: bool,
@@ -242,7 +242,7 @@ impl TensorBuffer for HostBuffer {
     }
 }
 
-/// Devices that load artifacts, run them on tensors and time them. Knows no DSL.
+/// Devices that load artifacts and execute them on tensors. Knows no DSL.
 ///
 /// A candidate that crashes, hangs or eats memory is the inner `Err(Failure)`; the outer `Err` is the backend's own
 /// trouble, such as a worker that cannot be started.
@@ -257,7 +257,7 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// The devices of this machine; empty if there are none.
     async fn devices(&self) -> Result<Vec<Target>>;
 
-    /// Memory for an input, placed where [`run`](Self::run) need not copy it.
+    /// Memory for an input, placed where it is copied least.
     fn allocate(&self, dtype: DType, shape: &[usize]) -> Result<Box<dyn TensorBuffer>> {
         let words = byte_len(dtype, shape)?.div_ceil(16);
         Ok(Box::new(HostBuffer {
@@ -269,17 +269,26 @@ pub trait Backend: Send + Sync + fmt::Debug {
 
     /// Loads an artifact, in isolation of at least [`Limits::isolation`]. The time limit holds for each request to what
     /// is loaded, the others for its life.
-    async fn load(&self, artifact: Artifact, limits: Limits) -> Result<Result<Box<dyn Loaded>, Failure>> {
-        let _ = (artifact, limits);
-        Err(crate::Error::unsupported(format!(
-            "backend `{}` does not load yet",
-            self.name()
-        )))
-    }
-
-    /// Runs an artifact once.
-    async fn run(&self, request: RunRequest) -> Result<Result<RunOutput, Failure>>;
-
-    /// Runs an artifact repeatedly and times each run.
-    async fn time(&self, request: RunRequest, policy: TimingPolicy) -> Result<Result<Timing, Failure>>;
+    async fn load(&self, artifact: Artifact, limits: Limits) -> Result<Result<Box<dyn Loaded>, Failure>>;
 }
+
+/// Conveniences for [`Backend`].
+#[async_trait]
+pub trait BackendExt: Backend {
+    /// Loads an artifact for one execution.
+    async fn run(&self, request: RunRequest) -> Result<Result<RunOutput, Failure>> {
+        let mut loaded = match self.load(request.artifact, request.limits).await? {
+            Ok(loaded) => loaded,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        let call = Call {
+            inputs: request.inputs,
+            dims: request.dims,
+            poison: request.poison,
+            placement: 0,
+        };
+        loaded.run(call).await
+    }
+}
+
+impl<T: Backend + ?Sized> BackendExt for T {}

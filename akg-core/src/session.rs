@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::agent::Agent;
-use crate::backend::{Backend, Limits, Poison, RunRequest, Timing, TimingPolicy};
+use crate::backend::{Backend, Cache, Call, Limits, Poison, Timing, TimingPolicy};
 use crate::coder::{CodeContext, Coder, RuleCoder};
 use crate::conductor::{ConductContext, Conductor, Next, RuleConductor};
 use crate::designer::{Design, DesignContext, Designer, KernelSummary, RuleDesigner};
@@ -15,13 +15,13 @@ use crate::dsl::Dsl;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::sketch::cost;
-use crate::source::{Knobs, LaunchPlan, Source, SourceForm, TensorRole};
+use crate::source::{Artifact, Knobs, LaunchPlan, Source, SourceForm, TensorRole};
 use crate::target::Target;
 use crate::task::Task;
 use crate::tensor::byte_len;
-use crate::verdict::{Failure, Verdict};
+use crate::verdict::{Failure, FailureKind, Verdict};
 use crate::verifier::{Candidate, Verifier};
-use crate::verify::{Distribution, NumericVerifier, make_inputs};
+use crate::verify::{Distribution, Judge, make_inputs};
 
 /// What a session reports while it works.
 #[derive(Debug, Clone)]
@@ -131,7 +131,7 @@ impl fmt::Debug for Session {
 }
 
 impl Session {
-    /// A session with the rule-based agents, the numeric verifier and a budget of one minute.
+    /// A session with the rule-based agents, the standard judge and a budget of one minute.
     pub fn new(dsl: Arc<dyn Dsl>, backend: Arc<dyn Backend>) -> Self {
         Self {
             dsl,
@@ -139,7 +139,7 @@ impl Session {
             designer: Arc::new(RuleDesigner),
             coder: Arc::new(RuleCoder),
             conductor: Arc::new(RuleConductor::default()),
-            verifier: Arc::new(NumericVerifier::default()),
+            verifier: Arc::new(Judge::standard(0, None, &Limits::default())),
             observer: Arc::new(|_: Event<'_>| {}),
             budget: Duration::from_secs(60),
             timing: TimingPolicy::default(),
@@ -266,12 +266,16 @@ impl Session {
                 target: outcome.target.clone(),
             };
             let mut source = self.coder.step(&context).await?;
-            if let SourceForm::Lowered { plan } = &mut source.form {
-                present(plan, task)?;
-            }
+            let presented = match &mut source.form {
+                SourceForm::Lowered { plan } => present(plan, task, &design),
+                SourceForm::Module => Ok(()),
+            };
             self.observer.event(Event::Coded(&source));
             let coded = start.elapsed().as_secs_f64();
-            let attempt = self.judge(source, task, &outcome.target).await?;
+            let attempt = match presented {
+                Ok(()) => self.judge(source, task, &outcome.target).await?,
+                Err(failure) => self.rejected(source, task, failure, Duration::ZERO),
+            };
             if attempt.verdict.passed() && outcome.first_pass_seconds.is_none() {
                 outcome.first_pass_seconds = Some(coded + attempt.verdict_seconds);
             }
@@ -280,26 +284,24 @@ impl Session {
         }
     }
 
+    /// An attempt that failed before it ran.
+    fn rejected(&self, source: Source, task: &Task, failure: Failure, after: Duration) -> Attempt {
+        let verdict = Verdict::failed(task.contract.accuracy, failure);
+        self.observer.event(Event::Judged(&verdict));
+        Attempt {
+            source,
+            verdict,
+            verdict_seconds: after.as_secs_f64(),
+            timing: None,
+        }
+    }
+
     /// Builds, verifies and times a source, whoever wrote it.
     pub async fn judge(&self, source: Source, task: &Task, target: &Target) -> Result<Attempt> {
         let began = Instant::now();
         let artifact = match self.dsl.build(&source, target)? {
             Ok(artifact) => artifact,
-            Err(failure) => {
-                let accuracy = task.contract.accuracy;
-                let verdict = Verdict {
-                    failure: Some(failure),
-                    accuracy,
-                    checks: Vec::new(),
-                };
-                self.observer.event(Event::Judged(&verdict));
-                return Ok(Attempt {
-                    source,
-                    verdict,
-                    verdict_seconds: began.elapsed().as_secs_f64(),
-                    timing: None,
-                });
-            }
+            Err(failure) => return Ok(self.rejected(source, task, failure, began.elapsed())),
         };
         self.observer.event(Event::Built(began.elapsed()));
         let candidate = Candidate { source, artifact };
@@ -313,14 +315,13 @@ impl Session {
         if verdict.passed() && self.backend.capability().times {
             let seed = verdict.checks.first().map_or(0, |c| c.seed);
             let dims = task.contract.hints.clone();
-            let request = RunRequest {
-                artifact: candidate.artifact,
+            let call = Call {
                 inputs: make_inputs(task, &*self.backend, Distribution::Contract, seed, &dims)?,
                 dims,
                 poison: Poison::Ones,
-                limits: self.limits.clone(),
+                placement: 0,
             };
-            if let Ok(taken) = self.backend.time(request, self.timing.clone()).await? {
+            if let Ok(taken) = self.time(candidate.artifact, call).await? {
                 self.observer.event(Event::Timed(&taken));
                 timing = Some(taken);
             }
@@ -331,6 +332,39 @@ impl Session {
             verdict_seconds,
             timing,
         })
+    }
+}
+
+impl Session {
+    /// Times single executions, less the constant of asking for them.
+    async fn time(&self, artifact: Artifact, call: Call) -> Result<Result<Timing, Failure>> {
+        let cache = if self.timing.cold {
+            Cache::Cold
+        } else {
+            Cache::Warm
+        };
+        let mut loaded = match self.backend.load(artifact, self.limits.clone()).await? {
+            Ok(loaded) => loaded,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        if let Err(failure) = loaded.bind(call).await? {
+            return Ok(Err(failure));
+        }
+        if let Err(failure) = loaded.execute(self.timing.warmup, Cache::Warm).await? {
+            return Ok(Err(failure));
+        }
+        let started = Instant::now();
+        let mut seconds = Vec::new();
+        while seconds.len() < self.timing.samples as usize
+            && (seconds.is_empty() || started.elapsed() < self.timing.budget)
+        {
+            let taken = match (loaded.execute(0, cache).await?, loaded.execute(1, cache).await?) {
+                (Ok(constant), Ok(whole)) => whole.saturating_sub(constant),
+                (Err(failure), _) | (_, Err(failure)) => return Ok(Err(failure)),
+            };
+            seconds.push(taken.as_secs_f64());
+        }
+        Ok(Ok(Timing { seconds }))
     }
 }
 
@@ -354,9 +388,16 @@ fn bound(task: &Task, design: &Design, target: &Target) -> Option<f64> {
     Some((bytes as f64 / target.bandwidth).max(peak.map_or(0.0, |p| flops / p)))
 }
 
-/// Gives the plan's inputs and outputs the shapes of the task's graph: sketches regroup extents, which changes neither
-/// the number nor the order of elements.
-fn present(plan: &mut LaunchPlan, task: &Task) -> Result<()> {
+/// Gives the plan's inputs and outputs the shapes of the task's graph, and its scratch tensors the names of what they
+/// hold: sketches regroup extents, which changes neither the number nor the order of elements.
+///
+/// # Errors
+/// A sketch that is not one of the task's inputs and outputs.
+fn present(plan: &mut LaunchPlan, task: &Task, design: &Design) -> Result<(), Failure> {
+    let wrong = |evidence| Err(Failure::new(FailureKind::WrongType, evidence));
+    for tensor in plan.tensors.iter_mut().filter(|t| t.role == TensorRole::Scratch) {
+        tensor.holds = design.intermediates.get(&tensor.name).cloned();
+    }
     let graph = &task.graph;
     let inputs = graph
         .inputs()
@@ -370,21 +411,21 @@ fn present(plan: &mut LaunchPlan, task: &Task) -> Result<()> {
     ] {
         let mut tensors: Vec<_> = plan.tensors.iter_mut().filter(|t| t.role == role).collect();
         if tensors.len() != values.len() {
-            return Err(Error::unexpected(format!(
+            return wrong(format!(
                 "the sketch has {} {role:?} tensors but the graph has {}",
                 tensors.len(),
                 values.len()
-            )));
+            ));
         }
         for (tensor, value) in tensors.iter_mut().zip(values) {
             let ty = graph.ty(value);
             let count = |shape: &[crate::Expr]| shape.iter().fold(crate::Expr::constant(1), |n, d| &n * d);
             if tensor.dtype != ty.dtype || count(&tensor.shape) != count(&ty.shape) {
-                return Err(Error::unexpected(format!(
+                return wrong(format!(
                     "the sketch's tensor `{}` does not hold the elements of `{}`: {ty}",
                     tensor.name,
                     graph.value_name(value)
-                )));
+                ));
             }
             tensor.shape.clone_from(&ty.shape);
         }

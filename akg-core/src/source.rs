@@ -55,6 +55,10 @@ pub struct PlanTensor {
     pub role: TensorRole,
     /// Alignment of the first byte.
     pub align: usize,
+    /// The graph's value that a scratch tensor holds for later kernels, in the graph's order of elements. A claim: where
+    /// it is made, the kernels before and after it are also judged by themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holds: Option<String>,
 }
 
 /// One kernel launch.

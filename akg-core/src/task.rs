@@ -1,5 +1,6 @@
 //! A computation together with what counts as right.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::expr::Bindings;
+use crate::expr::{Bindings, Symbol};
 use crate::graph::Graph;
 use crate::tensor::Tensor;
 
@@ -102,6 +103,21 @@ pub struct Contract {
     /// Values of symbolic dims that are checked and tuned.
     #[serde(default)]
     pub hints: Bindings,
+    /// Values that symbolic dims may have; from 1 on for those without an entry. Some are checked besides the hints.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub ranges: BTreeMap<Symbol, SizeRange>,
+    /// Whether floating inputs may hold NaN, infinities, zeros of both signs and subnormal numbers.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub special_values: bool,
+}
+
+/// Values that a symbolic dim may have, both ends included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SizeRange {
+    /// The smallest.
+    pub lo: i64,
+    /// The largest.
+    pub hi: i64,
 }
 
 /// Makes tensors that only the task's own code can make: a module's initial weights, inputs computed by its script.

@@ -2,6 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::expr::Bindings;
+use crate::isolation::Isolation;
+use crate::task::Accuracy;
+
 /// Why a candidate failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -27,6 +31,14 @@ pub enum FailureKind {
     WrongValues,
     /// An input was changed.
     InputChanged,
+    /// Memory before or after a tensor was touched.
+    OutOfBounds,
+    /// The candidate's clock contradicts the judge's.
+    ClockMismatch,
+    /// An output is one that other inputs had: the work does not follow the inputs.
+    Stale,
+    /// The outputs are the same without any of the kernels.
+    NoWork,
 }
 
 impl FailureKind {
@@ -43,6 +55,10 @@ impl FailureKind {
             FailureKind::Unwritten => "unwritten",
             FailureKind::WrongValues => "wrong-values",
             FailureKind::InputChanged => "input-changed",
+            FailureKind::OutOfBounds => "out-of-bounds",
+            FailureKind::ClockMismatch => "clock-mismatch",
+            FailureKind::Stale => "stale",
+            FailureKind::NoWork => "no-work",
         }
     }
 }
@@ -97,6 +113,12 @@ pub struct Check {
     pub distribution: String,
     /// The seed of the inputs.
     pub seed: u64,
+    /// What was special about it: `changed w in place`, `kernels k0 to k1 alone`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub about: String,
+    /// Values of the symbolic dims.
+    #[serde(default, skip_serializing_if = "Bindings::is_empty")]
+    pub dims: Bindings,
     /// The outputs in order.
     pub outputs: Vec<OutputCheck>,
 }
@@ -107,12 +129,63 @@ pub struct Verdict {
     /// Why it failed; `None` is a pass.
     pub failure: Option<Failure>,
     /// The accuracy class that it was judged in.
-    pub accuracy: crate::task::Accuracy,
+    pub accuracy: Accuracy,
     /// The executions that were judged, the failing one last.
     pub checks: Vec<Check>,
+    /// What contained the candidate while it ran; `None` if it never ran.
+    #[serde(default)]
+    pub isolation: Option<Isolation>,
+    /// Whether the same inputs gave the same bytes at other addresses; `None` if that was not tried.
+    #[serde(default)]
+    pub deterministic: Option<bool>,
+    /// Kernels without which every output is the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub idle_kernels: Vec<String>,
+    /// What could not be checked, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gaps: Vec<String>,
 }
 
 impl Verdict {
+    /// A pass that rests on nothing yet.
+    pub fn new(accuracy: Accuracy) -> Self {
+        Self {
+            failure: None,
+            accuracy,
+            checks: Vec::new(),
+            isolation: None,
+            deterministic: None,
+            idle_kernels: Vec::new(),
+            gaps: Vec::new(),
+        }
+    }
+
+    /// A failure before anything was executed.
+    pub fn failed(accuracy: Accuracy, failure: Failure) -> Self {
+        Self {
+            failure: Some(failure),
+            ..Self::new(accuracy)
+        }
+    }
+
+    /// Both together: the first failure, every check, the weaker isolation, what either found.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.failure = self.failure.or(other.failure);
+        self.checks.extend(other.checks);
+        self.isolation = match (self.isolation, other.isolation) {
+            (Some(a), Some(b)) => Some(if a.level <= b.level { a } else { b }),
+            (a, b) => a.or(b),
+        };
+        self.deterministic = match (self.deterministic, other.deterministic) {
+            (Some(a), Some(b)) => Some(a && b),
+            (a, b) => a.or(b),
+        };
+        self.idle_kernels.extend(other.idle_kernels);
+        self.gaps.extend(other.gaps);
+        self
+    }
+
     /// Whether the candidate passed.
     pub fn passed(&self) -> bool {
         self.failure.is_none()

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use akg_core::graph::{Arg, InputKind, ValueId};
+use akg_core::reference::{Options, evaluate};
 use akg_core::{DType, ErrorKind, Expr, Graph, Result, Tensor};
 use proptest::prelude::*;
 
@@ -168,6 +169,41 @@ fn pruning_drops_what_no_output_needs() {
         Graph::from_json(&pruned.to_json().unwrap()).unwrap().to_string(),
         pruned.to_string()
     );
+}
+
+#[test]
+fn a_subgraph_computes_its_part() {
+    let mut g = Graph::new("g");
+    let x = g.input("x", DType::F32, [3, 4]);
+    let w = g.weight("w", DType::F32, [4, 4]);
+    let two = g.constant("two", Tensor::from_slice([1], &[2.0f32]).unwrap());
+    let h = g.linear(x, w, None).unwrap();
+    let h = g.mul(h, two).unwrap();
+    let y = g.linear(h, w, None).unwrap();
+    let y = g.mul(y, two).unwrap();
+    g.output(y);
+    let ramp = |n: usize| (0..n).map(|i| i as f32 - 3.0).collect::<Vec<_>>();
+    let (xs, ws) = (
+        Tensor::from_slice([3, 4], &ramp(12)).unwrap(),
+        Tensor::from_slice([4, 4], &ramp(16)).unwrap(),
+    );
+    let run = |graph: &Graph, inputs: &[Tensor]| {
+        graph.validate().unwrap();
+        let outcome = evaluate(graph, inputs, &Options::default()).unwrap();
+        let values: Vec<f32> = outcome[0].to_f64().iter().map(|v| *v as f32).collect();
+        Tensor::from_slice([3, 4], &values).unwrap()
+    };
+    let (first, second) = (
+        g.subgraph(&[x, w], &[h]).unwrap(),
+        g.subgraph(&[h, w], &[y]).unwrap(),
+    );
+    assert_eq!(second.nodes().len(), 2);
+    assert_eq!(second.inputs()[1].kind, InputKind::Weight);
+    let middle = run(&first, &[xs.clone(), ws.clone()]);
+    let whole = run(&g, &[xs, ws.clone()]);
+    assert_eq!(run(&second, &[middle, ws]).bytes(), whole.bytes());
+    let error = g.subgraph(&[h], &[y]).unwrap_err();
+    assert!(error.message().contains("`w`"), "{error}");
 }
 
 #[test]

@@ -1,10 +1,10 @@
-//! The processor's data caches: their sizes, and emptying them between samples.
+//! The processor's data caches: their sizes, and emptying them before a timed execution.
 
-use std::fs;
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::{fs, thread};
 
-use crate::team::Team;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// The most that is walked to empty the caches: a walk longer than this costs more than it tells.
 const MOST: u64 = 1 << 30;
@@ -48,37 +48,48 @@ fn flush_share(threads: usize) -> usize {
     (2 * last / threads).max(2 * own).min(MOST / threads) as usize
 }
 
-/// Bytes that [`Flush`] allocates for `threads` threads.
-pub(crate) fn flush_bytes(threads: usize) -> u64 {
-    flush_share(threads) as u64 * threads as u64
-}
-
-/// Memory that displaces everything else from the caches when it is walked.
-pub(crate) struct Flush {
-    /// One for each thread.
-    shares: Vec<Mutex<Vec<u8>>>,
-}
-
-impl Flush {
-    pub(crate) fn new(threads: usize) -> Self {
-        let share = || Mutex::new(vec![1; flush_share(threads)]);
-        Self {
-            shares: std::iter::repeat_with(share).take(threads).collect(),
+/// Displaces everything else from the caches by walking memory of this process on all its processors.
+///
+/// The memory stays for the next time; when several threads flush, one waits for the other.
+pub fn flush() {
+    /// What each processor walks.
+    static SHARES: LazyLock<Mutex<Vec<(CpuSet, Vec<u8>)>>> = LazyLock::new(|| {
+        let processors = processors();
+        let bytes = flush_share(processors.len());
+        let shares = processors.into_iter().map(|set| (set, vec![1; bytes]));
+        Mutex::new(shares.collect())
+    });
+    let mut shares = SHARES.lock().unwrap_or_else(PoisonError::into_inner);
+    thread::scope(|scope| {
+        for (processor, share) in shares.iter_mut() {
+            scope.spawn(|| {
+                // Where a thread cannot be bound, the system spreads them.
+                let _ = sched_setaffinity(None, processor);
+                walk(share);
+            });
         }
-    }
+    });
+}
 
-    /// Every thread of the team walks its share.
-    pub(crate) fn run(&self, team: &Team) {
-        team.everywhere(|thread| {
-            let Some(Ok(mut share)) = self.shares.get(thread).map(Mutex::lock) else {
-                return;
-            };
-            for line in share.chunks_mut(LINE) {
-                if let Some(byte) = line.first_mut() {
-                    *byte = byte.wrapping_add(1);
-                }
-            }
-        });
+/// One set for each processor that this process may run on.
+fn processors() -> Vec<CpuSet> {
+    let allowed = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
+    let one = |number| {
+        let mut set = CpuSet::new();
+        set.set(number);
+        set
+    };
+    (0..CpuSet::MAX_CPU)
+        .filter(|number| allowed.is_set(*number))
+        .map(one)
+        .collect()
+}
+
+fn walk(memory: &mut [u8]) {
+    for line in memory.chunks_mut(LINE) {
+        if let Some(byte) = line.first_mut() {
+            *byte = byte.wrapping_add(1);
+        }
     }
 }
 

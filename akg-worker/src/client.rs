@@ -1,21 +1,24 @@
 //! The caller's side of a worker: one worker, one candidate.
 
+use std::os::fd::BorrowedFd;
 use std::path::Path;
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use akg_core::backend::{RunOutput, RunRequest, Timing, TimingPolicy};
+use akg_core::backend::{Cache, Call, Limits, RunOutput};
 use akg_core::error::{Error, ErrorKind, Result};
-use akg_core::source::TensorRole;
+use akg_core::expr::Bindings;
+use akg_core::isolation::Isolation;
+use akg_core::source::{Artifact, TensorRole};
 use akg_core::target::Target;
 use akg_core::tensor::{Tensor, byte_len};
 use akg_core::verdict::{Failure, FailureKind};
 
+use crate::halt::Halt;
 use crate::process::{Ended, Process, Program, RequestError, ResourceLimits};
-use crate::protocol::{self, Answer, Call, Execution, SharedView};
-use crate::shm::{self, SharedBuffer};
-use crate::{caches, crash, describe, locate, plan, team};
+use crate::protocol::{self, Answer, Fault};
+use crate::stage::Stage;
+use crate::{caches, crash, describe, locate, plan, space, team};
 
 /// The artifact format that workers load: a shared object for this machine, with one C symbol for each kernel.
 ///
@@ -47,6 +50,9 @@ const ADDRESSES_PER_THREAD: u64 = 128 << 20;
 /// Bytes that a candidate may add to a file; it has no business writing any.
 const FILE_SIZE: u64 = 64 << 20;
 
+/// Characters of evidence that are kept of what a worker says.
+const EVIDENCE: usize = 64 << 10;
+
 /// Describes the device of a worker on this machine; `worker` is its program if configured. The first call on a machine
 /// measures it, which takes about a second; the numbers are kept in the user's cache directory.
 pub fn describe(worker: Option<&Path>) -> Result<Target> {
@@ -54,194 +60,403 @@ pub fn describe(worker: Option<&Path>) -> Result<Target> {
         .into_iter()
         .fold(locate::find(worker)?, Program::inherit);
     let mut process = start(&program)?;
-    match call(&mut process, &Call::Describe, Instant::now() + STARTING)? {
+    match call(&mut process, &protocol::Call::Describe, Instant::now() + STARTING)? {
         Answer::Device(target) => Ok(target),
         other => Err(unexpected(&other)),
     }
 }
 
-/// Runs an artifact once in a worker of its own; `worker` is its program if configured.
-pub fn run(worker: Option<&Path>, request: &RunRequest) -> Result<Result<RunOutput, Failure>> {
-    let job = match Job::new(request, false)? {
-        Ok(job) => job,
-        Err(failure) => return Ok(Err(failure)),
-    };
-    let answer = match job.execute(worker, Call::Run(job.execution()))? {
-        Ok(answer) => answer,
-        Err(failure) => return Ok(Err(failure)),
-    };
-    let Answer::Ran { inputs_unchanged } = answer else {
-        return Err(unexpected(&answer));
-    };
-    let outputs = job
-        .outputs
-        .into_iter()
-        .map(Output::freeze)
-        .collect::<Result<_, _>>();
-    Ok(outputs.map(|outputs| RunOutput {
-        outputs,
-        inputs_unchanged,
-    }))
+/// An artifact in a worker of its own, ready to be executed. Dropping it kills the worker.
+///
+/// The worker's process is *stopped* (by `SIGSTOP`, and seen to be) except while a call is on its way: it runs while it
+/// loads, while it maps memory that holds no data yet, and while the clock of [`execute`](Self::execute) runs. Inputs
+/// are written and outputs read by this process while the worker is stopped. So a candidate cannot work on inputs before
+/// the clock starts, and what it writes after it has said that it is done is not among the outputs, but for the few
+/// microseconds that stopping it takes.
+#[derive(Debug)]
+pub struct Executor {
+    program: Program,
+    artifact: Artifact,
+    limits: Limits,
+    worker: Worker,
+    stage: Option<Stage>,
+    /// The placement whose addresses the stage's memory is mapped at.
+    placed: Option<u32>,
+    bound: Option<Bound>,
+    /// How the candidate ended, if it did.
+    failure: Option<Failure>,
 }
 
-/// Times an artifact in a worker of its own; `worker` is its program if configured.
-pub fn time(
-    worker: Option<&Path>,
-    request: &RunRequest,
-    policy: &TimingPolicy,
-) -> Result<Result<Timing, Failure>> {
-    let job = match Job::new(request, policy.cold)? {
-        Ok(job) => job,
-        Err(failure) => return Ok(Err(failure)),
-    };
-    match job.execute(worker, Call::Time(job.execution(), policy.clone()))? {
-        Ok(Answer::Timed(timing)) => Ok(Ok(timing)),
-        Ok(other) => Err(unexpected(&other)),
-        Err(failure) => Ok(Err(failure)),
-    }
-}
-
-/// A request with its tensors in shared memory.
-struct Job<'a> {
-    request: &'a RunRequest,
-    deadline: Instant,
-    limits: ResourceLimits,
+/// What the last bind was given.
+#[derive(Debug)]
+struct Bound {
     inputs: Vec<Tensor>,
-    outputs: Vec<Output>,
+    placement: u32,
 }
 
-struct Output {
-    view: SharedView,
-    buffer: SharedBuffer,
+/// A process that has loaded the artifact.
+#[derive(Debug)]
+struct Worker {
+    process: Process,
+    halt: Halt,
+    isolation: Isolation,
+    /// Threads for cooperative launches.
+    cooperative: usize,
+    /// Bytes that the candidate may use.
+    memory: u64,
 }
 
-impl Output {
-    /// The tensor; a failure if the candidate left a process behind that can still change it.
-    fn freeze(self) -> Result<Tensor, Failure> {
-        let frozen = self.buffer.freeze();
-        frozen
-            .and_then(|file| Tensor::new(self.view.dtype, self.view.shape, Arc::new(file)))
-            .map_err(|e| Failure::new(FailureKind::Crashed, format!("an output cannot be trusted: {e}")))
-    }
-}
-
-impl<'a> Job<'a> {
-    fn new(request: &'a RunRequest, flushes: bool) -> Result<Result<Self, Failure>> {
-        let deadline = Instant::now() + request.limits.time;
-        let plan = &request.artifact.plan;
-        let shapes = plan::check(plan, &request.dims, &request.inputs)?;
-        let threads = thread::available_parallelism().map_or(1, usize::from);
-        let cooperative = plan::cooperative_threads(plan, &request.dims)?;
-        if cooperative > team::MOST_THREADS {
-            let evidence = format!(
-                "a cooperative kernel has {cooperative} programs; {} can run at the same time",
-                team::MOST_THREADS
-            );
-            return Ok(Err(Failure::new(FailureKind::LoadFailed, evidence)));
-        }
-        let mut outputs = Vec::new();
-        for (tensor, shape) in plan.tensors.iter().zip(shapes) {
-            if tensor.role == TensorRole::Output {
-                let buffer = SharedBuffer::allocate(byte_len(tensor.dtype, &shape)?)
-                    .map_err(|e| e.with("output", &tensor.name))?;
-                let view = SharedView {
-                    path: buffer.path().to_owned(),
-                    dtype: tensor.dtype,
-                    shape,
-                };
-                outputs.push(Output { view, buffer });
-            }
-        }
-        let inputs = request
-            .inputs
-            .iter()
-            .map(shm::share)
-            .collect::<Result<Vec<_>>>()?;
-
-        let input_bytes: u64 = inputs.iter().map(|t| t.bytes().len() as u64).sum();
-        let output_bytes: u64 = outputs.iter().map(|o| o.buffer.bytes().len() as u64).sum();
-        let all_threads = threads as u64 + cooperative;
-        // Kernels get private copies of the inputs, whose pages count even where they are not written.
-        let data = [
-            request.limits.memory,
-            input_bytes,
-            all_threads * team::STACK as u64,
-            if flushes { caches::flush_bytes(threads) } else { 0 },
-            OWN_DATA,
-        ];
-        let data = data.into_iter().fold(0, u64::saturating_add);
-        let addresses = [
-            data,
-            input_bytes,
-            output_bytes,
-            all_threads * ADDRESSES_PER_THREAD,
-            OWN_ADDRESSES,
-        ];
-        Ok(Ok(Self {
-            request,
-            deadline,
-            limits: ResourceLimits {
-                data: Some(data),
-                address_space: Some(addresses.into_iter().fold(0, u64::saturating_add)),
-                file_size: Some(FILE_SIZE.max(request.artifact.bytes.len() as u64)),
-            },
-            inputs,
-            outputs,
+impl Executor {
+    /// Loads an artifact in a new worker; `worker` is its program if configured.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] if the format is foreign or the isolation below the limit.
+    pub fn load(worker: Option<&Path>, artifact: Artifact, limits: Limits) -> Result<Result<Self, Failure>> {
+        plan::check_tensors(&artifact.plan)?;
+        // Grids that depend on dims are only known when tensors are bound.
+        let cooperative = plan::cooperative_threads(&artifact.plan, &Bindings::new()).unwrap_or(0);
+        let cooperative = match threads_for(cooperative) {
+            Ok(threads) => threads,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        let program = locate::find(worker)?;
+        let loaded = Worker::start(&program, &artifact, &limits, cooperative)?;
+        Ok(loaded.map(|worker| Self {
+            program,
+            artifact,
+            limits,
+            worker,
+            stage: None,
+            placed: None,
+            bound: None,
+            failure: None,
         }))
     }
 
-    fn execution(&self) -> Execution {
-        let input = |tensor: &Tensor| SharedView {
-            path: tensor.path().map(Path::to_owned).unwrap_or_default(),
-            dtype: tensor.dtype(),
-            shape: tensor.shape().to_owned(),
-        };
-        Execution {
-            dims: self.request.dims.clone(),
-            inputs: self.inputs.iter().map(input).collect(),
-            outputs: self.outputs.iter().map(|o| o.view.clone()).collect(),
-            poison: self.request.poison,
-        }
+    /// What contains the candidate.
+    pub fn isolation(&self) -> &Isolation {
+        &self.worker.isolation
     }
 
-    /// Loads the artifact in a new worker and makes one call, after which the worker is gone.
-    fn execute(&self, worker: Option<&Path>, work: Call) -> Result<Result<Answer, Failure>> {
-        let mut process = start(&locate::find(worker)?.limits(self.limits))?;
-        for call in [Call::Load(self.request.artifact.clone()), work] {
-            match process.request(&call, self.deadline, &mut |_| {}) {
-                Ok(Answer::Loaded) => {}
-                Ok(Answer::Failed(failure)) => return Ok(Err(failure)),
-                Ok(answer) => return Ok(Ok(answer)),
-                Err(error) => return self.judge(error).map(Err),
+    /// Puts tensors in place. If they need more threads for cooperative launches than there are, the artifact is loaded
+    /// again in another worker that has them: threads must exist before the candidate does.
+    pub fn bind(&mut self, call: Call) -> Result<Result<(), Failure>> {
+        if let Some(failure) = &self.failure {
+            return Ok(Err(failure.clone()));
+        }
+        self.bound = None;
+        let plan = &self.artifact.plan;
+        let shapes = plan::check(plan, &call.dims, &call.inputs)?;
+        if let Some(failure) = self.too_much_scratch(&shapes)? {
+            return Ok(Err(failure));
+        }
+        let cooperative = match threads_for(plan::cooperative_threads(plan, &call.dims)?) {
+            Ok(threads) => threads,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        if cooperative > self.worker.cooperative {
+            self.worker.process.kill();
+            self.placed = None;
+            match Worker::start(&self.program, &self.artifact, &self.limits, cooperative)? {
+                Ok(worker) => self.worker = worker,
+                Err(failure) => return Ok(Err(self.failure.insert(failure).clone())),
             }
         }
-        Err(unexpected(&Answer::Loaded))
+        if self.stage.as_ref().is_none_or(|stage| stage.dims != call.dims) {
+            // Not both at the same time: they may be large.
+            self.stage = None;
+            self.placed = None;
+            self.stage = Some(Stage::new(&self.artifact.plan, &call.dims)?);
+        }
+        if self.placed != Some(call.placement)
+            && let Err(failure) = self.place(&call)?
+        {
+            return Ok(Err(failure));
+        }
+        if let Some(stage) = &mut self.stage {
+            stage.set(&call.inputs, call.placement, call.poison);
+        }
+        self.bound = Some(Bound {
+            inputs: call.inputs,
+            placement: call.placement,
+        });
+        Ok(Ok(()))
     }
 
-    /// What the end of a worker says about the candidate it ran.
-    fn judge(&self, error: RequestError) -> Result<Failure> {
-        let memory = self.request.limits.memory;
+    /// Executes the plan so many times on what is bound; gives the wall time by this process's clock, from before the
+    /// worker is let go on until its answer has arrived.
+    ///
+    /// The worker's own time is compared with that: it cannot be longer, unless the worker lies. Shorter it may be by
+    /// any amount on a busy machine, and no candidate gains by that.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] if nothing is bound.
+    pub fn execute(&mut self, calls: u32, cache: Cache) -> Result<Result<Duration, Failure>> {
+        self.bound()?;
+        if cache == Cache::Cold {
+            caches::flush();
+        }
+        let (answer, elapsed) = match self.ask(&protocol::Call::Execute { calls }, false)? {
+            Ok(answered) => answered,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        let Answer::Executed { nanoseconds } = answer else {
+            return Ok(Err(self.end(wrong_answer(&answer))));
+        };
+        let claimed = Duration::from_nanos(nanoseconds);
+        if claimed > elapsed {
+            let evidence = format!(
+                "the worker's clock says that {calls} calls took {claimed:?}, but the caller waited only {elapsed:?}"
+            );
+            let mismatch = Failure::new(FailureKind::ClockMismatch, evidence);
+            return Ok(Err(self.end(mismatch)));
+        }
+        Ok(Ok(elapsed))
+    }
+
+    /// The outputs as they were when the last execution ended; nothing is bound afterwards.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] if nothing is bound.
+    pub fn take(&mut self) -> Result<Result<RunOutput, Failure>> {
+        let bound = self.bound()?;
+        let (plan, placement) = (&self.artifact.plan, bound.placement);
+        let Some(stage) = &self.stage else {
+            return Err(Error::unexpected("tensors are bound without memory"));
+        };
+        let taken = match (stage.overrun(plan, placement), &self.failure) {
+            (_, Some(failure)) => Err(failure.clone()),
+            (Some(failure), None) => Err(failure),
+            (None, None) => Ok(RunOutput {
+                outputs: stage.outputs(plan, placement)?,
+                inputs_unchanged: stage.inputs_unchanged(&bound.inputs, placement),
+            }),
+        };
+        self.bound = None;
+        Ok(taken)
+    }
+
+    /// Scratch is the candidate's memory, though the caller allocates it.
+    fn too_much_scratch(&self, shapes: &[Vec<usize>]) -> Result<Option<Failure>> {
+        let mut left = self.limits.memory;
+        for (tensor, shape) in self.artifact.plan.tensors.iter().zip(shapes) {
+            if tensor.role != TensorRole::Scratch {
+                continue;
+            }
+            let bytes = byte_len(tensor.dtype, shape)? as u64;
+            let Some(rest) = left.checked_sub(bytes) else {
+                let evidence = format!(
+                    "there is no room for the {bytes} bytes of scratch `{}`: the candidate may use {} bytes in all",
+                    tensor.name, self.limits.memory
+                );
+                return Ok(Some(Failure::new(FailureKind::OutOfMemory, evidence)));
+            };
+            left = rest;
+        }
+        Ok(None)
+    }
+
+    /// Lets the worker map the stage's memory, which does not hold this call's inputs yet.
+    fn place(&mut self, call: &Call) -> Result<Result<(), Failure>> {
+        self.placed = None;
+        let place = protocol::Call::Place {
+            dims: call.dims.clone(),
+            placement: call.placement,
+        };
+        match self.ask(&place, true)? {
+            Ok((Answer::Placed, _)) => {
+                self.placed = Some(call.placement);
+                Ok(Ok(()))
+            }
+            Ok((other, _)) => Ok(Err(self.end(wrong_answer(&other)))),
+            Err(failure) => Ok(Err(failure)),
+        }
+    }
+
+    fn bound(&self) -> Result<&Bound> {
+        self.bound
+            .as_ref()
+            .ok_or_else(|| Error::invalid("nothing is bound: bind tensors before executing and after taking"))
+    }
+
+    /// Calls the worker, which runs only until it answers; gives the time that this took too.
+    fn ask(
+        &mut self,
+        call: &protocol::Call,
+        with_files: bool,
+    ) -> Result<Result<(Answer, Duration), Failure>> {
+        if let Some(failure) = &self.failure {
+            return Ok(Err(failure.clone()));
+        }
+        let files = self.stage.as_ref().filter(|_| with_files);
+        let files: Vec<_> = files
+            .into_iter()
+            .flat_map(|stage| [stage.inputs.descriptor(), stage.others.descriptor()])
+            .collect();
+        let outcome = match self.worker.ask(call, &files, self.limits.time)? {
+            Ok((Answer::Faulted(fault), _)) => Err(self.fault(fault)),
+            other => other,
+        };
+        Ok(outcome.map_err(|failure| self.end(failure)))
+    }
+
+    /// Ends the worker because of a failure, which is the answer to everything from here on.
+    fn end(&mut self, failure: Failure) -> Failure {
+        self.worker.process.kill();
+        self.failure.insert(failure).clone()
+    }
+
+    /// What a forbidden access says about the candidate. The worker may say anything here, but never that it is right.
+    fn fault(&self, fault: Fault) -> Failure {
+        let stage = self.stage.as_ref();
+        let near = fault
+            .tensor
+            .and_then(|index| Some((self.artifact.plan.tensors.get(index)?, stage?.bytes(index)?)));
+        let Some((tensor, bytes)) = near else {
+            let evidence =
+                "a kernel used the address of a tensor of an earlier call, with other dims or placement";
+            return Failure::new(FailureKind::OutOfBounds, evidence);
+        };
+        let inside = usize::try_from(fault.offset).is_ok_and(|offset| offset < bytes);
+        let kind = match tensor.role {
+            TensorRole::Input if inside => FailureKind::InputChanged,
+            _ => FailureKind::OutOfBounds,
+        };
+        Failure::new(kind, fault.evidence(&tensor.name, bytes))
+    }
+}
+
+impl Worker {
+    fn start(
+        program: &Program,
+        artifact: &Artifact,
+        limits: &Limits,
+        cooperative: usize,
+    ) -> Result<Result<Self, Failure>> {
+        let deadline = Instant::now() + limits.time;
+        let resources = resources(limits, artifact, cooperative);
+        let mut process = start(&program.clone().limits(resources))?;
+        let isolation = Isolation::default();
+        isolation.demand(limits.isolation)?;
+        let halt = Halt::new(process.pid());
+        let prepare = protocol::Call::Prepare {
+            artifact: artifact.clone(),
+            cooperative,
+        };
+        match call(&mut process, &prepare, deadline)? {
+            Answer::Prepared => {}
+            Answer::Failed(failure) => return Ok(Err(failure)),
+            other => return Err(unexpected(&other)),
+        }
+        let mut worker = Self {
+            process,
+            halt,
+            isolation,
+            cooperative,
+            memory: limits.memory,
+        };
+        Ok(match worker.ask(&protocol::Call::Load, &[], limits.time)? {
+            Ok((Answer::Loaded, _)) => Ok(worker),
+            Ok((other, _)) => Err(wrong_answer(&other)),
+            Err(failure) => Err(failure),
+        })
+    }
+
+    /// Lets the worker go on, calls it, and stops it when it has answered.
+    fn ask(
+        &mut self,
+        call: &protocol::Call,
+        files: &[BorrowedFd<'_>],
+        time: Duration,
+    ) -> Result<Result<(Answer, Duration), Failure>> {
+        let start = Instant::now();
+        self.halt.go();
+        let answer = self
+            .process
+            .request_passing(call, files, start + time, &mut |_| {});
+        let elapsed = start.elapsed();
+        Ok(match answer {
+            Ok(Answer::Failed(Failure { kind, evidence })) => Err(Failure::new(kind, shortened(&evidence))),
+            Ok(answer) => self.stop().map(|()| (answer, elapsed)),
+            Err(error) => Err(self.judge(error)),
+        })
+    }
+
+    /// Stops the candidate, which consists of one process.
+    fn stop(&self) -> Result<(), Failure> {
+        let crashed = |evidence| Err(Failure::new(FailureKind::Crashed, evidence));
+        match self.halt.stop() {
+            Ok(0 | 1) => Ok(()),
+            Ok(processes) => crashed(format!(
+                "the candidate started {} processes of its own",
+                processes - 1
+            )),
+            Err(error) => crashed(error.to_string()),
+        }
+    }
+
+    /// What the end of a worker says about the candidate it ran. An error that it reports counts too: with a candidate
+    /// in it, it can report anything.
+    fn judge(&self, error: RequestError) -> Failure {
         let kind = match &error {
-            RequestError::Failed(_) => return Err(error.into()),
             RequestError::TimedOut { .. } => FailureKind::TimedOut,
             RequestError::Ended {
                 how: Ended::Exited(status),
                 stderr,
             } if status.code() == Some(crash::OUT_OF_MEMORY) => {
-                let evidence =
-                    format!("the candidate needs more than the {memory} bytes of memory it may use {stderr}");
-                return Ok(Failure::new(FailureKind::OutOfMemory, evidence.trim_end()));
+                let evidence = format!(
+                    "the candidate needs more than the {} bytes of memory it may use {stderr}",
+                    self.memory
+                );
+                return Failure::new(FailureKind::OutOfMemory, evidence.trim_end());
             }
-            RequestError::Ended { .. } | RequestError::Protocol { .. } => FailureKind::Crashed,
+            RequestError::Failed(_) | RequestError::Ended { .. } | RequestError::Protocol { .. } => {
+                FailureKind::Crashed
+            }
         };
-        Ok(Failure::new(kind, error.to_string()))
+        Failure::new(kind, shortened(&error.to_string()))
     }
 }
 
+/// The resource limits of a worker.
+fn resources(limits: &Limits, artifact: &Artifact, cooperative: usize) -> ResourceLimits {
+    let threads = (thread::available_parallelism().map_or(1, usize::from) + cooperative) as u64;
+    let sum = |parts: &[u64]| Some(parts.iter().copied().fold(0, u64::saturating_add));
+    let stacks = threads * team::STACK as u64;
+    ResourceLimits {
+        data: sum(&[limits.memory, stacks, OWN_DATA]),
+        address_space: sum(&[
+            limits.memory,
+            stacks,
+            OWN_DATA,
+            space::RESERVED,
+            threads * ADDRESSES_PER_THREAD,
+            OWN_ADDRESSES,
+        ]),
+        file_size: Some(FILE_SIZE.max(artifact.bytes.len() as u64)),
+    }
+}
+
+/// The number of threads for so many cooperative programs.
+fn threads_for(programs: u64) -> Result<usize, Failure> {
+    if programs > team::MOST_THREADS {
+        let evidence = format!(
+            "a cooperative kernel has {programs} programs; {} can run at the same time",
+            team::MOST_THREADS
+        );
+        return Err(Failure::new(FailureKind::LoadFailed, evidence));
+    }
+    Ok(programs as usize)
+}
+
+/// The beginning of what a worker says, which may be long.
+fn shortened(text: &str) -> String {
+    text.chars().take(EVIDENCE).collect()
+}
 /// Starts a worker and checks that it is one.
 fn start(program: &Program) -> Result<Process> {
     let mut process = program.spawn()?;
-    let hello = Call::Hello {
+    let hello = protocol::Call::Hello {
         protocol: protocol::VERSION,
     };
     let answer = call(&mut process, &hello, Instant::now() + STARTING)
@@ -261,11 +476,16 @@ fn start(program: &Program) -> Result<Process> {
     }
 }
 
-fn call(process: &mut Process, call: &Call, deadline: Instant) -> Result<Answer> {
+fn call(process: &mut Process, call: &protocol::Call, deadline: Instant) -> Result<Answer> {
     Ok(process.request(call, deadline, &mut |_| {})?)
 }
 
 fn unexpected(answer: &Answer) -> Error {
     let message = format!("the worker gave an answer to another question: {answer:?}");
     Error::new(ErrorKind::Protocol, message)
+}
+
+/// The same of a worker that may say what the candidate wants.
+fn wrong_answer(answer: &Answer) -> Failure {
+    Failure::new(FailureKind::Crashed, shortened(&unexpected(answer).to_string()))
 }

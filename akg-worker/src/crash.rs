@@ -2,13 +2,16 @@
 //!
 //! A candidate that ignores a failed allocation dies of the null pointer; one that does not, of an uncaught exception.
 //! Both look like crashes. So C++'s `new` gets a handler that ends the process with [`OUT_OF_MEMORY`], and a fatal
-//! signal does the same if the process is close to its memory limits at that moment.
+//! signal does the same if the process is close to its memory limits at that moment. Accesses near tensors are
+//! [told](crate::fault) first of all.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use libloading::Library;
 use rustix::process::{Resource, getrlimit};
+
+use crate::{fault, space};
 
 /// The exit status of a worker whose candidate ran out of memory.
 pub(crate) const OUT_OF_MEMORY: i32 = 117;
@@ -28,9 +31,17 @@ static CRITICAL_DATA: AtomicU64 = AtomicU64::new(u64::MAX);
 /// Watches for fatal signals.
 pub(crate) fn install() {
     let page = rustix::param::page_size() as u64;
-    for (resource, critical) in [(Resource::As, &CRITICAL_TOTAL), (Resource::Data, &CRITICAL_DATA)] {
+    // What is reserved for tensors is no candidate's.
+    let watched = [
+        (Resource::As, &CRITICAL_TOTAL, space::RESERVED),
+        (Resource::Data, &CRITICAL_DATA, 0),
+    ];
+    for (resource, critical, reserved) in watched {
         if let Some(limit) = getrlimit(resource).current {
-            critical.store((limit - limit / 8) / page, Ordering::Relaxed);
+            critical.store(
+                (limit - limit.saturating_sub(reserved) / 8) / page,
+                Ordering::Relaxed,
+            );
         }
     }
     for signal in FATAL {
@@ -39,8 +50,9 @@ pub(crate) fn install() {
         // second would hide what the first is about to tell.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = on_fatal_signal as extern "C" fn(c_int) as usize;
-            action.sa_flags = libc::SA_ONSTACK | libc::SA_NODEFER;
+            action.sa_sigaction =
+                on_fatal_signal as extern "C" fn(c_int, *const libc::siginfo_t, *const c_void) as usize;
+            action.sa_flags = libc::SA_ONSTACK | libc::SA_NODEFER | libc::SA_SIGINFO;
             libc::sigaction(signal, &raw const action, std::ptr::null_mut());
         }
     }
@@ -64,7 +76,11 @@ extern "C" fn give_up() {
     unsafe { libc::_exit(OUT_OF_MEMORY) }
 }
 
-extern "C" fn on_fatal_signal(signal: c_int) {
+extern "C" fn on_fatal_signal(signal: c_int, info: *const libc::siginfo_t, context: *const c_void) {
+    if signal == libc::SIGSEGV {
+        // SAFETY: the system gives handlers of this kind the details of the signal.
+        fault::report(unsafe { (*info).si_addr() } as usize, context);
+    }
     if is_near_limit() {
         give_up();
     }

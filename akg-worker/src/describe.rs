@@ -51,7 +51,7 @@ fn measured(name: &str, cores: usize, features: &BTreeSet<&str>) -> Result<Measu
     if let Some(measured) = known {
         return Ok(measured);
     }
-    let measured = measure::measure(&Team::new()?, features);
+    let measured = measure::measure(&Team::new(0)?, features);
     // Where nothing can be kept, the next process measures again.
     if let (Some(path), Ok(json)) = (file, serde_json::to_vec(&measured))
         && let Some(directory) = path.parent()

@@ -1,28 +1,32 @@
 //! Loading shared objects and executing their plans.
 
 use std::ffi::c_void;
-use std::time::Instant;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
 
-use akg_core::backend::{Timing, TimingPolicy};
 use akg_core::error::{Error, ErrorKind, Result};
 use akg_core::expr::Bindings;
-use akg_core::source::{Artifact, LaunchPlan, TensorRole};
-use akg_core::tensor::byte_len;
+use akg_core::source::{Artifact, LaunchPlan};
 use akg_core::verdict::{Failure, FailureKind};
 use libloading::Library;
 use libloading::os::unix;
-use memmap2::{Mmap, MmapMut, MmapOptions};
 use rustix::fs::StatVfsMountFlags;
 
-use crate::caches::Flush;
 use crate::client::FORMAT;
-use crate::protocol::{Execution, SharedView};
-use crate::shm::{self, SharedBuffer};
+use crate::layout::Layout;
+use crate::space::{Space, Zone};
 use crate::team::{Arguments, CooperativeKernel, Kernel, Team};
-use crate::{crash, plan};
+use crate::{crash, fault, plan};
 
 /// The file in the working directory, which is the worker's private one.
 const FILE: &str = "./artifact.so";
+
+/// Everything that an artifact needs, before its first instruction has run.
+pub(crate) struct Prepared {
+    plan: LaunchPlan,
+    team: Team,
+    space: Space,
+}
 
 /// A loaded artifact.
 pub(crate) struct Engine {
@@ -30,13 +34,17 @@ pub(crate) struct Engine {
     /// The address of each launch's kernel.
     kernels: Vec<*const c_void>,
     team: Team,
+    space: Space,
+    /// For each launch, the number of programs and their arguments; `None` until something is placed.
+    launches: Option<Vec<(i64, Arguments)>>,
     /// Keeps the kernels loaded.
     _library: Library,
 }
 
-impl Engine {
-    /// Loads an artifact and finds its kernels.
-    pub(crate) fn load(artifact: Artifact) -> Result<Result<Self, Failure>> {
+impl Prepared {
+    /// Writes the artifact to its file, starts all threads that its kernels will ever run on (one for each processor and
+    /// `cooperative` others), and reserves the addresses of its tensors.
+    pub(crate) fn new(artifact: Artifact, cooperative: usize) -> Result<Result<Self, Failure>> {
         if artifact.format != FORMAT {
             return Err(Error::unsupported(format!(
                 "this worker loads artifacts of format `{FORMAT}`, not `{}`",
@@ -50,7 +58,22 @@ impl Engine {
             let message = "the directory for temporary files forbids executable files; set TMPDIR to another";
             return Err(Error::unsupported(message));
         }
-        let failed = |evidence| Ok(Err(Failure::new(FailureKind::LoadFailed, evidence)));
+        let team = match Team::new(cooperative) {
+            Ok(team) => team,
+            Err(error) => return Ok(Err(Failure::new(FailureKind::OutOfMemory, error.to_string()))),
+        };
+        let space = Space::reserve()?;
+        fault::reserved(space.range());
+        Ok(Ok(Self {
+            plan: artifact.plan,
+            team,
+            space,
+        }))
+    }
+
+    /// Loads the artifact and finds its kernels.
+    pub(crate) fn load(self) -> Result<Engine, Failure> {
+        let failed = |evidence| Err(Failure::new(FailureKind::LoadFailed, evidence));
         // Every undefined symbol shows now and not in the middle of a run.
         // SAFETY: this runs the candidate's initialisers: what this process is for.
         let library: Library = match unsafe { unix::Library::open(Some(FILE), unix::RTLD_NOW) } {
@@ -59,7 +82,7 @@ impl Engine {
         };
         crash::watch_new(&library);
         let mut kernels = Vec::new();
-        for launch in &artifact.plan.launches {
+        for launch in &self.plan.launches {
             // SAFETY: only the address is taken.
             match unsafe { library.get::<*const c_void>(launch.kernel.as_str()) } {
                 Ok(symbol) => kernels.push(*symbol),
@@ -72,79 +95,62 @@ impl Engine {
                 }
             }
         }
-        Ok(Ok(Self {
-            plan: artifact.plan,
+        Ok(Engine {
+            plan: self.plan,
             kernels,
-            team: Team::new()?,
+            team: self.team,
+            space: self.space,
+            launches: None,
             _library: library,
-        }))
+        })
     }
+}
 
-    /// Executes the plan once and tells whether the inputs are unchanged.
-    pub(crate) fn run(&mut self, execution: &Execution) -> Result<Result<bool, Failure>> {
-        let bound = match Bound::new(&self.plan, execution)? {
-            Ok(bound) => bound,
-            Err(failure) => return Ok(Err(failure)),
+impl Engine {
+    /// Maps the plan's tensors from the files of inputs and of the others.
+    pub(crate) fn place(&mut self, dims: &Bindings, placement: u32, files: &[OwnedFd]) -> Result<()> {
+        self.launches = None;
+        fault::watch(&[]);
+        let layout = Layout::new(&self.plan, dims)?;
+        let [inputs, others] = files else {
+            let message = format!("tensors come in 2 files, not {}", files.len());
+            return Err(Error::new(ErrorKind::Protocol, message));
         };
-        Ok(self.execute(&bound)?.map(|()| bound.inputs_unchanged()))
+        check_length(inputs, layout.input_file)?;
+        check_length(others, layout.other_file)?;
+        let zones = self.space.place(&layout, dims, placement, [inputs, others])?;
+        fault::watch(zones);
+        self.launches = Some(launches(&self.plan, dims, zones)?);
+        Ok(())
     }
 
-    /// Executes the plan repeatedly and takes the time of each execution.
-    pub(crate) fn time(
-        &mut self,
-        execution: &Execution,
-        policy: &TimingPolicy,
-    ) -> Result<Result<Timing, Failure>> {
-        let bound = match Bound::new(&self.plan, execution)? {
-            Ok(bound) => bound,
-            Err(failure) => return Ok(Err(failure)),
-        };
-        for _ in 0..policy.warmup {
-            if let Err(failure) = self.execute(&bound)? {
-                return Ok(Err(failure));
-            }
-        }
-        let flush = policy.cold.then(|| Flush::new(self.team.threads()));
-        let started = Instant::now();
-        let mut seconds = Vec::new();
-        while seconds.len() < policy.samples as usize
-            && (seconds.is_empty() || started.elapsed() < policy.budget)
-        {
-            if let Some(flush) = &flush {
-                flush.run(&self.team);
-            }
-            let start = Instant::now();
-            let outcome = self.execute(&bound)?;
-            seconds.push(start.elapsed().as_secs_f64());
-            if let Err(failure) = outcome {
-                return Ok(Err(failure));
-            }
-        }
-        Ok(Ok(Timing { seconds }))
-    }
-
-    fn execute(&mut self, bound: &Bound) -> Result<Result<(), Failure>> {
-        for ((launch, kernel), (programs, arguments)) in
-            self.plan.launches.iter().zip(&self.kernels).zip(&bound.launches)
-        {
-            if *programs == 0 {
-                continue;
-            }
-            // SAFETY: the plan says which kind of kernel the symbol is; a wrong plan harms only this process.
-            unsafe {
-                if launch.cooperative {
-                    let kernel = std::mem::transmute::<*const c_void, CooperativeKernel>(*kernel);
-                    if let Err(error) = self.team.launch_cooperative(kernel, arguments, *programs) {
-                        let evidence = format!("kernel `{}`: {error}", launch.kernel);
-                        return Ok(Err(Failure::new(FailureKind::OutOfMemory, evidence)));
+    /// Executes the plan so many times on what is placed; gives the time by this process's clock.
+    pub(crate) fn execute(&mut self, calls: u32) -> Result<Duration> {
+        let launches = self.launches.as_ref().ok_or_else(|| {
+            let message = "the worker was asked to execute before anything was placed";
+            Error::new(ErrorKind::Protocol, message)
+        })?;
+        let start = Instant::now();
+        for _ in 0..calls {
+            for ((launch, kernel), (programs, arguments)) in
+                self.plan.launches.iter().zip(&self.kernels).zip(launches)
+            {
+                if *programs == 0 {
+                    continue;
+                }
+                // SAFETY: the plan says which kind of kernel the symbol is; a wrong plan harms only this process.
+                unsafe {
+                    if launch.cooperative {
+                        let kernel = std::mem::transmute::<*const c_void, CooperativeKernel>(*kernel);
+                        self.team.launch_cooperative(kernel, arguments, *programs)?;
+                    } else {
+                        let kernel = std::mem::transmute::<*const c_void, Kernel>(*kernel);
+                        self.team.launch(kernel, arguments, *programs);
                     }
-                } else {
-                    let kernel = std::mem::transmute::<*const c_void, Kernel>(*kernel);
-                    self.team.launch(kernel, arguments, *programs);
                 }
             }
         }
-        Ok(Ok(()))
+        Ok(start.elapsed())
     }
 }
 
@@ -153,92 +159,28 @@ fn reason(error: &libloading::Error) -> String {
     std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }
 
-/// A plan's tensors in memory.
-struct Bound {
-    /// Each input as it is, and the copy that kernels get.
-    inputs: Vec<(Mmap, MmapMut)>,
-    /// Keeps outputs and scratch mapped.
-    _outputs: Vec<SharedBuffer>,
-    _scratch: Vec<MmapMut>,
-    /// For each launch, the number of programs and their arguments.
-    launches: Vec<(i64, Arguments)>,
+/// A file that is too short would kill this process when it is accessed.
+fn check_length(file: &OwnedFd, bytes: usize) -> Result<()> {
+    let stat = rustix::fs::fstat(file).map_err(|e| Error::io("cannot look at shared memory", e.into()))?;
+    if stat.st_size < bytes as i64 {
+        let message = format!("shared memory has {} bytes, not {bytes}", stat.st_size);
+        return Err(Error::new(ErrorKind::Protocol, message));
+    }
+    Ok(())
 }
 
-impl Bound {
-    fn new(plan: &LaunchPlan, execution: &Execution) -> Result<Result<Self, Failure>> {
-        let (mut given, mut wanted) = (execution.inputs.iter(), execution.outputs.iter());
-        let (mut inputs, mut outputs, mut scratch) = (Vec::new(), Vec::new(), Vec::new());
-        let mut addresses = Vec::new();
-        for (tensor, shape) in plan.tensors.iter().zip(plan::shapes(plan, &execution.dims)?) {
-            let bytes = byte_len(tensor.dtype, &shape)?;
-            let view = |views: &mut std::slice::Iter<'_, SharedView>| {
-                views
-                    .next()
-                    .filter(|v| v.dtype == tensor.dtype && v.shape == shape)
-                    .cloned()
-                    .ok_or_else(|| {
-                        let message = format!(
-                            "tensor `{}` was not given as {}{shape:?}",
-                            tensor.name, tensor.dtype
-                        );
-                        Error::new(ErrorKind::Protocol, message)
-                    })
-            };
-            addresses.push(match tensor.role {
-                TensorRole::Input => {
-                    let (original, mut copy) = shm::open_input(&view(&mut given)?.path, bytes)?;
-                    let address = copy.as_mut_ptr();
-                    inputs.push((original, copy));
-                    address
-                }
-                TensorRole::Output => {
-                    let mut buffer = SharedBuffer::open(&view(&mut wanted)?.path, bytes)?;
-                    buffer.bytes_mut().fill(execution.poison.byte());
-                    let address = buffer.bytes_mut().as_mut_ptr();
-                    outputs.push(buffer);
-                    address
-                }
-                TensorRole::Scratch => {
-                    let Ok(mut memory) = MmapOptions::new().len(bytes).map_anon() else {
-                        let evidence =
-                            format!("there is no room for {bytes} bytes of scratch `{}`", tensor.name);
-                        return Ok(Err(Failure::new(FailureKind::OutOfMemory, evidence)));
-                    };
-                    memory.fill(execution.poison.byte());
-                    let address = memory.as_mut_ptr();
-                    scratch.push(memory);
-                    address
-                }
-            });
-        }
-        Ok(Ok(Self {
-            inputs,
-            _outputs: outputs,
-            _scratch: scratch,
-            launches: arguments(plan, &execution.dims, &addresses)?,
-        }))
-    }
-
-    fn inputs_unchanged(&self) -> bool {
-        self.inputs
-            .iter()
-            .all(|(original, copy)| original[..] == copy[..])
-    }
-}
-
-fn arguments(plan: &LaunchPlan, bindings: &Bindings, addresses: &[*mut u8]) -> Result<Vec<(i64, Arguments)>> {
+/// The number of programs and the arguments of each launch.
+fn launches(plan: &LaunchPlan, bindings: &Bindings, zones: &[Zone]) -> Result<Vec<(i64, Arguments)>> {
     let dims = plan::dims(plan, bindings)?;
-    let launch_arguments = plan.launches.iter().map(|launch| {
+    let arguments = plan.launches.iter().map(|launch| {
         let tensors = launch.tensors.iter().map(|index| {
-            addresses
-                .get(*index)
-                .map(|address| address.cast())
-                .ok_or_else(|| {
-                    Error::invalid(format!(
-                        "kernel `{}` takes tensor {index}, which the plan lacks",
-                        launch.kernel
-                    ))
-                })
+            let zone = zones.get(*index).ok_or_else(|| {
+                Error::invalid(format!(
+                    "kernel `{}` takes tensor {index}, which the plan lacks",
+                    launch.kernel
+                ))
+            })?;
+            Ok(zone.tensor as *mut c_void)
         });
         let arguments = Arguments {
             tensors: tensors.collect::<Result<_>>()?,
@@ -246,5 +188,5 @@ fn arguments(plan: &LaunchPlan, bindings: &Bindings, addresses: &[*mut u8]) -> R
         };
         Ok((LaunchPlan::programs(launch, bindings)?, arguments))
     });
-    launch_arguments.collect()
+    arguments.collect()
 }

@@ -1,11 +1,15 @@
 #![doc = include_str!("../README.md")]
 
-mod caches;
+pub mod caches;
+mod channel;
 pub mod client;
 mod crash;
 mod describe;
 mod engine;
+mod fault;
 pub mod frame;
+mod halt;
+mod layout;
 mod locate;
 mod measure;
 mod memory;
@@ -16,6 +20,8 @@ pub mod protocol;
 mod scratch;
 mod serve;
 pub mod shm;
+mod space;
+mod stage;
 mod team;
 
 pub use locate::{find, init};

@@ -1,15 +1,22 @@
-//! The caller's ends of a worker's three pipes, none of which ever blocks the caller.
+//! The caller's ends of what connects it to a worker, none of which ever blocks the caller: a socket to the worker's
+//! standard input, which can carry descriptors, and pipes from its standard output and error.
 
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
-use std::process::{Child, ChildStderr, ChildStdin, ChildStdout};
+use std::io::{self, IoSlice, Read};
+use std::mem::MaybeUninit;
+use std::net::Shutdown;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, ChildStderr, ChildStdout};
 use std::time::{Duration, Instant};
 
 use akg_core::error::Result;
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde::de::DeserializeOwned;
 
+use crate::channel::MOST_DESCRIPTORS;
 use crate::frame::Decoder;
 
 /// Bytes of standard error that are kept.
@@ -21,9 +28,25 @@ const BURST: usize = 1 << 20;
 /// How long to wait before the caller looks whether the worker is alive: another process may hold the pipes open.
 const SLICE: Duration = Duration::from_millis(50);
 
+/// What of a message is still to be sent.
+#[derive(Debug)]
+pub(crate) struct Unsent<'a> {
+    pub(crate) bytes: &'a [u8],
+    /// Go with the first byte.
+    pub(crate) descriptors: &'a [BorrowedFd<'a>],
+}
+
+/// A connected pair: the caller's end, from which nothing can be read, and what becomes the worker's standard input.
+pub(crate) fn connection() -> io::Result<(UnixStream, OwnedFd)> {
+    let (ours, theirs) = UnixStream::pair()?;
+    // Whatever the worker sends here is refused instead of piling up.
+    ours.shutdown(Shutdown::Read)?;
+    Ok((ours, theirs.into()))
+}
+
 #[derive(Debug)]
 pub(crate) struct Pipes {
-    stdin: ChildStdin,
+    stdin: UnixStream,
     stdout: ChildStdout,
     /// `None` once closed.
     stderr: Option<ChildStderr>,
@@ -32,10 +55,10 @@ pub(crate) struct Pipes {
 }
 
 impl Pipes {
-    pub(crate) fn new(child: &mut Child) -> io::Result<Self> {
+    pub(crate) fn new(stdin: UnixStream, child: &mut Child) -> io::Result<Self> {
         let missing = || io::Error::other("a pipe is missing");
         let pipes = Self {
-            stdin: child.stdin.take().ok_or_else(missing)?,
+            stdin,
             stdout: child.stdout.take().ok_or_else(missing)?,
             stderr: Some(child.stderr.take().ok_or_else(missing)?),
             decoder: Decoder::default(),
@@ -53,19 +76,22 @@ impl Pipes {
 
     /// Waits until something moves, `deadline` or a moment has passed, then sends and receives what it can. `false` if
     /// the worker has closed its output.
-    pub(crate) fn exchange(&mut self, unsent: &mut &[u8], deadline: Instant) -> io::Result<bool> {
+    pub(crate) fn exchange(&mut self, unsent: &mut Unsent<'_>, deadline: Instant) -> io::Result<bool> {
         self.wait(
-            !unsent.is_empty(),
+            !unsent.bytes.is_empty(),
             deadline.saturating_duration_since(Instant::now()),
         )?;
-        while !unsent.is_empty() {
-            match self.stdin.write(unsent) {
-                Ok(n) => *unsent = unsent.get(n..).unwrap_or_default(),
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+        while !unsent.bytes.is_empty() {
+            match self.send(unsent) {
+                Ok(n) => {
+                    unsent.bytes = unsent.bytes.get(n..).unwrap_or_default();
+                    unsent.descriptors = &[];
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => break,
                 // It reads no more; what it still says tells why.
-                Err(e) if e.kind() == io::ErrorKind::BrokenPipe => *unsent = &[],
-                Err(e) => return Err(e),
+                Err(Errno::PIPE | Errno::CONNRESET) => unsent.bytes = &[],
+                Err(e) => return Err(e.into()),
             }
         }
         self.receive()
@@ -86,6 +112,22 @@ impl Pipes {
     pub(crate) fn stderr(&self) -> String {
         let (a, b) = self.tail.as_slices();
         String::from_utf8_lossy(&[a, b].concat()).into_owned()
+    }
+
+    fn send(&self, unsent: &Unsent<'_>) -> Result<usize, Errno> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !unsent.descriptors.is_empty()
+            && !control.push(SendAncillaryMessage::ScmRights(unsent.descriptors))
+        {
+            return Err(Errno::INVAL);
+        }
+        sendmsg(
+            &self.stdin,
+            &[IoSlice::new(unsent.bytes)],
+            &mut control,
+            SendFlags::NOSIGNAL,
+        )
     }
 
     fn wait(&self, sending: bool, limit: Duration) -> io::Result<()> {

@@ -49,18 +49,25 @@ pub(crate) fn cooperative_threads(plan: &LaunchPlan, bindings: &Bindings) -> Res
         })
 }
 
-/// Checks that a plan can be executed with these inputs; gives the shapes of its tensors.
-pub(crate) fn check(plan: &LaunchPlan, bindings: &Bindings, inputs: &[Tensor]) -> Result<Vec<Vec<usize>>> {
-    dims(plan, bindings)?;
-    let shapes = shapes(plan, bindings)?;
-    for (tensor, shape) in plan.tensors.iter().zip(&shapes) {
-        byte_len(tensor.dtype, shape).map_err(|e| e.with("tensor", &tensor.name))?;
+/// Checks what can be checked of a plan without dims.
+pub(crate) fn check_tensors(plan: &LaunchPlan) -> Result<()> {
+    for tensor in &plan.tensors {
         if !tensor.align.max(1).is_power_of_two() || tensor.align > MAX_ALIGN {
             return Err(Error::unsupported(format!(
                 "tensor `{}` is to be aligned to {} bytes; powers of two up to {MAX_ALIGN} are possible",
                 tensor.name, tensor.align
             )));
         }
+    }
+    Ok(())
+}
+
+/// Checks that a plan can be executed with these inputs; gives the shapes of its tensors.
+pub(crate) fn check(plan: &LaunchPlan, bindings: &Bindings, inputs: &[Tensor]) -> Result<Vec<Vec<usize>>> {
+    dims(plan, bindings)?;
+    let shapes = shapes(plan, bindings)?;
+    for (tensor, shape) in plan.tensors.iter().zip(&shapes) {
+        byte_len(tensor.dtype, shape).map_err(|e| e.with("tensor", &tensor.name))?;
     }
     let declared: Vec<_> = plan
         .with_role(TensorRole::Input)

@@ -1,4 +1,5 @@
-//! Supervised worker processes: any program that answers [frames](crate::frame) on its standard input and output.
+//! Supervised worker processes: any program that answers [frames](crate::frame) on its standard input and output. Its
+//! standard input is a Unix socket, on which descriptors can be passed too.
 //!
 //! A request is `{"version":1,"id":n,"call":…}`. The worker answers any number of `{"id":n,"progress":"text"}` and then
 //! either `{"id":n,"ok":…}` or `{"id":n,"error":{"kind":"…","message":"…"}}`, where `kind` is a name of
@@ -10,6 +11,7 @@
 //! session of its own; whoever reads a reply treats it as a claim.
 
 use std::ffi::{OsStr, OsString};
+use std::os::fd::BorrowedFd;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -23,7 +25,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::frame;
-use crate::pipes::Pipes;
+use crate::pipes::{self, Pipes, Unsent};
 use crate::scratch::Scratch;
 
 /// The version of the envelope around calls.
@@ -137,6 +139,8 @@ impl Program {
     /// [`ErrorKind::ToolMissing`] if there is no such program.
     pub fn spawn(&self) -> Result<Process> {
         let scratch = Scratch::new()?;
+        let (connection, stdin) =
+            pipes::connection().map_err(|e| Error::io("cannot make a connection for a worker", e))?;
         let mut command = Command::new(&self.path);
         command
             .args(&self.arguments)
@@ -144,7 +148,7 @@ impl Program {
             .envs(self.environment.iter().map(|(k, v)| (k, v)))
             .env("TMPDIR", scratch.path())
             .current_dir(scratch.path())
-            .stdin(Stdio::piped())
+            .stdin(stdin)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         prepare(&mut command, self.limits);
@@ -155,7 +159,7 @@ impl Program {
             };
             Error::new(kind, format!("cannot start {}", self.path.display())).caused_by(e)
         })?;
-        let pipes = match Pipes::new(&mut child) {
+        let pipes = match Pipes::new(connection, &mut child) {
             Ok(pipes) => pipes,
             Err(e) => {
                 // A child that has no pipes ends at its first read.
@@ -305,6 +309,11 @@ impl Process {
         self.scratch.path()
     }
 
+    /// The process that was started; others may be between it and the worker.
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
     /// Whether it can take another request.
     pub fn is_alive(&self) -> bool {
         self.ended.is_none() && !self.has_exited()
@@ -317,12 +326,26 @@ impl Process {
         deadline: Instant,
         progress: &mut dyn FnMut(&str),
     ) -> Result<R, RequestError> {
+        self.request_passing(call, &[], deadline, progress)
+    }
+
+    /// As [`request`](Self::request); copies of the descriptors go with the call.
+    pub(crate) fn request_passing<C: Serialize, R: DeserializeOwned>(
+        &mut self,
+        call: &C,
+        descriptors: &[BorrowedFd<'_>],
+        deadline: Instant,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<R, RequestError> {
         let started = Instant::now();
         self.last_id += 1;
         let id = self.last_id;
         let version = VERSION;
         let frame = frame::encode(&Request { version, id, call }).map_err(RequestError::Failed)?;
-        let mut unsent = frame.as_slice();
+        let mut unsent = Unsent {
+            bytes: &frame,
+            descriptors,
+        };
         while self.ended.is_none() {
             let exited = self.has_exited();
             let open = self.pipes.exchange(&mut unsent, deadline);

@@ -1,11 +1,8 @@
 //! What a caller and a worker say to each other, inside the envelope of [`process`](crate::process).
 //!
-//! The first call is [`Call::Hello`]; closing the pipe ends the worker. Tensors stay in [shared memory](crate::shm).
+//! The first call is [`Call::Hello`]; closing the connection ends the worker. Tensors stay in shared memory, whose
+//! descriptors come with [`Call::Place`].
 
-use std::path::PathBuf;
-
-use akg_core::backend::{Poison, Timing, TimingPolicy};
-use akg_core::dtype::DType;
 use akg_core::expr::Bindings;
 use akg_core::source::Artifact;
 use akg_core::target::Target;
@@ -13,7 +10,7 @@ use akg_core::verdict::Failure;
 use serde::{Deserialize, Serialize};
 
 /// The version of these messages; both sides must have the same.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// What the caller asks for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,15 +24,32 @@ pub enum Call {
     },
     /// Describes the worker's device; answered by [`Answer::Device`].
     Describe,
-    /// Loads an artifact, once in a worker's life; answered by [`Answer::Loaded`] or [`Answer::Failed`].
-    Load(Artifact),
-    /// Runs the artifact once; answered by [`Answer::Ran`] or [`Answer::Failed`].
-    Run(Execution),
-    /// Times the artifact; answered by [`Answer::Timed`] or [`Answer::Failed`].
-    Time(Execution, TimingPolicy),
+    /// Makes everything ready for an artifact, once in a worker's life, without touching it; answered by
+    /// [`Answer::Prepared`] or [`Answer::Failed`].
+    Prepare {
+        /// What will be loaded.
+        artifact: Artifact,
+        /// Threads for cooperative launches: none can be started once the artifact is loaded.
+        cooperative: usize,
+    },
+    /// Loads what was prepared; answered by [`Answer::Loaded`] or [`Answer::Failed`].
+    Load,
+    /// Maps the tensors' memory; answered by [`Answer::Placed`]. Comes with two descriptors: the file of the inputs and
+    /// that of outputs and scratch.
+    Place {
+        /// Values of the plan's dims.
+        dims: Bindings,
+        /// The placement: the same one finds tensors at the same addresses.
+        placement: u32,
+    },
+    /// Executes the plan on what is placed; answered by [`Answer::Executed`] or [`Answer::Faulted`].
+    Execute {
+        /// How often.
+        calls: u32,
+    },
 }
 
-/// What a worker answers.
+/// What a worker answers. Once an artifact is loaded, all of it may be the candidate's invention.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -47,39 +61,30 @@ pub enum Answer {
     },
     /// The worker's device.
     Device(Target),
+    /// The artifact can be loaded.
+    Prepared,
     /// The artifact is loaded.
     Loaded,
-    /// The outputs are written.
-    Ran {
-        /// Whether every input held the same bytes afterwards.
-        inputs_unchanged: bool,
+    /// The memory is mapped.
+    Placed,
+    /// The plan was executed.
+    Executed {
+        /// How long that took by the worker's clock.
+        nanoseconds: u64,
     },
-    /// The times.
-    Timed(Timing),
+    /// The candidate accessed memory that it must not, and is gone.
+    Faulted(Fault),
     /// The candidate failed.
     Failed(Failure),
 }
 
-/// One execution of the loaded artifact.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Execution {
-    /// Values of the plan's dims.
-    pub dims: Bindings,
-    /// The inputs, in the order of the plan's inputs.
-    pub inputs: Vec<SharedView>,
-    /// Memory for the outputs, in the order of the plan's outputs.
-    pub outputs: Vec<SharedView>,
-    /// What outputs and scratch hold before.
-    pub poison: Poison,
-}
-
-/// A dense, row-major tensor at the start of a shared file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SharedView {
-    /// The file.
-    pub path: PathBuf,
-    /// The element type.
-    pub dtype: DType,
-    /// The extents.
-    pub shape: Vec<usize>,
+/// A forbidden access near a tensor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fault {
+    /// The tensor, in the order of the plan; `None` if the address belongs to another placement.
+    pub tensor: Option<usize>,
+    /// Where, in bytes from the tensor's beginning.
+    pub offset: i64,
+    /// Whether it was a write, where the processor says so.
+    pub write: Option<bool>,
 }

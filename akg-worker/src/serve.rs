@@ -1,14 +1,16 @@
 //! The worker's side: reads calls, executes them, answers.
 
 use std::fs::File;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use akg_core::error::{Error, ErrorKind, Result};
 use akg_core::verdict::Failure;
 use serde::{Deserialize, Serialize};
 
-use crate::engine::Engine;
+use crate::channel::Channel;
+use crate::engine::{Engine, Prepared};
 use crate::protocol::{Answer, Call};
-use crate::{crash, describe, frame, process, protocol};
+use crate::{crash, describe, fault, frame, process, protocol};
 
 /// Serves until the caller closes the pipe, then ends the process.
 pub(crate) fn serve() -> ! {
@@ -46,15 +48,17 @@ enum Outcome {
 fn serve_calls() -> Result<()> {
     let (mut calls, mut replies) = take_over_pipes().map_err(|e| Error::io("cannot set up the worker", e))?;
     crash::install();
-    let mut server = Server { engine: None };
+    fault::answer_on(replies.as_raw_fd());
+    let mut server = Server::default();
     while let Some(Request { version, id, call }) = frame::read(&mut calls)? {
+        fault::serving(id);
         let outcome = check_version(version)
             .and_then(|()| {
                 serde_json::from_value(call).map_err(|e| {
                     Error::new(ErrorKind::Protocol, "the worker does not know this call").caused_by(e)
                 })
             })
-            .and_then(|call| server.answer(call));
+            .and_then(|call| server.answer(call, calls.take_descriptors()));
         let outcome = match outcome {
             Ok(answer) => Outcome::Ok(answer),
             Err(error) => Outcome::Error {
@@ -68,12 +72,12 @@ fn serve_calls() -> Result<()> {
 }
 
 /// Moves the pipes away from the standard descriptors, where a candidate's prints would get between the messages.
-fn take_over_pipes() -> std::io::Result<(File, File)> {
+fn take_over_pipes() -> std::io::Result<(Channel, File)> {
     let calls = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
     let replies = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
     rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
     rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
-    Ok((calls.into(), replies.into()))
+    Ok((Channel::new(calls), replies.into()))
 }
 
 fn check_version(version: u32) -> Result<()> {
@@ -89,30 +93,51 @@ fn check_version(version: u32) -> Result<()> {
     ))
 }
 
+#[derive(Default)]
 struct Server {
+    prepared: Option<Prepared>,
     engine: Option<Engine>,
 }
 
 impl Server {
-    fn answer(&mut self, call: Call) -> Result<Answer> {
+    fn answer(&mut self, call: Call, descriptors: Vec<OwnedFd>) -> Result<Answer> {
         match call {
             Call::Hello { .. } => Ok(Answer::Hello {
                 protocol: protocol::VERSION,
             }),
             Call::Describe => Ok(Answer::Device(describe::target()?)),
-            Call::Load(_) if self.engine.is_some() => Err(Error::new(
+            Call::Prepare { .. } if self.prepared.is_some() || self.engine.is_some() => Err(Error::new(
                 ErrorKind::Protocol,
-                "the worker has loaded an artifact already, and what was loaded cannot be unloaded reliably",
+                "the worker has an artifact already, and what was loaded cannot be unloaded reliably",
             )),
-            Call::Load(artifact) => Ok(judged(Engine::load(artifact)?, |engine| {
-                self.engine = Some(engine);
-                Answer::Loaded
+            Call::Prepare {
+                artifact,
+                cooperative,
+            } => Ok(judged(Prepared::new(artifact, cooperative)?, |prepared| {
+                self.prepared = Some(prepared);
+                Answer::Prepared
             })),
-            Call::Run(execution) => Ok(judged(self.engine()?.run(&execution)?, |inputs_unchanged| {
-                Answer::Ran { inputs_unchanged }
-            })),
-            Call::Time(execution, policy) => {
-                Ok(judged(self.engine()?.time(&execution, &policy)?, Answer::Timed))
+            Call::Load => {
+                let prepared = self.prepared.take().ok_or_else(|| {
+                    Error::new(
+                        ErrorKind::Protocol,
+                        "the worker was not given an artifact to load",
+                    )
+                })?;
+                Ok(judged(prepared.load(), |engine| {
+                    self.engine = Some(engine);
+                    Answer::Loaded
+                }))
+            }
+            Call::Place { dims, placement } => {
+                self.engine()?.place(&dims, placement, &descriptors)?;
+                Ok(Answer::Placed)
+            }
+            Call::Execute { calls } => {
+                let elapsed = self.engine()?.execute(calls)?;
+                Ok(Answer::Executed {
+                    nanoseconds: u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX),
+                })
             }
         }
     }
@@ -121,7 +146,7 @@ impl Server {
         self.engine.as_mut().ok_or_else(|| {
             Error::new(
                 ErrorKind::Protocol,
-                "the worker was asked to run before it loaded anything",
+                "the worker was asked to execute before it loaded anything",
             )
         })
     }

@@ -46,16 +46,20 @@ unsafe impl Sync for Arguments {}
 /// Threads, one for each processor, that live as long as the worker.
 pub(crate) struct Team {
     ordinary: ThreadPool,
-    /// One thread for each program of the last cooperative launch.
+    /// One thread for each program of the largest cooperative launch.
     cooperative: Option<ThreadPool>,
 }
 
 impl Team {
-    pub(crate) fn new() -> Result<Self> {
+    /// Starts all threads: one for each processor, and `cooperative` ones for cooperative launches.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfResources`] if there cannot be that many.
+    pub(crate) fn new(cooperative: usize) -> Result<Self> {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         Ok(Self {
             ordinary: pool(cores)?,
-            cooperative: None,
+            cooperative: (cooperative > 0).then(|| pool(cooperative)).transpose()?,
         })
     }
 
@@ -97,44 +101,42 @@ impl Team {
     /// Executes programs `0..programs` of a kernel at the same time.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfResources`] if there cannot be that many threads.
+    /// [`ErrorKind::Protocol`] if there are fewer threads for it.
     ///
     /// # Safety
     /// As for [`Team::launch`].
     pub(crate) unsafe fn launch_cooperative(
-        &mut self,
+        &self,
         kernel: CooperativeKernel,
         arguments: &Arguments,
         programs: i64,
     ) -> Result<()> {
         let count = usize::try_from(programs).unwrap_or(usize::MAX);
-        if self
-            .cooperative
-            .as_ref()
-            .is_none_or(|p| p.current_num_threads() != count)
-        {
-            self.cooperative = None;
-            self.cooperative = Some(pool(count)?);
-        }
+        let pool = self.cooperative.as_ref();
+        let Some(pool) = pool.filter(|pool| pool.current_num_threads() >= count) else {
+            let message = format!("{programs} cooperative programs have too few threads");
+            return Err(Error::new(ErrorKind::Protocol, message));
+        };
         let barrier = Barrier::new(count);
-        if let Some(pool) = &self.cooperative {
-            pool.broadcast(|thread| {
-                let team = CTeam {
-                    barrier: Barrier::enter,
-                    context: (&raw const barrier).cast_mut().cast(),
-                };
-                let program = thread.index() as i64;
-                // SAFETY: by this function's contract; the barrier outlives the broadcast.
-                unsafe {
-                    kernel(
-                        arguments.tensors.as_ptr(),
-                        arguments.dims.as_ptr(),
-                        program,
-                        &raw const team,
-                    )
-                };
-            });
-        }
+        pool.broadcast(|thread| {
+            if thread.index() >= count {
+                return;
+            }
+            let team = CTeam {
+                barrier: Barrier::enter,
+                context: (&raw const barrier).cast_mut().cast(),
+            };
+            let program = thread.index() as i64;
+            // SAFETY: by this function's contract; the barrier outlives the broadcast.
+            unsafe {
+                kernel(
+                    arguments.tensors.as_ptr(),
+                    arguments.dims.as_ptr(),
+                    program,
+                    &raw const team,
+                )
+            };
+        });
         Ok(())
     }
 }

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::process::Command;
 
 use akg_core::ErrorKind;
-use akg_core::backend::{Limits, Poison, RunRequest};
+use akg_core::backend::Limits;
 use akg_core::source::{Artifact, LaunchPlan};
-use akg_worker::client;
+use akg_worker::client::Executor;
 
 #[test]
 fn a_full_disk_is_an_error_that_says_so() {
@@ -35,20 +35,14 @@ fn a_full_disk_is_an_error_that_says_so() {
 #[test]
 #[ignore = "run by the other test where the disk is small"]
 fn inside_the_namespace() {
-    let request = RunRequest {
-        artifact: Artifact {
-            format: "elf-so".into(),
-            bytes: vec![0; 1 << 20],
-            plan: LaunchPlan::default(),
-            metadata: Default::default(),
-        },
-        inputs: Vec::new(),
-        dims: Default::default(),
-        poison: Poison::Ones,
-        limits: Limits::default(),
+    let artifact = Artifact {
+        format: "elf-so".into(),
+        bytes: vec![0; 1 << 20],
+        plan: LaunchPlan::default(),
+        metadata: Default::default(),
     };
     let worker = Path::new(env!("CARGO_BIN_EXE_akg-worker"));
-    let error = client::run(Some(worker), &request).unwrap_err();
+    let error = Executor::load(Some(worker), artifact, Limits::default()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::OutOfResources, "{error}");
     assert!(error.to_string().contains("artifact"), "{error}");
 }

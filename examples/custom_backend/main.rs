@@ -51,6 +51,7 @@ fn candidate(text: &str) -> Candidate {
         shape: vec![64.into(), 100.into()],
         role,
         align: 4,
+        holds: None,
     };
     let launch = Launch {
         kernel: "leaky".to_owned(),

@@ -39,6 +39,7 @@ impl ExportArgs {
                 shape: ty.shape.clone(),
                 role,
                 align: 64,
+                holds: None,
             }
         };
         let inputs = graph

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use akg::isolation::IsolationLevel;
 use akg::{Accuracy, Error, Result};
 use clap::{Args, Parser, Subcommand};
 
@@ -81,6 +82,14 @@ struct JudgeArgs {
     /// Seed of the inputs.
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    /// What the inputs of all checks but the first follow from; new for each candidate unless given, as for repeating a
+    /// verdict.
+    #[arg(long)]
+    secret: Option<u64>,
+    /// Isolation that candidates must run under at least: none, basic or strict. They always get the highest that the
+    /// system offers.
+    #[arg(long, default_value = "none")]
+    isolation: IsolationLevel,
     /// Wall time that one run of a candidate may take.
     #[arg(long, default_value = "60s", value_parser = parse_duration)]
     timeout: Duration,

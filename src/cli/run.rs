@@ -5,8 +5,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use akg::backend::Limits;
 use akg::session::{Attempt, Event, Outcome};
-use akg::verify::NumericVerifier;
+use akg::verify::Judge;
 use akg::{Error, Result, Session, Task, blocking};
 use clap::Args;
 
@@ -73,12 +74,12 @@ impl RunArgs {
 pub(super) fn session(target: &TargetArgs, judge: &JudgeArgs, progress: &Progress) -> Result<Session> {
     let registry = akg::registry();
     let (dsl, backend) = (registry.dsl(&target.dsl)?, registry.backend(&target.backend)?);
-    let mut verifier = NumericVerifier::default();
-    verifier.seed = judge.seed;
-    verifier.limits.time = judge.timeout;
+    let mut limits = Limits::default();
+    limits.time = judge.timeout;
+    limits.isolation = judge.isolation;
     let observer = progress.clone();
     Ok(Session::new(dsl, Arc::clone(&backend))
-        .with_verifier(verifier)
+        .with_verifier(Judge::standard(judge.seed, judge.secret, &limits))
         .with_observer(move |event: Event<'_>| {
             observer.step(match event {
                 Event::Designed(_) => "writing the source",

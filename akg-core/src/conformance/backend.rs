@@ -4,9 +4,12 @@ use std::time::Duration;
 
 use futures::future::join_all;
 
-use crate::backend::{Backend, Limits, Poison, RunOutput, RunRequest, TimingPolicy};
+use crate::backend::{
+    Backend, BackendExt as _, Cache, Call, Limits, Loaded, LoadedExt as _, Poison, RunOutput, RunRequest,
+};
 use crate::dtype::DType;
 use crate::error::{ErrorKind, Result};
+use crate::isolation::IsolationLevel;
 use crate::source::Artifact;
 use crate::tensor::Tensor;
 use crate::verdict::{Failure, FailureKind};
@@ -72,7 +75,20 @@ pub async fn backend(
         "requests at the same time do not disturb each other",
         judge.concurrent().await,
     );
-    report.add("it times, or says that it does not", judge.times().await);
+    report.add(
+        "what is loaded executes any calls, in any order, at any placement",
+        judge.calls().await,
+    );
+    report.add("outputs that were taken stay as they are", judge.stays().await);
+    report.add(
+        "executing and taking need tensors that are bound",
+        judge.unbound().await,
+    );
+    report.add("executions are timed", judge.times().await);
+    report.add(
+        "isolation is reported, and what is below the required level refused",
+        judge.isolation().await,
+    );
     report.add(
         "a crash is a failure",
         judge.misbehaves(Probe::Crash, &[FailureKind::Crashed]).await,
@@ -92,6 +108,46 @@ pub async fn backend(
 struct Judge<'a> {
     backend: &'a dyn Backend,
     make: &'a (dyn Fn(Probe) -> Result<Option<Artifact>> + Sync),
+}
+
+/// Compares the only output, and demands that the inputs are unchanged.
+fn holds(output: &RunOutput, expected: &[f32]) -> Tried {
+    demand(output.inputs_unchanged, || {
+        "an input is said to have changed".to_owned()
+    })?;
+    let [y] = output.outputs.as_slice() else {
+        return broken(format!("{} outputs instead of 1", output.outputs.len()));
+    };
+    demand(y.dtype() == DType::F32 && y.shape() == [expected.len()], || {
+        format!("the output is {y:?} instead of f32[{}]", expected.len())
+    })?;
+    let got = y.as_slice::<f32>()?;
+    let same = got
+        .iter()
+        .map(|v| v.to_bits())
+        .eq(expected.iter().map(|v| v.to_bits()));
+    demand(same, || {
+        format!("the output holds {got:?} instead of {expected:?}")
+    })
+}
+
+/// What must not fail.
+fn unfailing<T>(outcome: Result<T, Failure>) -> Tried<T> {
+    outcome.or_else(|failure| broken(describe(&failure)))
+}
+
+/// A call on `values`.
+fn call(values: &[f32], placement: u32) -> Result<Call> {
+    Ok(Call {
+        inputs: vec![Tensor::from_slice([values.len()], values)?],
+        dims: [("N".into(), values.len() as i64)].into(),
+        poison: if placement % 2 == 0 {
+            Poison::Ones
+        } else {
+            Poison::Finite
+        },
+        placement,
+    })
 }
 
 /// `len` values that are all different.
@@ -119,32 +175,18 @@ impl Judge<'_> {
     }
 
     async fn run(&self, request: RunRequest) -> Tried<RunOutput> {
-        match self.backend.run(request).await? {
-            Ok(output) => Ok(output),
-            Err(failure) => broken(describe(&failure)),
-        }
+        unfailing(self.backend.run(request).await?)
+    }
+
+    /// Loads `probe`.
+    async fn load(&self, probe: Probe) -> Tried<Box<dyn Loaded>> {
+        let request = self.request(probe, 0)?;
+        unfailing(self.backend.load(request.artifact, request.limits).await?)
     }
 
     /// Runs and compares the only output.
     async fn gives(&self, request: RunRequest, expected: &[f32]) -> Tried {
-        let output = self.run(request).await?;
-        demand(output.inputs_unchanged, || {
-            "an input is said to have changed".to_owned()
-        })?;
-        let [y] = output.outputs.as_slice() else {
-            return broken(format!("{} outputs instead of 1", output.outputs.len()));
-        };
-        demand(y.dtype() == DType::F32 && y.shape() == [expected.len()], || {
-            format!("the output is {y:?} instead of f32[{}]", expected.len())
-        })?;
-        let got = y.as_slice::<f32>()?;
-        let same = got
-            .iter()
-            .map(|v| v.to_bits())
-            .eq(expected.iter().map(|v| v.to_bits()));
-        demand(same, || {
-            format!("the output holds {got:?} instead of {expected:?}")
-        })
+        holds(&self.run(request).await?, expected)
     }
 
     /// The failure of a run.
@@ -325,32 +367,95 @@ impl Judge<'_> {
         join_all(runs).await.into_iter().collect()
     }
 
-    async fn times(&self) -> Tried {
-        let request = self.request(Probe::Double, 1000)?;
-        let policy = TimingPolicy {
-            samples: 3,
-            budget: Duration::from_secs(60),
-            ..TimingPolicy::default()
+    async fn calls(&self) -> Tried {
+        let mut loaded = self.load(Probe::Double).await?;
+        for (round, (len, placement)) in [(5, 0), (5, 1), (5, 0), (1000, 7), (0, 1), (5, 1), (5, 1)]
+            .into_iter()
+            .enumerate()
+        {
+            let x: Vec<f32> = values(len).iter().map(|v| v + 100.0 * round as f32).collect();
+            let expected: Vec<f32> = x.iter().map(|v| 2.0 * v).collect();
+            let output = unfailing(loaded.run(call(&x, placement)?).await?)?;
+            holds(&output, &expected)?;
+        }
+        // Nothing of the call before is left where this one does not write.
+        let mut loaded = self.load(Probe::WriteHalf).await?;
+        for placement in [0, 1, 0] {
+            let call = call(&values(6), placement)?;
+            let mut expected = doubled(6);
+            expected.truncate(3);
+            expected.extend([f32::from_ne_bytes([call.poison.byte(); 4]); 3]);
+            holds(&unfailing(loaded.run(call).await?)?, &expected)?;
+        }
+        Ok(())
+    }
+
+    async fn stays(&self) -> Tried {
+        let mut loaded = self.load(Probe::Double).await?;
+        let first = unfailing(loaded.run(call(&values(4), 0)?).await?)?;
+        unfailing(loaded.run(call(&[9.0; 4], 0)?).await?)?;
+        holds(&first, &doubled(4))?;
+        drop(loaded);
+        holds(&first, &doubled(4))
+    }
+
+    async fn unbound(&self) -> Tried {
+        let mut loaded = self.load(Probe::Double).await?;
+        let refused = |error: crate::Error| {
+            demand(error.kind() == ErrorKind::InvalidInput, || {
+                format!("the error is no invalid input: {error:?}")
+            })
         };
-        let timing = self.backend.time(request, policy).await;
-        if !self.backend.capability().times {
-            return match timing {
-                Err(error) if error.kind() == ErrorKind::Unsupported => Ok(()),
-                other => broken(format!(
-                    "its capability says that it does not time, but it gives {other:?}"
-                )),
-            };
-        }
-        match timing? {
-            Ok(timing) => {
-                let seconds = timing.seconds;
-                let plausible = seconds.len() == 3 && seconds.iter().all(|s| s.is_finite() && *s >= 0.0);
-                demand(plausible, || {
-                    format!("three samples were asked for; it gives {seconds:?}")
-                })
+        for taken in [false, true] {
+            if taken {
+                unfailing(loaded.run(call(&values(4), 0)?).await?)?;
             }
-            Err(failure) => broken(describe(&failure)),
+            match loaded.execute(1, Cache::Warm).await {
+                Err(error) => refused(error)?,
+                Ok(outcome) => return broken(format!("it executes without tensors: {outcome:?}")),
+            }
+            match loaded.take().await {
+                Err(error) => refused(error)?,
+                Ok(outcome) => return broken(format!("it gives outputs without tensors: {outcome:?}")),
+            }
         }
+        Ok(())
+    }
+
+    async fn times(&self) -> Tried {
+        if !self.backend.capability().times {
+            return skipped("its capability says that it does not time");
+        }
+        let mut loaded = self.load(Probe::Double).await?;
+        unfailing(loaded.bind(call(&values(1000), 0)?).await?)?;
+        for cache in [Cache::Warm, Cache::Cold] {
+            for calls in [0, 1, 3] {
+                unfailing(loaded.execute(calls, cache).await?)?;
+            }
+        }
+        let longer = unfailing(loaded.execute(1000, Cache::Warm).await?)?;
+        demand(longer > Duration::ZERO, || {
+            "a thousand calls take no time".to_owned()
+        })?;
+        holds(&unfailing(loaded.take().await?)?, &doubled(1000))
+    }
+
+    async fn isolation(&self) -> Tried {
+        let reached = self.load(Probe::Double).await?.isolation().level;
+        for required in IsolationLevel::ALL {
+            let mut request = self.request(Probe::Double, 4)?;
+            request.limits.isolation = required;
+            match self.backend.load(request.artifact, request.limits).await {
+                Ok(Ok(_)) if required <= reached => {}
+                Err(error) if required > reached && error.kind() == ErrorKind::Unsupported => {}
+                other => {
+                    return broken(format!(
+                        "it reaches `{reached}`; where `{required}` is required, loading gives {other:?}"
+                    ));
+                }
+            }
+        }
+        Ok(())
     }
 
     async fn misbehaves(&self, probe: Probe, kinds: &[FailureKind]) -> Tried {

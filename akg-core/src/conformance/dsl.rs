@@ -1,6 +1,6 @@
 //! What every DSL must do.
 
-use crate::backend::{Backend, Limits, Poison, RunRequest};
+use crate::backend::{Backend, BackendExt as _, Limits, Poison, RunRequest};
 use crate::dsl::{Dsl, Severity, Stage};
 use crate::error::{ErrorKind, Result};
 use crate::expr::Bindings;

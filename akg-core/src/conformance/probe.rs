@@ -54,6 +54,7 @@ impl Probe {
             shape: vec![n.clone()],
             role,
             align: 64,
+            holds: None,
         };
         let mut tensors = vec![tensor("x", TensorRole::Input), tensor("y", TensorRole::Output)];
         if matches!(self, Probe::ReadScratch | Probe::TwoKernels) {

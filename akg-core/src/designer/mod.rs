@@ -5,6 +5,8 @@
 //! by the emitter of its kind (`emit`). The text is parsed like anybody's, so that a rule's sketch meets the same
 //! checks as a model's.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
@@ -51,6 +53,9 @@ pub struct Design {
     pub knobs: Knobs,
     /// What was fused into each kernel, in launch order.
     pub kernels: Vec<KernelSummary>,
+    /// The graph's value that a buffer of the sketch holds, element for element; by the buffer's name. Buffers that hold
+    /// something else are not listed.
+    pub intermediates: BTreeMap<String, String>,
 }
 
 /// What one kernel of a design does.
@@ -86,7 +91,7 @@ impl Agent<Designer> for RuleDesigner {
 /// Designs a sketch for `graph`. Operators without a rule are an [`Unsupported`](crate::ErrorKind::Unsupported) error
 /// that names them all.
 pub fn design(graph: &Graph) -> Result<Design> {
-    let (text, decomposed, plan) = draft(graph)?;
+    let (text, decomposed, plan, names) = draft(graph)?;
     let sketch = Sketch::parse(&text)
         .map_err(|d| Error::unexpected(format!("the designer wrote a bad sketch\n{}", d.render(&text))))?;
     let kernels = plan.kernels.iter().enumerate().map(|(i, kernel)| KernelSummary {
@@ -96,18 +101,48 @@ pub fn design(graph: &Graph) -> Result<Design> {
     Ok(Design {
         knobs: sketch.default_knobs(),
         kernels: kernels.collect(),
+        intermediates: intermediates(graph, &decomposed, &names),
         sketch,
     })
 }
 
-/// The sketch's text with what it was written from.
-fn draft(graph: &Graph) -> Result<(String, decompose::Decomposed, Plan)> {
+/// Which values of the graph the buffers hold.
+fn intermediates(
+    graph: &Graph,
+    decomposed: &decompose::Decomposed,
+    names: &Names,
+) -> BTreeMap<String, String> {
+    let prims = &decomposed.prims;
+    let mut found = BTreeMap::new();
+    let computed = graph.nodes().iter().flat_map(|n| &n.outputs);
+    for value in computed {
+        let Some(mut id) = decomposed.values.get(value).copied() else {
+            continue;
+        };
+        // The same elements in the same order.
+        while let Prim::Reshape(a) = prims.node(id).prim {
+            id = a;
+        }
+        if prims.dtype(id) == graph.ty(*value).dtype
+            && let Some(buffer) = names.tensors.get(&TensorKey::Buffer(id))
+        {
+            found
+                .entry(buffer.clone())
+                .or_insert_with(|| graph.value_name(*value).to_owned());
+        }
+    }
+    found
+}
+
+/// The sketch's text with what it was written from and the names in it.
+fn draft(graph: &Graph) -> Result<(String, decompose::Decomposed, Plan, Names)> {
     let mut decomposed = decompose::decompose(graph)?;
     copy_views(&mut decomposed);
     // Fusion can ask for arrangements that no rule covers; separate kernels ask for less.
     let plan = plan_of(&decomposed, true).or_else(|_| plan_of(&decomposed, false))?;
-    let text = write(graph, &decomposed.prims, &plan)?;
-    Ok((text, decomposed, plan))
+    let mut names = Names::default();
+    let text = write(graph, &decomposed.prims, &plan, &mut names)?;
+    Ok((text, decomposed, plan, names))
 }
 
 fn plan_of(decomposed: &decompose::Decomposed, fuse: bool) -> Result<Plan> {
@@ -143,8 +178,7 @@ fn operators(prims: &Prims, kernel: &plan::KernelPlan) -> Vec<String> {
 }
 
 /// The text of the whole sketch.
-fn write(graph: &Graph, prims: &Prims, plan: &Plan) -> Result<String> {
-    let mut names = Names::default();
+fn write(graph: &Graph, prims: &Prims, plan: &Plan, names: &mut Names) -> Result<String> {
     let mut taken: Vec<String> = Vec::new();
     let mut name = |key: TensorKey, wish: &str, names: &mut Names| {
         let name = identifier(wish, &mut taken);
@@ -170,10 +204,7 @@ fn write(graph: &Graph, prims: &Prims, plan: &Plan) -> Result<String> {
     for value in values {
         let key = TensorKey::Input(value);
         let ty = declared(&key, graph.ty(value));
-        inputs.push(format!(
-            "{}: {ty}",
-            name(key, graph.value_name(value), &mut names)
-        ));
+        inputs.push(format!("{}: {ty}", name(key, graph.value_name(value), names)));
     }
     let mut outputs = Vec::new();
     for (i, output) in graph.outputs().iter().enumerate() {
@@ -181,26 +212,22 @@ fn write(graph: &Graph, prims: &Prims, plan: &Plan) -> Result<String> {
         let ty = declared(&key, graph.ty(output.value));
         outputs.push(format!(
             "{}: {ty}",
-            name(key, graph.value_name(output.value), &mut names)
+            name(key, graph.value_name(output.value), names)
         ));
     }
     let mut buffers = Vec::new();
     for (key, (dtype, extents)) in &plan.tensors {
         if let TensorKey::Buffer(id) = key {
             let extents: Vec<_> = extents.iter().map(ToString::to_string).collect();
-            let name = name(
-                key.clone(),
-                &format!("{}_out", prims.node(*id).origin),
-                &mut names,
-            );
+            let name = name(key.clone(), &format!("{}_out", prims.node(*id).origin), names);
             buffers.push(format!("buffer {name}: {dtype}[{}]", extents.join(", ")));
         }
     }
     let mut kernels = Vec::new();
     for (i, kernel) in plan.kernels.iter().enumerate() {
         kernels.push(match kernel.contract {
-            Some(contract) => emit::matmul::emit(plan, prims, kernel, &mut names, i, contract)?,
-            None => emit::rows::emit(plan, prims, kernel, &mut names, i)?,
+            Some(contract) => emit::matmul::emit(plan, prims, kernel, names, i, contract)?,
+            None => emit::rows::emit(plan, prims, kernel, names, i)?,
         });
     }
     let sketch_name = identifier(graph.name(), &mut Vec::new());

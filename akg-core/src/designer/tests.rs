@@ -240,3 +240,27 @@ fn products() {
         g.add(y, a)
     });
 }
+
+#[test]
+fn buffers_are_known_by_the_values_they_hold() {
+    let mut g = Graph::new("two_layers");
+    let x = g.input("x", F, [24, 32]);
+    let w1 = g.weight("w1", F, [40, 32]);
+    let w2 = g.weight("w2", F, [16, 40]);
+    let h = g.linear(x, w1, None).unwrap();
+    let h = g.gelu(h).unwrap();
+    g.rename(h, "hidden").unwrap();
+    let y = g.linear(h, w2, None).unwrap();
+    g.output(y);
+    let design = design(&g).unwrap();
+    let held: Vec<_> = design.intermediates.values().map(String::as_str).collect();
+    assert_eq!(held, ["hidden"], "{}", design.sketch);
+    let program = design.sketch.elaborate(&design.knobs, &Bindings::new()).unwrap();
+    for name in design.intermediates.keys() {
+        assert!(
+            program
+                .with_role(TensorRole::Scratch)
+                .any(|(_, t)| t.name == *name)
+        );
+    }
+}

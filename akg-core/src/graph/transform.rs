@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Arg, Constant, Graph, Input, Node, Output, TensorType, ValueId};
+use super::{Arg, Constant, Graph, Input, InputKind, Node, Output, TensorType, ValueId};
 use crate::error::{Error, Result, ResultExt};
 use crate::expr::{Bindings, Expr, Symbol};
 
@@ -91,6 +91,64 @@ impl Graph {
     pub(super) fn node_name(&self, node: &Node) -> String {
         let first = node.outputs.first().and_then(|v| self.value(*v));
         first.map_or_else(|| node.op.name().to_owned(), |v| v.name.clone())
+    }
+
+    /// The part of the graph that computes `outputs` from `inputs`, any values of the graph. Inputs that are the graph's
+    /// own stay what they are to the caller; others become activations. Constants come along.
+    ///
+    /// # Errors
+    /// If `outputs` also depend on something else.
+    pub fn subgraph(&self, inputs: &[ValueId], outputs: &[ValueId]) -> Result<Graph> {
+        let kind = |value: &ValueId| {
+            let own = self.inputs.iter().find(|i| i.value == *value);
+            own.map_or(InputKind::Activation, |i| i.kind)
+        };
+        let part = Graph {
+            inputs: inputs
+                .iter()
+                .map(|value| Input {
+                    value: *value,
+                    kind: kind(value),
+                })
+                .collect(),
+            nodes: self
+                .nodes
+                .iter()
+                .filter(|n| !n.outputs.iter().any(|v| inputs.contains(v)))
+                .cloned()
+                .collect(),
+            constants: self
+                .constants
+                .iter()
+                .filter(|c| !inputs.contains(&c.value))
+                .cloned()
+                .collect(),
+            outputs: outputs
+                .iter()
+                .map(|value| Output {
+                    value: *value,
+                    updates: None,
+                })
+                .collect(),
+            ..self.clone()
+        };
+        let mut defined: BTreeSet<ValueId> = inputs.iter().copied().collect();
+        defined.extend(part.constants.iter().map(|c| c.value));
+        defined.extend(part.nodes.iter().flat_map(|n| &n.outputs));
+        let mut needed: BTreeSet<ValueId> = outputs.iter().copied().collect();
+        for node in part.nodes.iter().rev() {
+            if node.outputs.iter().any(|v| needed.contains(v)) {
+                needed.extend(node.inputs());
+            }
+        }
+        if let Some(missing) = needed.difference(&defined).next() {
+            return Err(Error::invalid(format!(
+                "part of graph `{}` depends on `{}`, which is not among its inputs",
+                self.name,
+                self.value_name(*missing)
+            )));
+        }
+        Ok(part.prune())
     }
 
     /// The graph without the nodes and constants that no output needs. Inputs stay, names too; values are numbered

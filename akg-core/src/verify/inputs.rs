@@ -31,6 +31,10 @@ pub enum Distribution {
     Tiny,
     /// Signed about a mean of 4.
     Offset,
+    /// Signs and magnitudes that spread over 2^±10, so that sums cancel.
+    IllConditioned,
+    /// Signed, with NaN, infinities, zeros of both signs and subnormal numbers strewn in.
+    Special,
 }
 
 impl Distribution {
@@ -42,12 +46,17 @@ impl Distribution {
             Distribution::Large => "large",
             Distribution::Tiny => "tiny",
             Distribution::Offset => "offset",
+            Distribution::IllConditioned => "ill-conditioned",
+            Distribution::Special => "special",
         }
     }
 
     const fn scale_and_shift(self) -> (f32, f32) {
         match self {
-            Distribution::Contract | Distribution::Signed => (1.0, 0.0),
+            Distribution::Contract
+            | Distribution::Signed
+            | Distribution::IllConditioned
+            | Distribution::Special => (1.0, 0.0),
             Distribution::Large => (64.0, 0.0),
             Distribution::Tiny => (1.0 / 64.0, 0.0),
             Distribution::Offset => (1.0, 4.0),
@@ -74,41 +83,76 @@ pub fn make_inputs(
     dims: &Bindings,
 ) -> Result<Vec<Tensor>> {
     let graph = &task.graph;
-    let mut captured = captured(task, distribution, seed)?;
+    let wanted = captured_positions(task, distribution);
+    let mut captured = capture(task, &wanted, seed)?;
     let mut tensors = Vec::with_capacity(graph.inputs().len() + graph.constants().len());
-    for (i, input) in graph.inputs().iter().enumerate() {
-        if let Some(tensor) = captured.remove(&i) {
-            tensors.push(tensor);
-            continue;
-        }
-        let ty = graph.ty(input.value);
-        let shape = ty.concrete_shape(dims)?;
-        let generator = task.contract.generators.get(i).copied().unwrap_or_default();
-        let mut buffer = backend.allocate(ty.dtype, &shape)?;
-        let fan_in: usize = shape.iter().skip(1).product();
-        let gain = match input.kind {
-            InputKind::Weight if shape.len() > 1 => 1.0 / (fan_in.max(1) as f32).sqrt(),
-            _ => 1.0,
-        };
-        let stream = Stream {
-            distribution,
-            generator,
-            gain,
-            seed: mix(seed, i as u64),
-            kind: input.kind,
-        };
-        fill(buffer.as_mut(), ty.dtype, &stream)?;
-        tensors.push(buffer.freeze()?);
+    for i in 0..graph.inputs().len() {
+        tensors.push(match captured.remove(&i) {
+            Some(tensor) => tensor,
+            None => generate(task, backend, distribution, seed, dims, i)?,
+        });
     }
     tensors.extend(graph.constants().iter().map(|c| c.tensor.clone()));
     Ok(tensors)
 }
 
-/// The captured tensors of a check by position.
-fn captured(task: &Task, distribution: Distribution, seed: u64) -> Result<BTreeMap<usize, Tensor>> {
-    let Some(capture) = &task.capture else {
-        return Ok(BTreeMap::new());
+/// What [`make_inputs`] makes at one position.
+pub(super) fn make_input(
+    task: &Task,
+    backend: &dyn Backend,
+    distribution: Distribution,
+    seed: u64,
+    dims: &Bindings,
+    position: usize,
+) -> Result<Tensor> {
+    if captured_positions(task, distribution).contains(&position)
+        && let Some(tensor) = capture(task, &[position], seed)?.remove(&position)
+    {
+        return Ok(tensor);
+    }
+    generate(task, backend, distribution, seed, dims, position)
+}
+
+fn generate(
+    task: &Task,
+    backend: &dyn Backend,
+    distribution: Distribution,
+    seed: u64,
+    dims: &Bindings,
+    position: usize,
+) -> Result<Tensor> {
+    let graph = &task.graph;
+    let input = graph
+        .inputs()
+        .get(position)
+        .ok_or_else(|| Error::unexpected(format!("the graph has no input {position}")))?;
+    let ty = graph.ty(input.value);
+    let shape = ty.concrete_shape(dims)?;
+    let generator = task
+        .contract
+        .generators
+        .get(position)
+        .copied()
+        .unwrap_or_default();
+    let mut buffer = backend.allocate(ty.dtype, &shape)?;
+    let fan_in: usize = shape.iter().skip(1).product();
+    let gain = match input.kind {
+        InputKind::Weight if shape.len() > 1 => 1.0 / (fan_in.max(1) as f32).sqrt(),
+        _ => 1.0,
     };
+    let stream = Stream {
+        distribution,
+        generator,
+        gain,
+        seed: mix(seed, position as u64),
+        kind: input.kind,
+    };
+    fill(buffer.as_mut(), ty.dtype, &stream)?;
+    buffer.freeze()
+}
+
+/// The positions of inputs that only the task's own code can make for these checks.
+fn captured_positions(task: &Task, distribution: Distribution) -> Vec<usize> {
     let contract = distribution == Distribution::Contract;
     let wanted = |(i, input): (usize, &Input)| {
         let by_code = task.contract.generators.get(i) == Some(&Generator::Captured);
@@ -116,18 +160,21 @@ fn captured(task: &Task, distribution: Distribution, seed: u64) -> Result<BTreeM
         let parameter = input.kind != InputKind::Activation;
         (contract && (by_code || parameter) || by_code && exact).then_some(i)
     };
-    let positions: Vec<usize> = task
-        .graph
+    task.graph
         .inputs()
         .iter()
         .enumerate()
         .filter_map(wanted)
-        .collect();
-    if positions.is_empty() {
+        .collect()
+}
+
+/// The captured tensors by position; none if the task cannot capture.
+fn capture(task: &Task, positions: &[usize], seed: u64) -> Result<BTreeMap<usize, Tensor>> {
+    let Some(capture) = task.capture.as_ref().filter(|_| !positions.is_empty()) else {
         return Ok(BTreeMap::new());
-    }
-    let tensors = capture.capture(&positions, seed)?;
-    Ok(positions.into_iter().zip(tensors).collect())
+    };
+    let tensors = capture.capture(positions, seed)?;
+    Ok(positions.iter().copied().zip(tensors).collect())
 }
 
 /// A seed of its own for each input.
@@ -135,6 +182,18 @@ fn mix(seed: u64, index: u64) -> u64 {
     seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)
         .wrapping_add(index.wrapping_mul(0xd1b5_4a32_d192_ed03))
 }
+
+/// Values that arithmetic treats unlike others.
+const SPECIAL: [f32; 8] = [
+    f32::NAN,
+    f32::INFINITY,
+    f32::NEG_INFINITY,
+    0.0,
+    -0.0,
+    f32::MIN_POSITIVE / 4.0,
+    1.0,
+    -1.0,
+];
 
 /// Where the elements of one input come from.
 struct Stream {
@@ -211,10 +270,20 @@ impl Stream {
             .map(f32::from)
             .sum::<f32>();
         let signed = (sum / 65536.0 - 2.0) * 3.0f32.sqrt();
-        let (scale, shift) = self.distribution.scale_and_shift();
+        let data = match self.distribution {
+            Distribution::IllConditioned => signed * 2.0f32.powi(rng.random_range(-10..=10)),
+            Distribution::Special if rng.random_range(0..8) == 0 => SPECIAL
+                .get(rng.random_range(0..SPECIAL.len()))
+                .copied()
+                .unwrap_or(f32::NAN),
+            _ => {
+                let (scale, shift) = self.distribution.scale_and_shift();
+                signed.mul_add(scale, shift)
+            }
+        };
         // Statistics such as a running variance stay positive; only data takes the check's scale.
         match self.kind {
-            InputKind::Activation => signed.mul_add(scale, shift),
+            InputKind::Activation => data,
             InputKind::Weight => signed * self.gain,
             InputKind::State => signed.abs() + 0.5,
         }

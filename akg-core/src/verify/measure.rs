@@ -30,10 +30,10 @@ pub struct Measured {
 
 impl Measured {
     /// Adds elements: `reference` f64 values and what was computed instead, both for the elements from `offset` on.
-    /// Elements where the reference is not finite are skipped.
+    /// Elements where either is not finite are skipped: they are equal or not, never close.
     fn add(&mut self, offset: usize, reference: &[f64], got: impl Iterator<Item = f64>) {
         for (i, (r, g)) in reference.iter().zip(got).enumerate() {
-            if !r.is_finite() {
+            if !r.is_finite() || !g.is_finite() {
                 continue;
             }
             let error = (g - r).abs();
@@ -100,31 +100,49 @@ pub(super) fn add_outcome(measured: &mut Measured, reference: &Outcome, got: &Ou
     }
 }
 
-/// Compares the elements of `output` from `offset` on with `reference`; exact types must be equal. An element that is
-/// wrong under any tolerance is returned, poisoned ones first of all.
+/// Compares the elements of `output` from `offset` on with `reference`; exact types must be equal. The first element that
+/// is wrong under any tolerance is returned.
+///
+/// With a `yardstick`, the same elements in the arithmetic of the class, an element is also right if it is what that
+/// arithmetic gives: infinite or NaN where it overflows on the way, another index where rounding made a tie.
 pub(super) fn compare(
     measured: &mut Measured,
     output: &Tensor,
     offset: usize,
     reference: &Outcome,
+    yardstick: Option<&Outcome>,
     poison: u8,
 ) -> Result<Option<Mismatch>> {
+    let excuse = |i: usize, got: f64| match yardstick.map(|y| &y.data) {
+        Some(Buffer::F32(values)) => values.get(i).is_some_and(|v| alike(got, f64::from(*v))),
+        Some(Buffer::F64(values)) => values.get(i).is_some_and(|v| alike(got, *v)),
+        _ => false,
+    };
+    let excuse_exact = |i: usize, got: i64| match yardstick.map(|y| &y.data) {
+        Some(Buffer::Int(values)) => values.get(i) == Some(&got),
+        Some(Buffer::Bool(values)) => values.get(i).map(|v| i64::from(*v)) == Some(got),
+        _ => false,
+    };
+    let stretch = Stretch {
+        output,
+        offset,
+        poison,
+    };
     match &reference.data {
         Buffer::F64(values) => match output.dtype() {
             DType::F32 => floats::<f32>(
                 measured,
-                output,
-                offset,
+                stretch,
                 values,
-                poison,
+                &excuse,
                 |v| v.into(),
                 |v| f64::from(v as f32),
             ),
-            DType::F64 => floats::<f64>(measured, output, offset, values, poison, |v| v, |v| v),
-            DType::F16 => floats::<half::f16>(measured, output, offset, values, poison, f64::from, |v| {
+            DType::F64 => floats::<f64>(measured, stretch, values, &excuse, |v| v, |v| v),
+            DType::F16 => floats::<half::f16>(measured, stretch, values, &excuse, f64::from, |v| {
                 half::f16::from_f64(v).to_f64()
             }),
-            DType::BF16 => floats::<half::bf16>(measured, output, offset, values, poison, f64::from, |v| {
+            DType::BF16 => floats::<half::bf16>(measured, stretch, values, &excuse, f64::from, |v| {
                 half::bf16::from_f64(v).to_f64()
             }),
             other => Err(Error::unexpected(format!(
@@ -132,18 +150,22 @@ pub(super) fn compare(
             ))),
         },
         Buffer::Int(values) => match output.dtype() {
-            DType::U8 => exact::<u8, i64>(output, offset, values, |v| v.into()),
-            DType::I8 => exact::<i8, i64>(output, offset, values, |v| v.into()),
-            DType::I16 => exact::<i16, i64>(output, offset, values, |v| v.into()),
-            DType::I32 => exact::<i32, i64>(output, offset, values, |v| v.into()),
-            DType::I64 => exact::<i64, i64>(output, offset, values, |v| v),
+            DType::U8 => exact::<u8>(output, offset, values, &excuse_exact, |v| v.into()),
+            DType::I8 => exact::<i8>(output, offset, values, &excuse_exact, |v| v.into()),
+            DType::I16 => exact::<i16>(output, offset, values, &excuse_exact, |v| v.into()),
+            DType::I32 => exact::<i32>(output, offset, values, &excuse_exact, |v| v.into()),
+            DType::I64 => exact::<i64>(output, offset, values, &excuse_exact, |v| v),
             other => Err(Error::unexpected(format!(
                 "an integer reference for an output of {other}"
             ))),
         },
         Buffer::Bool(values) => {
             let bytes = output.bytes().get(offset..).unwrap_or_default();
-            let wrong = bytes.iter().zip(values).position(|(b, v)| *b != u8::from(*v));
+            let wrong = bytes
+                .iter()
+                .zip(values)
+                .enumerate()
+                .position(|(i, (b, v))| *b != u8::from(*v) && !excuse_exact(i, i64::from(*b)));
             Ok(wrong.map(|i| Mismatch {
                 index: offset + i,
                 got: format!("byte {}", bytes[i]),
@@ -155,15 +177,32 @@ pub(super) fn compare(
     }
 }
 
+/// Both NaN, or equal and not finite.
+fn alike(got: f64, yardstick: f64) -> bool {
+    got.is_nan() && yardstick.is_nan() || !got.is_finite() && got == yardstick
+}
+
+/// The elements of an output from `offset` on, in memory that held `poison` before.
+#[derive(Clone, Copy)]
+struct Stretch<'a> {
+    output: &'a Tensor,
+    offset: usize,
+    poison: u8,
+}
+
 fn floats<T: Element>(
     measured: &mut Measured,
-    output: &Tensor,
-    offset: usize,
+    stretch: Stretch<'_>,
     reference: &[f64],
-    poison: u8,
+    excuse: &dyn Fn(usize, f64) -> bool,
     widen: impl Fn(T) -> f64,
     round: impl Fn(f64) -> f64,
 ) -> Result<Option<Mismatch>> {
+    let Stretch {
+        output,
+        offset,
+        poison,
+    } = stretch;
     let all = output.as_slice::<T>()?;
     let got = all.get(offset..offset + reference.len()).unwrap_or_default();
     if got.len() != reference.len() {
@@ -171,14 +210,14 @@ fn floats<T: Element>(
             "an output has fewer elements than the reference",
         ));
     }
-    let special = got.iter().zip(reference).position(|(g, r)| {
+    let special = got.iter().zip(reference).enumerate().position(|(i, (g, r))| {
         let g = widen(*g);
         if g.is_finite() && r.is_finite() {
             return false;
         }
         // A value beyond the type's range is rightly infinite.
         let r = round(*r);
-        !(g.is_nan() && r.is_nan() || g == r)
+        !(g.is_nan() && r.is_nan() || g == r || excuse(i, g))
     });
     if let Some(i) = special {
         let element = got[i];
@@ -194,19 +233,69 @@ fn floats<T: Element>(
     Ok(None)
 }
 
-fn exact<T: Element, W: PartialEq + Copy + ToString>(
+fn exact<T: Element>(
     output: &Tensor,
     offset: usize,
-    reference: &[W],
-    widen: impl Fn(T) -> W,
+    reference: &[i64],
+    excuse: &dyn Fn(usize, i64) -> bool,
+    widen: impl Fn(T) -> i64,
 ) -> Result<Option<Mismatch>> {
     let all = output.as_slice::<T>()?;
     let got = all.get(offset..).unwrap_or_default();
-    let wrong = got.iter().zip(reference).position(|(g, r)| widen(*g) != *r);
+    let wrong = got
+        .iter()
+        .zip(reference)
+        .enumerate()
+        .position(|(i, (g, r))| widen(*g) != *r && !excuse(i, widen(*g)));
     Ok(wrong.map(|i| Mismatch {
         index: offset + i,
         got: widen(got[i]).to_string(),
         expected: reference[i].to_string(),
         poison: false,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(data: Buffer, shape: usize) -> Outcome {
+        Outcome {
+            dtype: DType::F32,
+            shape: vec![shape],
+            data,
+        }
+    }
+
+    fn judge(got: &[f32], reference: &[f64], yardstick: Option<&[f32]>) -> (Option<usize>, ErrorMeasure) {
+        let mut measured = Measured::default();
+        let output = Tensor::from_slice([got.len()], got).unwrap();
+        let reference = outcome(Buffer::F64(reference.to_vec()), got.len());
+        let yardstick = yardstick.map(|y| outcome(Buffer::F32(y.to_vec()), got.len()));
+        let wrong = compare(&mut measured, &output, 0, &reference, yardstick.as_ref(), 0xff).unwrap();
+        (wrong.map(|w| w.index), measured.error())
+    }
+
+    #[test]
+    fn overflow_neither_hides_errors_nor_counts_as_one() {
+        let reference = [1e200, 1.0, -1.0, 2.0];
+        let (wrong, error) = judge(&[f32::INFINITY, 1.0, -1.0, 2.0], &reference, None);
+        assert_eq!((wrong, error.max), (None, 0.0));
+        let (wrong, error) = judge(&[f32::INFINITY, 1.0, -1.0, 3.0], &reference, None);
+        assert!(wrong.is_none() && error.max > 0.1, "{error:?}");
+        let (wrong, _) = judge(&[f32::NEG_INFINITY, 1.0, -1.0, 2.0], &reference, None);
+        assert_eq!(wrong, Some(0));
+    }
+
+    #[test]
+    fn what_the_class_cannot_keep_finite_is_excused() {
+        let (reference, got) = ([1.0, 2.0], [f32::NAN, 2.0]);
+        assert_eq!(judge(&got, &reference, None).0, Some(0));
+        assert_eq!(judge(&got, &reference, Some(&[f32::NAN, 2.0])).0, None);
+        assert_eq!(judge(&got, &reference, Some(&[f32::INFINITY, 2.0])).0, Some(0));
+        assert_eq!(
+            judge(&[1.0, f32::NAN], &reference, Some(&[f32::NAN, 2.0])).0,
+            Some(1)
+        );
+    }
 }

@@ -1,15 +1,27 @@
-//! The numeric judge.
+//! The judge.
 //!
-//! [`NumericVerifier`] makes inputs, lets a backend run the candidate on them in a process of its own, and compares
-//! every returned element with the reference interpreter's f64 result in this process. Outputs are poisoned before the
-//! run, element types and shapes must match exactly, NaN and infinities must stand where the reference has them, and
-//! the error of each output must be within the task's accuracy class.
+//! A candidate is hostile until proven otherwise. It runs in a process of its own, on inputs that it cannot change and
+//! outputs that were poisoned; this process makes the inputs, computes the f64 reference, and decides from the bytes that
+//! came back. Verifiers compose: [`Judge`] asks them one after the other, and the first failure is the verdict.
+//!
+//! - [`NumericVerifier`]: every element of the outputs, over distributions, seeds and sizes.
+//! - [`AdversarialVerifier`]: whether the work follows the inputs, and whether every kernel does some.
+//! - [`PartVerifier`]: the kernels of a plan by themselves.
 
+mod adversarial;
+mod comparison;
+mod hidden;
 mod inputs;
+mod judge;
+mod life;
 mod limits;
 mod measure;
 mod numeric;
+mod parts;
 
+pub use adversarial::AdversarialVerifier;
 pub use inputs::{Distribution, make_inputs};
+pub use judge::Judge;
 pub use measure::Measured;
 pub use numeric::NumericVerifier;
+pub use parts::PartVerifier;

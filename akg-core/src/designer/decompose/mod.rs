@@ -20,6 +20,8 @@ pub(super) struct Decomposed {
     pub(super) prims: Prims,
     /// The primitive of every graph output, in order.
     pub(super) outputs: Vec<PrimId>,
+    /// The primitive of every value of the graph.
+    pub(super) values: HashMap<ValueId, PrimId>,
 }
 
 /// One operator call being decomposed.
@@ -147,5 +149,9 @@ pub(super) fn decompose(graph: &Graph) -> Result<Decomposed> {
         .map(|o| values.get(&o.value).copied())
         .collect::<Option<Vec<_>>>();
     let outputs = outputs.ok_or_else(|| Error::unexpected("an output of the graph is never defined"))?;
-    Ok(Decomposed { prims, outputs })
+    Ok(Decomposed {
+        prims,
+        outputs,
+        values,
+    })
 }

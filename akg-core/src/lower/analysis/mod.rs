@@ -34,6 +34,7 @@ pub(crate) mod tests {
             shape: shape.map(Expr::constant).to_vec(),
             role,
             align: 16,
+            holds: None,
         }
     }
 

@@ -147,6 +147,7 @@ mod tests {
             shape: shape.iter().map(|n| (*n).into()).collect(),
             role: TensorRole::Input,
             align: 256,
+            holds: None,
         }
     }
 

@@ -305,6 +305,7 @@ impl Builder<'_> {
             shape,
             role,
             align,
+            holds: None,
         })
     }
 

@@ -1,0 +1,369 @@
+//! The adversarial verifier.
+
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use rand::seq::SliceRandom as _;
+use rand::{RngExt as _, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::comparison::{Comparison, Extent};
+use super::hidden;
+use super::inputs::{Distribution, make_input, make_inputs};
+use super::life::{Life, Ran};
+use crate::backend::{Backend, Limits, Poison};
+use crate::error::Result;
+use crate::expr::Bindings;
+use crate::reference::RowPlan;
+use crate::source::{Artifact, LaunchPlan};
+use crate::target::Target;
+use crate::task::Task;
+use crate::tensor::Tensor;
+use crate::verdict::{Check, Failure, FailureKind, Verdict};
+use crate::verifier::{Candidate, Verifier};
+
+/// Judges whether the work is done, and follows the inputs: what candidates do that remember, guess or do nothing.
+///
+/// In one life of the candidate: data, the same data at other addresses, then parts of one input after the other
+/// overwritten in place with everything else as before, then the first data again. In lives of their own: the plan
+/// without one of its launches, for each of them, which must change the outputs.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct AdversarialVerifier {
+    /// What all data follows from; drawn anew for each candidate if `None`.
+    pub secret: Option<u64>,
+    /// Wall time after which no further input is changed and no further launch left out, at least one of each.
+    pub time: Duration,
+    /// Reference time of each check.
+    pub sample_time: Duration,
+    /// Limits on each run of the candidate.
+    pub limits: Limits,
+}
+
+impl Default for AdversarialVerifier {
+    fn default() -> Self {
+        Self {
+            secret: None,
+            time: Duration::from_secs(2),
+            sample_time: Duration::from_millis(100),
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// Inputs larger than this are not changed in part, which needs a copy.
+const MOST_COPIED: usize = 1 << 30;
+
+/// The part of an input that is overwritten: small, so that sums over samples of the elements can miss it.
+const CHANGED_PART: usize = 16;
+
+#[async_trait]
+impl Verifier for AdversarialVerifier {
+    fn name(&self) -> &str {
+        "adversarial"
+    }
+
+    async fn verify(
+        &self,
+        candidate: &Candidate,
+        task: &Task,
+        _target: &Target,
+        backend: &dyn Backend,
+    ) -> Result<Verdict> {
+        let mut verdict = Verdict::new(task.contract.accuracy);
+        let artifact = &candidate.artifact;
+        let life = match Life::begin(artifact.clone(), &self.limits, backend, &mut verdict).await? {
+            Ok(life) => life,
+            Err(failure) => {
+                verdict.failure = Some(failure);
+                return Ok(verdict);
+            }
+        };
+        let secret = self.secret.unwrap_or_else(rand::random);
+        let seed = hidden::seed(secret, 0);
+        let dims = task.contract.hints.clone();
+        let trial = Trial {
+            verifier: self,
+            task,
+            backend,
+            seed,
+            inputs: make_inputs(task, backend, DATA, seed, &dims)?,
+            rows: RowPlan::new(&task.graph, &dims)?,
+            dims,
+            start: Instant::now(),
+        };
+        let mut rng = ChaCha8Rng::seed_from_u64(hidden::seed(secret, 1));
+        match trial.remembering(life, &mut rng, &mut verdict).await? {
+            Ok(expected) if verdict.deterministic == Some(true) => {
+                verdict.failure = trial
+                    .ablation(artifact, &expected, &mut rng, &mut verdict)
+                    .await?;
+            }
+            Ok(_) => {}
+            Err(failure) => verdict.failure = Some(failure),
+        }
+        Ok(verdict)
+    }
+}
+
+const DATA: Distribution = Distribution::Signed;
+
+/// One candidate on trial.
+struct Trial<'a> {
+    verifier: &'a AdversarialVerifier,
+    task: &'a Task,
+    backend: &'a dyn Backend,
+    seed: u64,
+    dims: Bindings,
+    inputs: Vec<Tensor>,
+    rows: Option<RowPlan>,
+    start: Instant,
+}
+
+impl Trial<'_> {
+    /// Feeds data that a memory of earlier calls would get wrong; gives what the candidate returns for the first data.
+    async fn remembering(
+        &self,
+        mut life: Life,
+        rng: &mut ChaCha8Rng,
+        verdict: &mut Verdict,
+    ) -> Result<Result<Ran, Failure>> {
+        let first = match self
+            .run(&mut life, &self.inputs, "new data", 0, None, verdict)
+            .await?
+        {
+            Ok(ran) => ran,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        let about = "the same data at other addresses";
+        match self.run(&mut life, &self.inputs, about, 1, None, verdict).await? {
+            Ok(ran) => verdict.deterministic = Some(ran.digest == first.digest),
+            Err(failure) => return Ok(Err(failure)),
+        }
+        let mut positions: Vec<usize> = (0..self.task.graph.inputs().len()).collect();
+        positions.shuffle(rng);
+        let mut changed = 0;
+        for position in positions {
+            if changed > 0 && self.start.elapsed() > self.verifier.time {
+                break;
+            }
+            let Some(input) = self.inputs.get(position).filter(|t| !t.is_empty()) else {
+                continue;
+            };
+            let name = self.task.graph.inputs().get(position);
+            let name = name.map_or("?", |i| self.task.graph.value_name(i.value));
+            if input.bytes().len() > MOST_COPIED {
+                let size = input.bytes().len();
+                verdict.gaps.push(format!(
+                    "input `{name}` was not changed in part: it has {size} bytes"
+                ));
+                continue;
+            }
+            let (tensor, row) = self.change(position, input, rng)?;
+            let mut inputs = self.inputs.clone();
+            if let Some(slot) = inputs.get_mut(position) {
+                *slot = tensor;
+            }
+            let about = format!("a part of `{name}` overwritten in place");
+            if let Err(failure) = self.run(&mut life, &inputs, &about, 0, row, verdict).await? {
+                return Ok(Err(failure));
+            }
+            changed += 1;
+        }
+        let last = self
+            .run(&mut life, &self.inputs, "the first data again", 0, None, verdict)
+            .await?;
+        Ok(last.map(|last| {
+            if last.digest != first.digest {
+                verdict.deterministic = Some(false);
+            }
+            first
+        }))
+    }
+
+    /// Runs, and compares the outputs, `row` of them first.
+    async fn run(
+        &self,
+        life: &mut Life,
+        inputs: &[Tensor],
+        about: &str,
+        placement: u32,
+        row: Option<Range<usize>>,
+        verdict: &mut Verdict,
+    ) -> Result<Result<Ran, Failure>> {
+        let poison = match verdict.checks.len() % 2 {
+            0 => Poison::Finite,
+            _ => Poison::Ones,
+        };
+        let ran = match life.run(inputs, &self.dims, poison, placement).await? {
+            Ok(ran) => ran,
+            Err(mut failure) => {
+                failure.evidence = format!("{} (inputs: {about})", failure.evidence);
+                return Ok(Err(failure));
+            }
+        };
+        let comparison = Comparison {
+            task: self.task,
+            dims: &self.dims,
+            inputs,
+            outputs: &ran.outputs,
+            poison,
+            seed: self.seed.wrapping_add(verdict.checks.len() as u64),
+        };
+        let (outputs, failure) = comparison.judge(&Extent {
+            time: Some(self.verifier.sample_time),
+            yardstick: self.verifier.sample_time,
+            first: row,
+        })?;
+        verdict.checks.push(Check {
+            distribution: DATA.name().to_owned(),
+            seed: self.seed,
+            about: about.to_owned(),
+            dims: self.dims.clone(),
+            outputs,
+        });
+        if let Some(failure) = failure {
+            return Ok(Err(life.explain(failure, &ran, about)));
+        }
+        life.remember(&ran, about);
+        Ok(Ok(ran))
+    }
+
+    /// A copy of an input with new elements in a random part of it, and the row that this part belongs to, if rows are
+    /// apart.
+    fn change(
+        &self,
+        position: usize,
+        input: &Tensor,
+        rng: &mut ChaCha8Rng,
+    ) -> Result<(Tensor, Option<Range<usize>>)> {
+        let seed = rng.random();
+        let fresh = make_input(self.task, self.backend, DATA, seed, &self.dims, position)?;
+        let rows = self.rows.as_ref();
+        let row = rows
+            .and_then(|rows| Some((rows.input_axis(position)?, rows.rows())))
+            .filter(|(_, rows)| *rows > 1);
+        let (part, row) = match row {
+            Some((axis, rows)) => {
+                let row = rng.random_range(0..rows);
+                (Part::row(input.shape(), axis, rows, row), Some(row..row + 1))
+            }
+            None => (Part::stretch(input.len(), rng), None),
+        };
+        let mut buffer = self.backend.allocate(input.dtype(), input.shape())?;
+        let bytes = buffer.bytes_mut();
+        bytes.copy_from_slice(input.bytes());
+        let size = input.dtype().size();
+        for range in part.ranges() {
+            let range = range.start * size..range.end * size;
+            if let (Some(to), Some(from)) = (bytes.get_mut(range.clone()), fresh.bytes().get(range)) {
+                to.copy_from_slice(from);
+            }
+        }
+        Ok((buffer.freeze()?, row))
+    }
+
+    /// Leaves out one launch after the other: a launch without which nothing changes does nothing.
+    async fn ablation(
+        &self,
+        artifact: &Artifact,
+        expected: &Ran,
+        rng: &mut ChaCha8Rng,
+        verdict: &mut Verdict,
+    ) -> Result<Option<Failure>> {
+        let launches = &artifact.plan.launches;
+        let mut order: Vec<usize> = (0..launches.len()).collect();
+        order.shuffle(rng);
+        let mut tried = 0;
+        for index in order {
+            if tried > 0 && self.start.elapsed() > self.verifier.time {
+                let left = launches.len() - tried;
+                verdict.gaps.push(format!(
+                    "whether the outputs need them was not tried for {left} of {} launches",
+                    launches.len()
+                ));
+                break;
+            }
+            let Some(launch) = launches.get(index) else {
+                continue;
+            };
+            tried += 1;
+            if LaunchPlan::programs(launch, &self.dims)? == 0 {
+                continue;
+            }
+            let mut without = artifact.clone();
+            without.plan.launches.remove(index);
+            let mut ignored = Verdict::new(verdict.accuracy);
+            let begun = Life::begin(without, &self.verifier.limits, self.backend, &mut ignored).await?;
+            let Ok(mut life) = begun else { continue };
+            // What it fails of shows that something was missing.
+            if let Ok(ran) = life.run(&self.inputs, &self.dims, Poison::Ones, 0).await?
+                && ran.digest == expected.digest
+            {
+                verdict.idle_kernels.push(launch.kernel.clone());
+            }
+        }
+        Ok(
+            (tried > 0 && verdict.idle_kernels.len() == launches.len()).then(|| {
+                let evidence = "the outputs are the same without any one of the kernels";
+                Failure::new(FailureKind::NoWork, evidence)
+            }),
+        )
+    }
+}
+
+/// A part of a dense tensor: `count` stretches of `length` elements, `stride` apart, from `start` on.
+struct Part {
+    start: usize,
+    length: usize,
+    stride: usize,
+    count: usize,
+}
+
+impl Part {
+    /// What belongs to row `row` of `rows` along `axis`.
+    fn row(shape: &[usize], axis: usize, rows: usize, row: usize) -> Self {
+        let inner: usize = shape.iter().skip(axis + 1).product();
+        let extent = shape.get(axis).copied().unwrap_or(1);
+        let length = extent / rows.max(1) * inner;
+        Self {
+            start: row * length,
+            length,
+            stride: extent * inner,
+            count: shape.iter().take(axis).product(),
+        }
+    }
+
+    /// A random stretch of `elements`.
+    fn stretch(elements: usize, rng: &mut ChaCha8Rng) -> Self {
+        let length = elements.div_ceil(CHANGED_PART);
+        Self {
+            start: rng.random_range(0..=elements - length),
+            length,
+            stride: elements,
+            count: 1,
+        }
+    }
+
+    fn ranges(&self) -> impl Iterator<Item = Range<usize>> + use<'_> {
+        (0..self.count).map(|i| {
+            let start = self.start + i * self.stride;
+            start..start + self.length
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_what_lies_at_its_index() {
+        let (shape, axis) = ([3, 4, 5], 1);
+        let part = Part::row(&shape, axis, 2, 1);
+        let inside: Vec<usize> = part.ranges().flatten().collect();
+        let expected: Vec<usize> = (0..60).filter(|i| i / 5 % 4 >= 2).collect();
+        assert_eq!(inside, expected);
+    }
+}

@@ -1,0 +1,80 @@
+//! Verifiers together.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::{AdversarialVerifier, NumericVerifier, PartVerifier};
+use crate::backend::{Backend, Limits};
+use crate::error::Result;
+use crate::target::Target;
+use crate::task::Task;
+use crate::verdict::Verdict;
+use crate::verifier::{Candidate, Verifier};
+
+/// Asks verifiers one after the other; the first failure is the verdict.
+#[derive(Debug, Clone, Default)]
+pub struct Judge {
+    verifiers: Vec<Arc<dyn Verifier>>,
+}
+
+impl Judge {
+    /// A judge that believes everything, to be given verifiers.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The judge of every session: values, then adversity, then single kernels. `seed` gives the inputs of the first
+    /// check, `secret` those of all others; without one they are new for each candidate.
+    pub fn standard(seed: u64, secret: Option<u64>, limits: &Limits) -> Self {
+        let limits = limits.clone();
+        Self::new()
+            .with(NumericVerifier {
+                seed,
+                secret,
+                limits: limits.clone(),
+                ..NumericVerifier::default()
+            })
+            .with(AdversarialVerifier {
+                secret,
+                limits: limits.clone(),
+                ..AdversarialVerifier::default()
+            })
+            .with(PartVerifier {
+                secret,
+                limits,
+                ..PartVerifier::default()
+            })
+    }
+
+    /// Also asks `verifier`, after those before.
+    #[must_use]
+    pub fn with(mut self, verifier: impl Verifier + 'static) -> Self {
+        self.verifiers.push(Arc::new(verifier));
+        self
+    }
+}
+
+#[async_trait]
+impl Verifier for Judge {
+    fn name(&self) -> &str {
+        "judge"
+    }
+
+    async fn verify(
+        &self,
+        candidate: &Candidate,
+        task: &Task,
+        target: &Target,
+        backend: &dyn Backend,
+    ) -> Result<Verdict> {
+        let mut verdict = Verdict::new(task.contract.accuracy);
+        for verifier in &self.verifiers {
+            verdict = verdict.and(verifier.verify(candidate, task, target, backend).await?);
+            if !verdict.passed() {
+                break;
+            }
+        }
+        Ok(verdict)
+    }
+}

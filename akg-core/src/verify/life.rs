@@ -1,0 +1,97 @@
+//! One life of a candidate: loaded once, fed one data set after the other.
+
+use std::fmt::Write as _;
+
+use crate::backend::{Backend, Call, Limits, Loaded, LoadedExt as _, Poison};
+use crate::error::Result;
+use crate::expr::Bindings;
+use crate::source::Artifact;
+use crate::tensor::Tensor;
+use crate::verdict::{Failure, FailureKind, Verdict};
+
+/// Stands for the bytes of outputs.
+pub(super) type Digest = blake3::Hash;
+
+/// A loaded candidate and what it has returned so far.
+pub(super) struct Life {
+    loaded: Box<dyn Loaded>,
+    /// Every output so far, and the data that it was for.
+    seen: Vec<(Digest, String)>,
+}
+
+/// What a run returned.
+pub(super) struct Ran {
+    pub(super) outputs: Vec<Tensor>,
+    pub(super) digest: Digest,
+}
+
+impl Life {
+    pub(super) async fn begin(
+        artifact: Artifact,
+        limits: &Limits,
+        backend: &dyn Backend,
+        verdict: &mut Verdict,
+    ) -> Result<Result<Self, Failure>> {
+        let loaded = match backend.load(artifact, limits.clone()).await? {
+            Ok(loaded) => loaded,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        verdict.isolation = Some(loaded.isolation().clone());
+        let seen = Vec::new();
+        Ok(Ok(Self { loaded, seen }))
+    }
+
+    /// Runs once on `inputs`.
+    pub(super) async fn run(
+        &mut self,
+        inputs: &[Tensor],
+        dims: &Bindings,
+        poison: Poison,
+        placement: u32,
+    ) -> Result<Result<Ran, Failure>> {
+        let call = Call {
+            inputs: inputs.to_vec(),
+            dims: dims.clone(),
+            poison,
+            placement,
+        };
+        let run = match self.loaded.run(call).await? {
+            Ok(run) => run,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        if !run.inputs_unchanged {
+            let evidence = "an input was changed by the candidate";
+            return Ok(Err(Failure::new(FailureKind::InputChanged, evidence)));
+        }
+        let digest = digest(&run.outputs);
+        let outputs = run.outputs;
+        Ok(Ok(Ran { outputs, digest }))
+    }
+
+    /// Remembers what was returned for the data called `data`.
+    pub(super) fn remember(&mut self, ran: &Ran, data: &str) {
+        self.seen.push((ran.digest, data.to_owned()));
+    }
+
+    /// A failure of what was returned for `data`, told as staleness if it was returned for other data before.
+    pub(super) fn explain(&self, failure: Failure, ran: &Ran, data: &str) -> Failure {
+        let mut evidence = format!("{} (inputs: {data})", failure.evidence);
+        let before = self.seen.iter().find(|(digest, _)| *digest == ran.digest);
+        match before {
+            Some((_, other)) if failure.kind == FailureKind::WrongValues => {
+                // Writing to a string cannot fail.
+                let _ = write!(evidence, "; every byte of the outputs is as it was for {other}");
+                Failure::new(FailureKind::Stale, evidence)
+            }
+            _ => Failure::new(failure.kind, evidence),
+        }
+    }
+}
+
+fn digest(outputs: &[Tensor]) -> Digest {
+    let mut hasher = blake3::Hasher::new();
+    for output in outputs {
+        hasher.update(output.bytes());
+    }
+    hasher.finalize()
+}

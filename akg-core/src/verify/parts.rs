@@ -1,0 +1,348 @@
+//! The verifier of single kernels.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::comparison::{Comparison, Extent};
+use super::hidden;
+use super::inputs::{Distribution, make_inputs};
+use super::life::Life;
+use crate::backend::{Backend, Limits, Poison};
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::graph::ValueId;
+use crate::source::{LaunchPlan, TensorRole};
+use crate::target::Target;
+use crate::task::{Capture, Generator, Task};
+use crate::tensor::Tensor;
+use crate::verdict::{Check, Failure, FailureKind, Verdict};
+use crate::verifier::{Candidate, Verifier};
+
+/// Judges the kernels of a plan by themselves, against the part of the graph that they compute.
+///
+/// The outputs of a whole network can hide a wrong kernel: a factor that a norm takes out again, a term that the next
+/// layer's weights make small. So a plan is cut wherever every scratch tensor that crosses the cut
+/// [holds](crate::source::PlanTensor::holds) a value of the graph, and each part gets inputs of its own, signed and of
+/// variance 1, and weights that keep the variance.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct PartVerifier {
+    /// What all inputs follow from; drawn anew for each candidate if `None`.
+    pub secret: Option<u64>,
+    /// Reference time for each check.
+    pub sample_time: Duration,
+    /// Limits on each run of the candidate.
+    pub limits: Limits,
+}
+
+impl Default for PartVerifier {
+    fn default() -> Self {
+        Self {
+            secret: None,
+            sample_time: Duration::from_millis(200),
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// What each part is fed: data of both signs, and data that keeps roots and logarithms defined.
+const DATA: [Distribution; 2] = [Distribution::Signed, Distribution::Offset];
+
+#[async_trait]
+impl Verifier for PartVerifier {
+    fn name(&self) -> &str {
+        "parts"
+    }
+
+    async fn verify(
+        &self,
+        candidate: &Candidate,
+        task: &Task,
+        _target: &Target,
+        backend: &dyn Backend,
+    ) -> Result<Verdict> {
+        let mut verdict = Verdict::new(task.contract.accuracy);
+        let parts = match parts(&candidate.artifact.plan, task) {
+            Ok(parts) => parts,
+            Err(failure) => {
+                verdict.failure = Some(failure);
+                return Ok(verdict);
+            }
+        };
+        let secret = self.secret.unwrap_or_else(rand::random);
+        for (number, part) in parts.iter().enumerate() {
+            let mut artifact = candidate.artifact.clone();
+            artifact.plan = part.plan.clone();
+            let mut life = match Life::begin(artifact, &self.limits, backend, &mut verdict).await? {
+                Ok(life) => life,
+                Err(failure) => {
+                    verdict.failure = Some(failure);
+                    return Ok(verdict);
+                }
+            };
+            for (i, distribution) in DATA.into_iter().enumerate() {
+                let seed = hidden::seed(secret, (number * DATA.len() + i) as u64);
+                let dims = &task.contract.hints;
+                let inputs = make_inputs(&part.task, backend, distribution, seed, dims)?;
+                let poison = if i % 2 == 0 { Poison::Ones } else { Poison::Finite };
+                let data = format!("{distribution}, seed {seed}; {}", part.about);
+                let ran = match life.run(&inputs, dims, poison, 0).await? {
+                    Ok(ran) => ran,
+                    Err(mut failure) => {
+                        failure.evidence = format!("{} ({data})", failure.evidence);
+                        verdict.failure = Some(failure);
+                        return Ok(verdict);
+                    }
+                };
+                let comparison = Comparison {
+                    task: &part.task,
+                    dims,
+                    inputs: &inputs,
+                    outputs: &ran.outputs,
+                    poison,
+                    seed,
+                };
+                let (outputs, failure) = comparison.judge(&Extent {
+                    time: Some(self.sample_time),
+                    yardstick: self.sample_time,
+                    first: None,
+                })?;
+                verdict.checks.push(Check {
+                    distribution: distribution.name().to_owned(),
+                    seed,
+                    about: part.about.clone(),
+                    dims: dims.clone(),
+                    outputs,
+                });
+                if let Some(failure) = failure {
+                    verdict.failure = Some(life.explain(failure, &ran, &data));
+                    return Ok(verdict);
+                }
+                life.remember(&ran, &data);
+            }
+        }
+        Ok(verdict)
+    }
+}
+
+/// Some launches of a plan, and what they compute.
+#[derive(Debug)]
+struct Part {
+    plan: LaunchPlan,
+    task: Task,
+    /// `kernels k0, k1 alone`.
+    about: String,
+}
+
+/// The parts of a plan; none if it cannot be cut.
+fn parts(plan: &LaunchPlan, task: &Task) -> Result<Vec<Part>, Failure> {
+    let values = values(plan, task)?;
+    let segments = segments(plan, &values);
+    if segments.len() < 2 {
+        return Ok(Vec::new());
+    }
+    let cut = |segment| part(plan, task, &values, segment).transpose();
+    segments.into_iter().filter_map(cut).collect()
+}
+
+/// The graph's value in each tensor of the plan, where that is known.
+fn values(plan: &LaunchPlan, task: &Task) -> Result<BTreeMap<usize, ValueId>, Failure> {
+    let graph = &task.graph;
+    let inputs = graph
+        .inputs()
+        .iter()
+        .map(|i| i.value)
+        .chain(graph.constants().iter().map(|c| c.value));
+    let outputs = graph.outputs().iter().map(|o| o.value);
+    let mut values: BTreeMap<usize, ValueId> = BTreeMap::new();
+    values.extend(plan.with_role(TensorRole::Input).map(|(i, _)| i).zip(inputs));
+    values.extend(plan.with_role(TensorRole::Output).map(|(i, _)| i).zip(outputs));
+    for (i, tensor) in plan.with_role(TensorRole::Scratch) {
+        let Some(name) = &tensor.holds else { continue };
+        let value = graph.find(name).filter(|value| {
+            let ty = graph.ty(*value);
+            let count = |shape: &[crate::Expr]| {
+                shape
+                    .iter()
+                    .try_fold(1i64, |n, d| n.checked_mul(d.eval(&task.contract.hints).ok()?))
+            };
+            ty.dtype == tensor.dtype && count(&ty.shape) == count(&tensor.shape)
+        });
+        let Some(value) = value else {
+            let evidence = format!(
+                "the plan says that scratch tensor `{}` holds `{name}`, but the graph has no such value of {} with as many \
+                 elements",
+                tensor.name, tensor.dtype
+            );
+            return Err(Failure::new(FailureKind::WrongType, evidence));
+        };
+        values.insert(i, value);
+    }
+    Ok(values)
+}
+
+/// Stretches of launches between which every tensor is a known value.
+fn segments(plan: &LaunchPlan, values: &BTreeMap<usize, ValueId>) -> Vec<Range<usize>> {
+    let count = plan.launches.len();
+    let mut bound: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
+    for (at, launch) in plan.launches.iter().enumerate() {
+        for tensor in &launch.tensors {
+            bound.entry(*tensor).or_insert((at, at)).1 = at;
+        }
+    }
+    let crosses = |cut: usize, tensor: usize| {
+        let role = plan.tensors.get(tensor).map(|t| t.role);
+        let lives = bound
+            .get(&tensor)
+            .is_some_and(|(first, last)| *first < cut && cut <= *last);
+        // Several kernels may write one output: which of them is not known.
+        let whole = role == Some(TensorRole::Scratch) && values.contains_key(&tensor);
+        // Made-up integers may be no indices of anything.
+        let whole = whole
+            && plan
+                .tensors
+                .get(tensor)
+                .is_some_and(|t| t.dtype.is_float() || t.dtype == DType::Bool);
+        lives && role != Some(TensorRole::Input) && !whole
+    };
+    let cuts = (1..count).filter(|cut| !(0..plan.tensors.len()).any(|t| crosses(*cut, t)));
+    let mut starts: Vec<usize> = std::iter::once(0).chain(cuts).collect();
+    starts.push(count);
+    starts
+        .windows(2)
+        .filter_map(|pair| match pair {
+            [from, to] => Some(*from..*to),
+            _ => None,
+        })
+        .collect()
+}
+
+/// The part that a segment is; `None` if it reads a constant that its values do not need.
+fn part(
+    plan: &LaunchPlan,
+    task: &Task,
+    values: &BTreeMap<usize, ValueId>,
+    segment: Range<usize>,
+) -> Result<Option<Part>, Failure> {
+    let bound = |launches: &[crate::source::Launch]| -> BTreeSet<usize> {
+        launches.iter().flat_map(|l| l.tensors.iter().copied()).collect()
+    };
+    let slice = |range: Range<usize>| plan.launches.get(range).unwrap_or_default();
+    let launches = slice(segment.clone());
+    let (here, before, after) = (
+        bound(launches),
+        bound(slice(0..segment.start)),
+        bound(slice(segment.end..plan.launches.len())),
+    );
+    let role = |tensor: usize| match plan.tensors.get(tensor).map(|t| t.role) {
+        Some(TensorRole::Input) => TensorRole::Input,
+        Some(TensorRole::Output) => TensorRole::Output,
+        _ if before.contains(&tensor) => TensorRole::Input,
+        _ if after.contains(&tensor) => TensorRole::Output,
+        _ => TensorRole::Scratch,
+    };
+    let graph = &task.graph;
+    let constants: BTreeSet<ValueId> = graph.constants().iter().map(|c| c.value).collect();
+    let of_role = |wanted: TensorRole| -> Vec<(usize, ValueId)> {
+        let mut found: Vec<_> = here
+            .iter()
+            .filter(|t| role(**t) == wanted)
+            .filter_map(|t| Some((*t, *values.get(t)?)))
+            .collect();
+        // Constants follow the inputs.
+        found.sort_by_key(|(_, value)| constants.contains(value));
+        found
+    };
+    let (inputs, outputs) = (of_role(TensorRole::Input), of_role(TensorRole::Output));
+    let names: Vec<_> = launches.iter().map(|l| l.kernel.as_str()).collect();
+    let about = format!("kernels {} alone", names.join(", "));
+    let given: Vec<ValueId> = inputs
+        .iter()
+        .map(|(_, v)| *v)
+        .filter(|v| !constants.contains(v))
+        .collect();
+    let computed: Vec<ValueId> = outputs.iter().map(|(_, v)| *v).collect();
+    let subgraph = graph.subgraph(&given, &computed).map_err(|e| {
+        let evidence = format!("{about} cannot compute what they are said to: {e}");
+        Failure::new(FailureKind::WrongValues, evidence)
+    })?;
+    if subgraph.constants().len() + given.len() != inputs.len() {
+        return Ok(None);
+    }
+    let scratch = here.iter().filter(|t| role(**t) == TensorRole::Scratch).copied();
+    let order: Vec<usize> = inputs
+        .iter()
+        .chain(&outputs)
+        .map(|(t, _)| *t)
+        .chain(scratch)
+        .collect();
+    let tensors = order.iter().filter_map(|t| {
+        let mut tensor = plan.tensors.get(*t)?.clone();
+        tensor.role = role(*t);
+        if let Some(value) = values.get(t) {
+            // Scratch may be declared with regrouped extents.
+            tensor.shape.clone_from(&graph.ty(*value).shape);
+        }
+        Some(tensor)
+    });
+    let mut part = LaunchPlan {
+        dims: plan.dims.clone(),
+        tensors: tensors.collect(),
+        launches: launches.to_vec(),
+    };
+    for launch in &mut part.launches {
+        for tensor in &mut launch.tensors {
+            *tensor = order.iter().position(|t| t == tensor).unwrap_or(*tensor);
+        }
+    }
+    let positions: Vec<Option<usize>> = given
+        .iter()
+        .map(|value| graph.inputs().iter().position(|i| i.value == *value))
+        .collect();
+    let mut contract = task.contract.clone();
+    contract.generators = positions
+        .iter()
+        .map(|position| {
+            let own = position.and_then(|p| task.contract.generators.get(p));
+            own.copied().unwrap_or(Generator::Normal)
+        })
+        .collect();
+    let capture = task
+        .capture
+        .clone()
+        .map(|whole| -> Arc<dyn Capture> { Arc::new(PartCapture { whole, positions }) });
+    Ok(Some(Part {
+        plan: part,
+        task: Task {
+            name: format!("{}: {about}", task.name),
+            graph: subgraph,
+            contract,
+            capture,
+        },
+        about,
+    }))
+}
+
+/// Captures the inputs that a part shares with the whole graph.
+#[derive(Debug)]
+struct PartCapture {
+    whole: Arc<dyn Capture>,
+    /// The position in the whole graph of each input of the part.
+    positions: Vec<Option<usize>>,
+}
+
+impl Capture for PartCapture {
+    fn capture(&self, positions: &[usize], seed: u64) -> Result<Vec<Tensor>> {
+        let whole = positions
+            .iter()
+            .map(|p| self.positions.get(*p).copied().flatten());
+        let whole: Option<Vec<usize>> = whole.collect();
+        let whole =
+            whole.ok_or_else(|| Error::unexpected("only inputs of the whole graph can be captured"))?;
+        self.whole.capture(&whole, seed)
+    }
+}

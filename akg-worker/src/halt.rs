@@ -1,0 +1,161 @@
+//! Stopping a worker's candidate whenever the clock does not run.
+
+use std::collections::HashSet;
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use akg_core::error::{Error, ErrorKind, Result};
+use rustix::process::{Pid, Signal};
+
+/// How long stopping may take; threads that are inside a long system call stop after it.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long to wait before looking again whether all threads have stopped.
+const SLICE: Duration = Duration::from_micros(20);
+
+/// Stops and continues the process that executes a candidate, and all that the candidate started.
+#[derive(Debug)]
+pub(crate) struct Halt {
+    /// The process that the caller started.
+    root: Pid,
+    /// Processes between the caller and the executor. They are akg's own and go on.
+    supervisors: HashSet<Pid>,
+}
+
+impl Halt {
+    /// For a worker that has not loaded anything yet: the last of the chain of processes executes, the others supervise.
+    pub(crate) fn new(root: Pid) -> Self {
+        let mut chain = descendants(root);
+        chain.pop();
+        Self {
+            root,
+            supervisors: chain.into_iter().collect(),
+        }
+    }
+
+    /// Stops every thread of the candidate, and returns when they have. The number of processes that were stopped.
+    pub(crate) fn stop(&self) -> Result<usize> {
+        let until = Instant::now() + PATIENCE;
+        let processes = self.processes();
+        send(Signal::STOP, &processes);
+        while !processes.iter().all(|process| is_stopped(*process)) {
+            if Instant::now() > until {
+                let message = format!("the worker cannot be stopped within {} s", PATIENCE.as_secs());
+                return Err(Error::new(ErrorKind::WorkerLost, message));
+            }
+            thread::sleep(SLICE);
+        }
+        Ok(processes.len())
+    }
+
+    /// Lets it go on.
+    pub(crate) fn go(&self) {
+        send(Signal::CONT, &self.processes());
+    }
+
+    fn processes(&self) -> Vec<Pid> {
+        let mut processes = descendants(self.root);
+        processes.retain(|process| !self.supervisors.contains(process));
+        processes
+    }
+}
+
+fn send(signal: Signal, processes: &[Pid]) {
+    for process in processes {
+        // Fails only if it is gone.
+        let _ = rustix::process::kill_process(*process, signal);
+    }
+}
+
+/// A process and all below it, parents first.
+fn descendants(root: Pid) -> Vec<Pid> {
+    let mut found = vec![root];
+    let mut next = 0;
+    while let Some(process) = found.get(next).copied() {
+        next += 1;
+        for task in tasks(process) {
+            let children = fs::read_to_string(format!("{task}/children")).unwrap_or_default();
+            found.extend(
+                children
+                    .split_whitespace()
+                    .filter_map(|id| Pid::from_raw(id.parse().ok()?)),
+            );
+        }
+    }
+    found
+}
+
+/// The directories of a process's threads; none if it is gone.
+fn tasks(process: Pid) -> impl Iterator<Item = String> {
+    let directory = format!("/proc/{}/task", process.as_raw_nonzero());
+    let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
+    entries.map(move |entry| format!("{directory}/{}", entry.file_name().display()))
+}
+
+fn is_stopped(process: Pid) -> bool {
+    tasks(process).all(|task| {
+        let stat = fs::read_to_string(format!("{task}/stat")).unwrap_or_default();
+        // The state follows the name, which may hold anything.
+        let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+        matches!(state, None | Some('T' | 't' | 'Z' | 'X'))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command, Stdio};
+
+    use super::*;
+
+    fn shell(script: &str) -> Child {
+        Command::new("/bin/sh")
+            .args(["-c", script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+
+    /// Waits until the shell says that it is ready.
+    fn ready(child: &mut Child) {
+        use std::io::Read as _;
+        child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    }
+
+    #[test]
+    fn supervisors_go_on_while_the_rest_stops() {
+        // The inner shell is there before the halt is made, its child comes later.
+        let inner = "echo; read x; sleep 100 & echo; wait";
+        let mut child = shell(&format!("sh -c '{inner}' <&0; exit 0"));
+        let root = Pid::from_child(&child);
+        ready(&mut child);
+        let halt = Halt::new(root);
+        assert_eq!(halt.supervisors, HashSet::from([root]));
+        use std::io::Write as _;
+        child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+        ready(&mut child);
+        assert_eq!(halt.stop().unwrap(), 2);
+        assert!(!is_stopped(root));
+        assert!(halt.processes().iter().all(|p| is_stopped(*p)));
+        halt.go();
+        assert!(!halt.processes().iter().all(|p| is_stopped(*p)));
+        send(Signal::KILL, &halt.processes());
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn what_is_gone_is_stopped() {
+        use std::io::Read as _;
+        let mut child = shell("exit 0");
+        let halt = Halt::new(Pid::from_child(&child));
+        child
+            .stdout
+            .as_mut()
+            .unwrap()
+            .read_to_end(&mut Vec::new())
+            .unwrap();
+        assert!(halt.stop().is_ok());
+        child.wait().unwrap();
+    }
+}
