@@ -12,7 +12,7 @@ use akg::cpu::CpuBackend;
 use akg::expr::Bindings;
 use akg::source::{Artifact, LaunchPlan, Source};
 use akg::verdict::FailureKind;
-use akg::verify::NumericVerifier;
+use akg::verify::Judge;
 use akg::{Backend as _, Candidate, Dsl as _, Error, Result, Sketch, Target, Verifier, sketch};
 use futures::executor::block_on;
 use rand::SeedableRng as _;
@@ -79,26 +79,28 @@ pub(crate) struct Bench {
     dsl: CppDsl,
     backend: CpuBackend,
     target: Target,
-    verifier: NumericVerifier,
+    judge: Judge,
 }
 
-/// How long a run may take. Kernels take milliseconds; what is stuck stays stuck.
-const LIMIT: Duration = Duration::from_secs(10);
+fn limits() -> Limits {
+    let mut limits = Limits::default();
+    // Kernels take milliseconds; what is stuck stays stuck.
+    limits.time = Duration::from_secs(10);
+    limits
+}
 
 impl Bench {
-    pub(crate) fn new() -> Result<Self> {
+    pub(crate) fn new(seed: u64) -> Result<Self> {
         let mut config = CppConfig::default();
         // Mutants are many and small: compile time counts more than theirs.
         config.flags.push("-O1".to_owned());
         let backend = CpuBackend::builder().build();
         let target = block_on(backend.devices())?.into_iter().next();
-        let mut verifier = NumericVerifier::default();
-        verifier.limits.time = LIMIT;
         Ok(Self {
             dsl: CppDsl::new(config),
             target: target.ok_or_else(|| Error::unsupported("this machine has no device"))?,
             backend,
-            verifier,
+            judge: Judge::standard(0, Some(seed), &limits()),
         })
     }
 
@@ -184,9 +186,7 @@ impl Bench {
             });
         }
         if !passed.is_empty() {
-            let mut limits = Limits::default();
-            limits.time = LIMIT;
-            let original = Original::new(&subject.task, &self.backend, &original, limits)?;
+            let original = Original::new(&subject.task, &self.backend, &original, limits())?;
             for (fault, artifact) in passed {
                 mutants.push(Mutant {
                     subject: index,
@@ -240,7 +240,7 @@ impl Bench {
             artifact: artifact.clone(),
         };
         let verdict = self
-            .verifier
+            .judge
             .verify(&candidate, &subject.task, &self.target, &self.backend);
         Ok(block_on(verdict)?.failure)
     }

@@ -36,12 +36,12 @@ fn main() {
 }
 
 fn campaign(quota: usize) -> Result<()> {
-    let bench = Bench::new()?;
-    let subjects = bench.subjects()?;
     let seed = std::env::var("AKG_SEED")
         .ok()
         .and_then(|s| s.parse().ok())
         .unwrap_or(0);
+    let bench = Bench::new(seed)?;
+    let subjects = bench.subjects()?;
     let quota = std::env::var("AKG_MUTANTS")
         .ok()
         .and_then(|s| s.parse().ok())

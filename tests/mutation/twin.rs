@@ -2,7 +2,7 @@
 //! memory with room behind every tensor, and their outputs are compared element by element: no tolerance, no class, no
 //! reference.
 
-use akg::backend::{Backend, Limits, Poison, RunRequest};
+use akg::backend::{Backend, Call, Limits, Loaded, LoadedExt as _, Poison};
 use akg::source::{Artifact, PlanTensor, TensorRole};
 use akg::task::Generator;
 use akg::{DType, Error, Expr, Result, Task, Tensor};
@@ -141,6 +141,12 @@ pub(crate) struct Original<'a> {
     known: Vec<(usize, Vec<Tensor>, Vec<Vec<f64>>)>,
 }
 
+/// A loaded artifact with room behind its tensors, and the tensors as they were.
+struct Roomy {
+    loaded: Box<dyn Loaded>,
+    tensors: Vec<PlanTensor>,
+}
+
 impl<'a> Original<'a> {
     pub(crate) fn new(
         task: &'a Task,
@@ -154,10 +160,15 @@ impl<'a> Original<'a> {
             limits,
             known: Vec::new(),
         };
+        let mut loaded = original.load(artifact)?;
         for (family, (name, _)) in FAMILIES.iter().enumerate() {
             for seed in 0..SEEDS {
                 let inputs = original.inputs(family, seed)?;
-                let outputs = original.run(artifact, &inputs, seed)?.ok_or_else(|| {
+                let outputs = match &mut loaded {
+                    Some(roomy) => original.run(roomy, &inputs, seed)?,
+                    None => None,
+                };
+                let outputs = outputs.ok_or_else(|| {
                     Error::invalid(format!(
                         "the original leaves its tensors or fails on inputs `{name}`"
                     ))
@@ -171,13 +182,18 @@ impl<'a> Original<'a> {
     /// Compares a mutant with the original.
     pub(crate) fn compare(&self, mutant: &Artifact) -> Result<Likeness> {
         let mut near = false;
+        let mut loaded = self.load(mutant)?;
         for (n, (family, inputs, expected)) in self.known.iter().enumerate() {
             let different = if *family + 1 == FAMILIES.len() {
                 Likeness::Special
             } else {
                 Likeness::Different(FAMILIES[*family].0)
             };
-            let Some(got) = self.run(mutant, inputs, n as u64 % SEEDS)? else {
+            let got = match &mut loaded {
+                Some(roomy) => self.run(roomy, inputs, n as u64 % SEEDS)?,
+                None => None,
+            };
+            let Some(got) = got else {
                 return Ok(different);
             };
             let outputs = self.task.graph.outputs().iter();
@@ -199,8 +215,8 @@ impl<'a> Original<'a> {
         Ok(if near { Likeness::Near } else { Likeness::Same })
     }
 
-    /// The outputs; `None` if the run fails, changes its inputs or writes behind a tensor.
-    fn run(&self, artifact: &Artifact, inputs: &[Tensor], seed: u64) -> Result<Option<Vec<Vec<f64>>>> {
+    /// Loads an artifact with room behind every tensor and scratch memory that can be looked at; `None` if it fails.
+    fn load(&self, artifact: &Artifact) -> Result<Option<Roomy>> {
         let mut artifact = artifact.clone();
         let tensors = artifact.plan.tensors.clone();
         for tensor in &mut artifact.plan.tensors {
@@ -209,23 +225,28 @@ impl<'a> Original<'a> {
                 tensor.role = TensorRole::Output;
             }
         }
+        let loaded = block_on(self.backend.load(artifact, self.limits.clone()))?;
+        Ok(loaded.ok().map(|loaded| Roomy { loaded, tensors }))
+    }
+
+    /// The outputs; `None` if the run fails, changes its inputs or writes behind a tensor.
+    fn run(&self, roomy: &mut Roomy, inputs: &[Tensor], seed: u64) -> Result<Option<Vec<Vec<f64>>>> {
         let poison = if seed.is_multiple_of(2) {
             Poison::Ones
         } else {
             Poison::Finite
         };
-        let run = block_on(self.backend.run(RunRequest {
-            artifact,
+        let run = block_on(roomy.loaded.run(Call {
             inputs: inputs.to_vec(),
             dims: self.task.contract.hints.clone(),
             poison,
-            limits: self.limits.clone(),
+            placement: 0,
         }))?;
         let Some(run) = run.ok().filter(|run| run.inputs_unchanged) else {
             return Ok(None);
         };
         let mut outputs = Vec::new();
-        let written = tensors.iter().filter(|t| t.role != TensorRole::Input);
+        let written = roomy.tensors.iter().filter(|t| t.role != TensorRole::Input);
         for (tensor, output) in written.zip(&run.outputs) {
             let count = elements(tensor)?;
             let (inside, room) = output.bytes().split_at(count * tensor.dtype.size());
