@@ -11,7 +11,7 @@ use akg::cpp::{CppConfig, CppDsl};
 use akg::cpu::CpuBackend;
 use akg::expr::Bindings;
 use akg::source::{Artifact, LaunchPlan, Source};
-use akg::verdict::FailureKind;
+use akg::verdict::{Failure, FailureKind};
 use akg::verify::Judge;
 use akg::{Backend as _, Candidate, Dsl as _, Error, Result, Sketch, Target, Verifier, sketch};
 use futures::executor::block_on;
@@ -73,6 +73,14 @@ pub(crate) struct Mutant {
     pub(crate) fate: Fate,
 }
 
+/// What a campaign found.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    pub(crate) mutants: Vec<Mutant>,
+    /// Subjects that the judge failed as they are, with its evidence.
+    pub(crate) originals_failed: Vec<(String, String)>,
+}
+
 /// The tools of a campaign.
 #[derive(Debug)]
 pub(crate) struct Bench {
@@ -113,9 +121,9 @@ impl Bench {
     }
 
     /// Puts faults into every subject until `quota` mutants of each have run. The same seed chooses the same faults.
-    pub(crate) fn run(&self, subjects: &[Subject], quota: usize, seed: u64) -> Result<Vec<Mutant>> {
+    pub(crate) fn run(&self, subjects: &[Subject], quota: usize, seed: u64) -> Result<Findings> {
         let next = AtomicUsize::new(0);
-        let done = Mutex::new(Vec::new());
+        let findings = Mutex::new(Findings::default());
         let work = || -> Result<()> {
             loop {
                 let index = next.fetch_add(1, Ordering::Relaxed);
@@ -125,10 +133,15 @@ impl Bench {
                 let mutants = self
                     .mutate(index, subject, quota, seed)
                     .map_err(|e| e.with("subject", &subject.name))?;
-                eprintln!("{}: {} mutants", subject.name, mutants.len());
-                done.lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .extend(mutants);
+                let mut findings = findings.lock().unwrap_or_else(PoisonError::into_inner);
+                match mutants {
+                    Ok(mutants) => findings.mutants.extend(mutants),
+                    Err(failure) => {
+                        let found = (subject.name.clone(), failure.evidence);
+                        findings.originals_failed.push(found);
+                    }
+                }
+                eprintln!("{}", subject.name);
             }
         };
         let threads = thread::available_parallelism().map_or(1, |n| n.get());
@@ -140,22 +153,25 @@ impl Bench {
                     .unwrap_or_else(|_| Err(Error::unexpected("a thread of the campaign panicked")))
             })
         })?;
-        let mut mutants = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-        mutants.sort_by_key(|m| m.subject);
-        Ok(mutants)
+        let mut findings = findings.into_inner().unwrap_or_else(PoisonError::into_inner);
+        findings.mutants.sort_by_key(|m| m.subject);
+        Ok(findings)
     }
 
-    fn mutate(&self, index: usize, subject: &Subject, quota: usize, seed: u64) -> Result<Vec<Mutant>> {
-        let original = self
-            .dsl
-            .build(&subject.source, &self.target)?
-            .map_err(|f| Error::invalid(f.evidence))?;
-        let verdict = self.judge(subject, &subject.source, &original)?;
-        if let Some(failure) = verdict {
-            return Err(Error::invalid(format!(
-                "the original fails: {}",
-                failure.evidence
-            )));
+    /// The subject's mutants, or why the judge fails the subject itself.
+    fn mutate(
+        &self,
+        index: usize,
+        subject: &Subject,
+        quota: usize,
+        seed: u64,
+    ) -> Result<Result<Vec<Mutant>, Failure>> {
+        let original = match self.dsl.build(&subject.source, &self.target)? {
+            Ok(original) => original,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        if let Some(failure) = self.judge(subject, &subject.source, &original)? {
+            return Ok(Err(failure));
         }
         let mut seen = HashSet::from([code(&original)]);
         let mut mutants = Vec::new();
@@ -195,7 +211,7 @@ impl Bench {
                 });
             }
         }
-        Ok(mutants)
+        Ok(Ok(mutants))
     }
 
     /// The mutant's source and artifact, unless something refuses it.
@@ -229,12 +245,7 @@ impl Bench {
             .map(|artifact| (source, artifact)))
     }
 
-    fn judge(
-        &self,
-        subject: &Subject,
-        source: &Source,
-        artifact: &Artifact,
-    ) -> Result<Option<akg::verdict::Failure>> {
+    fn judge(&self, subject: &Subject, source: &Source, artifact: &Artifact) -> Result<Option<Failure>> {
         let candidate = Candidate {
             source: source.clone(),
             artifact: artifact.clone(),
