@@ -136,7 +136,7 @@ fn dropping_ends_all_that_the_worker_started_and_removes_the_scratch_directory()
     for level in IsolationLevel::ALL {
         let marker = unique(10 + level as u32);
         let script = format!(
-            "echo $TMPDIR >&2; echo x > $TMPDIR/file; (setsid sleep {marker} &) & {} wait",
+            "echo $TMPDIR >&2; echo x > $TMPDIR/file; (setsid sleep {marker} &); {} exec cat >/dev/null",
             says(r#"{"id":1,"ok":1}"#)
         );
         let mut process = shell(&script).at_most(level).spawn().unwrap();

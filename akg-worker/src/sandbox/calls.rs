@@ -248,3 +248,127 @@ fn rule(conditions: Vec<SeccompCondition>) -> Result<SeccompRule> {
 fn unusable(error: BackendError) -> Error {
     Error::unsupported("cannot make a seccomp filter for this machine").caused_by(error)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::process::Command;
+    use std::sync::mpsc;
+
+    /// A lockdown cannot be undone, so that it happens in a process of its own.
+    #[test]
+    fn after_a_lockdown_little_is_left() {
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "sandbox::calls::tests::locked_down",
+                "--ignored",
+                "--nocapture",
+            ])
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            text.contains("1 passed"),
+            "{text}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+
+    #[test]
+    #[ignore = "run by the other test"]
+    fn locked_down() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("file");
+        std::fs::write(&file, "text").unwrap();
+        let (go, gone) = mpsc::channel();
+        let before = {
+            let file = file.clone();
+            std::thread::spawn(move || {
+                gone.recv().unwrap();
+                attempts(&file);
+            })
+        };
+        let Err(error) = super::lockdown() else {
+            go.send(()).unwrap();
+            before.join().unwrap();
+            attempts(&file);
+            return;
+        };
+        eprintln!("SKIPPED: {error}");
+        // The thread ends without a message.
+        drop(go);
+    }
+
+    /// What a hostile kernel may try, and what an honest one does.
+    fn attempts(file: &std::path::Path) {
+        let denied = |what: &str, result: i64| {
+            let error = io::Error::last_os_error();
+            assert!(
+                result == -1 && error.raw_os_error() == Some(libc::EPERM),
+                "{what}: {result} {error}"
+            );
+        };
+        let path = std::ffi::CString::new(file.to_str().unwrap()).unwrap();
+        let path = path.as_ptr();
+        // SAFETY: valid arguments; every call is denied or harmless.
+        unsafe {
+            denied("fork", libc::fork().into());
+            denied(
+                "exec",
+                libc::execv(path, [path, std::ptr::null()].as_ptr()).into(),
+            );
+            denied("open for writing", libc::open(path, libc::O_WRONLY).into());
+            denied(
+                "open and cut",
+                libc::open(path, libc::O_RDONLY | libc::O_TRUNC).into(),
+            );
+            denied(
+                "create",
+                libc::open(
+                    c"/tmp/akg-lockdown".as_ptr(),
+                    libc::O_CREAT | libc::O_RDONLY,
+                    0o600,
+                )
+                .into(),
+            );
+            denied("remove", libc::unlink(path).into());
+            denied("rename", libc::rename(path, path).into());
+            denied("chmod", libc::chmod(path, 0o777).into());
+            denied("truncate", libc::truncate(path, 0).into());
+            denied("socket", libc::socket(libc::AF_UNIX, libc::SOCK_STREAM, 0).into());
+            denied("kill", libc::kill(1, 0).into());
+            denied(
+                "signal a thread of another process",
+                libc::syscall(libc::SYS_tgkill, 1, 1, 0),
+            );
+            denied("ptrace", libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0));
+            denied("prctl", libc::prctl(libc::PR_SET_DUMPABLE, 0).into());
+            denied(
+                "a limit",
+                libc::setrlimit(
+                    libc::RLIMIT_CORE,
+                    &libc::rlimit {
+                        rlim_cur: 0,
+                        rlim_max: 0,
+                    },
+                )
+                .into(),
+            );
+            denied(
+                "memory that is a file",
+                libc::memfd_create(c"x".as_ptr(), 0).into(),
+            );
+            denied("a pipe", libc::pipe([0; 2].as_mut_ptr()).into());
+            denied("sealing", libc::fcntl(0, libc::F_ADD_SEALS, 0).into());
+        }
+        assert!(std::thread::Builder::new().spawn(|| ()).is_err());
+        assert_eq!(std::fs::read_to_string(file).unwrap(), "text");
+        let memory = vec![1u8; 64 << 20];
+        assert_eq!(
+            memory.iter().map(|b| usize::from(*b)).sum::<usize>(),
+            memory.len()
+        );
+        assert!(std::time::Instant::now().elapsed().as_secs() < 60);
+    }
+}
