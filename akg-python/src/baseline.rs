@@ -228,7 +228,7 @@ impl Baselines {
             variant: variant.key(),
         };
         let limit = self.options.timeout;
-        request::<Done>(&mut self.python, &self.graph, &call, limit)?;
+        request::<Done>(&mut self.python, &self.graph, &call, &Files::default(), limit)?;
         Ok(outputs)
     }
 
