@@ -27,6 +27,7 @@ pub trait Rivals: Send + Sync + fmt::Debug {
     async fn enter(
         &self,
         task: &Task,
+        target: &Target,
         sets: &[Vec<Tensor>],
         check: Check,
         seed: u64,
@@ -39,7 +40,14 @@ pub(super) struct NoRivals;
 
 #[async_trait]
 impl Rivals for NoRivals {
-    async fn enter(&self, _: &Task, _: &[Vec<Tensor>], _: Check, _: u64) -> Result<Vec<Box<dyn Side>>> {
+    async fn enter(
+        &self,
+        _: &Task,
+        _: &Target,
+        _: &[Vec<Tensor>],
+        _: Check,
+        _: u64,
+    ) -> Result<Vec<Box<dyn Side>>> {
         Ok(Vec::new())
     }
 }
@@ -93,7 +101,7 @@ impl Session {
                 Err(failure) => return Ok(Err(failure)),
             }
         }
-        let mut rivals = self.rivals.enter(task, &sets, check, seed).await?;
+        let mut rivals = self.rivals.enter(task, target, &sets, check, seed).await?;
         let mut own = own.iter_mut().map(|side| side as &mut dyn Side);
         let (Some(candidate), twin) = (own.next(), own.next()) else {
             return Ok(Ok(Contest::default()));
@@ -104,7 +112,7 @@ impl Session {
             rivals: rivals.iter_mut().map(|r| &mut **r as &mut dyn Side).collect(),
             floor: Some(Floor::new(&task.graph, &dims, target)?),
         };
-        let contest = contest(entrants, policy, seed, &mut Machine::default()).await?;
+        let contest = contest(entrants, policy, seed, &mut Machine).await?;
         let failure = contest.candidate().and_then(|c| c.failure.clone());
         Ok(failure.map_or(Ok(contest), Err))
     }
