@@ -7,6 +7,7 @@ use std::process::ExitStatus;
 use akg_core::error::{Error, ErrorKind, Result};
 use akg_core::isolation::Isolation;
 use akg_core::target::Target;
+use akg_worker::available_memory;
 use akg_worker::process::{Finished, Program, ResourceLimits};
 
 use crate::config::CppConfig;
@@ -174,18 +175,21 @@ fn program(compiler: &Path, config: &CppConfig) -> Result<Program> {
         .fold(program, Program::readable))
 }
 
-/// An error if the compiler failed for want of disk or memory, which is not the text's fault.
+/// An error if the compiler failed for want of disk or memory, which is not the text's fault, unless it wanted more
+/// memory than any text should.
 fn refuse_exhaustion(output: &str, status: ExitStatus, compiler: &Path) -> Result<()> {
-    let exhausted = [
-        "No space left on device",
-        "Disk quota exceeded",
+    let says = |signs: &[&str]| signs.iter().any(|sign| output.contains(sign));
+    let short_of_memory = says(&[
         "out of memory",
         "cannot allocate memory",
         "Cannot allocate memory",
-        "Killed signal terminated",
-    ]
-    .iter()
-    .any(|sign| output.contains(sign));
+    ]) && LIMITS.total.is_some_and(|limit| available_memory() < limit);
+    let exhausted = short_of_memory
+        || says(&[
+            "No space left on device",
+            "Disk quota exceeded",
+            "Killed signal terminated",
+        ]);
     if exhausted || status.signal().is_some() {
         return Err(Error::new(
             ErrorKind::OutOfResources,

@@ -123,6 +123,43 @@ fn a_stub_filled_in_runs() {
 }
 
 #[test]
+fn hostile_texts_read_nothing_and_exhaust_nothing() {
+    if support::compiler_missing() {
+        return;
+    }
+    let mut config = CppConfig::default();
+    config.time_limit = Duration::from_secs(60);
+    let dsl = CppDsl::new(config);
+    let artifact = dsl.build(&lowered(), &support::host()).unwrap().unwrap();
+    if artifact.metadata["isolation"] != "strict" {
+        eprintln!(
+            "SKIPPED: the compiler's isolation is {}",
+            artifact.metadata["isolation"]
+        );
+        return;
+    }
+    let secret = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(secret.path(), "int the_secret = 42;\n").unwrap();
+    let path = secret.path().display();
+    for text in [
+        format!("#include \"{path}\"\n"),
+        format!("#if __has_include(\"{path}\")\n#include \"{path}\"\n#endif\nint x = the_secret;\n"),
+        format!("asm(\".incbin \\\"{path}\\\"\");\n"),
+        "#include \"/etc/shadow\"\n".to_owned(),
+        "asm(\".rept 2000000000\\n.quad 1\\n.endr\");\n".to_owned(),
+        "template<int n> struct A { char x[1 << 20]; A<n + 1> *next() { return new A<n + 1>; } };\n\
+         int x = sizeof(A<0>().next()->next());\n#include __FILE__\n"
+            .to_owned(),
+    ] {
+        let mut source = lowered();
+        source.text.push_str(&text);
+        let failure = dsl.build(&source, &support::host()).unwrap().unwrap_err();
+        assert_eq!(failure.kind, FailureKind::CompileFailed, "{text}");
+        assert!(!failure.evidence.contains("42"), "{}", failure.evidence);
+    }
+}
+
+#[test]
 fn a_source_survives_its_text_form() {
     let dsl = CppDsl::default();
     let source = lowered();

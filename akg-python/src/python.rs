@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use akg_core::error::{Error, ErrorKind, Result, ResultExt};
 use akg_core::expr::Bindings;
+use akg_core::isolation::{Isolation, IsolationLevel};
 use akg_core::tensor::byte_len;
 use akg_core::{Graph, Tensor};
 use akg_worker::machine_memory;
@@ -29,6 +30,8 @@ pub struct PythonOptions {
     pub timeout: Duration,
     /// Bytes of private memory that the worker may use; `None` for three quarters of the machine's, tensors included.
     pub memory: Option<u64>,
+    /// The isolation that the worker must run in at least. It always gets the highest that the system offers.
+    pub isolation: IsolationLevel,
 }
 
 impl Default for PythonOptions {
@@ -37,6 +40,7 @@ impl Default for PythonOptions {
             import_timeout: Duration::from_secs(300),
             timeout: Duration::from_secs(600),
             memory: None,
+            isolation: IsolationLevel::None,
         }
     }
 }
@@ -251,6 +255,11 @@ impl Python {
         Ok(results.collect())
     }
 
+    /// The isolation that the worker runs in; `None` while there is no worker.
+    pub fn isolation(&self) -> Option<&Isolation> {
+        self.worker.as_ref().map(Process::isolation)
+    }
+
     /// Ends the worker process; the next call starts another.
     pub fn stop(&mut self) {
         self.worker = None;
@@ -284,7 +293,8 @@ impl Python {
             .readable(script.parent().unwrap_or(&script))
             .arg("-u")
             .arg(&script)
-            .quota(QUOTA);
+            .quota(QUOTA)
+            .isolation(self.options.isolation);
         let readable = self.environment.roots.iter();
         let program = readable.fold(program, Program::readable);
         let program = self.writable.iter().fold(program, Program::writable);

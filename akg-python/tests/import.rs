@@ -1,6 +1,6 @@
 //! Import of small modules, one for each thing that may be special about a module.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 mod common;
 
@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use akg_core::error::{ErrorKind, Result};
 use akg_core::graph::InputKind;
+use akg_core::isolation::IsolationLevel;
 use akg_core::{DType, Graph, Tensor};
 use akg_python::{
     BaselineOptions, BaselineTask, Baselines, Generator, ImportOptions, ImportedModule, Job, Precision,
@@ -48,6 +49,24 @@ const GOOD: [(&str, &str); 14] = [
     ("generators.py", "meta"),
     ("noisy.py", "meta"),
 ];
+
+#[test]
+fn a_module_reaches_nothing_while_it_is_imported() {
+    let Some(environment) = environment() else { return };
+    let mut options = PythonOptions::default();
+    options.isolation = IsolationLevel::Strict;
+    let mut python = Python::new(environment, options);
+    match import(&mut python, "hostile.py") {
+        Ok(module) => assert_eq!(operators(&module), ["add.Scalar"]),
+        Err(e) if e.kind() == ErrorKind::Unsupported => eprintln!("SKIPPED: {e}"),
+        Err(e) => panic!("{e}"),
+    }
+    assert!(
+        python
+            .isolation()
+            .is_none_or(|i| i.level == IsolationLevel::Strict)
+    );
+}
 
 fn operators(module: &ImportedModule) -> Vec<&str> {
     module.graph.nodes().iter().map(|n| n.op.name()).collect()

@@ -28,5 +28,5 @@ mod stage;
 mod team;
 mod tool;
 
-pub use locate::{find, init};
-pub use memory::total as machine_memory;
+pub use locate::{find, init, isolation};
+pub use memory::{available as available_memory, total as machine_memory};

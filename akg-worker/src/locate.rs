@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use akg_core::error::{Error, ErrorKind, Result};
+use akg_core::isolation::Isolation;
 
 use crate::process::Program;
 
@@ -46,6 +47,16 @@ pub fn init() {
 pub fn find(configured: Option<&Path>) -> Result<Program> {
     let path = path(configured)?;
     Ok(Program::new(&path).arg(SERVE).supervisor(path))
+}
+
+/// The isolation that this system offers.
+///
+/// # Errors
+/// As for [`find`].
+pub fn isolation() -> Result<Isolation> {
+    // Any program shows it.
+    let program = Program::new("/bin/sh").args(["-c", ":"]);
+    Ok(program.spawn()?.isolation().clone())
 }
 
 /// The path of the worker program.

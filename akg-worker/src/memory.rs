@@ -9,7 +9,7 @@ pub fn total() -> u64 {
 }
 
 /// Bytes that can be taken without disturbing others.
-pub(crate) fn available() -> u64 {
+pub fn available() -> u64 {
     let machine = meminfo("MemAvailable:").unwrap_or(u64::MAX);
     let in_group = group("memory.max").map_or(u64::MAX, |limit| {
         limit.saturating_sub(group("memory.current").unwrap_or(0))

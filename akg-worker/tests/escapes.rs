@@ -1,6 +1,7 @@
 //! Attempts to escape from confinement, with the harm looked for from outside.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
 
+mod common;
 #[path = "escapes/stage.rs"]
 mod stage;
 
@@ -12,10 +13,14 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
+use akg_core::dtype::DType;
 use akg_core::isolation::IsolationLevel;
+use akg_core::source::{LaunchPlan, TensorRole};
+use akg_core::{Expr, Tensor};
 use akg_worker::process::{Mechanism, Program};
-use stage::{Harm, Stage};
+use stage::{Harm, Outcome, Stage};
 
 /// Every attempt, what harm it is after, and whether the weakest `basic` stops it: one on a system with neither
 /// namespaces nor Landlock nor seccomp.
@@ -107,47 +112,103 @@ const KERNEL: &[&str] = &[
     "kernel_log",
 ];
 
-/// The isolation that this system offers, and programs to attack from; `None`, said aloud, without a C compiler.
+/// The compiled attempts; `None`, said aloud, without a C compiler.
 fn attempts(directory: &Path) -> Option<PathBuf> {
-    if let Some(compiled) = std::env::var_os("AKG_TEST_ATTEMPTS") {
-        return Some(compiled.into());
-    }
+    std::env::var_os("AKG_TEST_ATTEMPTS").map_or_else(|| compile(directory, &[]), |path| Some(path.into()))
+}
+
+fn compile(directory: &Path, flags: &[&str]) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/escapes/attempts.c");
-    let program = directory.join("attempts");
-    let compiled = Command::new("cc")
-        .arg("-o")
-        .arg(&program)
+    let compiled = directory.join("attempts");
+    let mut command = Command::new("cc");
+    command
+        .args(["-O1", "-o"])
+        .arg(&compiled)
+        .args(flags)
         .arg(source)
-        .arg("-lpthread")
-        .status();
-    match compiled {
+        .arg("-lpthread");
+    match command.status() {
         Ok(status) => assert!(status.success()),
         Err(e) => {
             eprintln!("SKIPPED: no C compiler: {e}");
             return None;
         }
     }
-    Some(program)
+    Some(compiled)
 }
 
-/// The outcomes of attempts at a level: whether each did harm.
+/// The outcomes of attempts, several at the same time: whether each did harm.
 fn outcomes<'a>(
     program: &Path,
-    names: &[(&'a str, Harm)],
-    confine: impl Fn(Program) -> Program + Sync,
+    attempts: &[(&'a str, Harm)],
+    make: impl Fn(&Stage, &str) -> Outcome + Sync,
 ) -> BTreeMap<&'a str, bool> {
     let (next, harmful) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                while let Some((name, harm)) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let harmed = Stage::new(program).attempt(name, *harm, &confine);
+                while let Some((name, harm)) = attempts.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let harmed = Stage::new(program).attempt(name, *harm, &|stage| make(stage, name));
                     harmful.lock().unwrap().insert(*name, harmed);
                 }
             });
         }
     });
     harmful.into_inner().unwrap()
+}
+
+/// Makes attempts as programs.
+fn as_program(confine: impl Fn(Program) -> Program + Sync) -> impl Fn(&Stage, &str) -> Outcome + Sync {
+    move |stage, name| stage.run(name, &confine)
+}
+
+/// Makes attempts as kernels of this shared object.
+fn as_kernel(object: &Path) -> impl Fn(&Stage, &str) -> Outcome + Sync {
+    const BYTES: usize = 4096;
+    let object = std::fs::read(object).unwrap();
+    move |stage, name| {
+        let mut input = format!("{name}\0").into_bytes();
+        for (name, value) in stage.environment() {
+            input.extend(format!("{name}={value}\0").bytes());
+        }
+        input.resize(BYTES, 0);
+        let shape = [Expr::constant(BYTES as i64)];
+        let plan = LaunchPlan {
+            dims: Vec::new(),
+            tensors: vec![
+                common::tensor("x", DType::U8, &shape, TensorRole::Input),
+                common::tensor("y", DType::U8, &[Expr::constant(1)], TensorRole::Output),
+            ],
+            launches: vec![common::launch("kernel", Expr::constant(1), &[0, 1])],
+        };
+        let input = Tensor::from_slice([BYTES], &input).unwrap();
+        let mut request = common::request(object.clone(), plan, vec![input]);
+        request.limits.time = Duration::from_secs(10);
+        request.limits.memory = 256 << 20;
+        request.limits.isolation = IsolationLevel::Strict;
+        let succeeded = match common::run(&request) {
+            Ok(output) => output.outputs.first().unwrap().bytes() == [1],
+            // It crashed, hung or wrote over the protocol: what candidates do.
+            Err(_) => false,
+        };
+        Outcome {
+            output: if succeeded {
+                stage::SAID.to_owned()
+            } else {
+                String::new()
+            },
+            core: false,
+        }
+    }
+}
+
+fn named() -> Vec<(&'static str, Harm)> {
+    ATTEMPTS.iter().map(|(name, harm, _)| (*name, *harm)).collect()
+}
+
+fn all() -> Vec<(&'static str, Harm)> {
+    let kernel = KERNEL.iter().map(|name| (*name, Harm::Said));
+    named().into_iter().chain(kernel).collect()
 }
 
 fn reached() -> akg_core::isolation::Isolation {
@@ -170,12 +231,15 @@ fn attempts_are_stopped_as_each_level_promises() {
         return;
     };
     let isolation = reached();
-    let named: Vec<_> = ATTEMPTS.iter().map(|(name, harm, _)| (*name, *harm)).collect();
-    let kernel = KERNEL.iter().map(|name| (*name, Harm::Said));
-    let all: Vec<_> = named.iter().copied().chain(kernel).collect();
-    let basic = outcomes(&program, &named, |p| p.at_most(IsolationLevel::Basic));
+    let named = named();
+    let all = all();
+    let basic = outcomes(&program, &named, as_program(|p| p.at_most(IsolationLevel::Basic)));
     let strict = if isolation.level == IsolationLevel::Strict {
-        outcomes(&program, &all, |p| p.isolation(IsolationLevel::Strict))
+        outcomes(
+            &program,
+            &all,
+            as_program(|p| p.isolation(IsolationLevel::Strict)),
+        )
     } else {
         eprintln!("SKIPPED: this system reaches {isolation}");
         BTreeMap::new()
@@ -197,6 +261,25 @@ fn attempts_are_stopped_as_each_level_promises() {
     assert!(missed.is_empty(), "escaped from basic: {missed:?}");
 }
 
+/// The executor of kernels gives up more than other programs.
+#[test]
+fn no_kernel_escapes() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(object) = compile(directory.path(), &["-shared", "-fPIC", "-DKERNEL"]) else {
+        return;
+    };
+    if reached().level < IsolationLevel::Strict {
+        eprintln!("SKIPPED: this system reaches {}", reached());
+        return;
+    }
+    let outcomes = outcomes(&object, &all(), as_kernel(&object));
+    assert!(outcomes.len() > 40);
+    let escaped: Vec<_> = outcomes.iter().filter(|(_, harmed)| **harmed).collect();
+    assert!(escaped.is_empty(), "escaped: {escaped:?}");
+    let say = Stage::new(&object).attempt("say", Harm::Said, &|stage| as_kernel(&object)(stage, "say"));
+    assert!(say, "kernels cannot tell that they succeed");
+}
+
 /// What one mechanism alone stops, where the system lacks the others.
 #[test]
 fn each_mechanism_stops_something_by_itself() {
@@ -209,10 +292,10 @@ fn each_mechanism_stops_something_by_itself() {
         return;
     }
     let alone = |kept: Mechanism| {
-        move |p: Program| {
+        as_program(move |p| {
             let others = Mechanism::ALL.into_iter().filter(|m| *m != kept);
             others.fold(p, Program::without)
-        }
+        })
     };
     let files = [("create", Harm::Files), ("read_key", Harm::Secret)];
     assert!(

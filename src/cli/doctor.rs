@@ -31,6 +31,8 @@ impl DoctorArgs {
                 }
             }
         };
+        let isolation = akg::worker::isolation();
+        say("isolation of candidates", isolation.map(|i| i.to_string()));
         for backend in registry.backends() {
             let devices = blocking::devices(&**backend);
             let name = format!("backend {}", backend.name());

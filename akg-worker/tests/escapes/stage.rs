@@ -22,6 +22,9 @@ const QUOTA: u64 = 16 << 20;
 /// Bytes of output that are kept.
 const KEPT: usize = 1 << 16;
 
+/// What an attempt says when it succeeds.
+pub(crate) const SAID: &str = "ESCAPED";
+
 /// What an attempt is after.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Harm {
@@ -47,6 +50,15 @@ pub(crate) enum Harm {
     Leak,
     /// A message to somebody outside.
     Heard,
+}
+
+/// What an attempt itself leads to.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    /// What it says.
+    pub(crate) output: String,
+    /// Whether it left its memory on the disk.
+    pub(crate) core: bool,
 }
 
 /// One attempt's surroundings.
@@ -123,42 +135,61 @@ impl Stage {
         format!("1{:07}.{number}", std::process::id())
     }
 
-    /// Makes an attempt; whether it did harm.
-    pub(crate) fn attempt(mut self, name: &str, harm: Harm, confine: &dyn Fn(Program) -> Program) -> bool {
+    /// What an attempt is told about its target.
+    pub(crate) fn environment(&self) -> [(&'static str, String); 7] {
+        let port = |address: std::io::Result<std::net::SocketAddr>| address.unwrap().port().to_string();
+        [
+            ("SELF", self.program.display().to_string()),
+            ("OUTSIDE", self.outside().display().to_string()),
+            ("VICTIM", self.victim.id().to_string()),
+            ("TCP", port(self.tcp.local_addr())),
+            ("UDP", port(self.udp.local_addr())),
+            ("ABSTRACT", self.id.clone()),
+            ("SLEEP", self.sleep()),
+        ]
+    }
+
+    /// Makes an attempt as a confined program.
+    pub(crate) fn run(&self, name: &str, confine: &dyn Fn(Program) -> Program) -> Outcome {
         let limits = ResourceLimits {
             total: Some(256 << 20),
             processes: Some(400),
             file_size: Some(1 << 30),
             ..ResourceLimits::default()
         };
-        let port = |address: std::io::Result<std::net::SocketAddr>| address.unwrap().port().to_string();
-        let program = Program::new(&self.program)
-            .arg(name)
-            .env("OUTSIDE", self.outside())
-            .env("VICTIM", self.victim.id().to_string())
-            .env("TCP", port(self.tcp.local_addr()))
-            .env("UDP", port(self.udp.local_addr()))
-            .env("ABSTRACT", &self.id)
-            .env("SLEEP", self.sleep())
-            .limits(limits)
-            .quota(QUOTA);
+        let program = Program::new(&self.program).arg(name).limits(limits).quota(QUOTA);
+        let environment = self.environment().into_iter();
+        let program = environment.fold(program, |p, (name, value)| p.env(name, value));
+        let time = Duration::from_secs(if name == "hang" { 1 } else { 60 });
+        match confine(program).run(time, KEPT) {
+            Ok(finished) => Outcome {
+                output: finished.output(),
+                core: finished.status().core_dumped() || finished.file("core", u64::MAX).is_ok(),
+            },
+            // One attempt hangs, and one may kill the supervisor before it reports.
+            Err(error) => {
+                assert!(["hang", "kill_supervisor"].contains(&name), "{name}: {error}");
+                Outcome::default()
+            }
+        }
+    }
+
+    /// Lets `make` make an attempt; whether it did harm.
+    pub(crate) fn attempt(mut self, name: &str, harm: Harm, make: &dyn Fn(&Self) -> Outcome) -> bool {
         let before = (
             self.files(),
             fs::read(&self.program).unwrap(),
             self.victim_state(),
         );
-        let finished = confine(program).run(Duration::from_secs(if name == "hang" { 1 } else { 60 }), KEPT);
-        let output = finished.as_ref().map_or(String::new(), |f| f.output());
-        if name != "hang" && harm != Harm::Survivor {
-            assert!(finished.is_ok(), "{name}: {finished:?}");
-        }
+        let Outcome { output, core } = make(&self);
         match harm {
             Harm::Files => self.files() != before.0,
             Harm::Program => fs::read(&self.program).ok() != Some(before.1),
             Harm::NamedFile(directory) => fs::remove_file(Path::new(directory).join(&self.id)).is_ok(),
-            Harm::Secret => output.contains(&Self::secret(&self.id)),
+            // A kernel's words are lost, but not that it has some.
+            Harm::Secret => output.contains(&Self::secret(&self.id)) || output == SAID,
             Harm::Said => {
-                let said = output.contains("ESCAPED");
+                let said = output.contains(SAID);
                 self.remove_system_memory(name, said);
                 said
             }
@@ -169,9 +200,7 @@ impl Stage {
             }
             Harm::Survivor => self.end_survivors(),
             Harm::Flood => output.len() > KEPT,
-            Harm::Core => {
-                finished.is_ok_and(|f| f.status().core_dumped() || f.file("core", u64::MAX).is_ok())
-            }
+            Harm::Core => core,
             Harm::Leak => self.leak.metadata().unwrap().len() > 0,
             Harm::Heard => self.heard(),
         }
