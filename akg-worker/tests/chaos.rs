@@ -80,7 +80,7 @@ fn artifact() -> Option<Vec<u8>> {
 
 fn plan(kernel: &str) -> LaunchPlan {
     let mut plan = simple_plan(LENGTH as i64, LENGTH as i64 / 50);
-    plan.launches[0].kernel = kernel.to_owned();
+    kernel.clone_into(&mut plan.launches[0].kernel);
     plan
 }
 
