@@ -202,8 +202,8 @@ impl Baselines {
         self.threads
     }
 
-    /// Sets a variant up over the first set of inputs, compiles it if that is the variant, and gives its outputs, in
-    /// the order of the graph's.
+    /// Sets a variant up over the first set of inputs, compiles it if that is the variant, calls it until its memory has
+    /// settled, and gives the outputs of the first call, in the order of the graph's.
     ///
     /// # Errors
     /// Whatever the module raises; [`ErrorKind::Timeout`] after [`compile_timeout`](BaselineOptions::compile_timeout),
@@ -223,7 +223,13 @@ impl Baselines {
             Variant::Eager => self.options.timeout,
             Variant::Compiled => self.options.compile_timeout,
         };
-        self.call_once(variant, limit)
+        let outputs = self.call_once(variant, limit)?;
+        let call = Call::Settle {
+            variant: variant.key(),
+        };
+        let limit = self.options.timeout;
+        request::<Done>(&mut self.python, &self.graph, &call, &Files::default(), limit)?;
+        Ok(outputs)
     }
 
     /// Gives a variant one of the sets of inputs, in memory that the worker maps anew.

@@ -82,6 +82,9 @@ pub(crate) enum Call<'a> {
         outputs: &'a [Slot],
         output_names: &'a [String],
     },
+    Settle {
+        variant: &'a str,
+    },
     Execute {
         variant: &'a str,
         calls: u32,

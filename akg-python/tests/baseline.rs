@@ -48,12 +48,16 @@ fn large_results_reuse_memory_that_is_there() {
         return;
     };
     baselines.prepare(Variant::Eager).unwrap();
-    baselines.bind(Variant::Eager, 0).unwrap();
-    baselines.execute(Variant::Eager, 2).unwrap();
-    let calls = 4;
-    let executed = baselines.execute(Variant::Eager, calls).unwrap();
+    // A small object in a wrong place may cost a block now and then.
+    let (calls, mut faults) = (4, Vec::new());
+    for _ in 0..5 {
+        baselines.bind(Variant::Eager, 0).unwrap();
+        faults.push(baselines.execute(Variant::Eager, calls).unwrap().page_faults);
+    }
+    faults.sort_unstable();
     // One 64 MiB result alone is 16384 pages.
-    assert!(executed.page_faults < u64::from(calls) * 16, "{executed:?}");
+    assert!(faults[2] < u64::from(calls) * 16, "{faults:?}");
+    let executed = baselines.execute(Variant::Eager, 1).unwrap();
     let nothing = baselines.execute(Variant::Eager, 0).unwrap();
     assert!(nothing.worker_time < executed.worker_time && executed.worker_time < executed.time);
 }

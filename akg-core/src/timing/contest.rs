@@ -429,11 +429,12 @@ async fn turn(
     let warmup = if runner.batch > 1 { policy.warmup } else { 1 };
     let side = &mut *runner.side;
     of(side.refresh(round).await)?;
+    of(side.execute(warmup, Cache::Warm).await)?;
     let mut cold = None;
     if policy.cold && cold_first {
         cold = Some(of(side.execute(1, Cache::Cold).await)?);
+        of(side.execute(warmup, Cache::Warm).await)?;
     }
-    of(side.execute(warmup, Cache::Warm).await)?;
     let batch = of(side.execute(calls, Cache::Warm).await)?;
     let testimony = side.testimony();
     let constant = of(side.execute(0, Cache::Warm).await)?;

@@ -4,8 +4,10 @@ Several variants of one task are kept ready, and each is executed as often as th
 `torch.no_grad()`, as KernelBench does it, with float32 products in full precision.
 """
 
+import ctypes
 import gc
 import json
+import mmap
 import resource
 import time
 
@@ -19,6 +21,18 @@ from akg_worker.replay import Replay
 
 # The runs by their variant.
 _prepared = {}
+
+# A call may have so many page faults and still count as one without; a result of a megabyte alone has 256.
+FEW_FAULTS = 16
+
+# Memory has settled after so many calls in a row without page faults, however small the first holes in it were.
+QUIET_CALLS = 3
+
+# Settling is given up after so many seconds.
+MOST_SECONDS = 5.0
+
+# Memory is reserved in blocks of at most so many bytes.
+MOST_RESERVED = 2 << 30
 
 # What is walked to empty the caches.
 _walk = torch.empty(0, dtype=torch.uint8)
@@ -47,7 +61,9 @@ def prepared(message):
 def bind(message):
     """Gives a variant its inputs, in memory of this process that is mapped anew."""
     mapped = tensors.Files()
-    prepared(message).bind({name: mapped.tensor(given) for name, given in message["inputs"].items()})
+    values = {name: mapped.tensor(given) for name, given in message["inputs"].items()}
+    mapped.touch()
+    prepared(message).bind(values)
     return {}
 
 
@@ -66,14 +82,38 @@ def execute(message):
     gc.disable()
     try:
         with torch.no_grad():
-            faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-            start = time.perf_counter()
+            before, start = page_faults(), time.perf_counter()
             run.call(calls)
             seconds = time.perf_counter() - start
-            faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults
+            return {"seconds": seconds, "page_faults": page_faults() - before}
     finally:
         gc.enable()
-    return {"seconds": seconds, "page_faults": faults}
+
+
+def settle(message):
+    """Calls a variant until its results find memory that is there.
+
+    Freed blocks alone do not do: a small object in one of them, and the next result does not fit. So what a call needs
+    is taken from the system twice over, and freed for the allocator to keep.
+    """
+    run, start, quiet = prepared(message), time.perf_counter(), 0
+    # Gives back what is free, so that the first call shows all that a call needs.
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim:
+        trim(0)
+    with torch.no_grad():
+        while quiet < QUIET_CALLS and time.perf_counter() - start < MOST_SECONDS:
+            before = page_faults()
+            run.call(1)
+            needed = page_faults() - before
+            quiet = quiet + 1 if needed <= FEW_FAULTS else 0
+            if quiet == 0:
+                torch.ones(min(2 * needed * mmap.PAGESIZE, MOST_RESERVED), dtype=torch.uint8)
+    return {}
+
+
+def page_faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
 
 def flush(message):
