@@ -1,5 +1,5 @@
 //! Attempts to escape from confinement, with the harm looked for from outside.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
 mod common;
 #[path = "escapes/stage.rs"]

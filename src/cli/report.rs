@@ -4,6 +4,7 @@ use std::path::Path;
 
 use akg::backend::Cache;
 use akg::designer::KernelSummary;
+use akg::isolation::Isolation;
 use akg::python::Shrink;
 use akg::session::Attempt;
 use akg::source::Knobs;
@@ -49,6 +50,18 @@ pub(super) struct Report {
     /// From the start to the first verified kernel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) first_pass_seconds: Option<f64>,
+    /// What contained the candidate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) isolation: Option<Isolation>,
+    /// Whether the same inputs gave the same bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) deterministic: Option<bool>,
+    /// Kernels without which every output is the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) idle_kernels: Vec<String>,
+    /// What could not be checked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) gaps: Vec<String>,
     pub(super) bytes_compared: u64,
     pub(super) checks: Vec<Check>,
     pub(super) attempts: Vec<AttemptReport>,
@@ -107,6 +120,10 @@ impl Report {
             bound_seconds: None,
             baselines: Vec::new(),
             first_pass_seconds: None,
+            isolation: None,
+            deterministic: None,
+            idle_kernels: Vec::new(),
+            gaps: Vec::new(),
             bytes_compared: 0,
             checks: Vec::new(),
             attempts: Vec::new(),
@@ -124,6 +141,10 @@ impl Report {
         self.speed.clone_from(&attempt.timing);
         self.knobs.clone_from(&attempt.source.knobs);
         self.error = (!verdict.checks.is_empty()).then(|| verdict.worst_error());
+        self.isolation.clone_from(&verdict.isolation);
+        self.deterministic = verdict.deterministic;
+        self.idle_kernels.clone_from(&verdict.idle_kernels);
+        self.gaps.clone_from(&verdict.gaps);
         self.bytes_compared = verdict.bytes_compared();
         self.checks.clone_from(&verdict.checks);
     }
@@ -198,6 +219,24 @@ impl Report {
             self.checks.len(),
             bytes(self.bytes_compared)
         );
+        if let Some(isolation) = &self.isolation {
+            let missing = isolation.missing.join("; ");
+            let missing = if missing.is_empty() {
+                missing
+            } else {
+                format!(" ({missing})")
+            };
+            println!("  isolation: {}{missing}", isolation.level);
+        }
+        if self.deterministic == Some(false) {
+            println!("  not deterministic: the same inputs gave other bytes");
+        }
+        for kernel in &self.idle_kernels {
+            println!("  kernel {kernel} is idle: the outputs are the same without it");
+        }
+        for gap in &self.gaps {
+            println!("  not checked: {gap}");
+        }
         let error = |e: &ErrorMeasure| format!("rms {:.1e}, max {:.1e}", e.rms, e.max);
         if let Some(mine) = &self.error {
             let theirs = self.baselines.iter();
@@ -254,7 +293,11 @@ fn print_speed(contest: &Contest) {
                 best.interval.low,
                 best.interval.high,
                 100.0 * contest.confidence,
-                best.claim.name()
+                if contest.is_stable() {
+                    best.claim.name()
+                } else {
+                    "no claim"
+                }
             );
         }
         if let Some(noise) = contest.noise(cache) {

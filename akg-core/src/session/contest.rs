@@ -11,7 +11,7 @@ use crate::backend::{Call, Poison};
 use crate::error::Result;
 use crate::source::Artifact;
 use crate::target::Target;
-use crate::task::Task;
+use crate::task::{Accuracy, Task};
 use crate::tensor::Tensor;
 use crate::timing::{Check, Contest, ContestPolicy, Entrants, Floor, LoadedSide, Machine, Side, contest};
 use crate::verdict::{Failure, Verdict};
@@ -21,7 +21,9 @@ use crate::verify::{Distribution, judge_sample, make_inputs};
 #[async_trait]
 pub trait Rivals: Send + Sync + fmt::Debug {
     /// The sides that take part in one contest, over the same sets of inputs as the candidate, of which each round uses
-    /// the one that [`choice`](crate::timing::choice) makes of `seed`. `check` judges outputs by the position of the set.
+    /// the one that [`choice`](crate::timing::choice) makes of `seed`. `check` judges outputs by the position of the set,
+    /// in class [`Half`](Accuracy::Half) whatever the task's class is: a rival that is less exact than the candidate must
+    /// be is still one to beat, and its error is reported.
     ///
     /// Rivals that cannot take part are left out: a candidate is timed without them.
     async fn enter(
@@ -87,13 +89,15 @@ impl Session {
             })
             .collect();
         let sets = Arc::new(sets);
-        let check: Check = {
-            let (task, sets) = (task.clone(), sets.clone());
+        let check_in = |accuracy| -> Check {
+            let (mut task, sets) = (task.clone(), sets.clone());
+            task.contract.accuracy = accuracy;
             Arc::new(move |set, output| {
                 let inputs = sets.get(set).map(Vec::as_slice).unwrap_or_default();
                 judge_sample(&task, inputs, &output.outputs, SAMPLE_TIME)
             })
         };
+        let check = check_in(task.contract.accuracy);
         let mut own = Vec::new();
         for name in ["candidate", "candidate again"] {
             match self.backend.load(artifact.clone(), self.limits.clone()).await? {
@@ -101,7 +105,10 @@ impl Session {
                 Err(failure) => return Ok(Err(failure)),
             }
         }
-        let mut rivals = self.rivals.enter(task, target, &sets, check, seed).await?;
+        let mut rivals = self
+            .rivals
+            .enter(task, target, &sets, check_in(Accuracy::Half), seed)
+            .await?;
         let mut own = own.iter_mut().map(|side| side as &mut dyn Side);
         let (Some(candidate), twin) = (own.next(), own.next()) else {
             return Ok(Ok(Contest::default()));

@@ -102,7 +102,9 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_mprotect,
     libc::SYS_madvise,
     libc::SYS_brk,
-    // Threads that exist.
+    // Threads that exist, some of which may still be starting.
+    libc::SYS_rseq,
+    libc::SYS_set_robust_list,
     libc::SYS_futex,
     libc::SYS_sched_yield,
     libc::SYS_sched_getaffinity,

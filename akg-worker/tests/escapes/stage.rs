@@ -61,6 +61,16 @@ pub(crate) struct Outcome {
     pub(crate) core: bool,
 }
 
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct FileState {
+    path: PathBuf,
+    mode: u32,
+    /// In seconds: files that are made for an attempt are as old as it.
+    modified: u64,
+    content: Option<Vec<u8>>,
+    attributes: usize,
+}
+
 /// One attempt's surroundings.
 pub(crate) struct Stage {
     program: PathBuf,
@@ -207,30 +217,20 @@ impl Stage {
     }
 
     /// Everything about the directory that somebody may care for.
-    fn files(&self) -> Vec<(PathBuf, u32, Option<u64>, Vec<u8>, usize)> {
-        let mut files: Vec<_> = fs::read_dir(self.outside())
-            .unwrap()
-            .flatten()
-            .map(|entry| {
-                let metadata = entry.metadata().unwrap();
-                let modified = metadata.modified().unwrap().duration_since(UNIX_EPOCH);
-                let content = if metadata.is_file() {
-                    fs::read(entry.path()).unwrap()
-                } else {
-                    Vec::new()
-                };
-                let mut names = [0u8; 256];
-                let attributes = rustix::fs::listxattr(entry.path(), &mut names).unwrap_or(0);
-                let modified = modified.ok().map(|m| m.as_secs());
-                (
-                    entry.path(),
-                    metadata.permissions().mode(),
-                    modified,
-                    content,
-                    attributes,
-                )
-            })
-            .collect();
+    fn files(&self) -> Vec<FileState> {
+        let state = |entry: fs::DirEntry| {
+            let metadata = entry.metadata().unwrap();
+            let modified = metadata.modified().unwrap().duration_since(UNIX_EPOCH);
+            FileState {
+                path: entry.path(),
+                mode: metadata.permissions().mode(),
+                modified: modified.unwrap().as_secs(),
+                content: metadata.is_file().then(|| fs::read(entry.path()).unwrap()),
+                attributes: rustix::fs::listxattr(entry.path(), &mut [0u8; 256]).unwrap_or(0),
+            }
+        };
+        let entries = fs::read_dir(self.outside()).unwrap().flatten();
+        let mut files: Vec<_> = entries.map(state).collect();
         files.sort();
         files
     }
