@@ -1,8 +1,8 @@
 //! Whether times can be believed on this machine: kernels against themselves, and against themselves with planted work.
 //!
 //! `cargo bench --bench aa` prints a table. Thirty kernels are timed against a copy of themselves, which must be called
-//! noise; three of them against the same kernel with 5 % more rows, which must be called slower, and with 0.5 % more,
-//! which must be called noise. Keep the machine idle meanwhile: a disturbed run claims nothing. A number after the name,
+//! noise; three of them against the same kernel with 5 % more rows, which must be seen to be slower, and with 0.5 %
+//! more, which must be called noise. Keep the machine idle meanwhile: a disturbed run claims nothing. A number after the name,
 //! as in `cargo bench --bench aa -- 3`, times only so many kernels.
 
 use std::process::ExitCode;
