@@ -1,8 +1,9 @@
 //! PyTorch as a rival: eager and compiled, in a worker process of its own.
 
-use std::fmt;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use std::{fmt, fs};
 
 use akg_core::backend::{Cache, RunOutput};
 use akg_core::error::{Error, ErrorKind, Result, ResultExt};
@@ -17,7 +18,7 @@ use crate::calls::{self, Call, Done, TaskCall, Types};
 use crate::environment::Environment;
 use crate::import::ImportedModule;
 use crate::python::{Python, PythonOptions, check_inputs, collect, output_sizes};
-use crate::transfer;
+use crate::transfer::{self, Files};
 
 /// What a baseline runs.
 #[derive(Debug, Clone, Copy)]
@@ -115,7 +116,7 @@ pub struct Baselines {
     python: Python,
     graph: Graph,
     task: Value,
-    sets: Vec<transfer::Inputs>,
+    sets: Vec<(Files, transfer::Inputs)>,
     /// Keeps the memory of inputs that the worker maps.
     _inputs: Vec<Vec<Tensor>>,
     options: BaselineOptions,
@@ -154,7 +155,9 @@ impl Baselines {
         let graph = task.graph().clone();
         let share = |inputs: &Vec<Tensor>| {
             check_inputs(&graph, inputs)?;
-            transfer::inputs(&inputs.iter().collect::<Vec<_>>())
+            let mut files = Files::default();
+            let shared = transfer::inputs(&mut files, &inputs.iter().collect::<Vec<_>>())?;
+            Ok((files, shared))
         };
         let shared = sets.iter().map(share).collect::<Result<_>>()?;
         let limits = PythonOptions {
@@ -162,11 +165,22 @@ impl Baselines {
             memory: options.memory,
             ..PythonOptions::default()
         };
-        // Compiled code is found again by the next worker, and no compiler process stays beside it.
-        let compiled = environment.cache.join("inductor");
-        let python = Python::new(environment, limits)
+        let (path, json) = match task {
+            BaselineTask::Module(module) => (Some(&module.path), graph.to_json()?),
+            BaselineTask::Graph(graph) => (None, graph.to_json()?),
+        };
+        // Compiled code is found again by the next worker of the same task, and no compiler process stays beside it.
+        // Other tasks have other directories: a module can write there what it likes.
+        let compiled = environment.cache.join("inductor").join(cache_key(path, &json)?);
+        fs::create_dir_all(&compiled)
+            .map_err(|e| Error::io(format!("cannot create {}", compiled.display()), e))?;
+        let mut python = Python::new(environment, limits)
+            .writable(compiled.clone())
             .variable("TORCHINDUCTOR_CACHE_DIR", compiled)
             .variable("TORCHINDUCTOR_COMPILE_THREADS", "1");
+        if let Some(path) = path {
+            python.show(path);
+        }
         let python = ALLOCATOR
             .iter()
             .fold(python, |p, (name, value)| p.variable(name, value));
@@ -205,7 +219,8 @@ impl Baselines {
             threads: self.options.threads,
         };
         let limit = self.options.timeout;
-        let prepared: calls::Prepared = request(&mut self.python, &self.graph, &call, limit)?;
+        let prepared: calls::Prepared =
+            request(&mut self.python, &self.graph, &call, &Files::default(), limit)?;
         self.threads = prepared.threads;
         self.bind(variant, 0)?;
         let limit = match variant {
@@ -217,13 +232,13 @@ impl Baselines {
             variant: variant.key(),
         };
         let limit = self.options.timeout;
-        request::<Done>(&mut self.python, &self.graph, &call, limit)?;
+        request::<Done>(&mut self.python, &self.graph, &call, &Files::default(), limit)?;
         Ok(outputs)
     }
 
     /// Gives a variant one of the sets of inputs, in memory that the worker maps anew.
     pub fn bind(&mut self, variant: Variant, set: usize) -> Result<()> {
-        let shared = self
+        let (files, shared) = self
             .sets
             .get(set)
             .ok_or_else(|| Error::invalid(format!("the baseline has no set of inputs {set}")))?;
@@ -233,7 +248,7 @@ impl Baselines {
             inputs: names.zip(&shared.descriptors).collect(),
         };
         let limit = self.options.timeout;
-        request::<Done>(&mut self.python, &self.graph, &call, limit).map(|_| ())
+        request::<Done>(&mut self.python, &self.graph, &call, files, limit).map(|_| ())
     }
 
     /// Calls a variant once on what is bound and gives its outputs. Bind again before the next call: what the module
@@ -250,7 +265,8 @@ impl Baselines {
         };
         let start = Instant::now();
         let limit = self.options.timeout;
-        let executed: calls::Executed = request(&mut self.python, &self.graph, &call, limit)?;
+        let executed: calls::Executed =
+            request(&mut self.python, &self.graph, &call, &Files::default(), limit)?;
         Ok(Executed {
             time: start.elapsed(),
             worker_time: Duration::try_from_secs_f64(executed.seconds).unwrap_or_default(),
@@ -264,11 +280,12 @@ impl Baselines {
             bytes: self.options.flush_bytes,
         };
         let limit = self.options.timeout;
-        request::<Done>(&mut self.python, &self.graph, &call, limit).map(|_| ())
+        request::<Done>(&mut self.python, &self.graph, &call, &Files::default(), limit).map(|_| ())
     }
 
     fn call_once(&mut self, variant: Variant, limit: Duration) -> Result<Vec<Tensor>> {
-        let outputs = transfer::outputs(&output_sizes(&self.graph, 0)?)?;
+        let mut files = Files::default();
+        let outputs = transfer::outputs(&mut files, &output_sizes(&self.graph, 0)?)?;
         let names = self.graph.outputs().iter();
         let names: Vec<_> = names.map(|o| self.graph.value_name(o.value).to_owned()).collect();
         let call = Call::Outputs {
@@ -276,19 +293,31 @@ impl Baselines {
             outputs: &outputs.slots,
             output_names: &names,
         };
-        let reply: Types = request(&mut self.python, &self.graph, &call, limit)?;
+        let reply: Types = request(&mut self.python, &self.graph, &call, &files, limit)?;
         collect(outputs, reply.types)
     }
+}
+
+/// Identifies a task and, where it has one, the module's text.
+fn cache_key(path: Option<&PathBuf>, graph: &str) -> Result<String> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(graph.as_bytes());
+    if let Some(path) = path {
+        let text = fs::read(path);
+        hasher.update(&text.map_err(|e| Error::io(format!("cannot read the module {}", path.display()), e))?);
+    }
+    Ok(hasher.finalize().to_hex().to_string())
 }
 
 fn request<R: serde::de::DeserializeOwned>(
     python: &mut Python,
     graph: &Graph,
     call: &Call<'_>,
+    files: &Files,
     limit: Duration,
 ) -> Result<R> {
     python
-        .request(call, limit, &mut |_| {})
+        .request(call, files, limit, &mut |_| {})
         .context("baseline of", || graph.name().to_owned())
 }
 

@@ -1,13 +1,15 @@
 //! The worker as seen from Rust.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use akg_core::error::{Error, ErrorKind, Result, ResultExt};
 use akg_core::expr::Bindings;
 use akg_core::tensor::byte_len;
 use akg_core::{Graph, Tensor};
+use akg_worker::machine_memory;
 use akg_worker::process::{Process, Program, RequestError, ResourceLimits};
 use serde::de::DeserializeOwned;
 
@@ -15,7 +17,7 @@ use crate::calls::{Call, Job, JobCall, Outcome, Outcomes, Precision, Seeds, Type
 use crate::environment::Environment;
 use crate::import::{Entry, ImportOptions, Imported, ImportedModule, graph_name};
 use crate::sources;
-use crate::transfer;
+use crate::transfer::{self, Files};
 
 /// Limits of a Python worker.
 #[derive(Debug, Clone)]
@@ -25,7 +27,7 @@ pub struct PythonOptions {
     pub import_timeout: Duration,
     /// How long any other call may take.
     pub timeout: Duration,
-    /// Bytes of private memory that the worker may use; `None` for no limit.
+    /// Bytes of private memory that the worker may use; `None` for three quarters of the machine's, tensors included.
     pub memory: Option<u64>,
 }
 
@@ -46,6 +48,10 @@ pub struct Python {
     options: PythonOptions,
     /// Set in the worker's environment.
     variables: Vec<(&'static str, OsString)>,
+    /// Directories that it may write to.
+    writable: Vec<PathBuf>,
+    /// The directory of the modules that it reads.
+    modules: Option<PathBuf>,
     worker: Option<Process>,
 }
 
@@ -61,6 +67,12 @@ const INHERITED: [&str; 8] = [
     "CUDA_VISIBLE_DEVICES",
 ];
 
+/// Bytes of temporary files.
+const QUOTA: u64 = 2 << 30;
+
+/// Processes and threads, with those of compilers.
+const PROCESSES: u64 = 4096;
+
 impl Python {
     /// A worker in `environment`.
     pub fn new(environment: Environment, options: PythonOptions) -> Self {
@@ -68,6 +80,8 @@ impl Python {
             environment,
             options,
             variables: Vec::new(),
+            writable: Vec::new(),
+            modules: None,
             worker: None,
         }
     }
@@ -81,6 +95,21 @@ impl Python {
     /// The environment that it runs in.
     pub fn environment(&self) -> &Environment {
         &self.environment
+    }
+
+    /// Lets workers that start from now on change what is in a directory.
+    pub(crate) fn writable(mut self, directory: PathBuf) -> Self {
+        self.writable.push(directory);
+        self
+    }
+
+    /// Lets the worker read the module at `path`, with the Python files and packages beside it. One that was started
+    /// without that ends.
+    pub(crate) fn show(&mut self, path: &Path) {
+        if self.modules.as_deref() != path.parent() {
+            self.worker = None;
+            self.modules = path.parent().map(Path::to_owned);
+        }
     }
 
     /// Imports the module in the file at `path`. Its tensors are not made, whatever their sizes. The result is kept in
@@ -102,13 +131,14 @@ impl Python {
         if let Some(imported) = entry.read().filter(|_| !options.refresh) {
             return imported.into_module(path, true);
         }
+        self.show(path);
         let call = Call::Import {
             path,
             name: &graph_name(path),
             halvings: options.halvings,
         };
         let imported: Imported = self
-            .request(&call, self.options.import_timeout, progress)
+            .request(&call, &Files::default(), self.options.import_timeout, progress)
             .context("module", || path.display())?;
         entry.write(&imported);
         imported.into_module(path, false)
@@ -141,7 +171,9 @@ impl Python {
             .iter()
             .map(|ty| byte_len(ty.dtype, &ty.concrete_shape(&Bindings::new())?))
             .collect::<Result<_>>()?;
-        let outputs = transfer::outputs(&sizes)?;
+        let mut files = Files::default();
+        let outputs = transfer::outputs(&mut files, &sizes)?;
+        self.show(&module.path);
         let call = Call::Materialize {
             path: &module.path,
             inputs,
@@ -151,7 +183,7 @@ impl Python {
             outputs: &outputs.slots,
         };
         let reply: Types = self
-            .request(&call, self.options.timeout, &mut |_| {})
+            .request(&call, &files, self.options.timeout, &mut |_| {})
             .context("module", || module.path.display())?;
         let made = collect(outputs, reply.types)?;
         for ((tensor, ty), &at) in made.iter().zip(types).zip(wanted) {
@@ -171,13 +203,14 @@ impl Python {
     /// The outer error is for trouble with the worker.
     pub fn evaluate(&mut self, jobs: &[Job<'_>], precision: Precision) -> Result<Vec<Result<Vec<Tensor>>>> {
         let tensors: Vec<_> = jobs.iter().flat_map(|job| job.inputs).collect();
-        let inputs = transfer::inputs(&tensors)?;
+        let mut files = Files::default();
+        let inputs = transfer::inputs(&mut files, &tensors)?;
         let mut descriptors = inputs.descriptors.iter().cloned();
         let mut sizes = Vec::new();
         for job in jobs {
             sizes.extend(output_sizes(job.graph, 8)?);
         }
-        let outputs = transfer::outputs(&sizes)?;
+        let outputs = transfer::outputs(&mut files, &sizes)?;
         let mut slots = outputs.slots.iter().cloned();
         let mut calls = Vec::with_capacity(jobs.len());
         for job in jobs {
@@ -195,7 +228,7 @@ impl Python {
         }
         let float64 = precision == Precision::Float64;
         let call = Call::Evaluate { jobs: calls, float64 };
-        let reply: Outcomes = self.request(&call, self.options.timeout, &mut |_| {})?;
+        let reply: Outcomes = self.request(&call, &files, self.options.timeout, &mut |_| {})?;
         let mut written = Vec::new();
         for (job, outcome) in jobs.iter().zip(&reply.jobs) {
             match outcome {
@@ -226,15 +259,18 @@ impl Python {
     pub(crate) fn request<R: DeserializeOwned>(
         &mut self,
         call: &Call<'_>,
+        files: &Files,
         limit: Duration,
         progress: &mut dyn FnMut(&str),
     ) -> Result<R> {
         let deadline = Instant::now() + limit;
+        let files = files.open()?;
+        let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
         let mut worker = match self.worker.take() {
             Some(worker) if worker.is_alive() => worker,
             _ => self.spawn()?,
         };
-        let answer = worker.request(call, deadline, progress);
+        let answer = worker.request_passing(call, &files, deadline, progress);
         // A worker that broke the protocol, died or was too slow is gone.
         if matches!(answer, Ok(_) | Err(RequestError::Failed(_))) {
             self.worker = Some(worker);
@@ -244,16 +280,36 @@ impl Python {
 
     fn spawn(&self) -> Result<Process> {
         let script = sources::write(&self.environment.cache)?;
-        let program = Program::new(self.environment.python()).arg("-u").arg(script);
+        let program = Program::new(self.environment.python())
+            .readable(script.parent().unwrap_or(&script))
+            .arg("-u")
+            .arg(&script)
+            .quota(QUOTA);
+        let readable = self.environment.roots.iter();
+        let program = readable.fold(program, Program::readable);
+        let program = self.writable.iter().fold(program, Program::writable);
+        let program = self.modules.iter().fold(program, show_modules);
         let program = INHERITED.iter().fold(program, |p, name| p.inherit(name));
         let variables = self.variables.iter();
         let program = variables.fold(program, |p, (name, value)| p.env(name, value));
         let limits = ResourceLimits {
             data: self.options.memory,
+            total: Some(self.options.memory.unwrap_or(machine_memory() / 4 * 3)),
+            processes: Some(PROCESSES),
             ..ResourceLimits::default()
         };
         program.limits(limits).spawn()
     }
+}
+
+/// Lets a program read Python files and packages in a directory, and list what else is there, as Python does to find
+/// them.
+fn show_modules(program: Program, directory: &PathBuf) -> Program {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let modules = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|e| e == "py") || path.join("__init__.py").exists());
+    modules.fold(program.listable(directory), Program::readable)
 }
 
 /// The tensors in `outputs`, all of which the worker must have written.

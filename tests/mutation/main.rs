@@ -17,7 +17,7 @@ mod twin;
 use std::path::Path;
 
 use akg::{Error, Result};
-use campaign::Bench;
+use campaign::{Bench, Findings};
 use libtest_mimic::{Arguments, Trial};
 use report::Tally;
 
@@ -36,22 +36,29 @@ fn main() {
 }
 
 fn campaign(quota: usize) -> Result<()> {
-    let bench = Bench::new()?;
-    let subjects = bench.subjects()?;
     let seed = std::env::var("AKG_SEED")
         .ok()
         .and_then(|s| s.parse().ok())
         .unwrap_or(0);
+    let bench = Bench::new(seed)?;
+    let subjects = bench.subjects()?;
     let quota = std::env::var("AKG_MUTANTS")
         .ok()
         .and_then(|s| s.parse().ok())
         .unwrap_or(quota);
-    let mutants = bench.run(&subjects, quota, seed)?;
+    let Findings {
+        mutants,
+        originals_failed,
+    } = bench.run(&subjects, quota, seed)?;
     println!("{}\n{}", bench.device(), report::report(&subjects, &mutants));
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
     report::keep_escaped(&subjects, &mutants, directory)
         .map_err(|e| Error::io(format!("cannot write to {}", directory.display()), e))?;
+    assert!(
+        originals_failed.is_empty(),
+        "correct kernels failed: {originals_failed:#?}"
+    );
     let tally = Tally::of(&mutants);
-    assert!(tally.detection() >= 0.99);
+    assert!(tally.detection() >= 0.99, "{} faults escaped", tally.escaped);
     Ok(())
 }

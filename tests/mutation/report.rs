@@ -103,12 +103,7 @@ pub(crate) fn report(subjects: &[Subject], mutants: &[Mutant]) -> String {
         }
     }
     let _ = writeln!(out, "\nDetected as: {reasons:?}");
-    for excuse in [
-        Excuse::SameBits,
-        Excuse::Rounding,
-        Excuse::MemoryModel,
-        Excuse::SpecialValues,
-    ] {
+    for excuse in Excuse::ALL {
         let _ = writeln!(out, "\nExcused, {excuse:?}:");
         list(
             &mut out,

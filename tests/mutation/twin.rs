@@ -2,8 +2,7 @@
 //! memory with room behind every tensor, and their outputs are compared element by element: no tolerance, no class, no
 //! reference.
 
-use akg::backend::{Backend, BackendExt as _, Limits, Poison, RunRequest};
-use akg::graph::InputKind;
+use akg::backend::{Backend, Call, Limits, Loaded, LoadedExt as _, Poison};
 use akg::source::{Artifact, PlanTensor, TensorRole};
 use akg::task::Generator;
 use akg::{DType, Error, Expr, Result, Task, Tensor};
@@ -24,33 +23,47 @@ pub(crate) enum Likeness {
     Special,
 }
 
-/// One element of an input: its place and the tensor's shape are known.
-type Draw = fn(&mut ChaCha8Rng, usize, &[usize]) -> f64;
+/// An element of an input.
+struct Place<'a> {
+    at: usize,
+    shape: &'a [usize],
+    /// The number of the input.
+    input: usize,
+    seed: u64,
+}
+
+type Draw = fn(&mut ChaCha8Rng, &Place<'_>) -> f64;
 
 /// Ways of making inputs. Sums and products of the first ones are exact; the last one is not finite.
-const FAMILIES: [(&str, Draw); 16] = [
-    ("small integers", |rng, _, _| f64::from(rng.random_range(-4..=4))),
-    ("ones and zeros", |rng, _, _| f64::from(rng.random_range(-1..=1))),
-    ("one value", |_, _, _| 3.0),
-    ("ascending", |_, at, _| (at % 509) as f64),
-    ("descending", |_, at, _| -((at % 509) as f64)),
-    ("positive at the edges", |rng, at, shape| {
-        edge(rng, at, shape, 64.0)
+const FAMILIES: [(&str, Draw); 21] = [
+    ("small integers", |rng, _| small(rng)),
+    ("ones and zeros", |rng, _| f64::from(rng.random_range(-1..=1))),
+    ("one value", |_, _| 3.0),
+    ("ascending", |_, place| (place.at % 509) as f64),
+    ("descending", |_, place| -((place.at % 509) as f64)),
+    ("positive at the edges", |rng, place| place.edge(rng, LARGE)),
+    ("negative at the edges", |rng, place| place.edge(rng, -LARGE)),
+    ("one positive in a row", |rng, place| place.row(rng, LARGE)),
+    ("one negative in a row", |rng, place| place.row(rng, -LARGE)),
+    ("one positive", |rng, place| place.single(rng, LARGE)),
+    ("one negative", |rng, place| place.single(rng, -LARGE)),
+    ("halves and their neighbours", |rng, _| {
+        small(rng) / 2.0 * (1.0 + f64::from(rng.random_range(-1..=1)) / 8192.0)
     }),
-    ("negative at the edges", |rng, at, shape| {
-        edge(rng, at, shape, -64.0)
+    ("normal", |rng, _| normal(rng)),
+    ("above", |rng, _| normal(rng) + 100.0),
+    ("below", |rng, _| normal(rng) - 100.0),
+    ("opposed", |rng, place| {
+        let sign = if place.input.is_multiple_of(2) { 1.0 } else { -1.0 };
+        (normal(rng) + 100.0) * sign
     }),
-    ("positive at some places", |rng, _, _| spike(rng, 64.0)),
-    ("negative at some places", |rng, _, _| spike(rng, -64.0)),
-    ("normal", |rng, _, _| normal(rng)),
-    ("above", |rng, _, _| normal(rng) + 100.0),
-    ("below", |rng, _, _| normal(rng) - 100.0),
-    ("tiny", |rng, _, _| normal(rng) / 1024.0),
-    ("large", |rng, _, _| normal(rng) * 1024.0),
-    ("wide", |rng, _, _| {
+    ("tiny", |rng, _| normal(rng) / 1024.0),
+    ("large", |rng, _| normal(rng) * 1024.0),
+    ("wide", |rng, _| {
         normal(rng) * f64::from(rng.random_range(-24..=24)).exp2()
     }),
-    ("special", |rng, _, _| match rng.random_range(0..8) {
+    ("one huge", |rng, place| place.row(rng, 1048576.0)),
+    ("special", |rng, _| match rng.random_range(0..8) {
         0 => f64::NAN,
         1 | 2 => f64::INFINITY,
         3 | 4 => f64::NEG_INFINITY,
@@ -60,7 +73,10 @@ const FAMILIES: [(&str, Draw); 16] = [
 ];
 
 /// Families in which arithmetic is exact.
-const EXACT: usize = 9;
+const EXACT: usize = 11;
+
+/// What stands out among small integers: its exponential leaves the range of f32.
+const LARGE: f64 = 200.0;
 
 /// Seeds of each family.
 const SEEDS: u64 = 3;
@@ -76,30 +92,43 @@ fn normal(rng: &mut ChaCha8Rng) -> f64 {
     f64::from((sum - 6.0) as f32)
 }
 
-/// Small integers, with large ones at the first and last coordinates of an axis.
-fn edge(rng: &mut ChaCha8Rng, at: usize, shape: &[usize], large: f64) -> f64 {
-    let mut rest = at;
-    let mut first_or_last = false;
-    for extent in shape.iter().rev() {
-        let coordinate = rest % extent;
-        first_or_last |= coordinate == 0 || coordinate + 1 == *extent;
-        rest /= extent;
-    }
-    let small = f64::from(rng.random_range(-4..=4));
-    if first_or_last && rng.random() {
-        large + small
-    } else {
-        small
-    }
+fn small(rng: &mut ChaCha8Rng) -> f64 {
+    f64::from(rng.random_range(-4..=4))
 }
 
-/// Small integers, with large ones here and there.
-fn spike(rng: &mut ChaCha8Rng, large: f64) -> f64 {
-    let small = f64::from(rng.random_range(-4..=4));
-    if rng.random_range(0..64) == 0 {
-        large + small
-    } else {
-        small
+impl Place<'_> {
+    /// Every other of the first and last elements along an axis is large.
+    fn edge(&self, rng: &mut ChaCha8Rng, large: f64) -> f64 {
+        let mut rest = self.at;
+        let mut at_edge = false;
+        for extent in self.shape.iter().rev() {
+            let coordinate = rest % extent;
+            at_edge |= coordinate == 0 || coordinate + 1 == *extent;
+            rest /= extent;
+        }
+        small(rng) + if at_edge && rng.random() { large } else { 0.0 }
+    }
+
+    /// One element of each row along the last axis is large.
+    fn row(&self, rng: &mut ChaCha8Rng, large: f64) -> f64 {
+        let length = self.shape.last().copied().unwrap_or(1);
+        self.one_of(rng, length, large)
+    }
+
+    /// One element of the tensor is large.
+    fn single(&self, rng: &mut ChaCha8Rng, large: f64) -> f64 {
+        self.one_of(rng, self.shape.iter().product(), large)
+    }
+
+    /// One of `length` elements is large: the first, the last, or another one, by the seed.
+    fn one_of(&self, rng: &mut ChaCha8Rng, length: usize, large: f64) -> f64 {
+        let group = (self.at / length) as u64;
+        let chosen = match self.seed % 3 {
+            0 => 0,
+            1 => length - 1,
+            _ => ChaCha8Rng::seed_from_u64(group).random_range(0..length),
+        };
+        small(rng) + if self.at % length == chosen { large } else { 0.0 }
     }
 }
 
@@ -110,6 +139,12 @@ pub(crate) struct Original<'a> {
     limits: Limits,
     /// The inputs of each comparison and the outputs that they give.
     known: Vec<(usize, Vec<Tensor>, Vec<Vec<f64>>)>,
+}
+
+/// A loaded artifact with room behind its tensors, and the tensors as they were.
+struct Roomy {
+    loaded: Box<dyn Loaded>,
+    tensors: Vec<PlanTensor>,
 }
 
 impl<'a> Original<'a> {
@@ -125,10 +160,15 @@ impl<'a> Original<'a> {
             limits,
             known: Vec::new(),
         };
+        let mut loaded = original.load(artifact)?;
         for (family, (name, _)) in FAMILIES.iter().enumerate() {
             for seed in 0..SEEDS {
                 let inputs = original.inputs(family, seed)?;
-                let outputs = original.run(artifact, &inputs, seed)?.ok_or_else(|| {
+                let outputs = match &mut loaded {
+                    Some(roomy) => original.run(roomy, &inputs, seed)?,
+                    None => None,
+                };
+                let outputs = outputs.ok_or_else(|| {
                     Error::invalid(format!(
                         "the original leaves its tensors or fails on inputs `{name}`"
                     ))
@@ -142,13 +182,18 @@ impl<'a> Original<'a> {
     /// Compares a mutant with the original.
     pub(crate) fn compare(&self, mutant: &Artifact) -> Result<Likeness> {
         let mut near = false;
+        let mut loaded = self.load(mutant)?;
         for (n, (family, inputs, expected)) in self.known.iter().enumerate() {
             let different = if *family + 1 == FAMILIES.len() {
                 Likeness::Special
             } else {
                 Likeness::Different(FAMILIES[*family].0)
             };
-            let Some(got) = self.run(mutant, inputs, n as u64 % SEEDS)? else {
+            let got = match &mut loaded {
+                Some(roomy) => self.run(roomy, inputs, n as u64 % SEEDS)?,
+                None => None,
+            };
+            let Some(got) = got else {
                 return Ok(different);
             };
             let outputs = self.task.graph.outputs().iter();
@@ -170,8 +215,8 @@ impl<'a> Original<'a> {
         Ok(if near { Likeness::Near } else { Likeness::Same })
     }
 
-    /// The outputs; `None` if the run fails, changes its inputs or writes behind a tensor.
-    fn run(&self, artifact: &Artifact, inputs: &[Tensor], seed: u64) -> Result<Option<Vec<Vec<f64>>>> {
+    /// Loads an artifact with room behind every tensor and scratch memory that can be looked at; `None` if it fails.
+    fn load(&self, artifact: &Artifact) -> Result<Option<Roomy>> {
         let mut artifact = artifact.clone();
         let tensors = artifact.plan.tensors.clone();
         for tensor in &mut artifact.plan.tensors {
@@ -180,23 +225,28 @@ impl<'a> Original<'a> {
                 tensor.role = TensorRole::Output;
             }
         }
+        let loaded = block_on(self.backend.load(artifact, self.limits.clone()))?;
+        Ok(loaded.ok().map(|loaded| Roomy { loaded, tensors }))
+    }
+
+    /// The outputs; `None` if the run fails, changes its inputs or writes behind a tensor.
+    fn run(&self, roomy: &mut Roomy, inputs: &[Tensor], seed: u64) -> Result<Option<Vec<Vec<f64>>>> {
         let poison = if seed.is_multiple_of(2) {
             Poison::Ones
         } else {
             Poison::Finite
         };
-        let run = block_on(self.backend.run(RunRequest {
-            artifact,
+        let run = block_on(roomy.loaded.run(Call {
             inputs: inputs.to_vec(),
             dims: self.task.contract.hints.clone(),
             poison,
-            limits: self.limits.clone(),
+            placement: 0,
         }))?;
         let Some(run) = run.ok().filter(|run| run.inputs_unchanged) else {
             return Ok(None);
         };
         let mut outputs = Vec::new();
-        let written = tensors.iter().filter(|t| t.role != TensorRole::Input);
+        let written = roomy.tensors.iter().filter(|t| t.role != TensorRole::Input);
         for (tensor, output) in written.zip(&run.outputs) {
             let count = elements(tensor)?;
             let (inside, room) = output.bytes().split_at(count * tensor.dtype.size());
@@ -222,8 +272,16 @@ impl<'a> Original<'a> {
             let value = |at| match (generator, ty.dtype.is_float()) {
                 _ if at >= count => f64::NAN,
                 (Some(Generator::Integers { lo, hi }), _) => rng.random_range(*lo..*hi) as f64,
-                (_, true) if input.kind == InputKind::Weight && family >= EXACT => normal(&mut rng),
-                (_, true) => FAMILIES[family].1(&mut rng, at, &shape),
+                (_, true) => {
+                    let (shape, input) = (shape.as_slice(), i);
+                    let place = Place {
+                        at,
+                        shape,
+                        input,
+                        seed,
+                    };
+                    FAMILIES[family].1(&mut rng, &place)
+                }
                 (_, false) => f64::from(rng.random_range(-8..8)),
             };
             let values: Vec<f64> = (0..count + ROOM).map(value).collect();

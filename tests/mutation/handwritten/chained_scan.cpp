@@ -24,7 +24,7 @@ extern "C" void scan(void *const *tensors, const int64_t *dims, int64_t program,
   const int64_t end = begin + 751 < 3001 ? begin + 751 : 3001;
   int64_t sum = 0;
   for (int64_t i = begin; i < end; ++i) sum += x[i];
-  while (__atomic_load_n(&ready[program], __ATOMIC_ACQUIRE) == 0) {}
+  while (__atomic_load_n(&ready[program], __ATOMIC_ACQUIRE) != 1) {}
   int64_t running = before[program];
   before[program + 1] = running + sum;
   __atomic_store_n(&ready[program + 1], 1, __ATOMIC_RELEASE);
