@@ -124,3 +124,92 @@ pub fn choice(seed: u64, round: u32, count: usize) -> usize {
     rng.set_stream(u64::from(round));
     rng.random_range(0..count.max(1))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use futures::executor::block_on;
+
+    use super::*;
+    use crate::Tensor;
+    use crate::backend::Poison;
+    use crate::isolation::Isolation;
+    use crate::verdict::FailureKind;
+
+    /// Gives back its input, and remembers where it lay.
+    #[derive(Debug, Default)]
+    struct Echo {
+        isolation: Isolation,
+        bound: Option<Call>,
+        placements: Arc<Mutex<Vec<u32>>>,
+    }
+
+    #[async_trait]
+    impl Loaded for Echo {
+        fn isolation(&self) -> &Isolation {
+            &self.isolation
+        }
+
+        async fn bind(&mut self, call: Call) -> Result<Result<(), Failure>> {
+            self.placements.lock().unwrap().push(call.placement);
+            self.bound = Some(call);
+            Ok(Ok(()))
+        }
+
+        async fn execute(&mut self, calls: u32, _cache: Cache) -> Result<Result<Duration, Failure>> {
+            Ok(Ok(Duration::from_micros(u64::from(calls))))
+        }
+
+        async fn take(&mut self) -> Result<Result<RunOutput, Failure>> {
+            let Some(call) = self.bound.take() else {
+                return Ok(Err(Failure::new(FailureKind::Crashed, "nothing is bound")));
+            };
+            Ok(Ok(RunOutput {
+                outputs: call.inputs,
+                inputs_unchanged: true,
+            }))
+        }
+    }
+
+    fn side(seed: u64) -> (LoadedSide, Arc<Mutex<Vec<u32>>>) {
+        let echo = Echo::default();
+        let placements = echo.placements.clone();
+        let call = |placement| Call {
+            inputs: vec![Tensor::from_slice([1], &[placement as f32]).unwrap()],
+            dims: [].into(),
+            poison: Poison::Ones,
+            placement,
+        };
+        let check: Check = Arc::new(|at, output| {
+            let right = output.outputs[0].as_slice::<f32>()? == [at as f32];
+            Ok((!right || at == 2).then(|| Failure::new(FailureKind::WrongValues, format!("call {at}"))))
+        });
+        let calls = (0..3).map(call).collect();
+        (
+            LoadedSide::new("echo", Box::new(echo), calls, check, seed),
+            placements,
+        )
+    }
+
+    #[test]
+    fn sides_of_one_seed_choose_alike_and_their_outputs_are_checked_as_what_they_are() {
+        let ((mut a, of_a), (mut b, of_b), (mut c, of_c)) = (side(1), side(1), side(2));
+        block_on(async {
+            for round in 0..40 {
+                for side in [&mut a, &mut b, &mut c] {
+                    side.refresh(round).await.unwrap().unwrap();
+                    side.execute(2, Cache::Warm).await.unwrap().unwrap();
+                    let verdict = side.verify().await.unwrap();
+                    assert_eq!(verdict.is_err(), side.bound == 2, "{verdict:?}");
+                    // What was taken is no longer there.
+                    assert!(side.verify().await.unwrap().is_err());
+                }
+            }
+        });
+        let (of_a, of_b, of_c) = (of_a.lock().unwrap(), of_b.lock().unwrap(), of_c.lock().unwrap());
+        assert_eq!(*of_a, *of_b);
+        assert_ne!(*of_a, *of_c);
+        assert!((0..3).all(|p| of_a.contains(&p)));
+    }
+}
