@@ -36,7 +36,7 @@ fn main() -> akg::Result<()> {
             None => println!(
                 "passed in class {}, error {:.2e} rms, {time}",
                 verdict.accuracy,
-                verdict.worst_error().rms
+                verdict.error().unwrap_or_default().rms
             ),
             Some(failure) => println!("failed: {}: {}", failure.kind.name(), failure.evidence),
         }

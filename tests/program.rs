@@ -149,9 +149,10 @@ fn hand_written_candidates_meet_the_same_judge() {
         );
         place.file(name, &text)
     };
-    let softmax = "for (int i = 0; i < 6; i++) { double s = 0; \
-                   for (int j = 0; j < 40; j++) s += std::exp((double)(x[i*40+j] > 0 ? x[i*40+j] : 0)); \
-                   for (int j = 0; j < 40; j++) y[i*40+j] = std::exp((double)(x[i*40+j] > 0 ? x[i*40+j] : 0)) / s; }";
+    let softmax = "for (int i = 0; i < 6; i++) { double s = 0, m = 0; \
+                   for (int j = 0; j < 40; j++) m = x[i*40+j] > m ? x[i*40+j] : m; \
+                   for (int j = 0; j < 40; j++) s += std::exp((x[i*40+j] > 0 ? x[i*40+j] : 0) - m); \
+                   for (int j = 0; j < 40; j++) y[i*40+j] = std::exp((x[i*40+j] > 0 ? x[i*40+j] : 0) - m) / s; }";
     let cases = [
         ("right.cpp", softmax.to_owned(), "pass", PASS),
         (

@@ -94,6 +94,17 @@ pub struct ErrorMeasure {
     pub max: f64,
 }
 
+impl ErrorMeasure {
+    /// The larger of both, in each measure.
+    #[must_use]
+    pub fn larger(self, other: Self) -> Self {
+        Self {
+            rms: self.rms.max(other.rms),
+            max: self.max.max(other.max),
+        }
+    }
+}
+
 /// One output of one check: the candidate's error and what was allowed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OutputCheck {
@@ -124,6 +135,14 @@ pub struct Check {
     pub dims: Bindings,
     /// The outputs in order.
     pub outputs: Vec<OutputCheck>,
+}
+
+impl Check {
+    /// The largest errors over the outputs.
+    pub fn error(&self) -> ErrorMeasure {
+        let outputs = self.outputs.iter().map(|o| o.error);
+        outputs.fold(ErrorMeasure::default(), ErrorMeasure::larger)
+    }
 }
 
 /// What a verifier decided.
@@ -194,13 +213,16 @@ impl Verdict {
         self.failure.is_none()
     }
 
+    /// The largest errors over the outputs of the first check, whose inputs are the contract's: what others reach on the
+    /// same inputs can be put beside it. `None` if nothing was checked.
+    pub fn error(&self) -> Option<ErrorMeasure> {
+        self.checks.first().map(Check::error)
+    }
+
     /// The largest errors over all checks and outputs.
     pub fn worst_error(&self) -> ErrorMeasure {
-        let errors = self.checks.iter().flat_map(|c| &c.outputs).map(|o| o.error);
-        errors.fold(ErrorMeasure::default(), |a, b| ErrorMeasure {
-            rms: a.rms.max(b.rms),
-            max: a.max.max(b.max),
-        })
+        let checks = self.checks.iter().map(Check::error);
+        checks.fold(ErrorMeasure::default(), ErrorMeasure::larger)
     }
 
     /// The bytes of outputs that were compared, over all checks.

@@ -35,7 +35,7 @@ pub(super) struct Report {
     pub(super) device: Option<String>,
     pub(super) kernels: Vec<KernelSummary>,
     pub(super) knobs: Knobs,
-    /// The candidate's largest error over all checks.
+    /// The candidate's error on the inputs that the baselines get too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<ErrorMeasure>,
     /// The times of the candidate and PyTorch in one contest.
@@ -140,7 +140,7 @@ impl Report {
         self.message = failure.map(|f| f.evidence.clone());
         self.speed.clone_from(&attempt.timing);
         self.knobs.clone_from(&attempt.source.knobs);
-        self.error = (!verdict.checks.is_empty()).then(|| verdict.worst_error());
+        self.error = verdict.error();
         self.isolation.clone_from(&verdict.isolation);
         self.deterministic = verdict.deterministic;
         self.idle_kernels.clone_from(&verdict.idle_kernels);

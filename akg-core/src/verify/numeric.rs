@@ -96,11 +96,7 @@ impl NumericVerifier {
             yardstick: Duration::ZERO,
             first: None,
         })?;
-        let worst = |a: ErrorMeasure, b: ErrorMeasure| ErrorMeasure {
-            rms: a.rms.max(b.rms),
-            max: a.max.max(b.max),
-        };
-        Ok(checks.into_iter().map(|c| c.error).reduce(worst))
+        Ok(checks.into_iter().map(|c| c.error).reduce(ErrorMeasure::larger))
     }
 
     /// The data sets in order.
