@@ -52,7 +52,7 @@ fn campaign(quota: usize) -> Result<()> {
     } = bench.run(&subjects, quota, seed)?;
     println!("{}\n{}", bench.device(), report::report(&subjects, &mutants));
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    report::keep_escaped(&subjects, &mutants, directory)
+    report::keep_passed(&subjects, &mutants, directory)
         .map_err(|e| Error::io(format!("cannot write to {}", directory.display()), e))?;
     assert!(
         originals_failed.is_empty(),
