@@ -33,6 +33,12 @@ pub enum Distribution {
     Offset,
     /// Signs and magnitudes that spread over 2^±10, so that sums cancel.
     IllConditioned,
+    /// Small integers: equal elements meet, and most sums are exact.
+    Ties,
+    /// Signed about -20 in one input and 20 in the next: whole inputs of one sign.
+    OneSided,
+    /// Small integers, and one element of each row along the last axis far from all others: the first, the last or any.
+    Extremes,
     /// Signed, with NaN, infinities, zeros of both signs and subnormal numbers strewn in.
     Special,
 }
@@ -47,6 +53,9 @@ impl Distribution {
             Distribution::Tiny => "tiny",
             Distribution::Offset => "offset",
             Distribution::IllConditioned => "ill-conditioned",
+            Distribution::Ties => "ties",
+            Distribution::OneSided => "one-sided",
+            Distribution::Extremes => "extremes",
             Distribution::Special => "special",
         }
     }
@@ -56,6 +65,9 @@ impl Distribution {
             Distribution::Contract
             | Distribution::Signed
             | Distribution::IllConditioned
+            | Distribution::Ties
+            | Distribution::OneSided
+            | Distribution::Extremes
             | Distribution::Special => (1.0, 0.0),
             Distribution::Large => (64.0, 0.0),
             Distribution::Tiny => (1.0 / 64.0, 0.0),
@@ -146,6 +158,8 @@ fn generate(
         gain,
         seed: mix(seed, position as u64),
         kind: input.kind,
+        position,
+        row: shape.last().copied().unwrap_or(1).max(1),
     };
     fill(buffer.as_mut(), ty.dtype, &stream)?;
     buffer.freeze()
@@ -202,6 +216,10 @@ struct Stream {
     gain: f32,
     seed: u64,
     kind: InputKind,
+    /// The input's number.
+    position: usize,
+    /// Elements of a row along the last axis.
+    row: usize,
 }
 
 /// Elements that one generator makes; chunks are independent so that threads can share the work.
@@ -225,7 +243,7 @@ fn fill(buffer: &mut dyn TensorBuffer, dtype: DType, stream: &Stream) -> Result<
                 share.into_iter().try_for_each(|(i, chunk)| {
                     let mut rng = ChaCha8Rng::seed_from_u64(stream.seed);
                     rng.set_stream(i as u64);
-                    fill_chunk(chunk, dtype, stream, &mut rng)
+                    fill_chunk(chunk, i * CHUNK, dtype, stream, &mut rng)
                 })
             }));
         }
@@ -236,30 +254,37 @@ fn fill(buffer: &mut dyn TensorBuffer, dtype: DType, stream: &Stream) -> Result<
     })
 }
 
-fn fill_chunk(chunk: &mut [u8], dtype: DType, stream: &Stream, rng: &mut ChaCha8Rng) -> Result<()> {
+fn fill_chunk(
+    chunk: &mut [u8],
+    first: usize,
+    dtype: DType,
+    stream: &Stream,
+    rng: &mut ChaCha8Rng,
+) -> Result<()> {
     match dtype {
-        DType::F32 => each(chunk, || stream.float(rng)),
-        DType::F64 => each(chunk, || f64::from(stream.float(rng))),
-        DType::F16 => each(chunk, || f16::from_f32(stream.float(rng))),
-        DType::BF16 => each(chunk, || bf16::from_f32(stream.float(rng))),
-        DType::Bool => each(chunk, || u8::from(rng.next_u32() & 1 == 1)),
-        DType::U8 => each(chunk, || stream.integer(rng, 0) as u8),
-        DType::I8 => each(chunk, || stream.integer(rng, -8) as i8),
-        DType::I16 => each(chunk, || stream.integer(rng, -8) as i16),
-        DType::I32 => each(chunk, || stream.integer(rng, -8) as i32),
-        DType::I64 => each(chunk, || stream.integer(rng, -8)),
+        DType::F32 => each(chunk, |n| stream.float(rng, first + n)),
+        DType::F64 => each(chunk, |n| f64::from(stream.float(rng, first + n))),
+        DType::F16 => each(chunk, |n| f16::from_f32(stream.float(rng, first + n))),
+        DType::BF16 => each(chunk, |n| bf16::from_f32(stream.float(rng, first + n))),
+        DType::Bool => each(chunk, |_| u8::from(rng.next_u32() & 1 == 1)),
+        DType::U8 => each(chunk, |_| stream.integer(rng, 0) as u8),
+        DType::I8 => each(chunk, |_| stream.integer(rng, -8) as i8),
+        DType::I16 => each(chunk, |_| stream.integer(rng, -8) as i16),
+        DType::I32 => each(chunk, |_| stream.integer(rng, -8) as i32),
+        DType::I64 => each(chunk, |_| stream.integer(rng, -8)),
     }
 }
 
-fn each<T: bytemuck::Pod>(chunk: &mut [u8], mut next: impl FnMut() -> T) -> Result<()> {
+fn each<T: bytemuck::Pod>(chunk: &mut [u8], mut next: impl FnMut(usize) -> T) -> Result<()> {
     let elements = bytemuck::try_cast_slice_mut::<u8, T>(chunk)
         .map_err(|e| Error::unexpected(format!("input memory is misaligned: {e}")))?;
-    elements.iter_mut().for_each(|v| *v = next());
+    elements.iter_mut().enumerate().for_each(|(n, v)| *v = next(n));
     Ok(())
 }
 
 impl Stream {
-    fn float(&self, rng: &mut ChaCha8Rng) -> f32 {
+    /// The element `at`.
+    fn float(&self, rng: &mut ChaCha8Rng, at: usize) -> f32 {
         if self.distribution == Distribution::Contract && self.generator == Generator::Uniform01 {
             return (rng.next_u32() >> 8) as f32 / (1u32 << 24) as f32;
         }
@@ -272,6 +297,10 @@ impl Stream {
         let signed = (sum / 65536.0 - 2.0) * 3.0f32.sqrt();
         let data = match self.distribution {
             Distribution::IllConditioned => signed * 2.0f32.powi(rng.random_range(-10..=10)),
+            Distribution::Ties => (signed * 2.0).round(),
+            Distribution::OneSided if self.position.is_multiple_of(2) => signed - 20.0,
+            Distribution::OneSided => signed + 20.0,
+            Distribution::Extremes => (signed * 2.0).round() + self.extreme(at),
             Distribution::Special if rng.random_range(0..8) == 0 => SPECIAL
                 .get(rng.random_range(0..SPECIAL.len()))
                 .copied()
@@ -286,6 +315,21 @@ impl Stream {
             InputKind::Activation => data,
             InputKind::Weight => signed * self.gain,
             InputKind::State => signed.abs() + 0.5,
+        }
+    }
+
+    /// What makes one element of each row stand out; its exponential leaves the range of f32.
+    fn extreme(&self, at: usize) -> f32 {
+        let row = mix(self.seed, (at / self.row) as u64) >> 20;
+        let place = match row % 3 {
+            0 => 0,
+            1 => self.row - 1,
+            _ => (row / 6) as usize % self.row,
+        };
+        match (at % self.row == place, (row / 3).is_multiple_of(2)) {
+            (false, _) => 0.0,
+            (true, true) => 200.0,
+            (true, false) => -200.0,
         }
     }
 

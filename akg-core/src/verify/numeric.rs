@@ -49,6 +49,9 @@ impl Default for NumericVerifier {
             distributions: vec![
                 Distribution::Contract,
                 Distribution::Signed,
+                Distribution::OneSided,
+                Distribution::Extremes,
+                Distribution::Ties,
                 Distribution::Offset,
                 Distribution::IllConditioned,
                 Distribution::Large,
