@@ -30,7 +30,7 @@ fn main() -> akg::Result<()> {
     for Attempt { verdict, timing, .. } in &outcome.attempts {
         let time = timing
             .as_ref()
-            .and_then(|t| t.median())
+            .and_then(|contest| contest.candidate()?.warm.median())
             .map_or("not timed".to_owned(), |s| format!("{:.3} ms", 1e3 * s));
         match &verdict.failure {
             None => println!(

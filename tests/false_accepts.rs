@@ -345,7 +345,7 @@ fn lowered(text: String, plan: LaunchPlan) -> Source {
 
 fn session() -> Session {
     let registry = akg::registry();
-    Session::new(registry.dsl("cpp").unwrap(), registry.backend("cpu").unwrap())
+    Session::new(registry.dsl("cpp").unwrap(), registry.backend("cpu").unwrap()).with_timing(None)
 }
 
 fn check(name: &str, source: &Source, expected: &[FailureKind]) -> Result<(), Failed> {

@@ -89,7 +89,7 @@ fn a_graph_becomes_a_verified_kernel() {
         .unwrap();
     expect(&run, PASS, &[]);
     let report = json(&run);
-    assert_eq!(report["schema"], 1);
+    assert_eq!(report["schema"], 2);
     assert_eq!(report["status"], "pass");
     assert_eq!(
         report["kernels"][0]["operators"],

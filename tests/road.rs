@@ -139,7 +139,8 @@ fn verify(name: &str, build: Build) {
     let y = build(&mut graph).unwrap();
     graph.output(y);
     let registry = akg::registry();
-    let session = Session::new(registry.dsl("cpp").unwrap(), registry.backend("cpu").unwrap());
+    let session =
+        Session::new(registry.dsl("cpp").unwrap(), registry.backend("cpu").unwrap()).with_timing(None);
     let outcome = blocking::run(&session, &Task::new(name, graph)).unwrap();
     if let Some(failure) = outcome.failure() {
         panic!("{failure:?}\n{}", outcome.sketch);

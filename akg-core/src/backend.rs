@@ -158,61 +158,6 @@ pub trait LoadedExt: Loaded {
 
 impl<T: Loaded + ?Sized> LoadedExt for T {}
 
-/// How often to run for a timing.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct TimingPolicy {
-    /// Untimed runs first.
-    pub warmup: u32,
-    /// Timed runs at most.
-    pub samples: u32,
-    /// Stop sampling after this long.
-    pub budget: Duration,
-    /// Whether caches are flushed before every sample.
-    pub cold: bool,
-}
-
-impl Default for TimingPolicy {
-    fn default() -> Self {
-        Self {
-            warmup: 2,
-            samples: 20,
-            budget: Duration::from_secs(2),
-            cold: true,
-        }
-    }
-}
-
-/// Times of single executions of a whole plan, in seconds, in the order they were taken.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Timing {
-    /// One entry for each sample.
-    pub seconds: Vec<f64>,
-}
-
-impl Timing {
-    /// The median in seconds; `None` without samples.
-    pub fn median(&self) -> Option<f64> {
-        let mut sorted = self.seconds.clone();
-        sorted.sort_by(f64::total_cmp);
-        let middle = sorted.len() / 2;
-        let upper = *sorted.get(middle)?;
-        if sorted.len() % 2 == 1 {
-            return Some(upper);
-        }
-        Some(f64::midpoint(*sorted.get(middle - 1)?, upper))
-    }
-
-    /// The median absolute deviation from the median, in seconds.
-    pub fn spread(&self) -> Option<f64> {
-        let median = self.median()?;
-        Timing {
-            seconds: self.seconds.iter().map(|s| (s - median).abs()).collect(),
-        }
-        .median()
-    }
-}
-
 /// Memory for a tensor that is being made.
 pub trait TensorBuffer: Send {
     /// The bytes, zero at first.

@@ -68,6 +68,16 @@ pub struct Isolation {
     pub missing: Vec<String>,
 }
 
+impl fmt::Display for Isolation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.level)?;
+        match self.missing.as_slice() {
+            [] => Ok(()),
+            missing => write!(f, " (missing: {})", missing.join("; ")),
+        }
+    }
+}
+
 impl Isolation {
     /// Refuses what is below `required`.
     ///

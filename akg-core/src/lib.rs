@@ -23,6 +23,7 @@ pub mod source;
 pub mod target;
 pub mod task;
 pub mod tensor;
+pub mod timing;
 pub mod verdict;
 pub mod verifier;
 pub mod verify;

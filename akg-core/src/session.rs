@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::agent::Agent;
-use crate::backend::{Backend, Cache, Call, Limits, Poison, Timing, TimingPolicy};
+use crate::backend::{Backend, Limits};
 use crate::coder::{CodeContext, Coder, RuleCoder};
 use crate::conductor::{ConductContext, Conductor, Next, RuleConductor};
 use crate::designer::{Design, DesignContext, Designer, KernelSummary, RuleDesigner};
@@ -15,13 +15,18 @@ use crate::dsl::Dsl;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::sketch::cost;
-use crate::source::{Artifact, Knobs, LaunchPlan, Source, SourceForm, TensorRole};
+use crate::source::{Knobs, LaunchPlan, Source, SourceForm, TensorRole};
 use crate::target::Target;
 use crate::task::Task;
 use crate::tensor::byte_len;
+use crate::timing::{Contest, ContestPolicy};
 use crate::verdict::{Failure, FailureKind, Verdict};
 use crate::verifier::{Candidate, Verifier};
-use crate::verify::{Distribution, Judge, make_inputs};
+use crate::verify::Judge;
+
+mod contest;
+
+pub use contest::Rivals;
 
 /// What a session reports while it works.
 #[derive(Debug, Clone)]
@@ -36,7 +41,7 @@ pub enum Event<'a> {
     /// A candidate was judged.
     Judged(&'a Verdict),
     /// A candidate was timed.
-    Timed(&'a Timing),
+    Timed(&'a Contest),
 }
 
 /// Receives a session's reports.
@@ -60,8 +65,8 @@ pub struct Attempt {
     pub verdict: Verdict,
     /// Seconds from the start of the build to the verdict.
     pub verdict_seconds: f64,
-    /// Times of single runs, if it passed and the backend times.
-    pub timing: Option<Timing>,
+    /// Its times beside those of its rivals, if it passed, the backend times and the session wants it.
+    pub timing: Option<Contest>,
 }
 
 /// What a session made of a task.
@@ -91,7 +96,7 @@ impl Outcome {
         let time = |a: &Attempt| {
             a.timing
                 .as_ref()
-                .and_then(Timing::median)
+                .and_then(|contest| contest.candidate()?.warm.median())
                 .unwrap_or(f64::INFINITY)
         };
         passed.min_by(|a, b| time(a).total_cmp(&time(b)))
@@ -116,7 +121,8 @@ pub struct Session {
     verifier: Arc<dyn Verifier>,
     observer: Arc<dyn Observer>,
     budget: Duration,
-    timing: TimingPolicy,
+    rivals: Arc<dyn Rivals>,
+    timing: Option<ContestPolicy>,
     limits: Limits,
 }
 
@@ -142,7 +148,8 @@ impl Session {
             verifier: Arc::new(Judge::standard(0, None, &Limits::default())),
             observer: Arc::new(|_: Event<'_>| {}),
             budget: Duration::from_secs(60),
-            timing: TimingPolicy::default(),
+            rivals: Arc::new(contest::NoRivals),
+            timing: Some(ContestPolicy::default()),
             limits: Limits::default(),
         }
     }
@@ -189,10 +196,17 @@ impl Session {
         self
     }
 
-    /// How candidates that passed are timed.
+    /// How candidates that passed are timed; `None` leaves that out.
     #[must_use]
-    pub fn with_timing(mut self, timing: TimingPolicy) -> Self {
+    pub fn with_timing(mut self, timing: Option<ContestPolicy>) -> Self {
         self.timing = timing;
+        self
+    }
+
+    /// What candidates are timed against.
+    #[must_use]
+    pub fn with_rivals(mut self, rivals: impl Rivals + 'static) -> Self {
+        self.rivals = Arc::new(rivals);
         self
     }
 
@@ -305,25 +319,29 @@ impl Session {
         };
         self.observer.event(Event::Built(began.elapsed()));
         let candidate = Candidate { source, artifact };
-        let verdict = self
+        let mut verdict = self
             .verifier
             .verify(&candidate, task, target, &*self.backend)
             .await?;
         let verdict_seconds = began.elapsed().as_secs_f64();
         self.observer.event(Event::Judged(&verdict));
         let mut timing = None;
-        if verdict.passed() && self.backend.capability().times {
-            let seed = verdict.checks.first().map_or(0, |c| c.seed);
-            let dims = task.contract.hints.clone();
-            let call = Call {
-                inputs: make_inputs(task, &*self.backend, Distribution::Contract, seed, &dims)?,
-                dims,
-                poison: Poison::Ones,
-                placement: 0,
-            };
-            if let Ok(taken) = self.time(candidate.artifact, call).await? {
-                self.observer.event(Event::Timed(&taken));
-                timing = Some(taken);
+        if verdict.passed()
+            && self.backend.capability().times
+            && let Some(policy) = &self.timing
+        {
+            match self
+                .contest(&candidate.artifact, task, target, &verdict, policy)
+                .await?
+            {
+                Ok(contest) => {
+                    self.observer.event(Event::Timed(&contest));
+                    timing = Some(contest);
+                }
+                Err(failure) => {
+                    verdict.failure = Some(failure);
+                    self.observer.event(Event::Judged(&verdict));
+                }
             }
         }
         Ok(Attempt {
@@ -332,39 +350,6 @@ impl Session {
             verdict_seconds,
             timing,
         })
-    }
-}
-
-impl Session {
-    /// Times single executions, less the constant of asking for them.
-    async fn time(&self, artifact: Artifact, call: Call) -> Result<Result<Timing, Failure>> {
-        let cache = if self.timing.cold {
-            Cache::Cold
-        } else {
-            Cache::Warm
-        };
-        let mut loaded = match self.backend.load(artifact, self.limits.clone()).await? {
-            Ok(loaded) => loaded,
-            Err(failure) => return Ok(Err(failure)),
-        };
-        if let Err(failure) = loaded.bind(call).await? {
-            return Ok(Err(failure));
-        }
-        if let Err(failure) = loaded.execute(self.timing.warmup, Cache::Warm).await? {
-            return Ok(Err(failure));
-        }
-        let started = Instant::now();
-        let mut seconds = Vec::new();
-        while seconds.len() < self.timing.samples as usize
-            && (seconds.is_empty() || started.elapsed() < self.timing.budget)
-        {
-            let taken = match (loaded.execute(0, cache).await?, loaded.execute(1, cache).await?) {
-                (Ok(constant), Ok(whole)) => whole.saturating_sub(constant),
-                (Err(failure), _) | (_, Err(failure)) => return Ok(Err(failure)),
-            };
-            seconds.push(taken.as_secs_f64());
-        }
-        Ok(Ok(Timing { seconds }))
     }
 }
 

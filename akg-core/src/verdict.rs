@@ -39,6 +39,8 @@ pub enum FailureKind {
     Stale,
     /// The outputs are the same without any of the kernels.
     NoWork,
+    /// It was timed faster than the device can compute the task.
+    Implausible,
 }
 
 impl FailureKind {
@@ -59,6 +61,7 @@ impl FailureKind {
             FailureKind::ClockMismatch => "clock-mismatch",
             FailureKind::Stale => "stale",
             FailureKind::NoWork => "no-work",
+            FailureKind::Implausible => "implausible",
         }
     }
 }

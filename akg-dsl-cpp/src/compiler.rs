@@ -1,17 +1,13 @@
 //! Running the system's C++ compiler.
 
-use std::ffi::OsString;
-use std::fs::{self, File};
-use std::io::{Read as _, Seek as _, SeekFrom};
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::process::ExitStatus;
 
 use akg_core::error::{Error, ErrorKind, Result};
+use akg_core::isolation::Isolation;
 use akg_core::target::Target;
-use rustix::process::{Pid, Signal};
-use tempfile::TempDir;
+use akg_worker::process::{Finished, Program, ResourceLimits};
 
 use crate::config::CppConfig;
 
@@ -19,7 +15,25 @@ use crate::config::CppConfig;
 const CANDIDATES: [&str; 3] = ["c++", "g++", "clang++"];
 
 /// Bytes of compiler output that are kept.
-const OUTPUT_LIMIT: u64 = 64 << 10;
+const OUTPUT_LIMIT: usize = 64 << 10;
+
+/// Bytes of a shared object at most.
+const OBJECT_LIMIT: u64 = 256 << 20;
+
+/// Bytes of the compiler's files together.
+const QUOTA: u64 = 1 << 30;
+
+/// What a text may make the compiler use: GCC takes some 200 MiB for the largest kernels.
+const LIMITS: ResourceLimits = ResourceLimits {
+    data: None,
+    address_space: None,
+    file_size: Some(OBJECT_LIMIT),
+    total: Some(4 << 30),
+    processes: Some(64),
+};
+
+/// Where a compiler outside the system's directories has its parts, beside the directory of its program.
+const PARTS: [&str; 6] = ["bin", "include", "lib", "lib64", "libexec", "share"];
 
 /// Flags that make arithmetic what the text says, rounded operator by operator, and let loops be vectorised.
 const FLAGS: [&str; 11] = [
@@ -47,6 +61,8 @@ pub(crate) struct Compilation {
     pub(crate) flags: Vec<String>,
     /// The first line of the compiler's version.
     pub(crate) version: String,
+    /// What contained the compiler, which a text can make read files and use resources.
+    pub(crate) isolation: Isolation,
 }
 
 /// What is asked of the compiler.
@@ -101,44 +117,65 @@ const X86_FEATURES: [(&str, &str); 21] = [
     ("avx512vnni", "avx512vnni"),
 ];
 
-/// Compiles `text` in a directory of its own, which is removed afterwards.
+/// Compiles `text` in confinement.
 pub(crate) fn compile(config: &CppConfig, target: &Target, text: &str, mode: Mode) -> Result<Compilation> {
     let compiler = find(config)?;
-    let directory = TempDir::with_prefix("akg-cpp-")
-        .map_err(|e| Error::io("cannot create a directory for the compiler", e))?;
-    let source = directory.path().join("kernel.cpp");
-    let object = directory.path().join("kernel.so");
-    fs::write(&source, text).map_err(|e| Error::io(format!("cannot write {}", source.display()), e))?;
     let mut flags: Vec<String> = FLAGS.iter().map(|f| (*f).to_owned()).collect();
     flags.extend(target_flags(target));
     flags.extend(config.flags.iter().cloned());
-    let mut arguments: Vec<OsString> = flags.iter().map(OsString::from).collect();
-    match mode {
-        Mode::Link => arguments.extend(["-shared".into(), "-o".into(), object.clone().into_os_string()]),
-        Mode::Check => arguments.push("-fsyntax-only".into()),
-    }
-    arguments.push("kernel.cpp".into());
-    let (status, output) = execute(&compiler, &arguments, directory.path(), config.time_limit)?;
-    let object = if status.success() && mode == Mode::Link {
-        Some(fs::read(&object).map_err(|e| Error::io("cannot read the compiled kernels", e))?)
-    } else {
-        None
+    let program = program(&compiler, config)?
+        .args(&flags)
+        .args(match mode {
+            Mode::Link => ["-shared", "-o", "kernel.so"].as_slice(),
+            Mode::Check => &["-fsyntax-only"],
+        })
+        .file("kernel.cpp", text)
+        .arg("kernel.cpp");
+    let finished = program.run(config.time_limit, OUTPUT_LIMIT)?;
+    let status = finished.status();
+    let object = match mode {
+        Mode::Link if status.success() => Some(finished.file("kernel.so", OBJECT_LIMIT)?),
+        Mode::Check if status.success() => Some(Vec::new()),
+        _ => None,
     };
-    if !status.success() {
+    let output = finished.output();
+    if !status.success() && !finished.exceeded_limits() {
         refuse_exhaustion(&output, status, &compiler)?;
     }
-    let accepted_check = status.success() && mode == Mode::Check;
     Ok(Compilation {
-        object: if accepted_check { Some(Vec::new()) } else { object },
+        object,
         output,
         flags,
-        version: version(&compiler, config.time_limit)?,
+        version: version(&compiler, config)?,
+        isolation: finished.isolation().clone(),
     })
+}
+
+/// The compiler as a confined program.
+fn program(compiler: &Path, config: &CppConfig) -> Result<Program> {
+    let mut program = Program::new(compiler)
+        .env("LC_ALL", "C")
+        .limits(LIMITS)
+        .quota(QUOTA)
+        .isolation(config.isolation);
+    if let Some(worker) = &config.worker {
+        program = program.supervisor(worker);
+    }
+    let real = compiler
+        .canonicalize()
+        .map_err(|e| Error::io(format!("cannot run {}", compiler.display()), e))?;
+    let prefix = real
+        .parent()
+        .filter(|p| p.ends_with("bin"))
+        .and_then(Path::parent);
+    Ok(PARTS
+        .iter()
+        .filter_map(|part| Some(prefix?.join(part)))
+        .fold(program, Program::readable))
 }
 
 /// An error if the compiler failed for want of disk or memory, which is not the text's fault.
 fn refuse_exhaustion(output: &str, status: ExitStatus, compiler: &Path) -> Result<()> {
-    use std::os::unix::process::ExitStatusExt as _;
     let exhausted = [
         "No space left on device",
         "Disk quota exceeded",
@@ -207,70 +244,8 @@ fn find(config: &CppConfig) -> Result<PathBuf> {
 }
 
 /// The first line that the compiler says about itself.
-pub(crate) fn version(compiler: &Path, limit: Duration) -> Result<String> {
-    let directory = std::env::temp_dir();
-    let (_, output) = execute(compiler, &["--version".into()], &directory, limit)?;
-    Ok(first_lines(&output, 1))
-}
-
-/// Runs a program in a process group of its own, which is killed if it takes too long. Returns what it wrote, at most
-/// [`OUTPUT_LIMIT`] bytes of it.
-fn execute(
-    program: &Path,
-    arguments: &[OsString],
-    directory: &Path,
-    limit: Duration,
-) -> Result<(ExitStatus, String)> {
-    let name = program.display();
-    // A file takes any amount of output without a reader.
-    let cannot_keep = |e| Error::io("cannot keep the compiler's output", e);
-    let mut output: File = tempfile::tempfile().map_err(cannot_keep)?;
-    let duplicate = || output.try_clone().map_err(cannot_keep);
-    let child = Command::new(program)
-        .args(arguments)
-        .current_dir(directory)
-        .env("LC_ALL", "C")
-        .env("TMPDIR", directory)
-        .stdin(Stdio::null())
-        .stdout(duplicate()?)
-        .stderr(duplicate()?)
-        .process_group(0)
-        .spawn()
-        .map_err(|e| Error::io(format!("cannot run {name}"), e))?;
-    let status = wait(child, limit)
-        .map_err(|e| Error::io(format!("cannot wait for {name}"), e))?
-        .ok_or_else(|| {
-            Error::new(
-                ErrorKind::Timeout,
-                format!("{name} took longer than {} s and was stopped", limit.as_secs()),
-            )
-        })?;
-    let mut bytes = Vec::new();
-    output.seek(SeekFrom::Start(0)).map_err(cannot_keep)?;
-    output
-        .take(OUTPUT_LIMIT)
-        .read_to_end(&mut bytes)
-        .map_err(cannot_keep)?;
-    Ok((status, String::from_utf8_lossy(&bytes).into_owned()))
-}
-
-/// Waits for a process that leads its group; kills the group when the time is over and returns `None`.
-fn wait(mut child: Child, limit: Duration) -> std::io::Result<Option<ExitStatus>> {
-    let started = Instant::now();
-    let mut pause = Duration::from_millis(1);
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Some(status));
-        }
-        if started.elapsed() >= limit {
-            if let Some(group) = Pid::from_raw(child.id() as i32) {
-                // It may have ended in between.
-                let _ = rustix::process::kill_process_group(group, Signal::KILL);
-            }
-            child.wait()?;
-            return Ok(None);
-        }
-        std::thread::sleep(pause);
-        pause = (pause * 2).min(Duration::from_millis(20));
-    }
+fn version(compiler: &Path, config: &CppConfig) -> Result<String> {
+    let program = program(compiler, config)?.arg("--version");
+    let finished: Finished = program.run(config.time_limit, OUTPUT_LIMIT)?;
+    Ok(first_lines(&finished.output(), 1))
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use akg_core::isolation::IsolationLevel;
 use serde::{Deserialize, Serialize};
 
 /// How C++ is built.
@@ -16,6 +17,10 @@ pub struct CppConfig {
     pub flags: Vec<String>,
     /// How long one run of the compiler may take.
     pub time_limit: Duration,
+    /// The isolation that the compiler must run in at least. It always gets the highest that the system offers.
+    pub isolation: IsolationLevel,
+    /// The worker program that confines the compiler; found as [`akg_worker::find`] does if `None`.
+    pub worker: Option<PathBuf>,
 }
 
 impl Default for CppConfig {
@@ -24,6 +29,8 @@ impl Default for CppConfig {
             compiler: None,
             flags: Vec::new(),
             time_limit: Duration::from_secs(120),
+            isolation: IsolationLevel::None,
+            worker: None,
         }
     }
 }

@@ -75,6 +75,7 @@ impl Dsl for CppDsl {
         let mut metadata = BTreeMap::from([
             ("compiler".to_owned(), compiled.version),
             ("flags".to_owned(), compiled.flags.join(" ")),
+            ("isolation".to_owned(), compiled.isolation.to_string()),
         ]);
         if !compiled.output.trim().is_empty() {
             metadata.insert("warnings".to_owned(), compiled.output);

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
 
 use akg_core::error::ErrorKind;
 use akg_core::{Graph, Tensor};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use crate::import::{ImportedInput, ImportedModule, Shrink, Source};
+use crate::import::{ImportedInput, Shrink, Source};
 use crate::transfer::{Descriptor, Slot, Written};
 
 /// The seeds from which a module's tensors are made.
@@ -48,66 +48,6 @@ pub enum Precision {
     Float64,
 }
 
-/// What a baseline runs.
-#[derive(Debug, Clone, Copy)]
-pub enum BaselineTask<'a> {
-    /// The module itself.
-    Module(&'a ImportedModule),
-    /// A graph without symbols, replayed with PyTorch's operators.
-    Graph(&'a Graph),
-}
-
-impl BaselineTask<'_> {
-    /// The task's graph.
-    pub fn graph(&self) -> &Graph {
-        match self {
-            BaselineTask::Module(module) => &module.graph,
-            BaselineTask::Graph(graph) => graph,
-        }
-    }
-}
-
-/// How to run and time a baseline.
-#[derive(Debug, Clone)]
-pub struct BaselineOptions {
-    /// Whether to compile it with `torch.compile` first.
-    pub compile: bool,
-    /// PyTorch's threads; `None` leaves its choice.
-    pub threads: Option<u32>,
-    /// Whether to return the outputs of the first call. Without, a baseline that was set up before is used again.
-    pub outputs: bool,
-    /// Calls before the timing starts.
-    pub warmup: u32,
-    /// Timed calls.
-    pub samples: u32,
-    /// Timing stops early after this long, but not before one sample.
-    pub budget: Duration,
-}
-
-impl Default for BaselineOptions {
-    fn default() -> Self {
-        Self {
-            compile: false,
-            threads: None,
-            outputs: true,
-            warmup: 3,
-            samples: 20,
-            budget: Duration::from_secs(10),
-        }
-    }
-}
-
-/// What a baseline did.
-#[derive(Debug, Clone)]
-pub struct Baseline {
-    /// The outputs of the first call, in the order of the graph's; empty if they were not asked for.
-    pub outputs: Vec<Tensor>,
-    /// Wall-clock times of single calls, in seconds.
-    pub samples: Vec<f64>,
-    /// PyTorch's threads.
-    pub threads: u32,
-}
-
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Call<'a> {
@@ -128,16 +68,29 @@ pub(crate) enum Call<'a> {
         jobs: Vec<JobCall>,
         float64: bool,
     },
-    Baseline {
-        task: TaskCall<'a>,
-        inputs: BTreeMap<&'a str, Descriptor>,
-        outputs: &'a [Slot],
-        output_names: Vec<&'a str>,
-        compile: bool,
+    Prepare {
+        variant: &'a str,
+        task: &'a Value,
         threads: Option<u32>,
-        warmup: u32,
-        samples: u32,
-        budget_s: f64,
+    },
+    Bind {
+        variant: &'a str,
+        inputs: BTreeMap<&'a str, &'a Descriptor>,
+    },
+    Outputs {
+        variant: &'a str,
+        outputs: &'a [Slot],
+        output_names: &'a [String],
+    },
+    Settle {
+        variant: &'a str,
+    },
+    Execute {
+        variant: &'a str,
+        calls: u32,
+    },
+    Flush {
+        bytes: u64,
     },
 }
 
@@ -179,8 +132,16 @@ pub(crate) enum Outcome {
 }
 
 #[derive(Deserialize)]
-pub(crate) struct BaselineReply {
-    pub(crate) types: Vec<Written>,
-    pub(crate) samples_s: Vec<f64>,
+pub(crate) struct Prepared {
     pub(crate) threads: u32,
 }
+
+#[derive(Deserialize)]
+pub(crate) struct Executed {
+    pub(crate) seconds: f64,
+    pub(crate) page_faults: u64,
+}
+
+/// An answer without content.
+#[derive(Deserialize)]
+pub(crate) struct Done {}

@@ -56,6 +56,8 @@ pub struct Environment {
     pub(crate) torch_version: String,
     pub(crate) origin: Origin,
     pub(crate) cache: PathBuf,
+    /// Where its files are.
+    pub(crate) roots: Vec<PathBuf>,
 }
 
 impl Environment {
@@ -117,6 +119,7 @@ impl Environment {
             torch_version,
             origin,
             cache: cache.to_owned(),
+            roots: facts.roots.clone(),
         };
         // Importing takes seconds, so a success is remembered for this very installation.
         let identity = format!("{} {} {:?}", python.display(), facts.python, facts.stamp);
@@ -207,10 +210,12 @@ pub(crate) struct Facts {
     pub(crate) torch: Option<String>,
     /// Where torch is and when it was put there.
     stamp: Option<String>,
+    /// Where its modules and libraries are.
+    pub(crate) roots: Vec<PathBuf>,
 }
 
 const PROBE: &str = r#"
-import importlib.metadata, importlib.util, json, os, platform
+import importlib.metadata, importlib.util, json, os, platform, sys
 torch = stamp = None
 spec = importlib.util.find_spec("torch")
 if spec is not None and spec.origin:
@@ -219,7 +224,8 @@ if spec is not None and spec.origin:
         torch = importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:
         pass
-print(json.dumps({"python": platform.python_version(), "torch": torch, "stamp": stamp}))
+roots = sorted({p for p in [sys.prefix, sys.base_prefix, *sys.path] if p and os.path.exists(p)})
+print(json.dumps({"python": platform.python_version(), "torch": torch, "stamp": stamp, "roots": roots}))
 "#;
 
 pub(crate) fn probe(python: &Path) -> Result<Facts> {

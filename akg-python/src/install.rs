@@ -121,6 +121,7 @@ impl Environment {
             torch_version: facts.torch.unwrap_or_default(),
             origin: Origin::Installed,
             cache: cache.to_owned(),
+            roots: facts.roots,
         })
     }
 }

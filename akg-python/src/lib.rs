@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod baseline;
 mod cache;
 mod calls;
 mod command;
@@ -11,7 +12,8 @@ mod python;
 mod sources;
 mod transfer;
 
-pub use calls::{Baseline, BaselineOptions, BaselineTask, Job, Precision, Seeds};
+pub use baseline::{BaselineOptions, BaselineSide, BaselineTask, Baselines, Executed, Variant};
+pub use calls::{Job, Precision, Seeds};
 pub use environment::{Config, Environment, Origin};
 pub use import::{Generator, ImportOptions, ImportedInput, ImportedModule, Shrink, Source};
 pub use install::InstallProgress;

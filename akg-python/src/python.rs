@@ -1,23 +1,23 @@
 //! The worker as seen from Rust.
 
-use std::path::Path;
+use std::ffi::OsString;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use akg_core::error::{Error, ErrorKind, Result, ResultExt};
 use akg_core::expr::Bindings;
 use akg_core::tensor::byte_len;
 use akg_core::{Graph, Tensor};
+use akg_worker::machine_memory;
 use akg_worker::process::{Process, Program, RequestError, ResourceLimits};
 use serde::de::DeserializeOwned;
 
-use crate::calls::{
-    Baseline, BaselineOptions, BaselineReply, BaselineTask, Call, Job, JobCall, Outcome, Outcomes, Precision,
-    Seeds, TaskCall, Types,
-};
+use crate::calls::{Call, Job, JobCall, Outcome, Outcomes, Precision, Seeds, Types};
 use crate::environment::Environment;
 use crate::import::{Entry, ImportOptions, Imported, ImportedModule, graph_name};
 use crate::sources;
-use crate::transfer;
+use crate::transfer::{self, Files};
 
 /// Limits of a Python worker.
 #[derive(Debug, Clone)]
@@ -27,7 +27,7 @@ pub struct PythonOptions {
     pub import_timeout: Duration,
     /// How long any other call may take.
     pub timeout: Duration,
-    /// Bytes of private memory that the worker may use; `None` for no limit.
+    /// Bytes of private memory that the worker may use; `None` for three quarters of the machine's, tensors included.
     pub memory: Option<u64>,
 }
 
@@ -46,6 +46,12 @@ impl Default for PythonOptions {
 pub struct Python {
     environment: Environment,
     options: PythonOptions,
+    /// Set in the worker's environment.
+    variables: Vec<(&'static str, OsString)>,
+    /// Directories that it may write to.
+    writable: Vec<PathBuf>,
+    /// The directory of the modules that it reads.
+    modules: Option<PathBuf>,
     worker: Option<Process>,
 }
 
@@ -61,19 +67,49 @@ const INHERITED: [&str; 8] = [
     "CUDA_VISIBLE_DEVICES",
 ];
 
+/// Bytes of temporary files.
+const QUOTA: u64 = 2 << 30;
+
+/// Processes and threads, with those of compilers.
+const PROCESSES: u64 = 4096;
+
 impl Python {
     /// A worker in `environment`.
     pub fn new(environment: Environment, options: PythonOptions) -> Self {
         Self {
             environment,
             options,
+            variables: Vec::new(),
+            writable: Vec::new(),
+            modules: None,
             worker: None,
         }
+    }
+
+    /// Sets a variable in the environment of workers that start from now on.
+    pub(crate) fn variable(mut self, name: &'static str, value: impl Into<OsString>) -> Self {
+        self.variables.push((name, value.into()));
+        self
     }
 
     /// The environment that it runs in.
     pub fn environment(&self) -> &Environment {
         &self.environment
+    }
+
+    /// Lets workers that start from now on change what is in a directory.
+    pub(crate) fn writable(mut self, directory: PathBuf) -> Self {
+        self.writable.push(directory);
+        self
+    }
+
+    /// Lets the worker read the module at `path`, with the Python files and packages beside it. One that was started
+    /// without that ends.
+    pub(crate) fn show(&mut self, path: &Path) {
+        if self.modules.as_deref() != path.parent() {
+            self.worker = None;
+            self.modules = path.parent().map(Path::to_owned);
+        }
     }
 
     /// Imports the module in the file at `path`. Its tensors are not made, whatever their sizes. The result is kept in
@@ -95,13 +131,14 @@ impl Python {
         if let Some(imported) = entry.read().filter(|_| !options.refresh) {
             return imported.into_module(path, true);
         }
+        self.show(path);
         let call = Call::Import {
             path,
             name: &graph_name(path),
             halvings: options.halvings,
         };
         let imported: Imported = self
-            .request(&call, self.options.import_timeout, progress)
+            .request(&call, &Files::default(), self.options.import_timeout, progress)
             .context("module", || path.display())?;
         entry.write(&imported);
         imported.into_module(path, false)
@@ -134,7 +171,9 @@ impl Python {
             .iter()
             .map(|ty| byte_len(ty.dtype, &ty.concrete_shape(&Bindings::new())?))
             .collect::<Result<_>>()?;
-        let outputs = transfer::outputs(&sizes)?;
+        let mut files = Files::default();
+        let outputs = transfer::outputs(&mut files, &sizes)?;
+        self.show(&module.path);
         let call = Call::Materialize {
             path: &module.path,
             inputs,
@@ -144,7 +183,7 @@ impl Python {
             outputs: &outputs.slots,
         };
         let reply: Types = self
-            .request(&call, self.options.timeout, &mut |_| {})
+            .request(&call, &files, self.options.timeout, &mut |_| {})
             .context("module", || module.path.display())?;
         let made = collect(outputs, reply.types)?;
         for ((tensor, ty), &at) in made.iter().zip(types).zip(wanted) {
@@ -164,13 +203,14 @@ impl Python {
     /// The outer error is for trouble with the worker.
     pub fn evaluate(&mut self, jobs: &[Job<'_>], precision: Precision) -> Result<Vec<Result<Vec<Tensor>>>> {
         let tensors: Vec<_> = jobs.iter().flat_map(|job| job.inputs).collect();
-        let inputs = transfer::inputs(&tensors)?;
+        let mut files = Files::default();
+        let inputs = transfer::inputs(&mut files, &tensors)?;
         let mut descriptors = inputs.descriptors.iter().cloned();
         let mut sizes = Vec::new();
         for job in jobs {
             sizes.extend(output_sizes(job.graph, 8)?);
         }
-        let outputs = transfer::outputs(&sizes)?;
+        let outputs = transfer::outputs(&mut files, &sizes)?;
         let mut slots = outputs.slots.iter().cloned();
         let mut calls = Vec::with_capacity(jobs.len());
         for job in jobs {
@@ -188,7 +228,7 @@ impl Python {
         }
         let float64 = precision == Precision::Float64;
         let call = Call::Evaluate { jobs: calls, float64 };
-        let reply: Outcomes = self.request(&call, self.options.timeout, &mut |_| {})?;
+        let reply: Outcomes = self.request(&call, &files, self.options.timeout, &mut |_| {})?;
         let mut written = Vec::new();
         for (job, outcome) in jobs.iter().zip(&reply.jobs) {
             match outcome {
@@ -211,66 +251,26 @@ impl Python {
         Ok(results.collect())
     }
 
-    /// Runs and times a task in PyTorch over `inputs`, one tensor for each of the graph's inputs, in their order.
-    pub fn baseline(
-        &mut self,
-        task: BaselineTask<'_>,
-        inputs: &[Tensor],
-        options: &BaselineOptions,
-        progress: &mut dyn FnMut(&str),
-    ) -> Result<Baseline> {
-        let graph = task.graph();
-        check_inputs(graph, inputs)?;
-        let shared = transfer::inputs(&inputs.iter().collect::<Vec<_>>())?;
-        let names = graph.inputs().iter().map(|i| graph.value_name(i.value));
-        let sizes = if options.outputs {
-            output_sizes(graph, 0)?
-        } else {
-            Vec::new()
-        };
-        let outputs = transfer::outputs(&sizes)?;
-        let call = Call::Baseline {
-            task: task_call(task)?,
-            inputs: names.zip(shared.descriptors.iter().cloned()).collect(),
-            outputs: &outputs.slots,
-            output_names: graph
-                .outputs()
-                .iter()
-                .map(|o| graph.value_name(o.value))
-                .collect(),
-            compile: options.compile,
-            threads: options.threads,
-            warmup: options.warmup,
-            samples: options.samples,
-            budget_s: options.budget.as_secs_f64(),
-        };
-        let reply: BaselineReply = self
-            .request(&call, self.options.timeout, progress)
-            .context("baseline of", || graph.name().to_owned())?;
-        Ok(Baseline {
-            outputs: collect(outputs, reply.types)?,
-            samples: reply.samples_s,
-            threads: reply.threads,
-        })
-    }
-
     /// Ends the worker process; the next call starts another.
     pub fn stop(&mut self) {
         self.worker = None;
     }
 
-    fn request<R: DeserializeOwned>(
+    pub(crate) fn request<R: DeserializeOwned>(
         &mut self,
         call: &Call<'_>,
+        files: &Files,
         limit: Duration,
         progress: &mut dyn FnMut(&str),
     ) -> Result<R> {
         let deadline = Instant::now() + limit;
+        let files = files.open()?;
+        let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
         let mut worker = match self.worker.take() {
             Some(worker) if worker.is_alive() => worker,
             _ => self.spawn()?,
         };
-        let answer = worker.request(call, deadline, progress);
+        let answer = worker.request_passing(call, &files, deadline, progress);
         // A worker that broke the protocol, died or was too slow is gone.
         if matches!(answer, Ok(_) | Err(RequestError::Failed(_))) {
             self.worker = Some(worker);
@@ -280,36 +280,40 @@ impl Python {
 
     fn spawn(&self) -> Result<Process> {
         let script = sources::write(&self.environment.cache)?;
-        let program = Program::new(self.environment.python()).arg("-u").arg(script);
+        let program = Program::new(self.environment.python())
+            .readable(script.parent().unwrap_or(&script))
+            .arg("-u")
+            .arg(&script)
+            .quota(QUOTA);
+        let readable = self.environment.roots.iter();
+        let program = readable.fold(program, Program::readable);
+        let program = self.writable.iter().fold(program, Program::writable);
+        let program = self.modules.iter().fold(program, show_modules);
         let program = INHERITED.iter().fold(program, |p, name| p.inherit(name));
+        let variables = self.variables.iter();
+        let program = variables.fold(program, |p, (name, value)| p.env(name, value));
         let limits = ResourceLimits {
             data: self.options.memory,
+            total: Some(self.options.memory.unwrap_or(machine_memory() / 4 * 3)),
+            processes: Some(PROCESSES),
             ..ResourceLimits::default()
         };
         program.limits(limits).spawn()
     }
 }
 
-fn task_call(task: BaselineTask<'_>) -> Result<TaskCall<'_>> {
-    let module = match task {
-        BaselineTask::Graph(graph) => return Ok(TaskCall::Graph(graph.to_json()?)),
-        BaselineTask::Module(module) => module,
-    };
-    let updated = module.graph.outputs().iter().filter_map(|o| o.updates);
-    let source = |state| {
-        let at = module.graph.inputs().iter().position(|i| i.value == state);
-        at.and_then(|at| module.inputs.get(at)).map(|i| &i.source)
-    };
-    Ok(TaskCall::Module {
-        path: &module.path,
-        inputs: &module.inputs,
-        shrink: &module.shrink,
-        states: updated.filter_map(source).collect(),
-    })
+/// Lets a program read Python files and packages in a directory, and list what else is there, as Python does to find
+/// them.
+fn show_modules(program: Program, directory: &PathBuf) -> Program {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let modules = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|e| e == "py") || path.join("__init__.py").exists());
+    modules.fold(program.listable(directory), Program::readable)
 }
 
 /// The tensors in `outputs`, all of which the worker must have written.
-fn collect(outputs: transfer::Outputs, types: Vec<transfer::Written>) -> Result<Vec<Tensor>> {
+pub(crate) fn collect(outputs: transfer::Outputs, types: Vec<transfer::Written>) -> Result<Vec<Tensor>> {
     let expected = outputs.slots.len();
     let types: Vec<_> = types.into_iter().map(Some).collect();
     let tensors: Vec<_> = outputs.collect(&types)?.into_iter().flatten().collect();
@@ -321,7 +325,7 @@ fn collect(outputs: transfer::Outputs, types: Vec<transfer::Written>) -> Result<
 }
 
 /// Bytes of each output, with at least `element` bytes an element.
-fn output_sizes(graph: &Graph, element: usize) -> Result<Vec<usize>> {
+pub(crate) fn output_sizes(graph: &Graph, element: usize) -> Result<Vec<usize>> {
     let size = |output: &akg_core::graph::Output| {
         let ty = graph.ty(output.value);
         let shape = ty.concrete_shape(&Bindings::new())?;
@@ -330,7 +334,7 @@ fn output_sizes(graph: &Graph, element: usize) -> Result<Vec<usize>> {
     graph.outputs().iter().map(size).collect()
 }
 
-fn check_inputs(graph: &Graph, inputs: &[Tensor]) -> Result<()> {
+pub(crate) fn check_inputs(graph: &Graph, inputs: &[Tensor]) -> Result<()> {
     let (want, have) = (graph.inputs().len(), inputs.len());
     if want != have {
         let message = format!(

@@ -1,6 +1,7 @@
 //! Tensors on their way to the worker and back, in shared memory.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use akg_core::dtype::DType;
@@ -15,10 +16,36 @@ const SMALL: usize = 1 << 20;
 /// Where a small tensor may start in the shared file.
 const ALIGNMENT: usize = 64;
 
+/// The files that go with a call, whose tensors name them by position.
+#[derive(Debug, Default)]
+pub(crate) struct Files {
+    /// Each with whether the worker writes to it.
+    paths: Vec<(PathBuf, bool)>,
+}
+
+impl Files {
+    fn add(&mut self, path: &Path, writable: bool) -> usize {
+        let known = self.paths.iter().position(|(p, w)| p == path && *w == writable);
+        known.unwrap_or_else(|| {
+            self.paths.push((path.to_owned(), writable));
+            self.paths.len() - 1
+        })
+    }
+
+    /// Opens them; those that the worker only reads, so that it cannot do more.
+    pub(crate) fn open(&self) -> Result<Vec<File>> {
+        let open = |(path, writable): &(PathBuf, bool)| {
+            let file = File::options().read(true).write(*writable).open(path);
+            file.map_err(|e| Error::io(format!("cannot open the tensor in {}", path.display()), e))
+        };
+        self.paths.iter().map(open).collect()
+    }
+}
+
 /// A tensor that the worker reads.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Descriptor {
-    path: PathBuf,
+    file: usize,
     offset: usize,
     dtype: DType,
     shape: Vec<usize>,
@@ -27,7 +54,7 @@ pub(crate) struct Descriptor {
 /// Memory that the worker writes a tensor to.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Slot {
-    path: PathBuf,
+    file: usize,
     offset: usize,
     bytes: usize,
 }
@@ -46,7 +73,7 @@ pub(crate) struct Inputs {
 }
 
 /// Offers tensors to the worker: those in files as they are, the others as copies in one file.
-pub(crate) fn inputs(tensors: &[&Tensor]) -> Result<Inputs> {
+pub(crate) fn inputs(files: &mut Files, tensors: &[&Tensor]) -> Result<Inputs> {
     let mut end = 0;
     let offsets: Vec<_> = tensors
         .iter()
@@ -59,20 +86,20 @@ pub(crate) fn inputs(tensors: &[&Tensor]) -> Result<Inputs> {
         })
         .collect();
     let mut packed = SharedBuffer::allocate(end)?;
-    let packed_path = packed.path().to_owned();
+    let packed_file = files.add(packed.path(), false);
     let mut descriptors = Vec::with_capacity(tensors.len());
     for (tensor, offset) in tensors.iter().zip(offsets) {
-        let path = match tensor.path() {
-            Some(path) => path.to_owned(),
+        let file = match tensor.path() {
+            Some(path) => files.add(path, false),
             None => {
                 let room = packed.bytes_mut().get_mut(offset..offset + tensor.bytes().len());
                 room.ok_or_else(|| Error::unexpected("a packed tensor has no room"))?
                     .copy_from_slice(tensor.bytes());
-                packed_path.clone()
+                packed_file
             }
         };
         descriptors.push(Descriptor {
-            path,
+            file,
             offset,
             dtype: tensor.dtype(),
             shape: tensor.shape().to_vec(),
@@ -93,7 +120,7 @@ pub(crate) struct Outputs {
 }
 
 /// Memory for results of at most these sizes in bytes.
-pub(crate) fn outputs(sizes: &[usize]) -> Result<Outputs> {
+pub(crate) fn outputs(sent: &mut Files, sizes: &[usize]) -> Result<Outputs> {
     let mut end = 0;
     let small: Vec<_> = sizes
         .iter()
@@ -110,9 +137,11 @@ pub(crate) fn outputs(sizes: &[usize]) -> Result<Outputs> {
                 files.len() - 1
             }
         };
-        let path = files.get(file).map(|f| f.path().to_owned()).unwrap_or_default();
+        let written = files
+            .get(file)
+            .ok_or_else(|| Error::unexpected("an output has no file"))?;
         slots.push(Slot {
-            path,
+            file: sent.add(written.path(), true),
             offset: offset.unwrap_or(0),
             bytes,
         });

@@ -12,8 +12,8 @@ use akg_core::error::{ErrorKind, Result};
 use akg_core::graph::InputKind;
 use akg_core::{DType, Graph, Tensor};
 use akg_python::{
-    BaselineOptions, BaselineTask, Generator, ImportOptions, ImportedModule, Job, Precision, Python,
-    PythonOptions, Seeds, Source,
+    BaselineOptions, BaselineTask, Baselines, Generator, ImportOptions, ImportedModule, Job, Precision,
+    Python, PythonOptions, Seeds, Source, Variant,
 };
 use common::{environment, python};
 
@@ -80,15 +80,15 @@ fn graphs_compute_what_their_modules_compute() {
             inputs: 2,
         };
         let inputs = python.materialize(&module, seeds).unwrap();
-        let once = BaselineOptions {
-            warmup: 1,
-            samples: 3,
-            ..BaselineOptions::default()
+        let eager = |task| {
+            let (environment, sets) = (python.environment().clone(), vec![inputs.clone()]);
+            let mut baselines = Baselines::new(environment, task, sets, BaselineOptions::default()).unwrap();
+            baselines.prepare(Variant::Eager).unwrap()
         };
-        let eager = python
-            .baseline(BaselineTask::Module(&module), &inputs, &once, &mut |_| {})
-            .unwrap();
-        assert_eq!(eager.samples.len(), 3);
+        let (module_outputs, graph_outputs) = (
+            eager(BaselineTask::Module(&module)),
+            eager(BaselineTask::Graph(&module.graph)),
+        );
         let job = Job {
             graph: &module.graph,
             inputs: &inputs,
@@ -98,11 +98,8 @@ fn graphs_compute_what_their_modules_compute() {
             .unwrap()
             .remove(0)
             .unwrap();
-        assert_same(name, &eager.outputs, &replayed);
-        let graph = python
-            .baseline(BaselineTask::Graph(&module.graph), &inputs, &once, &mut |_| {})
-            .unwrap();
-        assert_same(name, &graph.outputs, &replayed);
+        assert_same(name, &module_outputs, &replayed);
+        assert_same(name, &graph_outputs, &replayed);
         for (output, tensor) in module.graph.outputs().iter().zip(&replayed) {
             let ty = module.graph.ty(output.value);
             assert_eq!(ty.dtype, tensor.dtype(), "{name}");

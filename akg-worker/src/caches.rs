@@ -52,8 +52,9 @@ fn flush_share(threads: usize) -> usize {
 ///
 /// The memory stays for the next time; when several threads flush, one waits for the other.
 pub fn flush() {
-    /// What each processor walks.
-    static SHARES: LazyLock<Mutex<Vec<(CpuSet, Vec<u8>)>>> = LazyLock::new(|| {
+    /// A processor and what it walks.
+    type Share = (CpuSet, Vec<u8>);
+    static SHARES: LazyLock<Mutex<Vec<Share>>> = LazyLock::new(|| {
         let processors = processors();
         let bytes = flush_share(processors.len());
         let shares = processors.into_iter().map(|set| (set, vec![1; bytes]));

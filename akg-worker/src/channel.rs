@@ -7,8 +7,8 @@ use std::os::fd::OwnedFd;
 
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
-/// Descriptors at most that one message carries.
-pub(crate) const MOST_DESCRIPTORS: usize = 4;
+/// Descriptors at most that the system sends together.
+pub(crate) const MOST_DESCRIPTORS: usize = 253;
 
 /// Reads calls and keeps the descriptors that came with them.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use akg_core::backend::{Cache, Call, Limits, RunOutput};
 use akg_core::error::{Error, ErrorKind, Result};
 use akg_core::expr::Bindings;
-use akg_core::isolation::Isolation;
+use akg_core::isolation::{Isolation, IsolationLevel};
 use akg_core::source::{Artifact, TensorRole};
 use akg_core::target::Target;
 use akg_core::tensor::{Tensor, byte_len};
@@ -47,6 +47,9 @@ const OWN_DATA: u64 = 64 << 20;
 const OWN_ADDRESSES: u64 = 512 << 20;
 const ADDRESSES_PER_THREAD: u64 = 128 << 20;
 
+/// Threads of a worker beside those that execute kernels.
+const OWN_THREADS: u64 = 16;
+
 /// Bytes that a candidate may add to a file; it has no business writing any.
 const FILE_SIZE: u64 = 64 << 20;
 
@@ -58,7 +61,9 @@ const EVIDENCE: usize = 64 << 10;
 pub fn describe(worker: Option<&Path>) -> Result<Target> {
     let program = describe::CACHE_VARIABLES
         .into_iter()
-        .fold(locate::find(worker)?, Program::inherit);
+        .fold(locate::find(worker)?, Program::inherit)
+        // No candidate runs in it, and it writes to the user's cache directory.
+        .at_most(IsolationLevel::Basic);
     let mut process = start(&program)?;
     match call(&mut process, &protocol::Call::Describe, Instant::now() + STARTING)? {
         Answer::Device(target) => Ok(target),
@@ -119,7 +124,7 @@ impl Executor {
             Ok(threads) => threads,
             Err(failure) => return Ok(Err(failure)),
         };
-        let program = locate::find(worker)?;
+        let program = locate::find(worker)?.isolation(limits.isolation);
         let loaded = Worker::start(&program, &artifact, &limits, cooperative)?;
         Ok(loaded.map(|worker| Self {
             program,
@@ -336,15 +341,19 @@ impl Worker {
         let deadline = Instant::now() + limits.time;
         let resources = resources(limits, artifact, cooperative);
         let mut process = start(&program.clone().limits(resources))?;
-        let isolation = Isolation::default();
-        isolation.demand(limits.isolation)?;
-        let halt = Halt::new(process.pid());
+        let mut isolation = process.isolation().clone();
+        let halt = Halt::new(process.supervisor());
         let prepare = protocol::Call::Prepare {
             artifact: artifact.clone(),
             cooperative,
         };
         match call(&mut process, &prepare, deadline)? {
-            Answer::Prepared => {}
+            Answer::Prepared { unlocked: None } => {}
+            Answer::Prepared { unlocked: Some(why) } => {
+                isolation.level = isolation.level.min(IsolationLevel::Basic);
+                isolation.missing.push(why);
+                isolation.demand(limits.isolation)?;
+            }
             Answer::Failed(failure) => return Ok(Err(failure)),
             other => return Err(unexpected(&other)),
         }
@@ -434,6 +443,8 @@ fn resources(limits: &Limits, artifact: &Artifact, cooperative: usize) -> Resour
             OWN_ADDRESSES,
         ]),
         file_size: Some(FILE_SIZE.max(artifact.bytes.len() as u64)),
+        total: None,
+        processes: Some(threads + OWN_THREADS),
     }
 }
 

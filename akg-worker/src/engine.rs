@@ -16,7 +16,7 @@ use crate::client::FORMAT;
 use crate::layout::Layout;
 use crate::space::{Space, Zone};
 use crate::team::{Arguments, CooperativeKernel, Kernel, Team};
-use crate::{crash, fault, plan};
+use crate::{crash, fault, plan, sandbox};
 
 /// The file in the working directory, which is the worker's private one.
 const FILE: &str = "./artifact.so";
@@ -26,6 +26,8 @@ pub(crate) struct Prepared {
     plan: LaunchPlan,
     team: Team,
     space: Space,
+    /// Why this process could not give up its rights, if so.
+    pub(crate) unlocked: Option<String>,
 }
 
 /// A loaded artifact.
@@ -43,7 +45,7 @@ pub(crate) struct Engine {
 
 impl Prepared {
     /// Writes the artifact to its file, starts all threads that its kernels will ever run on (one for each processor and
-    /// `cooperative` others), and reserves the addresses of its tensors.
+    /// `cooperative` others), reserves the addresses of its tensors, and gives up every right beyond those.
     pub(crate) fn new(artifact: Artifact, cooperative: usize) -> Result<Result<Self, Failure>> {
         if artifact.format != FORMAT {
             return Err(Error::unsupported(format!(
@@ -64,10 +66,12 @@ impl Prepared {
         };
         let space = Space::reserve()?;
         fault::reserved(space.range());
+        let unlocked = sandbox::lockdown().err().map(|error| error.to_string());
         Ok(Ok(Self {
             plan: artifact.plan,
             team,
             space,
+            unlocked,
         }))
     }
 

@@ -19,6 +19,8 @@ const SLICE: Duration = Duration::from_micros(20);
 pub(crate) struct Halt {
     /// The process that the caller started.
     root: Pid,
+    /// The process that loads the candidate.
+    executor: Pid,
     /// Processes between the caller and the executor. They are akg's own and go on.
     supervisors: HashSet<Pid>,
 }
@@ -27,9 +29,10 @@ impl Halt {
     /// For a worker that has not loaded anything yet: the last of the chain of processes executes, the others supervise.
     pub(crate) fn new(root: Pid) -> Self {
         let mut chain = descendants(root);
-        chain.pop();
+        let executor = chain.pop().unwrap_or(root);
         Self {
             root,
+            executor,
             supervisors: chain.into_iter().collect(),
         }
     }
@@ -56,7 +59,9 @@ impl Halt {
 
     fn processes(&self) -> Vec<Pid> {
         let mut processes = descendants(self.root);
-        processes.retain(|process| !self.supervisors.contains(process));
+        processes.retain(|process| !self.supervisors.contains(process) && *process != self.executor);
+        // The system may leave some out of its lists while others end; this one must not be missed.
+        processes.push(self.executor);
         processes
     }
 }

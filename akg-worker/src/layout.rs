@@ -82,7 +82,7 @@ impl Layout {
 impl Slot {
     /// Where the tensor begins in its pages.
     pub(crate) fn start(&self, placement: u32) -> usize {
-        if placement % 2 == 0 {
+        if placement.is_multiple_of(2) {
             0
         } else {
             (self.length - self.bytes) / self.align * self.align
@@ -138,7 +138,7 @@ mod tests {
                 let start = slot.start(placement);
                 prop_assert_eq!(start % align, 0);
                 prop_assert!(start + bytes <= slot.length);
-                let closest = if placement % 2 == 0 { start } else { slot.length - start - bytes };
+                let closest = if placement.is_multiple_of(2) { start } else { slot.length - start - bytes };
                 prop_assert!(closest < (*align).max(LEAST_ALIGN));
             }
             prop_assert_eq!((layout.input_file, layout.other_file), (inputs, others));

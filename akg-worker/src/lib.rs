@@ -3,6 +3,7 @@
 pub mod caches;
 mod channel;
 pub mod client;
+mod confined;
 mod crash;
 mod describe;
 mod engine;
@@ -16,12 +17,16 @@ mod memory;
 mod pipes;
 mod plan;
 pub mod process;
+mod program;
 pub mod protocol;
+mod sandbox;
 mod scratch;
 mod serve;
 pub mod shm;
 mod space;
 mod stage;
 mod team;
+mod tool;
 
 pub use locate::{find, init};
+pub use memory::total as machine_memory;

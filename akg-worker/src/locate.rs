@@ -12,21 +12,27 @@ use crate::process::Program;
 /// The first argument of a process that is to serve as worker.
 pub(crate) const SERVE: &str = "akg-worker-serve";
 
+/// The first argument of a process that is to supervise a program.
+pub(crate) const CONFINE: &str = "akg-worker-confine";
+
 const BINARY: &str = "akg-worker";
 
 static OWN_EXECUTABLE_SERVES: AtomicBool = AtomicBool::new(false);
 
-/// Serves as worker and ends the process if it was started as one; returns otherwise.
+/// Serves as worker, or supervises a program, and ends the process if it was started for that; returns otherwise.
 ///
-/// A program that calls this first in `main` is its own worker and needs no `akg-worker` binary:
+/// A program that calls this first in `main`, before it has threads, is its own worker and needs no `akg-worker` binary:
 ///
 /// ```
 /// akg_worker::init();
 /// // … the program
 /// ```
 pub fn init() {
-    if env::args_os().nth(1).is_some_and(|argument| argument == SERVE) {
-        crate::serve::serve();
+    let mut arguments = env::args_os().skip(1);
+    match arguments.next() {
+        Some(argument) if argument == SERVE => crate::serve::serve(),
+        Some(argument) if argument == CONFINE => crate::sandbox::confine(arguments),
+        _ => {}
     }
     OWN_EXECUTABLE_SERVES.store(true, Ordering::Relaxed);
 }
@@ -38,6 +44,12 @@ pub fn init() {
 /// # Errors
 /// [`ErrorKind::ToolMissing`] if there is none. A path that was configured but is no file is an error, not passed over.
 pub fn find(configured: Option<&Path>) -> Result<Program> {
+    let path = path(configured)?;
+    Ok(Program::new(&path).arg(SERVE).supervisor(path))
+}
+
+/// The path of the worker program.
+pub(crate) fn path(configured: Option<&Path>) -> Result<PathBuf> {
     let running = env::current_exe().ok();
     let own = OWN_EXECUTABLE_SERVES.load(Ordering::Relaxed);
     let places = Places {
@@ -47,7 +59,7 @@ pub fn find(configured: Option<&Path>) -> Result<Program> {
         running,
         path: env::var_os("PATH"),
     };
-    Ok(Program::new(places.find()?).arg(SERVE))
+    places.find()
 }
 
 struct Places<'a> {

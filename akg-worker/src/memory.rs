@@ -3,7 +3,7 @@
 use std::fs;
 
 /// Bytes of memory of this machine or, if that is less, that this process's control group may use.
-pub(crate) fn total() -> u64 {
+pub fn total() -> u64 {
     let machine = meminfo("MemTotal:").unwrap_or(u64::MAX);
     machine.min(group("memory.max").unwrap_or(u64::MAX))
 }

@@ -32,7 +32,7 @@ const SLICE: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(crate) struct Unsent<'a> {
     pub(crate) bytes: &'a [u8],
-    /// Go with the first byte.
+    /// Go with the first bytes, [`MOST_DESCRIPTORS`] with each.
     pub(crate) descriptors: &'a [BorrowedFd<'a>],
 }
 
@@ -83,9 +83,9 @@ impl Pipes {
         )?;
         while !unsent.bytes.is_empty() {
             match self.send(unsent) {
-                Ok(n) => {
-                    unsent.bytes = unsent.bytes.get(n..).unwrap_or_default();
-                    unsent.descriptors = &[];
+                Ok((bytes, descriptors)) => {
+                    unsent.bytes = unsent.bytes.get(bytes..).unwrap_or_default();
+                    unsent.descriptors = unsent.descriptors.get(descriptors..).unwrap_or_default();
                 }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => break,
@@ -114,20 +114,24 @@ impl Pipes {
         String::from_utf8_lossy(&[a, b].concat()).into_owned()
     }
 
-    fn send(&self, unsent: &Unsent<'_>) -> Result<usize, Errno> {
+    /// Sends some bytes and descriptors; how many.
+    fn send(&self, unsent: &Unsent<'_>) -> Result<(usize, usize), Errno> {
+        let count = unsent.descriptors.len().min(MOST_DESCRIPTORS);
+        let (now, later) = unsent.descriptors.split_at(count);
+        let length = if later.is_empty() { unsent.bytes.len() } else { 1 };
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
         let mut control = SendAncillaryBuffer::new(&mut space);
-        if !unsent.descriptors.is_empty()
-            && !control.push(SendAncillaryMessage::ScmRights(unsent.descriptors))
-        {
+        if !now.is_empty() && !control.push(SendAncillaryMessage::ScmRights(now)) {
             return Err(Errno::INVAL);
         }
-        sendmsg(
+        let bytes = unsent.bytes.get(..length).unwrap_or_default();
+        let sent = sendmsg(
             &self.stdin,
-            &[IoSlice::new(unsent.bytes)],
+            &[IoSlice::new(bytes)],
             &mut control,
             SendFlags::NOSIGNAL,
-        )
+        )?;
+        Ok((sent, count))
     }
 
     fn wait(&self, sending: bool, limit: Duration) -> io::Result<()> {

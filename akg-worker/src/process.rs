@@ -5,231 +5,65 @@
 //! either `{"id":n,"ok":…}` or `{"id":n,"error":{"kind":"…","message":"…"}}`, where `kind` is a name of
 //! [`ErrorKind`]. What it writes to its standard error is kept (the last 64 KiB) and shown when it dies.
 //!
-//! A worker runs in a session of its own with resource limits, a cleaned environment and a private scratch directory as
-//! its working directory. It and all processes of its group are killed when a deadline passes, when the [`Process`] is
-//! dropped, and, on Linux, when the caller dies. A program that runs hostile code may still forge replies or start a
-//! session of its own; whoever reads a reply treats it as a claim.
+//! A worker runs in the highest [isolation](akg_core::isolation) that the system offers, with resource limits, a cleaned
+//! environment and a private scratch directory as its working directory. It and all processes that it started are killed
+//! when a deadline passes, when the [`Process`] is dropped, and when the caller dies. A program that runs hostile code
+//! may still forge replies; whoever reads a reply treats it as a claim.
 
-use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::os::fd::BorrowedFd;
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{LazyLock, mpsc};
+use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
-use std::{fmt, io, thread};
 
 use akg_core::error::{Error, ErrorKind, Result};
-use rustix::process::{Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions};
+use akg_core::isolation::Isolation;
+use rustix::process::Pid;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::confined::Confined;
 use crate::frame;
 use crate::pipes::{self, Pipes, Unsent};
-use crate::scratch::Scratch;
+
+pub use crate::program::{Program, ResourceLimits};
+pub use crate::sandbox::Mechanism;
+pub use crate::tool::Finished;
 
 /// The version of the envelope around calls.
 pub const VERSION: u32 = 1;
 
-/// Variables that every worker gets from the caller's environment.
-const INHERITED: [&str; 6] = [
-    "PATH",
-    "LD_LIBRARY_PATH",
-    "LANG",
-    "LC_ALL",
-    "TZ",
-    "RUST_BACKTRACE",
-];
-
 /// How long a worker that closed its pipe may take to end.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Resource limits of a worker; `None` leaves the caller's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ResourceLimits {
-    /// Bytes of private writable memory (`RLIMIT_DATA`).
-    pub data: Option<u64>,
-    /// Bytes of address space (`RLIMIT_AS`).
-    pub address_space: Option<u64>,
-    /// Bytes of one written file (`RLIMIT_FSIZE`).
-    pub file_size: Option<u64>,
-}
-
-impl ResourceLimits {
-    /// Called between fork and exec: only system calls.
-    fn apply(self) -> io::Result<()> {
-        let limits = [
-            (Resource::Data, self.data),
-            (Resource::As, self.address_space),
-            (Resource::Fsize, self.file_size),
-            (Resource::Core, Some(0)),
-        ];
-        for (resource, limit) in limits {
-            if limit.is_some() {
-                let limit = Rlimit {
-                    current: limit,
-                    maximum: limit,
-                };
-                rustix::process::setrlimit(resource, limit)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// A program to run as a worker.
-#[derive(Debug, Clone)]
-pub struct Program {
-    path: PathBuf,
-    arguments: Vec<OsString>,
-    environment: Vec<(OsString, OsString)>,
-    limits: ResourceLimits,
-}
-
 impl Program {
-    /// The program at `path`, without arguments.
-    pub fn new(path: impl Into<PathBuf>) -> Self {
-        let environment = INHERITED
-            .into_iter()
-            .filter_map(|name| Some((name.into(), std::env::var_os(name)?)))
-            .collect();
-        Self {
-            path: path.into(),
-            arguments: Vec::new(),
-            environment,
-            limits: ResourceLimits::default(),
-        }
-    }
-
-    /// The program's path.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Adds an argument.
-    pub fn arg(mut self, argument: impl Into<OsString>) -> Self {
-        self.arguments.push(argument.into());
-        self
-    }
-
-    /// Sets an environment variable.
-    pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
-        self.environment.push((name.into(), value.into()));
-        self
-    }
-
-    /// Passes on a variable of the caller's environment, if it is set there. Beside `PATH`, the locale and the like,
-    /// nothing else is passed on.
-    pub fn inherit(self, name: impl AsRef<OsStr>) -> Self {
-        match std::env::var_os(name.as_ref()) {
-            Some(value) => self.env(name.as_ref(), value),
-            None => self,
-        }
-    }
-
-    /// Sets the resource limits.
-    pub fn limits(mut self, limits: ResourceLimits) -> Self {
-        self.limits = limits;
-        self
-    }
-
-    /// Starts the program.
+    /// Starts the program as a worker.
     ///
     /// # Errors
-    /// [`ErrorKind::ToolMissing`] if there is no such program.
+    /// [`ErrorKind::ToolMissing`] if there is no such program, or none that supervises it; [`ErrorKind::Unsupported`]
+    /// if it needs more isolation than the system offers.
     pub fn spawn(&self) -> Result<Process> {
-        let scratch = Scratch::new()?;
-        let (connection, stdin) =
-            pipes::connection().map_err(|e| Error::io("cannot make a connection for a worker", e))?;
-        let mut command = Command::new(&self.path);
-        command
-            .args(&self.arguments)
-            .env_clear()
-            .envs(self.environment.iter().map(|(k, v)| (k, v)))
-            .env("TMPDIR", scratch.path())
-            .current_dir(scratch.path())
-            .stdin(stdin)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        prepare(&mut command, self.limits);
-        let mut child = spawn_from_lasting_thread(command).map_err(|e| {
-            let kind = match e.kind() {
-                io::ErrorKind::NotFound => ErrorKind::ToolMissing,
-                _ => ErrorKind::Io,
-            };
-            Error::new(kind, format!("cannot start {}", self.path.display())).caused_by(e)
-        })?;
-        let pipes = match Pipes::new(connection, &mut child) {
-            Ok(pipes) => pipes,
-            Err(e) => {
-                // A child that has no pipes ends at its first read.
-                let _ = child.kill().and_then(|()| child.wait());
-                return Err(Error::io("cannot set up the pipes of a worker", e));
-            }
-        };
+        let cannot = |e| Error::io("cannot set up the pipes of a worker", e);
+        let (connection, stdin) = pipes::connection().map_err(cannot)?;
+        let mut confined = self.start([stdin.into(), Stdio::piped(), Stdio::piped()])?;
+        let pipes = Pipes::new(connection, confined.child()).map_err(cannot)?;
         Ok(Process {
-            program: self.path.clone(),
-            child,
+            program: self.path().to_owned(),
+            confined,
             pipes,
-            scratch,
             last_id: 0,
             ended: None,
         })
     }
 }
 
-/// Arranges for what happens between fork and exec.
-fn prepare(command: &mut Command, limits: ResourceLimits) {
-    let parent = rustix::process::getpid();
-    let setup = move || {
-        rustix::process::setsid()?;
-        #[cfg(target_os = "linux")]
-        {
-            rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-            // The parent may have died before the signal was arranged for.
-            if rustix::process::getppid() != Some(parent) {
-                return Err(io::ErrorKind::BrokenPipe.into());
-            }
-        }
-        limits.apply()
-    };
-    // SAFETY: the closure makes system calls only; it neither allocates nor takes locks.
-    unsafe { command.pre_exec(setup) };
-}
-
-/// Starts a program from a thread that lives as long as this process.
-///
-/// Linux sends the parent's death signal when the *thread* that started a child ends, so threads of a pool, which come
-/// and go, must not start workers.
-fn spawn_from_lasting_thread(mut command: Command) -> io::Result<Child> {
-    type Job = (Command, mpsc::Sender<io::Result<Child>>);
-    static SPAWNER: LazyLock<Option<mpsc::Sender<Job>>> = LazyLock::new(|| {
-        let (sender, jobs) = mpsc::channel::<Job>();
-        let spawner = move || {
-            for (mut command, reply) in jobs {
-                // The receiver waits below.
-                let _ = reply.send(command.spawn());
-            }
-        };
-        let thread = thread::Builder::new().name("akg-spawner".into());
-        thread.spawn(spawner).ok().map(|_| sender)
-    });
-    let Some(spawner) = &*SPAWNER else {
-        return command.spawn();
-    };
-    let (reply, child) = mpsc::channel();
-    let gone = || io::Error::other("the thread that starts workers is gone");
-    spawner.send((command, reply)).map_err(|_| gone())?;
-    child.recv().map_err(|_| gone())?
-}
-
-/// A running worker. Dropping it kills it and every process of its group.
+/// A running worker. Dropping it kills it and every process that it started.
 #[derive(Debug)]
 pub struct Process {
     program: PathBuf,
-    child: Child,
+    confined: Confined,
     pipes: Pipes,
-    scratch: Scratch,
     last_id: u64,
     /// How it ended, once that is known.
     ended: Option<Ended>,
@@ -304,19 +138,26 @@ struct Reported {
 }
 
 impl Process {
-    /// The worker's private directory, removed with this value. The worker starts in it and finds it as `TMPDIR`.
-    pub fn scratch(&self) -> &Path {
-        self.scratch.path()
+    /// The isolation that it runs in, as its supervisor found before it started.
+    pub fn isolation(&self) -> &Isolation {
+        self.confined.isolation()
     }
 
-    /// The process that was started; others may be between it and the worker.
-    pub(crate) fn pid(&self) -> Pid {
-        Pid::from_child(&self.child)
+    /// The worker's private directory, gone with this value. The worker starts in it and finds it as `TMPDIR`; this
+    /// path, which may be another, is the one for the caller. What lies there is the worker's choice, links to other
+    /// places included.
+    pub fn scratch(&self) -> &Path {
+        self.confined.scratch().view()
+    }
+
+    /// Its supervisor.
+    pub(crate) fn supervisor(&self) -> Pid {
+        self.confined.id()
     }
 
     /// Whether it can take another request.
     pub fn is_alive(&self) -> bool {
-        self.ended.is_none() && !self.has_exited()
+        self.ended.is_none() && !self.confined.has_exited()
     }
 
     /// Calls the worker and waits for its answer until `deadline`; `progress` gets its messages on the way.
@@ -329,8 +170,9 @@ impl Process {
         self.request_passing(call, &[], deadline, progress)
     }
 
-    /// As [`request`](Self::request); copies of the descriptors go with the call.
-    pub(crate) fn request_passing<C: Serialize, R: DeserializeOwned>(
+    /// As [`request`](Self::request); copies of the descriptors go with the first bytes of the call (`SCM_RIGHTS`), at
+    /// most 253 with one byte.
+    pub fn request_passing<C: Serialize, R: DeserializeOwned>(
         &mut self,
         call: &C,
         descriptors: &[BorrowedFd<'_>],
@@ -347,7 +189,7 @@ impl Process {
             descriptors,
         };
         while self.ended.is_none() {
-            let exited = self.has_exited();
+            let exited = self.confined.has_exited();
             let open = self.pipes.exchange(&mut unsent, deadline);
             while let Some(reply) = self.pipes.next_message::<Reply<R>>().map_err(|e| self.broke(e))? {
                 if reply.id != id {
@@ -378,7 +220,7 @@ impl Process {
         })
     }
 
-    /// Kills the worker and every process of its group.
+    /// Kills the worker and every process that it started.
     pub fn kill(&mut self) {
         self.end(Ended::Killed);
     }
@@ -390,20 +232,9 @@ impl Process {
         RequestError::Protocol { error, stderr }
     }
 
-    /// Whether the process has exited; it stays a zombie, so that its id is not given to another.
-    fn has_exited(&self) -> bool {
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-        let pid = WaitId::Pid(Pid::from_child(&self.child));
-        !matches!(rustix::process::waitid(pid, options), Ok(None))
-    }
-
     /// Finds out how a worker that closed its pipe ended.
     fn reap(&mut self) {
-        let until = Instant::now() + GRACE;
-        while !self.has_exited() && Instant::now() < until {
-            thread::sleep(Duration::from_millis(1));
-        }
-        let exited = self.has_exited();
+        let exited = self.confined.wait(GRACE);
         if let Some(status) = self.end(Ended::Silent)
             && exited
         {
@@ -411,23 +242,14 @@ impl Process {
         }
     }
 
-    /// Kills the group, then waits for the worker, so that the group's id cannot be somebody else's by then.
     fn end(&mut self, how: Ended) -> Option<ExitStatus> {
         if self.ended.is_some() {
             return None;
         }
         self.ended = Some(how);
-        // Fails only if the group is gone.
-        let _ = rustix::process::kill_process_group(Pid::from_child(&self.child), Signal::KILL);
-        let status = self.child.wait().ok();
+        let status = self.confined.end();
         self.pipes.drain();
         status
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        self.kill();
     }
 }
 

@@ -62,7 +62,10 @@ pub enum Answer {
     /// The worker's device.
     Device(Target),
     /// The artifact can be loaded.
-    Prepared,
+    Prepared {
+        /// Why the worker could not give up the rights that kernels do not need, if so.
+        unlocked: Option<String>,
+    },
     /// The artifact is loaded.
     Loaded,
     /// The memory is mapped.

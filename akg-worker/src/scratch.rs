@@ -1,11 +1,14 @@
 //! Private directories of workers.
 
 use std::fs::{self, File};
-use std::path::Path;
+use std::io::Read as _;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::time::Duration;
 
-use akg_core::error::{Error, Result};
+use akg_core::error::{Error, ErrorKind, Result};
 use rustix::fs::FlockOperation;
 use tempfile::TempDir;
 
@@ -20,6 +23,9 @@ pub(crate) struct Scratch {
     directory: TempDir,
     /// Holds a lock for as long as the owner lives; says so across process-id namespaces.
     _lock: File,
+    /// What the program has in its place, if that is seen only from inside its confinement.
+    inside: Option<OwnedFd>,
+    view: PathBuf,
 }
 
 impl Scratch {
@@ -40,13 +46,51 @@ impl Scratch {
         let lock = File::open(directory.path()).map_err(cannot)?;
         rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared).map_err(|e| cannot(e.into()))?;
         Ok(Self {
+            view: directory.path().to_owned(),
             directory,
             _lock: lock,
+            inside: None,
         })
     }
 
+    /// The path by which a confined program knows it.
     pub(crate) fn path(&self) -> &Path {
         self.directory.path()
+    }
+
+    /// The path by which this process, and others of the same user, see what the program has there.
+    pub(crate) fn view(&self) -> &Path {
+        &self.view
+    }
+
+    /// Says that the program's directory is behind `inside`, which also keeps it.
+    pub(crate) fn found_at(&mut self, inside: Option<OwnedFd>) {
+        if let Some(inside) = inside {
+            self.view = PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), inside.as_raw_fd()));
+            self.inside = Some(inside);
+        }
+    }
+
+    /// A file of at most `limit` bytes that a program left there. The program may be hostile, so that links are not
+    /// followed.
+    pub(crate) fn read(&self, name: &str, limit: u64) -> Result<Vec<u8>> {
+        let cannot = |e| Error::io(format!("cannot read `{name}` of a confined program"), e);
+        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+        let file = File::options()
+            .read(true)
+            .custom_flags(flags)
+            .open(self.view.join(name));
+        let file = file.map_err(cannot)?;
+        let metadata = file.metadata().map_err(cannot)?;
+        if !metadata.is_file() || metadata.len() > limit {
+            let message = format!(
+                "a confined program left `{name}` as something else than a file of at most {limit} bytes"
+            );
+            return Err(Error::new(ErrorKind::Protocol, message));
+        }
+        let mut bytes = Vec::new();
+        file.take(limit).read_to_end(&mut bytes).map_err(cannot)?;
+        Ok(bytes)
     }
 }
 

@@ -114,8 +114,9 @@ impl Server {
                 artifact,
                 cooperative,
             } => Ok(judged(Prepared::new(artifact, cooperative)?, |prepared| {
+                let unlocked = prepared.unlocked.clone();
                 self.prepared = Some(prepared);
-                Answer::Prepared
+                Answer::Prepared { unlocked }
             })),
             Call::Load => {
                 let prepared = self.prepared.take().ok_or_else(|| {

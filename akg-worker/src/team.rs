@@ -142,7 +142,7 @@ impl Team {
 }
 
 fn pool(threads: usize) -> Result<ThreadPool> {
-    ThreadPoolBuilder::new()
+    let pool = ThreadPoolBuilder::new()
         .num_threads(threads)
         .stack_size(STACK)
         .thread_name(|n| format!("akg-kernel-{n}"))
@@ -153,7 +153,10 @@ fn pool(threads: usize) -> Result<ThreadPool> {
                 format!("cannot start {threads} threads"),
             )
             .caused_by(e)
-        })
+        })?;
+    // What a thread sets up for itself is done when it has worked.
+    pool.broadcast(|_| ());
+    Ok(pool)
 }
 
 /// A barrier that `count` threads pass together, again and again.

@@ -1,135 +1,19 @@
 //! Candidates, well-behaved and hostile, compiled by the system's C++ compiler and run in real workers.
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
+mod common;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use akg_core::backend::{Cache, Call, Limits, Poison, RunOutput, RunRequest};
+use akg_core::backend::{Poison, RunRequest};
 use akg_core::dtype::DType;
-use akg_core::source::{Artifact, Launch, LaunchPlan, PlanTensor, TensorRole};
+use akg_core::source::{LaunchPlan, TensorRole};
 use akg_core::verdict::{Failure, FailureKind};
 use akg_core::{ErrorKind, Expr, Tensor};
-use akg_worker::client::Executor;
 use akg_worker::shm;
-
-const WORKER: &str = env!("CARGO_BIN_EXE_akg-worker");
-
-const PROLOGUE: &str = r#"
-#include <cstdint>
-#include <cstdlib>
-#include <cstdio>
-#include <csignal>
-#include <vector>
-#include <unistd.h>
-struct akg_team { void (*barrier)(void *context); void *context; };
-#define KERNEL(name) extern "C" void name(void *const *tensors, const int64_t *dims, int64_t first, int64_t last)
-"#;
-
-/// Compiles C++; `None`, said aloud, where there is no compiler.
-fn compile(source: &str) -> Option<Vec<u8>> {
-    let directory = tempfile::tempdir().unwrap();
-    let (text, object) = (
-        directory.path().join("kernel.cpp"),
-        directory.path().join("kernel.so"),
-    );
-    std::fs::write(&text, format!("{PROLOGUE}{source}")).unwrap();
-    for compiler in ["c++", "g++", "clang++"] {
-        let mut command = Command::new(compiler);
-        command
-            .args(["-O1", "-std=c++17", "-shared", "-fPIC", "-w", "-o"])
-            .arg(&object)
-            .arg(&text);
-        let Ok(output) = command.output() else { continue };
-        assert!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        return Some(std::fs::read(&object).unwrap());
-    }
-    eprintln!("SKIPPED: no C++ compiler");
-    None
-}
-
-fn tensor(name: &str, dtype: DType, shape: &[Expr], role: TensorRole) -> PlanTensor {
-    PlanTensor {
-        name: name.into(),
-        dtype,
-        shape: shape.to_vec(),
-        role,
-        align: 64,
-        holds: None,
-    }
-}
-
-fn launch(kernel: &str, grid: Expr, tensors: &[usize]) -> Launch {
-    Launch {
-        kernel: kernel.into(),
-        grid: vec![grid],
-        tensors: tensors.to_vec(),
-        cooperative: false,
-        doc: String::new(),
-    }
-}
-
-/// One input and one output of `n` f32, one kernel `main` over `programs`.
-fn simple_plan(n: i64, programs: i64) -> LaunchPlan {
-    let shape = [Expr::constant(n)];
-    LaunchPlan {
-        dims: Vec::new(),
-        tensors: vec![
-            tensor("x", DType::F32, &shape, TensorRole::Input),
-            tensor("y", DType::F32, &shape, TensorRole::Output),
-        ],
-        launches: vec![launch("kernel", Expr::constant(programs), &[0, 1])],
-    }
-}
-
-fn request(bytes: Vec<u8>, plan: LaunchPlan, inputs: Vec<Tensor>) -> RunRequest {
-    RunRequest {
-        artifact: Artifact {
-            format: "elf-so".into(),
-            bytes,
-            plan,
-            metadata: Default::default(),
-        },
-        inputs,
-        dims: Default::default(),
-        poison: Poison::Ones,
-        limits: Limits::default(),
-    }
-}
-
-fn run(request: &RunRequest) -> Result<RunOutput, Failure> {
-    try_run(Path::new(WORKER), request).unwrap()
-}
-
-fn try_run(worker: &Path, request: &RunRequest) -> akg_core::Result<Result<RunOutput, Failure>> {
-    let loaded = Executor::load(Some(worker), request.artifact.clone(), request.limits.clone())?;
-    let mut executor = match loaded {
-        Ok(executor) => executor,
-        Err(failure) => return Ok(Err(failure)),
-    };
-    let call = Call {
-        inputs: request.inputs.clone(),
-        dims: request.dims.clone(),
-        poison: request.poison,
-        placement: 0,
-    };
-    if let Err(failure) = executor.bind(call)? {
-        return Ok(Err(failure));
-    }
-    if let Err(failure) = executor.execute(1, Cache::Warm)? {
-        return Ok(Err(failure));
-    }
-    executor.take()
-}
-
-fn ramp(n: usize) -> Tensor {
-    let values: Vec<f32> = (0..n).map(|i| i as f32).collect();
-    Tensor::from_slice([n], &values).unwrap()
-}
+use common::{COPY, WORKER, compile, launch, ramp, request, run, simple_plan, tensor, try_run};
 
 fn hostile_request(bytes: Vec<u8>) -> RunRequest {
     let mut request = request(bytes, simple_plan(16, 4), vec![ramp(16)]);
@@ -151,12 +35,6 @@ fn assert_fails(body: &str, kind: FailureKind, evidence: &str) {
         assert!(failure.evidence.contains(evidence), "{}", failure.evidence);
     }
 }
-
-const COPY: &str = r"
-KERNEL(kernel) {
-    auto x = (const float *)tensors[0]; auto y = (float *)tensors[1];
-    for (int64_t p = first; p < last; p++) for (int64_t i = 0; i < 4; i++) y[p * 4 + i] = x[p * 4 + i];
-}";
 
 #[test]
 fn programs_cover_the_grid_exactly_once() {
@@ -360,7 +238,7 @@ fn crashes_are_told_by_their_signal() {
     assert_fails("abort();", FailureKind::Crashed, "SIGABRT");
     assert_fails("__builtin_trap();", FailureKind::Crashed, "SIGILL");
     assert_fails("throw 5;", FailureKind::Crashed, "SIGABRT");
-    assert_fails("kill(getpid(), SIGKILL);", FailureKind::Crashed, "SIGKILL");
+    assert_fails("raise(SIGKILL);", FailureKind::Crashed, "SIGKILL");
 }
 
 #[test]
@@ -447,8 +325,10 @@ fn closed_and_abused_descriptors_are_crashes() {
 
 #[test]
 fn processes_of_its_own_are_a_failure() {
-    let body = "if (first == 0 && fork() == 0) { setsid(); alarm(20); for (;;) pause(); }";
-    assert_fails(body, FailureKind::Crashed, "process");
+    // In strict isolation there is no second process.
+    let body = "if (first == 0) { auto child = fork(); if (child < 0) abort(); if (child == 0) { setsid(); alarm(20); for \
+                (;;) pause(); } }";
+    assert_fails(body, FailureKind::Crashed, "");
 }
 
 #[test]
@@ -531,14 +411,22 @@ fn workers_that_are_missing_or_strange_are_errors() {
 
     let strange = script(directory.path(), "echo I am no worker >&2");
     let error = try_run(&strange, &request).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");
+    assert!(error.to_string().contains("no worker of akg"), "{error}");
+
+    // A supervisor like any other, above something else.
+    let supervises = format!("case \"$1\" in *confine) exec '{WORKER}' \"$@\";; esac;");
+    let strange = script(
+        directory.path(),
+        &format!("{supervises} echo I am no worker either >&2"),
+    );
+    let error = try_run(&strange, &request).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::WorkerLost);
-    assert!(error.to_string().contains("I am no worker"), "{error}");
+    assert!(error.to_string().contains("I am no worker either"), "{error}");
 
     let old = r#"{"id":1,"ok":{"hello":{"protocol":0}}}"#;
-    let old = script(
-        directory.path(),
-        &format!("printf '\\{:03o}\\0\\0\\0%s' '{old}'; cat >/dev/null", old.len()),
-    );
+    let speaks = format!("printf '\\{:03o}\\0\\0\\0%s' '{old}'; cat >/dev/null", old.len());
+    let old = script(directory.path(), &format!("{supervises} {speaks}"));
     let error = try_run(&old, &request).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Protocol);
     assert!(error.to_string().contains("version 0"), "{error}");

@@ -6,6 +6,7 @@ use std::process::Command;
 use akg_core::ErrorKind;
 use akg_core::backend::Limits;
 use akg_core::source::{Artifact, LaunchPlan};
+use akg_core::verdict::FailureKind;
 use akg_worker::client::Executor;
 
 #[test]
@@ -42,7 +43,12 @@ fn inside_the_namespace() {
         metadata: Default::default(),
     };
     let worker = Path::new(env!("CARGO_BIN_EXE_akg-worker"));
-    let error = Executor::load(Some(worker), artifact, Limits::default()).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::OutOfResources, "{error}");
-    assert!(error.to_string().contains("artifact"), "{error}");
+    match Executor::load(Some(worker), artifact, Limits::default()) {
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::OutOfResources, "{error}");
+            assert!(error.to_string().contains("artifact"), "{error}");
+        }
+        // In strict isolation, the worker's directory is in memory.
+        Ok(loaded) => assert_eq!(loaded.unwrap_err().kind, FailureKind::LoadFailed),
+    }
 }

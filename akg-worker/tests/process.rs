@@ -1,12 +1,13 @@
 //! Supervision of worker processes, with shell scripts as workers.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
 
-use std::path::Path;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use akg_core::ErrorKind;
-use akg_worker::process::{Ended, Process, Program, RequestError, ResourceLimits};
+use akg_core::isolation::IsolationLevel;
+use akg_worker::process::{Ended, Mechanism, Process, Program, RequestError, ResourceLimits};
 
 fn shell(script: &str) -> Program {
     Program::new("/bin/sh").arg("-c").arg(script)
@@ -37,14 +38,32 @@ fn ended(error: RequestError) -> (Ended, String) {
     }
 }
 
-/// Whether the process whose id `file` holds is gone, or will be within two seconds.
-fn ends(file: &Path) -> bool {
-    let pid = std::fs::read_to_string(file).unwrap();
-    let stat = format!("/proc/{}/stat", pid.trim());
-    (0..200).any(|_| {
-        thread::sleep(Duration::from_millis(10));
-        // A killed orphan may stay a zombie where nobody reaps it.
-        std::fs::read_to_string(&stat).map_or(true, |s| s.contains(") Z "))
+/// A number of seconds to sleep that no other process sleeps.
+fn unique(number: u32) -> String {
+    format!("1{:07}.{number}", std::process::id())
+}
+
+/// How many processes have `argument` on their command lines. They may have other ids inside their confinement.
+fn running(argument: &str) -> usize {
+    let mut count = 0;
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        // A process may end meanwhile; a zombie has no command line.
+        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let mut arguments = line.split(|b| *b == 0);
+        count +=
+            usize::from(arguments.next() == Some(b"sleep") && arguments.any(|a| a == argument.as_bytes()));
+    }
+    count
+}
+
+/// Whether a condition holds, or will within twenty seconds.
+fn soon(condition: impl Fn() -> bool) -> bool {
+    (0..2000).any(|_| {
+        let holds = condition();
+        if !holds {
+            thread::sleep(Duration::from_millis(10));
+        }
+        holds
     })
 }
 
@@ -96,30 +115,119 @@ fn death_is_told_with_its_cause_and_last_words() {
 }
 
 #[test]
-fn a_missed_deadline_kills_the_whole_group() {
-    let mut process = spawn("sleep 1000 & echo $! > child; echo $$ > self; wait");
-    let (child, own) = (process.scratch().join("child"), process.scratch().join("self"));
-    assert!(matches!(
-        request(&mut process, 1),
-        Err(RequestError::TimedOut { .. })
-    ));
-    assert!(ends(&child) && ends(&own));
-    assert!(!process.is_alive());
+fn a_missed_deadline_ends_all_that_the_worker_started() {
+    for level in IsolationLevel::ALL {
+        let marker = unique(level as u32);
+        let script =
+            format!("sleep {marker} & setsid sh -c 'trap \"\" TERM; sleep {marker} & sleep {marker}' & wait");
+        let mut process = shell(&script).at_most(level).spawn().unwrap();
+        assert!(soon(|| running(&marker) == 3), "{level}");
+        assert!(matches!(
+            request(&mut process, 0),
+            Err(RequestError::TimedOut { .. })
+        ));
+        assert_eq!(running(&marker), 0, "{level}");
+        assert!(!process.is_alive());
+    }
 }
 
 #[test]
-fn dropping_kills_the_group_and_removes_the_scratch_directory() {
-    let mut process = spawn(
-        &(String::from("sleep 1000 & echo $! > $TMPDIR/child; ") + &says(r#"{"id":1,"ok":1}"#) + "wait"),
+fn dropping_ends_all_that_the_worker_started_and_removes_the_scratch_directory() {
+    for level in IsolationLevel::ALL {
+        let marker = unique(10 + level as u32);
+        let script = format!(
+            "echo $TMPDIR >&2; echo x > $TMPDIR/file; (setsid sleep {marker} &); {} exec cat >/dev/null",
+            says(r#"{"id":1,"ok":1}"#)
+        );
+        let mut process = shell(&script).at_most(level).spawn().unwrap();
+        request(&mut process, 20).unwrap();
+        let scratch = process.scratch().to_owned();
+        assert!(soon(|| running(&marker) == 1), "{level}");
+        assert_eq!(std::fs::read(scratch.join("file")).unwrap(), b"x\n");
+        drop(process);
+        assert_eq!(running(&marker), 0, "{level}");
+        assert!(!scratch.exists());
+    }
+}
+
+#[test]
+fn nothing_outlives_a_worker_that_ends_by_itself() {
+    for level in IsolationLevel::ALL {
+        let marker = unique(20 + level as u32);
+        let script = format!("(setsid sleep {marker} >/dev/null 2>&1 &); exit 4");
+        let (how, _) = ended(request(&mut shell(&script).at_most(level).spawn().unwrap(), 20).unwrap_err());
+        assert!(
+            matches!(how, Ended::Exited(status) if status.code() == Some(4)),
+            "{how}"
+        );
+        assert_eq!(running(&marker), 0, "{level}");
+    }
+}
+
+#[test]
+fn less_isolation_than_required_is_refused_with_what_is_missing() {
+    for (without, name) in [
+        (Mechanism::Namespaces, "namespaces"),
+        (Mechanism::Landlock, "Landlock"),
+        (Mechanism::Seccomp, "seccomp"),
+    ] {
+        let program = shell("exit 0").without(without);
+        let reached = program.clone().spawn().unwrap().isolation().clone();
+        assert_eq!(reached.level, IsolationLevel::Basic);
+        assert!(reached.missing.iter().any(|m| m.contains(name)), "{reached:?}");
+        let error = program.isolation(IsolationLevel::Strict).spawn().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().contains(name), "{error}");
+    }
+    let capped = shell("exit 0").at_most(IsolationLevel::None);
+    assert_eq!(capped.spawn().unwrap().isolation().level, IsolationLevel::None);
+    assert!(capped.isolation(IsolationLevel::Basic).spawn().is_err());
+}
+
+#[test]
+fn a_supervisor_that_is_none_is_an_error() {
+    let error = shell("exit 0").supervisor("/bin/true").spawn().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");
+    let error = shell("exit 0").supervisor("/no/such/worker").spawn().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ToolMissing, "{error}");
+}
+
+#[test]
+fn a_tool_runs_to_its_end() {
+    let program =
+        shell("cat given; echo $PASSED >&2; cat <&$PASSED; cp given made; ln -s /etc/passwd link; exit 5");
+    let (passed, mut writer) = std::io::pipe().unwrap();
+    std::io::Write::write_all(&mut writer, b"through a pipe").unwrap();
+    drop(writer);
+    let program = program
+        .file("given", "abc\n")
+        .pass("PASSED", Arc::new(passed.into()));
+    let finished = program.run(Duration::from_secs(20), 1000).unwrap();
+    assert_eq!(finished.status().code(), Some(5));
+    let output = finished.output();
+    assert!(
+        output.starts_with("abc\n") && output.ends_with("through a pipe"),
+        "{output}"
     );
-    request(&mut process, 20).unwrap();
-    let scratch = process.scratch().to_owned();
-    let kept = tempfile::tempdir().unwrap();
-    let child = kept.path().join("child");
-    std::fs::copy(scratch.join("child"), &child).unwrap();
-    drop(process);
-    assert!(ends(&child));
-    assert!(!scratch.exists());
+    assert_eq!(finished.file("made", 10).unwrap(), b"abc\n");
+    assert_eq!(finished.file("made", 3).unwrap_err().kind(), ErrorKind::Protocol);
+    assert!(finished.file("link", 1 << 20).is_err());
+    assert_eq!(
+        finished.file("absent", 10).unwrap_err().kind(),
+        ErrorKind::NotFound
+    );
+}
+
+#[test]
+fn a_tool_is_bounded_in_time_and_output() {
+    let flood = shell("yes | head -c 3000000")
+        .run(Duration::from_secs(60), 1000)
+        .unwrap();
+    assert_eq!(flood.output().len(), 1000);
+    let marker = unique(30);
+    let late = shell(&format!("sleep {marker} & sleep {marker}")).run(Duration::from_millis(300), 10);
+    assert_eq!(late.unwrap_err().kind(), ErrorKind::Timeout);
+    assert_eq!(running(&marker), 0);
 }
 
 #[test]
@@ -197,30 +305,28 @@ fn a_missing_program_is_a_missing_tool() {
 
 #[test]
 fn workers_die_with_their_caller() {
-    let kept = tempfile::tempdir().unwrap();
-    let file = kept.path().join("worker");
-    let mut caller = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "a_caller_to_be_killed", "--ignored"])
-        .env("AKG_TEST_FILE", &file)
-        .env("TMPDIR", kept.path())
-        .stdout(std::process::Stdio::null())
-        .spawn()
-        .unwrap();
-    let written = || std::fs::read_to_string(&file).is_ok_and(|text| text.ends_with('\n'));
-    assert!((0..2000).any(|_| {
-        thread::sleep(Duration::from_millis(10));
-        written()
-    }));
-    caller.kill().unwrap();
-    caller.wait().unwrap();
-    assert!(ends(&file));
+    for level in IsolationLevel::ALL {
+        let marker = unique(40 + level as u32);
+        let mut caller = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "a_caller_to_be_killed", "--ignored"])
+            .env("AKG_TEST_SLEEP", &marker)
+            .env("AKG_TEST_LEVEL", level.name())
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        assert!(soon(|| running(&marker) == 2), "{level}");
+        caller.kill().unwrap();
+        caller.wait().unwrap();
+        assert!(soon(|| running(&marker) == 0), "{level}");
+    }
 }
 
 #[test]
 #[ignore = "run and killed by the other test"]
 fn a_caller_to_be_killed() {
-    let file = std::env::var("AKG_TEST_FILE").unwrap();
-    let script = "echo $$ > \"$FILE\"; exec sleep 1000";
-    let mut process = shell(script).env("FILE", file).spawn().unwrap();
+    let marker = std::env::var("AKG_TEST_SLEEP").unwrap();
+    let level = std::env::var("AKG_TEST_LEVEL").unwrap().parse().unwrap();
+    let script = format!("setsid sleep {marker} & trap '' TERM; sleep {marker}");
+    let mut process = shell(&script).at_most(level).spawn().unwrap();
     assert!(request(&mut process, 60).is_err());
 }

@@ -1,45 +1,140 @@
-//! PyTorch on the same inputs, and the bound.
+//! PyTorch on the same inputs, in the same contest.
 
-use akg::Result;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use akg::backend::Timing;
-use akg::expr::Bindings;
-use akg::python::{BaselineOptions, BaselineTask, Config, Environment, Python, PythonOptions};
-use akg::verify::{Distribution, NumericVerifier, make_inputs};
+use akg::python::{
+    BaselineOptions, BaselineSide, BaselineTask, Baselines, Config, Environment, ImportedModule, Variant,
+};
+use akg::session::Rivals;
+use akg::timing::{Check, Side};
+use akg::verdict::ErrorMeasure;
+use akg::verify::NumericVerifier;
+use akg::{Result, Target, Task, Tensor};
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 
 use super::progress::Progress;
-use super::report::{Baseline, Time};
 use super::task::Loaded;
 
-/// Runs PyTorch eager on the inputs of the first check. `None` without a Python that has PyTorch.
-pub(super) fn measure(loaded: &mut Loaded, seed: u64, progress: &Progress) -> Result<Option<Baseline>> {
-    let python = match loaded.python.take() {
-        Some(python) => python,
-        None => match Environment::find(&Config::default()) {
-            Ok(environment) => Arc::new(Mutex::new(Python::new(environment, PythonOptions::default()))),
-            Err(_) => return Ok(None),
-        },
-    };
-    progress.step("running PyTorch on the same inputs");
-    let task = &loaded.task;
-    let registry = akg::registry();
-    let backend = registry.backend("cpu")?;
-    let mut inputs = make_inputs(task, &*backend, Distribution::Contract, seed, &Bindings::new())?;
-    inputs.truncate(task.graph.inputs().len());
-    let mut python = python.lock().unwrap_or_else(PoisonError::into_inner);
-    let what = match &loaded.module {
-        Some(module) => BaselineTask::Module(module),
-        None => BaselineTask::Graph(&task.graph),
-    };
-    let options = BaselineOptions::default();
-    let ran = python.baseline(what, &inputs, &options, &mut |text| progress.step(text))?;
-    let judged = NumericVerifier::default().measure(task, &inputs, &ran.outputs, seed)?;
-    let timing = Timing { seconds: ran.samples };
-    Ok(Some(Baseline {
-        name: "PyTorch eager".to_owned(),
-        threads: ran.threads,
-        error: judged,
-        time: Time::of(&timing),
-    }))
+/// What PyTorch made of the task.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Baseline {
+    pub(super) name: String,
+    pub(super) threads: u32,
+    /// Its own error against f64, judged like the candidate's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) error: Option<ErrorMeasure>,
+    /// Why it took no part.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) trouble: Option<String>,
+}
+
+/// PyTorch eager and `torch.compile` as rivals.
+#[derive(Debug, Clone)]
+pub(super) struct PyTorch {
+    environment: Environment,
+    module: Option<ImportedModule>,
+    progress: Progress,
+    reports: Arc<Mutex<Vec<Baseline>>>,
+}
+
+impl PyTorch {
+    /// `None` without a Python that has PyTorch.
+    pub(super) fn find(loaded: &Loaded, progress: &Progress) -> Option<Self> {
+        let environment = match &loaded.python {
+            Some(python) => {
+                let python = python.lock().unwrap_or_else(PoisonError::into_inner);
+                python.environment().clone()
+            }
+            None => Environment::find(&Config::default()).ok()?,
+        };
+        Some(Self {
+            environment,
+            module: loaded.module.clone(),
+            progress: progress.clone(),
+            reports: Arc::default(),
+        })
+    }
+
+    /// What became of each variant in the last contest.
+    pub(super) fn reports(&self) -> Vec<Baseline> {
+        let reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
+        reports.clone()
+    }
+
+    fn prepare(
+        &self,
+        task: &Task,
+        target: &Target,
+        sets: &[Vec<Tensor>],
+    ) -> Result<(Baselines, Vec<Variant>, Vec<Baseline>)> {
+        let what = match &self.module {
+            Some(module) => BaselineTask::Module(module),
+            None => BaselineTask::Graph(&task.graph),
+        };
+        let mut options = BaselineOptions::default();
+        options.threads = Some(target.cores);
+        if let Some(cache) = target.caches.last() {
+            options.flush_bytes = 2 * cache;
+        }
+        // Constants follow the inputs.
+        let inputs = task.graph.inputs().len();
+        let sets: Vec<Vec<Tensor>> = sets
+            .iter()
+            .map(|s| s.iter().take(inputs).cloned().collect())
+            .collect();
+        let mut baselines = Baselines::new(self.environment.clone(), what, sets.clone(), options)?;
+        let (mut ready, mut reports) = (Vec::new(), Vec::new());
+        // Compiling first: when it runs out of time, the worker ends and all that was prepared in it.
+        for variant in [Variant::Compiled, Variant::Eager] {
+            self.progress.step(&format!("preparing {}", variant.name()));
+            let (error, trouble) = match baselines.prepare(variant) {
+                Ok(outputs) => {
+                    ready.push(variant);
+                    let inputs = sets.first().map(Vec::as_slice).unwrap_or_default();
+                    (
+                        NumericVerifier::default().measure(task, inputs, &outputs, 0)?,
+                        None,
+                    )
+                }
+                Err(error) => (None, Some(error.to_string())),
+            };
+            reports.push(Baseline {
+                name: variant.name().to_owned(),
+                threads: baselines.threads(),
+                error,
+                trouble,
+            });
+        }
+        Ok((baselines, ready, reports))
+    }
+}
+
+#[async_trait]
+impl Rivals for PyTorch {
+    async fn enter(
+        &self,
+        task: &Task,
+        target: &Target,
+        sets: &[Vec<Tensor>],
+        check: Check,
+        seed: u64,
+    ) -> Result<Vec<Box<dyn Side>>> {
+        let (baselines, ready, reports) = match self.prepare(task, target, sets) {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                self.progress.warn(&format!("no baseline: {error}"));
+                return Ok(Vec::new());
+            }
+        };
+        *self.reports.lock().unwrap_or_else(PoisonError::into_inner) = reports;
+        self.progress.step("timing");
+        let baselines = Arc::new(Mutex::new(baselines));
+        let side = |variant| -> Box<dyn Side> {
+            // Eager says what the task means; what a compiler makes of it may be wrong.
+            let check = (variant == Variant::Compiled).then(|| check.clone());
+            Box::new(BaselineSide::new(baselines.clone(), variant, seed, check))
+        };
+        Ok(ready.into_iter().map(side).collect())
+    }
 }

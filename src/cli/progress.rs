@@ -30,6 +30,14 @@ impl Progress {
         }
     }
 
+    /// Something that people should know and that is not fatal.
+    pub(super) fn warn(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.println(format!("warning: {text}")),
+            None => eprintln!("warning: {text}"),
+        }
+    }
+
     /// Removes the spinner.
     pub(super) fn done(&self) {
         if let Some(bar) = &self.bar {

@@ -2,17 +2,20 @@
 
 use std::path::Path;
 
-use akg::backend::Timing;
+use akg::backend::Cache;
 use akg::designer::KernelSummary;
 use akg::python::Shrink;
 use akg::session::Attempt;
 use akg::source::Knobs;
+use akg::timing::{Contest, SideTimes};
 use akg::verdict::{Check, ErrorMeasure};
 use akg::{Accuracy, Error, Result, Task};
 use serde::{Deserialize, Serialize};
 
+use super::baseline::Baseline;
+
 /// The version of the JSON form.
-pub(super) const SCHEMA: u32 = 1;
+pub(super) const SCHEMA: u32 = 2;
 
 /// Everything that a run found.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -34,14 +37,15 @@ pub(super) struct Report {
     /// The candidate's largest error over all checks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<ErrorMeasure>,
-    /// The candidate's time of one call.
+    /// The times of the candidate and PyTorch in one contest.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) time: Option<Time>,
+    pub(super) speed: Option<Contest>,
     /// What the device could do at best.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) bound_seconds: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) baseline: Option<Baseline>,
+    /// What PyTorch made of the task.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) baselines: Vec<Baseline>,
     /// From the start to the first verified kernel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) first_pass_seconds: Option<f64>,
@@ -62,36 +66,6 @@ pub(super) struct TaskReport {
     /// How the leading dimension was made smaller to fit the memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) shrink: Option<Shrink>,
-}
-
-/// A median and its spread, in seconds.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Time {
-    pub(super) median_seconds: f64,
-    /// Median absolute deviation.
-    pub(super) spread_seconds: f64,
-    pub(super) samples: usize,
-}
-
-impl Time {
-    pub(super) fn of(timing: &Timing) -> Option<Self> {
-        Some(Self {
-            median_seconds: timing.median()?,
-            spread_seconds: timing.spread()?,
-            samples: timing.seconds.len(),
-        })
-    }
-}
-
-/// What PyTorch did with the same inputs.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Baseline {
-    pub(super) name: String,
-    pub(super) threads: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) error: Option<ErrorMeasure>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) time: Option<Time>,
 }
 
 /// One candidate in short.
@@ -129,9 +103,9 @@ impl Report {
             kernels: Vec::new(),
             knobs: Knobs::new(),
             error: None,
-            time: None,
+            speed: None,
             bound_seconds: None,
-            baseline: None,
+            baselines: Vec::new(),
             first_pass_seconds: None,
             bytes_compared: 0,
             checks: Vec::new(),
@@ -147,9 +121,9 @@ impl Report {
             .map_or("pass", |f| f.kind.name())
             .clone_into(&mut self.status);
         self.message = failure.map(|f| f.evidence.clone());
+        self.speed.clone_from(&attempt.timing);
         self.knobs.clone_from(&attempt.source.knobs);
         self.error = (!verdict.checks.is_empty()).then(|| verdict.worst_error());
-        self.time = attempt.timing.as_ref().and_then(Time::of);
         self.bytes_compared = verdict.bytes_compared();
         self.checks.clone_from(&verdict.checks);
     }
@@ -224,38 +198,76 @@ impl Report {
             self.checks.len(),
             bytes(self.bytes_compared)
         );
-        let baseline = self.baseline.as_ref();
         let error = |e: &ErrorMeasure| format!("rms {:.1e}, max {:.1e}", e.rms, e.max);
         if let Some(mine) = &self.error {
-            let theirs = baseline.and_then(|b| Some(format!("; {}: {}", b.name, error(b.error.as_ref()?))));
+            let theirs = self.baselines.iter();
+            let theirs = theirs.filter_map(|b| Some(format!("; {}: {}", b.name, error(b.error.as_ref()?))));
             println!(
                 "  error against f64: {}{}",
                 error(mine),
-                theirs.unwrap_or_default()
+                theirs.collect::<String>()
             );
         }
-        if let Some(mine) = &self.time {
-            let theirs = baseline.and_then(|b| {
-                let time = b.time.as_ref()?;
-                let ratio = time.median_seconds / mine.median_seconds;
-                Some(format!(
-                    "; {}: {} ({ratio:.2}x)",
-                    b.name,
-                    seconds(time.median_seconds)
-                ))
-            });
-            let bound = self.bound_seconds.map(|b| format!("; bound: {}", seconds(b)));
-            println!(
-                "  time: {} ± {}{}{}",
-                seconds(mine.median_seconds),
-                seconds(mine.spread_seconds),
-                theirs.unwrap_or_default(),
-                bound.unwrap_or_default()
-            );
+        for baseline in &self.baselines {
+            if let Some(trouble) = &baseline.trouble {
+                println!(
+                    "  {} does not work: {}",
+                    baseline.name,
+                    trouble.replace('\n', "\n    ")
+                );
+            }
+        }
+        if let Some(speed) = &self.speed {
+            print_speed(speed);
+        }
+        if let Some(bound) = self.bound_seconds {
+            println!("  bound: {}", seconds(bound));
         }
         if let Some(first) = self.first_pass_seconds {
             println!("  first verified kernel after {first:.1} s");
         }
+    }
+}
+
+/// The times of all sides, and what may be said of them.
+fn print_speed(contest: &Contest) {
+    for cache in [Cache::Warm, Cache::Cold] {
+        let name = if cache == Cache::Warm { "warm" } else { "cold" };
+        let side = |side: &SideTimes| {
+            let timing = if cache == Cache::Warm {
+                &side.warm
+            } else {
+                &side.cold
+            };
+            let (median, spread) = timing.median().zip(timing.spread())?;
+            Some(format!("{} {} ± {}", side.name, seconds(median), seconds(spread)))
+        };
+        let sides: Vec<_> = contest.sides.iter().filter_map(side).collect();
+        if !sides.is_empty() {
+            println!("  {name}: {}", sides.join("; "));
+        }
+        if let Some(best) = contest.against_best(cache) {
+            println!(
+                "    {:.3}x {} [{:.3}, {:.3}] at {:.0} %: {}",
+                best.ratio,
+                best.rival,
+                best.interval.low,
+                best.interval.high,
+                100.0 * contest.confidence,
+                best.claim.name()
+            );
+        }
+        if let Some(noise) = contest.noise(cache) {
+            println!("    noise of this run: ±{:.1} %", 100.0 * noise);
+        }
+    }
+    for side in contest.sides.iter().skip(1) {
+        if let Some(failure) = &side.failure {
+            println!("  {} fell out: {}", side.name, failure.evidence);
+        }
+    }
+    for disturbance in &contest.disturbances {
+        println!("  unstable, so no claim is made: {disturbance}");
     }
 }
 

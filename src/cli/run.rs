@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use akg::backend::Limits;
-use akg::session::{Attempt, Event, Outcome};
+use akg::session::{Event, Outcome};
+use akg::timing::ContestPolicy;
 use akg::verify::Judge;
 use akg::{Error, Result, Session, Task, blocking};
 use clap::Args;
 
-use super::baseline;
+use super::baseline::PyTorch;
 use super::progress::Progress;
 use super::report::{AttemptReport, Report, TaskReport, describe};
 use super::task::{Loaded, load, memory_budget};
@@ -47,9 +48,10 @@ impl RunArgs {
 
     fn road(&self, report: &mut Report, progress: &Progress) -> Result<()> {
         let out = prepare(self.judge.out.as_deref())?;
-        let mut loaded = load(&self.task, self.size.memory.or_else(memory_budget), progress)?;
+        let loaded = load(&self.task, self.size.memory.or_else(memory_budget), progress)?;
         report.task = describe(&loaded.task, &self.task.task, loaded.shrink());
-        let session = session(&self.target, &self.judge, progress)?.with_budget(self.budget);
+        let (session, pytorch) = session(&self.target, &self.judge, &loaded, progress)?;
+        let session = session.with_budget(self.budget);
         let outcome = blocking::run(&session, &loaded.task)?;
         report.kernels.clone_from(&outcome.kernels);
         report.device = Some(outcome.target.name.clone());
@@ -65,20 +67,26 @@ impl RunArgs {
             )));
         };
         report.bound_seconds = outcome.bound_seconds;
-        complete(report, attempt, &mut loaded, &self.judge, progress);
+        report.add_attempt(attempt);
+        report.baselines = pytorch.map(|p| p.reports()).unwrap_or_default();
         Ok(())
     }
 }
 
-/// The session that the command line asks for.
-pub(super) fn session(target: &TargetArgs, judge: &JudgeArgs, progress: &Progress) -> Result<Session> {
+/// The session that the command line asks for, and PyTorch if candidates are compared with it.
+pub(super) fn session(
+    target: &TargetArgs,
+    judge: &JudgeArgs,
+    loaded: &Loaded,
+    progress: &Progress,
+) -> Result<(Session, Option<PyTorch>)> {
     let registry = akg::registry();
     let (dsl, backend) = (registry.dsl(&target.dsl)?, registry.backend(&target.backend)?);
     let mut limits = Limits::default();
     limits.time = judge.timeout;
     limits.isolation = judge.isolation;
     let observer = progress.clone();
-    Ok(Session::new(dsl, Arc::clone(&backend))
+    let session = Session::new(dsl, Arc::clone(&backend))
         .with_verifier(Judge::standard(judge.seed, judge.secret, &limits))
         .with_observer(move |event: Event<'_>| {
             observer.step(match event {
@@ -89,26 +97,15 @@ pub(super) fn session(target: &TargetArgs, judge: &JudgeArgs, progress: &Progres
                 Event::Judged(_) => "the candidate failed",
                 _ => "timed",
             });
-        }))
-}
-
-/// Adds a candidate's results and the baseline to the report. Trouble with the baseline is said, not fatal.
-pub(super) fn complete(
-    report: &mut Report,
-    attempt: &Attempt,
-    loaded: &mut Loaded,
-    judge: &JudgeArgs,
-    progress: &Progress,
-) {
-    report.add_attempt(attempt);
-    if attempt.verdict.passed() && !judge.no_baseline {
-        match baseline::measure(loaded, judge.seed, progress) {
-            Ok(found) => report.baseline = found,
-            Err(error) => {
-                progress.done();
-                eprintln!("warning: no baseline: {error}");
-            }
-        }
+        });
+    if judge.no_baseline {
+        let mut policy = ContestPolicy::default();
+        policy.budget = Duration::from_secs(2);
+        return Ok((session.with_timing(Some(policy)), None));
+    }
+    match PyTorch::find(loaded, progress) {
+        Some(pytorch) => Ok((session.with_rivals(pytorch.clone()), Some(pytorch))),
+        None => Ok((session, None)),
     }
 }
 

@@ -9,7 +9,7 @@ use clap::Args;
 
 use super::progress::Progress;
 use super::report::{AttemptReport, Report, TaskReport, describe};
-use super::run::{complete, finish, prepare, session, write};
+use super::run::{finish, prepare, session, write};
 use super::task::{load, memory_budget};
 use super::{JudgeArgs, SizeArgs, TargetArgs, TaskArgs};
 
@@ -56,7 +56,7 @@ impl VerifyArgs {
             task: self.task.clone(),
             accuracy: self.accuracy,
         };
-        let mut loaded = load(&args, self.size.memory.or_else(memory_budget), progress)?;
+        let loaded = load(&args, self.size.memory.or_else(memory_budget), progress)?;
         report.task = describe(&loaded.task, &self.task, loaded.shrink());
         if let SourceForm::Lowered { plan } = &source.form {
             report.kernels = plan
@@ -68,7 +68,7 @@ impl VerifyArgs {
                 })
                 .collect();
         }
-        let session = session(&self.target, &self.judge, progress)?;
+        let (session, pytorch) = session(&self.target, &self.judge, &loaded, progress)?;
         progress.step("building");
         let (attempt, target) = blocking::judge(&session, source, &loaded.task)?;
         report.device = Some(target.name.clone());
@@ -77,7 +77,8 @@ impl VerifyArgs {
             write(&out.join("task.json"), &loaded.task.graph.to_json()?)?;
             write(&out.join(format!("kernel.{}", self.target.dsl)), &text)?;
         }
-        complete(report, &attempt, &mut loaded, &self.judge, progress);
+        report.add_attempt(&attempt);
+        report.baselines = pytorch.map(|p| p.reports()).unwrap_or_default();
         Ok(())
     }
 }

@@ -141,7 +141,7 @@ fn call(values: &[f32], placement: u32) -> Result<Call> {
     Ok(Call {
         inputs: vec![Tensor::from_slice([values.len()], values)?],
         dims: [("N".into(), values.len() as i64)].into(),
-        poison: if placement % 2 == 0 {
+        poison: if placement.is_multiple_of(2) {
             Poison::Ones
         } else {
             Poison::Finite

@@ -29,6 +29,29 @@ pub(super) struct Comparison<'a> {
     pub(super) seed: u64,
 }
 
+/// Judges randomly chosen rows of outputs, at the contract's sizes.
+pub(crate) fn judge_sample(
+    task: &Task,
+    inputs: &[Tensor],
+    outputs: &[Tensor],
+    time: Duration,
+) -> Result<Option<Failure>> {
+    let comparison = Comparison {
+        task,
+        dims: &task.contract.hints,
+        inputs,
+        outputs,
+        poison: Poison::Ones,
+        seed: rand::random(),
+    };
+    let (_, failure) = comparison.judge(&Extent {
+        time: Some(time),
+        yardstick: time,
+        first: None,
+    })?;
+    Ok(failure)
+}
+
 /// How much of the outputs is compared.
 #[derive(Debug, Clone)]
 pub(super) struct Extent {

@@ -20,6 +20,7 @@ mod numeric;
 mod parts;
 
 pub use adversarial::AdversarialVerifier;
+pub(crate) use comparison::judge_sample;
 pub use inputs::{Distribution, make_inputs};
 pub use judge::Judge;
 pub use measure::Measured;

@@ -1,83 +1,165 @@
-"""Runs and times what PyTorch makes of a task: the user's own module, or its graph."""
+"""What PyTorch makes of a task: the user's own module, or its graph, as it is or compiled.
 
+Several variants of one task are kept ready, and each is executed as often as the caller asks. Everything runs under
+`torch.no_grad()`, as KernelBench does it, with float32 products in full precision.
+"""
+
+import ctypes
+import gc
 import json
-import os
+import mmap
+import resource
 import time
 
 import torch
-from torch.utils._pytree import tree_flatten
+from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from akg_worker import tensors
-from akg_worker.module import attribute, bind, construct, load, user_code
+from akg_worker.errors import CallError
+from akg_worker.module import argument_structure, attribute, construct, load, set_attribute, user_code
 from akg_worker.replay import Replay
 
-# What was set up last, and from what: repeated timings in one session do not pay for it again.
-_prepared = (None, None)
+# The runs by their variant.
+_prepared = {}
+
+# A call may have so many page faults and still count as one without; a result of a megabyte alone has 256.
+FEW_FAULTS = 16
+
+# Memory has settled after so many calls in a row without page faults, however small the first holes in it were.
+QUIET_CALLS = 3
+
+# Settling is given up after so many seconds.
+MOST_SECONDS = 5.0
+
+# Memory is reserved in blocks of at most so many bytes.
+MOST_RESERVED = 2 << 30
+
+# What is walked to empty the caches.
+_walk = torch.empty(0, dtype=torch.uint8)
 
 
-def baseline(message, progress):
-    """Runs the task once, writes its outputs to the slots in `outputs`, then times `samples` more calls.
-
-    Times are seconds of wall clock; sampling stops early once `budget_s` is spent.
-    """
+def prepare(message):
+    """Makes a variant ready to be bound; compiling happens at its first call."""
     if message["threads"]:
         torch.set_num_threads(message["threads"])
+    torch.set_float32_matmul_precision("highest")
+    ((name, task),) = message["task"].items()
+    run = ModuleRun(task) if name == "module" else GraphRun(task)
+    if message["variant"] == "compiled":
+        run.compile()
+    _prepared[message["variant"]] = run
+    return {"threads": torch.get_num_threads()}
+
+
+def prepared(message):
+    run = _prepared.get(message["variant"])
+    if run is None:
+        raise CallError("unexpected", f"the variant `{message['variant']}` is not prepared: the worker was started anew")
+    return run
+
+
+def bind(message):
+    """Gives a variant its inputs, in memory of this process that is mapped anew."""
+    mapped = tensors.Files()
+    values = {name: mapped.tensor(given) for name, given in message["inputs"].items()}
+    mapped.touch()
+    prepared(message).bind(values)
+    return {}
+
+
+def outputs(message):
+    """Calls a variant once and writes its outputs. What it updates in place is lost to calls after it."""
+    run = prepared(message)
     with torch.no_grad():
-        run = prepared(message, progress)
-        types = []
-        if message["outputs"]:
-            named = zip(message["outputs"], message["output_names"], run.outputs())
-            types = [tensors.write(slot, name, result) for slot, name, result in named]
-        for _ in range(message["warmup"]):
-            run.call()
-        samples, spent = [], 0.0
-        while len(samples) < message["samples"] and (not samples or spent < message["budget_s"]):
-            start = time.perf_counter()
-            run.call()
-            samples.append(time.perf_counter() - start)
-            spent += samples[-1]
-    return {"types": types, "samples_s": samples, "threads": torch.get_num_threads()}
+        named = zip(message["outputs"], message["output_names"], run.outputs())
+        return {"types": [tensors.write(slot, name, result) for slot, name, result in named]}
 
 
-def prepared(message, progress):
-    """The task over its inputs; fresh where outputs are wanted, because a module's state changes at every call."""
-    global _prepared
-    # A path may come back for another file, but not with the same inode while this process maps the first one.
-    files = sorted((name, os.stat(given["path"]).st_ino) for name, given in message["inputs"].items())
-    key = json.dumps([message["task"], message["inputs"], files, message["compile"]], sort_keys=True)
-    if _prepared[0] != key or message["outputs"]:
-        _prepared = (None, None)
-        mapped = tensors.Files()
-        values = {name: mapped.tensor(given) for name, given in message["inputs"].items()}
-        ((name, task),) = message["task"].items()
-        kind = ModuleRun if name == "module" else GraphRun
-        run = kind(task, values)
-        if message["compile"]:
-            progress("compiling")
-            run.compile()
-        _prepared = (key, run)
-    return _prepared[1]
+def execute(message):
+    """Calls a variant `calls` times, and says what its own clock and the system's count of page faults saw."""
+    run, calls = prepared(message), message["calls"]
+    # A collection in between would be on the clock.
+    gc.disable()
+    try:
+        with torch.no_grad():
+            before, start = page_faults(), time.perf_counter()
+            run.call(calls)
+            seconds = time.perf_counter() - start
+            return {"seconds": seconds, "page_faults": page_faults() - before}
+    finally:
+        gc.enable()
+
+
+def settle(message):
+    """Calls a variant until its results find memory that is there.
+
+    Freed blocks alone do not do: a small object in one of them, and the next result does not fit. So what a call needs
+    is taken from the system twice over, and freed for the allocator to keep.
+    """
+    run, start, quiet = prepared(message), time.perf_counter(), 0
+    # Gives back what is free, so that the first call shows all that a call needs.
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim:
+        trim(0)
+    with torch.no_grad():
+        while quiet < QUIET_CALLS and time.perf_counter() - start < MOST_SECONDS:
+            before = page_faults()
+            run.call(1)
+            needed = page_faults() - before
+            quiet = quiet + 1 if needed <= FEW_FAULTS else 0
+            if quiet == 0:
+                torch.ones(min(2 * needed * mmap.PAGESIZE, MOST_RESERVED), dtype=torch.uint8)
+    return {}
+
+
+def page_faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+
+def flush(message):
+    """Empties the caches: all threads walk memory that fills them."""
+    global _walk
+    if _walk.numel() != message["bytes"]:
+        _walk = torch.ones(message["bytes"], dtype=torch.uint8)
+    _walk.add_(1)
+    return {}
 
 
 class ModuleRun:
     """`Model.forward` over given weights and inputs."""
 
-    def __init__(self, task, values):
+    def __init__(self, task):
         self._module = load(task["path"])
-        self._model = construct(self._module)
-        self._states = task["states"]
-        self._arguments = bind(self._module, self._model, task, values)
+        with torch.no_grad():
+            self._model = construct(self._module)
+        self._inputs, self._states = task["inputs"], task["states"]
+        self._leaves, self._tree = tree_flatten(argument_structure(self._module, task["shrink"]))
+        self._arguments = None
         self._forward = self._model
 
     def compile(self):
         self._forward = torch.compile(self._model)
 
-    def call(self):
+    def bind(self, values):
+        leaves = list(self._leaves)
+        for entry in self._inputs:
+            source, value = entry["source"], values[entry["name"]]
+            if "attribute" in source:
+                set_attribute(self._model, source["attribute"], value)
+            else:
+                leaves[source["argument"]] = value
+        self._arguments = tree_unflatten(leaves, self._tree)
+
+    def call(self, times):
+        # A result is dropped before the next call, whose results then take its place in memory.
         with user_code("`forward`", self._module.__file__):
-            return self._forward(*self._arguments)
+            for _ in range(times):
+                self._forward(*self._arguments)
 
     def outputs(self):
-        results = [leaf for leaf in tree_flatten(self.call())[0] if isinstance(leaf, torch.Tensor)]
+        with user_code("`forward`", self._module.__file__):
+            results = self._forward(*self._arguments)
+        results = [leaf for leaf in tree_flatten(results)[0] if isinstance(leaf, torch.Tensor)]
         leaves = tree_flatten(self._arguments)[0]
         for source in self._states:
             is_attribute = "attribute" in source
@@ -88,14 +170,19 @@ class ModuleRun:
 class GraphRun:
     """The graph, replayed with torch's operators."""
 
-    def __init__(self, task, values):
-        self._replay = Replay(json.loads(task))
-        self._values = values
+    def __init__(self, task):
+        self._forward = Replay(json.loads(task))
+        self._values = None
 
     def compile(self):
-        self._replay = torch.compile(self._replay)
+        self._forward = torch.compile(self._forward)
 
-    def call(self):
-        return self._replay(self._values)
+    def bind(self, values):
+        self._values = values
 
-    outputs = call
+    def call(self, times):
+        for _ in range(times):
+            self._forward(self._values)
+
+    def outputs(self):
+        return self._forward(self._values)

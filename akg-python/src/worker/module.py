@@ -8,7 +8,7 @@ import types
 
 import torch
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_flatten, tree_unflatten
+from torch.utils._pytree import tree_flatten
 
 from akg_worker import tensors
 from akg_worker.errors import CallError, first_line, is_out_of_memory, place
@@ -200,16 +200,3 @@ def materialize(message):
             made, arguments[source["argument"]] = arguments[source["argument"]], None
         types.append(tensors.write(slot, wish["name"], made))
     return {"types": types}
-
-
-def bind(module, model, message, values):
-    """The call `model(*arguments)` over the given tensors; `values` maps a graph input's name to its tensor."""
-    structure = argument_structure(module, message["shrink"])
-    leaves, tree = tree_flatten(structure)
-    for entry in message["inputs"]:
-        source = entry["source"]
-        if "attribute" in source:
-            set_attribute(model, source["attribute"], values[entry["name"]])
-        else:
-            leaves[source["argument"]] = values[entry["name"]]
-    return tree_unflatten(leaves, tree)

@@ -7,8 +7,9 @@ and any number of `{"id", "progress": text}` may come before it.
 
 import json
 import os
+import socket
 import struct
-import sys
+import tempfile
 import traceback
 import warnings
 
@@ -16,12 +17,20 @@ from akg_worker.errors import CallError, describe
 
 VERSION = 1
 
+# Descriptors at most that the system sends together.
+MOST_FILES = 253
+
+# No other directory can be written, and the user's name may be hidden.
+os.environ["XDG_CACHE_HOME"] = os.environ["TRITON_HOME"] = tempfile.gettempdir()
+os.environ.setdefault("USER", "akg")
+
 
 class Channel:
     """The two ends of the protocol, moved away from the descriptors that user code can reach by name."""
 
     def __init__(self):
-        self._input = os.fdopen(os.dup(0), "rb")
+        self._input = socket.socket(fileno=os.dup(0))
+        self._files = []
         self._output = os.fdopen(os.dup(1), "wb")
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
@@ -29,13 +38,39 @@ class Channel:
         os.dup2(2, 1)
 
     def receive(self):
-        """The next message, or None when the caller has gone."""
-        header = self._input.read(4)
+        """The next message, or None when the caller has gone. The files that came with the last one are closed."""
+        for file in self._files:
+            os.close(file)
+        self._files = []
+        header = self._read(4)
         if len(header) < 4:
             return None
         (length,) = struct.unpack("<I", header)
-        body = self._input.read(length)
-        return json.loads(body) if len(body) == length else None
+        body = self._read(length)
+        return self._resolve(json.loads(body)) if len(body) == length else None
+
+    def _read(self, length):
+        """So many bytes, or fewer at the end; keeps the files that come with them."""
+        read = bytearray()
+        while len(read) < length:
+            size = min(length - len(read), 1 << 20)
+            more, files, _, _ = socket.recv_fds(self._input, size, MOST_FILES, socket.MSG_CMSG_CLOEXEC)
+            self._files += files
+            if not more:
+                break
+            read += more
+        return bytes(read)
+
+    def _resolve(self, value):
+        """Gives a path to everything that names a file by its position among those that came with the message."""
+        if isinstance(value, list):
+            return [self._resolve(v) for v in value]
+        if not isinstance(value, dict):
+            return value
+        value = {name: self._resolve(v) for name, v in value.items()}
+        if "file" in value and "offset" in value:
+            value["path"] = f"/proc/self/fd/{self._files[value['file']]}"
+        return value
 
     def send(self, message):
         body = json.dumps(message, allow_nan=False).encode()
@@ -60,10 +95,10 @@ def answer(message, progress):
         from akg_worker.replay import evaluate
 
         return evaluate(arguments)
-    if name == "baseline":
-        from akg_worker.baseline import baseline
+    if name in ("prepare", "bind", "outputs", "settle", "execute", "flush"):
+        from akg_worker import baseline
 
-        return baseline(arguments, progress)
+        return getattr(baseline, name)(arguments)
     raise CallError("protocol", f"unknown call `{name}`")
 
 

@@ -1,0 +1,457 @@
+//! Sides take turns.
+
+use std::time::Duration;
+
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
+
+use super::assess::{Assessment, assess};
+use super::floor::Floor;
+use super::outcome::{Contest, SideTimes};
+use super::side::Side;
+use super::statistics::median;
+use super::witness::Witness;
+use crate::backend::Cache;
+use crate::error::Result;
+use crate::verdict::Failure;
+
+/// How a contest is run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ContestPolicy {
+    /// Rounds at least. They may take three times the budget; after that the contest ends without a claim.
+    pub least_rounds: u32,
+    /// Rounds at most.
+    pub most_rounds: u32,
+    /// Wall time after which no further round begins, beside the least.
+    pub budget: Duration,
+    /// Untimed calls before each timed batch. One if a single call is long.
+    pub warmup: u32,
+    /// Whether calls with empty caches are timed too.
+    pub cold: bool,
+    /// The confidence of intervals.
+    pub confidence: f64,
+    /// Differences up to this are noise, however precisely they were measured.
+    pub resolution: f64,
+    /// Rounds are added until every warm ratio is known this well, or the budget is spent.
+    pub precision: f64,
+}
+
+impl Default for ContestPolicy {
+    fn default() -> Self {
+        Self {
+            least_rounds: 12,
+            most_rounds: 60,
+            budget: Duration::from_secs(10),
+            warmup: 2,
+            cold: true,
+            confidence: 0.99,
+            resolution: 0.01,
+            precision: 0.01,
+        }
+    }
+}
+
+/// Who takes part.
+pub struct Entrants<'a> {
+    /// The side whose speed is in question.
+    pub candidate: &'a mut dyn Side,
+    /// The same program loaded a second time, which shows the noise of the run.
+    pub twin: Option<&'a mut dyn Side>,
+    /// What the candidate is compared with. One that fails falls out.
+    pub rivals: Vec<&'a mut dyn Side>,
+    /// The time below which the candidate is disbelieved.
+    pub floor: Option<Floor>,
+}
+
+impl std::fmt::Debug for Entrants<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let rivals: Vec<_> = self.rivals.iter().map(|r| r.name()).collect();
+        f.debug_struct("Entrants")
+            .field("candidate", &self.candidate.name())
+            .field("twin", &self.twin.is_some())
+            .field("rivals", &rivals)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A batch outlasts the constant for asking and answering by this factor, so that an error of the constant by all of
+/// itself is an error of 1 % in one round.
+const OVER_CONSTANT: f64 = 100.0;
+
+/// A batch takes at least this many seconds: thousands of ticks of any clock, and longer than an interrupt.
+const LEAST_BATCH: f64 = 1e-3;
+
+/// Calls in a batch at most.
+const MOST_CALLS: u32 = 1 << 20;
+
+/// Precision is looked at once in so many rounds.
+const LOOK_EVERY: usize = 4;
+
+/// What is seldom verified: one round in so many, beside the first, the last and one drawn before the start.
+const VERIFY_ONE_IN: u32 = 8;
+
+/// Lets sides take turns until their ratios are known; see the [module](super) for how.
+///
+/// Speed is only claimed of sides that stay right: a candidate that fails, in a timed round or by falling below the
+/// floor, has the [`failure`](SideTimes::failure) in its times.
+///
+/// # Errors
+/// For akg's own trouble, such as a worker that cannot be started.
+pub async fn contest(
+    entrants: Entrants<'_>,
+    policy: &ContestPolicy,
+    seed: u64,
+    witness: &mut dyn Witness,
+) -> Result<Contest> {
+    let floor = entrants.floor;
+    let twin = usize::from(entrants.twin.is_some());
+    let sides = std::iter::once(entrants.candidate)
+        .chain(entrants.twin)
+        .chain(entrants.rivals);
+    let mut ring = Ring {
+        runners: sides.map(Runner::new).collect(),
+        own: 1 + twin,
+        rounds: Vec::new(),
+        last_reference: 0.0,
+        next: 0,
+        policy,
+        rng: ChaCha8Rng::seed_from_u64(seed),
+        witness,
+    };
+    let start = ring.witness.now();
+    ring.calibrate().await?;
+    let mut repeats = 0;
+    let assessment = loop {
+        ring.run(start).await?;
+        let assessment = assess(&ring.rounds, &ring.names(), ring.own, policy);
+        let spent = ring.witness.now().saturating_sub(start);
+        if ring.lost() || !assessment.worth_repeating() || spent >= policy.budget {
+            break assessment;
+        }
+        repeats += 1;
+        ring.rounds.clear();
+    };
+    let mut contest = ring.conclude(assessment, repeats);
+    if let (Some(floor), Some(candidate)) = (floor, contest.sides.first_mut())
+        && candidate.failure.is_none()
+    {
+        candidate.failure = floor.judge(candidate);
+    }
+    Ok(contest)
+}
+
+/// One side and what is known of it.
+struct Runner<'a> {
+    side: &'a mut dyn Side,
+    failure: Option<Failure>,
+    /// Calls in a short batch; a long one has twice as many, unless a single call is long enough.
+    batch: u32,
+    verified: u32,
+}
+
+impl<'a> Runner<'a> {
+    fn new(side: &'a mut dyn Side) -> Self {
+        Self {
+            side,
+            failure: None,
+            batch: 1,
+            verified: 0,
+        }
+    }
+
+    fn batches(&self) -> Vec<u32> {
+        if self.batch == 1 {
+            vec![1]
+        } else {
+            vec![self.batch, 2 * self.batch]
+        }
+    }
+}
+
+/// What one side did in one round, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Sample {
+    /// Calls in the batch.
+    pub(super) calls: u32,
+    /// One warm call.
+    pub(super) warm: f64,
+    /// One call with empty caches.
+    pub(super) cold: Option<f64>,
+    /// A batch without calls.
+    pub(super) constant: f64,
+    /// The batch by the side's own clock, over the judge's.
+    pub(super) own_clock: Option<f64>,
+    /// Page faults of one call.
+    pub(super) page_faults: Option<f64>,
+}
+
+/// One turn of every side.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Round {
+    /// What each side did, unless it fell out.
+    pub(super) samples: Vec<Option<Sample>>,
+    /// The judge's loop before and after, the longer of both, in seconds.
+    pub(super) reference: f64,
+    /// Stolen processor time over wall time.
+    pub(super) stolen: Option<f64>,
+}
+
+/// A side's failure, or akg's own trouble.
+enum Out {
+    Failed(Failure),
+    Trouble(crate::Error),
+}
+
+type Turn<T> = std::result::Result<T, Out>;
+
+/// What a side answered.
+fn of<T>(answer: Result<std::result::Result<T, Failure>>) -> Turn<T> {
+    answer.map_err(Out::Trouble)?.map_err(Out::Failed)
+}
+
+struct Ring<'a, 'p> {
+    /// The candidate, its twin if it has one, the rivals.
+    runners: Vec<Runner<'a>>,
+    /// How many of them are the candidate.
+    own: usize,
+    rounds: Vec<Round>,
+    /// The judge's loop after the last round.
+    last_reference: f64,
+    /// The number of the next round.
+    next: u32,
+    policy: &'p ContestPolicy,
+    rng: ChaCha8Rng,
+    witness: &'p mut dyn Witness,
+}
+
+impl Ring<'_, '_> {
+    fn names(&self) -> Vec<String> {
+        self.runners.iter().map(|r| r.side.name().to_owned()).collect()
+    }
+
+    /// Whether the candidate fell out.
+    fn lost(&self) -> bool {
+        self.runners.iter().take(self.own).any(|r| r.failure.is_some())
+    }
+
+    /// Keeps a side's failure with the side.
+    fn settle<T>(&mut self, at: usize, turn: Turn<T>) -> Result<Option<T>> {
+        match (turn, self.runners.get_mut(at)) {
+            (Ok(value), _) => Ok(Some(value)),
+            (Err(Out::Trouble(error)), _) => Err(error),
+            (Err(Out::Failed(failure)), runner) => {
+                if let Some(runner) = runner {
+                    runner.failure = Some(failure);
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// Finds out how many calls make a batch of each side.
+    async fn calibrate(&mut self) -> Result<()> {
+        for at in 0..self.runners.len() {
+            let turn = match self.runners.get_mut(at) {
+                Some(runner) => batch_of(runner.side).await,
+                None => continue,
+            };
+            if let (Some(batch), Some(runner)) = (self.settle(at, turn)?, self.runners.get_mut(at)) {
+                runner.batch = batch;
+            }
+        }
+        // Both are the same program.
+        let own = self.runners.iter().take(self.own);
+        let batch = own.map(|r| r.batch).max().unwrap_or(1);
+        self.runners
+            .iter_mut()
+            .take(self.own)
+            .for_each(|r| r.batch = batch);
+        Ok(())
+    }
+
+    /// Runs rounds until the ratios are known or the budget is spent, and verifies what the last one left.
+    async fn run(&mut self, start: Duration) -> Result<()> {
+        let certain = self.rng.random_range(1..self.policy.least_rounds.max(2));
+        self.last_reference = self.witness.reference().as_secs_f64();
+        while !self.lost() {
+            let number = self.rounds.len() as u32;
+            let last = self.is_last(start);
+            let chosen = number == 0 || number == certain || self.rng.random_ratio(1, VERIFY_ONE_IN);
+            self.round(chosen || last).await?;
+            if last {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the round that begins now is the last. Looks at widths of intervals only, never at what they say: who
+    /// stops when he likes what he sees finds differences where there are none.
+    fn is_last(&self, start: Duration) -> bool {
+        let policy = self.policy;
+        let done = self.rounds.len() + 1;
+        let spent = self.witness.now().saturating_sub(start);
+        if done >= policy.most_rounds as usize || spent >= 3 * policy.budget {
+            return true;
+        }
+        if done < policy.least_rounds as usize {
+            return false;
+        }
+        if done.is_multiple_of(LOOK_EVERY) || spent >= policy.budget {
+            let assessment = assess(&self.rounds, &self.names(), self.own, policy);
+            let enough = assessment.kept() + 1 >= policy.least_rounds as usize;
+            return enough && (spent >= policy.budget || assessment.precise(policy.precision));
+        }
+        false
+    }
+
+    async fn round(&mut self, verify: bool) -> Result<()> {
+        let number = self.next;
+        self.next += 1;
+        let (began, stolen) = (self.witness.now(), self.witness.stolen());
+        let mut order: Vec<usize> = (0..self.runners.len()).collect();
+        order.shuffle(&mut self.rng);
+        let mut samples = vec![None; order.len()];
+        for at in order {
+            let (long, cold_first) = (self.rng.random::<bool>(), self.rng.random::<bool>());
+            let (policy, Some(runner)) = (self.policy, self.runners.get_mut(at)) else {
+                continue;
+            };
+            if runner.failure.is_some() {
+                continue;
+            }
+            let turn = turn(runner, policy, number, long, cold_first, verify).await;
+            let sample = self.settle(at, turn)?;
+            if let Some(place) = samples.get_mut(at) {
+                *place = sample;
+            }
+        }
+        let wall = self.witness.now().saturating_sub(began).as_secs_f64();
+        let gone = self
+            .witness
+            .stolen()
+            .zip(stolen)
+            .map(|(after, before)| after.saturating_sub(before));
+        let before = self.last_reference;
+        self.last_reference = self.witness.reference().as_secs_f64();
+        self.rounds.push(Round {
+            samples,
+            reference: before.max(self.last_reference),
+            stolen: gone.map(|t| t.as_secs_f64() / wall.max(f64::MIN_POSITIVE)),
+        });
+        Ok(())
+    }
+
+    fn conclude(self, assessment: Assessment, repeats: u32) -> Contest {
+        let rounds = self.rounds.len();
+        let stolen: Vec<f64> = self.rounds.iter().filter_map(|r| r.stolen).collect();
+        let twin_failure = self.runners.iter().take(self.own).find_map(|r| r.failure.clone());
+        let mut sides = Vec::new();
+        for (at, runner) in self.runners.into_iter().enumerate() {
+            if at > 0 && at < self.own {
+                continue;
+            }
+            let samples = assessment.samples(at);
+            let all = |f: &dyn Fn(&Sample) -> Option<f64>| samples.iter().filter_map(f).collect::<Vec<f64>>();
+            sides.push(SideTimes {
+                name: runner.side.name().to_owned(),
+                batches: runner.batches(),
+                verified: runner.verified,
+                failure: if at == 0 {
+                    twin_failure.clone()
+                } else {
+                    runner.failure
+                },
+                constant_seconds: median(&all(&|s| Some(s.constant))).unwrap_or_default(),
+                own_clock: median(&all(&|s| s.own_clock)),
+                page_faults: median(&all(&|s| s.page_faults)),
+                warm: super::Timing {
+                    seconds: all(&|s| Some(s.warm)),
+                },
+                cold: super::Timing {
+                    seconds: all(&|s| s.cold),
+                },
+            });
+        }
+        let kept = assessment.kept();
+        Contest {
+            sides,
+            comparisons: assessment.comparisons,
+            noise: assessment.noise,
+            confidence: self.policy.confidence,
+            rounds: kept as u32,
+            discarded: (rounds - kept) as u32,
+            repeats,
+            stolen: (!stolen.is_empty()).then(|| stolen.iter().sum::<f64>() / stolen.len() as f64),
+            disturbances: assessment.disturbances,
+        }
+    }
+}
+
+/// How many calls outlast the constant and the clock by far.
+async fn batch_of(side: &mut dyn Side) -> Turn<u32> {
+    of(side.refresh(0).await)?;
+    of(side.execute(1, Cache::Warm).await)?;
+    let mut constant = f64::INFINITY;
+    for _ in 0..3 {
+        constant = constant.min(of(side.execute(0, Cache::Warm).await)?.as_secs_f64());
+    }
+    let enough = (OVER_CONSTANT * constant).max(LEAST_BATCH);
+    let mut calls = 1u32;
+    loop {
+        let time = of(side.execute(calls, Cache::Warm).await)?.as_secs_f64() - constant;
+        if time >= enough || calls >= MOST_CALLS {
+            return Ok(calls);
+        }
+        // A first guess may be far off when the clock shows hardly anything.
+        let factor = (1.1 * enough / time.max(enough / 64.0)).ceil() as u32;
+        calls = calls.saturating_mul(factor.max(2)).min(MOST_CALLS);
+    }
+}
+
+/// One side's part of a round.
+async fn turn(
+    runner: &mut Runner<'_>,
+    policy: &ContestPolicy,
+    round: u32,
+    long: bool,
+    cold_first: bool,
+    verify: bool,
+) -> Turn<Sample> {
+    let calls = if long && runner.batch > 1 {
+        2 * runner.batch
+    } else {
+        runner.batch
+    };
+    let warmup = if runner.batch > 1 { policy.warmup } else { 1 };
+    let side = &mut *runner.side;
+    of(side.refresh(round).await)?;
+    of(side.execute(warmup, Cache::Warm).await)?;
+    let mut cold = None;
+    if policy.cold && cold_first {
+        cold = Some(of(side.execute(1, Cache::Cold).await)?);
+        of(side.execute(warmup, Cache::Warm).await)?;
+    }
+    let batch = of(side.execute(calls, Cache::Warm).await)?;
+    let testimony = side.testimony();
+    let constant = of(side.execute(0, Cache::Warm).await)?;
+    if policy.cold && !cold_first {
+        cold = Some(of(side.execute(1, Cache::Cold).await)?);
+    }
+    if verify {
+        of(side.verify().await)?;
+        runner.verified += 1;
+    }
+    let net = |time: Duration| (time.as_secs_f64() - constant.as_secs_f64()).max(1e-12);
+    Ok(Sample {
+        calls,
+        warm: net(batch) / f64::from(calls),
+        cold: cold.map(net),
+        constant: constant.as_secs_f64(),
+        own_clock: testimony.time.map(|t| t.as_secs_f64() / net(batch)),
+        page_faults: testimony.page_faults.map(|n| n as f64 / f64::from(calls)),
+    })
+}

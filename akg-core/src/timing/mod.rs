@@ -1,0 +1,36 @@
+//! Measured speed that can be believed.
+//!
+//! A [`contest`](contest()) lets [sides](Side) (a candidate, the same candidate again, baselines) take turns in random
+//! order on data that is new in every round, and says by how much the candidate is faster, with an interval. How it is
+//! kept honest:
+//!
+//! - **The clock is the judge's.** A batch of calls is timed from outside, once with calls and once with none; the
+//!   difference over the number of calls is the time of one. Batches have several lengths, drawn at random: a side whose
+//!   time per call depends on the length does something else than its work.
+//! - **Pairs.** A comparison is the median over rounds of the ratio of the two sides' times in the *same* round, so that
+//!   whatever changes the machine's speed for longer than a round cancels.
+//! - **A/A.** The candidate takes part twice. What it differs from itself, and how far chance could drive that, is the
+//!   noise of this run; a smaller difference is none. Below [one percent](ContestPolicy::resolution) nothing is claimed:
+//!   the layout of code and data alone moves times by that much (Mytkowicz et al., Producing wrong data without doing
+//!   anything obviously wrong, ASPLOS 2009).
+//! - **The machine is watched.** A loop of the judge's own and the hypervisor's account of stolen time tell rounds in
+//!   which the machine was slowed down; these are left out. A run in which too many are, or in which times drift, is
+//!   repeated; if that does not help it claims nothing.
+//! - **Timed outputs are verified** after the first round, the last and others at random.
+//! - **The floor.** A time below what the device needs to move the task's bytes and form its products is
+//!   [disbelieved](Floor).
+
+mod assess;
+mod contest;
+mod floor;
+mod outcome;
+mod side;
+mod statistics;
+mod witness;
+
+pub use contest::{ContestPolicy, Entrants, contest};
+pub use floor::{Floor, product_flops};
+pub use outcome::{Claim, Comparison, Contest, Disturbance, Noise, SideTimes};
+pub use side::{Check, LoadedSide, Side, Testimony, choice};
+pub use statistics::{Interval, Timing, Trend, bootstrap_median, fewest_samples, median, trend};
+pub use witness::{Machine, Witness};

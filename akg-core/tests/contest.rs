@@ -1,0 +1,400 @@
+//! Contests of simulated sides on a simulated clock: what is claimed follows from what was planted.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use akg_core::backend::Cache;
+use akg_core::timing::{
+    Claim, Contest, ContestPolicy, Disturbance, Entrants, Floor, Side, Testimony, Witness, contest,
+};
+use akg_core::verdict::{Failure, FailureKind};
+use async_trait::async_trait;
+use futures::executor::block_on;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// The simulated machine: its clock and what slows it down.
+struct World {
+    now: f64,
+    rng: ChaCha8Rng,
+    /// Everything takes longer by this factor at this time.
+    slowness: fn(f64) -> f64,
+    stolen: f64,
+}
+
+type Shared = Arc<Mutex<World>>;
+
+fn world(seed: u64) -> Shared {
+    Arc::new(Mutex::new(World {
+        now: 0.0,
+        rng: ChaCha8Rng::seed_from_u64(seed),
+        slowness: |_| 1.0,
+        stolen: 0.0,
+    }))
+}
+
+impl World {
+    /// Passes `seconds`, longer by relative noise of this size and rarely by far more, and gives what they took.
+    fn pass(&mut self, seconds: f64, noise: f64) -> f64 {
+        // Twelve uniform numbers sum to nearly a normal one.
+        let normal: f64 = (0..12).map(|_| self.rng.random::<f64>()).sum::<f64>() - 6.0;
+        let outlier = if self.rng.random::<f64>() < 0.03 {
+            4.0 * self.rng.random::<f64>()
+        } else {
+            0.0
+        };
+        let disturbed = if noise > 0.0 {
+            (noise * normal).exp() + outlier
+        } else {
+            1.0
+        };
+        let taken = seconds * disturbed * (self.slowness)(self.now);
+        self.now += taken;
+        taken
+    }
+}
+
+struct Observer(Shared);
+
+impl Witness for Observer {
+    fn now(&self) -> Duration {
+        Duration::from_secs_f64(self.0.lock().unwrap().now)
+    }
+
+    fn reference(&mut self) -> Duration {
+        Duration::from_secs_f64(self.0.lock().unwrap().pass(1e-4, 0.0))
+    }
+
+    fn stolen(&mut self) -> Option<Duration> {
+        Some(Duration::from_secs_f64(self.0.lock().unwrap().stolen))
+    }
+}
+
+/// A side whose calls take a known time.
+struct Simulated {
+    name: &'static str,
+    world: Shared,
+    call: f64,
+    noise: f64,
+    /// Seconds for a batch of so many calls of `call` seconds.
+    batch: fn(f64, u32) -> f64,
+    /// Grows the time of a call over simulated seconds.
+    growth: f64,
+    /// The execution from which on outputs are wrong.
+    wrong_from: u32,
+    executions: u32,
+}
+
+const CONSTANT: f64 = 30e-6;
+
+fn side(name: &'static str, world: &Shared, call: f64) -> Simulated {
+    Simulated {
+        name,
+        world: world.clone(),
+        call,
+        noise: 0.02,
+        batch: |call, calls| call * f64::from(calls),
+        growth: 0.0,
+        wrong_from: u32::MAX,
+        executions: 0,
+    }
+}
+
+#[async_trait]
+impl Side for Simulated {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    async fn refresh(&mut self, _round: u32) -> akg_core::Result<Result<(), Failure>> {
+        self.world.lock().unwrap().pass(1e-3, 0.1);
+        Ok(Ok(()))
+    }
+
+    async fn execute(&mut self, calls: u32, cache: Cache) -> akg_core::Result<Result<Duration, Failure>> {
+        self.executions += 1;
+        let mut world = self.world.lock().unwrap();
+        let call = self.call * (1.0 + self.growth * world.now);
+        let cold = if cache == Cache::Cold { 3.0 } else { 1.0 };
+        let constant = world.pass(CONSTANT, 0.1);
+        let batch = world.pass(cold * (self.batch)(call, calls), self.noise);
+        Ok(Ok(Duration::from_secs_f64(constant + batch)))
+    }
+
+    async fn verify(&mut self) -> akg_core::Result<Result<(), Failure>> {
+        if self.executions >= self.wrong_from {
+            return Ok(Err(Failure::new(
+                FailureKind::WrongValues,
+                "wrong in a timed round",
+            )));
+        }
+        Ok(Ok(()))
+    }
+
+    fn testimony(&self) -> Testimony {
+        Testimony {
+            time: None,
+            page_faults: Some(3),
+        }
+    }
+}
+
+fn policy() -> ContestPolicy {
+    let mut policy = ContestPolicy::default();
+    policy.budget = Duration::from_secs(60);
+    policy
+}
+
+/// A candidate with its twin against one rival.
+fn duel(candidate: &mut Simulated, twin: &mut Simulated, rival: &mut Simulated, seed: u64) -> Contest {
+    let mut observer = Observer(candidate.world.clone());
+    let entrants = Entrants {
+        candidate,
+        twin: Some(twin),
+        rivals: vec![rival],
+        floor: None,
+    };
+    block_on(contest(entrants, &policy(), seed, &mut observer)).unwrap()
+}
+
+/// A candidate whose calls take `slowdown` times as long as its rival's.
+fn planted(slowdown: f64, call: f64, seed: u64) -> Contest {
+    let world = world(seed);
+    let mine = call * slowdown;
+    let mut sides =
+        [("candidate", mine), ("candidate", mine), ("rival", call)].map(|(n, c)| side(n, &world, c));
+    let [candidate, twin, rival] = &mut sides;
+    duel(candidate, twin, rival, seed)
+}
+
+fn claims(contests: &[Contest], cache: Cache, claim: Claim) -> usize {
+    let all = contests.iter().flat_map(|c| &c.comparisons);
+    all.filter(|c| c.cache == cache && c.claim == claim).count()
+}
+
+#[test]
+fn a_planted_slowdown_of_5_percent_is_seen() {
+    for (call, runs) in [(2e-6, 20), (3e-4, 20), (2e-2, 20)] {
+        let contests: Vec<_> = (0..runs).map(|seed| planted(1.05, call, seed)).collect();
+        let seen = claims(&contests, Cache::Warm, Claim::Slower);
+        assert!(seen >= 19, "{seen} of {runs} at {call}");
+        for contest in &contests {
+            let warm = contest.against_best(Cache::Warm).unwrap();
+            assert!(
+                warm.interval.contains(1.0 / 1.05) || (warm.ratio * 1.05 - 1.0).abs() < 0.02,
+                "{warm:?}"
+            );
+            let median = contest.candidate().unwrap().warm.median().unwrap();
+            assert!((median / (1.05 * call) - 1.0).abs() < 0.03, "{median}");
+        }
+    }
+}
+
+#[test]
+fn a_planted_slowdown_of_half_a_percent_is_called_noise() {
+    let contests: Vec<_> = (0..60).map(|seed| planted(1.005, 3e-4, seed)).collect();
+    assert!(claims(&contests, Cache::Warm, Claim::Noise) >= 59);
+}
+
+#[test]
+fn the_same_program_differs_from_itself_no_more_often_than_stated() {
+    let contests: Vec<_> = (0..300).map(|seed| planted(1.0, 3e-4, seed)).collect();
+    for cache in [Cache::Warm, Cache::Cold] {
+        let noise = claims(&contests, cache, Claim::Noise);
+        assert!(noise >= 297, "{noise} of 300");
+    }
+    let inside = contests.iter().filter(|c| {
+        let warm = c.noise.iter().find(|n| n.cache == Cache::Warm).unwrap();
+        warm.interval.unwrap().contains(1.0)
+    });
+    let inside = inside.count();
+    assert!(inside >= 288, "the A/A interval holds 1 in {inside} of 300 runs");
+    let ratios: Vec<f64> = contests
+        .iter()
+        .map(|c| c.against_best(Cache::Warm).unwrap().ratio)
+        .collect();
+    let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
+    assert!((mean - 1.0).abs() < 0.002, "{mean}");
+}
+
+#[test]
+fn batches_outlast_the_constant_and_the_constant_is_taken_off() {
+    let contest = planted(2.0, 2e-6, 1);
+    let candidate = contest.candidate().unwrap();
+    assert!(
+        f64::from(candidate.batches[0]) * 4e-6 > 90.0 * CONSTANT,
+        "{candidate:?}"
+    );
+    assert!((candidate.constant_seconds / CONSTANT - 1.0).abs() < 0.1);
+    assert!((candidate.warm.median().unwrap() / 4e-6 - 1.0).abs() < 0.03);
+    assert!((contest.against_best(Cache::Warm).unwrap().ratio / 0.5 - 1.0).abs() < 0.03);
+    let per_call = candidate.page_faults.unwrap() * f64::from(candidate.batches[0]);
+    assert!((1.0..=3.0).contains(&per_call), "{per_call}");
+    assert_eq!(planted(1.0, 0.1, 1).candidate().unwrap().batches, [1]);
+}
+
+#[test]
+fn a_machine_that_slows_down_for_all_changes_no_ratio_but_a_throttled_one_claims_nothing() {
+    let run = |slowness: fn(f64) -> f64| {
+        let world = world(5);
+        world.lock().unwrap().slowness = slowness;
+        let mut sides =
+            [("candidate", 1e-3), ("candidate", 1e-3), ("rival", 2e-3)].map(|(n, c)| side(n, &world, c));
+        let [candidate, twin, rival] = &mut sides;
+        duel(candidate, twin, rival, 5)
+    };
+    // Up and down by 5 %.
+    let waves = run(|now| 1.0 + 0.05 * (now * 3.0).sin());
+    assert_eq!(waves.comparisons[0].claim, Claim::Faster, "{waves:?}");
+    assert!((waves.comparisons[0].ratio - 2.0).abs() < 0.06);
+    let throttled = run(|now| 1.0 + 0.02 * now);
+    assert!(throttled.repeats > 0);
+    assert!(
+        throttled
+            .disturbances
+            .iter()
+            .any(|d| matches!(d, Disturbance::Throttled { change } if *change > 0.03))
+    );
+    assert!(throttled.comparisons.iter().all(|c| c.claim == Claim::Noise));
+}
+
+#[test]
+fn rounds_with_a_slow_machine_are_left_out() {
+    let world = world(9);
+    // A tenth of the time, somebody else takes half of the processor.
+    world.lock().unwrap().slowness = |now| if (now * 3.0).fract() < 0.1 { 2.0 } else { 1.0 };
+    let mut sides =
+        [("candidate", 1e-3), ("candidate", 1e-3), ("rival", 2e-3)].map(|(n, c)| side(n, &world, c));
+    let [candidate, twin, rival] = &mut sides;
+    let contest = duel(candidate, twin, rival, 9);
+    assert!(contest.discarded > 0 && contest.is_stable(), "{contest:?}");
+    assert_eq!(contest.comparisons[0].claim, Claim::Faster);
+    assert!((contest.comparisons[0].ratio - 2.0).abs() < 0.06);
+}
+
+#[test]
+fn a_side_that_drifts_or_is_uneven_is_flagged() {
+    let world = world(2);
+    let mut sides =
+        [("candidate", 1e-3), ("candidate", 1e-3), ("rival", 2e-3)].map(|(n, c)| side(n, &world, c));
+    let [candidate, twin, rival] = &mut sides;
+    rival.growth = 0.1;
+    let contest = duel(candidate, twin, rival, 2);
+    let drifts = |d: &Disturbance| matches!(d, Disturbance::Drift { side, change } if side == "rival" && *change > 0.03);
+    assert!(
+        contest.disturbances.iter().any(drifts),
+        "{:?}",
+        contest.disturbances
+    );
+    assert!(contest.comparisons.iter().all(|c| c.claim == Claim::Noise));
+
+    let mut sides =
+        [("candidate", 1e-4), ("candidate", 1e-4), ("rival", 2e-4)].map(|(n, c)| side(n, &world, c));
+    let [candidate, twin, rival] = &mut sides;
+    // Learns within a batch.
+    candidate.batch = |call, calls| call * f64::from(calls).powf(0.8);
+    twin.batch = candidate.batch;
+    let contest = duel(candidate, twin, rival, 3);
+    let uneven = |d: &Disturbance| matches!(d, Disturbance::Uneven { side, ratio } if side == "candidate" && *ratio < 0.9);
+    assert!(contest.disturbances.iter().any(uneven), "{contest:?}");
+}
+
+#[test]
+fn stolen_time_is_accounted() {
+    struct Robbed(Observer);
+    impl Witness for Robbed {
+        fn now(&self) -> Duration {
+            self.0.now()
+        }
+        fn reference(&mut self) -> Duration {
+            self.0.reference()
+        }
+        fn stolen(&mut self) -> Option<Duration> {
+            Some(self.now() / 10)
+        }
+    }
+    let world = world(4);
+    let (mut candidate, mut rival) = (side("candidate", &world, 1e-3), side("rival", &world, 2e-3));
+    let entrants = Entrants {
+        candidate: &mut candidate,
+        twin: None,
+        rivals: vec![&mut rival],
+        floor: None,
+    };
+    let mut policy = policy();
+    policy.budget = Duration::from_secs(3);
+    let contest = block_on(contest(entrants, &policy, 4, &mut Robbed(Observer(world)))).unwrap();
+    assert!((contest.stolen.unwrap() - 0.1).abs() < 0.01);
+    assert!(
+        contest
+            .disturbances
+            .iter()
+            .any(|d| matches!(d, Disturbance::Interrupted { .. }))
+    );
+    assert!(contest.comparisons.iter().all(|c| c.claim == Claim::Noise));
+}
+
+#[test]
+fn a_side_that_turns_wrong_in_timed_rounds_is_caught() {
+    for seed in 0..20 {
+        let world = world(seed);
+        let mut sides =
+            [("candidate", 1e-4), ("candidate", 1e-4), ("rival", 2e-4)].map(|(n, c)| side(n, &world, c));
+        let [candidate, twin, rival] = &mut sides;
+        candidate.wrong_from = 30;
+        let contest = duel(candidate, twin, rival, seed);
+        assert_eq!(
+            contest.candidate().unwrap().failure.as_ref().unwrap().kind,
+            FailureKind::WrongValues
+        );
+
+        let mut sides =
+            [("candidate", 1e-4), ("candidate", 1e-4), ("rival", 2e-4)].map(|(n, c)| side(n, &world, c));
+        let [candidate, twin, rival] = &mut sides;
+        rival.wrong_from = 30;
+        let contest = duel(candidate, twin, rival, seed);
+        assert_eq!(contest.candidate().unwrap().failure, None);
+        assert!(contest.sides[1].failure.is_some());
+    }
+}
+
+#[test]
+fn slow_sides_end_in_time_and_claim_nothing_without_enough_rounds() {
+    let contest = planted(1.5, 9.0, 1);
+    assert!(contest.rounds < 8, "{}", contest.rounds);
+    assert!(
+        contest
+            .disturbances
+            .iter()
+            .any(|d| matches!(d, Disturbance::FewRounds { .. }))
+    );
+    assert!(contest.comparisons.iter().all(|c| c.claim == Claim::Noise));
+}
+
+#[test]
+fn a_candidate_below_the_floor_fails() {
+    let world = world(1);
+    let mut candidate = side("candidate", &world, 1e-6);
+    let entrants = Entrants {
+        candidate: &mut candidate,
+        twin: None,
+        rivals: Vec::new(),
+        floor: Some(Floor {
+            warm_seconds: 1e-4,
+            cold_seconds: 1e-4,
+        }),
+    };
+    let contest = block_on(contest(entrants, &policy(), 1, &mut Observer(world))).unwrap();
+    assert_eq!(
+        contest.candidate().unwrap().failure.as_ref().unwrap().kind,
+        FailureKind::Implausible
+    );
+}
+
+#[test]
+fn a_report_survives_json() {
+    let contest = planted(1.05, 3e-4, 0);
+    let text = serde_json::to_string(&contest).unwrap();
+    assert_eq!(serde_json::from_str::<Contest>(&text).unwrap(), contest);
+}

@@ -1,0 +1,457 @@
+//! PyTorch as a rival: eager and compiled, in a worker process of its own.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use std::{fmt, fs};
+
+use akg_core::backend::{Cache, RunOutput};
+use akg_core::error::{Error, ErrorKind, Result, ResultExt};
+use akg_core::timing::{Check, Side, Testimony, choice};
+use akg_core::verdict::{Failure, FailureKind};
+use akg_core::{Graph, Tensor};
+use async_trait::async_trait;
+use blocking::unblock;
+use serde_json::Value;
+
+use crate::calls::{self, Call, Done, TaskCall, Types};
+use crate::environment::Environment;
+use crate::import::ImportedModule;
+use crate::python::{Python, PythonOptions, check_inputs, collect, output_sizes};
+use crate::transfer::{self, Files};
+
+/// What a baseline runs.
+#[derive(Debug, Clone, Copy)]
+pub enum BaselineTask<'a> {
+    /// The module itself.
+    Module(&'a ImportedModule),
+    /// A graph without symbols, replayed with PyTorch's operators.
+    Graph(&'a Graph),
+}
+
+impl BaselineTask<'_> {
+    /// The task's graph.
+    pub fn graph(&self) -> &Graph {
+        match self {
+            BaselineTask::Module(module) => &module.graph,
+            BaselineTask::Graph(graph) => graph,
+        }
+    }
+}
+
+/// How PyTorch runs a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Variant {
+    /// Operator by operator.
+    Eager,
+    /// Through `torch.compile` with its defaults.
+    Compiled,
+}
+
+impl Variant {
+    /// Every variant.
+    pub const ALL: [Variant; 2] = [Variant::Eager, Variant::Compiled];
+
+    /// The name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Variant::Eager => "PyTorch eager",
+            Variant::Compiled => "torch.compile",
+        }
+    }
+
+    const fn key(self) -> &'static str {
+        match self {
+            Variant::Eager => "eager",
+            Variant::Compiled => "compiled",
+        }
+    }
+}
+
+/// How baselines run.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct BaselineOptions {
+    /// PyTorch's threads, which should be as many as the candidate has; `None` leaves its choice.
+    pub threads: Option<u32>,
+    /// How long one request may take.
+    pub timeout: Duration,
+    /// How long the first call of [`Variant::Compiled`] may take.
+    pub compile_timeout: Duration,
+    /// Bytes of private memory that the worker may use; `None` for no limit.
+    pub memory: Option<u64>,
+    /// Bytes to walk so that nothing else is left in the caches.
+    pub flush_bytes: u64,
+}
+
+impl Default for BaselineOptions {
+    fn default() -> Self {
+        Self {
+            threads: None,
+            timeout: Duration::from_secs(120),
+            compile_timeout: Duration::from_secs(180),
+            memory: None,
+            flush_bytes: 64 << 20,
+        }
+    }
+}
+
+/// What glibc's allocator is told, so that results of one call take the memory of the call before: nothing comes from
+/// the system by itself, freed memory is kept, and the heap grows in large steps. By default every large result of
+/// PyTorch is mapped and unmapped, and its pages are supplied and cleared by the system within the timed call.
+const ALLOCATOR: [(&str, &str); 3] = [
+    ("MALLOC_MMAP_MAX_", "0"),
+    ("MALLOC_TRIM_THRESHOLD_", "1099511627776"),
+    ("MALLOC_TOP_PAD_", "67108864"),
+];
+
+/// A task in PyTorch over several sets of inputs: eager and compiled, both loaded in one worker process.
+///
+/// Calls run under `torch.no_grad()`, as in KernelBench, with float32 products in full precision.
+pub struct Baselines {
+    python: Python,
+    graph: Graph,
+    task: Value,
+    sets: Vec<(Files, transfer::Inputs)>,
+    /// Keeps the memory of inputs that the worker maps.
+    _inputs: Vec<Vec<Tensor>>,
+    options: BaselineOptions,
+    threads: u32,
+}
+
+impl fmt::Debug for Baselines {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Baselines")
+            .field("graph", &self.graph.name())
+            .field("sets", &self.sets.len())
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a number of calls took.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Executed {
+    /// By this process's clock, with a constant for asking and answering.
+    pub time: Duration,
+    /// By the worker's clock.
+    pub worker_time: Duration,
+    /// Minor page faults of the worker meanwhile.
+    pub page_faults: u64,
+}
+
+impl Baselines {
+    /// A task over `sets` of inputs, each with one tensor for each of the graph's inputs. Starts nothing yet.
+    pub fn new(
+        environment: Environment,
+        task: BaselineTask<'_>,
+        sets: Vec<Vec<Tensor>>,
+        options: BaselineOptions,
+    ) -> Result<Self> {
+        let graph = task.graph().clone();
+        let share = |inputs: &Vec<Tensor>| {
+            check_inputs(&graph, inputs)?;
+            let mut files = Files::default();
+            let shared = transfer::inputs(&mut files, &inputs.iter().collect::<Vec<_>>())?;
+            Ok((files, shared))
+        };
+        let shared = sets.iter().map(share).collect::<Result<_>>()?;
+        let limits = PythonOptions {
+            timeout: options.timeout,
+            memory: options.memory,
+            ..PythonOptions::default()
+        };
+        let (path, json) = match task {
+            BaselineTask::Module(module) => (Some(&module.path), graph.to_json()?),
+            BaselineTask::Graph(graph) => (None, graph.to_json()?),
+        };
+        // Compiled code is found again by the next worker of the same task, and no compiler process stays beside it.
+        // Other tasks have other directories: a module can write there what it likes.
+        let compiled = environment.cache.join("inductor").join(cache_key(path, &json)?);
+        fs::create_dir_all(&compiled)
+            .map_err(|e| Error::io(format!("cannot create {}", compiled.display()), e))?;
+        let mut python = Python::new(environment, limits)
+            .writable(compiled.clone())
+            .variable("TORCHINDUCTOR_CACHE_DIR", compiled)
+            .variable("TORCHINDUCTOR_COMPILE_THREADS", "1");
+        if let Some(path) = path {
+            python.show(path);
+        }
+        let python = ALLOCATOR
+            .iter()
+            .fold(python, |p, (name, value)| p.variable(name, value));
+        Ok(Self {
+            python,
+            task: serde_json::to_value(task_call(task)?)
+                .map_err(|e| Error::unexpected("cannot write a baseline's task").caused_by(e))?,
+            graph,
+            sets: shared,
+            _inputs: sets,
+            options,
+            threads: 0,
+        })
+    }
+
+    /// How many sets of inputs there are.
+    pub fn sets(&self) -> usize {
+        self.sets.len()
+    }
+
+    /// PyTorch's threads, once a variant is prepared.
+    pub fn threads(&self) -> u32 {
+        self.threads
+    }
+
+    /// Sets a variant up over the first set of inputs, compiles it if that is the variant, calls it until its memory has
+    /// settled, and gives the outputs of the first call, in the order of the graph's.
+    ///
+    /// # Errors
+    /// Whatever the module raises; [`ErrorKind::Timeout`] after [`compile_timeout`](BaselineOptions::compile_timeout),
+    /// which ends the worker and with it what was prepared before.
+    pub fn prepare(&mut self, variant: Variant) -> Result<Vec<Tensor>> {
+        let call = Call::Prepare {
+            variant: variant.key(),
+            task: &self.task,
+            threads: self.options.threads,
+        };
+        let limit = self.options.timeout;
+        let prepared: calls::Prepared =
+            request(&mut self.python, &self.graph, &call, &Files::default(), limit)?;
+        self.threads = prepared.threads;
+        self.bind(variant, 0)?;
+        let limit = match variant {
+            Variant::Eager => self.options.timeout,
+            Variant::Compiled => self.options.compile_timeout,
+        };
+        let outputs = self.call_once(variant, limit)?;
+        let call = Call::Settle {
+            variant: variant.key(),
+        };
+        let limit = self.options.timeout;
+        request::<Done>(&mut self.python, &self.graph, &call, &Files::default(), limit)?;
+        Ok(outputs)
+    }
+
+    /// Gives a variant one of the sets of inputs, in memory that the worker maps anew.
+    pub fn bind(&mut self, variant: Variant, set: usize) -> Result<()> {
+        let (files, shared) = self
+            .sets
+            .get(set)
+            .ok_or_else(|| Error::invalid(format!("the baseline has no set of inputs {set}")))?;
+        let names = self.graph.inputs().iter().map(|i| self.graph.value_name(i.value));
+        let call = Call::Bind {
+            variant: variant.key(),
+            inputs: names.zip(&shared.descriptors).collect(),
+        };
+        let limit = self.options.timeout;
+        request::<Done>(&mut self.python, &self.graph, &call, files, limit).map(|_| ())
+    }
+
+    /// Calls a variant once on what is bound and gives its outputs. Bind again before the next call: what the module
+    /// updates in place has changed.
+    pub fn outputs(&mut self, variant: Variant) -> Result<Vec<Tensor>> {
+        self.call_once(variant, self.options.timeout)
+    }
+
+    /// Calls a variant so often on what is bound. 0 calls measure what asking and answering takes.
+    pub fn execute(&mut self, variant: Variant, calls: u32) -> Result<Executed> {
+        let call = Call::Execute {
+            variant: variant.key(),
+            calls,
+        };
+        let start = Instant::now();
+        let limit = self.options.timeout;
+        let executed: calls::Executed =
+            request(&mut self.python, &self.graph, &call, &Files::default(), limit)?;
+        Ok(Executed {
+            time: start.elapsed(),
+            worker_time: Duration::try_from_secs_f64(executed.seconds).unwrap_or_default(),
+            page_faults: executed.page_faults,
+        })
+    }
+
+    /// Empties the caches.
+    pub fn flush(&mut self) -> Result<()> {
+        let call = Call::Flush {
+            bytes: self.options.flush_bytes,
+        };
+        let limit = self.options.timeout;
+        request::<Done>(&mut self.python, &self.graph, &call, &Files::default(), limit).map(|_| ())
+    }
+
+    fn call_once(&mut self, variant: Variant, limit: Duration) -> Result<Vec<Tensor>> {
+        let mut files = Files::default();
+        let outputs = transfer::outputs(&mut files, &output_sizes(&self.graph, 0)?)?;
+        let names = self.graph.outputs().iter();
+        let names: Vec<_> = names.map(|o| self.graph.value_name(o.value).to_owned()).collect();
+        let call = Call::Outputs {
+            variant: variant.key(),
+            outputs: &outputs.slots,
+            output_names: &names,
+        };
+        let reply: Types = request(&mut self.python, &self.graph, &call, &files, limit)?;
+        collect(outputs, reply.types)
+    }
+}
+
+/// Identifies a task and, where it has one, the module's text.
+fn cache_key(path: Option<&PathBuf>, graph: &str) -> Result<String> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(graph.as_bytes());
+    if let Some(path) = path {
+        let text = fs::read(path);
+        hasher.update(&text.map_err(|e| Error::io(format!("cannot read the module {}", path.display()), e))?);
+    }
+    Ok(hasher.finalize().to_hex().to_string())
+}
+
+fn request<R: serde::de::DeserializeOwned>(
+    python: &mut Python,
+    graph: &Graph,
+    call: &Call<'_>,
+    files: &Files,
+    limit: Duration,
+) -> Result<R> {
+    python
+        .request(call, files, limit, &mut |_| {})
+        .context("baseline of", || graph.name().to_owned())
+}
+
+/// One variant as a side of a contest.
+///
+/// PyTorch is no adversary, but what `torch.compile` makes may be wrong: verification calls once more, with the state
+/// that the task begins with, and checks that.
+pub struct BaselineSide {
+    baselines: Arc<Mutex<Baselines>>,
+    variant: Variant,
+    seed: u64,
+    check: Option<Check>,
+    /// The set of inputs that is bound.
+    set: usize,
+    last: Testimony,
+}
+
+impl BaselineSide {
+    /// A variant that was [prepared](Baselines::prepare). It chooses among the sets of inputs by `seed`; `check` judges
+    /// its outputs by the position of the set.
+    pub fn new(baselines: Arc<Mutex<Baselines>>, variant: Variant, seed: u64, check: Option<Check>) -> Self {
+        Self {
+            baselines,
+            variant,
+            seed,
+            check,
+            set: 0,
+            last: Testimony::default(),
+        }
+    }
+
+    async fn ask<T: Send + 'static>(
+        &self,
+        f: impl FnOnce(&mut Baselines, Variant) -> Result<T> + Send + 'static,
+    ) -> Result<Result<T, Failure>> {
+        let (baselines, variant) = (self.baselines.clone(), self.variant);
+        let answer = unblock(move || {
+            let mut baselines = baselines.lock().unwrap_or_else(PoisonError::into_inner);
+            f(&mut baselines, variant)
+        });
+        answer.await.map_or_else(failure, |value| Ok(Ok(value)))
+    }
+}
+
+/// A baseline that fails is no trouble of akg's.
+fn failure<T>(error: Error) -> Result<Result<T, Failure>> {
+    let kind = match error.kind() {
+        ErrorKind::Timeout => FailureKind::TimedOut,
+        ErrorKind::WorkerLost => FailureKind::Crashed,
+        ErrorKind::OutOfResources => FailureKind::OutOfMemory,
+        ErrorKind::InvalidInput | ErrorKind::Unsupported | ErrorKind::Unexpected => FailureKind::Rejected,
+        _ => return Err(error),
+    };
+    Ok(Err(Failure::new(kind, error.to_string())))
+}
+
+impl fmt::Debug for BaselineSide {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BaselineSide")
+            .field("baselines", &self.baselines)
+            .field("variant", &self.variant)
+            .finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Side for BaselineSide {
+    fn name(&self) -> &str {
+        self.variant.name()
+    }
+
+    async fn refresh(&mut self, round: u32) -> Result<Result<(), Failure>> {
+        let sets = {
+            let baselines = self.baselines.lock().unwrap_or_else(PoisonError::into_inner);
+            baselines.sets()
+        };
+        let set = choice(self.seed, round, sets);
+        self.set = set;
+        self.ask(move |b, variant| b.bind(variant, set)).await
+    }
+
+    async fn execute(&mut self, calls: u32, cache: Cache) -> Result<Result<Duration, Failure>> {
+        let executed = self.ask(move |b, variant| {
+            if cache == Cache::Cold {
+                b.flush()?;
+            }
+            b.execute(variant, calls)
+        });
+        let executed = match executed.await? {
+            Ok(executed) => executed,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        self.last = Testimony {
+            time: Some(executed.worker_time),
+            page_faults: Some(executed.page_faults),
+        };
+        Ok(Ok(executed.time))
+    }
+
+    async fn verify(&mut self) -> Result<Result<(), Failure>> {
+        let Some(check) = self.check.clone() else {
+            return Ok(Ok(()));
+        };
+        let set = self.set;
+        let again = self.ask(move |b, variant| {
+            b.bind(variant, set)?;
+            b.outputs(variant)
+        });
+        let outputs = match again.await? {
+            Ok(outputs) => outputs,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        let output = RunOutput {
+            outputs,
+            inputs_unchanged: true,
+        };
+        Ok(check(set, &output)?.map_or(Ok(()), Err))
+    }
+
+    fn testimony(&self) -> Testimony {
+        self.last
+    }
+}
+
+fn task_call(task: BaselineTask<'_>) -> Result<TaskCall<'_>> {
+    let module = match task {
+        BaselineTask::Graph(graph) => return Ok(TaskCall::Graph(graph.to_json()?)),
+        BaselineTask::Module(module) => module,
+    };
+    let updated = module.graph.outputs().iter().filter_map(|o| o.updates);
+    let source = |state| {
+        let at = module.graph.inputs().iter().position(|i| i.value == state);
+        at.and_then(|at| module.inputs.get(at)).map(|i| &i.source)
+    };
+    Ok(TaskCall::Module {
+        path: &module.path,
+        inputs: &module.inputs,
+        shrink: &module.shrink,
+        states: updated.filter_map(source).collect(),
+    })
+}

@@ -1,0 +1,334 @@
+//! What holds for an artifact that is loaded once and executed many times, whatever it does.
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
+
+mod common;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use akg_core::backend::{Cache, Call, Limits, Poison, RunOutput};
+use akg_core::dtype::DType;
+use akg_core::isolation::IsolationLevel;
+use akg_core::source::{LaunchPlan, TensorRole};
+use akg_core::verdict::{Failure, FailureKind};
+use akg_core::{ErrorKind, Expr, Tensor};
+use akg_worker::client::Executor;
+use common::{COPY, WORKER, compile, launch, ramp, request, simple_plan, tensor};
+
+/// Loads C++ with this plan; `None`, said aloud, without a compiler.
+fn load(source: &str, plan: LaunchPlan) -> Option<Executor> {
+    let artifact = request(compile(source)?, plan, Vec::new()).artifact;
+    Some(
+        Executor::load(Some(Path::new(WORKER)), artifact, Limits::default())
+            .unwrap()
+            .unwrap(),
+    )
+}
+
+/// Loads a kernel body over `x` and `y`, 16 elements of f32 each.
+fn load_body(body: &str) -> Option<Executor> {
+    load(&format!("KERNEL(kernel) {{ {body} }}"), simple_plan(16, 1))
+}
+
+fn call(input: Tensor, placement: u32) -> Call {
+    Call {
+        inputs: vec![input],
+        dims: Default::default(),
+        poison: Poison::Ones,
+        placement,
+    }
+}
+
+fn run(executor: &mut Executor, call: Call) -> Result<RunOutput, Failure> {
+    executor.bind(call).unwrap()?;
+    executor.execute(1, Cache::Warm).unwrap()?;
+    executor.take().unwrap()
+}
+
+#[test]
+fn outputs_are_those_of_the_last_call() {
+    let Some(mut executor) = load(COPY, simple_plan(16, 4)) else {
+        return;
+    };
+    for (value, placement) in [(1.0f32, 0), (2.0, 0), (3.0, 5), (4.0, 0), (5.0, 1)] {
+        let x = Tensor::from_slice([16], &[value; 16]).unwrap();
+        let output = run(&mut executor, call(x.clone(), placement)).unwrap();
+        assert!(output.inputs_unchanged);
+        assert_eq!(output.outputs[0].bytes(), x.bytes());
+    }
+    let nothing_bound = executor.execute(1, Cache::Warm).unwrap_err();
+    assert_eq!(nothing_bound.kind(), ErrorKind::InvalidInput);
+    assert_eq!(executor.take().unwrap_err().kind(), ErrorKind::InvalidInput);
+}
+
+#[test]
+fn executions_take_as_long_as_their_kernels() {
+    let Some(mut executor) = load_body("usleep(30000);") else {
+        return;
+    };
+    executor.bind(call(ramp(16), 0)).unwrap().unwrap();
+    for (calls, cache) in [(1, Cache::Warm), (3, Cache::Warm), (2, Cache::Cold)] {
+        let start = Instant::now();
+        let taken = executor.execute(calls, cache).unwrap().unwrap();
+        assert!(taken >= Duration::from_millis(30) * calls && taken <= start.elapsed());
+    }
+    executor.execute(0, Cache::Warm).unwrap().unwrap();
+}
+
+#[test]
+fn a_placement_is_a_set_of_addresses() {
+    let n = Expr::symbol("N");
+    let mut plan = LaunchPlan {
+        dims: vec!["N".into()],
+        tensors: vec![
+            tensor("x", DType::I64, std::slice::from_ref(&n), TensorRole::Input),
+            tensor("y", DType::I64, &[Expr::constant(3)], TensorRole::Output),
+            tensor("s", DType::U8, &[&n * &Expr::constant(3)], TensorRole::Scratch),
+        ],
+        launches: vec![launch("kernel", Expr::constant(1), &[0, 1, 2])],
+    };
+    plan.tensors[2].align = 512;
+    let body =
+        "KERNEL(kernel) { for (int i = 0; i < 3; i++) ((int64_t *)tensors[1])[i] = (int64_t)tensors[i]; }";
+    let Some(mut executor) = load(body, plan) else {
+        return;
+    };
+    let mut addresses = |n: i64, placement| {
+        let call = Call {
+            inputs: vec![Tensor::zeros(DType::I64, [n as usize]).unwrap()],
+            dims: [("N".into(), n)].into(),
+            poison: Poison::Finite,
+            placement,
+        };
+        let y = run(&mut executor, call).unwrap().outputs.remove(0);
+        y.as_slice::<i64>().unwrap().to_owned()
+    };
+    let first = addresses(100, 0);
+    let second = addresses(100, 1);
+    let third = addresses(100, 2);
+    let other_dims = addresses(10_000, 0);
+    assert_eq!(addresses(100, 0), first);
+    assert_eq!(addresses(100, 1), second);
+    assert_eq!(addresses(10_000, 0), other_dims);
+    let mut all: Vec<i64> = [first.clone(), second.clone(), third, other_dims].concat();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), 12);
+    assert!(first.iter().all(|a| a % 4096 == 0));
+    // 800, 24 and 300 bytes end as close to the end of a page as their alignment allows.
+    let starts: Vec<i64> = second.iter().map(|a| a % 4096).collect();
+    assert_eq!(starts, [3264, 4032, 3584]);
+}
+
+#[test]
+fn accesses_outside_of_tensors_are_told_by_name() {
+    // Some are seen when they happen, others by what they leave in the slack.
+    let cases = [
+        ("y[16] = 1;", 0, "wrote at byte 64 of `y`"),
+        ("y[16] = 1;", 1, "wrote at byte 64 of `y`"),
+        ("y[-1] = 1;", 0, "wrote 4 bytes before the beginning of `y`"),
+        ("y[-1] = 1;", 1, "wrote 4 bytes before the beginning of `y`"),
+        ("y[30000] = 1;", 0, "wrote at byte 120000 of `y`"),
+        ("y[0] = x[16];", 1, "read at byte 64 of `x`"),
+        ("y[0] = x[-1];", 0, "read 4 bytes before the beginning of `x`"),
+        (
+            "y[0] = x[-30000];",
+            1,
+            "read 120000 bytes before the beginning of `x`",
+        ),
+        ("s[8] = 1;", 0, "wrote at byte 8 of `s`, which has 8 bytes"),
+        ("s[8] = 1;", 1, "wrote at byte 8 of `s`"),
+        ("s[8192] = 1;", 1, "wrote at byte 8192 of `s`"),
+    ];
+    let mut plan = simple_plan(16, 1);
+    plan.tensors
+        .push(tensor("s", DType::U8, &[Expr::constant(8)], TensorRole::Scratch));
+    plan.launches[0].tensors.push(2);
+    for (body, placement, evidence) in cases {
+        let source = format!(
+            "KERNEL(kernel) {{ auto x = (volatile float *)tensors[0]; auto y = (volatile float *)tensors[1]; auto s = \
+             (volatile char *)tensors[2]; {body} }}"
+        );
+        let Some(mut executor) = load(&source, plan.clone()) else {
+            return;
+        };
+        let failure = run(&mut executor, call(ramp(16), placement)).unwrap_err();
+        assert_eq!(
+            failure.kind,
+            FailureKind::OutOfBounds,
+            "{body}: {}",
+            failure.evidence
+        );
+        let told = if cfg!(target_arch = "x86_64") {
+            failure.evidence.contains(evidence)
+        } else {
+            failure.evidence.contains(evidence.split_once(' ').unwrap().1)
+        };
+        assert!(told, "{body} at {placement}: {}", failure.evidence);
+    }
+}
+
+#[test]
+fn reading_beside_an_input_gives_nan() {
+    let Some(mut executor) = load_body("((float *)tensors[1])[0] = ((float *)tensors[0])[16];") else {
+        return;
+    };
+    let y = run(&mut executor, call(ramp(16), 0)).unwrap().outputs.remove(0);
+    assert!(y.as_slice::<f32>().unwrap()[0].is_nan());
+}
+
+#[test]
+fn remembered_addresses_are_of_no_use() {
+    let body = "static void *x, *y; if (!x) { x = tensors[0]; y = tensors[1]; } for (int i = 0; i < 16; i++) ((float *)y)[i] \
+                = ((float *)x)[i];";
+    let Some(mut executor) = load_body(body) else {
+        return;
+    };
+    for value in [1.0f32, 2.0] {
+        let x = Tensor::from_slice([16], &[value; 16]).unwrap();
+        let y = run(&mut executor, call(x.clone(), 0)).unwrap().outputs.remove(0);
+        assert_eq!(y.bytes(), x.bytes());
+    }
+    let failure = run(&mut executor, call(ramp(16), 2)).unwrap_err();
+    assert_eq!(failure.kind, FailureKind::OutOfBounds);
+    assert!(failure.evidence.contains("earlier call"), "{}", failure.evidence);
+}
+
+/// Sends the answer to request 5, which is the first execution, wherever it may be read.
+const FORGE: &str = r#"
+#include <cstring>
+static void forge(const char *nanoseconds) {
+    char text[200];
+    uint32_t n = snprintf(text + 4, 190, "{\"id\":5,\"ok\":{\"executed\":{\"nanoseconds\":%s}}}", nanoseconds);
+    memcpy(text, &n, 4);
+    for (int fd = 3; fd < 64; fd++) write(fd, text, n + 4);
+}
+"#;
+
+#[test]
+fn what_is_written_after_done_does_not_count() {
+    let source = format!(
+        "{FORGE} KERNEL(kernel) {{ forge(\"1\"); usleep(100000); memcpy(tensors[1], tensors[0], 64); }}"
+    );
+    let Some(mut executor) = load(&source, simple_plan(16, 1)) else {
+        return;
+    };
+    executor.bind(call(ramp(16), 0)).unwrap().unwrap();
+    executor.execute(1, Cache::Warm).unwrap().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    let output = executor.take().unwrap().unwrap();
+    assert_eq!(output.outputs[0].bytes(), [Poison::Ones.byte(); 64]);
+    // The true answer comes when it is not asked for.
+    let failure = run(&mut executor, call(ramp(16), 0)).unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Crashed);
+    assert!(failure.evidence.contains("request 5"), "{}", failure.evidence);
+}
+
+#[test]
+fn a_clock_that_contradicts_the_callers_is_a_failure() {
+    let source = format!("{FORGE} KERNEL(kernel) {{ forge(\"123456789012\"); }}");
+    let Some(mut executor) = load(&source, simple_plan(16, 1)) else {
+        return;
+    };
+    let failure = run(&mut executor, call(ramp(16), 0)).unwrap_err();
+    assert_eq!(failure.kind, FailureKind::ClockMismatch);
+    assert!(failure.evidence.contains("123.45"), "{}", failure.evidence);
+}
+
+#[test]
+fn a_candidate_works_only_while_the_clock_runs() {
+    // A thread of its own counts; the kernel says how far it came.
+    let source = r"
+#include <pthread.h>
+static volatile uint64_t count;
+static void *work(void *) { for (;;) count++; }
+static pthread_t thread;
+static int started = pthread_create(&thread, nullptr, work, nullptr);
+KERNEL(kernel) { ((uint64_t *)tensors[1])[0] = count; }";
+    let mut plan = simple_plan(2, 1);
+    plan.tensors[1] = tensor("y", DType::I64, &[Expr::constant(1)], TensorRole::Output);
+    let Some(mut executor) = load(source, plan) else {
+        return;
+    };
+    let mut count = |pause: u64| {
+        executor.bind(call(ramp(2), 0)).unwrap().unwrap();
+        std::thread::sleep(Duration::from_millis(pause));
+        executor.execute(1, Cache::Warm).unwrap().unwrap();
+        let y = executor.take().unwrap().unwrap().outputs.remove(0);
+        y.as_slice::<i64>().unwrap()[0]
+    };
+    count(0);
+    let before = count(0);
+    let after = count(1000);
+    // A second is hundreds of millions of turns.
+    assert!(after - before < 100_000_000, "{before} {after}");
+}
+
+#[test]
+fn the_failure_that_ended_a_candidate_stays() {
+    let Some(mut executor) = load_body("*(volatile int *)8 = 1;") else {
+        return;
+    };
+    let first = run(&mut executor, call(ramp(16), 0)).unwrap_err();
+    assert_eq!(first.kind, FailureKind::Crashed);
+    let again = executor.bind(call(ramp(16), 0)).unwrap().unwrap_err();
+    assert_eq!(again.evidence, first.evidence);
+}
+
+#[test]
+fn more_cooperative_programs_get_more_threads() {
+    let source = r#"
+extern "C" void kernel(void *const *tensors, const int64_t *dims, int64_t program, const akg_team *team) {
+    auto y = (volatile int64_t *)tensors[1]; int64_t n = dims[0];
+    y[program] = program;
+    team->barrier(team->context);
+    int64_t left = y[(program + n - 1) % n];
+    team->barrier(team->context);
+    y[program] += left;
+}"#;
+    let n = Expr::symbol("N");
+    let mut plan = LaunchPlan {
+        dims: vec!["N".into()],
+        tensors: vec![
+            tensor("x", DType::I64, std::slice::from_ref(&n), TensorRole::Input),
+            tensor("y", DType::I64, std::slice::from_ref(&n), TensorRole::Output),
+        ],
+        launches: vec![launch("kernel", n, &[0, 1])],
+    };
+    plan.launches[0].cooperative = true;
+    let Some(mut executor) = load(source, plan) else {
+        return;
+    };
+    for n in [2i64, 7, 3, 7] {
+        let call = Call {
+            inputs: vec![Tensor::zeros(DType::I64, [n as usize]).unwrap()],
+            dims: [("N".into(), n)].into(),
+            poison: Poison::Ones,
+            placement: 0,
+        };
+        let y = run(&mut executor, call).unwrap().outputs.remove(0);
+        let expected: Vec<i64> = (0..n).map(|p| p + (p + n - 1) % n).collect();
+        assert_eq!(y.as_slice::<i64>().unwrap(), expected);
+    }
+}
+
+#[test]
+fn isolation_below_the_required_level_is_refused() {
+    let Some(bytes) = compile(COPY) else { return };
+    let artifact = request(bytes, simple_plan(16, 4), Vec::new()).artifact;
+    let load = |level| {
+        let mut limits = Limits::default();
+        limits.isolation = level;
+        Executor::load(Some(Path::new(WORKER)), artifact.clone(), limits)
+    };
+    let reached = load(IsolationLevel::None).unwrap().unwrap().isolation().level;
+    for level in IsolationLevel::ALL {
+        match load(level) {
+            Ok(executor) => assert!(executor.is_ok() && level <= reached),
+            Err(error) => {
+                assert!(level > reached);
+                assert_eq!(error.kind(), ErrorKind::Unsupported);
+            }
+        }
+    }
+}
