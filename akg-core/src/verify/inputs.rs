@@ -33,11 +33,12 @@ pub enum Distribution {
     Offset,
     /// Signs and magnitudes that spread over 2^±10, so that sums cancel.
     IllConditioned,
-    /// Small integers: equal elements meet, and most sums are exact.
+    /// Small integers and their close neighbours: elements are equal, or differ by little.
     Ties,
-    /// Signed about -20 in one input and 20 in the next: whole inputs of one sign.
+    /// Signed about -100 in one input and 100 in the next: whole inputs of one sign.
     OneSided,
-    /// Small integers, and one element of each row along the last axis far from all others: the first, the last or any.
+    /// Small integers, and two elements of each row along the last axis far above and below: its first, its last or any.
+    /// The farthest of all are the first and last of the input.
     Extremes,
     /// Signed, with NaN, infinities, zeros of both signs and subnormal numbers strewn in.
     Special,
@@ -160,6 +161,7 @@ fn generate(
         kind: input.kind,
         position,
         row: shape.last().copied().unwrap_or(1).max(1),
+        elements: shape.iter().product(),
     };
     fill(buffer.as_mut(), ty.dtype, &stream)?;
     buffer.freeze()
@@ -220,6 +222,8 @@ struct Stream {
     position: usize,
     /// Elements of a row along the last axis.
     row: usize,
+    /// Elements in all.
+    elements: usize,
 }
 
 /// Elements that one generator makes; chunks are independent so that threads can share the work.
@@ -297,9 +301,12 @@ impl Stream {
         let signed = (sum / 65536.0 - 2.0) * 3.0f32.sqrt();
         let data = match self.distribution {
             Distribution::IllConditioned => signed * 2.0f32.powi(rng.random_range(-10..=10)),
-            Distribution::Ties => (signed * 2.0).round(),
-            Distribution::OneSided if self.position.is_multiple_of(2) => signed - 20.0,
-            Distribution::OneSided => signed + 20.0,
+            Distribution::Ties => {
+                let neighbour = rng.random_range(-1..=1) as f32 / 8192.0;
+                (signed * 2.0).round() * (1.0 + neighbour)
+            }
+            Distribution::OneSided if self.position.is_multiple_of(2) => signed - 100.0,
+            Distribution::OneSided => signed + 100.0,
             Distribution::Extremes => (signed * 2.0).round() + self.extreme(at),
             Distribution::Special if rng.random_range(0..8) == 0 => SPECIAL
                 .get(rng.random_range(0..SPECIAL.len()))
@@ -313,23 +320,34 @@ impl Stream {
         // Statistics such as a running variance stay positive; only data takes the check's scale.
         match self.kind {
             InputKind::Activation => data,
+            InputKind::Weight if self.distribution == Distribution::Extremes => data * self.gain,
             InputKind::Weight => signed * self.gain,
             InputKind::State => signed.abs() + 0.5,
         }
     }
 
-    /// What makes one element of each row stand out; its exponential leaves the range of f32.
+    /// What makes elements stand out; its exponential leaves the range of f32.
     fn extreme(&self, at: usize) -> f32 {
-        let row = mix(self.seed, (at / self.row) as u64) >> 20;
-        let place = match row % 3 {
-            0 => 0,
-            1 => self.row - 1,
-            _ => (row / 6) as usize % self.row,
+        let random = mix(self.seed, (at / self.row) as u64) >> 20;
+        let inner = (random / 12) as usize % self.row;
+        let [high, low] = match random % 6 {
+            0 => [0, self.row - 1],
+            1 => [self.row - 1, 0],
+            2 => [0, inner],
+            3 => [inner, 0],
+            4 => [self.row - 1, inner],
+            _ => [inner, self.row - 1],
         };
-        match (at % self.row == place, (row / 3).is_multiple_of(2)) {
-            (false, _) => 0.0,
-            (true, true) => 200.0,
-            (true, false) => -200.0,
+        let farther = if at == 0 || at + 1 == self.elements {
+            2.0
+        } else {
+            1.0
+        };
+        let size = 200.0 * farther;
+        match at % self.row {
+            place if place == high => size,
+            place if place == low => -size,
+            _ => 0.0,
         }
     }
 

@@ -52,6 +52,8 @@ impl Default for NumericVerifier {
                 Distribution::OneSided,
                 Distribution::Extremes,
                 Distribution::Ties,
+                Distribution::Extremes,
+                Distribution::Extremes,
                 Distribution::Offset,
                 Distribution::IllConditioned,
                 Distribution::Large,
