@@ -26,7 +26,7 @@ pub(crate) const GRAPHS: &[(&str, Build)] = &[
         Ok(())
     }),
     ("clamps", |g| {
-        let x = g.input("x", F, [9001]);
+        let x = g.input("x", F, [20011]);
         let a = g.hardtanh(x, -1.0, 1.0)?;
         let b = g.leaky_relu(x, 0.01)?;
         let y = g.sub(a, b)?;
@@ -34,7 +34,7 @@ pub(crate) const GRAPHS: &[(&str, Build)] = &[
         Ok(())
     }),
     ("half_precision", |g| {
-        let x = g.input("x", DType::F16, [140, 61]);
+        let x = g.input("x", DType::F16, [340, 61]);
         let y = g.mul(x, 0.5)?;
         let y = g.exp(y)?;
         g.output(y);
@@ -66,8 +66,8 @@ pub(crate) const GRAPHS: &[(&str, Build)] = &[
     }),
     ("integers", |g| {
         let (a, b) = (
-            g.input("a", DType::I32, [129, 81]),
-            g.input("b", DType::I32, [129, 81]),
+            g.input("a", DType::I32, [259, 81]),
+            g.input("b", DType::I32, [259, 81]),
         );
         let y = g.mul(a, b)?;
         let y = g.sub(y, 3i64)?;

@@ -329,7 +329,11 @@ impl Stream {
     /// What makes elements stand out; its exponential leaves the range of f32.
     fn extreme(&self, at: usize) -> f32 {
         let random = mix(self.seed, (at / self.row) as u64) >> 20;
-        let inner = (random / 12) as usize % self.row;
+        if at == 0 || at + 1 == self.elements {
+            let first_is_high = self.seed.is_multiple_of(2);
+            return if (at == 0) == first_is_high { 400.0 } else { -400.0 };
+        }
+        let inner = (random / 6) as usize % self.row;
         let [high, low] = match random % 6 {
             0 => [0, self.row - 1],
             1 => [self.row - 1, 0],
