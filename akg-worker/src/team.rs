@@ -77,7 +77,10 @@ impl Team {
     /// # Safety
     /// The kernel must be what the artifact's plan says, and the arguments what it takes.
     pub(crate) unsafe fn launch(&self, kernel: Kernel, arguments: &Arguments, programs: i64) {
-        let range = (programs / (self.threads() as i64 * RANGES_PER_THREAD)).max(1);
+        let threads = self.threads() as i64;
+        // Two at least, if every thread has work then: a kernel that ignores the end of its range must not pass.
+        let least = if programs >= 2 * threads { 2 } else { 1 };
+        let range = (programs / (threads * RANGES_PER_THREAD)).max(least);
         let next = AtomicI64::new(0);
         let work = || {
             loop {

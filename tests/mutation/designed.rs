@@ -8,7 +8,7 @@ const F: DType = DType::F32;
 
 pub(crate) const GRAPHS: &[(&str, Build)] = &[
     ("activations", |g| {
-        let x = g.input("x", F, [33, 129]);
+        let x = g.input("x", F, [67, 129]);
         let (a, b, c) = (g.gelu(x)?, g.silu(x)?, g.softplus(x)?);
         let y = g.sub(a, b)?;
         let y = g.mul(y, c)?;
@@ -16,7 +16,7 @@ pub(crate) const GRAPHS: &[(&str, Build)] = &[
         Ok(())
     }),
     ("polynomial", |g| {
-        let x = g.input("x", F, [7, 5, 41]);
+        let x = g.input("x", F, [17, 15, 41]);
         let y = g.mul(x, 0.5)?;
         let y = g.sub(y, 1.25)?;
         let y = g.mul(y, x)?;
@@ -26,7 +26,7 @@ pub(crate) const GRAPHS: &[(&str, Build)] = &[
         Ok(())
     }),
     ("clamps", |g| {
-        let x = g.input("x", F, [1003]);
+        let x = g.input("x", F, [20011]);
         let a = g.hardtanh(x, -1.0, 1.0)?;
         let b = g.leaky_relu(x, 0.01)?;
         let y = g.sub(a, b)?;
@@ -34,7 +34,7 @@ pub(crate) const GRAPHS: &[(&str, Build)] = &[
         Ok(())
     }),
     ("half_precision", |g| {
-        let x = g.input("x", DType::F16, [40, 100]);
+        let x = g.input("x", DType::F16, [340, 61]);
         let y = g.mul(x, 0.5)?;
         let y = g.exp(y)?;
         g.output(y);
@@ -57,7 +57,7 @@ pub(crate) const GRAPHS: &[(&str, Build)] = &[
         Ok(())
     }),
     ("select_by_mask", |g| {
-        let (x, y) = (g.input("x", F, [19, 67]), g.input("y", F, [19, 67]));
+        let (x, y) = (g.input("x", F, [119, 77]), g.input("y", F, [119, 77]));
         let greater = g.gt(x, y)?;
         let (sum, product) = (g.add(x, y)?, g.mul(x, y)?);
         let z = g.where_(greater, sum, product)?;
@@ -66,8 +66,8 @@ pub(crate) const GRAPHS: &[(&str, Build)] = &[
     }),
     ("integers", |g| {
         let (a, b) = (
-            g.input("a", DType::I32, [29, 31]),
-            g.input("b", DType::I32, [29, 31]),
+            g.input("a", DType::I32, [259, 81]),
+            g.input("b", DType::I32, [259, 81]),
         );
         let y = g.mul(a, b)?;
         let y = g.sub(y, 3i64)?;
@@ -82,7 +82,7 @@ pub(crate) const GRAPHS: &[(&str, Build)] = &[
         Ok(())
     }),
     ("between", |g| {
-        let x = g.input("x", F, [61, 11]);
+        let x = g.input("x", F, [161, 51]);
         let (above, below) = (g.gt(x, -0.5)?, g.lt(x, 1.5)?);
         let y = g.logical_and(above, below)?;
         g.output(y);

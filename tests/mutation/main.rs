@@ -15,19 +15,38 @@ mod tokens;
 mod twin;
 
 use std::path::Path;
+use std::str::FromStr;
 
 use akg::{Error, Result};
 use campaign::{Bench, Findings};
 use libtest_mimic::{Arguments, Trial};
 use report::Tally;
 
-/// Faults of each kernel in the sample and in the whole campaign.
-const SAMPLE: usize = 2;
-const WHOLE: usize = 20;
+/// How much a campaign tries.
+#[derive(Debug, Clone, Copy)]
+struct Scope {
+    /// One kernel in so many.
+    one_in: usize,
+    /// Mutants of each.
+    mutants: usize,
+    /// The least share of faults to be detected; one escape weighs more among few.
+    detection: f64,
+}
+
+const SAMPLE: Scope = Scope {
+    one_in: 3,
+    mutants: 6,
+    detection: 0.97,
+};
+const WHOLE: Scope = Scope {
+    one_in: 1,
+    mutants: 20,
+    detection: 0.99,
+};
 
 fn main() {
     akg::worker::init();
-    let trial = |name, quota| Trial::test(name, move || Ok(campaign(quota).map_err(|e| e.to_string())?));
+    let trial = |name, scope| Trial::test(name, move || Ok(campaign(scope).map_err(|e| e.to_string())?));
     let trials = vec![
         trial("sample", SAMPLE),
         trial("whole", WHOLE).with_ignored_flag(true),
@@ -35,30 +54,37 @@ fn main() {
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
 
-fn campaign(quota: usize) -> Result<()> {
-    let seed = std::env::var("AKG_SEED")
-        .ok()
-        .and_then(|s| s.parse().ok())
-        .unwrap_or(0);
+/// A number from the environment.
+fn setting<T: FromStr>(name: &str) -> Option<T> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+fn campaign(scope: Scope) -> Result<()> {
+    let seed = setting("AKG_SEED").unwrap_or(0);
+    let quota = setting("AKG_MUTANTS").unwrap_or(scope.mutants);
     let bench = Bench::new(seed)?;
-    let subjects = bench.subjects()?;
-    let quota = std::env::var("AKG_MUTANTS")
-        .ok()
-        .and_then(|s| s.parse().ok())
-        .unwrap_or(quota);
+    let all = bench.subjects()?.into_iter();
+    let subjects: Vec<_> = all
+        .skip(seed as usize % scope.one_in)
+        .step_by(scope.one_in)
+        .collect();
     let Findings {
         mutants,
         originals_failed,
     } = bench.run(&subjects, quota, seed)?;
     println!("{}\n{}", bench.device(), report::report(&subjects, &mutants));
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    report::keep_escaped(&subjects, &mutants, directory)
+    report::keep_passed(&subjects, &mutants, directory)
         .map_err(|e| Error::io(format!("cannot write to {}", directory.display()), e))?;
     assert!(
         originals_failed.is_empty(),
         "correct kernels failed: {originals_failed:#?}"
     );
     let tally = Tally::of(&mutants);
-    assert!(tally.detection() >= 0.99, "{} faults escaped", tally.escaped);
+    assert!(
+        tally.detection() >= scope.detection,
+        "{} faults escaped",
+        tally.escaped
+    );
     Ok(())
 }

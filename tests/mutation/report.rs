@@ -64,16 +64,20 @@ fn table<K: Ord + ToString>(title: &str, mutants: &[Mutant], key: impl Fn(&Mutan
     out
 }
 
-/// Writes the text of every mutant that escaped into `directory`.
-pub(crate) fn keep_escaped(subjects: &[Subject], mutants: &[Mutant], directory: &Path) -> io::Result<()> {
-    let escaped = mutants.iter().filter(|m| matches!(m.fate, Fate::Escaped(_)));
-    for (n, mutant) in escaped.enumerate() {
-        let name = subjects[mutant.subject].name.replace(' ', "-");
+/// Writes the text of every mutant that the judge passed into `directory`.
+pub(crate) fn keep_passed(subjects: &[Subject], mutants: &[Mutant], directory: &Path) -> io::Result<()> {
+    for (n, mutant) in mutants.iter().enumerate() {
+        let what = match &mutant.fate {
+            Fate::Escaped(_) => "escaped",
+            Fate::Excused(_) => "excused",
+            Fate::Refused | Fate::Repeated | Fate::Detected(_) => continue,
+        };
         let extension = match mutant.fault.language {
             Language::Sketch => "sketch",
             Language::Cpp => "cpp",
         };
-        let path = directory.join(format!("escaped-{n}-{name}.{extension}"));
+        let name = subjects[mutant.subject].name.replace(' ', "-");
+        let path = directory.join(format!("{what}-{name}-{n}.{extension}"));
         fs::write(path, &mutant.fault.text)?;
     }
     Ok(())

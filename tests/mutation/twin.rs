@@ -5,7 +5,7 @@
 use akg::backend::{Backend, Call, Limits, Loaded, LoadedExt as _, Poison};
 use akg::source::{Artifact, PlanTensor, TensorRole};
 use akg::task::Generator;
-use akg::{DType, Error, Expr, Result, Task, Tensor};
+use akg::{Accuracy, DType, Error, Expr, Result, Task, Tensor};
 use futures::executor::block_on;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -206,7 +206,8 @@ impl<'a> Original<'a> {
                     .dtype
                     .unit_roundoff()
                     .unwrap_or(0.0);
-                if distance > if *family < EXACT { 0.0 } else { ROUNDING * unit } {
+                let exact = *family < EXACT && self.task.contract.accuracy == Accuracy::Fp32;
+                if distance > if exact { 0.0 } else { ROUNDING * unit } {
                     return Ok(different);
                 }
                 near |= distance > 0.0;

@@ -33,6 +33,13 @@ pub enum Distribution {
     Offset,
     /// Signs and magnitudes that spread over 2^±10, so that sums cancel.
     IllConditioned,
+    /// Small integers and their close neighbours: elements are equal, or differ by little.
+    Ties,
+    /// Signed about -100 in one input and 100 in the next: whole inputs of one sign.
+    OneSided,
+    /// Small integers, and two elements of each row along the last axis far above and below: its first, its last or any.
+    /// The farthest of all are the first and last of the input.
+    Extremes,
     /// Signed, with NaN, infinities, zeros of both signs and subnormal numbers strewn in.
     Special,
 }
@@ -47,6 +54,9 @@ impl Distribution {
             Distribution::Tiny => "tiny",
             Distribution::Offset => "offset",
             Distribution::IllConditioned => "ill-conditioned",
+            Distribution::Ties => "ties",
+            Distribution::OneSided => "one-sided",
+            Distribution::Extremes => "extremes",
             Distribution::Special => "special",
         }
     }
@@ -56,6 +66,9 @@ impl Distribution {
             Distribution::Contract
             | Distribution::Signed
             | Distribution::IllConditioned
+            | Distribution::Ties
+            | Distribution::OneSided
+            | Distribution::Extremes
             | Distribution::Special => (1.0, 0.0),
             Distribution::Large => (64.0, 0.0),
             Distribution::Tiny => (1.0 / 64.0, 0.0),
@@ -146,6 +159,9 @@ fn generate(
         gain,
         seed: mix(seed, position as u64),
         kind: input.kind,
+        position,
+        row: shape.last().copied().unwrap_or(1).max(1),
+        elements: shape.iter().product(),
     };
     fill(buffer.as_mut(), ty.dtype, &stream)?;
     buffer.freeze()
@@ -202,6 +218,12 @@ struct Stream {
     gain: f32,
     seed: u64,
     kind: InputKind,
+    /// The input's number.
+    position: usize,
+    /// Elements of a row along the last axis.
+    row: usize,
+    /// Elements in all.
+    elements: usize,
 }
 
 /// Elements that one generator makes; chunks are independent so that threads can share the work.
@@ -225,7 +247,7 @@ fn fill(buffer: &mut dyn TensorBuffer, dtype: DType, stream: &Stream) -> Result<
                 share.into_iter().try_for_each(|(i, chunk)| {
                     let mut rng = ChaCha8Rng::seed_from_u64(stream.seed);
                     rng.set_stream(i as u64);
-                    fill_chunk(chunk, dtype, stream, &mut rng)
+                    fill_chunk(chunk, i * CHUNK, dtype, stream, &mut rng)
                 })
             }));
         }
@@ -236,30 +258,37 @@ fn fill(buffer: &mut dyn TensorBuffer, dtype: DType, stream: &Stream) -> Result<
     })
 }
 
-fn fill_chunk(chunk: &mut [u8], dtype: DType, stream: &Stream, rng: &mut ChaCha8Rng) -> Result<()> {
+fn fill_chunk(
+    chunk: &mut [u8],
+    first: usize,
+    dtype: DType,
+    stream: &Stream,
+    rng: &mut ChaCha8Rng,
+) -> Result<()> {
     match dtype {
-        DType::F32 => each(chunk, || stream.float(rng)),
-        DType::F64 => each(chunk, || f64::from(stream.float(rng))),
-        DType::F16 => each(chunk, || f16::from_f32(stream.float(rng))),
-        DType::BF16 => each(chunk, || bf16::from_f32(stream.float(rng))),
-        DType::Bool => each(chunk, || u8::from(rng.next_u32() & 1 == 1)),
-        DType::U8 => each(chunk, || stream.integer(rng, 0) as u8),
-        DType::I8 => each(chunk, || stream.integer(rng, -8) as i8),
-        DType::I16 => each(chunk, || stream.integer(rng, -8) as i16),
-        DType::I32 => each(chunk, || stream.integer(rng, -8) as i32),
-        DType::I64 => each(chunk, || stream.integer(rng, -8)),
+        DType::F32 => each(chunk, |n| stream.float(rng, first + n)),
+        DType::F64 => each(chunk, |n| f64::from(stream.float(rng, first + n))),
+        DType::F16 => each(chunk, |n| f16::from_f32(stream.float(rng, first + n))),
+        DType::BF16 => each(chunk, |n| bf16::from_f32(stream.float(rng, first + n))),
+        DType::Bool => each(chunk, |_| u8::from(rng.next_u32() & 1 == 1)),
+        DType::U8 => each(chunk, |_| stream.integer(rng, 0) as u8),
+        DType::I8 => each(chunk, |_| stream.integer(rng, -8) as i8),
+        DType::I16 => each(chunk, |_| stream.integer(rng, -8) as i16),
+        DType::I32 => each(chunk, |_| stream.integer(rng, -8) as i32),
+        DType::I64 => each(chunk, |_| stream.integer(rng, -8)),
     }
 }
 
-fn each<T: bytemuck::Pod>(chunk: &mut [u8], mut next: impl FnMut() -> T) -> Result<()> {
+fn each<T: bytemuck::Pod>(chunk: &mut [u8], mut next: impl FnMut(usize) -> T) -> Result<()> {
     let elements = bytemuck::try_cast_slice_mut::<u8, T>(chunk)
         .map_err(|e| Error::unexpected(format!("input memory is misaligned: {e}")))?;
-    elements.iter_mut().for_each(|v| *v = next());
+    elements.iter_mut().enumerate().for_each(|(n, v)| *v = next(n));
     Ok(())
 }
 
 impl Stream {
-    fn float(&self, rng: &mut ChaCha8Rng) -> f32 {
+    /// The element `at`.
+    fn float(&self, rng: &mut ChaCha8Rng, at: usize) -> f32 {
         if self.distribution == Distribution::Contract && self.generator == Generator::Uniform01 {
             return (rng.next_u32() >> 8) as f32 / (1u32 << 24) as f32;
         }
@@ -272,6 +301,13 @@ impl Stream {
         let signed = (sum / 65536.0 - 2.0) * 3.0f32.sqrt();
         let data = match self.distribution {
             Distribution::IllConditioned => signed * 2.0f32.powi(rng.random_range(-10..=10)),
+            Distribution::Ties => {
+                let neighbour = rng.random_range(-1..=1) as f32 / 8192.0;
+                (signed * 2.0).round() * (1.0 + neighbour)
+            }
+            Distribution::OneSided if self.position.is_multiple_of(2) => signed - 100.0,
+            Distribution::OneSided => signed + 100.0,
+            Distribution::Extremes => (signed * 2.0).round() + self.extreme(at),
             Distribution::Special if rng.random_range(0..8) == 0 => SPECIAL
                 .get(rng.random_range(0..SPECIAL.len()))
                 .copied()
@@ -284,8 +320,38 @@ impl Stream {
         // Statistics such as a running variance stay positive; only data takes the check's scale.
         match self.kind {
             InputKind::Activation => data,
+            InputKind::Weight if self.distribution == Distribution::Extremes => data * self.gain,
             InputKind::Weight => signed * self.gain,
             InputKind::State => signed.abs() + 0.5,
+        }
+    }
+
+    /// What makes elements stand out; its exponential leaves the range of f32.
+    fn extreme(&self, at: usize) -> f32 {
+        let random = mix(self.seed, (at / self.row) as u64) >> 20;
+        if at == 0 || at + 1 == self.elements {
+            let first_is_high = self.seed.is_multiple_of(2);
+            return if (at == 0) == first_is_high { 400.0 } else { -400.0 };
+        }
+        let inner = (random / 6) as usize % self.row;
+        let [high, low] = match random % 6 {
+            0 => [0, self.row - 1],
+            1 => [self.row - 1, 0],
+            2 => [0, inner],
+            3 => [inner, 0],
+            4 => [self.row - 1, inner],
+            _ => [inner, self.row - 1],
+        };
+        let farther = if at == 0 || at + 1 == self.elements {
+            2.0
+        } else {
+            1.0
+        };
+        let size = 200.0 * farther;
+        match at % self.row {
+            place if place == high => size,
+            place if place == low => -size,
+            _ => 0.0,
         }
     }
 

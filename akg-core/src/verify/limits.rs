@@ -32,7 +32,13 @@ pub(super) fn limit(accuracy: Accuracy, yardstick: &Measured, dtype: DType) -> E
         .unit_roundoff()
         .unwrap_or(0.0)
         .max(f64::from(f32::EPSILON) / 2.0);
-    let (own, error) = (yardstick.own_rounding(unit), yardstick.error());
+    // Half of the smallest number above 0.
+    let underflow = match dtype {
+        DType::F16 => 2f64.powi(-25),
+        DType::BF16 => 2f64.powi(-134),
+        _ => 2f64.powi(-150),
+    };
+    let (own, error) = (yardstick.own_rounding(unit, underflow), yardstick.error());
     let (rms, max) = match accuracy {
         Accuracy::Fp32 => (2.0, 4.0),
         Accuracy::Tf32 | Accuracy::Half => (1.75, 4.0),

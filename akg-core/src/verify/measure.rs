@@ -74,12 +74,12 @@ impl Measured {
     }
 
     /// The error of rounding every element to a type of this unit roundoff, at most: an output may always be off by
-    /// its own rounding.
-    pub(super) fn own_rounding(&self, unit_roundoff: f64) -> ErrorMeasure {
+    /// its own rounding, which for numbers near the type's smallest is `underflow`.
+    pub(super) fn own_rounding(&self, unit_roundoff: f64, underflow: f64) -> ErrorMeasure {
         let n = self.count.max(1) as f64;
         ErrorMeasure {
-            rms: unit_roundoff * (self.squares / n).sqrt() / self.norm(),
-            max: unit_roundoff * self.largest / self.norm(),
+            rms: (unit_roundoff * (self.squares / n).sqrt() + underflow) / self.norm(),
+            max: (unit_roundoff * self.largest + underflow) / self.norm(),
         }
     }
 

@@ -49,6 +49,11 @@ impl Default for NumericVerifier {
             distributions: vec![
                 Distribution::Contract,
                 Distribution::Signed,
+                Distribution::OneSided,
+                Distribution::Extremes,
+                Distribution::Ties,
+                Distribution::Extremes,
+                Distribution::Extremes,
                 Distribution::Offset,
                 Distribution::IllConditioned,
                 Distribution::Large,

@@ -1,14 +1,14 @@
 // akg-launch: {"tensors":[
 //   {"name":"x","dtype":"i32","shape":[20011],"role":"input","align":64},
 //   {"name":"y","dtype":"i32","shape":[16],"role":"output","align":64}],
-//   "launches":[{"kernel":"clear","grid":[1],"tensors":[1]},{"kernel":"count","grid":[8],"tensors":[0,1]}]}
+//   "launches":[{"kernel":"clear","grid":[4],"tensors":[1]},{"kernel":"count","grid":[8],"tensors":[0,1]}]}
 #include <cstdint>
 
 // Values from -8 to 7 have a bin each.
 extern "C" void clear(void *const *tensors, const int64_t *dims, int64_t first, int64_t last) {
   int32_t *y = static_cast<int32_t *>(tensors[0]);
   for (int64_t program = first; program < last; ++program)
-    for (int64_t i = 0; i < 16; ++i) y[i] = 0;
+    for (int64_t i = 0; i < 4; ++i) y[program * 4 + i] = 0;
 }
 
 extern "C" void count(void *const *tensors, const int64_t *dims, int64_t first, int64_t last) {

@@ -7,8 +7,7 @@
 #include <cstdint>
 
 extern "C" void prepare(void *const *tensors, const int64_t *dims, int64_t first, int64_t last) {
-  int32_t *arrived = static_cast<int32_t *>(tensors[0]);
-  for (int64_t program = first; program < last; ++program) arrived[0] = 0;
+  static_cast<int32_t *>(tensors[0])[0] = 0;
 }
 
 // Whoever arrives last adds the parts up.
