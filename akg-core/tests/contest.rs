@@ -20,7 +20,8 @@ struct World {
     rng: ChaCha8Rng,
     /// Everything takes longer by this factor at this time.
     slowness: fn(f64) -> f64,
-    stolen: f64,
+    /// Time in which others waited for the processor.
+    waited: f64,
 }
 
 type Shared = Arc<Mutex<World>>;
@@ -30,7 +31,7 @@ fn world(seed: u64) -> Shared {
         now: 0.0,
         rng: ChaCha8Rng::seed_from_u64(seed),
         slowness: |_| 1.0,
-        stolen: 0.0,
+        waited: 0.0,
     }))
 }
 
@@ -67,7 +68,11 @@ impl Witness for Observer {
     }
 
     fn stolen(&mut self) -> Option<Duration> {
-        Some(Duration::from_secs_f64(self.0.lock().unwrap().stolen))
+        Some(Duration::ZERO)
+    }
+
+    fn waited(&mut self) -> Option<Duration> {
+        Some(Duration::from_secs_f64(self.0.lock().unwrap().waited))
     }
 }
 
@@ -81,6 +86,8 @@ struct Simulated {
     batch: fn(f64, u32) -> f64,
     /// Grows the time of a call over simulated seconds.
     growth: f64,
+    /// Whether others wait for the processor meanwhile.
+    crowd: bool,
     /// The execution from which on outputs are wrong.
     wrong_from: u32,
     executions: u32,
@@ -96,6 +103,7 @@ fn side(name: &'static str, world: &Shared, call: f64) -> Simulated {
         noise: 0.02,
         batch: |call, calls| call * f64::from(calls),
         growth: 0.0,
+        crowd: false,
         wrong_from: u32::MAX,
         executions: 0,
     }
@@ -119,6 +127,9 @@ impl Side for Simulated {
         let cold = if cache == Cache::Cold { 3.0 } else { 1.0 };
         let constant = world.pass(CONSTANT, 0.1);
         let batch = world.pass(cold * (self.batch)(call, calls), self.noise);
+        if self.crowd {
+            world.waited += constant + batch;
+        }
         Ok(Ok(Duration::from_secs_f64(constant + batch)))
     }
 
@@ -274,6 +285,21 @@ fn rounds_with_a_slow_machine_are_left_out() {
 }
 
 #[test]
+fn others_that_wait_for_the_processor_disturb() {
+    let world = world(6);
+    let mut sides =
+        [("candidate", 1e-3), ("candidate", 1e-3), ("rival", 2e-3)].map(|(n, c)| side(n, &world, c));
+    let [candidate, twin, rival] = &mut sides;
+    // All the time that the rival runs, somebody waits.
+    rival.crowd = true;
+    let contest = duel(candidate, twin, rival, 6);
+    let interrupted = |d: &Disturbance| matches!(d, Disturbance::Interrupted { rounds, of } if rounds == of);
+    assert!(contest.disturbances.iter().any(interrupted), "{contest:?}");
+    assert!(contest.comparisons.iter().all(|c| c.claim == Claim::Noise));
+    assert!((contest.candidate().unwrap().warm.median().unwrap() / 1e-3 - 1.0).abs() < 0.05);
+}
+
+#[test]
 fn a_side_that_drifts_or_is_uneven_is_flagged() {
     let world = world(2);
     let mut sides =
@@ -312,6 +338,9 @@ fn stolen_time_is_accounted() {
         }
         fn stolen(&mut self) -> Option<Duration> {
             Some(self.now() / 10)
+        }
+        fn waited(&mut self) -> Option<Duration> {
+            None
         }
     }
     let world = world(4);

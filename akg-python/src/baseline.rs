@@ -105,6 +105,10 @@ const ALLOCATOR: [(&str, &str); 3] = [
     ("MALLOC_TOP_PAD_", "67108864"),
 ];
 
+/// PyTorch's threads go on spinning for about a millisecond in case there is more to do, and would take the processors
+/// from the side whose turn is next.
+const SPIN: Duration = Duration::from_millis(3);
+
 /// A task in PyTorch over several sets of inputs: eager and compiled, both loaded in one worker process.
 ///
 /// Calls run under `torch.no_grad()`, as in KernelBench, with float32 products in full precision.
@@ -400,7 +404,11 @@ impl Side for BaselineSide {
             if cache == Cache::Cold {
                 b.flush()?;
             }
-            b.execute(variant, calls)
+            let executed = b.execute(variant, calls)?;
+            if calls > 0 {
+                std::thread::sleep(SPIN);
+            }
+            Ok(executed)
         });
         let executed = match executed.await? {
             Ok(executed) => executed,

@@ -1,12 +1,10 @@
-//! The caller's side of a worker: one worker, one candidate.
+//! The caller's side: an artifact that is executed in a worker of its own.
 
-use std::os::fd::BorrowedFd;
 use std::path::Path;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use akg_core::backend::{Cache, Call, Limits, RunOutput};
-use akg_core::error::{Error, ErrorKind, Result};
+use akg_core::error::{Error, Result};
 use akg_core::expr::Bindings;
 use akg_core::isolation::{Isolation, IsolationLevel};
 use akg_core::source::{Artifact, TensorRole};
@@ -14,11 +12,11 @@ use akg_core::target::Target;
 use akg_core::tensor::{Tensor, byte_len};
 use akg_core::verdict::{Failure, FailureKind};
 
-use crate::halt::Halt;
-use crate::process::{Ended, Process, Program, RequestError, ResourceLimits};
+use crate::process::Program;
 use crate::protocol::{self, Answer, Fault};
 use crate::stage::Stage;
-use crate::{caches, crash, describe, locate, plan, space, team};
+use crate::worker::{self, Worker, wrong_answer};
+use crate::{caches, describe, locate, plan, team};
 
 /// The artifact format that workers load: a shared object for this machine, with one C symbol for each kernel.
 ///
@@ -39,23 +37,6 @@ use crate::{caches, crash, describe, locate, plan, space, team};
 /// threads.
 pub const FORMAT: &str = "elf-so";
 
-/// How long a worker may take to say hello, and to describe its device.
-const STARTING: Duration = Duration::from_secs(30);
-
-/// Private memory and address space that a worker needs for itself, and for each of its threads beside the stack.
-const OWN_DATA: u64 = 64 << 20;
-const OWN_ADDRESSES: u64 = 512 << 20;
-const ADDRESSES_PER_THREAD: u64 = 128 << 20;
-
-/// Threads of a worker beside those that execute kernels.
-const OWN_THREADS: u64 = 16;
-
-/// Bytes that a candidate may add to a file; it has no business writing any.
-const FILE_SIZE: u64 = 64 << 20;
-
-/// Characters of evidence that are kept of what a worker says.
-const EVIDENCE: usize = 64 << 10;
-
 /// Describes the device of a worker on this machine; `worker` is its program if configured. The first call on a machine
 /// measures it, which takes about a second; the numbers are kept in the user's cache directory.
 pub fn describe(worker: Option<&Path>) -> Result<Target> {
@@ -64,11 +45,7 @@ pub fn describe(worker: Option<&Path>) -> Result<Target> {
         .fold(locate::find(worker)?, Program::inherit)
         // No candidate runs in it, and it writes to the user's cache directory.
         .at_most(IsolationLevel::Basic);
-    let mut process = start(&program)?;
-    match call(&mut process, &protocol::Call::Describe, Instant::now() + STARTING)? {
-        Answer::Device(target) => Ok(target),
-        other => Err(unexpected(&other)),
-    }
+    worker::describe(&program)
 }
 
 /// An artifact in a worker of its own, ready to be executed. Dropping it kills the worker.
@@ -99,23 +76,11 @@ struct Bound {
     placement: u32,
 }
 
-/// A process that has loaded the artifact.
-#[derive(Debug)]
-struct Worker {
-    process: Process,
-    halt: Halt,
-    isolation: Isolation,
-    /// Threads for cooperative launches.
-    cooperative: usize,
-    /// Bytes that the candidate may use.
-    memory: u64,
-}
-
 impl Executor {
     /// Loads an artifact in a new worker; `worker` is its program if configured.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] if the format is foreign or the isolation below the limit.
+    /// [`Unsupported`](akg_core::ErrorKind::Unsupported) if the format is foreign or the isolation below the limit.
     pub fn load(worker: Option<&Path>, artifact: Artifact, limits: Limits) -> Result<Result<Self, Failure>> {
         plan::check_tensors(&artifact.plan)?;
         // Grids that depend on dims are only known when tensors are bound.
@@ -160,7 +125,7 @@ impl Executor {
             Err(failure) => return Ok(Err(failure)),
         };
         if cooperative > self.worker.cooperative {
-            self.worker.process.kill();
+            self.worker.kill();
             self.placed = None;
             match Worker::start(&self.program, &self.artifact, &self.limits, cooperative)? {
                 Ok(worker) => self.worker = worker,
@@ -195,7 +160,7 @@ impl Executor {
     /// any amount on a busy machine, and no candidate gains by that.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] if nothing is bound.
+    /// [`InvalidInput`](akg_core::ErrorKind::InvalidInput) if nothing is bound.
     pub fn execute(&mut self, calls: u32, cache: Cache) -> Result<Result<Duration, Failure>> {
         self.bound()?;
         if cache == Cache::Cold {
@@ -222,7 +187,7 @@ impl Executor {
     /// The outputs as they were when the last execution ended; nothing is bound afterwards.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] if nothing is bound.
+    /// [`InvalidInput`](akg_core::ErrorKind::InvalidInput) if nothing is bound.
     pub fn take(&mut self) -> Result<Result<RunOutput, Failure>> {
         let bound = self.bound()?;
         let (plan, placement) = (&self.artifact.plan, bound.placement);
@@ -307,7 +272,7 @@ impl Executor {
 
     /// Ends the worker because of a failure, which is the answer to everything from here on.
     fn end(&mut self, failure: Failure) -> Failure {
-        self.worker.process.kill();
+        self.worker.kill();
         self.failure.insert(failure).clone()
     }
 
@@ -331,123 +296,6 @@ impl Executor {
     }
 }
 
-impl Worker {
-    fn start(
-        program: &Program,
-        artifact: &Artifact,
-        limits: &Limits,
-        cooperative: usize,
-    ) -> Result<Result<Self, Failure>> {
-        let deadline = Instant::now() + limits.time;
-        let resources = resources(limits, artifact, cooperative);
-        let mut process = start(&program.clone().limits(resources))?;
-        let mut isolation = process.isolation().clone();
-        let halt = Halt::new(process.supervisor());
-        let prepare = protocol::Call::Prepare {
-            artifact: artifact.clone(),
-            cooperative,
-        };
-        match call(&mut process, &prepare, deadline)? {
-            Answer::Prepared { unlocked: None } => {}
-            Answer::Prepared { unlocked: Some(why) } => {
-                isolation.level = isolation.level.min(IsolationLevel::Basic);
-                isolation.missing.push(why);
-                isolation.demand(limits.isolation)?;
-            }
-            Answer::Failed(failure) => return Ok(Err(failure)),
-            other => return Err(unexpected(&other)),
-        }
-        let mut worker = Self {
-            process,
-            halt,
-            isolation,
-            cooperative,
-            memory: limits.memory,
-        };
-        Ok(match worker.ask(&protocol::Call::Load, &[], limits.time)? {
-            Ok((Answer::Loaded, _)) => Ok(worker),
-            Ok((other, _)) => Err(wrong_answer(&other)),
-            Err(failure) => Err(failure),
-        })
-    }
-
-    /// Lets the worker go on, calls it, and stops it when it has answered.
-    fn ask(
-        &mut self,
-        call: &protocol::Call,
-        files: &[BorrowedFd<'_>],
-        time: Duration,
-    ) -> Result<Result<(Answer, Duration), Failure>> {
-        let start = Instant::now();
-        self.halt.go();
-        let answer = self
-            .process
-            .request_passing(call, files, start + time, &mut |_| {});
-        let elapsed = start.elapsed();
-        Ok(match answer {
-            Ok(Answer::Failed(Failure { kind, evidence })) => Err(Failure::new(kind, shortened(&evidence))),
-            Ok(answer) => self.stop().map(|()| (answer, elapsed)),
-            Err(error) => Err(self.judge(error)),
-        })
-    }
-
-    /// Stops the candidate, which consists of one process.
-    fn stop(&self) -> Result<(), Failure> {
-        let crashed = |evidence| Err(Failure::new(FailureKind::Crashed, evidence));
-        match self.halt.stop() {
-            Ok(0 | 1) => Ok(()),
-            Ok(processes) => crashed(format!(
-                "the candidate started {} processes of its own",
-                processes - 1
-            )),
-            Err(error) => crashed(error.to_string()),
-        }
-    }
-
-    /// What the end of a worker says about the candidate it ran. An error that it reports counts too: with a candidate
-    /// in it, it can report anything.
-    fn judge(&self, error: RequestError) -> Failure {
-        let kind = match &error {
-            RequestError::TimedOut { .. } => FailureKind::TimedOut,
-            RequestError::Ended {
-                how: Ended::Exited(status),
-                stderr,
-            } if status.code() == Some(crash::OUT_OF_MEMORY) => {
-                let evidence = format!(
-                    "the candidate needs more than the {} bytes of memory it may use {stderr}",
-                    self.memory
-                );
-                return Failure::new(FailureKind::OutOfMemory, evidence.trim_end());
-            }
-            RequestError::Failed(_) | RequestError::Ended { .. } | RequestError::Protocol { .. } => {
-                FailureKind::Crashed
-            }
-        };
-        Failure::new(kind, shortened(&error.to_string()))
-    }
-}
-
-/// The resource limits of a worker.
-fn resources(limits: &Limits, artifact: &Artifact, cooperative: usize) -> ResourceLimits {
-    let threads = (thread::available_parallelism().map_or(1, usize::from) + cooperative) as u64;
-    let sum = |parts: &[u64]| Some(parts.iter().copied().fold(0, u64::saturating_add));
-    let stacks = threads * team::STACK as u64;
-    ResourceLimits {
-        data: sum(&[limits.memory, stacks, OWN_DATA]),
-        address_space: sum(&[
-            limits.memory,
-            stacks,
-            OWN_DATA,
-            space::RESERVED,
-            threads * ADDRESSES_PER_THREAD,
-            OWN_ADDRESSES,
-        ]),
-        file_size: Some(FILE_SIZE.max(artifact.bytes.len() as u64)),
-        total: None,
-        processes: Some(threads + OWN_THREADS),
-    }
-}
-
 /// The number of threads for so many cooperative programs.
 fn threads_for(programs: u64) -> Result<usize, Failure> {
     if programs > team::MOST_THREADS {
@@ -458,45 +306,4 @@ fn threads_for(programs: u64) -> Result<usize, Failure> {
         return Err(Failure::new(FailureKind::LoadFailed, evidence));
     }
     Ok(programs as usize)
-}
-
-/// The beginning of what a worker says, which may be long.
-fn shortened(text: &str) -> String {
-    text.chars().take(EVIDENCE).collect()
-}
-/// Starts a worker and checks that it is one.
-fn start(program: &Program) -> Result<Process> {
-    let mut process = program.spawn()?;
-    let hello = protocol::Call::Hello {
-        protocol: protocol::VERSION,
-    };
-    let answer = call(&mut process, &hello, Instant::now() + STARTING)
-        .map_err(|e| e.with("worker", program.path().display()))?;
-    match answer {
-        Answer::Hello { protocol } if protocol == protocol::VERSION => Ok(process),
-        Answer::Hello { protocol } => Err(Error::new(
-            ErrorKind::Protocol,
-            format!(
-                "the worker {} speaks version {protocol} of the protocol, this program {}; install the same version \
-                 of both",
-                program.path().display(),
-                protocol::VERSION
-            ),
-        )),
-        other => Err(unexpected(&other)),
-    }
-}
-
-fn call(process: &mut Process, call: &protocol::Call, deadline: Instant) -> Result<Answer> {
-    Ok(process.request(call, deadline, &mut |_| {})?)
-}
-
-fn unexpected(answer: &Answer) -> Error {
-    let message = format!("the worker gave an answer to another question: {answer:?}");
-    Error::new(ErrorKind::Protocol, message)
-}
-
-/// The same of a worker that may say what the candidate wants.
-fn wrong_answer(answer: &Answer) -> Failure {
-    Failure::new(FailureKind::Crashed, shortened(&unexpected(answer).to_string()))
 }

@@ -27,6 +27,7 @@ mod space;
 mod stage;
 mod team;
 mod tool;
+mod worker;
 
 pub use locate::{find, init, isolation};
 pub use memory::{available as available_memory, total as machine_memory};

@@ -103,6 +103,12 @@ impl Pipes {
         let _ = self.receive();
     }
 
+    /// Whether something has arrived that is not read yet.
+    pub(crate) fn has_heard(&mut self) -> io::Result<bool> {
+        self.receive()?;
+        Ok(!self.decoder.is_empty())
+    }
+
     /// The next message that has arrived completely.
     pub(crate) fn next_message<T: DeserializeOwned>(&mut self) -> Result<Option<T>> {
         self.decoder.next()

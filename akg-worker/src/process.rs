@@ -155,6 +155,12 @@ impl Process {
         self.confined.id()
     }
 
+    /// Whether it has sent something that no request has asked for. Only sure of a worker that is stopped.
+    pub(crate) fn has_spoken(&mut self) -> bool {
+        // A pipe that cannot be read is the next request's trouble.
+        self.pipes.has_heard().unwrap_or(false)
+    }
+
     /// Whether it can take another request.
     pub fn is_alive(&self) -> bool {
         self.ended.is_none() && !self.confined.has_exited()

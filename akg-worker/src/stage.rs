@@ -9,7 +9,7 @@ use akg_core::verdict::{Failure, FailureKind};
 
 use crate::layout::{Layout, Slot};
 use crate::plan;
-use crate::shm::SharedBuffer;
+use crate::shm::{self, SharedBuffer};
 
 /// What the slack around inputs holds: NaN in every floating type, so that reading it shows.
 const BESIDE_INPUTS: u8 = 0xff;
@@ -101,14 +101,16 @@ impl Stage {
             })
     }
 
-    /// Copies of the outputs, which the worker does not know.
+    /// Copies of the outputs, in memory that the worker does not know.
     pub(crate) fn outputs(&self, plan: &LaunchPlan, placement: u32) -> Result<Vec<Tensor>> {
         let shapes = plan::shapes(plan, &self.dims)?;
         let tensors = self.layout.slots.iter().zip(&plan.tensors).zip(shapes);
         tensors
             .filter(|((slot, _), _)| slot.role == TensorRole::Output)
             .map(|((slot, tensor), shape)| {
-                Tensor::from_bytes(tensor.dtype, shape, self.parts(slot, placement).1)
+                let mut copy = shm::allocate(tensor.dtype, shape)?;
+                copy.bytes_mut().copy_from_slice(self.parts(slot, placement).1);
+                copy.freeze()
             })
             .collect()
     }

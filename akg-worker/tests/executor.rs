@@ -194,12 +194,12 @@ fn remembered_addresses_are_of_no_use() {
     assert!(failure.evidence.contains("earlier call"), "{}", failure.evidence);
 }
 
-/// Sends the answer to request 5, which is the first execution, wherever it may be read.
+/// Sends the answer to a request wherever it may be read. Request 5 is the first execution.
 const FORGE: &str = r#"
 #include <cstring>
-static void forge(const char *nanoseconds) {
+static void forge(int id, const char *nanoseconds) {
     char text[200];
-    uint32_t n = snprintf(text + 4, 190, "{\"id\":5,\"ok\":{\"executed\":{\"nanoseconds\":%s}}}", nanoseconds);
+    uint32_t n = snprintf(text + 4, 190, "{\"id\":%d,\"ok\":{\"executed\":{\"nanoseconds\":%s}}}", id, nanoseconds);
     memcpy(text, &n, 4);
     for (int fd = 3; fd < 64; fd++) write(fd, text, n + 4);
 }
@@ -208,7 +208,7 @@ static void forge(const char *nanoseconds) {
 #[test]
 fn what_is_written_after_done_does_not_count() {
     let source = format!(
-        "{FORGE} KERNEL(kernel) {{ forge(\"1\"); usleep(100000); memcpy(tensors[1], tensors[0], 64); }}"
+        "{FORGE} KERNEL(kernel) {{ forge(5, \"1\"); usleep(100000); memcpy(tensors[1], tensors[0], 64); }}"
     );
     let Some(mut executor) = load(&source, simple_plan(16, 1)) else {
         return;
@@ -225,8 +225,26 @@ fn what_is_written_after_done_does_not_count() {
 }
 
 #[test]
+fn answers_in_advance_are_a_failure() {
+    let source = format!("{FORGE} KERNEL(kernel) {{ forge(5, \"1\"); forge(6, \"1\"); }}");
+    let Some(mut executor) = load(&source, simple_plan(16, 1)) else {
+        return;
+    };
+    executor.bind(call(ramp(16), 0)).unwrap().unwrap();
+    executor.execute(1, Cache::Warm).unwrap().unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    let failure = executor.execute(1, Cache::Warm).unwrap().unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Crashed);
+    assert!(
+        failure.evidence.contains("without being asked"),
+        "{}",
+        failure.evidence
+    );
+}
+
+#[test]
 fn a_clock_that_contradicts_the_callers_is_a_failure() {
-    let source = format!("{FORGE} KERNEL(kernel) {{ forge(\"123456789012\"); }}");
+    let source = format!("{FORGE} KERNEL(kernel) {{ forge(5, \"123456789012\"); }}");
     let Some(mut executor) = load(&source, simple_plan(16, 1)) else {
         return;
     };

@@ -11,6 +11,10 @@ const SLOWED: f64 = 1.1;
 /// A round of which this part of the wall time was stolen is left out.
 const STOLEN: f64 = 0.02;
 
+/// A round is left out if tasks waited for a processor for this part of the wall time. Sides have no more threads than
+/// there are processors, and the judge sleeps while they run: whoever waits is somebody else, or waits for them.
+const WAITED: f64 = 0.2;
+
 /// Trends below this are nobody's concern: pairs cancel them.
 const DRIFT: f64 = 0.03;
 
@@ -33,14 +37,32 @@ pub(super) struct Assessment {
 pub(super) fn assess(rounds: &[Round], names: &[String], own: usize, policy: &ContestPolicy) -> Assessment {
     let references: Vec<f64> = rounds.iter().map(|r| r.reference).collect();
     let usual = median(&references).unwrap_or_default();
-    let calm = |r: &&Round| r.reference <= SLOWED * usual && r.stolen.is_none_or(|s| s <= STOLEN);
+    let calm = |r: &&Round| {
+        r.reference <= SLOWED * usual
+            && r.stolen.is_none_or(|s| s <= STOLEN)
+            && r.waited.is_none_or(|w| w <= WAITED)
+    };
+    let kept: Vec<Round> = rounds.iter().filter(calm).cloned().collect();
+    let interrupted = 3 * kept.len() < 2 * rounds.len();
     let mut assessment = Assessment {
-        rounds: rounds.iter().filter(calm).cloned().collect(),
+        // What is left of a run that claims nothing need not be chosen.
+        rounds: if interrupted {
+            rounds.to_vec()
+        } else {
+            kept.clone()
+        },
         comparisons: Vec::new(),
         noise: Vec::new(),
         disturbances: Vec::new(),
     };
-    assessment.disturbances = assessment.disturbances(&references, names, policy);
+    if interrupted {
+        assessment.disturbances.push(Disturbance::Interrupted {
+            rounds: (rounds.len() - kept.len()) as u32,
+            of: rounds.len() as u32,
+        });
+    }
+    let more = assessment.disturbances(&references, names, policy);
+    assessment.disturbances.extend(more);
     let stable = assessment.disturbances.is_empty();
     let caches = [Cache::Warm, Cache::Cold];
     for cache in caches.into_iter().take(if policy.cold { 2 } else { 1 }) {
@@ -133,13 +155,7 @@ impl Assessment {
         if let Some(change) = drift(references) {
             found.push(Disturbance::Throttled { change });
         }
-        let (all, kept) = (references.len() as u32, self.kept() as u32);
-        if 3 * (all - kept) > all {
-            found.push(Disturbance::Interrupted {
-                rounds: all - kept,
-                of: all,
-            });
-        }
+        let kept = self.kept() as u32;
         let needed = fewest_samples(policy.confidence) as u32;
         if kept < needed {
             found.push(Disturbance::FewRounds { rounds: kept, needed });

@@ -197,6 +197,8 @@ pub(super) struct Round {
     pub(super) reference: f64,
     /// Stolen processor time over wall time.
     pub(super) stolen: Option<f64>,
+    /// Time in which tasks waited for a processor over wall time.
+    pub(super) waited: Option<f64>,
 }
 
 /// A side's failure, or akg's own trouble.
@@ -311,7 +313,7 @@ impl Ring<'_, '_> {
     async fn round(&mut self, verify: bool) -> Result<()> {
         let number = self.next;
         self.next += 1;
-        let (began, stolen) = (self.witness.now(), self.witness.stolen());
+        let (began, stolen, waited) = (self.witness.now(), self.witness.stolen(), self.witness.waited());
         let mut order: Vec<usize> = (0..self.runners.len()).collect();
         order.shuffle(&mut self.rng);
         let mut samples = vec![None; order.len()];
@@ -330,17 +332,19 @@ impl Ring<'_, '_> {
             }
         }
         let wall = self.witness.now().saturating_sub(began).as_secs_f64();
-        let gone = self
-            .witness
-            .stolen()
-            .zip(stolen)
-            .map(|(after, before)| after.saturating_sub(before));
+        let part = |after: Option<Duration>, before: Option<Duration>| {
+            let passed = after?.saturating_sub(before?).as_secs_f64();
+            Some(passed / wall.max(f64::MIN_POSITIVE))
+        };
+        let stolen = part(self.witness.stolen(), stolen);
+        let waited = part(self.witness.waited(), waited);
         let before = self.last_reference;
         self.last_reference = self.witness.reference().as_secs_f64();
         self.rounds.push(Round {
             samples,
             reference: before.max(self.last_reference),
-            stolen: gone.map(|t| t.as_secs_f64() / wall.max(f64::MIN_POSITIVE)),
+            stolen,
+            waited,
         });
         Ok(())
     }

@@ -15,6 +15,9 @@ pub trait Witness: Send {
 
     /// Processor time that a hypervisor has given to others so far, summed over processors; `None` if unknown.
     fn stolen(&mut self) -> Option<Duration>;
+
+    /// Time so far in which any task of the system waited for a processor; `None` if unknown.
+    fn waited(&mut self) -> Option<Duration>;
 }
 
 /// This machine.
@@ -56,12 +59,23 @@ impl Witness for Machine {
         let ticks = stolen_ticks(&std::fs::read_to_string("/proc/stat").ok()?)?;
         Some(TICK * ticks)
     }
+
+    fn waited(&mut self) -> Option<Duration> {
+        let micros = waited_micros(&std::fs::read_to_string("/proc/pressure/cpu").ok()?)?;
+        Some(Duration::from_micros(micros))
+    }
 }
 
 /// The eighth number of the line for all processors; see proc_stat(5).
 fn stolen_ticks(stat: &str) -> Option<u32> {
     let all = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
     all.split_whitespace().nth(7)?.parse().ok()
+}
+
+/// The last number of the line for at least one waiting task, in Linux's pressure stall information.
+fn waited_micros(pressure: &str) -> Option<u64> {
+    let some = pressure.lines().find_map(|line| line.strip_prefix("some "))?;
+    some.split_once("total=")?.1.trim().parse().ok()
 }
 
 #[cfg(test)]
@@ -74,5 +88,11 @@ mod tests {
             "cpu  10132153 290696 3084719 46828483 16683 0 25195 1752 0 0\ncpu0 1 2 3 4 5 6 7 8 9 10\n";
         assert_eq!(stolen_ticks(stat), Some(1752));
         assert_eq!(stolen_ticks("cpu  1 2 3 4\n"), None);
+    }
+    #[test]
+    fn waiting_time_is_the_total() {
+        let pressure = "some avg10=8.02 avg60=9.53 avg300=7.29 total=771093117\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n";
+        assert_eq!(waited_micros(pressure), Some(771_093_117));
+        assert_eq!(waited_micros(""), None);
     }
 }
