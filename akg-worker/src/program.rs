@@ -2,11 +2,11 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, LazyLock, mpsc};
+use std::sync::{LazyLock, mpsc};
 use std::thread;
 
 use akg_core::error::{Error, ErrorKind, Result};
@@ -92,7 +92,6 @@ pub struct Program {
     arguments: Vec<OsString>,
     environment: Vec<(OsString, OsString)>,
     files: Vec<(String, Vec<u8>)>,
-    passed: Vec<Arc<OwnedFd>>,
     listable: Vec<PathBuf>,
     readable: Vec<PathBuf>,
     writable: Vec<PathBuf>,
@@ -116,7 +115,6 @@ impl Program {
             arguments: Vec::new(),
             environment,
             files: Vec::new(),
-            passed: Vec::new(),
             listable: Vec::new(),
             readable: Vec::new(),
             writable: Vec::new(),
@@ -165,13 +163,6 @@ impl Program {
     pub fn file(mut self, name: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
         self.files.push((name.into(), bytes.into()));
         self
-    }
-
-    /// Gives the program an open descriptor, whose number it finds in the environment variable `name`.
-    pub fn pass(mut self, name: impl Into<OsString>, descriptor: Arc<OwnedFd>) -> Self {
-        let number = descriptor.as_raw_fd().to_string();
-        self.passed.push(descriptor);
-        self.env(name, number)
     }
 
     /// Lets the program see the names of what is in a directory and below.
@@ -257,7 +248,6 @@ impl Program {
             at_most: self.at_most,
             required: self.required,
             report: theirs.as_raw_fd(),
-            passed: self.passed.iter().map(|fd| fd.as_raw_fd()).collect(),
         };
         let json = serde_json::to_string(&spec)
             .map_err(|e| Error::invalid("a path of a confined program is no UTF-8").caused_by(e))?;
@@ -289,14 +279,12 @@ impl Program {
 /// Arranges for what happens between fork and exec.
 fn prepare(command: &mut Command, spec: &Spec) {
     let parent = rustix::process::getpid();
-    let kept: Vec<_> = spec.passed.iter().copied().chain([spec.report]).collect();
+    let report = spec.report;
     let setup = move || {
         rustix::process::setsid()?;
-        for descriptor in &kept {
-            // SAFETY: a plain system call; the descriptor is open in the caller for as long as it starts the program.
-            if unsafe { libc::fcntl(*descriptor, libc::F_SETFD, 0) } == -1 {
-                return Err(io::Error::last_os_error());
-            }
+        // SAFETY: a plain system call; the descriptor is open in the caller for as long as it starts the program.
+        if unsafe { libc::fcntl(report, libc::F_SETFD, 0) } == -1 {
+            return Err(io::Error::last_os_error());
         }
         #[cfg(target_os = "linux")]
         {

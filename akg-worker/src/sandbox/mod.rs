@@ -69,8 +69,6 @@ pub(crate) struct Spec {
     pub(crate) required: IsolationLevel,
     /// The descriptor that takes the [`Report`]s.
     pub(crate) report: RawFd,
-    /// Descriptors beside the standard ones that the program gets.
-    pub(crate) passed: Vec<RawFd>,
 }
 
 impl Spec {

@@ -33,7 +33,7 @@ pub(crate) fn confine(mut arguments: impl Iterator<Item = OsString>) -> ! {
         eprintln!("akg-worker: only akg starts a supervisor");
         std::process::exit(2);
     };
-    close_all_but(&[&[0, 1, 2, spec.report], spec.passed.as_slice()].concat());
+    close_all_but(&[0, 1, 2, spec.report]);
     // SAFETY: the caller opened this descriptor for this process, and nothing else here knows it.
     let channel = unsafe { OwnedFd::from_raw_fd(spec.report) };
     let command: Vec<_> = arguments.collect();
@@ -114,10 +114,6 @@ impl Supervised {
             .map_err(cannot)?;
         rustix::stdio::dup2_stdin(&null).map_err(|e| cannot(e.into()))?;
         rustix::stdio::dup2_stdout(&null).map_err(|e| cannot(e.into()))?;
-        for passed in &spec.passed {
-            // SAFETY: it belongs to the program; nothing else here knows it.
-            drop(unsafe { OwnedFd::from_raw_fd(*passed) });
-        }
         Ok(Self {
             program,
             signals,

@@ -171,7 +171,17 @@ impl Stage {
         let environment = self.environment().into_iter();
         let program = environment.fold(program, |p, (name, value)| p.env(name, value));
         let time = Duration::from_secs(if name == "hang" { 1 } else { 60 });
-        match confine(program).run(time, KEPT) {
+        let program = confine(program);
+        let mut finished = program.run(time, KEPT);
+        // Another thread's child that is just starting may hold the copy of the program open for writing.
+        while finished
+            .as_ref()
+            .is_err_and(|e| e.to_string().contains("Text file busy"))
+        {
+            std::thread::sleep(Duration::from_millis(10));
+            finished = program.run(time, KEPT);
+        }
+        match finished {
             Ok(finished) => Outcome {
                 output: finished.output(),
                 core: finished.status().core_dumped() || finished.file("core", u64::MAX).is_ok(),
