@@ -96,7 +96,8 @@ fn a_graph_becomes_a_verified_kernel() {
         serde_json::json!(["relu", "softmax"])
     );
     assert!(report["error"]["rms"].as_f64().unwrap() < 1e-6);
-    assert_eq!(report["bytes_compared"], 4 * 6 * 40 * 4);
+    let compared = report["bytes_compared"].as_u64().unwrap();
+    assert!(compared >= 4 * 6 * 40 * 4, "{compared}");
 
     let show = akg().arg("show").arg("--sources").arg(&out).output().unwrap();
     expect(

@@ -14,8 +14,17 @@ use crate::shm::{self, SharedBuffer};
 /// What the slack around inputs holds: NaN in every floating type, so that reading it shows.
 const BESIDE_INPUTS: u8 = 0xff;
 
-/// What the slack around outputs and scratch holds, so that writing it shows: neither poison nor a common value.
-const BESIDE_OTHERS: u8 = 0x5a;
+/// What the slack around outputs and scratch holds, so that writing it shows: neither poison nor a common value, and
+/// another one around each of the next tensors, so that copying from slack to slack shows too.
+const BESIDE_OTHERS: [u8; 8] = [0x5a, 0xa5, 0x36, 0xc9, 0x69, 0x96, 0x1e, 0xe1];
+
+/// See [`BESIDE_OTHERS`].
+fn beside_other(index: usize) -> u8 {
+    BESIDE_OTHERS
+        .get(index % BESIDE_OTHERS.len())
+        .copied()
+        .unwrap_or(0x5a)
+}
 
 /// The two files that caller and worker share, for given dims.
 #[derive(Debug)]
@@ -48,10 +57,10 @@ impl Stage {
     /// Writes the inputs, poisons everything else, and restores the slack.
     pub(crate) fn set(&mut self, inputs: &[Tensor], placement: u32, poison: Poison) {
         let mut given = inputs.iter();
-        for slot in &self.layout.slots {
+        for (index, slot) in self.layout.slots.iter().enumerate() {
             let (file, beside) = match slot.role {
                 TensorRole::Input => (&mut self.inputs, BESIDE_INPUTS),
-                TensorRole::Output | TensorRole::Scratch => (&mut self.others, BESIDE_OTHERS),
+                TensorRole::Output | TensorRole::Scratch => (&mut self.others, beside_other(index)),
             };
             let Some(pages) = file.bytes_mut().get_mut(slot.pages()) else {
                 continue;
@@ -79,12 +88,13 @@ impl Stage {
 
     /// The failure of a candidate that wrote beside an output or scratch.
     pub(crate) fn overrun(&self, plan: &LaunchPlan, placement: u32) -> Option<Failure> {
-        let slots = self.layout.slots.iter().zip(&plan.tensors);
+        let slots = self.layout.slots.iter().zip(&plan.tensors).enumerate();
         slots
-            .filter(|(slot, _)| slot.role != TensorRole::Input)
-            .find_map(|(slot, tensor)| {
+            .filter(|(_, (slot, _))| slot.role != TensorRole::Input)
+            .find_map(|(index, (slot, tensor))| {
                 let (before, _, after) = self.parts(slot, placement);
-                let written = |slack: &[u8]| slack.iter().position(|b| *b != BESIDE_OTHERS);
+                let beside = beside_other(index);
+                let written = |slack: &[u8]| slack.iter().position(|b| *b != beside);
                 let (name, bytes) = (&tensor.name, slot.bytes);
                 let evidence = match (written(before), written(after)) {
                     (Some(first), _) => {

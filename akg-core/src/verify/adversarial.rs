@@ -25,8 +25,9 @@ use crate::verifier::{Candidate, Verifier};
 
 /// Judges whether the work is done, and follows the inputs: what candidates do that remember, guess or do nothing.
 ///
-/// In one life of the candidate: data, the same data at other addresses, then parts of one input after the other
-/// overwritten in place with everything else as before, then the first data again. In lives of their own: the plan
+/// In one life of the candidate: data, the same data at other addresses, several executions in the same memory, a few
+/// more to catch races, then parts of one input after the other overwritten in place with everything else as before,
+/// then the first data again. In lives of their own: the plan
 /// without one of its launches, for each of them, which must change the outputs.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -54,6 +55,10 @@ impl Default for AdversarialVerifier {
 
 /// Inputs larger than this are not changed in part, which needs a copy.
 const MOST_COPIED: usize = 1 << 30;
+
+/// Executions on the same data that look for races, and the time that they may take.
+const MOST_REPEATS: u32 = 24;
+const REPEATING: Duration = Duration::from_millis(60);
 
 /// The part of an input that is overwritten: small, so that sums over samples of the elements can miss it.
 const CHANGED_PART: usize = 16;
@@ -141,6 +146,9 @@ impl Trial<'_> {
             Ok(ran) => verdict.deterministic = Some(ran.digest == first.digest),
             Err(failure) => return Ok(Err(failure)),
         }
+        if let Some(failure) = self.repeat(&mut life, &first, verdict).await? {
+            return Ok(Err(failure));
+        }
         let mut positions: Vec<usize> = (0..self.task.graph.inputs().len()).collect();
         positions.shuffle(rng);
         let mut changed = 0;
@@ -182,6 +190,37 @@ impl Trial<'_> {
         }))
     }
 
+    /// Executes again and again on the first data: in memory that holds what was left there, and as often as the time
+    /// for races allows. Outputs that differ are compared with the reference.
+    async fn repeat(&self, life: &mut Life, first: &Ran, verdict: &mut Verdict) -> Result<Option<Failure>> {
+        let start = Instant::now();
+        for turn in 0..MOST_REPEATS {
+            if turn > 0 && start.elapsed() > REPEATING {
+                break;
+            }
+            let (calls, about) = match turn {
+                0 => (2, "the same data in memory that was used"),
+                _ => (0, "the same data again"),
+            };
+            let poison = Poison::Ones;
+            let ran = match life.run_on(&self.inputs, &self.dims, poison, calls).await? {
+                Ok(ran) => ran,
+                Err(mut failure) => {
+                    failure.evidence = format!("{} (inputs: {about})", failure.evidence);
+                    return Ok(Some(failure));
+                }
+            };
+            if ran.digest == first.digest {
+                continue;
+            }
+            verdict.deterministic = Some(false);
+            if let Some(failure) = self.compare(life, &self.inputs, &ran, (about, poison), None, verdict)? {
+                return Ok(Some(failure));
+            }
+        }
+        Ok(None)
+    }
+
     /// Runs, and compares the outputs, `row` of them first.
     async fn run(
         &self,
@@ -203,6 +242,21 @@ impl Trial<'_> {
                 return Ok(Err(failure));
             }
         };
+        let failure = self.compare(life, inputs, &ran, (about, poison), row, verdict)?;
+        Ok(failure.map_or(Ok(ran), Err))
+    }
+
+    /// Compares what was returned, and remembers it; `how` says what was special and what memory held before.
+    fn compare(
+        &self,
+        life: &mut Life,
+        inputs: &[Tensor],
+        ran: &Ran,
+        how: (&str, Poison),
+        row: Option<Range<usize>>,
+        verdict: &mut Verdict,
+    ) -> Result<Option<Failure>> {
+        let (about, poison) = how;
         let comparison = Comparison {
             task: self.task,
             dims: &self.dims,
@@ -224,10 +278,10 @@ impl Trial<'_> {
             outputs,
         });
         if let Some(failure) = failure {
-            return Ok(Err(life.explain(failure, &ran, about)));
+            return Ok(Some(life.explain(failure, ran, about)));
         }
-        life.remember(&ran, about);
-        Ok(Ok(ran))
+        life.remember(ran, about);
+        Ok(None)
     }
 
     /// A copy of an input with new elements in a random part of it, and the row that this part belongs to, if rows are

@@ -33,6 +33,8 @@ pub enum Distribution {
     Offset,
     /// Signs and magnitudes that spread over 2^±10, so that sums cancel.
     IllConditioned,
+    /// Signed, scaled by 2^20 in one input and by 2^-20 in the next, weights too: beyond the range of half precision.
+    Apart,
     /// Small integers and their close neighbours: elements are equal, or differ by little.
     Ties,
     /// Signed about -100 in one input and 100 in the next: whole inputs of one sign.
@@ -54,6 +56,7 @@ impl Distribution {
             Distribution::Tiny => "tiny",
             Distribution::Offset => "offset",
             Distribution::IllConditioned => "ill-conditioned",
+            Distribution::Apart => "apart",
             Distribution::Ties => "ties",
             Distribution::OneSided => "one-sided",
             Distribution::Extremes => "extremes",
@@ -66,6 +69,7 @@ impl Distribution {
             Distribution::Contract
             | Distribution::Signed
             | Distribution::IllConditioned
+            | Distribution::Apart
             | Distribution::Ties
             | Distribution::OneSided
             | Distribution::Extremes
@@ -273,9 +277,9 @@ fn fill_chunk(
         DType::Bool => each(chunk, |_| u8::from(rng.next_u32() & 1 == 1)),
         DType::U8 => each(chunk, |_| stream.integer(rng, 0) as u8),
         DType::I8 => each(chunk, |_| stream.integer(rng, -8) as i8),
-        DType::I16 => each(chunk, |_| stream.integer(rng, -8) as i16),
-        DType::I32 => each(chunk, |_| stream.integer(rng, -8) as i32),
-        DType::I64 => each(chunk, |_| stream.integer(rng, -8)),
+        DType::I16 => each(chunk, |_| (stream.integer(rng, -8) * stream.spread()) as i16),
+        DType::I32 => each(chunk, |_| (stream.integer(rng, -8) * stream.spread()) as i32),
+        DType::I64 => each(chunk, |_| stream.integer(rng, -8) * stream.spread()),
     }
 }
 
@@ -305,6 +309,7 @@ impl Stream {
                 let neighbour = rng.random_range(-1..=1) as f32 / 8192.0;
                 (signed * 2.0).round() * (1.0 + neighbour)
             }
+            Distribution::Apart => signed * self.apart(),
             Distribution::OneSided if self.position.is_multiple_of(2) => signed - 100.0,
             Distribution::OneSided => signed + 100.0,
             Distribution::Extremes => (signed * 2.0).round() + self.extreme(at),
@@ -320,10 +325,19 @@ impl Stream {
         // Statistics such as a running variance stay positive; only data takes the check's scale.
         match self.kind {
             InputKind::Activation => data,
-            InputKind::Weight if self.distribution == Distribution::Extremes => data * self.gain,
+            InputKind::Weight
+                if matches!(self.distribution, Distribution::Extremes | Distribution::Apart) =>
+            {
+                data * self.gain
+            }
             InputKind::Weight => signed * self.gain,
             InputKind::State => signed.abs() + 0.5,
         }
+    }
+
+    fn apart(&self) -> f32 {
+        let exponent = if self.position.is_multiple_of(2) { 20 } else { -20 };
+        2.0f32.powi(exponent)
     }
 
     /// What makes elements stand out; its exponential leaves the range of f32.
@@ -342,16 +356,19 @@ impl Stream {
             4 => [self.row - 1, inner],
             _ => [inner, self.row - 1],
         };
-        let farther = if at == 0 || at + 1 == self.elements {
-            2.0
-        } else {
-            1.0
-        };
-        let size = 200.0 * farther;
         match at % self.row {
-            place if place == high => size,
-            place if place == low => -size,
+            place if place == high => 200.0,
+            place if place == low => -200.0,
             _ => 0.0,
+        }
+    }
+
+    /// What integers whose range the contract does not give are scaled by: sums leave the exact range of half precision.
+    fn spread(&self) -> i64 {
+        match (self.distribution, self.generator) {
+            (_, Generator::Integers { .. }) => 1,
+            (Distribution::Large, _) => 1021,
+            _ => 1,
         }
     }
 

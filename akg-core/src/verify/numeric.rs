@@ -56,6 +56,7 @@ impl Default for NumericVerifier {
                 Distribution::Extremes,
                 Distribution::Offset,
                 Distribution::IllConditioned,
+                Distribution::Apart,
                 Distribution::Large,
                 Distribution::Tiny,
             ],
