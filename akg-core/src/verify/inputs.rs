@@ -39,8 +39,8 @@ pub enum Distribution {
     Ties,
     /// Signed about -100 in one input and 100 in the next: whole inputs of one sign.
     OneSided,
-    /// Small integers, and two elements of each row along the last axis far above and below: its first, its last or any.
-    /// The farthest of all are the first and last of the input.
+    /// Small integers, and a few elements far above and below: by the seed, either one of each in the whole input, or two
+    /// in each row along the last axis (its first, its last or any), of which the input's first and last are farthest.
     Extremes,
     /// Signed, with NaN, infinities, zeros of both signs and subnormal numbers strewn in.
     Special,
@@ -342,11 +342,19 @@ impl Stream {
 
     /// What makes elements stand out; its exponential leaves the range of f32.
     fn extreme(&self, at: usize) -> f32 {
-        let random = mix(self.seed, (at / self.row) as u64) >> 20;
+        if self.seed & 2 == 0 {
+            let place = |salt| mix(self.seed, salt) as usize % self.elements.max(1);
+            return match at {
+                at if at == place(1) => 400.0,
+                at if at == place(2) => -400.0,
+                _ => 0.0,
+            };
+        }
         if at == 0 || at + 1 == self.elements {
-            let first_is_high = self.seed.is_multiple_of(2);
+            let first_is_high = self.seed & 1 == 0;
             return if (at == 0) == first_is_high { 400.0 } else { -400.0 };
         }
+        let random = mix(self.seed, (at / self.row) as u64) >> 20;
         let inner = (random / 6) as usize % self.row;
         let [high, low] = match random % 6 {
             0 => [0, self.row - 1],

@@ -35,6 +35,9 @@ pub struct NumericVerifier {
     pub distributions: Vec<Distribution>,
     /// After three checks, no further one begins once the verification has taken this long.
     pub time: Duration,
+    /// How often the distributions are gone through, with new seeds each time, if that takes less than a quarter of
+    /// [`time`](Self::time).
+    pub rounds: u32,
     /// Reference time for each check after the first, and for each yardstick.
     pub sample_time: Duration,
     /// Limits on each run of the candidate.
@@ -61,6 +64,7 @@ impl Default for NumericVerifier {
                 Distribution::Tiny,
             ],
             time: Duration::from_secs(4),
+            rounds: 3,
             sample_time: Duration::from_millis(300),
             limits: Limits::default(),
         }
@@ -77,6 +81,8 @@ struct DataSet {
     dims: Bindings,
     /// Whether every byte is compared, however long it takes.
     whole: bool,
+    /// Whether it is of the second round or a later one.
+    again: bool,
 }
 
 impl NumericVerifier {
@@ -110,7 +116,9 @@ impl NumericVerifier {
         let hints = &task.contract.hints;
         let mut sets: Vec<DataSet> = Vec::new();
         let special = task.contract.special_values.then_some(Distribution::Special);
-        for (i, distribution) in self.distributions.iter().copied().chain(special).enumerate() {
+        let round: Vec<_> = self.distributions.iter().copied().chain(special).collect();
+        let count = round.len() * self.rounds.max(1) as usize;
+        for (i, distribution) in round.iter().copied().cycle().take(count).enumerate() {
             sets.push(DataSet {
                 distribution,
                 seed: if i == 0 {
@@ -120,6 +128,7 @@ impl NumericVerifier {
                 },
                 dims: hints.clone(),
                 whole: i == 0,
+                again: i >= round.len(),
             });
         }
         let sizes = hidden::sizes(task, secret).into_iter().enumerate();
@@ -130,6 +139,7 @@ impl NumericVerifier {
             seed: hidden::seed(secret, 1000 + i as u64),
             dims,
             whole: true,
+            again: false,
         });
         sets.splice(at..at, sized.collect::<Vec<_>>());
         sets
@@ -163,7 +173,8 @@ impl Verifier for NumericVerifier {
         let secret = self.secret.unwrap_or_else(rand::random);
         let always = ALWAYS + hidden::sizes(task, secret).len();
         for (i, set) in self.data_sets(task, secret).into_iter().enumerate() {
-            if i >= always && start.elapsed() > self.time {
+            let time = if set.again { self.time / 4 } else { self.time };
+            if i >= always && start.elapsed() > time {
                 break;
             }
             let about = format!("{}, seed {}", set.distribution, set.seed);
