@@ -208,17 +208,20 @@ impl Comparison<'_> {
             // Also false for an error that is no number.
             let within = error.rms <= limit.rms && error.max <= limit.max;
             if !exact && !within && failure.is_none() {
+                let worst = measured[i].worst();
                 failure = Some(Failure::new(
                     FailureKind::WrongValues,
                     format!(
                         "output `{}`: error rms {:.2e}, max {:.2e} is above class {accuracy}'s limit rms {:.2e}, max \
-                         {:.2e}; the largest error is at {}",
+                         {:.2e}; the largest error is at {}: got {}, expected {}",
                         self.name(i),
                         error.rms,
                         error.max,
                         limit.rms,
                         limit.max,
-                        position(measured[i].worst(), output.shape()),
+                        position(worst.index, output.shape()),
+                        worst.got,
+                        worst.expected,
                     ),
                 ));
             }

@@ -277,9 +277,9 @@ fn fill_chunk(
         DType::Bool => each(chunk, |_| u8::from(rng.next_u32() & 1 == 1)),
         DType::U8 => each(chunk, |_| stream.integer(rng, 0) as u8),
         DType::I8 => each(chunk, |_| stream.integer(rng, -8) as i8),
-        DType::I16 => each(chunk, |_| (stream.integer(rng, -8) * stream.spread()) as i16),
-        DType::I32 => each(chunk, |_| (stream.integer(rng, -8) * stream.spread()) as i32),
-        DType::I64 => each(chunk, |_| stream.integer(rng, -8) * stream.spread()),
+        DType::I16 => each(chunk, |_| stream.integer(rng, -8) as i16),
+        DType::I32 => each(chunk, |_| stream.integer(rng, -8) as i32),
+        DType::I64 => each(chunk, |_| stream.integer(rng, -8)),
     }
 }
 
@@ -368,15 +368,6 @@ impl Stream {
             place if place == high => 200.0,
             place if place == low => -200.0,
             _ => 0.0,
-        }
-    }
-
-    /// What integers whose range the contract does not give are scaled by: sums leave the exact range of half precision.
-    fn spread(&self) -> i64 {
-        match (self.distribution, self.generator) {
-            (_, Generator::Integers { .. }) => 1,
-            (Distribution::Large, _) => 1021,
-            _ => 1,
         }
     }
 

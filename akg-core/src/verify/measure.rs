@@ -1,5 +1,7 @@
 //! Comparing a candidate's elements with the reference's.
 
+use half::{bf16, f16};
+
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::reference::{Buffer, Outcome};
@@ -16,13 +18,21 @@ pub(super) struct Mismatch {
     pub(super) poison: bool,
 }
 
+/// The element with the largest error.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Worst {
+    pub(super) index: usize,
+    pub(super) got: f64,
+    pub(super) expected: f64,
+}
+
 /// Sums over the elements compared so far.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Measured {
     count: u64,
     squared_error: f64,
     max_error: f64,
-    worst: usize,
+    worst: Worst,
     sum: f64,
     squares: f64,
     largest: f64,
@@ -41,7 +51,11 @@ impl Measured {
             self.squared_error += error * error;
             if error > self.max_error {
                 self.max_error = error;
-                self.worst = offset + i;
+                self.worst = Worst {
+                    index: offset + i,
+                    got: g,
+                    expected: *r,
+                };
             }
             self.sum += r;
             self.squares += r * r;
@@ -83,20 +97,32 @@ impl Measured {
         }
     }
 
-    /// The index of the element with the largest error.
-    pub(super) fn worst(&self) -> usize {
+    /// The element with the largest error.
+    pub(super) fn worst(&self) -> Worst {
         self.worst
     }
 }
 
-/// Adds an outcome of the interpreter in lower precision to `measured`.
+/// Adds an outcome of the interpreter in lower precision to `measured`. Elements beyond the range of the output's type are
+/// left out, as they are where a candidate rightly has infinities.
 pub(super) fn add_outcome(measured: &mut Measured, reference: &Outcome, got: &Outcome) {
-    if let Buffer::F64(reference) = &reference.data {
-        match &got.data {
-            Buffer::F32(values) => measured.add(0, reference, values.iter().map(|v| f64::from(*v))),
-            Buffer::F64(values) => measured.add(0, reference, values.iter().copied()),
-            _ => {}
+    let Buffer::F64(values) = &reference.data else {
+        return;
+    };
+    let in_range = |r: &f64| match reference.dtype {
+        DType::F16 => f16::from_f64(*r).is_finite(),
+        DType::BF16 => bf16::from_f64(*r).is_finite(),
+        DType::F32 => (*r as f32).is_finite(),
+        _ => true,
+    };
+    let kept = |(r, g): (&f64, f64)| if in_range(r) { g } else { f64::NAN };
+    match &got.data {
+        Buffer::F32(got) => {
+            let got = values.iter().zip(got.iter().map(|v| f64::from(*v)));
+            measured.add(0, values, got.map(kept));
         }
+        Buffer::F64(got) => measured.add(0, values, values.iter().zip(got.iter().copied()).map(kept)),
+        _ => {}
     }
 }
 
@@ -139,11 +165,11 @@ pub(super) fn compare(
                 |v| f64::from(v as f32),
             ),
             DType::F64 => floats::<f64>(measured, stretch, values, &excuse, |v| v, |v| v),
-            DType::F16 => floats::<half::f16>(measured, stretch, values, &excuse, f64::from, |v| {
-                half::f16::from_f64(v).to_f64()
+            DType::F16 => floats::<f16>(measured, stretch, values, &excuse, f64::from, |v| {
+                f16::from_f64(v).to_f64()
             }),
-            DType::BF16 => floats::<half::bf16>(measured, stretch, values, &excuse, f64::from, |v| {
-                half::bf16::from_f64(v).to_f64()
+            DType::BF16 => floats::<bf16>(measured, stretch, values, &excuse, f64::from, |v| {
+                bf16::from_f64(v).to_f64()
             }),
             other => Err(Error::unexpected(format!(
                 "a floating reference for an output of {other}"
