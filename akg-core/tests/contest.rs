@@ -289,9 +289,9 @@ fn others_that_wait_for_the_processor_disturb() {
     let world = world(6);
     let mut sides =
         [("candidate", 1e-3), ("candidate", 1e-3), ("rival", 2e-3)].map(|(n, c)| side(n, &world, c));
+    // Whoever runs, somebody waits.
+    sides.iter_mut().for_each(|side| side.crowd = true);
     let [candidate, twin, rival] = &mut sides;
-    // All the time that the rival runs, somebody waits.
-    rival.crowd = true;
     let contest = duel(candidate, twin, rival, 6);
     let interrupted = |d: &Disturbance| matches!(d, Disturbance::Interrupted { rounds, of } if rounds == of);
     assert!(contest.disturbances.iter().any(interrupted), "{contest:?}");
