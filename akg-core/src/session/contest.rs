@@ -98,24 +98,26 @@ impl Session {
             })
         };
         let check = check_in(task.contract.accuracy);
-        let mut own = Vec::new();
-        for name in ["candidate", "candidate again"] {
-            match self.backend.load(artifact.clone(), self.limits.clone()).await? {
-                Ok(loaded) => own.push(LoadedSide::new(name, loaded, calls.clone(), check.clone(), seed)),
-                Err(failure) => return Ok(Err(failure)),
-            }
-        }
+        let side = |name| {
+            let (backend, limits) = (Arc::clone(&self.backend), self.limits.clone());
+            LoadedSide::new(
+                name,
+                backend,
+                artifact.clone(),
+                limits,
+                calls.clone(),
+                check.clone(),
+                seed,
+            )
+        };
+        let (mut candidate, mut twin) = (side("candidate"), side("candidate again"));
         let mut rivals = self
             .rivals
             .enter(task, target, &sets, check_in(Accuracy::Half), seed)
             .await?;
-        let mut own = own.iter_mut().map(|side| side as &mut dyn Side);
-        let (Some(candidate), twin) = (own.next(), own.next()) else {
-            return Ok(Ok(Contest::default()));
-        };
         let entrants = Entrants {
-            candidate,
-            twin,
+            candidate: &mut candidate,
+            twin: Some(&mut twin),
             rivals: rivals.iter_mut().map(|r| &mut **r as &mut dyn Side).collect(),
             floor: Some(Floor::new(&task.graph, &dims, target)?),
         };

@@ -9,6 +9,8 @@
 //!   time per call depends on the length does something else than its work.
 //! - **Pairs.** A comparison is the median over rounds of the ratio of the two sides' times in the *same* round, so that
 //!   whatever changes the machine's speed for longer than a round cancels.
+//! - **Processes.** Each round runs in processes of its own where that is cheap, because where its memory lies makes a
+//!   process faster or slower than another of the same program.
 //! - **A/A.** The candidate takes part twice. What it differs from itself, and how far chance could drive that, is the
 //!   noise of this run; a smaller difference is none. Below [one percent](ContestPolicy::resolution) nothing is claimed:
 //!   the layout of code and data alone moves times by that much (Mytkowicz et al., Producing wrong data without doing

@@ -2,14 +2,15 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::backend::{Cache, Call, Loaded, RunOutput};
+use crate::backend::{Backend, Cache, Call, Limits, Loaded, RunOutput};
 use crate::error::{Error, Result};
+use crate::source::Artifact;
 use crate::verdict::Failure;
 
 /// What takes part in a contest. A side that fails is the inner `Err(Failure)`.
@@ -49,33 +50,58 @@ pub struct Testimony {
 /// Judges the outputs of one of a side's calls, given by its position.
 pub type Check = Arc<dyn Fn(usize, &RunOutput) -> Result<Option<Failure>> + Send + Sync>;
 
-/// A loaded artifact as a side.
+/// An artifact as a side.
+///
+/// Where its memory lies makes a process faster or slower than another of the same program, by some percent and for all
+/// of its life. So each round has a process of its own, unless making one takes too long: what chance gives to one round
+/// it takes from another, and the interval of the ratio knows about it.
 pub struct LoadedSide {
     name: String,
-    loaded: Box<dyn Loaded>,
+    backend: Arc<dyn Backend>,
+    artifact: Artifact,
+    limits: Limits,
     calls: Vec<Call>,
     check: Check,
     seed: u64,
+    loaded: Option<Box<dyn Loaded>>,
+    /// Whether the last process took too long to make.
+    keeps: bool,
     /// The position of the call that is bound.
     bound: usize,
 }
+
+/// A process that takes longer than this to make stays for the next rounds.
+const MOST_TO_MAKE: Duration = Duration::from_millis(150);
 
 impl LoadedSide {
     /// A side that takes one of `calls` for each round, at random by `seed`. They should differ in data and placement.
     pub fn new(
         name: impl Into<String>,
-        loaded: Box<dyn Loaded>,
+        backend: Arc<dyn Backend>,
+        artifact: Artifact,
+        limits: Limits,
         calls: Vec<Call>,
         check: Check,
         seed: u64,
     ) -> Self {
         Self {
             name: name.into(),
-            loaded,
+            backend,
+            artifact,
+            limits,
             calls,
             check,
             seed,
+            loaded: None,
+            keeps: false,
             bound: 0,
+        }
+    }
+
+    fn loaded(&mut self) -> Result<&mut dyn Loaded> {
+        match &mut self.loaded {
+            Some(loaded) => Ok(&mut **loaded),
+            None => Err(Error::invalid("a side is refreshed before it is executed")),
         }
     }
 }
@@ -102,15 +128,32 @@ impl Side for LoadedSide {
             .calls
             .get(self.bound)
             .ok_or_else(|| Error::invalid("a side needs at least one call to execute"))?;
-        self.loaded.bind(call.clone()).await
+        let (call, began) = (call.clone(), Instant::now());
+        if !self.keeps {
+            // The process before ends first: it holds memory.
+            self.loaded = None;
+        }
+        if self.loaded.is_none() {
+            match self
+                .backend
+                .load(self.artifact.clone(), self.limits.clone())
+                .await?
+            {
+                Ok(loaded) => self.loaded = Some(loaded),
+                Err(failure) => return Ok(Err(failure)),
+            }
+        }
+        let bound = self.loaded()?.bind(call).await?;
+        self.keeps |= began.elapsed() > MOST_TO_MAKE;
+        Ok(bound)
     }
 
     async fn execute(&mut self, calls: u32, cache: Cache) -> Result<Result<Duration, Failure>> {
-        self.loaded.execute(calls, cache).await
+        self.loaded()?.execute(calls, cache).await
     }
 
     async fn verify(&mut self) -> Result<Result<(), Failure>> {
-        let output = match self.loaded.take().await? {
+        let output = match self.loaded()?.take().await? {
             Ok(output) => output,
             Err(failure) => return Ok(Err(failure)),
         };
@@ -133,8 +176,10 @@ mod tests {
 
     use super::*;
     use crate::Tensor;
-    use crate::backend::Poison;
+    use crate::backend::{BackendCapability, Poison};
     use crate::isolation::Isolation;
+    use crate::source::LaunchPlan;
+    use crate::target::Target;
     use crate::verdict::FailureKind;
 
     /// Gives back its input, and remembers where it lay.
@@ -172,9 +217,45 @@ mod tests {
         }
     }
 
-    fn side(seed: u64) -> (LoadedSide, Arc<Mutex<Vec<u32>>>) {
-        let echo = Echo::default();
-        let placements = echo.placements.clone();
+    /// Loads echoes, and counts them.
+    #[derive(Debug, Clone, Default)]
+    struct Hall {
+        capability: BackendCapability,
+        placements: Arc<Mutex<Vec<u32>>>,
+        loads: Arc<Mutex<usize>>,
+    }
+
+    #[async_trait]
+    impl Backend for Hall {
+        fn name(&self) -> &str {
+            "hall"
+        }
+
+        fn capability(&self) -> &BackendCapability {
+            &self.capability
+        }
+
+        async fn devices(&self) -> Result<Vec<Target>> {
+            Ok(Vec::new())
+        }
+
+        async fn load(&self, _: Artifact, _: Limits) -> Result<Result<Box<dyn Loaded>, Failure>> {
+            *self.loads.lock().unwrap() += 1;
+            Ok(Ok(Box::new(Echo {
+                placements: self.placements.clone(),
+                ..Echo::default()
+            })))
+        }
+    }
+
+    fn side(seed: u64) -> (LoadedSide, Hall) {
+        let hall = Hall::default();
+        let artifact = Artifact {
+            format: "echo".into(),
+            bytes: Vec::new(),
+            plan: LaunchPlan::default(),
+            metadata: [].into(),
+        };
         let call = |placement| Call {
             inputs: vec![Tensor::from_slice([1], &[placement as f32]).unwrap()],
             dims: [].into(),
@@ -186,10 +267,9 @@ mod tests {
             Ok((!right || at == 2).then(|| Failure::new(FailureKind::WrongValues, format!("call {at}"))))
         });
         let calls = (0..3).map(call).collect();
-        (
-            LoadedSide::new("echo", Box::new(echo), calls, check, seed),
-            placements,
-        )
+        let (backend, limits) = (Arc::new(hall.clone()), Limits::default());
+        let side = LoadedSide::new("echo", backend, artifact, limits, calls, check, seed);
+        (side, hall)
     }
 
     #[test]
@@ -207,9 +287,11 @@ mod tests {
                 }
             }
         });
-        let (of_a, of_b, of_c) = (of_a.lock().unwrap(), of_b.lock().unwrap(), of_c.lock().unwrap());
-        assert_eq!(*of_a, *of_b);
-        assert_ne!(*of_a, *of_c);
-        assert!((0..3).all(|p| of_a.contains(&p)));
+        let placements = |hall: &Hall| hall.placements.lock().unwrap().clone();
+        assert_eq!(placements(&of_a), placements(&of_b));
+        assert_ne!(placements(&of_a), placements(&of_c));
+        assert!((0..3).all(|p| placements(&of_a).contains(&p)));
+        // Each round has a process of its own.
+        assert_eq!(*of_a.loads.lock().unwrap(), 40);
     }
 }
