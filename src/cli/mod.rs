@@ -104,6 +104,16 @@ struct JudgeArgs {
     no_baseline: bool,
 }
 
+impl JudgeArgs {
+    /// Refuses to go on, before anything is imported or compiled, if this system's isolation is below the required one.
+    fn demand_isolation(&self) -> Result<()> {
+        match self.isolation {
+            IsolationLevel::None => Ok(()),
+            required => akg::worker::isolation()?.demand(required),
+        }
+    }
+}
+
 impl Cli {
     /// Runs the command. The status is 0 for success (for `run` and `verify`: a pass), 1 for a candidate that failed,
     /// 2 for everything else.

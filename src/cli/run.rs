@@ -47,6 +47,7 @@ impl RunArgs {
     }
 
     fn road(&self, report: &mut Report, progress: &Progress) -> Result<()> {
+        self.judge.demand_isolation()?;
         let out = prepare(self.judge.out.as_deref())?;
         let loaded = load(&self.task, self.size.memory.or_else(memory_budget), progress)?;
         report.task = describe(&loaded.task, &self.task.task, loaded.shrink());

@@ -51,6 +51,7 @@ impl VerifyArgs {
             .dsl(&self.target.dsl)?
             .parse(&text)
             .map_err(|e| e.with("file", self.source.display()))?;
+        self.judge.demand_isolation()?;
         let out = prepare(self.judge.out.as_deref())?;
         let args = TaskArgs {
             task: self.task.clone(),
