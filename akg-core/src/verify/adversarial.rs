@@ -212,12 +212,12 @@ impl Trial<'_> {
                 _ => (0, "the same data again"),
             };
             let poison = Poison::Ones;
-            let ran = match life.run_on(&self.inputs, &self.dims, poison, calls).await? {
+            let ran = match life
+                .run_on(&self.inputs, &self.dims, poison, calls, about)
+                .await?
+            {
                 Ok(ran) => ran,
-                Err(mut failure) => {
-                    failure.evidence = format!("{} (inputs: {about})", failure.evidence);
-                    return Ok(Some(failure));
-                }
+                Err(failure) => return Ok(Some(failure)),
             };
             if ran.digest == first.digest {
                 continue;
@@ -244,12 +244,9 @@ impl Trial<'_> {
             0 => Poison::Finite,
             _ => Poison::Ones,
         };
-        let ran = match life.run(inputs, &self.dims, poison, placement).await? {
+        let ran = match life.run(inputs, &self.dims, poison, placement, about).await? {
             Ok(ran) => ran,
-            Err(mut failure) => {
-                failure.evidence = format!("{} (inputs: {about})", failure.evidence);
-                return Ok(Err(failure));
-            }
+            Err(failure) => return Ok(Err(failure)),
         };
         let failure = self.compare(life, inputs, &ran, (about, poison), row, verdict)?;
         Ok(failure.map_or(Ok(ran), Err))
@@ -361,7 +358,9 @@ impl Trial<'_> {
             let begun = Life::begin(without, &self.verifier.limits, self.backend, &mut ignored).await?;
             let Ok(mut life) = begun else { continue };
             // What it fails of shows that something was missing.
-            if let Ok(ran) = life.run(&self.inputs, &self.dims, Poison::Ones, 0).await?
+            if let Ok(ran) = life
+                .run(&self.inputs, &self.dims, Poison::Ones, 0, "new data")
+                .await?
                 && ran.digest == expected.digest
             {
                 verdict.idle_kernels.push(launch.kernel.clone());

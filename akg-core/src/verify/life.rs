@@ -41,13 +41,14 @@ impl Life {
         Ok(Ok(Self { loaded, seen }))
     }
 
-    /// Runs once on `inputs`.
+    /// Runs once on `inputs`; a failure names them as `data`.
     pub(super) async fn run(
         &mut self,
         inputs: &[Tensor],
         dims: &Bindings,
         poison: Poison,
         placement: u32,
+        data: &str,
     ) -> Result<Result<Ran, Failure>> {
         let call = Call {
             inputs: inputs.to_vec(),
@@ -55,7 +56,12 @@ impl Life {
             poison,
             placement,
         };
-        Ok(self.loaded.run(call).await?.and_then(ran))
+        Ok(self
+            .loaded
+            .run(call)
+            .await?
+            .and_then(ran)
+            .map_err(|f| named(f, data)))
     }
 
     /// Executes several times in the same memory, whose outputs and scratch hold what the execution before left.
@@ -65,6 +71,7 @@ impl Life {
         dims: &Bindings,
         poison: Poison,
         calls: u32,
+        data: &str,
     ) -> Result<Result<Ran, Failure>> {
         let call = Call {
             inputs: inputs.to_vec(),
@@ -79,8 +86,13 @@ impl Life {
             }
         }
         match outcome {
-            Ok(()) => Ok(self.loaded.take().await?.and_then(ran)),
-            Err(failure) => Ok(Err(failure)),
+            Ok(()) => Ok(self
+                .loaded
+                .take()
+                .await?
+                .and_then(ran)
+                .map_err(|f| named(f, data))),
+            Err(failure) => Ok(Err(named(failure, data))),
         }
     }
 
@@ -91,17 +103,27 @@ impl Life {
 
     /// A failure of what was returned for `data`, told as staleness if it was returned for other data before.
     pub(super) fn explain(&self, failure: Failure, ran: &Ran, data: &str) -> Failure {
-        let mut evidence = format!("{} (inputs: {data})", failure.evidence);
+        let mut failure = named(failure, data);
         let before = self.seen.iter().find(|(digest, _)| *digest == ran.digest);
         match before {
             Some((_, other)) if failure.kind == FailureKind::WrongValues => {
                 // Writing to a string cannot fail.
-                let _ = write!(evidence, "; every byte of the outputs is as it was for {other}");
-                Failure::new(FailureKind::Stale, evidence)
+                let _ = write!(
+                    failure.evidence,
+                    "; every byte of the outputs is as it was for {other}"
+                );
+                Failure::new(FailureKind::Stale, failure.evidence)
             }
-            _ => Failure::new(failure.kind, evidence),
+            _ => failure,
         }
     }
+}
+
+/// The failure, with the data that it happened on.
+fn named(mut failure: Failure, data: &str) -> Failure {
+    // Writing to a string cannot fail.
+    let _ = write!(failure.evidence, " (inputs: {data})");
+    failure
 }
 
 fn ran(run: RunOutput) -> Result<Ran, Failure> {

@@ -180,10 +180,9 @@ impl Verifier for NumericVerifier {
             let about = format!("{}, seed {}", set.distribution, set.seed);
             let inputs = make_inputs(task, backend, set.distribution, set.seed, &set.dims)?;
             let poison = if i % 2 == 0 { Poison::Ones } else { Poison::Finite };
-            let ran = match life.run(&inputs, &set.dims, poison, 0).await? {
+            let ran = match life.run(&inputs, &set.dims, poison, 0, &about).await? {
                 Ok(ran) => ran,
-                Err(mut failure) => {
-                    failure.evidence = format!("{} (inputs: {about})", failure.evidence);
+                Err(failure) => {
                     verdict.failure = Some(failure);
                     return Ok(verdict);
                 }

@@ -90,10 +90,9 @@ impl Verifier for PartVerifier {
                 let inputs = make_inputs(&part.task, backend, distribution, seed, dims)?;
                 let poison = if i % 2 == 0 { Poison::Ones } else { Poison::Finite };
                 let data = format!("{distribution}, seed {seed}; {}", part.about);
-                let ran = match life.run(&inputs, dims, poison, 0).await? {
+                let ran = match life.run(&inputs, dims, poison, 0, &data).await? {
                     Ok(ran) => ran,
-                    Err(mut failure) => {
-                        failure.evidence = format!("{} ({data})", failure.evidence);
+                    Err(failure) => {
                         verdict.failure = Some(failure);
                         return Ok(verdict);
                     }
