@@ -154,8 +154,8 @@ fn run(most: usize) -> Result<bool> {
     println!("\nplanted: rows of the rival; a ratio above 1 is a slower rival");
     // A small difference takes many rounds where memory makes times differ from process to process.
     let mut patient = ContestPolicy::default();
-    patient.budget = Duration::from_secs(40);
-    patient.most_rounds = 240;
+    patient.budget = Duration::from_secs(25);
+    patient.most_rounds = 150;
     patient.precision = 0.004;
     patient.cold = false;
     for kind in KINDS.iter().filter(|k| PLANTED.contains(&k.name)).take(most) {

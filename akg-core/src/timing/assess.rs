@@ -16,8 +16,12 @@ const STOLEN: f64 = 0.02;
 /// other's processors up to half of the time on a machine that nobody else uses.
 const WAITED: f64 = 0.6;
 
-/// Trends below this are nobody's concern: pairs cancel them.
+/// A side may drift against the candidate by this much over a run. What all sides share, pairs cancel.
 const DRIFT: f64 = 0.03;
+
+/// The judge's loop may change its time by this much over a run: beyond, the times are those of no one machine, and a
+/// kernel that waits for memory gains on one that computes.
+const THROTTLED: f64 = 0.1;
 
 /// Trends that chance makes more often than this are none.
 const DRIFT_CHANCE: f64 = 1e-3;
@@ -143,23 +147,25 @@ impl Assessment {
             Cache::Warm => Some(s.warm),
             Cache::Cold => s.cold,
         };
-        let of = |r: &Round, at: usize| r.samples.get(at)?.as_ref().and_then(time);
-        let logs: Vec<f64> = self
-            .rounds
-            .iter()
-            .filter_map(|r| Some((of(r, side)? / of(r, 0)?).ln()))
-            .collect();
+        let logs: Vec<f64> = self.ratios(side, time).into_iter().map(f64::ln).collect();
         let interval = bootstrap_median(&logs, confidence)?;
         Some((median(&logs)?.exp(), interval.map(f64::exp)))
     }
 
+    /// A side's time over the candidate's, round by round.
+    fn ratios(&self, side: usize, time: impl Fn(&Sample) -> Option<f64>) -> Vec<f64> {
+        let of = |r: &Round, at: usize| r.samples.get(at)?.as_ref().and_then(&time);
+        let rounds = self.rounds.iter();
+        rounds.filter_map(|r| Some(of(r, side)? / of(r, 0)?)).collect()
+    }
+
     fn disturbances(&self, references: &[f64], names: &[String], policy: &ContestPolicy) -> Vec<Disturbance> {
         let mut found = Vec::new();
-        let drift = |times: &[f64]| {
-            let trend = trend(times)?;
-            (trend.change.abs() > DRIFT && trend.chance < DRIFT_CHANCE).then_some(trend.change)
+        let drift = |series: &[f64], most: f64| {
+            let trend = trend(series)?;
+            (trend.change.abs() > most && trend.chance < DRIFT_CHANCE).then_some(trend.change)
         };
-        if let Some(change) = drift(references) {
+        if let Some(change) = drift(references, THROTTLED) {
             found.push(Disturbance::Throttled { change });
         }
         let kept = self.kept() as u32;
@@ -169,8 +175,7 @@ impl Assessment {
         }
         for (at, name) in names.iter().enumerate() {
             let samples = self.samples(at);
-            let warm: Vec<f64> = samples.iter().map(|s| s.warm).collect();
-            if let Some(change) = drift(&warm) {
+            if let Some(change) = drift(&self.ratios(at, |s| Some(s.warm)), DRIFT) {
                 found.push(Disturbance::Drift {
                     side: name.clone(),
                     change,

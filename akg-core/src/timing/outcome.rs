@@ -141,7 +141,7 @@ pub enum Disturbance {
         /// The relative change.
         change: f64,
     },
-    /// A side changed its time over the run.
+    /// A side changed its time over the run against the candidate's.
     Drift {
         /// The side.
         side: String,
@@ -182,7 +182,11 @@ impl fmt::Display for Disturbance {
                 )
             }
             Disturbance::Drift { side, change } => {
-                write!(f, "the times of {side} drifted by {:+.1} %", 100.0 * change)
+                write!(
+                    f,
+                    "the times of {side} drifted by {:+.1} % against the candidate's",
+                    100.0 * change
+                )
             }
             Disturbance::Interrupted { rounds, of } => {
                 write!(f, "others used the processor in {rounds} of {of} rounds")
