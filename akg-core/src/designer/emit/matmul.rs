@@ -8,8 +8,8 @@ use crate::designer::prim::{PrimId, Prims};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 
-/// The longest run of fused multiply-adds in f32 before the partial sum is rounded into a wider accumulator: keeps the
-/// error of long products at that of pairwise summation.
+/// The longest run of fused multiply-adds before the partial sum is added to those before it. Those of one `BK` are added
+/// up in f32, those of all in f64: three levels keep the error of long products at that of pairwise summation.
 const PROMOTE: u32 = 32;
 
 /// Writes kernel number `number`.
@@ -62,7 +62,11 @@ pub(in crate::designer) fn emit(
             walks.insert(*axis, Walk::Index(format!("p{axis}")));
         }
     }
-    for (axis, name, lengths) in [(m, "BM", [64, 128]), (n, "BN", [96, 64]), (k, "BK", [256, 64])] {
+    for (axis, name, lengths) in [
+        (m, "BM", [512, 256]),
+        (n, "BN", [512, 256]),
+        (k, "BK", [256, 512]),
+    ] {
         let extent = &kernel.extents[axis];
         let fits = |length: i64| extent.as_const().map_or(length, |e| length.min(e.max(1)));
         let mut values: Vec<i64> = lengths.iter().map(|l| fits(*l)).collect();
@@ -71,7 +75,9 @@ pub(in crate::designer) fn emit(
             .iter()
             .all(|b| extent.as_const().is_some_and(|e| e % b == 0));
         let len = names.knob(name, number, &values);
-        let start = if axis == k {
+        let start = if axis == k && values == [extent.as_const().unwrap_or_default()] {
+            "0".to_owned()
+        } else if axis == k {
             format!("r{axis}")
         } else {
             grid.push(format!("p{axis} in ceildiv({extent}, {len})"));
@@ -82,6 +88,7 @@ pub(in crate::designer) fn emit(
     for axis in a.axes.iter().filter(|x| kernel.reduced.contains(x)) {
         let extent = &kernel.extents[*axis];
         match walks.get(axis) {
+            Some(Walk::Tile { start, .. }) if start == "0" => {}
             Some(Walk::Tile { len, .. }) => loops.push(format!("r{axis} in 0..{extent} step {len}")),
             _ => {
                 loops.push(format!("r{axis} in 0..{extent}"));
@@ -93,29 +100,41 @@ pub(in crate::designer) fn emit(
     let mut e = Emitter::new(plan, prims, kernel, names);
     e.walks = walks;
     let extents = e.extents(&[m, n])?;
-    e.line(format!("acc0 = zeros f64{extents}"));
-    e.open(format!("for {} {{", loops.join(", ")));
+    let is_single = loops.is_empty();
+    if !is_single {
+        e.line(format!("acc0 = zeros f64{extents}"));
+        e.open(format!("for {} {{", loops.join(", ")));
+    }
     e.tile = vec![m, k];
     let left = e.load(&a)?;
     e.tile = vec![k, n];
     let right = e.load(&b)?;
-    let promote = if dtype == DType::F64 {
-        String::new()
-    } else {
-        format!(" promote({PROMOTE})")
+    let (left, right) = (left.text, right.text);
+    let text = match (dtype, is_single) {
+        (DType::F64, true) => {
+            e.line(format!("y0 = dot({left}, {right}) ieee"));
+            "y0"
+        }
+        (DType::F64, false) => {
+            e.line(format!("acc0 = dot({left}, {right}, acc0) ieee"));
+            e.close();
+            "acc0"
+        }
+        (_, true) => {
+            e.line(format!("y0 = dot({left}, {right}) ieee promote({PROMOTE})"));
+            "y0"
+        }
+        (_, false) => {
+            e.line(format!(
+                "acc0 = acc0 + f64(dot({left}, {right}) ieee promote({PROMOTE}))"
+            ));
+            e.close();
+            e.line(format!("y0 = {dtype}(acc0)"));
+            "y0"
+        }
     };
-    e.line(format!(
-        "acc0 = dot({}, {}, acc0) ieee{promote}",
-        left.text, right.text
-    ));
-    e.close();
     e.tile = vec![m, n];
-    let text = if dtype == DType::F64 {
-        "acc0".to_owned()
-    } else {
-        e.line(format!("y0 = {dtype}(acc0)"));
-        "y0".to_owned()
-    };
+    let text = text.to_owned();
     e.define(
         contract,
         Var {
