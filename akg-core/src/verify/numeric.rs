@@ -95,14 +95,7 @@ impl NumericVerifier {
         outputs: &[Tensor],
         seed: u64,
     ) -> Result<Option<ErrorMeasure>> {
-        let comparison = Comparison {
-            task,
-            dims: &task.contract.hints,
-            inputs,
-            outputs,
-            poison: Poison::Ones,
-            seed,
-        };
+        let comparison = Comparison::returned(task, inputs, outputs, seed);
         let (checks, _) = comparison.judge(&Extent {
             time: Some(self.sample_time),
             yardstick: Duration::ZERO,
