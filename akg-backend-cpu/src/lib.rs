@@ -7,7 +7,7 @@ mod config;
 use akg_core::Registry;
 
 pub use backend::CpuBackend;
-pub use bundle::{LoadOptions, LoadedBundle};
+pub use bundle::{LoadOptions, LoadedBundle, modelnew};
 pub use config::{CpuBuilder, CpuConfig};
 
 /// Adds [`CpuBackend`] with the default configuration.

@@ -22,10 +22,12 @@ use crate::CpuBackend;
 mod check;
 mod frame;
 mod image;
+mod modelnew;
 mod owned;
 
 use frame::Frame;
 use image::Image;
+pub use modelnew::modelnew;
 
 /// How a bundle is loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
