@@ -171,6 +171,9 @@ impl<'a> Files<'a> {
             self.name,
         );
         text.push_str(SUPPORT);
+        if !self.plan().dims.is_empty() {
+            text.push_str(EXTENTS);
+        }
         for (i, constant) in self.bundle.graph().constants().iter().enumerate() {
             let bytes = constant.tensor.bytes();
             let values: Vec<_> = bytes.iter().map(ToString::to_string).collect();
@@ -190,7 +193,7 @@ impl<'a> Files<'a> {
                 text,
                 "extern \"C\" size_t {}_scratch_bytes({}) {{\n{}  size_t offsets[{}];\n  return akg_place(dims, offsets);\n}}\n",
                 self.name,
-                self.dim_parameters().replace("void", ""),
+                self.dim_parameters(),
                 self.dims_array(),
                 self.plan().with_role(TensorRole::Scratch).count()
             );
@@ -277,7 +280,11 @@ impl<'a> Files<'a> {
         text.push_str("  };\n");
         for launch in &plan.launches {
             let tensors: Vec<_> = launch.tensors.iter().map(|i| format!("plan[{i}]")).collect();
-            let programs: Vec<_> = launch.grid.iter().map(|e| format!("akg_at_least_0({})", extent(e))).collect();
+            let count = |e: &Expr| match e.as_const() {
+                Some(count) => count.max(0).to_string(),
+                None => format!("akg_at_least_0({})", extent(e)),
+            };
+            let programs: Vec<_> = launch.grid.iter().map(count).collect();
             let programs = if programs.is_empty() { "1".to_owned() } else { programs.join(" * ") };
             let _ = writeln!(
                 text,
@@ -312,7 +319,10 @@ void akg_launch(akg_kernel kernel, void *const *tensors, const int64_t *dims, in
 // Kernels take all tensors alike, and write no input.
 inline void *akg_pointer(const void *input) { return const_cast<void *>(input); }
 
-inline int64_t akg_at_least_0(int64_t value) { return value > 0 ? value : 0; }
+";
+
+/// What extents with dims are computed by.
+const EXTENTS: &str = "inline int64_t akg_at_least_0(int64_t value) { return value > 0 ? value : 0; }
 inline int64_t akg_extent_floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
 inline int64_t akg_extent_ceil_div(int64_t a, int64_t b) { return -akg_extent_floor_div(-a, b); }
 inline int64_t akg_extent_mod(int64_t a, int64_t b) { return a - b * akg_extent_floor_div(a, b); }
@@ -337,12 +347,14 @@ fn extent(expr: &Expr) -> String {
         Atom::Max(a, b) => call("max", a, b),
     };
     let terms = expr.terms().iter().map(|term| {
-        let coefficient = format!("INT64_C({})", term.coefficient);
+        let coefficient = (term.coefficient != 1 || term.factors.is_empty()).then(|| format!("INT64_C({})", term.coefficient));
         let factors = term.factors.iter().map(atom);
-        std::iter::once(coefficient).chain(factors).collect::<Vec<_>>().join(" * ")
+        coefficient.into_iter().chain(factors).collect::<Vec<_>>().join(" * ")
     });
-    let terms: Vec<_> = terms.collect();
-    if terms.is_empty() { "INT64_C(0)".to_owned() } else { terms.join(" + ") }
+    match (expr.as_const(), terms.collect::<Vec<_>>().as_slice()) {
+        (Some(value), _) => value.to_string(),
+        (None, terms) => terms.join(" + "),
+    }
 }
 
 /// The type of elements in C; 16-bit floats as their bits.
