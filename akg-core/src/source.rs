@@ -166,7 +166,9 @@ impl Artifact {
     /// The instruction-set features that the code uses; `None` if the toolchain did not say, which may mean all that its
     /// target has.
     pub fn features(&self) -> Option<impl Iterator<Item = &str>> {
-        self.metadata.get(Self::FEATURES).map(|names| names.split_whitespace())
+        self.metadata
+            .get(Self::FEATURES)
+            .map(|names| names.split_whitespace())
     }
 }
 

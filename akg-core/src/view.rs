@@ -281,10 +281,13 @@ fn check_strided(dtype: DType, have: usize, shape: &[usize], strides: &[isize]) 
         return Ok(());
     }
     // The lowest and the highest element, from the first.
-    let ends = shape.iter().zip(strides).try_fold((0isize, 0isize), |(low, high), (extent, stride)| {
-        let reach = isize::try_from(extent - 1).ok()?.checked_mul(*stride)?;
-        Some((low.checked_add(reach.min(0))?, high.checked_add(reach.max(0))?))
-    });
+    let ends = shape
+        .iter()
+        .zip(strides)
+        .try_fold((0isize, 0isize), |(low, high), (extent, stride)| {
+            let reach = isize::try_from(extent - 1).ok()?.checked_mul(*stride)?;
+            Some((low.checked_add(reach.min(0))?, high.checked_add(reach.max(0))?))
+        });
     match ends {
         Some((0, high)) if usize::try_from(high).is_ok_and(|high| high < have) => Ok(()),
         _ => Err(Error::invalid(format!(

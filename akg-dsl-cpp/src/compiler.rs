@@ -82,7 +82,9 @@ pub(crate) fn target_features(target: &Target) -> Vec<&'static str> {
         _ => &[],
     };
     let names = known.iter().map(|(feature, _)| *feature);
-    names.filter(|feature| target.features.contains(*feature)).collect()
+    names
+        .filter(|feature| target.features.contains(*feature))
+        .collect()
 }
 
 /// The instruction-set flags of a target.

@@ -98,7 +98,11 @@ impl<'a> Files<'a> {
     /// `int64_t N, int64_t M`, or `void`.
     fn dim_parameters(&self) -> String {
         let dims: Vec<_> = self.plan().dims.iter().map(|d| format!("int64_t {d}")).collect();
-        if dims.is_empty() { "void".to_owned() } else { dims.join(", ") }
+        if dims.is_empty() {
+            "void".to_owned()
+        } else {
+            dims.join(", ")
+        }
     }
 
     fn entry(&self) -> String {
@@ -137,10 +141,18 @@ impl<'a> Files<'a> {
             let _ = writeln!(text, "   {name}: {}", describe(port));
         }
         for (port, name) in manifest.outputs.iter().zip(&self.outputs) {
-            let _ = writeln!(text, "   {name}: {}, written; overlaps nothing else", describe(port));
+            let _ = writeln!(
+                text,
+                "   {name}: {}, written; overlaps nothing else",
+                describe(port)
+            );
         }
         if self.has_scratch {
-            let _ = writeln!(text, "   scratch: {}_scratch_bytes of memory; one call at a time may use it", self.name);
+            let _ = writeln!(
+                text,
+                "   scratch: {}_scratch_bytes of memory; one call at a time may use it",
+                self.name
+            );
         }
         let range = if self.plan().dims.is_empty() {
             "Returns 0."
@@ -177,11 +189,18 @@ impl<'a> Files<'a> {
         for (i, constant) in self.bundle.graph().constants().iter().enumerate() {
             let bytes = constant.tensor.bytes();
             let values: Vec<_> = bytes.iter().map(ToString::to_string).collect();
-            let lines: Vec<_> = values.chunks(24).map(|line| format!("  {},", line.join(", "))).collect();
+            let lines: Vec<_> = values
+                .chunks(24)
+                .map(|line| format!("  {},", line.join(", ")))
+                .collect();
             let _ = writeln!(
                 text,
                 "alignas(64) const unsigned char akg_constant_{i}[] = {{\n{}\n}};\n",
-                if lines.is_empty() { "  0".to_owned() } else { lines.join("\n") }
+                if lines.is_empty() {
+                    "  0".to_owned()
+                } else {
+                    lines.join("\n")
+                }
             );
         }
         if self.has_scratch {
@@ -205,18 +224,28 @@ impl<'a> Files<'a> {
     /// The dims as kernels take them.
     fn dims_array(&self) -> String {
         let dims: Vec<&str> = self.plan().dims.iter().map(|d| &**d).collect();
-        let dims = if dims.is_empty() { "0".to_owned() } else { dims.join(", ") };
+        let dims = if dims.is_empty() {
+            "0".to_owned()
+        } else {
+            dims.join(", ")
+        };
         format!("  const int64_t dims[] = {{{dims}}};\n")
     }
 
     /// The function that says where scratch tensors lie.
     fn place(&self, text: &mut String) {
-        text.push_str("// Where scratch tensors lie; gives the bytes of all, with room to align the first.\n");
+        text.push_str(
+            "// Where scratch tensors lie; gives the bytes of all, with room to align the first.\n",
+        );
         text.push_str("size_t akg_place(const int64_t *dims, size_t *offsets) {\n  size_t end = 0;\n");
         self.dim_names(text);
         for (i, (_, tensor)) in self.plan().with_role(TensorRole::Scratch).enumerate() {
             let align = alignment(tensor);
-            let elements: Vec<_> = tensor.shape.iter().map(|e| format!("size_t({})", extent(e))).collect();
+            let elements: Vec<_> = tensor
+                .shape
+                .iter()
+                .map(|e| format!("size_t({})", extent(e)))
+                .collect();
             let elements: String = elements.iter().map(|e| format!(" * {e}")).collect();
             let _ = writeln!(
                 text,
@@ -231,7 +260,10 @@ impl<'a> Files<'a> {
 
     fn scratch_align(&self) -> usize {
         let tensors = self.plan().with_role(TensorRole::Scratch);
-        tensors.map(|(_, tensor)| alignment(tensor)).max().unwrap_or(LEAST_ALIGN)
+        tensors
+            .map(|(_, tensor)| alignment(tensor))
+            .max()
+            .unwrap_or(LEAST_ALIGN)
     }
 
     fn dim_names(&self, text: &mut String) {
@@ -285,7 +317,11 @@ impl<'a> Files<'a> {
                 None => format!("akg_at_least_0({})", extent(e)),
             };
             let programs: Vec<_> = launch.grid.iter().map(count).collect();
-            let programs = if programs.is_empty() { "1".to_owned() } else { programs.join(" * ") };
+            let programs = if programs.is_empty() {
+                "1".to_owned()
+            } else {
+                programs.join(" * ")
+            };
             let _ = writeln!(
                 text,
                 "  {{\n    void *const tensors[] = {{{}}};\n    akg_launch({}, tensors, dims, {programs});\n  }}",
@@ -347,9 +383,14 @@ fn extent(expr: &Expr) -> String {
         Atom::Max(a, b) => call("max", a, b),
     };
     let terms = expr.terms().iter().map(|term| {
-        let coefficient = (term.coefficient != 1 || term.factors.is_empty()).then(|| format!("INT64_C({})", term.coefficient));
+        let coefficient = (term.coefficient != 1 || term.factors.is_empty())
+            .then(|| format!("INT64_C({})", term.coefficient));
         let factors = term.factors.iter().map(atom);
-        coefficient.into_iter().chain(factors).collect::<Vec<_>>().join(" * ")
+        coefficient
+            .into_iter()
+            .chain(factors)
+            .collect::<Vec<_>>()
+            .join(" * ")
     });
     match (expr.as_const(), terms.collect::<Vec<_>>().as_slice()) {
         (Some(value), _) => value.to_string(),
@@ -373,14 +414,23 @@ fn c_type(dtype: DType) -> &'static str {
 
 fn describe(port: &Port) -> String {
     let shape: Vec<_> = port.shape.iter().map(ToString::to_string).collect();
-    format!("{}[{}], aligned to {} bytes", port.dtype, shape.join(", "), port.align)
+    format!(
+        "{}[{}], aligned to {} bytes",
+        port.dtype,
+        shape.join(", "),
+        port.align
+    )
 }
 
 /// A name that C and C++ accept.
 fn identifier(name: &str) -> String {
     let valid = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
     let name: String = name.chars().map(valid).collect();
-    if name.starts_with(|c: char| c.is_ascii_alphabetic()) { name } else { format!("akg_{name}") }
+    if name.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        name
+    } else {
+        format!("akg_{name}")
+    }
 }
 
 /// Text that cannot end a comment.

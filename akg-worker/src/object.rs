@@ -66,7 +66,10 @@ impl Object {
                 Ok(_) => return Err(format!("the kernel `{}` has no address", launch.kernel)),
                 Err(e) => {
                     let kernel = &launch.kernel;
-                    return Err(format!("the shared object has no kernel `{kernel}`: {}", reason(&e)));
+                    return Err(format!(
+                        "the shared object has no kernel `{kernel}`: {}",
+                        reason(&e)
+                    ));
                 }
             };
             // SAFETY: the plan says which kind of kernel the symbol is, and the address is none of null.
@@ -115,12 +118,16 @@ impl Object {
                     (Entry::Ordinary(kernel), Threads::Caller) => {
                         kernel(arguments.tensors.as_ptr(), arguments.dims.as_ptr(), 0, *programs);
                     }
-                    (Entry::Ordinary(kernel), Threads::Team(team)) => team.launch(kernel, arguments, *programs),
+                    (Entry::Ordinary(kernel), Threads::Team(team)) => {
+                        team.launch(kernel, arguments, *programs)
+                    }
                     (Entry::Cooperative(kernel), Threads::Team(team)) => {
                         team.launch_cooperative(kernel, arguments, *programs)?;
                     }
                     (Entry::Cooperative(_), Threads::Caller) => {
-                        return Err(Error::unexpected("one thread cannot execute programs that wait for each other"));
+                        return Err(Error::unexpected(
+                            "one thread cannot execute programs that wait for each other",
+                        ));
                     }
                 }
             }

@@ -20,8 +20,7 @@ const RANGES_PER_THREAD: i64 = 4;
 const SPINS: u32 = 1 << 10;
 
 /// An ordinary kernel: executes programs `first..last`.
-pub type Kernel =
-    unsafe extern "C" fn(tensors: *const *mut c_void, dims: *const i64, first: i64, last: i64);
+pub type Kernel = unsafe extern "C" fn(tensors: *const *mut c_void, dims: *const i64, first: i64, last: i64);
 
 /// A cooperative kernel: executes one program, whose threads meet at the barrier.
 pub type CooperativeKernel =
@@ -63,7 +62,10 @@ impl Team {
     /// # Errors
     /// [`ErrorKind::OutOfResources`] if there cannot be that many.
     pub fn new(cooperative: usize) -> Result<Self> {
-        Self::with_threads(thread::available_parallelism().map_or(1, usize::from), cooperative)
+        Self::with_threads(
+            thread::available_parallelism().map_or(1, usize::from),
+            cooperative,
+        )
     }
 
     /// Starts so many threads for ordinary launches, and `cooperative` ones for cooperative launches.
@@ -84,7 +86,9 @@ impl Team {
 
     /// The number of threads for cooperative launches.
     pub fn cooperative_threads(&self) -> usize {
-        self.cooperative.as_ref().map_or(0, ThreadPool::current_num_threads)
+        self.cooperative
+            .as_ref()
+            .map_or(0, ThreadPool::current_num_threads)
     }
 
     /// Runs `work` once on each thread, with the thread's number.

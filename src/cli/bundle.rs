@@ -14,8 +14,8 @@ use akg::{Error, Result, Verifier as _};
 
 use super::JudgeArgs;
 use super::progress::Progress;
-use super::run::write;
 use super::report::{Report, TaskReport, bytes, describe, print_speed};
+use super::run::write;
 use super::task::Loaded;
 
 /// Writes the best candidate of a session as a bundle.
@@ -24,7 +24,9 @@ pub(super) fn save(path: &Path, loaded: &Loaded, outcome: &Outcome) -> Result<()
     let artifact = akg::registry()
         .dsl(&best.source.dsl)?
         .build(&best.source, &outcome.target)?
-        .map_err(|failure| Error::unexpected(format!("what was built before is not: {}", failure.evidence)))?;
+        .map_err(|failure| {
+            Error::unexpected(format!("what was built before is not: {}", failure.evidence))
+        })?;
     let mut bundle = Bundle::from_attempt(&loaded.task, outcome, best, artifact)?;
     if let Some(module) = &loaded.module {
         let text = std::fs::read_to_string(&module.path)
@@ -50,31 +52,58 @@ pub(super) fn show(path: &Path, sources: bool) -> Result<()> {
     let bundle = Bundle::read(path)?;
     let manifest = bundle.manifest();
     let (contract, evidence) = (&manifest.contract, bundle.evidence());
-    println!("{}: {} kernels in {} on {}", manifest.name, manifest.plan.launches.len(), manifest.dsl, manifest.target.name);
+    println!(
+        "{}: {} kernels in {} on {}",
+        manifest.name,
+        manifest.plan.launches.len(),
+        manifest.dsl,
+        manifest.target.name
+    );
     println!("  content hash: {}", bundle.content_hash()?);
-    println!("  made by akg {}, built by {}", manifest.akg, manifest.toolchain.get("compiler").map_or("?", |c| c.as_str()));
+    println!(
+        "  made by akg {}, built by {}",
+        manifest.akg,
+        manifest.toolchain.get("compiler").map_or("?", |c| c.as_str())
+    );
     let port = |port: &Port| {
         let shape: Vec<_> = port.shape.iter().map(ToString::to_string).collect();
-        format!("{}: {}[{}] aligned to {}", port.name, port.dtype, shape.join(", "), port.align)
+        format!(
+            "{}: {}[{}] aligned to {}",
+            port.name,
+            port.dtype,
+            shape.join(", "),
+            port.align
+        )
     };
     for input in &manifest.inputs {
         println!("  takes {}", port(input));
     }
     for output in &manifest.outputs {
-        let updates = output.updates.as_ref().map_or_else(String::new, |name| format!(", new content of {name}"));
+        let updates = output
+            .updates
+            .as_ref()
+            .map_or_else(String::new, |name| format!(", new content of {name}"));
         println!("  writes {}{updates}", port(output));
     }
     for dim in &manifest.plan.dims {
         let range = contract.ranges.get(dim);
         let range = range.map_or("from 1 on".to_owned(), |r| format!("from {} to {}", r.lo, r.hi));
-        let hint = contract.hints.get(dim).map_or_else(String::new, |v| format!(", tuned for {v}"));
+        let hint = contract
+            .hints
+            .get(dim)
+            .map_or_else(String::new, |v| format!(", tuned for {v}"));
         println!("  dim {dim}: {range}{hint}");
     }
     if let Some(size) = scratch(&bundle, &contract.hints) {
         println!("  scratch memory: {}", bytes(size));
     }
     let features: Vec<_> = manifest.requires.features.iter().map(String::as_str).collect();
-    println!("  needs: {}, {} {}", manifest.requires.backend, manifest.requires.arch, features.join(" "));
+    println!(
+        "  needs: {}, {} {}",
+        manifest.requires.backend,
+        manifest.requires.arch,
+        features.join(" ")
+    );
     for kernel in &evidence.kernels {
         println!("  kernel {}: {}", kernel.name, kernel.operators.join(" + "));
     }
@@ -86,7 +115,10 @@ pub(super) fn show(path: &Path, sources: bool) -> Result<()> {
         bytes(verdict.bytes_compared())
     );
     if let Some(error) = verdict.error() {
-        println!("  error against f64: rms {:.1e}, max {:.1e}", error.rms, error.max);
+        println!(
+            "  error against f64: rms {:.1e}, max {:.1e}",
+            error.rms, error.max
+        );
     }
     for gap in &verdict.gaps {
         println!("  not checked: {gap}");
@@ -95,7 +127,10 @@ pub(super) fn show(path: &Path, sources: bool) -> Result<()> {
         print_speed(timing);
     }
     if sources {
-        let texts = [("the sketch", bundle.sketch()), ("the source", &bundle.candidate().source.text)];
+        let texts = [
+            ("the sketch", bundle.sketch()),
+            ("the source", &bundle.candidate().source.text),
+        ];
         for (name, text) in texts.into_iter().filter(|(_, text)| !text.is_empty()) {
             println!("\n--- {name}\n{text}");
         }
@@ -107,7 +142,10 @@ pub(super) fn show(path: &Path, sources: bool) -> Result<()> {
 fn scratch(bundle: &Bundle, dims: &Bindings) -> Option<u64> {
     let tensors = bundle.manifest().plan.with_role(TensorRole::Scratch);
     let sizes = tensors.map(|(_, tensor)| {
-        let extents = tensor.shape.iter().map(|e| usize::try_from(e.eval(dims).ok()?).ok());
+        let extents = tensor
+            .shape
+            .iter()
+            .map(|e| usize::try_from(e.eval(dims).ok()?).ok());
         let shape: Vec<_> = extents.collect::<Option<_>>()?;
         akg::tensor::byte_len(tensor.dtype, &shape).ok().map(|n| n as u64)
     });
@@ -128,10 +166,18 @@ pub(super) fn verify(path: &Path, args: &JudgeArgs, report: &mut Report, progres
     report.backend.clone_from(&manifest.requires.backend);
     args.demand_isolation()?;
     let backend = akg::registry().backend(&manifest.requires.backend)?;
-    let target = akg::blocking::devices(&*backend)?.into_iter().next().ok_or_else(|| {
-        Error::unsupported(format!("backend `{}` finds no device on this machine", backend.name()))
-    })?;
-    manifest.requires.check(&target.backend, &target.arch, &target.features)?;
+    let target = akg::blocking::devices(&*backend)?
+        .into_iter()
+        .next()
+        .ok_or_else(|| {
+            Error::unsupported(format!(
+                "backend `{}` finds no device on this machine",
+                backend.name()
+            ))
+        })?;
+    manifest
+        .requires
+        .check(&target.backend, &target.arch, &target.features)?;
     report.device = Some(target.name.clone());
     progress.step("verifying");
     let judge = Judge::standard(args.seed, args.secret, &args.limits());

@@ -1,6 +1,8 @@
 //! Bundles: the file, what is refused, and calls in this process.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
 
+mod exports;
+mod program;
 mod support;
 
 use std::thread;
@@ -58,12 +60,18 @@ fn call(loaded: &LoadedBundle, n: usize) -> Vec<f32> {
 
 #[test]
 fn a_loaded_bundle_computes_what_the_reference_does() {
-    let Some(bundle) = bundle(scale_and_shift()) else { return };
+    let Some(bundle) = bundle(scale_and_shift()) else {
+        return;
+    };
     let bundle = Bundle::from_bytes(&bundle.to_bytes().unwrap()).unwrap();
     for threads in [1, 3] {
         let loaded = load(&bundle, threads);
         for n in [1, 2, 100, 7, 1000, 7] {
-            assert_eq!(call(&loaded, n), expected(&bundle.task(), n), "{n} rows, {threads} threads");
+            assert_eq!(
+                call(&loaded, n),
+                expected(&bundle.task(), n),
+                "{n} rows, {threads} threads"
+            );
         }
         let x = Tensor::from_slice([5, 4], &rows(5)).unwrap();
         let w = Tensor::from_slice([4], &W).unwrap();
@@ -83,7 +91,9 @@ fn a_loaded_bundle_computes_what_the_reference_does() {
 
 #[test]
 fn threads_call_at_the_same_time() {
-    let Some(bundle) = bundle(scale_and_shift()) else { return };
+    let Some(bundle) = bundle(scale_and_shift()) else {
+        return;
+    };
     for threads in [1, 2] {
         let loaded = load(&bundle, threads);
         thread::scope(|scope| {
@@ -103,11 +113,18 @@ fn threads_call_at_the_same_time() {
 #[test]
 fn cooperative_kernels_and_constants_and_other_types() {
     let constants = [0.5, 9.0, 2.5, 3.5, 4.5, 1.0, -1.0, 0.0];
-    let Some(bundle) = bundle(reverse(&constants)) else { return };
+    let Some(bundle) = bundle(reverse(&constants)) else {
+        return;
+    };
     let bundle = Bundle::from_bytes(&bundle.to_bytes().unwrap()).unwrap();
     let loaded = load(&bundle, 1);
     let x: Vec<i64> = (0..8).collect();
-    let expected: Vec<bool> = x.iter().rev().zip(constants).map(|(x, c)| (*x as f64) < c).collect();
+    let expected: Vec<bool> = x
+        .iter()
+        .rev()
+        .zip(constants)
+        .map(|(x, c)| (*x as f64) < c)
+        .collect();
     thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
@@ -130,7 +147,9 @@ fn cooperative_kernels_and_constants_and_other_types() {
 #[test]
 fn code_that_is_gone_is_not_taken_for_new_code() {
     let (task, text) = scale_and_shift();
-    let Some(first) = bundle((task.clone(), text)) else { return };
+    let Some(first) = bundle((task.clone(), text)) else {
+        return;
+    };
     let second = bundle((task, &text.replace("2 * x[i]", "3 * x[i]"))).unwrap();
     for _ in 0..3 {
         for (bundle, factor) in [(&first, 2.0), (&second, 3.0)] {
@@ -144,7 +163,9 @@ fn code_that_is_gone_is_not_taken_for_new_code() {
 
 #[test]
 fn tensors_that_are_not_those_of_the_contract_are_refused() {
-    let Some(bundle) = bundle(scale_and_shift()) else { return };
+    let Some(bundle) = bundle(scale_and_shift()) else {
+        return;
+    };
     let loaded = load(&bundle, 1);
     let x = rows(8);
     let view = |shape| TensorView::new(&x, shape).unwrap().into();
@@ -153,20 +174,31 @@ fn tensors_that_are_not_those_of_the_contract_are_refused() {
         let mut y = vec![0f32; 32];
         let mut outputs = [TensorViewMut::new(&mut y, &[8, 4]).unwrap().into()];
         let result = loaded.call(inputs, &mut outputs);
-        assert!(result.is_ok() || y.iter().all(|v| *v == 0.0), "a refused call wrote");
+        assert!(
+            result.is_ok() || y.iter().all(|v| *v == 0.0),
+            "a refused call wrote"
+        );
         result
     };
     attempt(&[view(&[8, 4]), w()]).unwrap();
     let wrong = ErrorKind::InvalidInput;
     refused(attempt(&[view(&[8, 4])]), wrong, &["2 inputs", "1 and 1"]);
-    refused(attempt(&[view(&[4, 8]), w()]), wrong, &["`x`", "[4, 4]", "[4, 8]"]);
+    refused(
+        attempt(&[view(&[4, 8]), w()]),
+        wrong,
+        &["`x`", "[4, 4]", "[4, 8]"],
+    );
     refused(attempt(&[view(&[32]), w()]), wrong, &["`x`"]);
     refused(attempt(&[view(&[2, 4, 4]), w()]), wrong, &["`x`", "[2, 4, 4]"]);
     let scalar = TensorView::new(&x[..1], &[]).unwrap().into();
     refused(attempt(&[scalar, w()]), wrong, &["`x`", "no such extent"]);
     let integers = [0i32; 32];
     let integers = TensorView::new(&integers, &[8, 4]).unwrap().into();
-    refused(attempt(&[integers, w()]), wrong, &["`x`", "f32[8, 4]", "i32[8, 4]"]);
+    refused(
+        attempt(&[integers, w()]),
+        wrong,
+        &["`x`", "f32[8, 4]", "i32[8, 4]"],
+    );
     let columns = TensorView::with_strides(&x, &[8, 4], &[1, 8]).unwrap().into();
     refused(attempt(&[columns, w()]), wrong, &["`x`", "row-major", "[1, 8]"]);
     let dense = TensorView::with_strides(&x, &[8, 4], &[4, 1]).unwrap().into();
@@ -187,7 +219,11 @@ fn tensors_that_are_not_those_of_the_contract_are_refused() {
     );
     let mut y = vec![0f64; 32];
     let other = TensorViewMut::new(&mut y, &[8, 4]).unwrap();
-    refused(loaded.call(&[view(&[8, 4]), w()], &mut [other.into()]), wrong, &["output `add_1`", "f64"]);
+    refused(
+        loaded.call(&[view(&[8, 4]), w()], &mut [other.into()]),
+        wrong,
+        &["output `add_1`", "f64"],
+    );
 
     let none: [f32; 0] = [];
     let empty = TensorView::new(&none, &[0, 4]).unwrap().into();
@@ -199,7 +235,9 @@ fn tensors_that_are_not_those_of_the_contract_are_refused() {
 
 #[test]
 fn outputs_overlap_nothing() {
-    let Some(bundle) = bundle(scale_and_shift()) else { return };
+    let Some(bundle) = bundle(scale_and_shift()) else {
+        return;
+    };
     let loaded = load(&bundle, 1);
     let mut memory = rows(16);
     let pointer = memory.as_mut_ptr();
@@ -219,7 +257,9 @@ fn outputs_overlap_nothing() {
 
 #[test]
 fn other_machines_are_refused_with_what_they_lack() {
-    let Some(candidate) = build(scale_and_shift().1) else { return };
+    let Some(candidate) = build(scale_and_shift().1) else {
+        return;
+    };
     let task = scale_and_shift().0;
     let load = |change: &dyn Fn(&mut akg::Target, &mut akg::source::Artifact)| {
         let (mut target, mut candidate) = (host(), candidate.clone());
@@ -229,7 +269,11 @@ fn other_machines_are_refused_with_what_they_lack() {
     };
     load(&|_, _| {}).unwrap();
     let unsupported = ErrorKind::Unsupported;
-    refused(load(&|t, _| t.arch = "pdp11".into()), unsupported, &["pdp11", std::env::consts::ARCH, "akg run"]);
+    refused(
+        load(&|t, _| t.arch = "pdp11".into()),
+        unsupported,
+        &["pdp11", std::env::consts::ARCH, "akg run"],
+    );
     refused(load(&|t, _| t.backend = "cuda".into()), unsupported, &["`cuda`"]);
     refused(load(&|_, a| a.format = "cubin".into()), unsupported, &["`cubin`"]);
     let features = |names: &'static str| {
@@ -237,7 +281,11 @@ fn other_machines_are_refused_with_what_they_lack() {
             a.metadata.insert("features".into(), names.into());
         })
     };
-    refused(features("vector-9000 mmx-2"), unsupported, &["mmx-2, vector-9000", "processor lacks"]);
+    refused(
+        features("vector-9000 mmx-2"),
+        unsupported,
+        &["mmx-2, vector-9000", "processor lacks"],
+    );
     features("").unwrap();
     // Without word from the toolchain, everything that the target has counts.
     let silent = load(&|t, a| {
@@ -245,7 +293,11 @@ fn other_machines_are_refused_with_what_they_lack() {
         t.features.insert("vector-9000".into());
     });
     refused(silent, unsupported, &["vector-9000"]);
-    refused(load(&|_, a| a.bytes.truncate(100)), ErrorKind::InvalidInput, &["does not load", "scale_and_shift"]);
+    refused(
+        load(&|_, a| a.bytes.truncate(100)),
+        ErrorKind::InvalidInput,
+        &["does not load", "scale_and_shift"],
+    );
     refused(
         load(&|_, a| a.plan.launches[0].kernel = "scalene".into()),
         ErrorKind::InvalidInput,
@@ -257,7 +309,9 @@ fn other_machines_are_refused_with_what_they_lack() {
 
 #[test]
 fn sizes_that_no_machine_has_are_errors() {
-    let Some(candidate) = build(scale_and_shift().1) else { return };
+    let Some(candidate) = build(scale_and_shift().1) else {
+        return;
+    };
     let (mut task, _) = scale_and_shift();
     task.contract.ranges.clear();
     for scratch in [1i64 << 56, i64::MAX] {
@@ -266,8 +320,13 @@ fn sizes_that_no_machine_has_are_errors() {
         let bundle = Bundle::new(&task, &host(), candidate, "", passed()).unwrap();
         let loaded = load(&bundle, 1);
         let x = Tensor::from_slice([2, 4], &rows(2)).unwrap();
-        let error = loaded.run(&[x, Tensor::from_slice([4], &W).unwrap()]).unwrap_err();
-        assert!(matches!(error.kind(), ErrorKind::OutOfResources | ErrorKind::InvalidInput), "{error}");
+        let error = loaded
+            .run(&[x, Tensor::from_slice([4], &W).unwrap()])
+            .unwrap_err();
+        assert!(
+            matches!(error.kind(), ErrorKind::OutOfResources | ErrorKind::InvalidInput),
+            "{error}"
+        );
     }
 }
 
@@ -277,43 +336,70 @@ fn only_what_fits_together_is_bundled() {
     let plan = {
         use akg::Dsl as _;
         let source = akg::cpp::CppDsl::default().parse(text).unwrap();
-        let akg::source::SourceForm::Lowered { plan } = source.form else { panic!("no plan") };
+        let akg::source::SourceForm::Lowered { plan } = source.form else {
+            panic!("no plan")
+        };
         plan
     };
     let make = |plan, evidence| Bundle::new(&task, &host(), inert(plan), "", evidence);
     make(plan.clone(), passed()).unwrap();
     let mut failed = passed();
     failed.verdict.failure = Some(Failure::new(FailureKind::WrongValues, "y[3] is 4, not 5"));
-    refused(make(plan.clone(), failed), ErrorKind::InvalidInput, &["wrong-values", "y[3] is 4"]);
+    refused(
+        make(plan.clone(), failed),
+        ErrorKind::InvalidInput,
+        &["wrong-values", "y[3] is 4"],
+    );
     let mut other = passed();
     other.verdict.accuracy = akg::Accuracy::Half;
-    refused(make(plan.clone(), other), ErrorKind::InvalidInput, &["class half", "fp32"]);
+    refused(
+        make(plan.clone(), other),
+        ErrorKind::InvalidInput,
+        &["class half", "fp32"],
+    );
     let changed = |change: &dyn Fn(&mut akg::source::LaunchPlan)| {
         let mut plan = plan.clone();
         change(&mut plan);
         make(plan, passed())
     };
     let wrong = ErrorKind::InvalidInput;
-    refused(changed(&|p| p.tensors[0].dtype = akg::DType::F64), wrong, &["`x`"]);
+    refused(
+        changed(&|p| p.tensors[0].dtype = akg::DType::F64),
+        wrong,
+        &["`x`"],
+    );
     refused(changed(&|p| p.tensors.truncate(3)), wrong, &["Output"]);
     refused(changed(&|p| p.dims.clear()), wrong, &["`N`"]);
     refused(changed(&|p| p.tensors[2].align = 48), wrong, &["48"]);
-    refused(changed(&|p| p.launches[1].tensors[0] = 9), wrong, &["`shift`", "9"]);
+    refused(
+        changed(&|p| p.launches[1].tensors[0] = 9),
+        wrong,
+        &["`shift`", "9"],
+    );
 }
 
 #[test]
 fn files_come_back_as_they_were() {
-    let Some(bundle) = bundle(scale_and_shift()) else { return };
-    let bundle = bundle.with_module("class Model: ...", vec![
-        akg::bundle::ModuleInput::Argument(0),
-        akg::bundle::ModuleInput::Attribute("w".into()),
-    ]);
+    let Some(bundle) = bundle(scale_and_shift()) else {
+        return;
+    };
+    let bundle = bundle.with_module(
+        "class Model: ...",
+        vec![
+            akg::bundle::ModuleInput::Argument(0),
+            akg::bundle::ModuleInput::Attribute("w".into()),
+        ],
+    );
     let bundle = bundle.unwrap();
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("kernel.akg");
     bundle.write(&path).unwrap();
     let bytes = std::fs::read(&path).unwrap();
-    assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 1, "only the bundle is left");
+    assert_eq!(
+        std::fs::read_dir(place.path()).unwrap().count(),
+        1,
+        "only the bundle is left"
+    );
     assert!(Bundle::is_bundle(&bytes));
     let back = Bundle::read(&path).unwrap();
     assert_eq!(back.manifest(), bundle.manifest());
@@ -323,31 +409,53 @@ fn files_come_back_as_they_were() {
     assert_eq!(back.candidate().artifact, bundle.candidate().artifact);
     assert_eq!(back.to_bytes().unwrap(), bytes, "equal content gives equal bytes");
     assert_eq!(back.content_hash().unwrap(), bundle.content_hash().unwrap());
-    refused(Bundle::read(place.path().join("none.akg")), ErrorKind::NotFound, &["none.akg"]);
+    refused(
+        Bundle::read(place.path().join("none.akg")),
+        ErrorKind::NotFound,
+        &["none.akg"],
+    );
 
     let listed = std::process::Command::new("tar").arg("tf").arg(&path).output();
     if let Ok(listed) = listed {
         let names = String::from_utf8(listed.stdout).unwrap();
-        let members = ["akg-bundle", "manifest.json", "evidence.json", "graph.json", "sketch.txt", "source.txt"];
-        assert!(members.iter().all(|m| names.contains(m)) && names.contains("module.py"), "{names}");
+        let members = [
+            "akg-bundle",
+            "manifest.json",
+            "evidence.json",
+            "graph.json",
+            "sketch.txt",
+            "source.txt",
+        ];
+        assert!(
+            members.iter().all(|m| names.contains(m)) && names.contains("module.py"),
+            "{names}"
+        );
         assert!(listed.status.success());
     }
 }
 
 #[test]
 fn no_byte_can_change() {
-    let Some(bundle) = bundle(scale_and_shift()) else { return };
+    let Some(bundle) = bundle(scale_and_shift()) else {
+        return;
+    };
     let bytes = bundle.to_bytes().unwrap();
     let positions = (0..bytes.len()).filter(|i| *i < 1200 || i % 101 == 0 || *i + 10 > bytes.len());
     for position in positions {
         for bit in [0x01, 0x80] {
             let mut changed = bytes.clone();
             changed[position] ^= bit;
-            assert!(Bundle::from_bytes(&changed).is_err(), "byte {position} may change");
+            assert!(
+                Bundle::from_bytes(&changed).is_err(),
+                "byte {position} may change"
+            );
         }
     }
     for length in (0..bytes.len()).filter(|i| *i < 1200 || i % 499 == 0) {
-        assert!(Bundle::from_bytes(&bytes[..length]).is_err(), "{length} bytes are enough");
+        assert!(
+            Bundle::from_bytes(&bytes[..length]).is_err(),
+            "{length} bytes are enough"
+        );
     }
     let mut longer = bytes.clone();
     longer.push(0);
@@ -356,6 +464,14 @@ fn no_byte_can_change() {
     let mut newer = bytes.clone();
     let at = 512 + text.find(":1,").unwrap() + 1;
     newer[at] = b'7';
-    refused(Bundle::from_bytes(&newer), ErrorKind::Unsupported, &["version 7", "version 1"]);
-    refused(Bundle::from_bytes(b"PK\x03\x04"), ErrorKind::InvalidInput, &["no bundle"]);
+    refused(
+        Bundle::from_bytes(&newer),
+        ErrorKind::Unsupported,
+        &["version 7", "version 1"],
+    );
+    refused(
+        Bundle::from_bytes(b"PK\x03\x04"),
+        ErrorKind::InvalidInput,
+        &["no bundle"],
+    );
 }

@@ -49,7 +49,9 @@ pub(crate) fn scale_and_shift() -> (Task, &'static str) {
     graph.output(y);
     let mut task = Task::new("scale_and_shift", graph);
     task.contract.hints.insert("N".into(), 100);
-    task.contract.ranges.insert("N".into(), SizeRange { lo: 1, hi: 1000 });
+    task.contract
+        .ranges
+        .insert("N".into(), SizeRange { lo: 1, hi: 1000 });
     (task, SCALE_AND_SHIFT)
 }
 
@@ -78,9 +80,14 @@ pub(crate) fn reverse(constant: &[f64]) -> (Task, &'static str) {
     let mut graph = Graph::new("reverse");
     let x = graph.input("x", DType::I64, [8]);
     let c = graph.constant("c", Tensor::from_slice([8], constant).unwrap());
-    let flipped = graph.call("aten.flip.default", [("self", x.into()), ("dims", (&[0i64]).into())]);
+    let flipped = graph.call(
+        "aten.flip.default",
+        [("self", x.into()), ("dims", (&[0i64]).into())],
+    );
     let flipped = flipped.unwrap()[0];
-    let y = graph.call("aten.lt.Tensor", [("self", flipped.into()), ("other", c.into())]).unwrap()[0];
+    let y = graph
+        .call("aten.lt.Tensor", [("self", flipped.into()), ("other", c.into())])
+        .unwrap()[0];
     graph.output(y);
     (Task::new("reverse", graph), REVERSE)
 }

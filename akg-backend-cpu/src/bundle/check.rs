@@ -70,7 +70,10 @@ impl LoadedBundle {
             let written = view.addresses();
             let overlaps = |other: &Range<usize>| other.start < written.end && written.start < other.end;
             let input = inputs.iter().position(|v| overlaps(&v.addresses()));
-            let output = outputs.iter().take(position).position(|v| overlaps(&v.addresses()));
+            let output = outputs
+                .iter()
+                .take(position)
+                .position(|v| overlaps(&v.addresses()));
             let other = match (input, output) {
                 (None, None) => continue,
                 (Some(i), _) => self.manifest.inputs.get(i),
@@ -92,9 +95,14 @@ fn check(what: &str, port: &Port, shape: &[usize], given: &Given<'_>) -> Result<
     if given.dtype == port.dtype && given.shape == shape && given.contiguous && aligned {
         return Ok(());
     }
-    let Port { name, dtype, align, .. } = port;
+    let Port {
+        name, dtype, align, ..
+    } = port;
     let trouble = if given.dtype != *dtype || given.shape != shape {
-        format!("is {dtype}{shape:?}, but given was {}{:?}", given.dtype, given.shape)
+        format!(
+            "is {dtype}{shape:?}, but given was {}{:?}",
+            given.dtype, given.shape
+        )
     } else if !given.contiguous {
         let strides = given.strides.unwrap_or_default();
         format!("{dtype}{shape:?} must be dense and row-major, but its strides are {strides:?}: copy it")

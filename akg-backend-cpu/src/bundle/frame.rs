@@ -50,7 +50,9 @@ impl Frame {
         let shapes = plan::shapes(plan, &bindings)?;
         meet(bundle, &bindings)?;
         let (offsets, bytes) = layout(plan, &shapes)?;
-        let known = other.and_then(|frame| frame.scratch).filter(|memory| memory.len() >= bytes);
+        let known = other
+            .and_then(|frame| frame.scratch)
+            .filter(|memory| memory.len() >= bytes);
         let mut scratch = match known {
             Some(memory) => Some(memory),
             None if bytes == 0 => None,

@@ -245,7 +245,12 @@ impl LoadedBundle {
     fn frame(&self, value: impl Fn(&Dim) -> Option<i64>) -> Result<Frame> {
         let other = {
             let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-            let fits = |frame: &Frame| self.dims.iter().zip(frame.dims()).all(|(dim, known)| value(dim) == Some(*known));
+            let fits = |frame: &Frame| {
+                self.dims
+                    .iter()
+                    .zip(frame.dims())
+                    .all(|(dim, known)| value(dim) == Some(*known))
+            };
             match idle.iter().rposition(fits) {
                 Some(index) => return Ok(idle.swap_remove(index)),
                 None => idle.pop(),
@@ -296,9 +301,13 @@ fn dims(manifest: &Manifest) -> Result<Vec<Dim>> {
             let axes = port.shape.iter().enumerate();
             axes.map(move |(axis, extent)| (i, axis, extent))
         });
-        let place = places.into_iter().find(|(_, _, extent)| extent.as_symbol() == Some(name));
+        let place = places
+            .into_iter()
+            .find(|(_, _, extent)| extent.as_symbol() == Some(name));
         let (input, axis, _) = place.ok_or_else(|| {
-            Error::unsupported(format!("no input of the bundle has the dim `{name}` as an extent"))
+            Error::unsupported(format!(
+                "no input of the bundle has the dim `{name}` as an extent"
+            ))
         })?;
         let range = manifest.contract.ranges.get(name);
         Ok(Dim {

@@ -20,7 +20,7 @@ _akg_features = @FEATURES@
 # name, element type, least alignment, and where it is: an argument of `forward` or an attribute of the module.
 _akg_inputs = @INPUTS@
 
-# name, element type, and the attribute that it is the new content of.
+# name, element type, least alignment, and the attribute that it is the new content of.
 _akg_outputs = @OUTPUTS@
 
 _akg_scratch = @SCRATCH@
@@ -121,6 +121,15 @@ def _akg_prepare(tensor, name, dtype, align):
     return tensor.clone() if tensor.data_ptr() % align else tensor
 
 
+def _akg_empty(shape, dtype, align):
+    """Memory that begins where the plan wants it."""
+    dtype = _akg_types[dtype]
+    size = torch.Size(shape).numel() * dtype.itemsize
+    memory = torch.empty(size + align, dtype=torch.uint8)
+    start = -memory.data_ptr() % align
+    return memory[start : start + size].view(dtype).reshape(shape)
+
+
 def _akg_call(inputs):
     """The outputs of the kernels."""
     inputs = [_akg_prepare(tensor, *port[:3]) for tensor, port in zip(inputs, _akg_inputs)]
@@ -136,9 +145,7 @@ def _akg_call(inputs):
         if tuple(tensor.shape) != shapes[_akg_order["inputs"][position]]:
             expected = shapes[_akg_order["inputs"][position]]
             raise ValueError(f"`{name}` must have the shape {expected}, not {tuple(tensor.shape)}")
-    make = lambda kind, ports: [
-        torch.empty(shapes[index], dtype=_akg_types[port[1]]) for index, port in zip(_akg_order[kind], ports)
-    ]
+    make = lambda kind, ports: [_akg_empty(shapes[i], *port[1:3]) for i, port in zip(_akg_order[kind], ports)]
     outputs, scratch = make("outputs", _akg_outputs), make("scratch", _akg_scratch)
     tensors = dict(zip(_akg_order["inputs"], inputs))
     tensors.update(zip(_akg_order["constants"], _akg_constants))
@@ -155,7 +162,7 @@ class ModelNew(@BASE@):
         attribute = lambda path: _akg_functools.reduce(getattr, path.split("."), self)
         find = lambda place: leaves[place] if isinstance(place, int) else attribute(place)
         results = []
-        for output, (_, _, updates) in zip(_akg_call([find(port[3]) for port in _akg_inputs]), _akg_outputs):
+        for output, (*_, updates) in zip(_akg_call([find(port[3]) for port in _akg_inputs]), _akg_outputs):
             if updates is None:
                 results.append(output)
             else:

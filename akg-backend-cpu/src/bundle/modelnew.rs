@@ -53,20 +53,37 @@ pub fn modelnew(bundle: &Bundle) -> Result<String> {
     let order = |role| plan.with_role(role).map(|(i, _)| i).collect::<Vec<_>>();
     let mut inputs = order(TensorRole::Input);
     let constants = inputs.split_off(manifest.inputs.len().min(inputs.len()));
-    let scratch = plan.with_role(TensorRole::Scratch).map(|(_, t)| json!([t.name, t.dtype, t.align]));
+    let scratch = plan
+        .with_role(TensorRole::Scratch)
+        .map(|(_, t)| json!([t.name, t.dtype, t.align.max(1)]));
     let constant_values = bundle.graph().constants().iter().map(|c| {
         let shape = tuple(c.tensor.shape().iter().map(ToString::to_string));
-        format!("(\"{}\", \"{}\", {shape})", STANDARD.encode(c.tensor.bytes()), c.tensor.dtype())
+        format!(
+            "(\"{}\", \"{}\", {shape})",
+            STANDARD.encode(c.tensor.bytes()),
+            c.tensor.dtype()
+        )
     });
     let ports = manifest.inputs.iter().zip(&places);
     let ports = ports.map(|(port, place)| json!([port.name, port.dtype, port.align, place]));
     let outputs = manifest.outputs.iter().map(|port| {
-        let input = port.updates.as_ref().and_then(|name| manifest.inputs.iter().position(|p| p.name == *name));
-        json!([port.name, port.dtype, input.and_then(|i| places.get(i))])
+        let input = port
+            .updates
+            .as_ref()
+            .and_then(|name| manifest.inputs.iter().position(|p| p.name == *name));
+        json!([
+            port.name,
+            port.dtype,
+            port.align,
+            input.and_then(|i| places.get(i))
+        ])
     });
     let dims = dims(bundle)?;
     let launches = plan.launches.iter().map(|l| json!([l.kernel, l.tensors]));
-    let shapes = plan.tensors.iter().map(|t| tuple(t.shape.iter().map(Expr::to_string)));
+    let shapes = plan
+        .tensors
+        .iter()
+        .map(|t| tuple(t.shape.iter().map(Expr::to_string)));
     let symbols: Vec<_> = plan.dims.iter().map(|d| &**d).collect();
     let order = json!({
         "inputs": inputs,
@@ -91,7 +108,10 @@ pub fn modelnew(bundle: &Bundle) -> Result<String> {
         ("@SHAPES@", list(shapes)),
         ("@PROGRAMS@", list(programs(plan))),
         ("@CONSTANTS@", list(constant_values)),
-        ("@BASE@", if module.is_some() { "Model" } else { "nn.Module" }.to_owned()),
+        (
+            "@BASE@",
+            if module.is_some() { "Model" } else { "nn.Module" }.to_owned(),
+        ),
         ("@INIT@", init),
         ("@OBJECT@", object(bundle.artifact_bytes())),
     ];
@@ -138,7 +158,9 @@ fn constructor(inputs: &[Port]) -> Result<String> {
         let shape = tuple(port.shape.iter().map(Expr::to_string));
         let dtype = format!("_akg_types[\"{}\"]", port.dtype);
         lines.push(match (parameter, port.dtype.is_float()) {
-            (true, _) => format!("self.register_parameter(\"{name}\", nn.Parameter(torch.randn({shape}).to({dtype})))"),
+            (true, _) => {
+                format!("self.register_parameter(\"{name}\", nn.Parameter(torch.randn({shape}).to({dtype})))")
+            }
             (_, true) => format!("self.register_buffer(\"{name}\", torch.randn({shape}).to({dtype}))"),
             _ => format!("self.register_buffer(\"{name}\", torch.zeros({shape}, dtype={dtype}))"),
         });
@@ -147,19 +169,32 @@ fn constructor(inputs: &[Port]) -> Result<String> {
         return Ok(String::new());
     }
     let lines: String = lines.iter().map(|line| format!("        {line}\n")).collect();
-    Ok(format!("    def __init__(self):\n        super().__init__()\n{lines}\n"))
+    Ok(format!(
+        "    def __init__(self):\n        super().__init__()\n{lines}\n"
+    ))
 }
 
 /// The dims with where their values come from.
 fn dims(bundle: &Bundle) -> Result<Vec<serde_json::Value>> {
     let dims = super::dims(bundle.manifest())?;
-    Ok(dims.iter().map(|d| json!([d.name, d.input, d.axis, d.lo, d.hi])).collect())
+    Ok(dims
+        .iter()
+        .map(|d| json!([d.name, d.input, d.axis, d.lo, d.hi]))
+        .collect())
 }
 
 fn programs(plan: &LaunchPlan) -> impl Iterator<Item = String> {
     plan.launches.iter().map(|launch| {
-        let extents: Vec<_> = launch.grid.iter().map(|extent| format!("max({extent}, 0)")).collect();
-        if extents.is_empty() { "1".to_owned() } else { extents.join(" * ") }
+        let extents: Vec<_> = launch
+            .grid
+            .iter()
+            .map(|extent| format!("max({extent}, 0)"))
+            .collect();
+        if extents.is_empty() {
+            "1".to_owned()
+        } else {
+            extents.join(" * ")
+        }
     })
 }
 
@@ -169,13 +204,22 @@ fn list(items: impl Iterator<Item = String>) -> String {
     match items.as_slice() {
         [] => "[]".to_owned(),
         [one] => format!("[{one}]"),
-        _ => format!("[\n{}]", items.iter().map(|item| format!("    {item},\n")).collect::<String>()),
+        _ => format!(
+            "[\n{}]",
+            items
+                .iter()
+                .map(|item| format!("    {item},\n"))
+                .collect::<String>()
+        ),
     }
 }
 
 /// A Python tuple.
 fn tuple(items: impl Iterator<Item = String>) -> String {
-    format!("({})", items.map(|item| item + ", ").collect::<String>().trim_end())
+    format!(
+        "({})",
+        items.map(|item| item + ", ").collect::<String>().trim_end()
+    )
 }
 
 /// JSON without booleans is Python but for one word.
@@ -184,11 +228,17 @@ fn python(value: &serde_json::Value) -> String {
         let items: Vec<_> = items.iter().map(python).collect();
         return format!("[{}]", items.join(", "));
     }
-    if value.is_null() { "None".to_owned() } else { value.to_string() }
+    if value.is_null() {
+        "None".to_owned()
+    } else {
+        value.to_string()
+    }
 }
 
 /// Bytes as lines of a Python string.
 fn object(bytes: &[u8]) -> String {
-    let lines = bytes.chunks(LINE).map(|chunk| format!("    \"{}\"", STANDARD.encode(chunk)));
+    let lines = bytes
+        .chunks(LINE)
+        .map(|chunk| format!("    \"{}\"", STANDARD.encode(chunk)));
     lines.collect::<Vec<_>>().join("\n")
 }

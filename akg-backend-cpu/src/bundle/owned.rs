@@ -55,7 +55,9 @@ impl LoadedBundle {
     fn output_shapes(&self, inputs: &[AnyView<'_>]) -> Result<Vec<(DType, Vec<usize>)>> {
         let frame = self.frame_of(inputs)?;
         let ports = self.manifest.outputs.iter().zip(&self.outputs);
-        let shapes = ports.map(|(port, index)| (port.dtype, frame.shape(*index).to_vec())).collect();
+        let shapes = ports
+            .map(|(port, index)| (port.dtype, frame.shape(*index).to_vec()))
+            .collect();
         self.put_back(frame);
         Ok(shapes)
     }

@@ -37,7 +37,11 @@ pub(super) fn ports(graph: &Graph, plan: &LaunchPlan) -> Result<(Vec<Port>, Vec<
                 values.len()
             )));
         }
-        values.into_iter().zip(tensors).map(|(v, (_, t))| port(v, t)).collect()
+        values
+            .into_iter()
+            .zip(tensors)
+            .map(|(v, (_, t))| port(v, t))
+            .collect()
     };
     let constants = graph.constants().iter().map(|c| c.value);
     let taken = graph.inputs().iter().map(|i| i.value).chain(constants);
@@ -46,7 +50,10 @@ pub(super) fn ports(graph: &Graph, plan: &LaunchPlan) -> Result<(Vec<Port>, Vec<
     for (port, input) in inputs.iter_mut().zip(graph.inputs()) {
         port.kind = Some(input.kind);
     }
-    let mut outputs = ports(TensorRole::Output, graph.outputs().iter().map(|o| o.value).collect())?;
+    let mut outputs = ports(
+        TensorRole::Output,
+        graph.outputs().iter().map(|o| o.value).collect(),
+    )?;
     for (port, output) in outputs.iter_mut().zip(graph.outputs()) {
         port.updates = output.updates.map(|v| graph.value_name(v).to_owned());
     }
@@ -72,7 +79,9 @@ pub(super) fn bundle(bundle: &Bundle) -> Result<()> {
     }
     let (inputs, outputs) = ports(&bundle.graph, &manifest.plan)?;
     if inputs != manifest.inputs || outputs != manifest.outputs {
-        return Err(Error::invalid("the manifest's inputs and outputs are not those of the graph and the plan"));
+        return Err(Error::invalid(
+            "the manifest's inputs and outputs are not those of the graph and the plan",
+        ));
     }
     let expected = if bundle.module.is_some() { inputs.len() } else { 0 };
     if manifest.module.len() != expected {
@@ -92,14 +101,24 @@ fn plan(plan: &LaunchPlan) -> Result<()> {
         None => Ok(()),
     };
     for tensor in &plan.tensors {
-        tensor.shape.iter().try_for_each(known).map_err(|e| e.with("tensor", &tensor.name))?;
+        tensor
+            .shape
+            .iter()
+            .try_for_each(known)
+            .map_err(|e| e.with("tensor", &tensor.name))?;
         if !tensor.align.max(1).is_power_of_two() {
-            return Err(Error::invalid(format!("an alignment of {} is no power of two", tensor.align))
-                .with("tensor", &tensor.name));
+            return Err(
+                Error::invalid(format!("an alignment of {} is no power of two", tensor.align))
+                    .with("tensor", &tensor.name),
+            );
         }
     }
     for launch in &plan.launches {
-        launch.grid.iter().try_for_each(known).map_err(|e| e.with("kernel", &launch.kernel))?;
+        launch
+            .grid
+            .iter()
+            .try_for_each(known)
+            .map_err(|e| e.with("kernel", &launch.kernel))?;
         if let Some(wrong) = launch.tensors.iter().find(|i| **i >= plan.tensors.len()) {
             return Err(Error::invalid(format!(
                 "kernel `{}` takes tensor {wrong}, but the plan has {}",

@@ -1,7 +1,7 @@
 //! Bundles as bytes.
 
-use serde::{Deserialize, Serialize};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use super::{Bundle, VERSION};
 use crate::error::{Error, Result};
@@ -61,9 +61,11 @@ fn head(hash: &str) -> Result<Vec<u8>> {
     let mut archive = tar::Builder::new(Vec::new());
     append(&mut archive, HEADER, format!("{}\n", json(&header)?).as_bytes())?;
     // Without the end of the archive, which comes after the other members.
-    archive.get_ref().get(..HEAD).map(<[u8]>::to_vec).ok_or_else(|| {
-        Error::unexpected("the first member of a bundle is too short")
-    })
+    archive
+        .get_ref()
+        .get(..HEAD)
+        .map(<[u8]>::to_vec)
+        .ok_or_else(|| Error::unexpected("the first member of a bundle is too short"))
 }
 
 /// All members but the first, and the end of the archive.
@@ -86,7 +88,9 @@ fn append(archive: &mut tar::Builder<Vec<u8>>, name: &str, content: &[u8]) -> Re
     let mut header = tar::Header::new_ustar();
     header.set_mode(MODE);
     header.set_size(content.len() as u64);
-    archive.append_data(&mut header, name, content).map_err(cannot_pack)
+    archive
+        .append_data(&mut header, name, content)
+        .map_err(cannot_pack)
 }
 
 fn cannot_pack(error: std::io::Error) -> Error {
@@ -94,7 +98,8 @@ fn cannot_pack(error: std::io::Error) -> Error {
 }
 
 fn json(value: &impl Serialize) -> Result<String> {
-    serde_json::to_string(value).map_err(|e| Error::unexpected("cannot write the bundle as JSON").caused_by(e))
+    serde_json::to_string(value)
+        .map_err(|e| Error::unexpected("cannot write the bundle as JSON").caused_by(e))
 }
 
 fn pretty(value: &impl Serialize) -> Result<String> {
@@ -129,7 +134,10 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Bundle> {
         graph: Graph::from_json(members.text(GRAPH)?).map_err(|e| e.with("member", GRAPH))?,
         sketch: members.text(SKETCH)?.to_owned(),
         source: members.text(SOURCE)?.to_owned(),
-        module: members.find(MODULE).map(|_| members.text(MODULE).map(str::to_owned)).transpose()?,
+        module: members
+            .find(MODULE)
+            .map(|_| members.text(MODULE).map(str::to_owned))
+            .transpose()?,
         artifact: members.bytes(ARTIFACT)?.to_vec(),
     };
     Ok(bundle)
@@ -175,7 +183,10 @@ impl<'a> Members<'a> {
     }
 
     fn find(&self, name: &str) -> Option<&'a [u8]> {
-        self.0.iter().find(|(n, _)| n == name).map(|(_, content)| *content)
+        self.0
+            .iter()
+            .find(|(n, _)| n == name)
+            .map(|(_, content)| *content)
     }
 
     fn bytes(&self, name: &str) -> Result<&'a [u8]> {
