@@ -2,6 +2,7 @@
 
 pub mod agent;
 pub mod backend;
+pub mod bundle;
 pub mod coder;
 pub mod conductor;
 #[cfg(feature = "conformance")]
@@ -27,9 +28,11 @@ pub mod timing;
 pub mod verdict;
 pub mod verifier;
 pub mod verify;
+pub mod view;
 
 pub use agent::{Agent, Role};
 pub use backend::Backend;
+pub use bundle::Bundle;
 pub use diagnostic::{Diagnostic, Diagnostics};
 pub use dsl::Dsl;
 pub use dtype::DType;
@@ -44,3 +47,4 @@ pub use task::{Accuracy, Task};
 pub use tensor::Tensor;
 pub use verdict::Verdict;
 pub use verifier::{Candidate, Verifier};
+pub use view::{AnyView, AnyViewMut, TensorView, TensorViewMut};

@@ -4,11 +4,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use akg::backend::Limits;
 use akg::isolation::IsolationLevel;
 use akg::{Accuracy, Error, Result};
 use clap::{Args, Parser, Subcommand};
 
 mod baseline;
+mod bundle;
 mod check;
 mod doctor;
 mod export;
@@ -32,15 +34,15 @@ pub(crate) struct Cli {
 enum Command {
     /// Makes a kernel for a task: designs, writes, builds, verifies and times it.
     Run(run::RunArgs),
-    /// Judges a hand-written source against a task.
+    /// Judges a hand-written source against a task, or a bundle again.
     Verify(verify::VerifyArgs),
-    /// Prints a task in another form: the stub of a hand-written kernel.
+    /// Prints a bundle or a task in another form: a PyTorch module, C files, the stub of a hand-written kernel.
     Export(export::ExportArgs),
     /// Prints the sketch that the rules design for a task.
     Sketch(sketch::SketchArgs),
     /// Checks a file: a sketch, a graph in JSON, or a kernel source.
     Check(check::CheckArgs),
-    /// Shows what an earlier run found, from its output directory.
+    /// Shows what an earlier run found, from its output directory, or what a bundle holds.
     Show(show::ShowArgs),
     /// Says what akg finds on this machine, and sets up what is missing.
     Doctor(doctor::DoctorArgs),
@@ -105,6 +107,14 @@ struct JudgeArgs {
 }
 
 impl JudgeArgs {
+    /// The limits on one request.
+    fn limits(&self) -> Limits {
+        let mut limits = Limits::default();
+        limits.time = self.timeout;
+        limits.isolation = self.isolation;
+        limits
+    }
+
     /// Refuses to go on, before anything is imported or compiled, if this system's isolation is below the required one.
     fn demand_isolation(&self) -> Result<()> {
         match self.isolation {

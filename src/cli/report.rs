@@ -10,7 +10,7 @@ use akg::session::Attempt;
 use akg::source::Knobs;
 use akg::timing::{Contest, SideTimes};
 use akg::verdict::{Check, ErrorMeasure};
-use akg::{Accuracy, Error, Result, Task};
+use akg::{Accuracy, Error, Result, Task, Verdict};
 use serde::{Deserialize, Serialize};
 
 use super::baseline::Baseline;
@@ -132,14 +132,18 @@ impl Report {
 
     /// Takes over what became of a candidate.
     pub(super) fn add_attempt(&mut self, attempt: &Attempt) {
-        let verdict = &attempt.verdict;
+        self.add_verdict(&attempt.verdict);
+        self.speed.clone_from(&attempt.timing);
+        self.knobs.clone_from(&attempt.source.knobs);
+    }
+
+    /// Takes over what was decided about a candidate.
+    pub(super) fn add_verdict(&mut self, verdict: &Verdict) {
         let failure = verdict.failure.as_ref();
         failure
             .map_or("pass", |f| f.kind.name())
             .clone_into(&mut self.status);
         self.message = failure.map(|f| f.evidence.clone());
-        self.speed.clone_from(&attempt.timing);
-        self.knobs.clone_from(&attempt.source.knobs);
         self.error = verdict.error();
         self.isolation.clone_from(&verdict.isolation);
         self.deterministic = verdict.deterministic;
@@ -269,7 +273,7 @@ impl Report {
 }
 
 /// The times of all sides, and what may be said of them.
-fn print_speed(contest: &Contest) {
+pub(super) fn print_speed(contest: &Contest) {
     for cache in [Cache::Warm, Cache::Cold] {
         let name = if cache == Cache::Warm { "warm" } else { "cold" };
         let side = |side: &SideTimes| {
@@ -337,7 +341,8 @@ fn seconds(s: f64) -> String {
     }
 }
 
-fn bytes(n: u64) -> String {
+/// A number of bytes with a unit that suits it.
+pub(super) fn bytes(n: u64) -> String {
     match n as f64 {
         n if n >= 1e9 => format!("{:.2} GB", n / 1e9),
         n if n >= 1e6 => format!("{:.1} MB", n / 1e6),

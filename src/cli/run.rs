@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use akg::backend::Limits;
 use akg::session::{Event, Outcome};
 use akg::timing::ContestPolicy;
 use akg::verify::Judge;
@@ -13,6 +12,7 @@ use akg::{Error, Result, Session, Task, blocking};
 use clap::Args;
 
 use super::baseline::PyTorch;
+use super::bundle;
 use super::progress::Progress;
 use super::report::{AttemptReport, Report, TaskReport, describe};
 use super::task::{Loaded, load, memory_budget};
@@ -31,6 +31,9 @@ pub(super) struct RunArgs {
     /// Wall time after which no new candidate is started.
     #[arg(long, default_value = "60s", value_parser = parse_duration)]
     budget: Duration,
+    /// Write the best kernel with everything that is needed to run it to this file; see docs/bundle.md.
+    #[arg(long, value_name = "FILE")]
+    bundle: Option<PathBuf>,
 }
 
 impl RunArgs {
@@ -61,6 +64,9 @@ impl RunArgs {
         if let Some(out) = &out {
             save(out, &loaded.task, &outcome)?;
         }
+        if let Some(path) = &self.bundle {
+            bundle::save(path, &loaded, &outcome)?;
+        }
         let Some(attempt) = outcome.best().or(outcome.attempts.last()) else {
             return Err(Error::unexpected(format!(
                 "no candidate was tried: {}",
@@ -83,12 +89,9 @@ pub(super) fn session(
 ) -> Result<(Session, Option<PyTorch>)> {
     let registry = akg::registry();
     let (dsl, backend) = (registry.dsl(&target.dsl)?, registry.backend(&target.backend)?);
-    let mut limits = Limits::default();
-    limits.time = judge.timeout;
-    limits.isolation = judge.isolation;
     let observer = progress.clone();
     let session = Session::new(dsl, Arc::clone(&backend))
-        .with_verifier(Judge::standard(judge.seed, judge.secret, &limits))
+        .with_verifier(Judge::standard(judge.seed, judge.secret, &judge.limits()))
         .with_observer(move |event: Event<'_>| {
             observer.step(match event {
                 Event::Designed(_) => "writing the source",
