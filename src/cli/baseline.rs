@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use akg::python::{
     BaselineOptions, BaselineSide, BaselineTask, Baselines, Config, Environment, ImportedModule, Variant,
 };
-use akg::session::Rivals;
+use akg::session::{Attempt, Rivals};
 use akg::timing::{Check, Side};
 use akg::verdict::ErrorMeasure;
 use akg::verify::NumericVerifier;
@@ -27,6 +27,11 @@ pub(super) struct Baseline {
     /// Why it took no part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) trouble: Option<String>,
+}
+
+/// What became of each variant of PyTorch in an attempt's contest.
+pub(super) fn baselines(attempt: &Attempt) -> Vec<Baseline> {
+    serde_json::from_value(attempt.rivals.clone()).unwrap_or_default()
 }
 
 /// PyTorch eager and `torch.compile` as rivals.
@@ -54,12 +59,6 @@ impl PyTorch {
             progress: progress.clone(),
             reports: Arc::default(),
         })
-    }
-
-    /// What became of each variant in the last contest.
-    pub(super) fn reports(&self) -> Vec<Baseline> {
-        let reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
-        reports.clone()
     }
 
     fn prepare(
@@ -135,5 +134,14 @@ impl Rivals for PyTorch {
             Box::new(BaselineSide::new(baselines.clone(), variant, seed, None))
         };
         Ok(ready.into_iter().map(side).collect())
+    }
+
+    fn identity(&self) -> String {
+        self.environment.describe()
+    }
+
+    fn account(&self) -> serde_json::Value {
+        let reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
+        serde_json::to_value(&*reports).unwrap_or_default()
     }
 }

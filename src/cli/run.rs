@@ -12,7 +12,7 @@ use akg::verify::Judge;
 use akg::{Error, Result, Session, Task, blocking};
 use clap::Args;
 
-use super::baseline::PyTorch;
+use super::baseline::{PyTorch, baselines};
 use super::progress::Progress;
 use super::report::{AttemptReport, Report, TaskReport, describe};
 use super::task::{Loaded, load, memory_budget};
@@ -51,7 +51,7 @@ impl RunArgs {
         let out = prepare(self.judge.out.as_deref())?;
         let loaded = load(&self.task, self.size.memory.or_else(memory_budget), progress)?;
         report.task = describe(&loaded.task, &self.task.task, loaded.shrink());
-        let (session, pytorch) = session(&self.target, &self.judge, &loaded, progress)?;
+        let session = session(&self.target, &self.judge, &loaded, progress)?;
         let session = session.with_budget(self.budget);
         let outcome = blocking::run(&session, &loaded.task)?;
         report.kernels.clone_from(&outcome.kernels);
@@ -69,18 +69,18 @@ impl RunArgs {
         };
         report.bound_seconds = outcome.bound_seconds;
         report.add_attempt(attempt);
-        report.baselines = pytorch.map(|p| p.reports()).unwrap_or_default();
+        report.baselines = baselines(attempt);
         Ok(())
     }
 }
 
-/// The session that the command line asks for, and PyTorch if candidates are compared with it.
+/// The session that the command line asks for.
 pub(super) fn session(
     target: &TargetArgs,
     judge: &JudgeArgs,
     loaded: &Loaded,
     progress: &Progress,
-) -> Result<(Session, Option<PyTorch>)> {
+) -> Result<Session> {
     let registry = akg::registry();
     let (dsl, backend) = (registry.dsl(&target.dsl)?, registry.backend(&target.backend)?);
     let mut limits = Limits::default();
@@ -102,11 +102,11 @@ pub(super) fn session(
     if judge.no_baseline {
         let mut policy = ContestPolicy::default();
         policy.budget = Duration::from_secs(2);
-        return Ok((session.with_timing(Some(policy)), None));
+        return Ok(session.with_timing(Some(policy)));
     }
     match PyTorch::find(loaded, progress) {
-        Some(pytorch) => Ok((session.with_rivals(pytorch.clone()), Some(pytorch))),
-        None => Ok((session, None)),
+        Some(pytorch) => Ok(session.with_rivals(pytorch)),
+        None => Ok(session),
     }
 }
 
