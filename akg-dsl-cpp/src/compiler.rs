@@ -118,12 +118,24 @@ const X86_FEATURES: [(&str, &str); 21] = [
     ("avx512vnni", "avx512vnni"),
 ];
 
-/// Compiles `text` in confinement.
-pub(crate) fn compile(config: &CppConfig, target: &Target, text: &str, mode: Mode) -> Result<Compilation> {
-    let compiler = find(config)?;
+/// The flags for a target.
+fn flags(config: &CppConfig, target: &Target) -> Vec<String> {
     let mut flags: Vec<String> = FLAGS.iter().map(|f| (*f).to_owned()).collect();
     flags.extend(target_flags(target));
     flags.extend(config.flags.iter().cloned());
+    flags
+}
+
+/// The compiler with its version and flags.
+pub(crate) fn identity(config: &CppConfig, target: &Target) -> Result<String> {
+    let version = version(&find(config)?, config)?;
+    Ok(format!("{version}, {}", flags(config, target).join(" ")))
+}
+
+/// Compiles `text` in confinement.
+pub(crate) fn compile(config: &CppConfig, target: &Target, text: &str, mode: Mode) -> Result<Compilation> {
+    let compiler = find(config)?;
+    let flags = flags(config, target);
     let program = program(&compiler, config)?
         .args(&flags)
         .args(match mode {

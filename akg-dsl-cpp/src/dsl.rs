@@ -88,6 +88,10 @@ impl Dsl for CppDsl {
         }))
     }
 
+    fn toolchain(&self, target: &Target) -> Result<String> {
+        compiler::identity(&self.config, target)
+    }
+
     fn check(&self, source: &Source) -> Vec<Diagnostic> {
         let plan = match plan(source) {
             Ok(plan) => plan,

@@ -6,7 +6,7 @@ use akg::python::{
     BaselineOptions, BaselineSide, BaselineTask, BaselineWorker, Baselines, Config, Environment,
     ImportedModule, Variant,
 };
-use akg::session::Rivals;
+use akg::session::{Attempt, Rivals};
 use akg::timing::{Check, Side};
 use akg::verdict::ErrorMeasure;
 use akg::verify::NumericVerifier;
@@ -28,6 +28,11 @@ pub(super) struct Baseline {
     /// Why it took no part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) trouble: Option<String>,
+}
+
+/// What became of each variant of PyTorch in an attempt's contest.
+pub(super) fn baselines(attempt: &Attempt) -> Vec<Baseline> {
+    serde_json::from_value(attempt.rivals.clone()).unwrap_or_default()
 }
 
 /// PyTorch eager and `torch.compile` as rivals.
@@ -85,11 +90,6 @@ impl PyTorch {
             Some(module) => BaselineTask::Module(module),
             None => BaselineTask::Graph(&task.graph),
         }
-    }
-
-    /// What became of each variant in the last contest.
-    pub(super) fn reports(&self) -> Vec<Baseline> {
-        lock(&self.reports).clone()
     }
 
     fn prepare(
@@ -168,5 +168,13 @@ impl Rivals for PyTorch {
             Box::new(BaselineSide::new(baselines.clone(), variant, seed, None))
         };
         Ok(ready.into_iter().map(side).collect())
+    }
+
+    fn identity(&self) -> String {
+        self.environment.describe()
+    }
+
+    fn account(&self) -> serde_json::Value {
+        serde_json::to_value(&*lock(&self.reports)).unwrap_or_default()
     }
 }

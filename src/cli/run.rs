@@ -12,7 +12,7 @@ use akg::verify::Judge;
 use akg::{Error, Result, Session, Task, blocking};
 use clap::Args;
 
-use super::baseline::PyTorch;
+use super::baseline::{PyTorch, baselines};
 use super::progress::Progress;
 use super::report::{AttemptReport, Report, TaskReport, describe};
 use super::task::{Loaded, load, memory_budget, python};
@@ -57,10 +57,10 @@ impl RunArgs {
         let memory = self.size.memory.or_else(memory_budget);
         let loaded = load(&self.task, memory, || python(&config, progress), progress)?;
         report.task = describe(&loaded.task, &self.task.task, loaded.shrink());
-        let (session, pytorch) = session(&self.target, &self.judge, &config, &loaded, progress, |_| {})?;
+        let session = session(&self.target, &self.judge, &config, &loaded, progress, |_| {})?;
         let session = session.with_budget(self.budget);
         let outcome = blocking::run(&session, &loaded.task)?;
-        conclude(report, &loaded, &outcome, pytorch.as_ref(), out.as_deref())
+        conclude(report, &loaded, &outcome, out.as_deref())
     }
 }
 
@@ -69,7 +69,6 @@ pub(super) fn conclude(
     report: &mut Report,
     loaded: &Loaded,
     outcome: &Outcome,
-    pytorch: Option<&PyTorch>,
     out: Option<&Path>,
 ) -> Result<()> {
     report.kernels.clone_from(&outcome.kernels);
@@ -87,11 +86,11 @@ pub(super) fn conclude(
     };
     report.bound_seconds = outcome.bound_seconds;
     report.add_attempt(attempt);
-    report.baselines = pytorch.map(PyTorch::reports).unwrap_or_default();
+    report.baselines = baselines(attempt);
     Ok(())
 }
 
-/// The session that the command line asks for, and PyTorch if candidates are compared with it. `observe` sees all events.
+/// The session that the command line asks for. `observe` sees all events.
 pub(super) fn session(
     target: &TargetArgs,
     judge: &JudgeArgs,
@@ -99,7 +98,7 @@ pub(super) fn session(
     loaded: &Loaded,
     progress: &Progress,
     observe: impl Fn(&Event<'_>) + Send + Sync + 'static,
-) -> Result<(Session, Option<PyTorch>)> {
+) -> Result<Session> {
     let registry = akg::registry();
     let (dsl, backend) = (registry.dsl(&target.dsl)?, registry.backend(&target.backend)?);
     let mut limits = Limits::default();
@@ -124,12 +123,13 @@ pub(super) fn session(
                     "timing"
                 }
                 Event::Judged(_) => "the candidate failed",
+                Event::Tuning(_) | Event::Tried(_) => "tuning",
                 _ => "timed",
             });
         });
-    Ok(match &pytorch {
-        Some(rival) => (session.with_rivals(rival.clone()), pytorch),
-        None => (session, None),
+    Ok(match pytorch {
+        Some(rival) => session.with_rivals(rival),
+        None => session,
     })
 }
 

@@ -114,10 +114,18 @@ fn import(path: &Path, memory: Option<u64>, mut python: Python, progress: &Progr
         progress.step("importing the module");
         let mut options = ImportOptions::default();
         options.halvings = halvings;
-        let module = python.import(path, &options, &mut |text| progress.step(text))?;
+        let module = python.import(path, &options, &mut |text| progress.step(text));
+        let module = module.map_err(|e| match memory {
+            Some(memory) if halvings > 0 => e.with("bytes that the tensors may take", memory),
+            _ => e,
+        })?;
         let need = working_set(&module.graph)?;
-        if memory.is_some_and(|m| need > m) && halvings < MOST_HALVINGS {
-            halvings += 1;
+        if let Some(memory) = memory.filter(|m| need > *m)
+            && halvings < MOST_HALVINGS
+        {
+            // At best all tensors are halved, so no fewer halvings than these can do.
+            let factor = need as f64 / memory.max(1) as f64;
+            halvings = (halvings + factor.log2().ceil().max(1.0) as u32).min(MOST_HALVINGS);
             continue;
         }
         let name = path

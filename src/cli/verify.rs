@@ -7,6 +7,7 @@ use akg::source::SourceForm;
 use akg::{Error, Result, blocking};
 use clap::Args;
 
+use super::baseline::baselines;
 use super::progress::Progress;
 use super::report::{AttemptReport, Report, TaskReport, describe};
 use super::run::{finish, prepare, session, write};
@@ -75,7 +76,7 @@ impl VerifyArgs {
                 })
                 .collect();
         }
-        let (session, pytorch) = session(&self.target, &self.judge, &config, &loaded, progress, |_| {})?;
+        let session = session(&self.target, &self.judge, &config, &loaded, progress, |_| {})?;
         progress.step("building");
         let (attempt, target) = blocking::judge(&session, source, &loaded.task)?;
         report.device = Some(target.name.clone());
@@ -85,7 +86,7 @@ impl VerifyArgs {
             write(&out.join(format!("kernel.{}", self.target.dsl)), &text)?;
         }
         report.add_attempt(&attempt);
-        report.baselines = pytorch.map(|p| p.reports()).unwrap_or_default();
+        report.baselines = baselines(&attempt);
         Ok(())
     }
 }

@@ -26,6 +26,7 @@ pub(super) struct Settings {
     pub(super) isolation: akg::isolation::IsolationLevel,
     pub(super) baseline: bool,
     pub(super) contest_seconds: f64,
+    pub(super) tune_seconds: f64,
     pub(super) seconds_per_problem: f64,
 }
 

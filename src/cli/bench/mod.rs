@@ -5,6 +5,8 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use akg::store::MemoryStore;
+use akg::tuner::TuningPolicy;
 use akg::{Accuracy, Result, blocking};
 use clap::{Args, Subcommand};
 
@@ -64,6 +66,9 @@ pub(super) struct KernelBenchArgs {
     /// Wall time of one problem after which no new candidate is started.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
     seconds_per_problem: Duration,
+    /// Wall time of tuning for each problem; 0 leaves it out.
+    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = parse_duration)]
+    tune: Duration,
     /// Wall time after which no new problem is started; go on with --resume.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     stop_after: Option<Duration>,
@@ -120,6 +125,7 @@ impl KernelBenchArgs {
             args: &self,
             memory,
             environment,
+            store: Arc::new(MemoryStore::new()),
             stop: stop.clone(),
             ahead: Arc::new(Mutex::new(None)),
         };
@@ -167,6 +173,13 @@ impl KernelBenchArgs {
         })
     }
 
+    /// How knobs are tuned.
+    fn tuning(&self) -> Option<TuningPolicy> {
+        let mut policy = TuningPolicy::default();
+        policy.budget = self.tune;
+        (!self.tune.is_zero()).then_some(policy)
+    }
+
     fn settings(&self) -> Settings {
         Settings {
             akg: env!("CARGO_PKG_VERSION").to_owned(),
@@ -180,6 +193,7 @@ impl KernelBenchArgs {
             isolation: self.judge.isolation,
             baseline: !self.judge.no_baseline,
             contest_seconds: self.judge.contest().budget.as_secs_f64(),
+            tune_seconds: self.tune.as_secs_f64(),
             seconds_per_problem: self.seconds_per_problem.as_secs_f64(),
         }
     }

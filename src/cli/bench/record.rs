@@ -8,6 +8,7 @@ use akg::python::Shrink;
 use akg::session::Outcome;
 use akg::source::Knobs;
 use akg::timing::{Claim, Contest, Interval, SideTimes, Timing};
+use akg::tuner::Origin;
 use akg::verdict::ErrorMeasure;
 use akg::{Accuracy, Graph, Sketch, Task, sketch, tensor};
 use serde::{Deserialize, Serialize};
@@ -51,13 +52,57 @@ pub(super) struct Record {
     pub(super) work: Work,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) bound_seconds: Option<f64>,
+    /// Candidates tried.
     pub(super) candidates: usize,
+    /// How the knobs were chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tuning: Option<Tuned>,
     pub(super) seconds: f64,
+    /// When the contest was held, in seconds since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) timed_at: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) first_pass_seconds: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) isolation: Option<Isolation>,
     pub(super) date: String,
+}
+
+/// How knobs were chosen.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Tuned {
+    /// Where the best ones come from.
+    pub(super) origin: Origin,
+    /// Time with them over the time with those that tuning began with.
+    pub(super) relative: f64,
+    pub(super) seconds: f64,
+    /// Why it ended.
+    pub(super) stopped: String,
+}
+
+/// What is known of a problem besides its report.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    pub(super) family: Option<Family>,
+    work: Work,
+    candidates: usize,
+    tuning: Option<Tuned>,
+    timed_at: Option<u64>,
+}
+
+impl Findings {
+    /// Adds what a session made of the task.
+    pub(super) fn add_outcome(&mut self, task: &Task, outcome: &Outcome) {
+        self.work = Work::of(task, outcome);
+        self.candidates = outcome.candidates();
+        self.tuning = outcome.tuning.as_ref().map(|tuning| Tuned {
+            origin: tuning.origin,
+            relative: tuning.relative,
+            seconds: tuning.seconds,
+            stopped: tuning.stopped.clone(),
+        });
+        self.timed_at = outcome.best().and_then(|best| best.timed_at);
+    }
 }
 
 /// One side's error and times.
@@ -120,7 +165,7 @@ const TIMES_CACHE: u64 = 8;
 
 impl Work {
     /// The work of a task as it was solved.
-    pub(super) fn of(task: &Task, outcome: &Outcome) -> Self {
+    fn of(task: &Task, outcome: &Outcome) -> Self {
         let (hints, target) = (&task.contract.hints, &outcome.target);
         let bytes = traffic(&task.graph, hints);
         let knobs = outcome.best().map(|best| &best.source.knobs);
@@ -153,18 +198,12 @@ fn traffic(graph: &Graph, hints: &Bindings) -> u64 {
 
 impl Record {
     /// The record of what `report` says about a problem that took so many seconds.
-    pub(super) fn new(
-        problem: &Problem,
-        family: Option<Family>,
-        report: &Report,
-        work: Work,
-        seconds: f64,
-    ) -> Self {
+    pub(super) fn new(problem: &Problem, report: &Report, findings: Findings, seconds: f64) -> Self {
         let (task, speed) = (&report.task, report.speed.as_ref());
         Self {
             problem: problem.id(),
             name: problem.name(),
-            family,
+            family: findings.family,
             status: report.status.clone(),
             message: report.message.clone(),
             accuracy: task.accuracy,
@@ -179,10 +218,12 @@ impl Record {
             }),
             kernels: report.kernels.clone(),
             knobs: report.knobs.clone(),
-            work,
+            work: findings.work,
             bound_seconds: report.bound_seconds,
-            candidates: report.attempts.len(),
+            candidates: findings.candidates,
+            tuning: findings.tuning,
             seconds,
+            timed_at: findings.timed_at,
             first_pass_seconds: report.first_pass_seconds,
             isolation: report.isolation.clone(),
             date: jiff::Timestamp::now().to_string(),

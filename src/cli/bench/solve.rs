@@ -8,12 +8,13 @@ use std::time::Instant;
 
 use akg::python::{Environment, Python, PythonOptions};
 use akg::session::Event;
+use akg::store::Store;
 use akg::{Error, Result};
 
 use super::KernelBenchArgs;
 use super::family::Family;
 use super::problems::Problem;
-use super::record::{Record, Work};
+use super::record::{Findings, Record};
 use super::stop::Stop;
 use crate::cli::TaskArgs;
 use crate::cli::progress::Progress;
@@ -28,6 +29,7 @@ pub(super) struct Solver<'a> {
     pub(super) memory: Option<u64>,
     /// The Python of modules.
     pub(super) environment: Option<Environment>,
+    pub(super) store: Arc<dyn Store>,
     pub(super) stop: Stop,
     /// Imports PyTorch for the next module while the candidate of this one is built and judged. Each module has a process
     /// of its own, because what it does to PyTorch's global state must not reach the next.
@@ -35,13 +37,6 @@ pub(super) struct Solver<'a> {
 }
 
 type Ahead = Arc<Mutex<Option<Python>>>;
-
-/// What is known of a problem besides its report.
-#[derive(Default)]
-struct Findings {
-    family: Option<Family>,
-    work: Work,
-}
 
 impl Solver<'_> {
     /// What becomes of a problem, whatever goes wrong; `None` if the run is to end. `next` is the module after this one.
@@ -75,13 +70,7 @@ impl Solver<'_> {
         }
         write(&out.join(REPORT), &report.to_json()?)?;
         let seconds = start.elapsed().as_secs_f64();
-        Ok(Some(Record::new(
-            problem,
-            findings.family,
-            &report,
-            findings.work,
-            seconds,
-        )))
+        Ok(Some(Record::new(problem, &report, findings, seconds)))
     }
 
     /// The way from the file to the report; whether it was gone to its end.
@@ -123,14 +112,17 @@ impl Solver<'_> {
             }
             stop.step_ended();
         };
-        let (session, pytorch) = session(&args.target, &args.judge, &config, &loaded, progress, observe)?;
-        let session = session.with_budget(args.seconds_per_problem);
+        let session = session(&args.target, &args.judge, &config, &loaded, progress, observe)?;
+        let session = session
+            .with_budget(args.seconds_per_problem)
+            .with_tuning(args.tuning())
+            .with_store(self.store.clone());
         let Some(outcome) = self.stop.run(session.run(&loaded.task)) else {
             return Ok(false);
         };
         let outcome = outcome?;
-        findings.work = Work::of(&loaded.task, &outcome);
-        conclude(report, &loaded, &outcome, pytorch.as_ref(), Some(out))?;
+        findings.add_outcome(&loaded.task, &outcome);
+        conclude(report, &loaded, &outcome, Some(out))?;
         Ok(true)
     }
 }
