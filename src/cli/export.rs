@@ -7,8 +7,8 @@ use akg::source::{Knobs, Launch, LaunchPlan, PlanTensor, Source, SourceForm, Ten
 use clap::Args;
 
 use super::progress::Progress;
-use super::task::{load, memory_budget};
-use super::{TargetArgs, TaskArgs};
+use super::task::{load, memory_budget, python};
+use super::{PythonArgs, TargetArgs, TaskArgs};
 
 #[derive(Debug, Args)]
 pub(super) struct ExportArgs {
@@ -20,6 +20,8 @@ pub(super) struct ExportArgs {
     form: String,
     #[command(flatten)]
     target: TargetArgs,
+    #[command(flatten)]
+    python: PythonArgs,
 }
 
 impl ExportArgs {
@@ -29,7 +31,8 @@ impl ExportArgs {
             task: self.task,
             accuracy: akg::Accuracy::Fp32,
         };
-        let loaded = load(&args, memory_budget(), &progress)?;
+        let config = self.python.config();
+        let loaded = load(&args, memory_budget(), || python(&config, &progress), &progress)?;
         let graph = &loaded.task.graph;
         let tensor = |value, role| {
             let ty = graph.ty(value);

@@ -5,10 +5,16 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use akg::isolation::IsolationLevel;
+use akg::python::Config;
+use akg::timing::ContestPolicy;
 use akg::{Accuracy, Error, Result};
 use clap::{Args, Parser, Subcommand};
 
+#[macro_use]
+mod print;
+
 mod baseline;
+mod bench;
 mod check;
 mod doctor;
 mod export;
@@ -32,6 +38,9 @@ pub(crate) struct Cli {
 enum Command {
     /// Makes a kernel for a task: designs, writes, builds, verifies and times it.
     Run(run::RunArgs),
+    /// Runs a benchmark: a kernel for each of its problems, compared with PyTorch.
+    #[command(subcommand)]
+    Bench(bench::BenchCommand),
     /// Judges a hand-written source against a task.
     Verify(verify::VerifyArgs),
     /// Prints a task in another form: the stub of a hand-written kernel.
@@ -56,6 +65,23 @@ struct TaskArgs {
     accuracy: Accuracy,
 }
 
+/// Which Python imports modules and runs PyTorch.
+#[derive(Debug, Clone, Args)]
+struct PythonArgs {
+    /// A Python that has PyTorch 2.9 or newer. By default `AKG_PYTHON`, the active environment, `python3`, or the one
+    /// that `akg doctor --fix` installs.
+    #[arg(long, value_name = "PATH")]
+    python: Option<PathBuf>,
+}
+
+impl PythonArgs {
+    fn config(&self) -> Config {
+        let mut config = Config::default();
+        config.python.clone_from(&self.python);
+        config
+    }
+}
+
 /// How large a task may be.
 #[derive(Debug, Clone, Args)]
 struct SizeArgs {
@@ -76,7 +102,7 @@ struct TargetArgs {
     backend: String,
 }
 
-/// How results are judged and reported.
+/// How results are judged.
 #[derive(Debug, Clone, Args)]
 struct JudgeArgs {
     /// Seed of the inputs.
@@ -93,15 +119,24 @@ struct JudgeArgs {
     /// Wall time that one run of a candidate may take.
     #[arg(long, default_value = "60s", value_parser = parse_duration)]
     timeout: Duration,
+    /// Do not run PyTorch for comparison.
+    #[arg(long)]
+    no_baseline: bool,
+    /// Wall time of the contest with PyTorch, if that is enough for it; at most three times as much. By default 10 s, and 2 s
+    /// with nobody to compare with.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    contest_seconds: Option<Duration>,
+}
+
+/// How results are reported.
+#[derive(Debug, Clone, Args)]
+struct ReportArgs {
     /// Directory for the report, the sketch and the sources.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Print one JSON object instead of text; its form is in docs/report.md.
     #[arg(long)]
     json: bool,
-    /// Do not run PyTorch for comparison.
-    #[arg(long)]
-    no_baseline: bool,
 }
 
 impl JudgeArgs {
@@ -112,6 +147,18 @@ impl JudgeArgs {
             required => akg::worker::isolation()?.demand(required),
         }
     }
+
+    /// How the contest is held.
+    fn contest(&self) -> ContestPolicy {
+        let mut policy = ContestPolicy::default();
+        if self.no_baseline {
+            policy.budget = Duration::from_secs(2);
+        }
+        if let Some(budget) = self.contest_seconds {
+            policy.budget = budget;
+        }
+        policy
+    }
 }
 
 impl Cli {
@@ -120,6 +167,7 @@ impl Cli {
     pub(crate) fn run(self) -> ExitCode {
         let result = match self.command {
             Command::Run(args) => args.run(),
+            Command::Bench(command) => command.run(),
             Command::Verify(args) => args.run(),
             Command::Export(args) => args.run(),
             Command::Sketch(args) => args.run(),

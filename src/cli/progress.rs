@@ -9,6 +9,8 @@ use indicatif::ProgressBar;
 #[derive(Debug, Clone)]
 pub(super) struct Progress {
     bar: Option<ProgressBar>,
+    /// What the steps belong to.
+    about: String,
 }
 
 impl Progress {
@@ -19,14 +21,33 @@ impl Progress {
             bar.enable_steady_tick(Duration::from_millis(120));
             bar
         });
-        Self { bar }
+        Self {
+            bar,
+            about: String::new(),
+        }
+    }
+
+    /// The same progress, whose steps are those of something.
+    pub(super) fn about(&self, what: &str) -> Self {
+        Self {
+            bar: self.bar.clone(),
+            about: format!("{what}: "),
+        }
+    }
+
+    /// A line of output above the spinner.
+    pub(super) fn print(&self, line: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| println!("{line}")),
+            None => println!("{line}"),
+        }
     }
 
     /// What is being done now.
     pub(super) fn step(&self, text: &str) {
         match &self.bar {
-            Some(bar) => bar.set_message(text.to_owned()),
-            None => eprintln!("akg: {text}"),
+            Some(bar) => bar.set_message(format!("{}{text}", self.about)),
+            None => eprintln!("akg: {}{text}", self.about),
         }
     }
 

@@ -11,8 +11,8 @@ use super::baseline::baselines;
 use super::progress::Progress;
 use super::report::{AttemptReport, Report, TaskReport, describe};
 use super::run::{finish, prepare, session, write};
-use super::task::{load, memory_budget};
-use super::{JudgeArgs, SizeArgs, TargetArgs, TaskArgs};
+use super::task::{load, memory_budget, python};
+use super::{JudgeArgs, PythonArgs, ReportArgs, SizeArgs, TargetArgs, TaskArgs};
 
 #[derive(Debug, Args)]
 pub(super) struct VerifyArgs {
@@ -29,12 +29,16 @@ pub(super) struct VerifyArgs {
     #[command(flatten)]
     size: SizeArgs,
     #[command(flatten)]
+    python: PythonArgs,
+    #[command(flatten)]
     judge: JudgeArgs,
+    #[command(flatten)]
+    report: ReportArgs,
 }
 
 impl VerifyArgs {
     pub(super) fn run(self) -> Result<ExitCode> {
-        let progress = Progress::new(self.judge.json);
+        let progress = Progress::new(self.report.json);
         let task = TaskReport {
             source: self.task.clone(),
             accuracy: self.accuracy,
@@ -42,7 +46,7 @@ impl VerifyArgs {
         };
         let mut report = Report::new(task, &self.target.dsl, &self.target.backend);
         let result = self.judge(&mut report, &progress);
-        finish(result, &report, &self.judge, &progress)
+        finish(result, &report, &self.report, &progress)
     }
 
     fn judge(&self, report: &mut Report, progress: &Progress) -> Result<()> {
@@ -53,12 +57,14 @@ impl VerifyArgs {
             .parse(&text)
             .map_err(|e| e.with("file", self.source.display()))?;
         self.judge.demand_isolation()?;
-        let out = prepare(self.judge.out.as_deref())?;
+        let out = prepare(self.report.out.as_deref())?;
         let args = TaskArgs {
             task: self.task.clone(),
             accuracy: self.accuracy,
         };
-        let loaded = load(&args, self.size.memory.or_else(memory_budget), progress)?;
+        let config = self.python.config();
+        let memory = self.size.memory.or_else(memory_budget);
+        let loaded = load(&args, memory, || python(&config, progress), progress)?;
         report.task = describe(&loaded.task, &self.task, loaded.shrink());
         if let SourceForm::Lowered { plan } = &source.form {
             report.kernels = plan
@@ -70,7 +76,7 @@ impl VerifyArgs {
                 })
                 .collect();
         }
-        let session = session(&self.target, &self.judge, &loaded, progress)?;
+        let session = session(&self.target, &self.judge, &config, &loaded, progress, |_| {})?;
         progress.step("building");
         let (attempt, target) = blocking::judge(&session, source, &loaded.task)?;
         report.device = Some(target.name.clone());
