@@ -431,3 +431,27 @@ fn a_report_survives_json() {
     let text = serde_json::to_string(&contest).unwrap();
     assert_eq!(serde_json::from_str::<Contest>(&text).unwrap(), contest);
 }
+
+#[test]
+fn a_hopeless_candidate_gives_up_and_no_other_does() {
+    let rounds = |slowdown: f64| {
+        let world = world(3);
+        let mut observer = Observer(world.clone());
+        let [mut candidate, mut rival] =
+            [("candidate", 1e-3 * slowdown), ("rival", 1e-3)].map(|(n, c)| side(n, &world, c));
+        let mut policy = policy();
+        policy.concede = Some(1.25);
+        let entrants = Entrants {
+            candidate: &mut candidate,
+            twin: None,
+            rivals: vec![&mut rival],
+            floor: None,
+        };
+        let contest = block_on(contest(entrants, &policy, 3, &mut observer)).unwrap();
+        (contest.rounds, contest.comparisons.first().map(|c| c.claim))
+    };
+    assert_eq!(rounds(2.0), (3, Some(Claim::Noise)));
+    let (played, claim) = rounds(1.1);
+    assert!(played >= 12, "{played}");
+    assert_eq!(claim, Some(Claim::Slower));
+}

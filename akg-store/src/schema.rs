@@ -57,19 +57,21 @@ pub(crate) fn prepare(connection: &mut Connection) -> Result<()> {
 
 /// An error of SQLite.
 pub(crate) fn trouble(error: rusqlite::Error) -> Error {
-    use rusqlite::ErrorCode::*;
+    use rusqlite::ErrorCode as Code;
     let (kind, message) = match error.sqlite_error_code() {
-        Some(DatabaseBusy | DatabaseLocked) => (
+        Some(Code::DatabaseBusy | Code::DatabaseLocked) => (
             ErrorKind::Timeout,
             "the store is in use by another process for too long",
         ),
-        Some(DiskFull | OutOfMemory) => (ErrorKind::OutOfResources, "there is no room for the store"),
-        Some(NotADatabase) => (ErrorKind::InvalidInput, "the file is no store of akg"),
-        Some(DatabaseCorrupt) => (
+        Some(Code::DiskFull | Code::OutOfMemory) => {
+            (ErrorKind::OutOfResources, "there is no room for the store")
+        }
+        Some(Code::NotADatabase) => (ErrorKind::InvalidInput, "the file is no store of akg"),
+        Some(Code::DatabaseCorrupt) => (
             ErrorKind::InvalidInput,
             "the store is damaged; remove the file, or use another store",
         ),
-        Some(CannotOpen | ReadOnly | PermissionDenied | SystemIoFailure) => {
+        Some(Code::CannotOpen | Code::ReadOnly | Code::PermissionDenied | Code::SystemIoFailure) => {
             (ErrorKind::Io, "the store cannot be read or written")
         }
         _ => (ErrorKind::Unexpected, "the store does not work"),

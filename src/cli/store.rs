@@ -14,7 +14,7 @@ use clap::Args;
 pub(super) struct StoreArgs {
     /// The file in which results are remembered between runs. By default `AKG_STORE`, or `store.sqlite` in akg's cache
     /// directory.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", global = true)]
     store: Option<PathBuf>,
 }
 

@@ -11,7 +11,7 @@ use crate::designer::Design;
 use crate::digest::Digest;
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::{Artifact, Knobs};
-use crate::timing::{Claim, Contest, Disturbance};
+use crate::timing::{Claim, Disturbance};
 use crate::tuner::{Memory, Origin, Space, Trial, Tuning, TuningPolicy};
 use crate::verdict::{Failure, FailureKind};
 
@@ -345,12 +345,12 @@ impl<'a> Tuner<'a> {
             self.dethrone(failure)?;
             return Ok(Bout::Void);
         }
-        let Some(ratio) = ratio(&contest) else {
+        let Some(comparison) = contest.against_best(Cache::Warm) else {
             return Ok(Bout::Void);
         };
+        let ratio = comparison.ratio;
         let relative = standing / ratio;
-        let claim = contest.against_best(Cache::Warm).map(|c| c.claim);
-        let faster = claim == Some(Claim::Faster);
+        let faster = comparison.claim == Claim::Faster;
         self.seconds = if faster { &own.warm } else { &theirs.warm }.median();
         let mut record = self
             .memory
@@ -424,15 +424,4 @@ impl<'a> Tuner<'a> {
         self.road.session.observer.event(Event::Tried(&trial));
         self.trials.push(trial);
     }
-}
-
-/// The time of the fastest over the challenger's: by pairs of rounds, or if those are too few, by the medians.
-fn ratio(duel: &Contest) -> Option<f64> {
-    if let Some(comparison) = duel.against_best(Cache::Warm) {
-        return Some(comparison.ratio);
-    }
-    let [own, theirs] = duel.sides.as_slice() else {
-        return None;
-    };
-    Some(theirs.warm.median()? / own.warm.median()?)
 }
