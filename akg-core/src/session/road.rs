@@ -7,7 +7,7 @@ use super::{Attempt, Event, Session};
 use crate::coder::CodeContext;
 use crate::designer::Design;
 use crate::digest::Digest;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::source::{Artifact, Knobs, Source, SourceForm};
 use crate::store::{BuildRecord, CandidateRecord, Made, StoreExt as _, VerdictRecord, now};
 use crate::target::Target;
@@ -111,10 +111,10 @@ impl<'a> Road<'a> {
         match store.load::<BuildRecord>(key)?.map(|record| record.made) {
             Some(Made::Nothing(failure)) => return Ok(Err(failure)),
             Some(Made::Artifact(blob)) => {
-                return store.value(blob)?.map(Ok).ok_or_else(|| {
-                    Error::invalid("the store has lost an artifact that it has a record of")
-                        .with("blob", blob)
-                });
+                // One that is lost or damaged is built again, which heals the store.
+                if let Ok(Some(artifact)) = store.value(blob) {
+                    return Ok(Ok(artifact));
+                }
             }
             None => {}
         }

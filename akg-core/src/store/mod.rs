@@ -42,7 +42,7 @@ pub struct Entry {
 /// Keeps blobs and values.
 ///
 /// Shared by threads, and where it outlives the process, by processes. Each writing call is complete or not there at all,
-/// and what it wrote is there for every later reader, after a crash too.
+/// and what it wrote is there for every later reader, also when the process is killed.
 pub trait Store: Send + Sync + fmt::Debug {
     /// Keeps `bytes` and gives their hash.
     fn put_blob(&self, bytes: &[u8]) -> Result<Digest>;
