@@ -100,7 +100,12 @@ pub fn design(graph: &Graph) -> Result<Design> {
         .map_err(|d| Error::unexpected(format!("the designer wrote a bad sketch\n{}", d.render(&text))))?;
     let kernels = plan.kernels.iter().enumerate().map(|(i, kernel)| KernelSummary {
         name: format!("k{i}"),
-        rule: if kernel.contract.is_some() { "product" } else { "rows" }.to_owned(),
+        rule: if kernel.contract.is_some() {
+            "product"
+        } else {
+            "rows"
+        }
+        .to_owned(),
         operators: operators(&decomposed.prims, kernel),
     });
     Ok(Design {

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use akg::store::MemoryStore;
 use akg::tuner::TuningPolicy;
 use akg::{Accuracy, Result, blocking};
+use akg_store::SqliteStore;
 use clap::{Args, Subcommand};
 
 use self::folder::{Folder, Settings};
@@ -63,6 +63,10 @@ pub(super) struct KernelBenchArgs {
     /// Go on with the run in the output directory: what is finished is kept, what is verified is not judged again.
     #[arg(long)]
     resume: bool,
+    /// Where candidates, verdicts and measurements are kept, instead of `store.sqlite` in the output directory. What another
+    /// run left there is used: its verdicts, its tuning and its times.
+    #[arg(long, value_name = "PATH")]
+    store: Option<PathBuf>,
     /// Wall time of one problem after which no new candidate is started.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
     seconds_per_problem: Duration,
@@ -85,6 +89,9 @@ pub(super) struct KernelBenchArgs {
     judge: JudgeArgs,
 }
 
+/// The store in the output directory.
+const STORE: &str = "store.sqlite";
+
 /// The exit status of a run that stopped before its end.
 const STOPPED: u8 = 3;
 
@@ -106,6 +113,8 @@ impl KernelBenchArgs {
         let device = device.ok_or_else(|| {
             akg::Error::unsupported(format!("backend `{}` finds no device", self.target.backend))
         })?;
+        let store = self.store.clone().unwrap_or_else(|| self.out.join(STORE));
+        let store = SqliteStore::open(&store)?;
         let mut results = Results::new(settings, device, environment.as_ref(), problems.len());
         let stop = Stop::listen()?;
 
@@ -125,7 +134,7 @@ impl KernelBenchArgs {
             args: &self,
             memory,
             environment,
-            store: Arc::new(MemoryStore::new()),
+            store: Arc::new(store),
             stop: stop.clone(),
             ahead: Arc::new(Mutex::new(None)),
         };
