@@ -124,6 +124,7 @@ pub(super) fn session(
                 }
                 Event::Judged(_) => "the candidate failed",
                 Event::Tuning(_) | Event::Tried(_) => "tuning",
+                Event::Tuned(_) => "timing",
                 _ => "timed",
             });
         });

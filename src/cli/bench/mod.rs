@@ -101,9 +101,6 @@ impl KernelBenchArgs {
         let progress = Progress::new(false);
         self.judge.demand_isolation()?;
         let problems = problems::find(&self.root, self.levels.as_ref(), self.problems.as_ref())?;
-        let (folder, mut settings) = Folder::open(&self.out, self.settings(), self.resume)?;
-        let memory = settings.memory.or_else(memory_budget);
-        settings.memory = memory;
         let environment = match problems.iter().any(Problem::is_module) {
             true => Some(environment(&self.python.config(), &progress)?),
             false => None,
@@ -113,6 +110,9 @@ impl KernelBenchArgs {
         let device = device.ok_or_else(|| {
             akg::Error::unsupported(format!("backend `{}` finds no device", self.target.backend))
         })?;
+        let (folder, mut settings) = Folder::open(&self.out, self.settings(), self.resume)?;
+        let memory = settings.memory.or_else(memory_budget);
+        settings.memory = memory;
         let store = self.store.clone().unwrap_or_else(|| self.out.join(STORE));
         let store = SqliteStore::open(&store)?;
         let mut results = Results::new(settings, device, environment.as_ref(), problems.len());
@@ -144,14 +144,13 @@ impl KernelBenchArgs {
                 break;
             }
             let standing = format!(
-                "{}/{}, {} · {} {}",
+                "{}/{}, {}",
                 results.finished() + 1,
                 problems.len(),
-                table::standing(results.summary()),
-                problem.id(),
-                problem.name()
+                table::standing(results.summary())
             );
-            let progress = progress.about(&standing);
+            let what = format!("{} {}", problem.id(), problem.name());
+            let progress = progress.about(&what, &standing);
             let next = open
                 .peek()
                 .filter(|next| next.is_module())
