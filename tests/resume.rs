@@ -16,8 +16,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use akg::digest::Digest;
+use akg::sqlite::SqliteStore;
 use akg::store::{CandidateRecord, Measurement, Record as _, Store, StoreExt as _, VerdictRecord};
-use akg_store::SqliteStore;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use serde_json::Value;

@@ -15,7 +15,7 @@ use crate::source::Source;
 use crate::store::{MemoryStore, Store};
 use crate::target::Target;
 use crate::task::Task;
-use crate::timing::ContestPolicy;
+use crate::timing::{ContestPolicy, Machine, Witness};
 use crate::tuner::TuningPolicy;
 use crate::verifier::Verifier;
 use crate::verify::Judge;
@@ -48,6 +48,7 @@ pub struct Session {
     timing: Option<ContestPolicy>,
     tuning: Option<TuningPolicy>,
     store: Arc<dyn Store>,
+    witness: Arc<dyn Fn() -> Box<dyn Witness> + Send + Sync>,
     limits: Limits,
 }
 
@@ -79,6 +80,7 @@ impl Session {
             timing: Some(ContestPolicy::default()),
             tuning: None,
             store: Arc::new(MemoryStore::new()),
+            witness: Arc::new(|| Box::new(Machine)),
             limits: Limits::default(),
         }
     }
@@ -144,6 +146,13 @@ impl Session {
     #[must_use]
     pub fn with_store(mut self, store: Arc<dyn Store>) -> Self {
         self.store = store;
+        self
+    }
+
+    /// Who watches the machine that candidates are timed on, if it is not [this one](Machine); asked once for each contest.
+    #[must_use]
+    pub fn with_witness(mut self, witness: impl Fn() -> Box<dyn Witness> + Send + Sync + 'static) -> Self {
+        self.witness = Arc::new(witness);
         self
     }
 

@@ -126,10 +126,14 @@ fn flags(config: &CppConfig, target: &Target) -> Vec<String> {
     flags
 }
 
-/// The compiler with its version and flags.
+/// This crate's version, and the compiler with its version and flags.
 pub(crate) fn identity(config: &CppConfig, target: &Target) -> Result<String> {
     let version = version(&find(config)?, config)?;
-    Ok(format!("{version}, {}", flags(config, target).join(" ")))
+    Ok(format!(
+        "akg-dsl-cpp {}, {version}, {}",
+        env!("CARGO_PKG_VERSION"),
+        flags(config, target).join(" ")
+    ))
 }
 
 /// Compiles `text` in confinement.

@@ -19,10 +19,12 @@ mod check;
 mod doctor;
 mod export;
 mod progress;
+mod records;
 mod report;
 mod run;
 mod show;
 mod sketch;
+mod store;
 mod task;
 mod verify;
 
@@ -49,6 +51,8 @@ enum Command {
     Sketch(sketch::SketchArgs),
     /// Checks a file: a sketch, a graph in JSON, or a kernel source.
     Check(check::CheckArgs),
+    /// Shows what tuning found, and moves it between stores.
+    Records(records::RecordsArgs),
     /// Shows what an earlier run found, from its output directory.
     Show(show::ShowArgs),
     /// Says what akg finds on this machine, and sets up what is missing.
@@ -172,6 +176,7 @@ impl Cli {
             Command::Export(args) => args.run(),
             Command::Sketch(args) => args.run(),
             Command::Check(args) => args.run(),
+            Command::Records(args) => args.run(),
             Command::Show(args) => args.run(),
             Command::Doctor(args) => args.run(),
         };

@@ -8,6 +8,7 @@ use std::time::Duration;
 use akg::backend::Limits;
 use akg::python::Config;
 use akg::session::{Event, Outcome};
+use akg::tuner::{Trial, TuningPolicy};
 use akg::verify::Judge;
 use akg::{Error, Result, Session, Task, blocking};
 use clap::Args;
@@ -15,6 +16,7 @@ use clap::Args;
 use super::baseline::{PyTorch, baselines};
 use super::progress::Progress;
 use super::report::{AttemptReport, Report, TaskReport, describe};
+use super::store::MemoryArgs;
 use super::task::{Loaded, load, memory_budget, python};
 use super::{JudgeArgs, PythonArgs, ReportArgs, SizeArgs, TargetArgs, TaskArgs, parse_duration, print_error};
 
@@ -35,6 +37,11 @@ pub(super) struct RunArgs {
     /// Wall time after which no new candidate is started.
     #[arg(long, default_value = "60s", value_parser = parse_duration)]
     budget: Duration,
+    /// Wall time in which other knob values are tried after the first kernel that passed; 0 leaves that out.
+    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = parse_duration)]
+    tune: Duration,
+    #[command(flatten)]
+    memory: MemoryArgs,
 }
 
 impl RunArgs {
@@ -53,15 +60,26 @@ impl RunArgs {
     fn road(&self, report: &mut Report, progress: &Progress) -> Result<()> {
         self.judge.demand_isolation()?;
         let out = prepare(self.report.out.as_deref())?;
+        let store = self.memory.open()?;
         let config = self.python.config();
         let memory = self.size.memory.or_else(memory_budget);
         let loaded = load(&self.task, memory, || python(&config, progress), progress)?;
         report.task = describe(&loaded.task, &self.task.task, loaded.shrink());
         let session = session(&self.target, &self.judge, &config, &loaded, progress, |_| {})?;
-        let session = session.with_budget(self.budget);
+        let session = session
+            .with_budget(self.budget)
+            .with_tuning(tuning(self.tune))
+            .with_store(store);
         let outcome = blocking::run(&session, &loaded.task)?;
         conclude(report, &loaded, &outcome, out.as_deref())
     }
+}
+
+/// Tuning for so long.
+pub(super) fn tuning(budget: Duration) -> Option<TuningPolicy> {
+    let mut policy = TuningPolicy::default();
+    policy.budget = budget;
+    (!budget.is_zero()).then_some(policy)
 }
 
 /// Takes the outcome into the report, and saves what it holds.
@@ -85,6 +103,9 @@ pub(super) fn conclude(
         )));
     };
     report.bound_seconds = outcome.bound_seconds;
+    report.candidates = outcome.candidates();
+    report.seconds = Some(outcome.seconds);
+    report.tuning.clone_from(&outcome.tuning);
     report.add_attempt(attempt);
     report.baselines = baselines(attempt);
     Ok(())
@@ -123,7 +144,8 @@ pub(super) fn session(
                     "timing"
                 }
                 Event::Judged(_) => "the candidate failed",
-                Event::Tuning(_) | Event::Tried(_) => "tuning",
+                Event::Tuning(_) => "tuning",
+                Event::Tried(trial) => return observer.step(&tried(trial)),
                 Event::Tuned(_) => "timing",
                 _ => "timed",
             });
@@ -132,6 +154,18 @@ pub(super) fn session(
         Some(rival) => session.with_rivals(rival),
         None => session,
     })
+}
+
+/// What became of a configuration, for people.
+fn tried(trial: &Trial) -> String {
+    let knobs: Vec<_> = trial.knobs.iter().map(|(k, v)| format!("{k} = {v}")).collect();
+    let result = match (&trial.failure, trial.relative) {
+        (Some(failure), _) => failure.kind.name().to_owned(),
+        (None, Some(relative)) => format!("{relative:.2} of the time at the start"),
+        (None, None) => "no result".to_owned(),
+    };
+    let faster = if trial.faster { ", the fastest so far" } else { "" };
+    format!("tuning: {}: {result}{faster}", knobs.join(", "))
 }
 
 /// Prints and saves the report, and decides the exit status.

@@ -16,7 +16,7 @@ use crate::store::{Measurement, StoreExt as _, now};
 use crate::target::Target;
 use crate::task::{Accuracy, Task};
 use crate::tensor::Tensor;
-use crate::timing::{Check, Contest, ContestPolicy, Entrants, Floor, LoadedSide, Machine, Side, contest};
+use crate::timing::{Check, Contest, ContestPolicy, Entrants, Floor, LoadedSide, Side, contest};
 use crate::verdict::Failure;
 use crate::verify::{Distribution, judge_sample, make_inputs};
 
@@ -156,7 +156,7 @@ impl<'a> Arena<'a> {
             rivals: rivals.iter_mut().map(|r| &mut **r as &mut dyn Side).collect(),
             floor: Some(self.floor()?),
         };
-        contest(entrants, policy, self.seed, &mut Machine).await
+        contest(entrants, policy, self.seed, &mut *(session.witness)()).await
     }
 
     /// Lets a challenger take turns with the fastest so far.
@@ -174,8 +174,9 @@ impl<'a> Arena<'a> {
             rivals: vec![&mut fastest_side],
             floor: Some(self.floor()?),
         };
-        let contest = contest(entrants, policy, self.seed, &mut Machine).await?;
-        self.road.session.store.save(&Measurement {
+        let session = self.road.session;
+        let contest = contest(entrants, policy, self.seed, &mut *(session.witness)()).await?;
+        session.store.save(&Measurement {
             candidate: challenger,
             challenged: Some(challenged),
             setting: Digest::of_value(policy)?,

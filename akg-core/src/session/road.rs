@@ -32,8 +32,10 @@ pub(super) struct Road<'a> {
 #[derive(Debug, Clone)]
 pub(super) struct Written {
     pub(super) source: Source,
-    /// The blob of its JSON.
+    /// The hash of the text and the launch plan, whatever the knobs.
     pub(super) hash: Digest,
+    /// The blob of its JSON.
+    blob: Digest,
     /// The key of the candidate.
     pub(super) key: Digest,
 }
@@ -74,7 +76,9 @@ impl<'a> Road<'a> {
     /// Keeps a source as a candidate.
     pub(super) fn keep(&self, source: Source) -> Result<Written> {
         let store = &self.session.store;
-        let hash = store.put_value(&source)?;
+        let blob = store.put_value(&source)?;
+        let form = Digest::of_value(&source.form)?;
+        let hash = Digest::of_parts([source.text.as_str(), form.to_string().as_str()]);
         let key = Digest::of_parts([
             self.task_print.to_string().as_str(),
             hash.to_string().as_str(),
@@ -87,7 +91,7 @@ impl<'a> Road<'a> {
                 key,
                 task: self.task_print,
                 name: self.task.name.clone(),
-                source: hash,
+                source: blob,
                 dsl: self.session.dsl.name().to_owned(),
                 knobs: source.knobs.clone(),
                 target: self.target_print,
@@ -96,7 +100,12 @@ impl<'a> Road<'a> {
                 at: now(),
             })?;
         }
-        Ok(Written { source, hash, key })
+        Ok(Written {
+            source,
+            hash,
+            blob,
+            key,
+        })
     }
 
     /// Builds a source, unless the store has what was built of it.
@@ -125,7 +134,7 @@ impl<'a> Road<'a> {
         };
         store.save(&BuildRecord {
             key,
-            source: written.hash,
+            source: written.blob,
             toolchain: self.toolchain.clone(),
             made,
             at: now(),

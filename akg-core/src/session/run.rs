@@ -11,6 +11,7 @@ use crate::conductor::{ConductContext, Next};
 use crate::designer::Design;
 use crate::error::Result;
 use crate::source::Knobs;
+use crate::store::TuningRecord;
 use crate::target::Target;
 use crate::tuner::{Memory, Origin, Tuning, TuningPolicy};
 use crate::verdict::Failure;
@@ -115,7 +116,10 @@ impl<'a> Run<'a> {
             };
             if attempt.verdict.passed() {
                 let at = self.outcome.attempts.len();
-                self.passed.push(Leader::new(written, knobs.clone(), Some(at)));
+                let known = self.memory.of(&knobs, written.hash);
+                let relative = known.and_then(|r| r.relative).unwrap_or(1.0);
+                let leader = Leader::new(written, knobs.clone(), Some(at));
+                self.passed.push(Leader { relative, ..leader });
             }
             if attempt.verdict.passed() && self.outcome.first_pass_seconds.is_none() {
                 self.outcome.first_pass_seconds = Some(self.began.elapsed().as_secs_f64());
@@ -137,12 +141,21 @@ impl<'a> Run<'a> {
         let Some(first) = leaders.first() else {
             return Ok(false);
         };
-        let recorded = self.memory.chosen().is_some_and(|r| r.knobs == first.knobs);
-        let wanted = session.tuning.as_ref().filter(|_| times && !recorded);
+        let is_first = |r: &&TuningRecord| r.knobs == first.knobs && r.source == first.written.hash;
+        let record = self.memory.chosen().filter(is_first).cloned();
+        let larger = |policy: &&TuningPolicy| match record.as_ref().map(|r| r.ended_by) {
+            Some(ended_by) => ended_by.is_some_and(|seconds| policy.budget.as_secs_f64() > seconds),
+            None => true,
+        };
+        let wanted = session.tuning.as_ref().filter(|_| times).filter(larger);
         let several = leaders.len() > 1 && times && (session.timing.is_some() || wanted.is_some());
         let mut tuning = Tuning {
             relative: 1.0,
-            stopped: if recorded { "recorded" } else { "not wanted" }.to_owned(),
+            stopped: match &record {
+                Some(_) => "an earlier run tuned",
+                None => "no tuning was asked for",
+            }
+            .to_owned(),
             ..Tuning::default()
         };
         let mut arena = None;
@@ -167,18 +180,16 @@ impl<'a> Run<'a> {
         while let Some(leader) = ladder.last().cloned() {
             if let Some(at) = self.confirm(&leader, arena.as_ref()).await? {
                 tuning.origin = match leader.origin {
-                    Origin::Designer if recorded => Origin::Record,
+                    Origin::Designer if record.is_some() => Origin::Record,
                     origin => origin,
                 };
                 tuning.relative = leader.relative;
                 tuning.seconds = began.elapsed().as_secs_f64();
-                if wanted.is_some() {
-                    self.memory.choose(
-                        &*session.store,
-                        &leader.knobs,
-                        leader.written.hash,
-                        leader.relative,
-                    )?;
+                if let Some(policy) = wanted {
+                    let ended_by = tuning.cut_short.then_some(policy.budget.as_secs_f64());
+                    let chosen = (&leader.knobs, leader.written.hash);
+                    self.memory
+                        .choose(&*session.store, chosen, leader.relative, ended_by)?;
                 }
                 session.observer.event(Event::Tuned(&tuning));
                 self.outcome.winner = Some(at);

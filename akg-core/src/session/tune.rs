@@ -11,12 +11,9 @@ use crate::designer::Design;
 use crate::digest::Digest;
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::{Artifact, Knobs};
-use crate::timing::{Claim, Contest};
+use crate::timing::{Claim, Contest, Disturbance};
 use crate::tuner::{Memory, Origin, Space, Trial, Tuning, TuningPolicy};
 use crate::verdict::{Failure, FailureKind};
-
-/// A recorded time must be smaller by this part to take the place of the fastest without a duel.
-const RECORDED_NOISE: f64 = 0.02;
 
 /// Chosen configurations of other shapes that are tried.
 const MOST_NEAR: usize = 2;
@@ -115,9 +112,11 @@ impl<'a> Tuner<'a> {
             }
         }
         let stopped = self.explore().await?;
+        let cut_short = self.began.elapsed() >= self.policy.budget;
         let tuning = Tuning {
             trials: std::mem::take(&mut self.trials),
             stopped,
+            cut_short,
             ..Tuning::default()
         };
         Ok((std::mem::take(&mut self.ladder), tuning))
@@ -293,11 +292,11 @@ impl<'a> Tuner<'a> {
             self.failed(leader, failure, true)?;
             return Ok(true);
         }
-        let Some(relative) = record.and_then(|r| r.relative) else {
+        let Some((relative, won)) = record.and_then(|r| Some((r.relative?, r.faster))) else {
             return Ok(false);
         };
         let fastest = self.ladder.last().map_or(f64::INFINITY, |l| l.relative);
-        let mut faster = relative < fastest * (1.0 - RECORDED_NOISE);
+        let mut faster = won && relative < fastest;
         if faster {
             let Ok(artifact) = self.road.build(&leader.written)? else {
                 return Ok(false);
@@ -327,7 +326,8 @@ impl<'a> Tuner<'a> {
     /// Measures a challenger beside the fastest.
     async fn challenge(&mut self, challenger: Challenger) -> Result<Bout> {
         let (Some(fastest), Some(artifact)) = (self.ladder.last(), &self.artifact) else {
-            self.promote(challenger, 1.0);
+            let relative = challenger.leader.relative;
+            self.promote(challenger, relative);
             return Ok(Bout::Void);
         };
         let (key, standing) = (challenger.leader.written.key, fastest.relative);
@@ -357,7 +357,12 @@ impl<'a> Tuner<'a> {
             .record(&challenger.leader.knobs, challenger.leader.written.hash);
         record.seconds.clone_from(&own.warm.seconds);
         record.challenged_seconds.clone_from(&theirs.warm.seconds);
-        record.relative = Some(relative);
+        // Hopelessly slower is known after few rounds.
+        let hopeless = self.policy.duel.concede.is_some_and(|c| ratio * c < 1.0);
+        let few = |d: &Disturbance| matches!(d, Disturbance::FewRounds { .. });
+        let conclusive = contest.disturbances.iter().all(|d| hopeless && few(d));
+        record.relative = conclusive.then_some(relative);
+        record.faster = faster;
         self.memory.keep(&*self.road.session.store, record)?;
         self.tried(Trial {
             knobs: challenger.leader.knobs.clone(),

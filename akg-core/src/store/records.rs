@@ -181,12 +181,19 @@ pub struct TuningRecord {
     /// Those of the configuration that it challenged, in the same rounds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub challenged_seconds: Vec<f64>,
-    /// Its time over that of the configuration that tuning began with, through the chain of duels.
+    /// Its time over that of the configuration that tuning began with, through the chain of duels; `None` if its duel was
+    /// disturbed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relative: Option<f64>,
+    /// Whether it was faster than what it challenged, beyond the noise.
+    #[serde(default)]
+    pub faster: bool,
     /// Whether tuning ended with it, fully verified.
     #[serde(default)]
     pub chosen: bool,
+    /// Of a chosen one, the budget in seconds by which tuning ended; `None` if it ended by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_by: Option<f64>,
     /// When, in seconds since 1970.
     pub at: u64,
 }

@@ -88,7 +88,9 @@ impl Memory {
             seconds: Vec::new(),
             challenged_seconds: Vec::new(),
             relative: None,
+            faster: false,
             chosen: false,
+            ended_by: None,
             at: 0,
         };
         let (mut same, mut near) = (HashMap::new(), Vec::new());
@@ -143,18 +145,19 @@ impl Memory {
         self.keep(store, record)
     }
 
-    /// Keeps that tuning ended with a configuration, whose time is `relative` to that of the first.
+    /// Keeps that tuning ended with a configuration: its time over that of the first, and the budget if that ended it.
     pub(crate) fn choose(
         &mut self,
         store: &dyn Store,
-        knobs: &Knobs,
-        source: Digest,
+        (knobs, source): (&Knobs, Digest),
         relative: f64,
+        ended_by: Option<f64>,
     ) -> Result<()> {
         let known = self.of(knobs, source).cloned();
         let mut record = known.unwrap_or_else(|| self.record(knobs, source));
         record.relative = Some(relative);
         record.chosen = true;
+        record.ended_by = ended_by;
         record.at = now();
         self.keep(store, record)
     }

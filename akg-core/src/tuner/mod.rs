@@ -1,7 +1,8 @@
 //! Choosing values for a sketch's knobs.
 //!
 //! What is recorded comes first: a configuration that earlier tuning of the same kernel ended with, on the same device,
-//! for the same shape and by the same toolchain, is taken over. Without one, configurations are ranked by the
+//! for the same shape and by the same toolchain, is taken over, and tuning goes on from there only if it has a larger
+//! budget than the earlier one had. Configurations are ranked by the
 //! [cost model](crate::sketch::cost()) and measured in that order, after what the nearest recorded shape ended with.
 //! Knobs of different kernels are tuned one kernel after the other, because their product is too large.
 //!
@@ -10,6 +11,7 @@
 //! in full like any candidate, and if it fails the one before it is. Sources and artifacts that were seen are not
 //! measured again. Builds run in parallel before the duels that need them, never beside one, which they would disturb.
 
+mod exchange;
 mod memory;
 mod space;
 
@@ -17,6 +19,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use exchange::{export, import};
 pub(crate) use memory::Memory;
 pub use memory::{kernel_of, shape_of};
 pub use space::Space;
@@ -48,7 +51,7 @@ impl Default for TuningPolicy {
         let duel = ContestPolicy {
             least_rounds: 8,
             most_rounds: 16,
-            budget: Duration::from_secs(1),
+            budget: Duration::from_secs(2),
             warmup: 1,
             cold: false,
             confidence: 0.95,
@@ -127,4 +130,6 @@ pub struct Tuning {
     pub seconds: f64,
     /// Why it ended.
     pub stopped: String,
+    /// Whether the budget ended it: with more, it would have gone on.
+    pub cut_short: bool,
 }

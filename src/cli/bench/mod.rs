@@ -5,9 +5,8 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use akg::tuner::TuningPolicy;
+use akg::sqlite::SqliteStore;
 use akg::{Accuracy, Result, blocking};
-use akg_store::SqliteStore;
 use clap::{Args, Subcommand};
 
 use self::folder::{Folder, Settings};
@@ -179,13 +178,6 @@ impl KernelBenchArgs {
             true => ExitCode::SUCCESS,
             false => ExitCode::from(1),
         })
-    }
-
-    /// How knobs are tuned.
-    fn tuning(&self) -> Option<TuningPolicy> {
-        let mut policy = TuningPolicy::default();
-        policy.budget = self.tune;
-        (!self.tune.is_zero()).then_some(policy)
     }
 
     fn settings(&self) -> Settings {
