@@ -405,24 +405,37 @@ fn slow_sides_end_in_time_and_claim_nothing_without_enough_rounds() {
     assert!(contest.comparisons.iter().all(|c| c.claim == Claim::Noise));
 }
 
-#[test]
-fn a_candidate_below_the_floor_fails() {
+/// A candidate below its floor, beside a rival that takes so many seconds.
+fn below_the_floor(rival_seconds: f64) -> Contest {
     let world = world(1);
-    let mut candidate = side("candidate", &world, 1e-6);
+    let mut sides = [("candidate", 1e-6), ("rival", rival_seconds)].map(|(n, c)| side(n, &world, c));
+    let [candidate, rival] = &mut sides;
     let entrants = Entrants {
-        candidate: &mut candidate,
+        candidate,
         twin: None,
-        rivals: Vec::new(),
+        rivals: vec![rival],
         floor: Some(Floor {
             warm_seconds: 1e-4,
             cold_seconds: 1e-4,
         }),
     };
-    let contest = block_on(contest(entrants, &policy(), 1, &mut Observer(world))).unwrap();
+    block_on(contest(entrants, &policy(), 1, &mut Observer(world))).unwrap()
+}
+
+#[test]
+fn a_candidate_below_the_floor_fails() {
+    let contest = below_the_floor(1e-3);
     assert_eq!(
         contest.candidate().unwrap().failure.as_ref().unwrap().kind,
         FailureKind::Implausible
     );
+}
+
+#[test]
+fn a_few_rounds_are_no_evidence_against_a_candidate() {
+    let contest = below_the_floor(9.0);
+    assert_eq!(contest.candidate().unwrap().failure, None);
+    assert!(!contest.is_stable());
 }
 
 #[test]

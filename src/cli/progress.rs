@@ -11,6 +11,8 @@ pub(super) struct Progress {
     bar: Option<ProgressBar>,
     /// What the steps belong to.
     about: String,
+    /// What is shown beside them on a terminal.
+    standing: String,
 }
 
 impl Progress {
@@ -24,14 +26,16 @@ impl Progress {
         Self {
             bar,
             about: String::new(),
+            standing: String::new(),
         }
     }
 
-    /// The same progress, whose steps are those of something.
-    pub(super) fn about(&self, what: &str) -> Self {
+    /// The same progress, whose steps are those of something; a terminal also shows how all stands.
+    pub(super) fn about(&self, what: &str, standing: &str) -> Self {
         Self {
             bar: self.bar.clone(),
             about: format!("{what}: "),
+            standing: format!("{standing} · "),
         }
     }
 
@@ -46,7 +50,7 @@ impl Progress {
     /// What is being done now.
     pub(super) fn step(&self, text: &str) {
         match &self.bar {
-            Some(bar) => bar.set_message(format!("{}{text}", self.about)),
+            Some(bar) => bar.set_message(format!("{}{}{text}", self.standing, self.about)),
             None => eprintln!("akg: {}{text}", self.about),
         }
     }

@@ -66,15 +66,20 @@ impl RunArgs {
         let loaded = load(&self.task, memory, || python(&config, progress), progress)?;
         report.task = describe(&loaded.task, &self.task.task, loaded.shrink());
         let session = session(&self.target, &self.judge, &config, &loaded, progress, |_| {})?;
-        let mut tuning = TuningPolicy::default();
-        tuning.budget = self.tune;
         let session = session
             .with_budget(self.budget)
-            .with_tuning((!self.tune.is_zero()).then_some(tuning))
+            .with_tuning(tuning(self.tune))
             .with_store(store);
         let outcome = blocking::run(&session, &loaded.task)?;
         conclude(report, &loaded, &outcome, out.as_deref())
     }
+}
+
+/// Tuning for so long.
+pub(super) fn tuning(budget: Duration) -> Option<TuningPolicy> {
+    let mut policy = TuningPolicy::default();
+    policy.budget = budget;
+    (!budget.is_zero()).then_some(policy)
 }
 
 /// Takes the outcome into the report, and saves what it holds.
@@ -141,6 +146,7 @@ pub(super) fn session(
                 Event::Judged(_) => "the candidate failed",
                 Event::Tuning(_) => "tuning",
                 Event::Tried(trial) => return observer.step(&tried(trial)),
+                Event::Tuned(_) => "timing",
                 _ => "timed",
             });
         });

@@ -72,6 +72,7 @@ impl VerifyArgs {
                 .iter()
                 .map(|l| akg::designer::KernelSummary {
                     name: l.kernel.clone(),
+                    rule: String::new(),
                     operators: vec![l.doc.clone()],
                 })
                 .collect();

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::assess::{Assessment, assess};
 use super::floor::Floor;
-use super::outcome::{Contest, SideTimes};
+use super::outcome::{Contest, Disturbance, SideTimes};
 use super::side::Side;
 use super::statistics::median;
 use super::witness::Witness;
@@ -67,7 +67,7 @@ pub struct Entrants<'a> {
     pub twin: Option<&'a mut dyn Side>,
     /// What the candidate is compared with. One that fails falls out.
     pub rivals: Vec<&'a mut dyn Side>,
-    /// The time below which the candidate is disbelieved.
+    /// The time below which the candidate is disbelieved, if there are enough rounds to say what its time is.
     pub floor: Option<Floor>,
 }
 
@@ -143,8 +143,12 @@ pub async fn contest(
         ring.rounds.clear();
     };
     let mut contest = ring.conclude(assessment, repeats);
+    // Of a few rounds, what disturbed one of them may be the median.
+    let few = |d: &Disturbance| matches!(d, Disturbance::FewRounds { .. });
+    let enough = !contest.disturbances.iter().any(few);
     if let (Some(floor), Some(candidate)) = (floor, contest.sides.first_mut())
         && candidate.failure.is_none()
+        && enough
     {
         candidate.failure = floor.judge(candidate);
     }

@@ -51,10 +51,10 @@ impl Folder {
     pub(super) fn open(path: &Path, mut settings: Settings, resume: bool) -> Result<(Self, Settings)> {
         let cannot = |what: &str, e| Error::io(format!("cannot {what} {}", path.display()), e);
         fs::create_dir_all(path).map_err(|e| cannot("create", e))?;
-        let is_empty = fs::read_dir(path)
-            .map_err(|e| cannot("list", e))?
-            .next()
-            .is_none();
+        // A run that was killed before it had settings left nothing else.
+        let own = [LOCK, "bench.part"];
+        let mut entries = fs::read_dir(path).map_err(|e| cannot("list", e))?.flatten();
+        let is_empty = entries.all(|e| own.iter().any(|name| e.file_name() == *name));
         let earlier = path.join(SETTINGS);
         if !resume && !is_empty {
             return Err(Error::invalid(format!(

@@ -5,8 +5,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use akg::store::MemoryStore;
-use akg::tuner::TuningPolicy;
+use akg::sqlite::SqliteStore;
 use akg::{Accuracy, Result, blocking};
 use clap::{Args, Subcommand};
 
@@ -63,6 +62,10 @@ pub(super) struct KernelBenchArgs {
     /// Go on with the run in the output directory: what is finished is kept, what is verified is not judged again.
     #[arg(long)]
     resume: bool,
+    /// Where candidates, verdicts and measurements are kept, instead of `store.sqlite` in the output directory. What another
+    /// run left there is used: its verdicts, its tuning and its times.
+    #[arg(long, value_name = "PATH")]
+    store: Option<PathBuf>,
     /// Wall time of one problem after which no new candidate is started.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
     seconds_per_problem: Duration,
@@ -85,6 +88,9 @@ pub(super) struct KernelBenchArgs {
     judge: JudgeArgs,
 }
 
+/// The store in the output directory.
+const STORE: &str = "store.sqlite";
+
 /// The exit status of a run that stopped before its end.
 const STOPPED: u8 = 3;
 
@@ -94,9 +100,6 @@ impl KernelBenchArgs {
         let progress = Progress::new(false);
         self.judge.demand_isolation()?;
         let problems = problems::find(&self.root, self.levels.as_ref(), self.problems.as_ref())?;
-        let (folder, mut settings) = Folder::open(&self.out, self.settings(), self.resume)?;
-        let memory = settings.memory.or_else(memory_budget);
-        settings.memory = memory;
         let environment = match problems.iter().any(Problem::is_module) {
             true => Some(environment(&self.python.config(), &progress)?),
             false => None,
@@ -106,6 +109,11 @@ impl KernelBenchArgs {
         let device = device.ok_or_else(|| {
             akg::Error::unsupported(format!("backend `{}` finds no device", self.target.backend))
         })?;
+        let (folder, mut settings) = Folder::open(&self.out, self.settings(), self.resume)?;
+        let memory = settings.memory.or_else(memory_budget);
+        settings.memory = memory;
+        let store = self.store.clone().unwrap_or_else(|| self.out.join(STORE));
+        let store = SqliteStore::open(&store)?;
         let mut results = Results::new(settings, device, environment.as_ref(), problems.len());
         let stop = Stop::listen()?;
 
@@ -125,7 +133,7 @@ impl KernelBenchArgs {
             args: &self,
             memory,
             environment,
-            store: Arc::new(MemoryStore::new()),
+            store: Arc::new(store),
             stop: stop.clone(),
             ahead: Arc::new(Mutex::new(None)),
         };
@@ -135,14 +143,13 @@ impl KernelBenchArgs {
                 break;
             }
             let standing = format!(
-                "{}/{}, {} · {} {}",
+                "{}/{}, {}",
                 results.finished() + 1,
                 problems.len(),
-                table::standing(results.summary()),
-                problem.id(),
-                problem.name()
+                table::standing(results.summary())
             );
-            let progress = progress.about(&standing);
+            let what = format!("{} {}", problem.id(), problem.name());
+            let progress = progress.about(&what, &standing);
             let next = open
                 .peek()
                 .filter(|next| next.is_module())
@@ -171,13 +178,6 @@ impl KernelBenchArgs {
             true => ExitCode::SUCCESS,
             false => ExitCode::from(1),
         })
-    }
-
-    /// How knobs are tuned.
-    fn tuning(&self) -> Option<TuningPolicy> {
-        let mut policy = TuningPolicy::default();
-        policy.budget = self.tune;
-        (!self.tune.is_zero()).then_some(policy)
     }
 
     fn settings(&self) -> Settings {

@@ -58,6 +58,8 @@ pub(super) struct Record {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) tuning: Option<Tuned>,
     pub(super) seconds: f64,
+    /// Whether the verdict was in the store.
+    pub(super) recalled: bool,
     /// When the contest was held, in seconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) timed_at: Option<u64>,
@@ -84,25 +86,7 @@ pub(super) struct Tuned {
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     pub(super) family: Option<Family>,
-    work: Work,
-    candidates: usize,
-    tuning: Option<Tuned>,
-    timed_at: Option<u64>,
-}
-
-impl Findings {
-    /// Adds what a session made of the task.
-    pub(super) fn add_outcome(&mut self, task: &Task, outcome: &Outcome) {
-        self.work = Work::of(task, outcome);
-        self.candidates = outcome.candidates();
-        self.tuning = outcome.tuning.as_ref().map(|tuning| Tuned {
-            origin: tuning.origin,
-            relative: tuning.relative,
-            seconds: tuning.seconds,
-            stopped: tuning.stopped.clone(),
-        });
-        self.timed_at = outcome.best().and_then(|best| best.timed_at);
-    }
+    pub(super) work: Work,
 }
 
 /// One side's error and times.
@@ -165,7 +149,7 @@ const TIMES_CACHE: u64 = 8;
 
 impl Work {
     /// The work of a task as it was solved.
-    fn of(task: &Task, outcome: &Outcome) -> Self {
+    pub(super) fn of(task: &Task, outcome: &Outcome) -> Self {
         let (hints, target) = (&task.contract.hints, &outcome.target);
         let bytes = traffic(&task.graph, hints);
         let knobs = outcome.best().map(|best| &best.source.knobs);
@@ -220,10 +204,16 @@ impl Record {
             knobs: report.knobs.clone(),
             work: findings.work,
             bound_seconds: report.bound_seconds,
-            candidates: findings.candidates,
-            tuning: findings.tuning,
+            candidates: report.candidates,
+            tuning: report.tuning.as_ref().map(|tuning| Tuned {
+                origin: tuning.origin,
+                relative: tuning.relative,
+                seconds: tuning.seconds,
+                stopped: tuning.stopped.clone(),
+            }),
             seconds,
-            timed_at: findings.timed_at,
+            timed_at: report.timed_at,
+            recalled: report.recalled,
             first_pass_seconds: report.first_pass_seconds,
             isolation: report.isolation.clone(),
             date: jiff::Timestamp::now().to_string(),

@@ -14,12 +14,12 @@ use akg::{Error, Result};
 use super::KernelBenchArgs;
 use super::family::Family;
 use super::problems::Problem;
-use super::record::{Findings, Record};
+use super::record::{Findings, Record, Work};
 use super::stop::Stop;
 use crate::cli::TaskArgs;
 use crate::cli::progress::Progress;
 use crate::cli::report::{Report, TaskReport, describe};
-use crate::cli::run::{REPORT, conclude, prepare, session, write};
+use crate::cli::run::{REPORT, conclude, prepare, session, tuning, write};
 use crate::cli::task::{load, python};
 
 /// Solves problems one after the other.
@@ -115,13 +115,13 @@ impl Solver<'_> {
         let session = session(&args.target, &args.judge, &config, &loaded, progress, observe)?;
         let session = session
             .with_budget(args.seconds_per_problem)
-            .with_tuning(args.tuning())
+            .with_tuning(tuning(args.tune))
             .with_store(self.store.clone());
         let Some(outcome) = self.stop.run(session.run(&loaded.task)) else {
             return Ok(false);
         };
         let outcome = outcome?;
-        findings.add_outcome(&loaded.task, &outcome);
+        findings.work = Work::of(&loaded.task, &outcome);
         conclude(report, &loaded, &outcome, Some(out))?;
         Ok(true)
     }
