@@ -2,6 +2,7 @@
 
 pub mod agent;
 pub mod backend;
+pub mod bundle;
 pub mod coder;
 pub mod conductor;
 #[cfg(feature = "conformance")]
@@ -30,9 +31,11 @@ pub mod tuner;
 pub mod verdict;
 pub mod verifier;
 pub mod verify;
+pub mod view;
 
 pub use agent::{Agent, Role};
 pub use backend::Backend;
+pub use bundle::Bundle;
 pub use diagnostic::{Diagnostic, Diagnostics};
 pub use digest::Digest;
 pub use dsl::Dsl;
@@ -49,3 +52,4 @@ pub use task::{Accuracy, Task};
 pub use tensor::Tensor;
 pub use verdict::Verdict;
 pub use verifier::{Candidate, Verifier};
+pub use view::{AnyView, AnyViewMut, TensorView, TensorViewMut};

@@ -75,6 +75,18 @@ pub(crate) enum Mode {
     Check,
 }
 
+/// The features of a target that kernels may use, as the target names them.
+pub(crate) fn target_features(target: &Target) -> Vec<&'static str> {
+    let known = match target.arch.as_str() {
+        "x86_64" => X86_FEATURES.as_slice(),
+        _ => &[],
+    };
+    let names = known.iter().map(|(feature, _)| *feature);
+    names
+        .filter(|feature| target.features.contains(*feature))
+        .collect()
+}
+
 /// The instruction-set flags of a target.
 pub(crate) fn target_flags(target: &Target) -> Vec<String> {
     match target.arch.as_str() {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use akg::backend::Limits;
 use akg::isolation::IsolationLevel;
 use akg::python::Config;
 use akg::timing::ContestPolicy;
@@ -15,6 +16,7 @@ mod print;
 
 mod baseline;
 mod bench;
+mod bundle;
 mod check;
 mod doctor;
 mod export;
@@ -43,9 +45,9 @@ enum Command {
     /// Runs a benchmark: a kernel for each of its problems, compared with PyTorch.
     #[command(subcommand)]
     Bench(bench::BenchCommand),
-    /// Judges a hand-written source against a task.
+    /// Judges a hand-written source against a task, or a bundle again.
     Verify(verify::VerifyArgs),
-    /// Prints a task in another form: the stub of a hand-written kernel.
+    /// Prints a bundle or a task in another form: a PyTorch module, C files, the stub of a hand-written kernel.
     Export(export::ExportArgs),
     /// Prints the sketch that the rules design for a task.
     Sketch(sketch::SketchArgs),
@@ -53,7 +55,7 @@ enum Command {
     Check(check::CheckArgs),
     /// Shows what tuning found, and moves it between stores.
     Records(records::RecordsArgs),
-    /// Shows what an earlier run found, from its output directory.
+    /// Shows what an earlier run found, from its output directory, or what a bundle holds.
     Show(show::ShowArgs),
     /// Says what akg finds on this machine, and sets up what is missing.
     Doctor(doctor::DoctorArgs),
@@ -144,6 +146,14 @@ struct ReportArgs {
 }
 
 impl JudgeArgs {
+    /// The limits on one request.
+    fn limits(&self) -> Limits {
+        let mut limits = Limits::default();
+        limits.time = self.timeout;
+        limits.isolation = self.isolation;
+        limits
+    }
+
     /// Refuses to go on, before anything is imported or compiled, if this system's isolation is below the required one.
     fn demand_isolation(&self) -> Result<()> {
         match self.isolation {

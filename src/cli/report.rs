@@ -11,7 +11,7 @@ use akg::source::Knobs;
 use akg::timing::{Contest, SideTimes};
 use akg::tuner::Tuning;
 use akg::verdict::{Check, ErrorMeasure};
-use akg::{Accuracy, Error, Result, Task, store};
+use akg::{Accuracy, Error, Result, Task, Verdict, store};
 use serde::{Deserialize, Serialize};
 
 use super::baseline::Baseline;
@@ -153,17 +153,21 @@ impl Report {
 
     /// Takes over what became of a candidate.
     pub(super) fn add_attempt(&mut self, attempt: &Attempt) {
-        let verdict = &attempt.verdict;
-        let failure = verdict.failure.as_ref();
-        failure
-            .map_or("pass", |f| f.kind.name())
-            .clone_into(&mut self.status);
-        self.message = failure.map(|f| f.evidence.clone());
+        self.add_verdict(&attempt.verdict);
         self.speed.clone_from(&attempt.timing);
         self.timed_at = attempt.timed_at;
         self.recalled = attempt.recalled;
         self.candidates = self.candidates.max(1);
         self.knobs.clone_from(&attempt.source.knobs);
+    }
+
+    /// Takes over what was decided about a candidate.
+    pub(super) fn add_verdict(&mut self, verdict: &Verdict) {
+        let failure = verdict.failure.as_ref();
+        failure
+            .map_or("pass", |f| f.kind.name())
+            .clone_into(&mut self.status);
+        self.message = failure.map(|f| f.evidence.clone());
         self.error = verdict.error();
         self.isolation.clone_from(&verdict.isolation);
         self.deterministic = verdict.deterministic;
@@ -330,7 +334,7 @@ fn duration(seconds: u64) -> String {
 }
 
 /// The times of all sides, and what may be said of them.
-fn print_speed(contest: &Contest) {
+pub(super) fn print_speed(contest: &Contest) {
     for cache in [Cache::Warm, Cache::Cold] {
         let name = if cache == Cache::Warm { "warm" } else { "cold" };
         let side = |side: &SideTimes| {
@@ -398,7 +402,8 @@ fn seconds(s: f64) -> String {
     }
 }
 
-fn bytes(n: u64) -> String {
+/// A number of bytes with a unit that suits it.
+pub(super) fn bytes(n: u64) -> String {
     match n as f64 {
         n if n >= 1e9 => format!("{:.2} GB", n / 1e9),
         n if n >= 1e6 => format!("{:.1} MB", n / 1e6),

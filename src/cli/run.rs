@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use akg::backend::Limits;
 use akg::python::Config;
 use akg::session::{Event, Outcome};
 use akg::tuner::{Trial, TuningPolicy};
@@ -14,6 +13,7 @@ use akg::{Error, Result, Session, Task, blocking};
 use clap::Args;
 
 use super::baseline::{PyTorch, baselines};
+use super::bundle;
 use super::progress::Progress;
 use super::report::{AttemptReport, Report, TaskReport, describe};
 use super::store::MemoryArgs;
@@ -42,6 +42,9 @@ pub(super) struct RunArgs {
     tune: Duration,
     #[command(flatten)]
     memory: MemoryArgs,
+    /// Write the best kernel with everything that is needed to run it to this file; see docs/bundle.md.
+    #[arg(long, value_name = "FILE")]
+    bundle: Option<PathBuf>,
 }
 
 impl RunArgs {
@@ -71,6 +74,9 @@ impl RunArgs {
             .with_tuning(tuning(self.tune))
             .with_store(store);
         let outcome = blocking::run(&session, &loaded.task)?;
+        if let Some(path) = &self.bundle {
+            bundle::save(path, &loaded, &outcome)?;
+        }
         conclude(report, &loaded, &outcome, out.as_deref())
     }
 }
@@ -122,16 +128,13 @@ pub(super) fn session(
 ) -> Result<Session> {
     let registry = akg::registry();
     let (dsl, backend) = (registry.dsl(&target.dsl)?, registry.backend(&target.backend)?);
-    let mut limits = Limits::default();
-    limits.time = judge.timeout;
-    limits.isolation = judge.isolation;
     let pytorch = match judge.no_baseline {
         true => None,
         false => PyTorch::find(loaded, python, progress),
     };
     let (observer, ahead) = (progress.clone(), pytorch.clone());
     let session = Session::new(dsl, Arc::clone(&backend))
-        .with_verifier(Judge::standard(judge.seed, judge.secret, &limits))
+        .with_verifier(Judge::standard(judge.seed, judge.secret, &judge.limits()))
         .with_timing(Some(judge.contest()))
         .with_observer(move |event: Event<'_>| {
             observe(&event);

@@ -1,4 +1,4 @@
-//! `akg verify`: a hand-written source meets the same judge as akg's own.
+//! `akg verify`: a hand-written source meets the same judge as akg's own, and a bundle meets it again.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,6 +8,7 @@ use akg::{Error, Result, blocking};
 use clap::Args;
 
 use super::baseline::baselines;
+use super::bundle;
 use super::progress::Progress;
 use super::report::{AttemptReport, Report, TaskReport, describe};
 use super::run::{finish, prepare, session, write};
@@ -16,11 +17,12 @@ use super::{JudgeArgs, PythonArgs, ReportArgs, SizeArgs, TargetArgs, TaskArgs};
 
 #[derive(Debug, Args)]
 pub(super) struct VerifyArgs {
-    /// The source, in the form that `akg export --form stub` prints.
+    /// The source, in the form that `akg export --form stub` prints; or a bundle.
     source: PathBuf,
-    /// The task that it claims to compute: a KernelBench-form `.py`, a graph `.json`, or `builtin:NAME`.
+    /// The task that a source claims to compute: a KernelBench-form `.py`, a graph `.json`, or `builtin:NAME`. A bundle
+    /// has its own.
     #[arg(long)]
-    task: String,
+    task: Option<String>,
     /// Accuracy class: fp32, tf32 or half.
     #[arg(long, default_value = "fp32")]
     accuracy: akg::Accuracy,
@@ -40,16 +42,25 @@ impl VerifyArgs {
     pub(super) fn run(self) -> Result<ExitCode> {
         let progress = Progress::new(self.report.json);
         let task = TaskReport {
-            source: self.task.clone(),
+            source: self.task.clone().unwrap_or_default(),
             accuracy: self.accuracy,
             ..Default::default()
         };
         let mut report = Report::new(task, &self.target.dsl, &self.target.backend);
-        let result = self.judge(&mut report, &progress);
+        let result = if bundle::is_bundle(&self.source) {
+            bundle::verify(&self.source, &self.judge, &mut report, &progress)
+        } else {
+            self.judge(&mut report, &progress)
+        };
         finish(result, &report, &self.report, &progress)
     }
 
     fn judge(&self, report: &mut Report, progress: &Progress) -> Result<()> {
+        let Some(task) = &self.task else {
+            return Err(Error::invalid(
+                "say which task the source claims to compute, with --task",
+            ));
+        };
         let text = std::fs::read_to_string(&self.source)
             .map_err(|e| Error::io(format!("cannot read the source {}", self.source.display()), e))?;
         let source = akg::registry()
@@ -59,13 +70,13 @@ impl VerifyArgs {
         self.judge.demand_isolation()?;
         let out = prepare(self.report.out.as_deref())?;
         let args = TaskArgs {
-            task: self.task.clone(),
+            task: task.clone(),
             accuracy: self.accuracy,
         };
         let config = self.python.config();
         let memory = self.size.memory.or_else(memory_budget);
         let loaded = load(&args, memory, || python(&config, progress), progress)?;
-        report.task = describe(&loaded.task, &self.task, loaded.shrink());
+        report.task = describe(&loaded.task, task, loaded.shrink());
         if let SourceForm::Lowered { plan } = &source.form {
             report.kernels = plan
                 .launches
