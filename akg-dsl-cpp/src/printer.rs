@@ -132,6 +132,9 @@ impl Printer<'_> {
             self.indent -= 1;
             self.line("}");
         }
+        if self.used.contains("akg_stream") {
+            self.line("akg_stream_end();");
+        }
         self.indent -= 1;
         self.line("}");
     }
@@ -246,6 +249,18 @@ impl Printer<'_> {
                 mode,
                 value,
             } => self.store(*tensor, offset, *mode, value),
+            Stmt::Stream {
+                tensor,
+                offset,
+                from,
+                len,
+            } => {
+                let function = self.prelude("akg_stream");
+                let to = self.param(*tensor).map_or(String::new(), |p| p.name.clone());
+                let from = self.local(*from).map_or(String::new(), |l| l.name.clone());
+                let (offset, len) = (self.offset(offset), self.index(len));
+                self.line(&format!("{function}({to} + {offset}, {from}, {len});"));
+            }
             Stmt::Transpose {
                 from,
                 extents: [rows, columns],

@@ -6,7 +6,7 @@ use crate::sketch::ir::{BinaryOp, CompareOp, ReduceOp, Scalar as Constant, Store
 
 use super::ir::{LocalId, Scalar, Stmt};
 use super::mapper::Mapper;
-use super::nest::Plan;
+use super::nest::{Nest, Plan};
 use super::node::NodeId;
 
 /// What happens at each point of a nest.
@@ -91,7 +91,7 @@ impl Effect {
 
 impl Mapper<'_> {
     /// The statements of an effect.
-    pub(super) fn effect(&self, effect: &Effect, plan: &Plan, interior: bool) -> Vec<Stmt> {
+    pub(super) fn effect(&self, effect: &Effect, nest: &Nest, plan: &Plan, interior: bool) -> Vec<Stmt> {
         let value = self.scalar(effect.value(), plan, interior);
         match effect {
             Effect::Set { local, offset, .. } => vec![Stmt::Set {
@@ -101,11 +101,17 @@ impl Mapper<'_> {
             }],
             Effect::Store {
                 tensor, offset, mode, ..
-            } => vec![Stmt::Store {
-                tensor: *tensor,
-                offset: offset.clone(),
-                mode: *mode,
-                value,
+            } => vec![match (&plan.stream, nest.axes.last()) {
+                (Some(stream), Some((symbol, _))) => {
+                    let (local, offset) = stream.place(symbol);
+                    Stmt::Set { local, offset, value }
+                }
+                _ => Stmt::Store {
+                    tensor: *tensor,
+                    offset: offset.clone(),
+                    mode: *mode,
+                    value,
+                },
             }],
             Effect::Accumulate {
                 op,

@@ -142,6 +142,17 @@ pub enum Stmt {
         /// The value, of the tensor's type.
         value: Scalar,
     },
+    /// Writes elements of a local, from its first, to a tensor past the caches.
+    Stream {
+        /// The tensor.
+        tensor: TensorId,
+        /// The first element to write.
+        offset: Expr,
+        /// The local.
+        from: LocalId,
+        /// The number of elements.
+        len: Expr,
+    },
     /// Writes the transposition of a dense local matrix of 4-byte elements to another.
     Transpose {
         /// The matrix to read.
