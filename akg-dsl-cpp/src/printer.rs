@@ -211,6 +211,10 @@ impl Printer<'_> {
                         "int64_t"
                     }
                     LoopKind::Tile => "int",
+                    LoopKind::Unrolled => {
+                        self.line("#pragma GCC unroll 16");
+                        "int"
+                    }
                     LoopKind::Vector(accumulators) => {
                         self.vector_hint(accumulators);
                         "int"

@@ -2,6 +2,12 @@
 template <class T> static inline T akg_min(T a, T b) { return a < b || a != a ? a : b; }
 //# akg_max
 template <class T> static inline T akg_max(T a, T b) { return a > b || a != a ? a : b; }
+//# akg_at_most
+// The smaller; most is a number.
+template <class T> static inline T akg_at_most(T a, T most) { return a > most ? most : a; }
+//# akg_at_least
+// The larger; least is a number.
+template <class T> static inline T akg_at_least(T a, T least) { return a < least ? least : a; }
 //# akg_floor_div
 // Rounds down; 0 for a zero divisor.
 template <class T> static inline T akg_floor_div(T a, T b) {

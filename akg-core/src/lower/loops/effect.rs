@@ -160,18 +160,16 @@ impl Mapper<'_> {
                 ..
             } => {
                 let so_far = || Scalar::Local(*best, offset.clone());
-                let better = extreme(*op).unwrap_or(CompareOp::Gt);
-                let mut is_better = Scalar::Compare(better, *dtype, Box::new([value.clone(), so_far()]));
-                if dtype.is_float() {
-                    let is_nan = |s| Scalar::Unary(UnaryOp::IsNan, *dtype, Box::new(s));
-                    let was_number = Scalar::Unary(UnaryOp::Not, DType::Bool, Box::new(is_nan(so_far())));
-                    let first_nan = Scalar::Binary(
-                        BinaryOp::And,
-                        DType::Bool,
-                        Box::new([is_nan(value.clone()), was_number]),
-                    );
-                    is_better = Scalar::Binary(BinaryOp::Or, DType::Bool, Box::new([is_better, first_nan]));
-                }
+                let is_better = if dtype.is_float() {
+                    // Better than a number, or the first that is none.
+                    let worse = Scalar::Compare(worse(*op), *dtype, Box::new([value.clone(), so_far()]));
+                    let is_number = Scalar::Compare(CompareOp::Eq, *dtype, Box::new([so_far(), so_far()]));
+                    let not_worse = Scalar::Unary(UnaryOp::Not, DType::Bool, Box::new(worse));
+                    Scalar::Binary(BinaryOp::And, DType::Bool, Box::new([not_worse, is_number]))
+                } else {
+                    let better = extreme(*op).unwrap_or(CompareOp::Gt);
+                    Scalar::Compare(better, *dtype, Box::new([value.clone(), so_far()]))
+                };
                 let choose =
                     |new: Scalar, old: Scalar| Scalar::Select(Box::new([is_better.clone(), new, old]));
                 let at = Scalar::Local(*index, offset.clone());
@@ -240,6 +238,14 @@ fn extreme(op: ReduceOp) -> Option<CompareOp> {
         ReduceOp::Max => Some(CompareOp::Gt),
         ReduceOp::Min => Some(CompareOp::Lt),
         ReduceOp::Sum | ReduceOp::Prod => None,
+    }
+}
+
+/// How an element compares with one that is as extreme or more so.
+fn worse(op: ReduceOp) -> CompareOp {
+    match op {
+        ReduceOp::Min => CompareOp::Ge,
+        _ => CompareOp::Le,
     }
 }
 

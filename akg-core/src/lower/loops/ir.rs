@@ -180,6 +180,8 @@ pub enum LoopKind {
     },
     /// Over a tile dimension; indices fit in 32 bits.
     Tile,
+    /// Over a few indices of a tile dimension, to be written out.
+    Unrolled,
     /// Over a tile dimension with independent iterations but for these accumulators.
     Vector(Vec<(Accumulation, LocalId)>),
 }

@@ -15,6 +15,7 @@ mod mapper;
 mod names;
 mod nest;
 mod node;
+mod rows;
 mod storage;
 mod stream;
 mod uses;

@@ -58,10 +58,12 @@ enum Check {
 
 /// The nodes of a nest: how often each is used, and the number of loops it depends on.
 pub(super) struct Plan {
-    levels: BTreeMap<NodeId, usize>,
+    pub(super) levels: BTreeMap<NodeId, usize>,
     /// Nodes with a name, and whether it is an index.
-    named: BTreeMap<NodeId, Vec<(Symbol, bool)>>,
+    pub(super) named: BTreeMap<NodeId, Vec<(Symbol, bool)>>,
     checks: HashMap<Guard, Check>,
+    /// The first row of a block, if rows are combined block by block.
+    pub(super) block: Option<Symbol>,
     /// How the innermost loop stores, if that goes past the caches.
     pub(super) stream: Option<Stream>,
 }
@@ -76,6 +78,7 @@ impl Mapper<'_> {
         if clipped.each.is_empty() {
             plan.stream = self.stream(nest);
         }
+        plan.block = self.block_of_rows(nest, &plan);
         let mut interior: Vec<Condition> = Vec::new();
         for check in plan.checks.values() {
             match check {
@@ -196,6 +199,7 @@ impl Mapper<'_> {
             levels,
             named,
             checks: HashMap::new(),
+            block: None,
             stream: None,
         }
     }
@@ -341,6 +345,10 @@ impl Mapper<'_> {
             body.extend(nest.before.iter().cloned());
         }
         match nest.axes.get(level) {
+            Some((row, rows)) if level == nest.level && plan.block.is_some() => {
+                let inside = self.level(nest, plan, clipped, level + 2, interior);
+                body.extend(plan.blocks_of_rows(nest, row, *rows, inside));
+            }
             Some((symbol, len)) => {
                 let (lo, hi) = clipped.range(symbol, *len);
                 let is_innermost = level + 1 == nest.axes.len();
