@@ -18,30 +18,29 @@ static inline float akg_exp_tail(float r) {
 //# akg_exp_rest akg_fma
 // x - n * ln(2) for an integer n of at most 8 bits.
 static inline float akg_exp_rest(float x, float n) { return akg_fma(n, 0x1.05c610p-29f, akg_fma(n, -0x1.62e430p-1f, x)); }
-//# akg_scaled akg_bits
-// value * 2^n for -126 <= n < 128, where shifted = n + 0x1.8p23.
-static inline float akg_scaled(float value, float shifted) {
-  return value * akg_bits<float>((akg_bits<uint32_t>(shifted) << 23) + 0x3f800000u);
+//# akg_exp_scaled akg_bits
+// value * 2^n for values near 1 and n of -180..=128, where shifted = n + 0x1.8p23; rounds once. Low: for n below -60.
+static inline float akg_exp_scaled(float value, float shifted, bool low) {
+  const uint32_t power = (akg_bits<uint32_t>(shifted) + (low ? 64u : 0u)) << 23;
+  return akg_bits<float>(akg_bits<uint32_t>(value) + power) * (low ? 0x1p-64f : 1.0f);
 }
-//# akg_exp akg_exp_tail akg_exp_rest
-// At most 1.1 units in the last place. Results below 2^-126 are 0.
+//# akg_exp akg_exp_tail akg_exp_rest akg_exp_scaled
+// At most 1.1 units in the last place.
 static inline float akg_exp(float x) {
   const float shifted = akg_fma(x, 0x1.715476p+0f, 0x1.8p23f);
   const float near = 1 + akg_exp_tail(akg_exp_rest(x, shifted - 0x1.8p23f));
-  // Unlike the power of two alone, this reaches the end of the range.
-  const float y = akg_bits<float>(akg_bits<uint32_t>(near) + (akg_bits<uint32_t>(shifted) << 23));
-  return x < 88.722839f ? (x > -87.336544f ? y : 0) : x * __builtin_inff();
+  const float y = akg_exp_scaled(near, shifted, x < -80);
+  return x < 88.722839f ? (x > -104 ? y : 0) : x * __builtin_inff();
 }
 static inline double akg_exp(double x) { return __builtin_exp(x); }
-//# akg_exp2 akg_exp_tail
-// At most 1.2 units in the last place. Results below 2^-126 are 0.
+//# akg_exp2 akg_exp_tail akg_exp_scaled akg_fma
+// At most 1.2 units in the last place.
 static inline float akg_exp2(float x) {
   const float shifted = x + 0x1.8p23f, r = x - (shifted - 0x1.8p23f);
   // The product with ln(2) in two parts.
   const float high = r * 0x1.62e430p-1f, low = akg_fma(r, 0x1.62e430p-1f, -high) + r * -0x1.05c610p-29f;
-  const float near = 1 + (akg_exp_tail(high) + low);
-  const float y = akg_bits<float>(akg_bits<uint32_t>(near) + (akg_bits<uint32_t>(shifted) << 23));
-  return x < 128 ? (x >= -126 ? y : 0) : x * __builtin_inff();
+  const float y = akg_exp_scaled(1 + (akg_exp_tail(high) + low), shifted, x < -120);
+  return x < 128 ? (x > -151 ? y : 0) : x * __builtin_inff();
 }
 static inline double akg_exp2(double x) { return __builtin_exp2(x); }
 //# akg_expm1 akg_exp_tail akg_exp_rest akg_bits
@@ -83,7 +82,7 @@ static inline float akg_log_ends(float x, float y) {
   return x > 0 ? (x == __builtin_inff() ? x : y) : x == 0 ? -__builtin_inff() : __builtin_nanf("");
 }
 //# akg_log akg_log_tail akg_log_parts akg_log_ends
-// At most 1 units in the last place.
+// At most 1.0 units in the last place.
 static inline float akg_log(float x) {
   const akg_log_parts s = akg_log_split(x);
   const float high = s.power * 0x1.62e4p-1f, sum = high + s.rest, lost = s.rest - (sum - high);
@@ -100,7 +99,7 @@ static inline float akg_log2(float x) {
   return akg_log_ends(x, (whole ? high : sum) + akg_fma(akg_log_tail(s.rest), 0x1.715476p+0f, low + (whole ? 0 : lost)));
 }
 static inline double akg_log2(double x) { return __builtin_log2(x); }
-//# akg_log1p akg_log_tail akg_log_ends
+//# akg_log1p akg_log_tail akg_log_ends akg_bits
 // At most 1.7 units in the last place.
 static inline float akg_log1p(float x) {
   const float u = 1 + x;
@@ -113,6 +112,11 @@ static inline float akg_log1p(float x) {
   return akg_log_ends(u, x == 0 ? x : y);
 }
 static inline double akg_log1p(double x) { return __builtin_log1p(x); }
+//# akg_scaled akg_bits
+// value * 2^n for -126 <= n < 128, where shifted = n + 0x1.8p23.
+static inline float akg_scaled(float value, float shifted) {
+  return value * akg_bits<float>((akg_bits<uint32_t>(shifted) << 23) + 0x3f800000u);
+}
 //# akg_power2 akg_fma akg_scaled
 // 2^(a * b) for -126 <= a * b < 127, relative error 2e-7.
 static inline float akg_power2(float a, float b) {
@@ -158,13 +162,12 @@ static inline float akg_erf(float x) {
   return size >= 0.92f ? __builtin_copysignf(far, x) : akg_fma(p, x, x);
 }
 static inline double akg_erf(double x) { return __builtin_erf(x); }
-//# akg_sigmoid akg_exp_tail akg_exp_rest akg_scaled
-// At most 2.3 units in the last place. 1 / (1 + e) or e / (1 + e) for e = e^-|x|. Results below 2^-125 are 0.
+//# akg_sigmoid akg_exp
+// At most 1.5 units in the last place: 1 / (1 + e) or e / (1 + e) for e = e^-|x|, with what the sum lost.
 static inline float akg_sigmoid(float x) {
-  const float size = __builtin_fabsf(x), shifted = akg_fma(-size, 0x1.715476p+0f, 0x1.8p23f);
-  const float near = akg_scaled(1 + akg_exp_tail(akg_exp_rest(-size, shifted - 0x1.8p23f)), shifted);
-  const float e = size > 86.6f ? 0 : near;
-  return (x < 0 ? e : 1) / (1 + e);
+  const float e = akg_exp(-__builtin_fabsf(x)), sum = 1 + e, lost = e - (sum - 1);
+  const float above = x < 0 ? e : 1, inverse = 1 / sum, y = above * inverse;
+  return akg_fma(akg_fma(-y, sum, above) - y * lost, inverse, y);
 }
 static inline double akg_sigmoid(double x) { return 1 / (1 + __builtin_exp(-x)); }
 //# akg_exp_core akg_bits
@@ -207,7 +210,7 @@ static inline float akg_pow(float base, float exponent) {
   const double product = double(exponent) * log;
   const float power = float(akg_exp_core(product < -150 ? -150 : product > 150 ? 150 : product));
   const bool odd = whole == exponent && __builtin_truncf(exponent * 0.5f) != exponent * 0.5f;
-  const bool undefined = base < 0 && size != inf && whole != exponent;
+  const bool undefined = product != product || (base < 0 && size != inf && whole != exponent);
   const float y = undefined ? __builtin_nanf("") : odd ? __builtin_copysignf(power, base) : power;
   return exponent == 0 || base == 1 || (base == -1 && __builtin_fabsf(exponent) == inf) ? 1 : y;
 }

@@ -37,19 +37,17 @@ pub(super) struct Stream {
 }
 
 /// The tensors that `kernel` stores past the caches: those too large for the last one that it does not read.
-pub(super) fn streamed_tensors(
-    program: &Program,
-    kernel: &Kernel,
-    machine: Machine,
-) -> BTreeSet<TensorId> {
+pub(super) fn streamed_tensors(program: &Program, kernel: &Kernel, machine: Machine) -> BTreeSet<TensorId> {
     let (mut stored, mut loaded) = (BTreeSet::new(), BTreeSet::new());
     stored_tensors(&kernel.body, &mut stored);
     loaded_tensors(&kernel.body, &mut loaded);
     let is_large = |id: &TensorId| {
         program.tensors.get(id.0).is_some_and(|tensor| {
-            let elements = tensor.shape.iter().map(Expr::as_const).try_fold(1, |product, extent| {
-                i64::checked_mul(product, extent?)
-            });
+            let elements = tensor
+                .shape
+                .iter()
+                .map(Expr::as_const)
+                .try_fold(1, |product, extent| i64::checked_mul(product, extent?));
             let bytes = elements.and_then(|n| u64::try_from(n).ok()?.checked_mul(tensor.dtype.size() as u64));
             // Half precision and booleans have another form in locals.
             let plain = !matches!(tensor.dtype, DType::F16 | DType::BF16 | DType::Bool);
@@ -59,7 +57,11 @@ pub(super) fn streamed_tensors(
     if kernel.cooperative {
         return BTreeSet::new();
     }
-    stored.difference(&loaded).filter(|id| is_large(id)).copied().collect()
+    stored
+        .difference(&loaded)
+        .filter(|id| is_large(id))
+        .copied()
+        .collect()
 }
 
 impl Mapper<'_> {
@@ -103,13 +105,17 @@ impl Stream {
     /// The innermost loop over `lo..hi`, part by part.
     pub(super) fn parts(&self, symbol: &Symbol, lo: Expr, hi: Expr, kind: LoopKind, body: Vec<Stmt>) -> Stmt {
         let (start, part) = (Expr::symbol(self.start.clone()), Expr::from(self.part));
-        let whole = (&hi - &lo).as_const().is_some_and(|len| len % self.part as i64 == 0);
+        let whole = (&hi - &lo)
+            .as_const()
+            .is_some_and(|len| len % self.part as i64 == 0);
         let end = if whole {
             &start + &part
         } else {
             (&start + &part).minimum(&hi)
         };
-        let offset = self.offset.substitute(&|s| (s == &**symbol).then(|| start.clone()));
+        let offset = self
+            .offset
+            .substitute(&|s| (s == &**symbol).then(|| start.clone()));
         Stmt::For {
             symbol: self.start.clone(),
             lo,
