@@ -280,6 +280,21 @@ impl Printer<'_> {
                 );
                 self.line(&line);
             }
+            Stmt::Scan {
+                local,
+                offset,
+                len,
+                op,
+                exclusive,
+                reverse,
+            } => {
+                let function = self.prelude("akg_scan");
+                let name = self.local(*local).map_or(String::new(), |l| l.name.clone());
+                let (product, offset) = (*op == ReduceOp::Prod, self.offset(offset));
+                self.line(&format!(
+                    "{function}<{product}, {exclusive}, {reverse}>({name} + {offset}, {len});"
+                ));
+            }
             Stmt::Dot(dot) => self.dot(dot),
             Stmt::Barrier => self.line("team->barrier(team->context);"),
         }

@@ -164,6 +164,21 @@ pub enum Stmt {
         /// Distance of rows in `to`.
         stride: usize,
     },
+    /// Replaces elements of a local of [`DType::F64`] by their running sums or products, which may be associated in any way.
+    Scan {
+        /// The local.
+        local: LocalId,
+        /// The first element.
+        offset: Expr,
+        /// The number of elements.
+        len: usize,
+        /// [`ReduceOp::Sum`] or [`ReduceOp::Prod`].
+        op: ReduceOp,
+        /// Whether an element is left out of its own result.
+        exclusive: bool,
+        /// Whether the last element comes first.
+        reverse: bool,
+    },
     /// Adds a product of local matrices to a local matrix.
     Dot(Dot),
     /// Waits for every program.
