@@ -236,7 +236,10 @@ fn write(graph: &Graph, prims: &Prims, plan: &Plan, names: &mut Names) -> Result
     for (i, kernel) in plan.kernels.iter().enumerate() {
         kernels.push(match kernel.contract {
             Some(contract) => emit::matmul::emit(plan, prims, kernel, names, i, contract)?,
-            None => emit::rows::emit(plan, prims, kernel, names, i)?,
+            None => match emit::vector::emit(plan, prims, kernel, names, i)? {
+                Some(text) => text,
+                None => emit::rows::emit(plan, prims, kernel, names, i)?,
+            },
         });
     }
     let sketch_name = identifier(graph.name(), &mut Vec::new());

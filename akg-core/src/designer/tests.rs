@@ -257,6 +257,13 @@ fn products() {
         let b = g.input("b", F, [9001, 1]);
         g.matmul(a, b)
     });
+    check("batched_matrix_vector", |g| {
+        let a = g.input("a", F, [2, 3, 5000]);
+        let b = g.input("b", F, [2, 5000, 1]);
+        let c = g.input("c", F, [2, 3, 1]);
+        let y = g.bmm(a, b)?;
+        g.add(y, c)
+    });
     check("square_of_itself", |g| {
         let a = g.input("a", F, [40, 40]);
         g.matmul(a, a)
