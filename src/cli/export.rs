@@ -9,8 +9,8 @@ use clap::Args;
 
 use super::bundle;
 use super::progress::Progress;
-use super::task::{load, memory_budget};
-use super::{TargetArgs, TaskArgs};
+use super::task::{load, memory_budget, python};
+use super::{PythonArgs, TargetArgs, TaskArgs};
 
 #[derive(Debug, Args)]
 pub(super) struct ExportArgs {
@@ -29,6 +29,8 @@ pub(super) struct ExportArgs {
     out: Option<PathBuf>,
     #[command(flatten)]
     target: TargetArgs,
+    #[command(flatten)]
+    python: PythonArgs,
 }
 
 impl ExportArgs {
@@ -42,7 +44,8 @@ impl ExportArgs {
             task: self.task.unwrap_or_default(),
             accuracy: akg::Accuracy::Fp32,
         };
-        let loaded = load(&args, memory_budget(), &progress)?;
+        let config = self.python.config();
+        let loaded = load(&args, memory_budget(), || python(&config, &progress), &progress)?;
         let graph = &loaded.task.graph;
         let tensor = |value, role| {
             let ty = graph.ty(value);

@@ -7,12 +7,13 @@ use akg::source::SourceForm;
 use akg::{Error, Result, blocking};
 use clap::Args;
 
+use super::baseline::baselines;
 use super::bundle;
 use super::progress::Progress;
 use super::report::{AttemptReport, Report, TaskReport, describe};
 use super::run::{finish, prepare, session, write};
-use super::task::{load, memory_budget};
-use super::{JudgeArgs, SizeArgs, TargetArgs, TaskArgs};
+use super::task::{load, memory_budget, python};
+use super::{JudgeArgs, PythonArgs, ReportArgs, SizeArgs, TargetArgs, TaskArgs};
 
 #[derive(Debug, Args)]
 pub(super) struct VerifyArgs {
@@ -30,12 +31,16 @@ pub(super) struct VerifyArgs {
     #[command(flatten)]
     size: SizeArgs,
     #[command(flatten)]
+    python: PythonArgs,
+    #[command(flatten)]
     judge: JudgeArgs,
+    #[command(flatten)]
+    report: ReportArgs,
 }
 
 impl VerifyArgs {
     pub(super) fn run(self) -> Result<ExitCode> {
-        let progress = Progress::new(self.judge.json);
+        let progress = Progress::new(self.report.json);
         let task = TaskReport {
             source: self.task.clone().unwrap_or_default(),
             accuracy: self.accuracy,
@@ -47,7 +52,7 @@ impl VerifyArgs {
         } else {
             self.judge(&mut report, &progress)
         };
-        finish(result, &report, &self.judge, &progress)
+        finish(result, &report, &self.report, &progress)
     }
 
     fn judge(&self, report: &mut Report, progress: &Progress) -> Result<()> {
@@ -63,12 +68,14 @@ impl VerifyArgs {
             .parse(&text)
             .map_err(|e| e.with("file", self.source.display()))?;
         self.judge.demand_isolation()?;
-        let out = prepare(self.judge.out.as_deref())?;
+        let out = prepare(self.report.out.as_deref())?;
         let args = TaskArgs {
             task: task.clone(),
             accuracy: self.accuracy,
         };
-        let loaded = load(&args, self.size.memory.or_else(memory_budget), progress)?;
+        let config = self.python.config();
+        let memory = self.size.memory.or_else(memory_budget);
+        let loaded = load(&args, memory, || python(&config, progress), progress)?;
         report.task = describe(&loaded.task, task, loaded.shrink());
         if let SourceForm::Lowered { plan } = &source.form {
             report.kernels = plan
@@ -76,11 +83,12 @@ impl VerifyArgs {
                 .iter()
                 .map(|l| akg::designer::KernelSummary {
                     name: l.kernel.clone(),
+                    rule: String::new(),
                     operators: vec![l.doc.clone()],
                 })
                 .collect();
         }
-        let (session, pytorch) = session(&self.target, &self.judge, &loaded, progress)?;
+        let session = session(&self.target, &self.judge, &config, &loaded, progress, |_| {})?;
         progress.step("building");
         let (attempt, target) = blocking::judge(&session, source, &loaded.task)?;
         report.device = Some(target.name.clone());
@@ -90,7 +98,7 @@ impl VerifyArgs {
             write(&out.join(format!("kernel.{}", self.target.dsl)), &text)?;
         }
         report.add_attempt(&attempt);
-        report.baselines = pytorch.map(|p| p.reports()).unwrap_or_default();
+        report.baselines = baselines(&attempt);
         Ok(())
     }
 }
