@@ -100,9 +100,10 @@ impl KernelBenchArgs {
         let progress = Progress::new(false);
         self.judge.demand_isolation()?;
         let problems = problems::find(&self.root, self.levels.as_ref(), self.problems.as_ref())?;
-        let environment = match problems.iter().any(Problem::is_module) {
-            true => Some(environment(&self.python.config(), &progress)?),
-            false => None,
+        let environment = if problems.iter().any(Problem::is_module) {
+            Some(environment(&self.python.config(), &progress)?)
+        } else {
+            None
         };
         let backend = akg::registry().backend(&self.target.backend)?;
         let device = blocking::devices(&*backend)?.into_iter().next();
@@ -174,9 +175,10 @@ impl KernelBenchArgs {
             );
             return Ok(ExitCode::from(STOPPED));
         }
-        Ok(match results.summary().failed.is_empty() {
-            true => ExitCode::SUCCESS,
-            false => ExitCode::from(1),
+        Ok(if results.summary().failed.is_empty() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::from(1)
         })
     }
 
