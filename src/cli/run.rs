@@ -154,7 +154,7 @@ pub(super) fn session(
                 Event::Judged(_) => "the candidate failed",
                 Event::Tuning(_) => "tuning",
                 Event::Tried(trial) => return observer.step(&tried(trial)),
-                Event::Tuned(_) => "timing",
+                Event::Tuned(_) => return,
                 _ => "timed",
             });
         });

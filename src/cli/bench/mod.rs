@@ -62,6 +62,9 @@ pub(super) struct KernelBenchArgs {
     /// Go on with the run in the output directory: what is finished is kept, what is verified is not judged again.
     #[arg(long)]
     resume: bool,
+    /// With --resume: try problems again that have no verified kernel, or whose contest was disturbed.
+    #[arg(long, requires = "resume")]
+    retry: bool,
     /// Where candidates, verdicts and measurements are kept, instead of `store.sqlite` in the output directory. What another
     /// run left there is used: its verdicts, its tuning and its times.
     #[arg(long, value_name = "PATH")]
@@ -122,11 +125,11 @@ impl KernelBenchArgs {
         let mut open = Vec::new();
         for problem in &problems {
             match folder.finished(problem)? {
-                Some(record) => {
+                Some(record) if record.is_clear() || !self.retry => {
                     progress.print(&table::row(&record));
                     results.push(record);
                 }
-                None => open.push(problem),
+                _ => open.push(problem),
             }
         }
         results.save(&folder)?;
