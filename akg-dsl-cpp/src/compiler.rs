@@ -78,6 +78,18 @@ pub(crate) enum Mode {
     Check,
 }
 
+/// The features of a target that kernels may use, as the target names them.
+pub(crate) fn target_features(target: &Target) -> Vec<&'static str> {
+    let known = match target.arch.as_str() {
+        "x86_64" => X86_FEATURES.as_slice(),
+        _ => &[],
+    };
+    let names = known.iter().map(|(feature, _)| *feature);
+    names
+        .filter(|feature| target.features.contains(*feature))
+        .collect()
+}
+
 /// The instruction-set flags of a target.
 pub(crate) fn target_flags(target: &Target) -> Vec<String> {
     match target.arch.as_str() {
@@ -121,12 +133,28 @@ const X86_FEATURES: [(&str, &str); 21] = [
     ("avx512vnni", "avx512vnni"),
 ];
 
-/// Compiles `text` in confinement.
-pub(crate) fn compile(config: &CppConfig, target: &Target, text: &str, mode: Mode) -> Result<Compilation> {
-    let compiler = find(config)?;
+/// The flags for a target.
+fn flags(config: &CppConfig, target: &Target) -> Vec<String> {
     let mut flags: Vec<String> = FLAGS.iter().map(|f| (*f).to_owned()).collect();
     flags.extend(target_flags(target));
     flags.extend(config.flags.iter().cloned());
+    flags
+}
+
+/// This crate's version, and the compiler with its version and flags.
+pub(crate) fn identity(config: &CppConfig, target: &Target) -> Result<String> {
+    let version = version(&find(config)?, config)?;
+    Ok(format!(
+        "akg-dsl-cpp {}, {version}, {}",
+        env!("CARGO_PKG_VERSION"),
+        flags(config, target).join(" ")
+    ))
+}
+
+/// Compiles `text` in confinement.
+pub(crate) fn compile(config: &CppConfig, target: &Target, text: &str, mode: Mode) -> Result<Compilation> {
+    let compiler = find(config)?;
+    let flags = flags(config, target);
     let program = program(&compiler, config)?
         .args(&flags)
         .args(match mode {

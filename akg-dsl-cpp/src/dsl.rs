@@ -76,6 +76,10 @@ impl Dsl for CppDsl {
             ("compiler".to_owned(), compiled.version),
             ("flags".to_owned(), compiled.flags.join(" ")),
             ("isolation".to_owned(), compiled.isolation.to_string()),
+            (
+                Artifact::FEATURES.to_owned(),
+                compiler::target_features(target).join(" "),
+            ),
         ]);
         if !compiled.output.trim().is_empty() {
             metadata.insert("warnings".to_owned(), compiled.output);
@@ -86,6 +90,10 @@ impl Dsl for CppDsl {
             plan: plan.clone(),
             metadata,
         }))
+    }
+
+    fn toolchain(&self, target: &Target) -> Result<String> {
+        compiler::identity(&self.config, target)
     }
 
     fn check(&self, source: &Source) -> Vec<Diagnostic> {

@@ -63,6 +63,10 @@ pub struct Design {
 pub struct KernelSummary {
     /// The kernel's name in the sketch.
     pub name: String,
+    /// The rule that wrote it: `product` for matrix products with what is fused to them, `rows` for all else; empty for
+    /// a kernel that no rule wrote.
+    #[serde(default)]
+    pub rule: String,
     /// The ATen operators that it computes, in order.
     pub operators: Vec<String>,
 }
@@ -96,6 +100,12 @@ pub fn design(graph: &Graph) -> Result<Design> {
         .map_err(|d| Error::unexpected(format!("the designer wrote a bad sketch\n{}", d.render(&text))))?;
     let kernels = plan.kernels.iter().enumerate().map(|(i, kernel)| KernelSummary {
         name: format!("k{i}"),
+        rule: if kernel.contract.is_some() {
+            "product"
+        } else {
+            "rows"
+        }
+        .to_owned(),
         operators: operators(&decomposed.prims, kernel),
     });
     Ok(Design {
