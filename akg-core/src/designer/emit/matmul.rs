@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Emitter, Names, Var, Walk, compute_type};
+use super::{Emitter, Names, Var, Walk, Written, compute_type};
 use crate::designer::plan::{Access, Axis, KernelPlan, Operand, Plan};
 use crate::designer::prim::{PrimId, Prims};
 use crate::dtype::DType;
@@ -20,7 +20,7 @@ pub(in crate::designer) fn emit(
     names: &mut Names,
     number: usize,
     contract: PrimId,
-) -> Result<String> {
+) -> Result<Written> {
     let access = |i: usize| match kernel.operands.get(&(contract, i)) {
         Some(Operand::Load(access)) => Ok(access.clone()),
         _ => Err(Error::unsupported(
@@ -124,5 +124,7 @@ pub(in crate::designer) fn emit(
         },
     );
     e.store_all(|_, _| true)?;
-    Ok(e.finish(&format!("kernel k{number} over ({})", grid.join(", "))))
+    let name = format!("k{number}");
+    let text = e.finish(&format!("kernel {name} over ({})", grid.join(", ")));
+    Ok(Written { name, text })
 }
