@@ -17,6 +17,10 @@ pub use akg_backend_cpu as cpu;
 #[cfg(feature = "python")]
 pub use akg_python as python;
 
+/// A memory that outlasts the process.
+#[cfg(feature = "sqlite")]
+pub use akg_store as sqlite;
+
 /// The worker process, for embedders whose own executable serves as one.
 #[cfg(feature = "cpu")]
 pub use akg_worker as worker;

@@ -34,13 +34,14 @@ impl Place {
         std::fs::write(&path, text).unwrap();
         path
     }
-}
 
-fn akg() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_akg"));
-    // A baseline would make every test depend on Python.
-    command.env_remove("AKG_WORKER");
-    command
+    /// The program, with a store of this place's own.
+    fn akg(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_akg"));
+        command.env_remove("AKG_WORKER");
+        command.env("AKG_STORE", self.0.path().join("store.sqlite"));
+        command
+    }
 }
 
 #[track_caller]
@@ -81,7 +82,8 @@ fn a_graph_becomes_a_verified_kernel() {
     let place = Place::new();
     let task = place.file("tiny.json", TINY);
     let out = place.0.path().join("out");
-    let run = akg()
+    let run = place
+        .akg()
         .args(["run", "--json", "--no-baseline", "--out"])
         .arg(&out)
         .arg(&task)
@@ -99,7 +101,13 @@ fn a_graph_becomes_a_verified_kernel() {
     let compared = report["bytes_compared"].as_u64().unwrap();
     assert!(compared >= 4 * 6 * 40 * 4, "{compared}");
 
-    let show = akg().arg("show").arg("--sources").arg(&out).output().unwrap();
+    let show = place
+        .akg()
+        .arg("show")
+        .arg("--sources")
+        .arg(&out)
+        .output()
+        .unwrap();
     expect(
         &show,
         PASS,
@@ -110,13 +118,15 @@ fn a_graph_becomes_a_verified_kernel() {
             "extern \"C\"",
         ],
     );
-    let check = akg()
+    let check = place
+        .akg()
         .arg("check")
         .arg(out.join("kernel.sketch"))
         .output()
         .unwrap();
     expect(&check, PASS, &["ok"]);
-    let again = akg()
+    let again = place
+        .akg()
         .args(["run", "--no-baseline"])
         .arg(out.join("task.json"))
         .output()
@@ -131,7 +141,8 @@ fn hand_written_candidates_meet_the_same_judge() {
     }
     let place = Place::new();
     let task = place.file("tiny.json", TINY);
-    let stub = akg()
+    let stub = place
+        .akg()
         .args(["export", "--form", "stub", "--task"])
         .arg(&task)
         .output()
@@ -192,7 +203,8 @@ fn hand_written_candidates_meet_the_same_judge() {
     ];
     for (name, body, status, code) in cases {
         let source = write(name, &body);
-        let verify = akg()
+        let verify = place
+            .akg()
             .args(["verify", "--json", "--no-baseline", "--timeout", "5s", "--task"])
             .arg(&task)
             .arg(&source)
@@ -211,7 +223,14 @@ fn hand_written_candidates_meet_the_same_judge() {
 #[test]
 fn bad_tasks_are_explained() {
     let place = Place::new();
-    let say = |arg: &Path| akg().args(["run", "--no-baseline"]).arg(arg).output().unwrap();
+    let say = |arg: &Path| {
+        place
+            .akg()
+            .args(["run", "--no-baseline"])
+            .arg(arg)
+            .output()
+            .unwrap()
+    };
     expect(
         &say(Path::new("builtin:nothing")),
         TROUBLE,
@@ -229,7 +248,11 @@ fn bad_tasks_are_explained() {
     expect(&say(&unknown), TROUBLE, &["aten.sofmax.int"]);
     let shape = place.file("shape.json", &TINY.replace("\"dim\": -1", "\"dim\": 5"));
     expect(&say(&shape), TROUBLE, &["softmax", "f32[6, 40]"]);
-    let output = akg().args(["run", "--json", "builtin:nothing"]).output().unwrap();
+    let output = place
+        .akg()
+        .args(["run", "--json", "builtin:nothing"])
+        .output()
+        .unwrap();
     expect(&output, TROUBLE, &[]);
     assert_eq!(json(&output)["status"], "not-found");
 }
@@ -240,7 +263,7 @@ fn bad_sketches_are_shown_where_they_are_wrong() {
     let text = "sketch s(x: f32[8, 8]) -> y: f32[8, 8]\nkernel k over (i in 8) {\n  t = load x[i, 0 :+ 8]\n  \
                 store y[i, 0 :+ 8] = t + u\n}\n";
     let sketch = place.file("bad.sketch", text);
-    let check = akg().arg("check").arg(&sketch).output().unwrap();
+    let check = place.akg().arg("check").arg(&sketch).output().unwrap();
     expect(&check, FAIL, &["error", "4:", "u", "^"]);
 }
 
@@ -250,7 +273,8 @@ fn missing_tools_and_full_disks_cost_nothing() {
     let task = place.file("tiny.json", TINY);
     let empty = place.0.path().join("empty");
     std::fs::create_dir(&empty).unwrap();
-    let run = akg()
+    let run = place
+        .akg()
         .args(["run", "--json", "--no-baseline"])
         .arg(&task)
         .env("PATH", &empty)
@@ -264,7 +288,8 @@ fn missing_tools_and_full_disks_cost_nothing() {
         let out = place.0.path().join("full");
         std::fs::create_dir(&out).unwrap();
         std::os::unix::fs::symlink("/dev/full", out.join("report.json")).unwrap();
-        let run = akg()
+        let run = place
+            .akg()
             .args(["run", "--no-baseline", "--out"])
             .arg(&out)
             .arg(&task)
@@ -303,7 +328,8 @@ fn bad_modules_are_explained() {
     ];
     for (name, text, words) in cases {
         let module = place.file(name, &text);
-        let run = akg()
+        let run = place
+            .akg()
             .args(["run", "--no-baseline"])
             .arg(&module)
             .output()
@@ -311,6 +337,80 @@ fn bad_modules_are_explained() {
         expect(&run, TROUBLE, &words);
     }
     let module = place.file("good.py", good);
-    let run = akg().args(["run"]).arg(&module).output().unwrap();
+    let run = place
+        .akg()
+        .args(["run", "--tune", "0"])
+        .arg(&module)
+        .output()
+        .unwrap();
     expect(&run, PASS, &["verdict: pass", "PyTorch eager"]);
+}
+
+#[test]
+fn what_was_found_is_remembered_and_moved() {
+    if !has_compiler() {
+        return;
+    }
+    let place = Place::new();
+    // One product has knobs to tune.
+    let graph = r#"{"akg_graph": 1, "name": "product",
+      "inputs": [{"name": "a", "dtype": "f32", "shape": [96, 64]}, {"name": "b", "dtype": "f32", "shape": [64, 80]}],
+      "nodes": [{"op": "aten.mm.default", "args": {"self": "a", "mat2": "b"}, "outputs": ["y"]}],
+      "outputs": [{"value": "y"}]}"#;
+    let task = place.file("product.json", graph);
+    let run = |extra: &[&str]| {
+        let run = place
+            .akg()
+            .args(["run", "--json", "--no-baseline", "--tune", "1s"])
+            .args(extra)
+            .arg(&task)
+            .output()
+            .unwrap();
+        expect(&run, PASS, &[]);
+        json(&run)
+    };
+    let first = run(&[]);
+    assert_eq!(first["recalled"], false);
+    let second = run(&[]);
+    assert_eq!(second["recalled"], true);
+    assert_eq!(second["knobs"], first["knobs"]);
+    assert_eq!(second["checks"], first["checks"]);
+    assert_eq!(second["tuning"]["origin"], "record");
+    assert_eq!(second["tuning"]["trials"], serde_json::json!([]));
+    // Stricter or other judges decide for themselves.
+    assert_eq!(run(&["--secret", "7"])["recalled"], false);
+    assert_eq!(run(&["--no-store"])["recalled"], false);
+
+    let file = place.0.path().join("records.jsonl");
+    let records = |args: &[&str]| place.akg().arg("records").args(args).output().unwrap();
+    let name = file.to_str().unwrap();
+    expect(&records(&["export", name]), PASS, &["records.jsonl"]);
+    expect(&records(&["list"]), PASS, &["product", "[96, 64]", "fp32"]);
+    let other = place.0.path().join("other.sqlite");
+    let other = other.to_str().unwrap();
+    expect(
+        &records(&["import", "--store", other, name]),
+        PASS,
+        &["new record"],
+    );
+    expect(
+        &records(&["import", "--store", other, name]),
+        PASS,
+        &["0 new records"],
+    );
+    let exported = records(&["export", "--store", other, "-"]);
+    assert_eq!(
+        String::from_utf8_lossy(&exported.stdout),
+        std::fs::read_to_string(&file).unwrap()
+    );
+
+    let text = place.file("text.sqlite", "not a database, not at all");
+    let bad = place
+        .akg()
+        .args(["run", "--store"])
+        .arg(&text)
+        .arg(&task)
+        .output()
+        .unwrap();
+    expect(&bad, TROUBLE, &["no store of akg", "text.sqlite"]);
 }

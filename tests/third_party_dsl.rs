@@ -91,6 +91,10 @@ impl Dsl for RustDsl {
         }))
     }
 
+    fn toolchain(&self, _: &Target) -> Result<String> {
+        Ok("rustc -O".to_owned())
+    }
+
     fn check(&self, _: &Source) -> Vec<Diagnostic> {
         Vec::new()
     }

@@ -40,7 +40,6 @@ impl CpuBackend {
         let mut capability = BackendCapability::default();
         capability.formats = vec![client::FORMAT.to_owned()];
         capability.times = true;
-        capability.isolated = true;
         Self {
             config: Arc::new(config),
             capability,

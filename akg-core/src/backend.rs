@@ -24,8 +24,6 @@ pub struct BackendCapability {
     pub formats: Vec<String>,
     /// Whether the times that [`Loaded::execute`] gives are those of the device.
     pub times: bool,
-    /// Whether candidates run outside the caller's process.
-    pub isolated: bool,
 }
 
 /// Limits on one request.

@@ -56,6 +56,10 @@ pub trait Dsl: Send + Sync + fmt::Debug {
     /// could not be run.
     fn build(&self, source: &Source, target: &Target) -> Result<Result<Artifact, Failure>>;
 
+    /// What [`build`](Dsl::build) depends on beside the source and the target: the compiler with its version, flags, the
+    /// version of the DSL's own library. What was built by a toolchain of the same name is not built again.
+    fn toolchain(&self, target: &Target) -> Result<String>;
+
     /// Checks syntax and rules without building.
     fn check(&self, source: &Source) -> Vec<Diagnostic>;
 

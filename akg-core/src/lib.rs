@@ -2,12 +2,14 @@
 
 pub mod agent;
 pub mod backend;
+pub mod bundle;
 pub mod coder;
 pub mod conductor;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod designer;
 pub mod diagnostic;
+pub mod digest;
 pub mod dsl;
 pub mod dtype;
 pub mod error;
@@ -20,17 +22,22 @@ pub mod registry;
 pub mod session;
 pub mod sketch;
 pub mod source;
+pub mod store;
 pub mod target;
 pub mod task;
 pub mod tensor;
 pub mod timing;
+pub mod tuner;
 pub mod verdict;
 pub mod verifier;
 pub mod verify;
+pub mod view;
 
 pub use agent::{Agent, Role};
 pub use backend::Backend;
+pub use bundle::Bundle;
 pub use diagnostic::{Diagnostic, Diagnostics};
+pub use digest::Digest;
 pub use dsl::Dsl;
 pub use dtype::DType;
 pub use error::{Error, ErrorKind, Result};
@@ -39,8 +46,10 @@ pub use graph::Graph;
 pub use registry::Registry;
 pub use session::Session;
 pub use sketch::Sketch;
+pub use store::Store;
 pub use target::Target;
 pub use task::{Accuracy, Task};
 pub use tensor::Tensor;
 pub use verdict::Verdict;
 pub use verifier::{Candidate, Verifier};
+pub use view::{AnyView, AnyViewMut, TensorView, TensorViewMut};

@@ -159,6 +159,19 @@ pub struct Artifact {
     pub metadata: BTreeMap<String, String>,
 }
 
+impl Artifact {
+    /// The key in [`metadata`](Self::metadata) of the instruction-set features that the code uses, separated by spaces.
+    pub const FEATURES: &str = "features";
+
+    /// The instruction-set features that the code uses; `None` if the toolchain did not say, which may mean all that its
+    /// target has.
+    pub fn features(&self) -> Option<impl Iterator<Item = &str>> {
+        self.metadata
+            .get(Self::FEATURES)
+            .map(|names| names.split_whitespace())
+    }
+}
+
 mod base64_bytes {
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::digest::Digest;
 use crate::dtype::DType;
 
 /// A device and its limits. Rules and the cost model read these numbers and never a device's name.
@@ -37,6 +38,23 @@ pub struct Target {
 }
 
 impl Target {
+    /// What distinguishes devices for which kernels may be made differently: everything but rates, which are measured
+    /// anew, and the size of memory.
+    pub fn fingerprint(&self) -> Digest {
+        let features: Vec<&str> = self.features.iter().map(String::as_str).collect();
+        let numbers = format!(
+            "{} {} {} {:?}",
+            self.cores, self.vector_bytes, self.tile_bytes, self.caches
+        );
+        Digest::of_parts([
+            self.backend.as_str(),
+            &self.arch,
+            &self.name,
+            &features.join(" "),
+            &numbers,
+        ])
+    }
+
     /// A target of which only the names are known; numbers are conservative.
     pub fn new(backend: impl Into<String>, arch: impl Into<String>) -> Self {
         let arch = arch.into();

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::expr::{Bindings, Symbol};
 use crate::graph::Graph;
@@ -148,5 +149,14 @@ impl Task {
             contract: Contract::default(),
             capture: None,
         }
+    }
+
+    /// What distinguishes tasks: the graph and the contract, whatever the name.
+    pub fn fingerprint(&self) -> Result<Digest> {
+        let contract = Digest::of_value(&self.contract)?;
+        Ok(Digest::of_parts([
+            self.graph.to_json()?.as_str(),
+            contract.to_string().as_str(),
+        ]))
     }
 }

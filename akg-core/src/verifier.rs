@@ -26,6 +26,12 @@ pub trait Verifier: Send + Sync + fmt::Debug {
     /// The name in logs and results.
     fn name(&self) -> &str;
 
+    /// What verdicts depend on beside the candidate and the task: the verdict of a verifier of the same identity is not
+    /// asked for again. By default all that `Debug` shows.
+    fn identity(&self) -> String {
+        format!("{self:?}")
+    }
+
     /// Judges. A candidate that fails is a [`Verdict`]; an error is the judge's own trouble.
     async fn verify(
         &self,

@@ -405,20 +405,26 @@ fn slow_sides_end_in_time_and_claim_nothing_without_enough_rounds() {
     assert!(contest.comparisons.iter().all(|c| c.claim == Claim::Noise));
 }
 
-#[test]
-fn a_candidate_below_the_floor_fails() {
+/// A candidate below its floor, beside a rival that takes so many seconds.
+fn below_the_floor(rival_seconds: f64) -> Contest {
     let world = world(1);
-    let mut candidate = side("candidate", &world, 1e-6);
+    let mut sides = [("candidate", 1e-6), ("rival", rival_seconds)].map(|(n, c)| side(n, &world, c));
+    let [candidate, rival] = &mut sides;
     let entrants = Entrants {
-        candidate: &mut candidate,
+        candidate,
         twin: None,
-        rivals: Vec::new(),
+        rivals: vec![rival],
         floor: Some(Floor {
             warm_seconds: 1e-4,
             cold_seconds: 1e-4,
         }),
     };
-    let contest = block_on(contest(entrants, &policy(), 1, &mut Observer(world))).unwrap();
+    block_on(contest(entrants, &policy(), 1, &mut Observer(world))).unwrap()
+}
+
+#[test]
+fn a_candidate_below_the_floor_fails() {
+    let contest = below_the_floor(1e-3);
     assert_eq!(
         contest.candidate().unwrap().failure.as_ref().unwrap().kind,
         FailureKind::Implausible
@@ -426,8 +432,39 @@ fn a_candidate_below_the_floor_fails() {
 }
 
 #[test]
+fn a_few_rounds_are_no_evidence_against_a_candidate() {
+    let contest = below_the_floor(9.0);
+    assert_eq!(contest.candidate().unwrap().failure, None);
+    assert!(!contest.is_stable());
+}
+
+#[test]
 fn a_report_survives_json() {
     let contest = planted(1.05, 3e-4, 0);
     let text = serde_json::to_string(&contest).unwrap();
     assert_eq!(serde_json::from_str::<Contest>(&text).unwrap(), contest);
+}
+
+#[test]
+fn a_hopeless_candidate_gives_up_and_no_other_does() {
+    let rounds = |slowdown: f64| {
+        let world = world(3);
+        let mut observer = Observer(world.clone());
+        let [mut candidate, mut rival] =
+            [("candidate", 1e-3 * slowdown), ("rival", 1e-3)].map(|(n, c)| side(n, &world, c));
+        let mut policy = policy();
+        policy.concede = Some(1.25);
+        let entrants = Entrants {
+            candidate: &mut candidate,
+            twin: None,
+            rivals: vec![&mut rival],
+            floor: None,
+        };
+        let contest = block_on(contest(entrants, &policy, 3, &mut observer)).unwrap();
+        (contest.rounds, contest.comparisons.first().map(|c| c.claim))
+    };
+    assert_eq!(rounds(2.0), (3, Some(Claim::Noise)));
+    let (played, claim) = rounds(1.1);
+    assert!(played >= 12, "{played}");
+    assert_eq!(claim, Some(Claim::Slower));
 }

@@ -37,7 +37,9 @@ const LIMITS: ResourceLimits = ResourceLimits {
 const PARTS: [&str; 6] = ["bin", "include", "lib", "lib64", "libexec", "share"];
 
 /// Flags that make arithmetic what the text says, rounded operator by operator, and let loops be vectorised.
-const FLAGS: [&str; 11] = [
+///
+/// GCC's elimination of partial redundancies makes branches of what is a choice between values.
+const FLAGS: [&str; 12] = [
     "-std=c++17",
     "-O3",
     "-fPIC",
@@ -45,6 +47,7 @@ const FLAGS: [&str; 11] = [
     "-fno-math-errno",
     "-fno-trapping-math",
     "-fopenmp-simd",
+    "-fno-tree-pre",
     "-fno-exceptions",
     "-fno-rtti",
     "-w",
@@ -73,6 +76,18 @@ pub(crate) enum Mode {
     Link,
     /// Syntax and types only.
     Check,
+}
+
+/// The features of a target that kernels may use, as the target names them.
+pub(crate) fn target_features(target: &Target) -> Vec<&'static str> {
+    let known = match target.arch.as_str() {
+        "x86_64" => X86_FEATURES.as_slice(),
+        _ => &[],
+    };
+    let names = known.iter().map(|(feature, _)| *feature);
+    names
+        .filter(|feature| target.features.contains(*feature))
+        .collect()
 }
 
 /// The instruction-set flags of a target.
@@ -118,12 +133,28 @@ const X86_FEATURES: [(&str, &str); 21] = [
     ("avx512vnni", "avx512vnni"),
 ];
 
-/// Compiles `text` in confinement.
-pub(crate) fn compile(config: &CppConfig, target: &Target, text: &str, mode: Mode) -> Result<Compilation> {
-    let compiler = find(config)?;
+/// The flags for a target.
+fn flags(config: &CppConfig, target: &Target) -> Vec<String> {
     let mut flags: Vec<String> = FLAGS.iter().map(|f| (*f).to_owned()).collect();
     flags.extend(target_flags(target));
     flags.extend(config.flags.iter().cloned());
+    flags
+}
+
+/// This crate's version, and the compiler with its version and flags.
+pub(crate) fn identity(config: &CppConfig, target: &Target) -> Result<String> {
+    let version = version(&find(config)?, config)?;
+    Ok(format!(
+        "akg-dsl-cpp {}, {version}, {}",
+        env!("CARGO_PKG_VERSION"),
+        flags(config, target).join(" ")
+    ))
+}
+
+/// Compiles `text` in confinement.
+pub(crate) fn compile(config: &CppConfig, target: &Target, text: &str, mode: Mode) -> Result<Compilation> {
+    let compiler = find(config)?;
+    let flags = flags(config, target);
     let program = program(&compiler, config)?
         .args(&flags)
         .args(match mode {

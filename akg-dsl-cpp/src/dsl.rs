@@ -76,6 +76,10 @@ impl Dsl for CppDsl {
             ("compiler".to_owned(), compiled.version),
             ("flags".to_owned(), compiled.flags.join(" ")),
             ("isolation".to_owned(), compiled.isolation.to_string()),
+            (
+                Artifact::FEATURES.to_owned(),
+                compiler::target_features(target).join(" "),
+            ),
         ]);
         if !compiled.output.trim().is_empty() {
             metadata.insert("warnings".to_owned(), compiled.output);
@@ -86,6 +90,10 @@ impl Dsl for CppDsl {
             plan: plan.clone(),
             metadata,
         }))
+    }
+
+    fn toolchain(&self, target: &Target) -> Result<String> {
+        compiler::identity(&self.config, target)
     }
 
     fn check(&self, source: &Source) -> Vec<Diagnostic> {
@@ -211,7 +219,7 @@ pub fn lower_program(program: &ir::Program, target: &Target, knobs: &Knobs) -> R
         let _ = writeln!(text, "//\n// Knobs: {}", values.join(", "));
     }
     text.push_str("#include <cstdint>\n\n");
-    if used.contains("akg_dot") {
+    if used.contains("akg_dot") || used.contains("akg_scan") {
         let _ = writeln!(text, "#define AKG_VECTOR_BYTES {}", machine.vector_bytes);
     }
     text.push_str(&prelude::text(&used));

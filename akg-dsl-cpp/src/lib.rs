@@ -7,10 +7,12 @@ mod expression;
 mod names;
 mod prelude;
 mod printer;
+mod standalone;
 mod text;
 
 pub use config::CppConfig;
 pub use dsl::{CppDsl, lower_program};
+pub use standalone::{Standalone, standalone};
 pub use text::stub;
 
 use akg_core::registry::Registry;

@@ -78,8 +78,6 @@ pub struct BaselineOptions {
     pub timeout: Duration,
     /// How long the first call of [`Variant::Compiled`] may take.
     pub compile_timeout: Duration,
-    /// Bytes of private memory that the worker may use; `None` for no limit.
-    pub memory: Option<u64>,
     /// Bytes to walk so that nothing else is left in the caches.
     pub flush_bytes: u64,
 }
@@ -90,7 +88,6 @@ impl Default for BaselineOptions {
             threads: None,
             timeout: Duration::from_secs(120),
             compile_timeout: Duration::from_secs(180),
-            memory: None,
             flush_bytes: 64 << 20,
         }
     }
@@ -108,6 +105,55 @@ const ALLOCATOR: [(&str, &str); 3] = [
 /// PyTorch's threads go on spinning for about a millisecond in case there is more to do, and would take the processors
 /// from the side whose turn is next.
 const SPIN: Duration = Duration::from_millis(3);
+
+/// The worker process of one task's baselines. Each task has one of its own: what a module does to PyTorch's global state
+/// ends with it.
+#[derive(Debug)]
+pub struct BaselineWorker {
+    python: Python,
+}
+
+impl BaselineWorker {
+    /// A worker for `task`, with at most so many bytes of private memory if a number is given. Starts nothing yet.
+    pub fn new(environment: Environment, task: BaselineTask<'_>, memory: Option<u64>) -> Result<Self> {
+        let path = match task {
+            BaselineTask::Module(module) => Some(&module.path),
+            BaselineTask::Graph(_) => None,
+        };
+        // Compiled code is found again by the next worker of the same task, and no compiler process stays beside it.
+        // Other tasks have other directories: a module can write there what it likes.
+        let key = cache_key(path, &task.graph().to_json()?)?;
+        let compiled = environment.cache.join("inductor").join(key);
+        fs::create_dir_all(&compiled)
+            .map_err(|e| Error::io(format!("cannot create {}", compiled.display()), e))?;
+        let options = PythonOptions {
+            memory,
+            ..PythonOptions::default()
+        };
+        let mut python = Python::new(environment, options)
+            .imports(&["torch", "torch._inductor.compile_fx", "akg_worker.baseline"])
+            .writable(compiled.clone())
+            .variable("TORCHINDUCTOR_CACHE_DIR", compiled)
+            .variable("TORCHINDUCTOR_COMPILE_THREADS", "1");
+        if let Some(path) = path {
+            python.show(path);
+        }
+        let python = ALLOCATOR
+            .iter()
+            .fold(python, |p, (name, value)| p.variable(name, value));
+        Ok(Self { python })
+    }
+
+    /// Starts the process, which imports PyTorch and its compiler while the caller does other things.
+    pub fn start(&mut self) -> Result<()> {
+        self.python.launch()
+    }
+
+    /// Waits until a process that was started uses no processor any more.
+    pub fn wait(&mut self) -> Result<()> {
+        self.python.wait()
+    }
+}
 
 /// A task in PyTorch over several sets of inputs: eager and compiled, both loaded in one worker process.
 ///
@@ -145,9 +191,9 @@ pub struct Executed {
 }
 
 impl Baselines {
-    /// A task over `sets` of inputs, each with one tensor for each of the graph's inputs. Starts nothing yet.
+    /// The task of `worker` over `sets` of inputs, each with one tensor for each of the graph's inputs.
     pub fn new(
-        environment: Environment,
+        worker: BaselineWorker,
         task: BaselineTask<'_>,
         sets: Vec<Vec<Tensor>>,
         options: BaselineOptions,
@@ -160,32 +206,8 @@ impl Baselines {
             Ok((files, shared))
         };
         let shared = sets.iter().map(share).collect::<Result<_>>()?;
-        let limits = PythonOptions {
-            timeout: options.timeout,
-            memory: options.memory,
-            ..PythonOptions::default()
-        };
-        let (path, json) = match task {
-            BaselineTask::Module(module) => (Some(&module.path), graph.to_json()?),
-            BaselineTask::Graph(graph) => (None, graph.to_json()?),
-        };
-        // Compiled code is found again by the next worker of the same task, and no compiler process stays beside it.
-        // Other tasks have other directories: a module can write there what it likes.
-        let compiled = environment.cache.join("inductor").join(cache_key(path, &json)?);
-        fs::create_dir_all(&compiled)
-            .map_err(|e| Error::io(format!("cannot create {}", compiled.display()), e))?;
-        let mut python = Python::new(environment, limits)
-            .writable(compiled.clone())
-            .variable("TORCHINDUCTOR_CACHE_DIR", compiled)
-            .variable("TORCHINDUCTOR_COMPILE_THREADS", "1");
-        if let Some(path) = path {
-            python.show(path);
-        }
-        let python = ALLOCATOR
-            .iter()
-            .fold(python, |p, (name, value)| p.variable(name, value));
         Ok(Self {
-            python,
+            python: worker.python,
             task: serde_json::to_value(task_call(task)?)
                 .map_err(|e| Error::unexpected("cannot write a baseline's task").caused_by(e))?,
             graph,

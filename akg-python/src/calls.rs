@@ -51,6 +51,7 @@ pub enum Precision {
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Call<'a> {
+    Ready {},
     Import {
         path: &'a Path,
         name: &'a str,

@@ -12,7 +12,9 @@ mod python;
 mod sources;
 mod transfer;
 
-pub use baseline::{BaselineOptions, BaselineSide, BaselineTask, Baselines, Executed, Variant};
+pub use baseline::{
+    BaselineOptions, BaselineSide, BaselineTask, BaselineWorker, Baselines, Executed, Variant,
+};
 pub use calls::{Job, Precision, Seeds};
 pub use environment::{Config, Environment, Origin};
 pub use import::{Generator, ImportOptions, ImportedInput, ImportedModule, Shrink, Source};

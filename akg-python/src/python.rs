@@ -14,7 +14,7 @@ use akg_worker::machine_memory;
 use akg_worker::process::{Process, Program, RequestError, ResourceLimits};
 use serde::de::DeserializeOwned;
 
-use crate::calls::{Call, Job, JobCall, Outcome, Outcomes, Precision, Seeds, Types};
+use crate::calls::{Call, Done, Job, JobCall, Outcome, Outcomes, Precision, Seeds, Types};
 use crate::environment::Environment;
 use crate::import::{Entry, ImportOptions, Imported, ImportedModule, graph_name};
 use crate::sources;
@@ -50,6 +50,8 @@ impl Default for PythonOptions {
 pub struct Python {
     environment: Environment,
     options: PythonOptions,
+    /// Modules that the worker imports before the first call.
+    imports: &'static [&'static str],
     /// Set in the worker's environment.
     variables: Vec<(&'static str, OsString)>,
     /// Directories that it may write to.
@@ -83,11 +85,18 @@ impl Python {
         Self {
             environment,
             options,
+            imports: &["torch"],
             variables: Vec::new(),
             writable: Vec::new(),
             modules: None,
             worker: None,
         }
+    }
+
+    /// Lets workers that start from now on import other modules before the first call than `torch`.
+    pub(crate) fn imports(mut self, modules: &'static [&'static str]) -> Self {
+        self.imports = modules;
+        self
     }
 
     /// Sets a variable in the environment of workers that start from now on.
@@ -260,6 +269,32 @@ impl Python {
         self.worker.as_ref().map(Process::isolation)
     }
 
+    /// Starts the worker for the modules in the directory of `path`, unless it runs. It imports PyTorch while the caller
+    /// does other things.
+    pub fn start(&mut self, path: &Path) -> Result<()> {
+        let path = path.canonicalize();
+        self.show(&path.map_err(|e| Error::io("cannot find the module", e))?);
+        self.launch()
+    }
+
+    /// As [`start`](Self::start), for what the worker was told to show.
+    pub(crate) fn launch(&mut self) -> Result<()> {
+        if !self.worker.as_ref().is_some_and(Process::is_alive) {
+            self.worker = Some(self.spawn()?);
+        }
+        Ok(())
+    }
+
+    /// Waits until a worker that was started has imported PyTorch and uses no processor any more.
+    pub fn wait(&mut self) -> Result<()> {
+        if self.worker.is_none() {
+            return Ok(());
+        }
+        let limit = self.options.timeout;
+        self.request::<Done>(&Call::Ready {}, &Files::default(), limit, &mut |_| {})
+            .map(|_| ())
+    }
+
     /// Ends the worker process; the next call starts another.
     pub fn stop(&mut self) {
         self.worker = None;
@@ -295,6 +330,7 @@ impl Python {
             .arg(&script)
             .quota(QUOTA)
             .isolation(self.options.isolation);
+        let program = self.imports.iter().fold(program, |p, module| p.arg(module));
         let readable = self.environment.roots.iter();
         let program = readable.fold(program, Program::readable);
         let program = self.writable.iter().fold(program, Program::writable);

@@ -14,7 +14,9 @@ use akg_core::error::ErrorKind;
 use akg_core::timing::{Check, Side};
 use akg_core::verdict::{Failure, FailureKind};
 use akg_core::{DType, Graph, Tensor};
-use akg_python::{BaselineOptions, BaselineSide, BaselineTask, Baselines, ImportOptions, Seeds, Variant};
+use akg_python::{
+    BaselineOptions, BaselineSide, BaselineTask, BaselineWorker, Baselines, ImportOptions, Seeds, Variant,
+};
 use common::{environment, python};
 use futures::executor::block_on;
 
@@ -38,7 +40,8 @@ fn baselines(name: &str, seeds: &[u64], options: BaselineOptions) -> Option<(Bas
         })
         .collect();
     let task = BaselineTask::Module(&module);
-    let baselines = Baselines::new(environment()?, task, sets.clone(), options).unwrap();
+    let worker = BaselineWorker::new(environment()?, task, None).unwrap();
+    let baselines = Baselines::new(worker, task, sets.clone(), options).unwrap();
     Some((baselines, sets))
 }
 
@@ -118,7 +121,10 @@ fn a_graph_takes_part_in_contests() {
     };
     let sets = vec![set(1.0), set(-0.5)];
     let task = BaselineTask::Graph(&graph);
-    let mut baselines = Baselines::new(environment, task, sets.clone(), BaselineOptions::default()).unwrap();
+    let mut worker = BaselineWorker::new(environment, task, None).unwrap();
+    worker.start().unwrap();
+    worker.wait().unwrap();
+    let mut baselines = Baselines::new(worker, task, sets.clone(), BaselineOptions::default()).unwrap();
     baselines.prepare(Variant::Eager).unwrap();
     let baselines = Arc::new(Mutex::new(baselines));
     let checked = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);

@@ -13,8 +13,8 @@ use akg_core::graph::InputKind;
 use akg_core::isolation::IsolationLevel;
 use akg_core::{DType, Graph, Tensor};
 use akg_python::{
-    BaselineOptions, BaselineTask, Baselines, Generator, ImportOptions, ImportedModule, Job, Precision,
-    Python, PythonOptions, Seeds, Source, Variant,
+    BaselineOptions, BaselineTask, BaselineWorker, Baselines, Generator, ImportOptions, ImportedModule, Job,
+    Precision, Python, PythonOptions, Seeds, Source, Variant,
 };
 use common::{environment, python};
 
@@ -101,7 +101,8 @@ fn graphs_compute_what_their_modules_compute() {
         let inputs = python.materialize(&module, seeds).unwrap();
         let eager = |task| {
             let (environment, sets) = (python.environment().clone(), vec![inputs.clone()]);
-            let mut baselines = Baselines::new(environment, task, sets, BaselineOptions::default()).unwrap();
+            let worker = BaselineWorker::new(environment, task, None).unwrap();
+            let mut baselines = Baselines::new(worker, task, sets, BaselineOptions::default()).unwrap();
             baselines.prepare(Variant::Eager).unwrap()
         };
         let (module_outputs, graph_outputs) = (

@@ -97,21 +97,24 @@ macro_rules! detected {
     };
 }
 
+/// The instruction-set features of this machine's processor that targets are described with.
 #[cfg(target_arch = "x86_64")]
-fn features() -> BTreeSet<&'static str> {
+pub fn features() -> BTreeSet<&'static str> {
     detected!(is_x86_feature_detected:
         "sse4.1" "sse4.2" "avx" "avx2" "fma" "f16c" "bmi1" "bmi2"
         "avx512f" "avx512bw" "avx512cd" "avx512dq" "avx512vl" "avx512vnni" "avx512vbmi" "avx512bf16"
     )
 }
 
+/// The instruction-set features of this machine's processor that targets are described with.
 #[cfg(target_arch = "aarch64")]
-fn features() -> BTreeSet<&'static str> {
+pub fn features() -> BTreeSet<&'static str> {
     detected!(is_aarch64_feature_detected: "neon" "fp16" "bf16" "dotprod" "i8mm" "sve" "sve2")
 }
 
+/// The instruction-set features of this machine's processor that targets are described with.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-fn features() -> BTreeSet<&'static str> {
+pub fn features() -> BTreeSet<&'static str> {
     BTreeSet::new()
 }
 

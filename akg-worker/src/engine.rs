@@ -2,21 +2,21 @@
 
 use std::ffi::c_void;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use akg_core::error::{Error, ErrorKind, Result};
 use akg_core::expr::Bindings;
 use akg_core::source::{Artifact, LaunchPlan};
 use akg_core::verdict::{Failure, FailureKind};
-use libloading::Library;
-use libloading::os::unix;
 use rustix::fs::StatVfsMountFlags;
 
 use crate::client::FORMAT;
 use crate::layout::Layout;
-use crate::space::{Space, Zone};
-use crate::team::{Arguments, CooperativeKernel, Kernel, Team};
-use crate::{crash, fault, plan, sandbox};
+use crate::object::{self, Object, Step, Threads};
+use crate::space::Space;
+use crate::team::Team;
+use crate::{crash, fault, sandbox};
 
 /// The file in the working directory, which is the worker's private one.
 const FILE: &str = "./artifact.so";
@@ -33,14 +33,11 @@ pub(crate) struct Prepared {
 /// A loaded artifact.
 pub(crate) struct Engine {
     plan: LaunchPlan,
-    /// The address of each launch's kernel.
-    kernels: Vec<*const c_void>,
+    object: Object,
     team: Team,
     space: Space,
-    /// For each launch, the number of programs and their arguments; `None` until something is placed.
-    launches: Option<Vec<(i64, Arguments)>>,
-    /// Keeps the kernels loaded.
-    _library: Library,
+    /// The launches with the addresses of their tensors; `None` until something is placed.
+    steps: Option<Vec<Step>>,
 }
 
 impl Prepared {
@@ -77,35 +74,16 @@ impl Prepared {
 
     /// Loads the artifact and finds its kernels.
     pub(crate) fn load(self) -> Result<Engine, Failure> {
-        let failed = |evidence| Err(Failure::new(FailureKind::LoadFailed, evidence));
-        // Every undefined symbol shows now and not in the middle of a run.
         // SAFETY: this runs the candidate's initialisers: what this process is for.
-        let library: Library = match unsafe { unix::Library::open(Some(FILE), unix::RTLD_NOW) } {
-            Ok(library) => library.into(),
-            Err(e) => return failed(format!("the shared object cannot be loaded: {}", reason(&e))),
-        };
-        crash::watch_new(&library);
-        let mut kernels = Vec::new();
-        for launch in &self.plan.launches {
-            // SAFETY: only the address is taken.
-            match unsafe { library.get::<*const c_void>(launch.kernel.as_str()) } {
-                Ok(symbol) => kernels.push(*symbol),
-                Err(e) => {
-                    let kernel = &launch.kernel;
-                    return failed(format!(
-                        "the shared object has no kernel `{kernel}`: {}",
-                        reason(&e)
-                    ));
-                }
-            }
-        }
+        let object = unsafe { Object::open(Path::new(FILE), &self.plan) }
+            .map_err(|evidence| Failure::new(FailureKind::LoadFailed, evidence))?;
+        crash::watch_new(object.library());
         Ok(Engine {
             plan: self.plan,
-            kernels,
+            object,
             team: self.team,
             space: self.space,
-            launches: None,
-            _library: library,
+            steps: None,
         })
     }
 }
@@ -113,7 +91,7 @@ impl Prepared {
 impl Engine {
     /// Maps the plan's tensors from the files of inputs and of the others.
     pub(crate) fn place(&mut self, dims: &Bindings, placement: u32, files: &[OwnedFd]) -> Result<()> {
-        self.launches = None;
+        self.steps = None;
         fault::watch(&[]);
         let layout = Layout::new(&self.plan, dims)?;
         let [inputs, others] = files else {
@@ -124,43 +102,24 @@ impl Engine {
         check_length(others, layout.other_file)?;
         let zones = self.space.place(&layout, dims, placement, [inputs, others])?;
         fault::watch(zones);
-        self.launches = Some(launches(&self.plan, dims, zones)?);
+        let addresses: Vec<_> = zones.iter().map(|zone| zone.tensor as *mut c_void).collect();
+        self.steps = Some(object::steps(&self.plan, dims, &addresses)?);
         Ok(())
     }
 
     /// Executes the plan so many times on what is placed; gives the time by this process's clock.
     pub(crate) fn execute(&mut self, calls: u32) -> Result<Duration> {
-        let launches = self.launches.as_ref().ok_or_else(|| {
+        let steps = self.steps.as_ref().ok_or_else(|| {
             let message = "the worker was asked to execute before anything was placed";
             Error::new(ErrorKind::Protocol, message)
         })?;
         let start = Instant::now();
         for _ in 0..calls {
-            for ((launch, kernel), (programs, arguments)) in
-                self.plan.launches.iter().zip(&self.kernels).zip(launches)
-            {
-                if *programs == 0 {
-                    continue;
-                }
-                // SAFETY: the plan says which kind of kernel the symbol is; a wrong plan harms only this process.
-                unsafe {
-                    if launch.cooperative {
-                        let kernel = std::mem::transmute::<*const c_void, CooperativeKernel>(*kernel);
-                        self.team.launch_cooperative(kernel, arguments, *programs)?;
-                    } else {
-                        let kernel = std::mem::transmute::<*const c_void, Kernel>(*kernel);
-                        self.team.launch(kernel, arguments, *programs);
-                    }
-                }
-            }
+            // SAFETY: a wrong plan harms only this process.
+            unsafe { self.object.execute(steps, Threads::Team(&self.team))? };
         }
         Ok(start.elapsed())
     }
-}
-
-/// What the dynamic linker says.
-fn reason(error: &libloading::Error) -> String {
-    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 /// A file that is too short would kill this process when it is accessed.
@@ -171,26 +130,4 @@ fn check_length(file: &OwnedFd, bytes: usize) -> Result<()> {
         return Err(Error::new(ErrorKind::Protocol, message));
     }
     Ok(())
-}
-
-/// The number of programs and the arguments of each launch.
-fn launches(plan: &LaunchPlan, bindings: &Bindings, zones: &[Zone]) -> Result<Vec<(i64, Arguments)>> {
-    let dims = plan::dims(plan, bindings)?;
-    let arguments = plan.launches.iter().map(|launch| {
-        let tensors = launch.tensors.iter().map(|index| {
-            let zone = zones.get(*index).ok_or_else(|| {
-                Error::invalid(format!(
-                    "kernel `{}` takes tensor {index}, which the plan lacks",
-                    launch.kernel
-                ))
-            })?;
-            Ok(zone.tensor as *mut c_void)
-        });
-        let arguments = Arguments {
-            tensors: tensors.collect::<Result<_>>()?,
-            dims: dims.clone(),
-        };
-        Ok((LaunchPlan::programs(launch, bindings)?, arguments))
-    });
-    arguments.collect()
 }

@@ -6,13 +6,13 @@ use akg_core::source::{LaunchPlan, TensorRole};
 use akg_core::tensor::{Tensor, byte_len};
 
 /// The strictest alignment that memory maps have everywhere.
-const MAX_ALIGN: usize = 4096;
+pub const MAX_ALIGN: usize = 4096;
 
 /// The shape of each tensor of the plan.
 ///
 /// # Errors
 /// If a dim has no value or an extent is negative.
-pub(crate) fn shapes(plan: &LaunchPlan, bindings: &Bindings) -> Result<Vec<Vec<usize>>> {
+pub fn shapes(plan: &LaunchPlan, bindings: &Bindings) -> Result<Vec<Vec<usize>>> {
     let extents = |tensor: &akg_core::source::PlanTensor| {
         let extent = |e: &akg_core::Expr| {
             let value = e.eval(bindings)?;
@@ -40,7 +40,10 @@ pub(crate) fn dims(plan: &LaunchPlan, bindings: &Bindings) -> Result<Vec<i64>> {
 }
 
 /// The number of threads of the largest cooperative launch.
-pub(crate) fn cooperative_threads(plan: &LaunchPlan, bindings: &Bindings) -> Result<u64> {
+///
+/// # Errors
+/// If a dim has no value or a grid has too many programs.
+pub fn cooperative_threads(plan: &LaunchPlan, bindings: &Bindings) -> Result<u64> {
     let launches = plan.launches.iter().filter(|l| l.cooperative);
     launches
         .map(|l| LaunchPlan::programs(l, bindings))
@@ -50,7 +53,10 @@ pub(crate) fn cooperative_threads(plan: &LaunchPlan, bindings: &Bindings) -> Res
 }
 
 /// Checks what can be checked of a plan without dims.
-pub(crate) fn check_tensors(plan: &LaunchPlan) -> Result<()> {
+///
+/// # Errors
+/// [`Unsupported`](akg_core::ErrorKind::Unsupported) for an alignment that memory cannot have.
+pub fn check_tensors(plan: &LaunchPlan) -> Result<()> {
     for tensor in &plan.tensors {
         if !tensor.align.max(1).is_power_of_two() || tensor.align > MAX_ALIGN {
             return Err(Error::unsupported(format!(

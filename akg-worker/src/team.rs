@@ -11,7 +11,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 pub(crate) const STACK: usize = 8 << 20;
 
 /// Threads at most of a cooperative launch.
-pub(crate) const MOST_THREADS: u64 = 1 << 12;
+pub const MOST_THREADS: u64 = 1 << 12;
 
 /// How many ranges of programs each thread takes on average: more balance better, fewer cost less.
 const RANGES_PER_THREAD: i64 = 4;
@@ -20,31 +20,37 @@ const RANGES_PER_THREAD: i64 = 4;
 const SPINS: u32 = 1 << 10;
 
 /// An ordinary kernel: executes programs `first..last`.
-pub(crate) type Kernel =
-    unsafe extern "C" fn(tensors: *const *mut c_void, dims: *const i64, first: i64, last: i64);
+pub type Kernel = unsafe extern "C" fn(tensors: *const *mut c_void, dims: *const i64, first: i64, last: i64);
 
 /// A cooperative kernel: executes one program, whose threads meet at the barrier.
-pub(crate) type CooperativeKernel =
+pub type CooperativeKernel =
     unsafe extern "C" fn(tensors: *const *mut c_void, dims: *const i64, program: i64, team: *const CTeam);
 
 /// `struct akg_team` of the calling convention.
 #[repr(C)]
-pub(crate) struct CTeam {
+#[derive(Debug)]
+pub struct CTeam {
     barrier: extern "C" fn(context: *mut c_void),
     context: *mut c_void,
 }
 
 /// The arguments that all programs of a launch share.
-pub(crate) struct Arguments {
-    pub(crate) tensors: Vec<*mut c_void>,
-    pub(crate) dims: Vec<i64>,
+#[derive(Debug)]
+pub struct Arguments {
+    /// The kernel's tensors.
+    pub tensors: Vec<*mut c_void>,
+    /// The plan's dims.
+    pub dims: Vec<i64>,
 }
 
 // SAFETY: the pointers are only handed on to kernels, which are written to run on several threads.
+unsafe impl Send for Arguments {}
+// SAFETY: as above.
 unsafe impl Sync for Arguments {}
 
-/// Threads, one for each processor, that live as long as the worker.
-pub(crate) struct Team {
+/// Threads that live as long as the team.
+#[derive(Debug)]
+pub struct Team {
     ordinary: ThreadPool,
     /// One thread for each program of the largest cooperative launch.
     cooperative: Option<ThreadPool>,
@@ -55,16 +61,34 @@ impl Team {
     ///
     /// # Errors
     /// [`ErrorKind::OutOfResources`] if there cannot be that many.
-    pub(crate) fn new(cooperative: usize) -> Result<Self> {
-        let cores = thread::available_parallelism().map_or(1, usize::from);
+    pub fn new(cooperative: usize) -> Result<Self> {
+        Self::with_threads(
+            thread::available_parallelism().map_or(1, usize::from),
+            cooperative,
+        )
+    }
+
+    /// Starts so many threads for ordinary launches, and `cooperative` ones for cooperative launches.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new).
+    pub fn with_threads(threads: usize, cooperative: usize) -> Result<Self> {
         Ok(Self {
-            ordinary: pool(cores)?,
+            ordinary: pool(threads)?,
             cooperative: (cooperative > 0).then(|| pool(cooperative)).transpose()?,
         })
     }
 
-    pub(crate) fn threads(&self) -> usize {
+    /// The number of threads for ordinary launches.
+    pub fn threads(&self) -> usize {
         self.ordinary.current_num_threads()
+    }
+
+    /// The number of threads for cooperative launches.
+    pub fn cooperative_threads(&self) -> usize {
+        self.cooperative
+            .as_ref()
+            .map_or(0, ThreadPool::current_num_threads)
     }
 
     /// Runs `work` once on each thread, with the thread's number.
@@ -76,7 +100,7 @@ impl Team {
     ///
     /// # Safety
     /// The kernel must be what the artifact's plan says, and the arguments what it takes.
-    pub(crate) unsafe fn launch(&self, kernel: Kernel, arguments: &Arguments, programs: i64) {
+    pub unsafe fn launch(&self, kernel: Kernel, arguments: &Arguments, programs: i64) {
         let threads = self.threads() as i64;
         // Two at least, if every thread has work then: a kernel that ignores the end of its range must not pass.
         let least = if programs >= 2 * threads { 2 } else { 1 };
@@ -101,14 +125,14 @@ impl Team {
         });
     }
 
-    /// Executes programs `0..programs` of a kernel at the same time.
+    /// Executes programs `0..programs` of a kernel at the same time. Two such launches of one team must not overlap.
     ///
     /// # Errors
-    /// [`ErrorKind::Protocol`] if there are fewer threads for it.
+    /// [`ErrorKind::Protocol`] if there are fewer [threads](Self::cooperative_threads) for it.
     ///
     /// # Safety
     /// As for [`Team::launch`].
-    pub(crate) unsafe fn launch_cooperative(
+    pub unsafe fn launch_cooperative(
         &self,
         kernel: CooperativeKernel,
         arguments: &Arguments,

@@ -1,11 +1,12 @@
 //! PyTorch on the same inputs, in the same contest.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use akg::python::{
-    BaselineOptions, BaselineSide, BaselineTask, Baselines, Config, Environment, ImportedModule, Variant,
+    BaselineOptions, BaselineSide, BaselineTask, BaselineWorker, Baselines, Config, Environment,
+    ImportedModule, Variant,
 };
-use akg::session::Rivals;
+use akg::session::{Attempt, Rivals};
 use akg::timing::{Check, Side};
 use akg::verdict::ErrorMeasure;
 use akg::verify::NumericVerifier;
@@ -29,37 +30,66 @@ pub(super) struct Baseline {
     pub(super) trouble: Option<String>,
 }
 
+/// What became of each variant of PyTorch in an attempt's contest.
+pub(super) fn baselines(attempt: &Attempt) -> Vec<Baseline> {
+    serde_json::from_value(attempt.rivals.clone()).unwrap_or_default()
+}
+
 /// PyTorch eager and `torch.compile` as rivals.
 #[derive(Debug, Clone)]
 pub(super) struct PyTorch {
     environment: Environment,
     module: Option<ImportedModule>,
+    /// The worker of the next contest.
+    worker: Arc<Mutex<Option<BaselineWorker>>>,
     progress: Progress,
     reports: Arc<Mutex<Vec<Baseline>>>,
 }
 
 impl PyTorch {
-    /// `None` without a Python that has PyTorch.
-    pub(super) fn find(loaded: &Loaded, progress: &Progress) -> Option<Self> {
+    /// Starts a worker, which is ready by the time that the first candidate passes. `None` without a Python that has
+    /// PyTorch.
+    pub(super) fn find(loaded: &Loaded, config: &Config, progress: &Progress) -> Option<Self> {
         let environment = match &loaded.python {
             Some(python) => {
                 let python = python.lock().unwrap_or_else(PoisonError::into_inner);
                 python.environment().clone()
             }
-            None => Environment::find(&Config::default()).ok()?,
+            None => Environment::find(config).ok()?,
         };
-        Some(Self {
+        let pytorch = Self {
             environment,
             module: loaded.module.clone(),
+            worker: Arc::default(),
             progress: progress.clone(),
             reports: Arc::default(),
-        })
+        };
+        // One that does not start is reported when it is asked.
+        if let Ok(mut worker) = pytorch.worker(&loaded.task)
+            && worker.start().is_ok()
+        {
+            *lock(&pytorch.worker) = Some(worker);
+        }
+        Some(pytorch)
     }
 
-    /// What became of each variant in the last contest.
-    pub(super) fn reports(&self) -> Vec<Baseline> {
-        let reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
-        reports.clone()
+    /// Waits until nothing that was started ahead uses a processor: what is timed would suffer.
+    pub(super) fn wait(&self) {
+        if let Some(worker) = &mut *lock(&self.worker) {
+            // Trouble comes back with the first request.
+            let _ = worker.wait();
+        }
+    }
+
+    fn worker(&self, task: &Task) -> Result<BaselineWorker> {
+        BaselineWorker::new(self.environment.clone(), self.what(task), None)
+    }
+
+    fn what<'a>(&'a self, task: &'a Task) -> BaselineTask<'a> {
+        match &self.module {
+            Some(module) => BaselineTask::Module(module),
+            None => BaselineTask::Graph(&task.graph),
+        }
     }
 
     fn prepare(
@@ -68,10 +98,8 @@ impl PyTorch {
         target: &Target,
         sets: &[Vec<Tensor>],
     ) -> Result<(Baselines, Vec<Variant>, Vec<Baseline>)> {
-        let what = match &self.module {
-            Some(module) => BaselineTask::Module(module),
-            None => BaselineTask::Graph(&task.graph),
-        };
+        let started = lock(&self.worker).take();
+        let worker = started.map_or_else(|| self.worker(task), Ok)?;
         let mut options = BaselineOptions::default();
         options.threads = Some(target.cores);
         if let Some(cache) = target.caches.last() {
@@ -83,14 +111,14 @@ impl PyTorch {
             .iter()
             .map(|s| s.iter().take(inputs).cloned().collect())
             .collect();
-        let mut baselines = Baselines::new(self.environment.clone(), what, sets.clone(), options)?;
+        let first = sets.first().cloned().unwrap_or_default();
+        let mut baselines = Baselines::new(worker, self.what(task), sets, options)?;
         let (mut ready, mut reports) = (Vec::new(), Vec::new());
         // Compiling first: when it runs out of time, the worker ends and all that was prepared in it.
         for variant in [Variant::Compiled, Variant::Eager] {
             self.progress.step(&format!("preparing {}", variant.name()));
-            let inputs = sets.first().map(Vec::as_slice).unwrap_or_default();
             let (error, trouble) = match baselines.prepare(variant) {
-                Ok(outputs) => match NumericVerifier::default().measure(task, inputs, &outputs, 0)? {
+                Ok(outputs) => match NumericVerifier::default().measure(task, &first, &outputs, 0)? {
                     Some(error) => (Some(error), None),
                     None => (None, Some("its outputs are wrong".to_owned())),
                 },
@@ -110,6 +138,11 @@ impl PyTorch {
     }
 }
 
+/// A panic elsewhere leaves nothing half done here.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[async_trait]
 impl Rivals for PyTorch {
     async fn enter(
@@ -127,7 +160,7 @@ impl Rivals for PyTorch {
                 return Ok(Vec::new());
             }
         };
-        *self.reports.lock().unwrap_or_else(PoisonError::into_inner) = reports;
+        *lock(&self.reports) = reports;
         self.progress.step("timing");
         let baselines = Arc::new(Mutex::new(baselines));
         // The class binds candidates. PyTorch's own error is shown, and it is the same at every call.
@@ -135,5 +168,13 @@ impl Rivals for PyTorch {
             Box::new(BaselineSide::new(baselines.clone(), variant, seed, None))
         };
         Ok(ready.into_iter().map(side).collect())
+    }
+
+    fn identity(&self) -> String {
+        self.environment.describe()
+    }
+
+    fn account(&self) -> serde_json::Value {
+        serde_json::to_value(&*lock(&self.reports)).unwrap_or_default()
     }
 }

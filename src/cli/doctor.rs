@@ -2,11 +2,12 @@
 
 use std::process::ExitCode;
 
-use akg::python::{Config, Environment, Origin, Package};
+use akg::python::{Environment, Origin, Package};
 use akg::source::{Knobs, LaunchPlan, Source, SourceForm};
 use akg::{Result, Target, blocking};
 use clap::Args;
 
+use super::PythonArgs;
 use super::progress::Progress;
 
 #[derive(Debug, Args)]
@@ -14,6 +15,8 @@ pub(super) struct DoctorArgs {
     /// Install what is missing and can be installed: Python with PyTorch and Triton, into akg's cache directory.
     #[arg(long)]
     fix: bool,
+    #[command(flatten)]
+    python: PythonArgs,
 }
 
 impl DoctorArgs {
@@ -65,7 +68,7 @@ impl DoctorArgs {
                 }),
             );
         }
-        let config = Config::default();
+        let config = self.python.config();
         let mut environment = Environment::find(&config);
         if self.fix && environment.is_err() {
             environment = Environment::install(&config, &mut |text| progress.step(text));

@@ -4,19 +4,29 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use akg::backend::Limits;
 use akg::isolation::IsolationLevel;
+use akg::python::Config;
+use akg::timing::ContestPolicy;
 use akg::{Accuracy, Error, Result};
 use clap::{Args, Parser, Subcommand};
 
+#[macro_use]
+mod print;
+
 mod baseline;
+mod bench;
+mod bundle;
 mod check;
 mod doctor;
 mod export;
 mod progress;
+mod records;
 mod report;
 mod run;
 mod show;
 mod sketch;
+mod store;
 mod task;
 mod verify;
 
@@ -32,15 +42,20 @@ pub(crate) struct Cli {
 enum Command {
     /// Makes a kernel for a task: designs, writes, builds, verifies and times it.
     Run(run::RunArgs),
-    /// Judges a hand-written source against a task.
+    /// Runs a benchmark: a kernel for each of its problems, compared with PyTorch.
+    #[command(subcommand)]
+    Bench(bench::BenchCommand),
+    /// Judges a hand-written source against a task, or a bundle again.
     Verify(verify::VerifyArgs),
-    /// Prints a task in another form: the stub of a hand-written kernel.
+    /// Prints a bundle or a task in another form: a PyTorch module, C files, the stub of a hand-written kernel.
     Export(export::ExportArgs),
     /// Prints the sketch that the rules design for a task.
     Sketch(sketch::SketchArgs),
     /// Checks a file: a sketch, a graph in JSON, or a kernel source.
     Check(check::CheckArgs),
-    /// Shows what an earlier run found, from its output directory.
+    /// Shows what tuning found, and moves it between stores.
+    Records(records::RecordsArgs),
+    /// Shows what an earlier run found, from its output directory, or what a bundle holds.
     Show(show::ShowArgs),
     /// Says what akg finds on this machine, and sets up what is missing.
     Doctor(doctor::DoctorArgs),
@@ -54,6 +69,23 @@ struct TaskArgs {
     /// Accuracy class: fp32, tf32 or half.
     #[arg(long, default_value = "fp32")]
     accuracy: Accuracy,
+}
+
+/// Which Python imports modules and runs PyTorch.
+#[derive(Debug, Clone, Args)]
+struct PythonArgs {
+    /// A Python that has PyTorch 2.9 or newer. By default `AKG_PYTHON`, the active environment, `python3`, or the one
+    /// that `akg doctor --fix` installs.
+    #[arg(long, value_name = "PATH")]
+    python: Option<PathBuf>,
+}
+
+impl PythonArgs {
+    fn config(&self) -> Config {
+        let mut config = Config::default();
+        config.python.clone_from(&self.python);
+        config
+    }
 }
 
 /// How large a task may be.
@@ -76,7 +108,7 @@ struct TargetArgs {
     backend: String,
 }
 
-/// How results are judged and reported.
+/// How results are judged.
 #[derive(Debug, Clone, Args)]
 struct JudgeArgs {
     /// Seed of the inputs.
@@ -93,24 +125,53 @@ struct JudgeArgs {
     /// Wall time that one run of a candidate may take.
     #[arg(long, default_value = "60s", value_parser = parse_duration)]
     timeout: Duration,
+    /// Do not run PyTorch for comparison.
+    #[arg(long)]
+    no_baseline: bool,
+    /// Wall time of the contest with PyTorch, if that is enough for it; at most three times as much. By default 10 s, and 2 s
+    /// with nobody to compare with.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    contest_seconds: Option<Duration>,
+}
+
+/// How results are reported.
+#[derive(Debug, Clone, Args)]
+struct ReportArgs {
     /// Directory for the report, the sketch and the sources.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Print one JSON object instead of text; its form is in docs/report.md.
     #[arg(long)]
     json: bool,
-    /// Do not run PyTorch for comparison.
-    #[arg(long)]
-    no_baseline: bool,
 }
 
 impl JudgeArgs {
+    /// The limits on one request.
+    fn limits(&self) -> Limits {
+        let mut limits = Limits::default();
+        limits.time = self.timeout;
+        limits.isolation = self.isolation;
+        limits
+    }
+
     /// Refuses to go on, before anything is imported or compiled, if this system's isolation is below the required one.
     fn demand_isolation(&self) -> Result<()> {
         match self.isolation {
             IsolationLevel::None => Ok(()),
             required => akg::worker::isolation()?.demand(required),
         }
+    }
+
+    /// How the contest is held.
+    fn contest(&self) -> ContestPolicy {
+        let mut policy = ContestPolicy::default();
+        if self.no_baseline {
+            policy.budget = Duration::from_secs(2);
+        }
+        if let Some(budget) = self.contest_seconds {
+            policy.budget = budget;
+        }
+        policy
     }
 }
 
@@ -120,10 +181,12 @@ impl Cli {
     pub(crate) fn run(self) -> ExitCode {
         let result = match self.command {
             Command::Run(args) => args.run(),
+            Command::Bench(command) => command.run(),
             Command::Verify(args) => args.run(),
             Command::Export(args) => args.run(),
             Command::Sketch(args) => args.run(),
             Command::Check(args) => args.run(),
+            Command::Records(args) => args.run(),
             Command::Show(args) => args.run(),
             Command::Doctor(args) => args.run(),
         };

@@ -9,6 +9,10 @@ use indicatif::ProgressBar;
 #[derive(Debug, Clone)]
 pub(super) struct Progress {
     bar: Option<ProgressBar>,
+    /// What the steps belong to.
+    about: String,
+    /// What is shown beside them on a terminal.
+    standing: String,
 }
 
 impl Progress {
@@ -19,14 +23,35 @@ impl Progress {
             bar.enable_steady_tick(Duration::from_millis(120));
             bar
         });
-        Self { bar }
+        Self {
+            bar,
+            about: String::new(),
+            standing: String::new(),
+        }
+    }
+
+    /// The same progress, whose steps are those of something; a terminal also shows how all stands.
+    pub(super) fn about(&self, what: &str, standing: &str) -> Self {
+        Self {
+            bar: self.bar.clone(),
+            about: format!("{what}: "),
+            standing: format!("{standing} · "),
+        }
+    }
+
+    /// A line of output above the spinner.
+    pub(super) fn print(&self, line: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| println!("{line}")),
+            None => println!("{line}"),
+        }
     }
 
     /// What is being done now.
     pub(super) fn step(&self, text: &str) {
         match &self.bar {
-            Some(bar) => bar.set_message(text.to_owned()),
-            None => eprintln!("akg: {text}"),
+            Some(bar) => bar.set_message(format!("{}{}{text}", self.standing, self.about)),
+            None => eprintln!("akg: {}{text}", self.about),
         }
     }
 

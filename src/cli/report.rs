@@ -9,8 +9,9 @@ use akg::python::Shrink;
 use akg::session::Attempt;
 use akg::source::Knobs;
 use akg::timing::{Contest, SideTimes};
+use akg::tuner::Tuning;
 use akg::verdict::{Check, ErrorMeasure};
-use akg::{Accuracy, Error, Result, Task};
+use akg::{Accuracy, Error, Result, Task, Verdict, store};
 use serde::{Deserialize, Serialize};
 
 use super::baseline::Baseline;
@@ -50,6 +51,21 @@ pub(super) struct Report {
     /// From the start to the first verified kernel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) first_pass_seconds: Option<f64>,
+    /// From the start to the end of the session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) seconds: Option<f64>,
+    /// Candidates that were judged, or tried in tuning.
+    #[serde(default)]
+    pub(super) candidates: usize,
+    /// How the knobs were chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) tuning: Option<Tuning>,
+    /// When the times were measured, in seconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) timed_at: Option<u64>,
+    /// Whether the verdict comes from the store.
+    #[serde(default)]
+    pub(super) recalled: bool,
     /// What contained the candidate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) isolation: Option<Isolation>,
@@ -120,6 +136,11 @@ impl Report {
             bound_seconds: None,
             baselines: Vec::new(),
             first_pass_seconds: None,
+            seconds: None,
+            candidates: 0,
+            tuning: None,
+            timed_at: None,
+            recalled: false,
             isolation: None,
             deterministic: None,
             idle_kernels: Vec::new(),
@@ -132,14 +153,21 @@ impl Report {
 
     /// Takes over what became of a candidate.
     pub(super) fn add_attempt(&mut self, attempt: &Attempt) {
-        let verdict = &attempt.verdict;
+        self.add_verdict(&attempt.verdict);
+        self.speed.clone_from(&attempt.timing);
+        self.timed_at = attempt.timed_at;
+        self.recalled = attempt.recalled;
+        self.candidates = self.candidates.max(1);
+        self.knobs.clone_from(&attempt.source.knobs);
+    }
+
+    /// Takes over what was decided about a candidate.
+    pub(super) fn add_verdict(&mut self, verdict: &Verdict) {
         let failure = verdict.failure.as_ref();
         failure
             .map_or("pass", |f| f.kind.name())
             .clone_into(&mut self.status);
         self.message = failure.map(|f| f.evidence.clone());
-        self.speed.clone_from(&attempt.timing);
-        self.knobs.clone_from(&attempt.source.knobs);
         self.error = verdict.error();
         self.isolation.clone_from(&verdict.isolation);
         self.deterministic = verdict.deterministic;
@@ -214,10 +242,11 @@ impl Report {
             return;
         }
         println!(
-            "  verdict: pass in class {}, {} checks, {} compared",
+            "  verdict: pass in class {}, {} checks, {} compared{}",
             task.accuracy,
             self.checks.len(),
-            bytes(self.bytes_compared)
+            bytes(self.bytes_compared),
+            if self.recalled { ", by an earlier run" } else { "" }
         );
         if let Some(isolation) = &self.isolation {
             let missing = isolation.missing.join("; ");
@@ -258,6 +287,11 @@ impl Report {
         }
         if let Some(speed) = &self.speed {
             print_speed(speed);
+            if let Some(earlier) = self.timed_at.and_then(|at| store::now().checked_sub(at))
+                && self.seconds.is_some_and(|s| earlier as f64 > s)
+            {
+                println!("    measured by an earlier run, {} before", duration(earlier));
+            }
         }
         if let Some(bound) = self.bound_seconds {
             println!("  bound: {}", seconds(bound));
@@ -265,11 +299,42 @@ impl Report {
         if let Some(first) = self.first_pass_seconds {
             println!("  first verified kernel after {first:.1} s");
         }
+        if let Some(tuning) = &self.tuning {
+            print_tuning(tuning);
+        }
+    }
+}
+
+/// How the knobs were chosen.
+fn print_tuning(tuning: &Tuning) {
+    let tried = match tuning.trials.len() {
+        0 => String::new(),
+        1 => format!(", 1 other tried in {:.1} s", tuning.seconds),
+        n => format!(", {n} others tried in {:.1} s", tuning.seconds),
+    };
+    let gain = match tuning.relative {
+        relative if relative < 1.0 => format!(", {:.2}x the speed at the start", 1.0 / relative),
+        _ => String::new(),
+    };
+    println!(
+        "  knobs from the {}{tried}{gain}; {}",
+        tuning.origin.name(),
+        tuning.stopped
+    );
+}
+
+/// Some time for people.
+fn duration(seconds: u64) -> String {
+    match seconds {
+        s if s >= 2 * 86400 => format!("{} days", s / 86400),
+        s if s >= 2 * 3600 => format!("{} hours", s / 3600),
+        s if s >= 120 => format!("{} minutes", s / 60),
+        s => format!("{s} s"),
     }
 }
 
 /// The times of all sides, and what may be said of them.
-fn print_speed(contest: &Contest) {
+pub(super) fn print_speed(contest: &Contest) {
     for cache in [Cache::Warm, Cache::Cold] {
         let name = if cache == Cache::Warm { "warm" } else { "cold" };
         let side = |side: &SideTimes| {
@@ -337,7 +402,8 @@ fn seconds(s: f64) -> String {
     }
 }
 
-fn bytes(n: u64) -> String {
+/// A number of bytes with a unit that suits it.
+pub(super) fn bytes(n: u64) -> String {
     match n as f64 {
         n if n >= 1e9 => format!("{:.2} GB", n / 1e9),
         n if n >= 1e6 => format!("{:.1} MB", n / 1e6),

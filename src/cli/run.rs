@@ -5,18 +5,20 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use akg::backend::Limits;
+use akg::python::Config;
 use akg::session::{Event, Outcome};
-use akg::timing::ContestPolicy;
+use akg::tuner::{Trial, TuningPolicy};
 use akg::verify::Judge;
 use akg::{Error, Result, Session, Task, blocking};
 use clap::Args;
 
-use super::baseline::PyTorch;
+use super::baseline::{PyTorch, baselines};
+use super::bundle;
 use super::progress::Progress;
 use super::report::{AttemptReport, Report, TaskReport, describe};
-use super::task::{Loaded, load, memory_budget};
-use super::{JudgeArgs, SizeArgs, TargetArgs, TaskArgs, parse_duration, print_error};
+use super::store::MemoryArgs;
+use super::task::{Loaded, load, memory_budget, python};
+use super::{JudgeArgs, PythonArgs, ReportArgs, SizeArgs, TargetArgs, TaskArgs, parse_duration, print_error};
 
 #[derive(Debug, Args)]
 pub(super) struct RunArgs {
@@ -27,15 +29,27 @@ pub(super) struct RunArgs {
     #[command(flatten)]
     size: SizeArgs,
     #[command(flatten)]
+    python: PythonArgs,
+    #[command(flatten)]
     judge: JudgeArgs,
+    #[command(flatten)]
+    report: ReportArgs,
     /// Wall time after which no new candidate is started.
     #[arg(long, default_value = "60s", value_parser = parse_duration)]
     budget: Duration,
+    /// Wall time in which other knob values are tried after the first kernel that passed; 0 leaves that out.
+    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = parse_duration)]
+    tune: Duration,
+    #[command(flatten)]
+    memory: MemoryArgs,
+    /// Write the best kernel with everything that is needed to run it to this file; see docs/bundle.md.
+    #[arg(long, value_name = "FILE")]
+    bundle: Option<PathBuf>,
 }
 
 impl RunArgs {
     pub(super) fn run(self) -> Result<ExitCode> {
-        let progress = Progress::new(self.judge.json);
+        let progress = Progress::new(self.report.json);
         let empty = TaskReport {
             source: self.task.task.clone(),
             accuracy: self.task.accuracy,
@@ -43,78 +57,125 @@ impl RunArgs {
         };
         let mut report = Report::new(empty, &self.target.dsl, &self.target.backend);
         let result = self.road(&mut report, &progress);
-        finish(result, &report, &self.judge, &progress)
+        finish(result, &report, &self.report, &progress)
     }
 
     fn road(&self, report: &mut Report, progress: &Progress) -> Result<()> {
         self.judge.demand_isolation()?;
-        let out = prepare(self.judge.out.as_deref())?;
-        let loaded = load(&self.task, self.size.memory.or_else(memory_budget), progress)?;
+        let out = prepare(self.report.out.as_deref())?;
+        let store = self.memory.open()?;
+        let config = self.python.config();
+        let memory = self.size.memory.or_else(memory_budget);
+        let loaded = load(&self.task, memory, || python(&config, progress), progress)?;
         report.task = describe(&loaded.task, &self.task.task, loaded.shrink());
-        let (session, pytorch) = session(&self.target, &self.judge, &loaded, progress)?;
-        let session = session.with_budget(self.budget);
+        let session = session(&self.target, &self.judge, &config, &loaded, progress, |_| {})?;
+        let session = session
+            .with_budget(self.budget)
+            .with_tuning(tuning(self.tune))
+            .with_store(store);
         let outcome = blocking::run(&session, &loaded.task)?;
-        report.kernels.clone_from(&outcome.kernels);
-        report.device = Some(outcome.target.name.clone());
-        report.first_pass_seconds = outcome.first_pass_seconds;
-        report.attempts = outcome.attempts.iter().map(AttemptReport::of).collect();
-        if let Some(out) = &out {
-            save(out, &loaded.task, &outcome)?;
+        if let Some(path) = &self.bundle {
+            bundle::save(path, &loaded, &outcome)?;
         }
-        let Some(attempt) = outcome.best().or(outcome.attempts.last()) else {
-            return Err(Error::unexpected(format!(
-                "no candidate was tried: {}",
-                outcome.stopped
-            )));
-        };
-        report.bound_seconds = outcome.bound_seconds;
-        report.add_attempt(attempt);
-        report.baselines = pytorch.map(|p| p.reports()).unwrap_or_default();
-        Ok(())
+        conclude(report, &loaded, &outcome, out.as_deref())
     }
 }
 
-/// The session that the command line asks for, and PyTorch if candidates are compared with it.
+/// Tuning for so long.
+pub(super) fn tuning(budget: Duration) -> Option<TuningPolicy> {
+    let mut policy = TuningPolicy::default();
+    policy.budget = budget;
+    (!budget.is_zero()).then_some(policy)
+}
+
+/// Takes the outcome into the report, and saves what it holds.
+pub(super) fn conclude(
+    report: &mut Report,
+    loaded: &Loaded,
+    outcome: &Outcome,
+    out: Option<&Path>,
+) -> Result<()> {
+    report.kernels.clone_from(&outcome.kernels);
+    report.device = Some(outcome.target.name.clone());
+    report.first_pass_seconds = outcome.first_pass_seconds;
+    report.attempts = outcome.attempts.iter().map(AttemptReport::of).collect();
+    if let Some(out) = out {
+        save(out, &loaded.task, outcome)?;
+    }
+    let Some(attempt) = outcome.best().or(outcome.attempts.last()) else {
+        return Err(Error::unexpected(format!(
+            "no candidate was tried: {}",
+            outcome.stopped
+        )));
+    };
+    report.bound_seconds = outcome.bound_seconds;
+    report.candidates = outcome.candidates();
+    report.seconds = Some(outcome.seconds);
+    report.tuning.clone_from(&outcome.tuning);
+    report.add_attempt(attempt);
+    report.baselines = baselines(attempt);
+    Ok(())
+}
+
+/// The session that the command line asks for. `observe` sees all events.
 pub(super) fn session(
     target: &TargetArgs,
     judge: &JudgeArgs,
+    python: &Config,
     loaded: &Loaded,
     progress: &Progress,
-) -> Result<(Session, Option<PyTorch>)> {
+    observe: impl Fn(&Event<'_>) + Send + Sync + 'static,
+) -> Result<Session> {
     let registry = akg::registry();
     let (dsl, backend) = (registry.dsl(&target.dsl)?, registry.backend(&target.backend)?);
-    let mut limits = Limits::default();
-    limits.time = judge.timeout;
-    limits.isolation = judge.isolation;
-    let observer = progress.clone();
+    let pytorch = match judge.no_baseline {
+        true => None,
+        false => PyTorch::find(loaded, python, progress),
+    };
+    let (observer, ahead) = (progress.clone(), pytorch.clone());
     let session = Session::new(dsl, Arc::clone(&backend))
-        .with_verifier(Judge::standard(judge.seed, judge.secret, &limits))
+        .with_verifier(Judge::standard(judge.seed, judge.secret, &judge.limits()))
+        .with_timing(Some(judge.contest()))
         .with_observer(move |event: Event<'_>| {
+            observe(&event);
             observer.step(match event {
                 Event::Designed(_) => "writing the source",
                 Event::Coded(_) => "building",
                 Event::Built(_) => "verifying",
-                Event::Judged(verdict) if verdict.passed() => "timing",
+                Event::Judged(verdict) if verdict.passed() => {
+                    ahead.iter().for_each(PyTorch::wait);
+                    "timing"
+                }
                 Event::Judged(_) => "the candidate failed",
+                Event::Tuning(_) => "tuning",
+                Event::Tried(trial) => return observer.step(&tried(trial)),
+                Event::Tuned(_) => "timing",
                 _ => "timed",
             });
         });
-    if judge.no_baseline {
-        let mut policy = ContestPolicy::default();
-        policy.budget = Duration::from_secs(2);
-        return Ok((session.with_timing(Some(policy)), None));
-    }
-    match PyTorch::find(loaded, progress) {
-        Some(pytorch) => Ok((session.with_rivals(pytorch.clone()), Some(pytorch))),
-        None => Ok((session, None)),
-    }
+    Ok(match pytorch {
+        Some(rival) => session.with_rivals(rival),
+        None => session,
+    })
+}
+
+/// What became of a configuration, for people.
+fn tried(trial: &Trial) -> String {
+    let knobs: Vec<_> = trial.knobs.iter().map(|(k, v)| format!("{k} = {v}")).collect();
+    let result = match (&trial.failure, trial.relative) {
+        (Some(failure), _) => failure.kind.name().to_owned(),
+        (None, Some(relative)) => format!("{relative:.2} of the time at the start"),
+        (None, None) => "no result".to_owned(),
+    };
+    let faster = if trial.faster { ", the fastest so far" } else { "" };
+    format!("tuning: {}: {result}{faster}", knobs.join(", "))
 }
 
 /// Prints and saves the report, and decides the exit status.
 pub(super) fn finish(
     result: Result<()>,
     report: &Report,
-    judge: &JudgeArgs,
+    args: &ReportArgs,
     progress: &Progress,
 ) -> Result<ExitCode> {
     progress.done();
@@ -122,7 +183,7 @@ pub(super) fn finish(
     if let Err(error) = &result {
         report.add_error(error);
     }
-    if judge.json {
+    if args.json {
         println!("{}", report.to_json()?);
     } else if let Err(error) = &result {
         print_error(error);
@@ -130,7 +191,7 @@ pub(super) fn finish(
         report.print();
     }
     // Printed first: what was found is not lost when the disk is full.
-    if let Some(out) = &judge.out
+    if let Some(out) = &args.out
         && result.is_ok()
     {
         write(&out.join(REPORT), &report.to_json()?)?;

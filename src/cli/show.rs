@@ -1,4 +1,4 @@
-//! `akg show`: what an earlier run found.
+//! `akg show`: what an earlier run found, or what a bundle holds.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -6,12 +6,13 @@ use std::process::ExitCode;
 use akg::Result;
 use clap::Args;
 
+use super::bundle;
 use super::report::Report;
 use super::run::REPORT;
 
 #[derive(Debug, Args)]
 pub(super) struct ShowArgs {
-    /// The directory given to `--out`, or a report.json.
+    /// The directory given to `--out`, a report.json, or a bundle.
     run: PathBuf,
     /// Also print the sketch and the best source.
     #[arg(long)]
@@ -20,6 +21,10 @@ pub(super) struct ShowArgs {
 
 impl ShowArgs {
     pub(super) fn run(self) -> Result<ExitCode> {
+        if bundle::is_bundle(&self.run) {
+            bundle::show(&self.run, self.sources)?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let directory = if self.run.is_dir() {
             self.run.clone()
         } else {

@@ -5,20 +5,23 @@ use std::process::ExitCode;
 use akg::{Result, designer};
 use clap::Args;
 
-use super::TaskArgs;
 use super::progress::Progress;
-use super::task::load;
+use super::task::{load, python};
+use super::{PythonArgs, TaskArgs};
 
 #[derive(Debug, Args)]
 pub(super) struct SketchArgs {
     #[command(flatten)]
     task: TaskArgs,
+    #[command(flatten)]
+    python: PythonArgs,
 }
 
 impl SketchArgs {
     pub(super) fn run(self) -> Result<ExitCode> {
         let progress = Progress::new(false);
-        let loaded = load(&self.task, None, &progress)?;
+        let config = self.python.config();
+        let loaded = load(&self.task, None, || python(&config, &progress), &progress)?;
         let design = designer::design(&loaded.task.graph)?;
         progress.done();
         print!("{}", design.sketch);

@@ -53,8 +53,14 @@ impl Loaded {
 /// Halvings of the leading dimension that are tried at most.
 const MOST_HALVINGS: u32 = 12;
 
-/// Loads a task. Modules whose tensors do not fit `memory` bytes have their leading dimension halved until they do.
-pub(super) fn load(args: &TaskArgs, memory: Option<u64>, progress: &Progress) -> Result<Loaded> {
+/// Loads a task, a module with the Python that `python` gives. Modules whose tensors do not fit `memory` bytes have their
+/// leading dimension halved until they do.
+pub(super) fn load(
+    args: &TaskArgs,
+    memory: Option<u64>,
+    python: impl FnOnce() -> Result<Python>,
+    progress: &Progress,
+) -> Result<Loaded> {
     let mut loaded = if let Some(name) = args.task.strip_prefix("builtin:") {
         Loaded {
             task: builtin::task(name)?,
@@ -71,7 +77,7 @@ pub(super) fn load(args: &TaskArgs, memory: Option<u64>, progress: &Progress) ->
             python: None,
         }
     } else if args.task.ends_with(".py") {
-        import(Path::new(&args.task), memory, progress)?
+        import(Path::new(&args.task), memory, python()?, progress)?
     } else {
         return Err(Error::invalid(format!(
             "`{}` is no task; give a KernelBench-form .py, a graph .json, or builtin:NAME",
@@ -82,31 +88,44 @@ pub(super) fn load(args: &TaskArgs, memory: Option<u64>, progress: &Progress) ->
     Ok(loaded)
 }
 
-/// The Python to use; installs akg's own if there is none.
-pub(super) fn python(progress: &Progress) -> Result<Python> {
-    let config = Config::default();
-    let environment = match Environment::find(&config) {
-        Ok(environment) => environment,
-        Err(e) if e.kind() == ErrorKind::ToolMissing && std::env::var_os("AKG_PYTHON").is_none() => {
+/// The environment to use; installs akg's own if none is named and none is found.
+pub(super) fn environment(config: &Config, progress: &Progress) -> Result<Environment> {
+    let named = config.python.is_some() || std::env::var_os("AKG_PYTHON").is_some();
+    match Environment::find(config) {
+        Err(e) if e.kind() == ErrorKind::ToolMissing && !named => {
             progress.step("setting up Python with PyTorch, once (about 1.5 GB)");
-            Environment::install(&config, &mut |text| progress.step(text))?
+            Environment::install(config, &mut |text| progress.step(text))
         }
-        Err(e) => return Err(e),
-    };
-    Ok(Python::new(environment, PythonOptions::default()))
+        found => found,
+    }
 }
 
-fn import(path: &Path, memory: Option<u64>, progress: &Progress) -> Result<Loaded> {
-    let mut python = python(progress)?;
+/// A Python in that environment.
+pub(super) fn python(config: &Config, progress: &Progress) -> Result<Python> {
+    Ok(Python::new(
+        environment(config, progress)?,
+        PythonOptions::default(),
+    ))
+}
+
+fn import(path: &Path, memory: Option<u64>, mut python: Python, progress: &Progress) -> Result<Loaded> {
     let mut halvings = 0;
     loop {
         progress.step("importing the module");
         let mut options = ImportOptions::default();
         options.halvings = halvings;
-        let module = python.import(path, &options, &mut |text| progress.step(text))?;
+        let module = python.import(path, &options, &mut |text| progress.step(text));
+        let module = module.map_err(|e| match memory {
+            Some(memory) if halvings > 0 => e.with("bytes that the tensors may take", memory),
+            _ => e,
+        })?;
         let need = working_set(&module.graph)?;
-        if memory.is_some_and(|m| need > m) && halvings < MOST_HALVINGS {
-            halvings += 1;
+        if let Some(memory) = memory.filter(|m| need > *m)
+            && halvings < MOST_HALVINGS
+        {
+            // At best all tensors are halved, so no fewer halvings than these can do.
+            let factor = need as f64 / memory.max(1) as f64;
+            halvings = (halvings + factor.log2().ceil().max(1.0) as u32).min(MOST_HALVINGS);
             continue;
         }
         let name = path

@@ -1,4 +1,4 @@
-//! `akg verify`: a hand-written source meets the same judge as akg's own.
+//! `akg verify`: a hand-written source meets the same judge as akg's own, and a bundle meets it again.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -7,19 +7,22 @@ use akg::source::SourceForm;
 use akg::{Error, Result, blocking};
 use clap::Args;
 
+use super::baseline::baselines;
+use super::bundle;
 use super::progress::Progress;
 use super::report::{AttemptReport, Report, TaskReport, describe};
 use super::run::{finish, prepare, session, write};
-use super::task::{load, memory_budget};
-use super::{JudgeArgs, SizeArgs, TargetArgs, TaskArgs};
+use super::task::{load, memory_budget, python};
+use super::{JudgeArgs, PythonArgs, ReportArgs, SizeArgs, TargetArgs, TaskArgs};
 
 #[derive(Debug, Args)]
 pub(super) struct VerifyArgs {
-    /// The source, in the form that `akg export --form stub` prints.
+    /// The source, in the form that `akg export --form stub` prints; or a bundle.
     source: PathBuf,
-    /// The task that it claims to compute: a KernelBench-form `.py`, a graph `.json`, or `builtin:NAME`.
+    /// The task that a source claims to compute: a KernelBench-form `.py`, a graph `.json`, or `builtin:NAME`. A bundle
+    /// has its own.
     #[arg(long)]
-    task: String,
+    task: Option<String>,
     /// Accuracy class: fp32, tf32 or half.
     #[arg(long, default_value = "fp32")]
     accuracy: akg::Accuracy,
@@ -28,23 +31,36 @@ pub(super) struct VerifyArgs {
     #[command(flatten)]
     size: SizeArgs,
     #[command(flatten)]
+    python: PythonArgs,
+    #[command(flatten)]
     judge: JudgeArgs,
+    #[command(flatten)]
+    report: ReportArgs,
 }
 
 impl VerifyArgs {
     pub(super) fn run(self) -> Result<ExitCode> {
-        let progress = Progress::new(self.judge.json);
+        let progress = Progress::new(self.report.json);
         let task = TaskReport {
-            source: self.task.clone(),
+            source: self.task.clone().unwrap_or_default(),
             accuracy: self.accuracy,
             ..Default::default()
         };
         let mut report = Report::new(task, &self.target.dsl, &self.target.backend);
-        let result = self.judge(&mut report, &progress);
-        finish(result, &report, &self.judge, &progress)
+        let result = if bundle::is_bundle(&self.source) {
+            bundle::verify(&self.source, &self.judge, &mut report, &progress)
+        } else {
+            self.judge(&mut report, &progress)
+        };
+        finish(result, &report, &self.report, &progress)
     }
 
     fn judge(&self, report: &mut Report, progress: &Progress) -> Result<()> {
+        let Some(task) = &self.task else {
+            return Err(Error::invalid(
+                "say which task the source claims to compute, with --task",
+            ));
+        };
         let text = std::fs::read_to_string(&self.source)
             .map_err(|e| Error::io(format!("cannot read the source {}", self.source.display()), e))?;
         let source = akg::registry()
@@ -52,24 +68,27 @@ impl VerifyArgs {
             .parse(&text)
             .map_err(|e| e.with("file", self.source.display()))?;
         self.judge.demand_isolation()?;
-        let out = prepare(self.judge.out.as_deref())?;
+        let out = prepare(self.report.out.as_deref())?;
         let args = TaskArgs {
-            task: self.task.clone(),
+            task: task.clone(),
             accuracy: self.accuracy,
         };
-        let loaded = load(&args, self.size.memory.or_else(memory_budget), progress)?;
-        report.task = describe(&loaded.task, &self.task, loaded.shrink());
+        let config = self.python.config();
+        let memory = self.size.memory.or_else(memory_budget);
+        let loaded = load(&args, memory, || python(&config, progress), progress)?;
+        report.task = describe(&loaded.task, task, loaded.shrink());
         if let SourceForm::Lowered { plan } = &source.form {
             report.kernels = plan
                 .launches
                 .iter()
                 .map(|l| akg::designer::KernelSummary {
                     name: l.kernel.clone(),
+                    rule: String::new(),
                     operators: vec![l.doc.clone()],
                 })
                 .collect();
         }
-        let (session, pytorch) = session(&self.target, &self.judge, &loaded, progress)?;
+        let session = session(&self.target, &self.judge, &config, &loaded, progress, |_| {})?;
         progress.step("building");
         let (attempt, target) = blocking::judge(&session, source, &loaded.task)?;
         report.device = Some(target.name.clone());
@@ -79,7 +98,7 @@ impl VerifyArgs {
             write(&out.join(format!("kernel.{}", self.target.dsl)), &text)?;
         }
         report.add_attempt(&attempt);
-        report.baselines = pytorch.map(|p| p.reports()).unwrap_or_default();
+        report.baselines = baselines(&attempt);
         Ok(())
     }
 }

@@ -63,6 +63,10 @@ pub struct Design {
 pub struct KernelSummary {
     /// The kernel's name in the sketch.
     pub name: String,
+    /// The rule that wrote it: `product` for matrix products with what is fused to them, `rows` for all else; empty for
+    /// a kernel that no rule wrote.
+    #[serde(default)]
+    pub rule: String,
     /// The ATen operators that it computes, in order.
     pub operators: Vec<String>,
 }
@@ -227,13 +231,19 @@ fn write(
     let mut summaries = Vec::new();
     for (i, kernel) in plan.kernels.iter().enumerate() {
         let written = match kernel.contract {
-            Some(contract) => vec![emit::matmul::emit(plan, prims, kernel, names, i, contract)?],
+            Some(contract) => emit::matmul::emit(plan, prims, kernel, names, i, contract)?,
             None => emit::rows::emit(plan, prims, kernel, names, i)?,
         };
         for Written { name, text } in written {
             kernels.push(text);
             summaries.push(KernelSummary {
                 name,
+                rule: if kernel.contract.is_some() {
+                    "product"
+                } else {
+                    "rows"
+                }
+                .to_owned(),
                 operators: operators(prims, kernel),
             });
         }

@@ -94,8 +94,9 @@ fn triangle<T: Real>(c: &mut Invocation<'_, T>, keep: impl Fn(i64, i64) -> bool 
     let x = c.array("self")?;
     let shape = x.shape().to_vec();
     let cols = shape[shape.len() - 1].max(1);
+    let (row, col) = (c.start(shape.len() - 2)?, c.start(shape.len() - 1)?);
     let mask = Strided::generate(&shape[shape.len() - 2..], |at| {
-        !keep((at / cols) as i64, (at % cols) as i64)
+        !keep((row + at / cols) as i64, (col + at % cols) as i64)
     });
     let zeros = Array::full(x.dtype, &shape, 0.0);
     Ok(vec![pick(mask, zeros, x, &shape)?])

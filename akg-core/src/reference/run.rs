@@ -245,6 +245,7 @@ impl<'a, T: Real> Run<'a, T> {
             position,
             bindings: &self.bindings,
             shapes: &self.shapes,
+            stretches: self.stretches,
             last_use: &self.last_use,
             known: &mut self.known,
         };
@@ -295,6 +296,7 @@ pub(super) struct Invocation<'a, T> {
     position: usize,
     bindings: &'a Bindings,
     shapes: &'a [Vec<usize>],
+    stretches: &'a Stretches,
     last_use: &'a [usize],
     known: &'a mut [Option<Array<T>>],
 }
@@ -471,6 +473,12 @@ impl<T: Real> Invocation<'_, T> {
     /// The shape of result `index`.
     pub(super) fn shape(&self, index: usize) -> Result<Vec<usize>> {
         Ok(self.shapes[self.result(index)?.index()].clone())
+    }
+
+    /// The index along `axis` of the first result at which its computed part starts.
+    pub(super) fn start(&self, axis: usize) -> Result<usize> {
+        let stretch = self.stretches.get(self.result(0)?.index()).copied().flatten();
+        Ok(stretch.filter(|s| s.axis == axis).map_or(0, |s| s.start))
     }
 
     /// How many results there are.

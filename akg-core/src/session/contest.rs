@@ -1,4 +1,4 @@
-//! Timing a candidate that passed.
+//! Timing candidates that passed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,15 +6,18 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::Session;
+use super::road::Road;
+use super::{Attempt, Event};
 use crate::backend::{Call, Poison};
+use crate::digest::Digest;
 use crate::error::Result;
 use crate::source::Artifact;
+use crate::store::{Measurement, StoreExt as _, now};
 use crate::target::Target;
 use crate::task::{Accuracy, Task};
 use crate::tensor::Tensor;
-use crate::timing::{Check, Contest, ContestPolicy, Entrants, Floor, LoadedSide, Machine, Side, contest};
-use crate::verdict::{Failure, Verdict};
+use crate::timing::{Check, Contest, ContestPolicy, Entrants, Floor, LoadedSide, Side, contest};
+use crate::verdict::Failure;
 use crate::verify::{Distribution, judge_sample, make_inputs};
 
 /// Supplies what candidates are compared with: what PyTorch makes of the same task, the kernels in use today.
@@ -34,6 +37,14 @@ pub trait Rivals: Send + Sync + fmt::Debug {
         check: Check,
         seed: u64,
     ) -> Result<Vec<Box<dyn Side>>>;
+
+    /// Who they are, with versions and settings. A contest with rivals of the same identity is not held again.
+    fn identity(&self) -> String;
+
+    /// What they say about themselves after they [entered](Self::enter), kept with the contest.
+    fn account(&self) -> serde_json::Value {
+        serde_json::Value::Null
+    }
 }
 
 /// No rivals.
@@ -52,6 +63,10 @@ impl Rivals for NoRivals {
     ) -> Result<Vec<Box<dyn Side>>> {
         Ok(Vec::new())
     }
+
+    fn identity(&self) -> String {
+        "nobody".to_owned()
+    }
 }
 
 /// Inputs up to this size get a second set, so that data changes from round to round.
@@ -60,69 +75,183 @@ const MOST_BYTES_TWICE: usize = 1 << 29;
 /// Reference time for each check of timed outputs.
 const SAMPLE_TIME: Duration = Duration::from_millis(30);
 
-impl Session {
-    /// Lets a candidate take turns with itself and the rivals; the inner error is its failure to be timed at all.
-    pub(super) async fn contest(
-        &self,
-        artifact: &Artifact,
-        task: &Task,
-        target: &Target,
-        verdict: &Verdict,
-        policy: &ContestPolicy,
-    ) -> Result<Result<Contest, Failure>> {
-        let dims = task.contract.hints.clone();
-        let seed = verdict.checks.first().map_or(0, |c| c.seed);
-        let make = |distribution| make_inputs(task, &*self.backend, distribution, seed, &dims);
+/// The data that the contests of one task are held on.
+pub(super) struct Arena<'a> {
+    road: &'a Road<'a>,
+    sets: Arc<Vec<Vec<Tensor>>>,
+    calls: Vec<Call>,
+    seed: u64,
+}
+
+impl<'a> Arena<'a> {
+    /// Makes the data; `seed` gives the first set.
+    pub(super) fn new(road: &'a Road<'a>, seed: u64) -> Result<Self> {
+        let task = road.task;
+        let dims = &task.contract.hints;
+        let make = |distribution| make_inputs(task, &*road.session.backend, distribution, seed, dims);
         let mut sets = vec![make(Distribution::Contract)?];
         let bytes: usize = sets.iter().flatten().map(|t| t.bytes().len()).sum();
         if bytes <= MOST_BYTES_TWICE {
             sets.push(make(Distribution::Signed)?);
         }
-        let calls: Vec<Call> = sets
-            .iter()
-            .zip(0..)
-            .map(|(inputs, placement)| Call {
-                inputs: inputs.clone(),
-                dims: dims.clone(),
-                poison: Poison::Ones,
-                placement,
-            })
-            .collect();
-        let sets = Arc::new(sets);
-        let check_in = |accuracy| -> Check {
-            let (mut task, sets) = (task.clone(), sets.clone());
-            task.contract.accuracy = accuracy;
-            Arc::new(move |set, output| {
-                let inputs = sets.get(set).map(Vec::as_slice).unwrap_or_default();
-                judge_sample(&task, inputs, &output.outputs, SAMPLE_TIME)
-            })
-        };
-        let check = check_in(task.contract.accuracy);
-        let side = |name| {
-            let (backend, limits) = (Arc::clone(&self.backend), self.limits.clone());
-            LoadedSide::new(
-                name,
-                backend,
-                artifact.clone(),
-                limits,
-                calls.clone(),
-                check.clone(),
-                seed,
-            )
-        };
-        let (mut candidate, mut twin) = (side("candidate"), side("candidate again"));
-        let mut rivals = self
-            .rivals
-            .enter(task, target, &sets, check_in(Accuracy::Half), seed)
-            .await?;
+        let calls = sets.iter().zip(0..).map(|(inputs, placement)| Call {
+            inputs: inputs.clone(),
+            dims: dims.clone(),
+            poison: Poison::Ones,
+            placement,
+        });
+        Ok(Self {
+            road,
+            calls: calls.collect(),
+            sets: Arc::new(sets),
+            seed,
+        })
+    }
+
+    fn check(&self, accuracy: Accuracy) -> Check {
+        let (mut task, sets) = (self.road.task.clone(), self.sets.clone());
+        task.contract.accuracy = accuracy;
+        Arc::new(move |set, output| {
+            let inputs = sets.get(set).map(Vec::as_slice).unwrap_or_default();
+            judge_sample(&task, inputs, &output.outputs, SAMPLE_TIME)
+        })
+    }
+
+    fn side(&self, name: &str, artifact: &Artifact) -> LoadedSide {
+        let session = self.road.session;
+        LoadedSide::new(
+            name,
+            Arc::clone(&session.backend),
+            artifact.clone(),
+            session.limits.clone(),
+            self.calls.clone(),
+            self.check(self.road.task.contract.accuracy),
+            self.seed,
+        )
+    }
+
+    fn floor(&self) -> Result<Floor> {
+        let task = self.road.task;
+        Floor::new(&task.graph, &task.contract.hints, self.road.target)
+    }
+
+    /// Lets a candidate take turns with itself and the rivals.
+    async fn contest(&self, artifact: &Artifact, policy: &ContestPolicy) -> Result<Contest> {
+        let (mut candidate, mut twin) = (
+            self.side("candidate", artifact),
+            self.side("candidate again", artifact),
+        );
+        let Road {
+            session,
+            task,
+            target,
+            ..
+        } = self.road;
+        let check = self.check(Accuracy::Half);
+        let entered = session.rivals.enter(task, target, &self.sets, check, self.seed);
+        let mut rivals = entered.await?;
         let entrants = Entrants {
             candidate: &mut candidate,
             twin: Some(&mut twin),
             rivals: rivals.iter_mut().map(|r| &mut **r as &mut dyn Side).collect(),
-            floor: Some(Floor::new(&task.graph, &dims, target)?),
+            floor: Some(self.floor()?),
         };
-        let contest = contest(entrants, policy, seed, &mut Machine).await?;
-        let failure = contest.candidate().and_then(|c| c.failure.clone());
-        Ok(failure.map_or(Ok(contest), Err))
+        contest(entrants, policy, self.seed, &mut *(session.witness)()).await
+    }
+
+    /// Lets a challenger take turns with the fastest so far.
+    pub(super) async fn duel(
+        &self,
+        (challenger, artifact): (Digest, &Artifact),
+        (challenged, fastest): (Digest, &Artifact),
+        policy: &ContestPolicy,
+    ) -> Result<Contest> {
+        let mut challenger_side = self.side("challenger", artifact);
+        let mut fastest_side = self.side("fastest so far", fastest);
+        let entrants = Entrants {
+            candidate: &mut challenger_side,
+            twin: None,
+            rivals: vec![&mut fastest_side],
+            floor: Some(self.floor()?),
+        };
+        let session = self.road.session;
+        let contest = contest(entrants, policy, self.seed, &mut *(session.witness)()).await?;
+        session.store.save(&Measurement {
+            candidate: challenger,
+            challenged: Some(challenged),
+            setting: Digest::of_value(policy)?,
+            contest: contest.clone(),
+            rivals: serde_json::Value::Null,
+            at: now(),
+        })?;
+        Ok(contest)
+    }
+}
+
+impl Road<'_> {
+    /// The seed of the inputs that an attempt was first judged with.
+    pub(super) fn seed(attempt: &Attempt) -> u64 {
+        attempt.verdict.checks.first().map_or(0, |c| c.seed)
+    }
+
+    /// Times a candidate beside its rivals, unless the store has an undisturbed contest of the same kind. A candidate
+    /// that fails in it has the failure in its verdict afterwards.
+    pub(super) async fn time(
+        &self,
+        attempt: &mut Attempt,
+        arena: Option<&Arena<'_>>,
+        policy: &ContestPolicy,
+    ) -> Result<()> {
+        let session = self.session;
+        let setting = Digest::of_parts([
+            Digest::of_value(policy)?.to_string().as_str(),
+            session.rivals.identity().as_str(),
+            env!("CARGO_PKG_VERSION"),
+        ]);
+        let measured = session.store.all::<Measurement>(Some(attempt.key))?;
+        let same = |m: &&Measurement| m.challenged.is_none() && m.setting == setting && m.contest.is_stable();
+        let measurement = match measured.iter().rfind(same) {
+            Some(measurement) => measurement.clone(),
+            None => {
+                let written = self.keep(attempt.source.clone())?;
+                let artifact = match self.build(&written)? {
+                    Ok(artifact) => artifact,
+                    Err(failure) => return self.give_up(attempt, failure),
+                };
+                let contest = match arena {
+                    Some(arena) => arena.contest(&artifact, policy).await?,
+                    None => {
+                        let arena = Arena::new(self, Self::seed(attempt))?;
+                        arena.contest(&artifact, policy).await?
+                    }
+                };
+                let measurement = Measurement {
+                    candidate: attempt.key,
+                    challenged: None,
+                    setting,
+                    contest,
+                    rivals: session.rivals.account(),
+                    at: now(),
+                };
+                session.store.save(&measurement)?;
+                measurement
+            }
+        };
+        if let Some(failure) = measurement.contest.candidate().and_then(|c| c.failure.clone()) {
+            return self.give_up(attempt, failure);
+        }
+        session.observer.event(Event::Timed(&measurement.contest));
+        attempt.timing = Some(measurement.contest);
+        attempt.timed_at = Some(measurement.at);
+        attempt.rivals = measurement.rivals;
+        Ok(())
+    }
+
+    /// A candidate that passed and then failed.
+    fn give_up(&self, attempt: &mut Attempt, failure: Failure) -> Result<()> {
+        attempt.verdict.failure = Some(failure);
+        self.settle(attempt.key, &attempt.verdict, attempt.verdict_seconds)?;
+        self.session.observer.event(Event::Judged(&attempt.verdict));
+        Ok(())
     }
 }

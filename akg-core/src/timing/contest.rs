@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::assess::{Assessment, assess};
 use super::floor::Floor;
-use super::outcome::{Contest, SideTimes};
+use super::outcome::{Contest, Disturbance, SideTimes};
 use super::side::Side;
 use super::statistics::median;
 use super::witness::Witness;
@@ -37,6 +37,10 @@ pub struct ContestPolicy {
     pub resolution: f64,
     /// Rounds are added until every warm ratio is known this well, or the budget is spent.
     pub precision: f64,
+    /// Ends the contest when the candidate took longer than a rival by this factor in each round, after
+    /// three. `None` never does.
+    #[serde(default)]
+    pub concede: Option<f64>,
 }
 
 impl Default for ContestPolicy {
@@ -50,6 +54,7 @@ impl Default for ContestPolicy {
             confidence: 0.99,
             resolution: 0.01,
             precision: 0.01,
+            concede: None,
         }
     }
 }
@@ -62,7 +67,7 @@ pub struct Entrants<'a> {
     pub twin: Option<&'a mut dyn Side>,
     /// What the candidate is compared with. One that fails falls out.
     pub rivals: Vec<&'a mut dyn Side>,
-    /// The time below which the candidate is disbelieved.
+    /// The time below which the candidate is disbelieved, if there are enough rounds to say what its time is.
     pub floor: Option<Floor>,
 }
 
@@ -89,6 +94,9 @@ const MOST_CALLS: u32 = 1 << 20;
 
 /// Precision is looked at once in so many rounds.
 const LOOK_EVERY: usize = 4;
+
+/// Rounds before the candidate can be hopelessly slower.
+const CONCEDED_AFTER: usize = 3;
 
 /// What is seldom verified: one round in so many, beside the first, the last and one drawn before the start.
 const VERIFY_ONE_IN: u32 = 8;
@@ -135,8 +143,12 @@ pub async fn contest(
         ring.rounds.clear();
     };
     let mut contest = ring.conclude(assessment, repeats);
+    // Of a few rounds, what disturbed one of them may be the median.
+    let few = |d: &Disturbance| matches!(d, Disturbance::FewRounds { .. });
+    let enough = !contest.disturbances.iter().any(few);
     if let (Some(floor), Some(candidate)) = (floor, contest.sides.first_mut())
         && candidate.failure.is_none()
+        && enough
     {
         candidate.failure = floor.judge(candidate);
     }
@@ -239,6 +251,21 @@ impl Ring<'_, '_> {
         self.runners.iter().take(self.own).any(|r| r.failure.is_some())
     }
 
+    /// Whether the candidate is hopelessly slower than a rival.
+    fn conceded(&self) -> bool {
+        let Some(factor) = self.policy.concede else {
+            return false;
+        };
+        let slower = |round: &Round, rival: usize| {
+            let time = |at: usize| Some(round.samples.get(at)?.as_ref()?.warm);
+            time(0)
+                .zip(time(rival))
+                .is_some_and(|(own, rival)| own > factor * rival)
+        };
+        self.rounds.len() >= CONCEDED_AFTER
+            && (self.own..self.runners.len()).any(|rival| self.rounds.iter().all(|r| slower(r, rival)))
+    }
+
     /// Keeps a side's failure with the side.
     fn settle<T>(&mut self, at: usize, turn: Turn<T>) -> Result<Option<T>> {
         match (turn, self.runners.get_mut(at)) {
@@ -278,7 +305,7 @@ impl Ring<'_, '_> {
     async fn run(&mut self, start: Duration) -> Result<()> {
         let certain = self.rng.random_range(1..self.policy.least_rounds.max(2));
         self.last_reference = self.witness.reference().as_secs_f64();
-        while !self.lost() {
+        while !self.lost() && !self.conceded() {
             let number = self.rounds.len() as u32;
             let last = self.is_last(start);
             let chosen = number == 0 || number == certain || self.rng.random_ratio(1, VERIFY_ONE_IN);

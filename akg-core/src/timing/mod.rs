@@ -17,7 +17,7 @@
 //!   anything obviously wrong, ASPLOS 2009).
 //! - **The machine is watched.** A loop of the judge's own, the hypervisor's account of stolen time and the system's of
 //!   tasks that wait for a processor tell rounds in which others used the machine; these are left out. A run in which
-//!   too many are, or in which times drift, is repeated; if that does not help it claims nothing.
+//!   too many are, or in which a side drifts against the candidate, is repeated; if that does not help it claims nothing.
 //! - **Timed outputs are verified** after the first round, the last and others at random.
 //! - **The floor.** A time below what the device needs to move the task's bytes and form its products is
 //!   [disbelieved](Floor).

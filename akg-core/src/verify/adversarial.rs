@@ -8,10 +8,10 @@ use rand::seq::SliceRandom as _;
 use rand::{RngExt as _, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::comparison::{Comparison, Extent};
+use super::comparison::Extent;
 use super::hidden;
 use super::inputs::{Distribution, make_input, make_inputs};
-use super::life::{Life, Ran};
+use super::life::{Data, Life, Ran};
 use crate::backend::{Backend, Limits, Poison};
 use crate::error::Result;
 use crate::expr::Bindings;
@@ -20,7 +20,7 @@ use crate::source::{Artifact, LaunchPlan};
 use crate::target::Target;
 use crate::task::Task;
 use crate::tensor::Tensor;
-use crate::verdict::{Check, Failure, FailureKind, Verdict};
+use crate::verdict::{Failure, FailureKind, Verdict};
 use crate::verifier::{Candidate, Verifier};
 
 /// Judges whether the work is done, and follows the inputs: what candidates do that remember, guess or do nothing.
@@ -117,6 +117,9 @@ impl Verifier for AdversarialVerifier {
 
 const DATA: Distribution = Distribution::Signed;
 
+/// What the first data is called.
+const NEW: &str = "new data";
+
 /// One candidate on trial.
 struct Trial<'a> {
     verifier: &'a AdversarialVerifier,
@@ -137,15 +140,18 @@ impl Trial<'_> {
         rng: &mut ChaCha8Rng,
         verdict: &mut Verdict,
     ) -> Result<Result<Ran, Failure>> {
-        let first = match self
-            .run(&mut life, &self.inputs, "new data", 0, None, verdict)
-            .await?
-        {
+        let new = self.data(&self.inputs, NEW, verdict.checks.len());
+        let first = match life.check(&new, &self.extent(None), verdict).await? {
             Ok(ran) => ran,
             Err(failure) => return Ok(Err(failure)),
         };
-        let about = "the same data at other addresses";
-        match self.run(&mut life, &self.inputs, about, 1, None, verdict).await? {
+        let mut moved = self.data(
+            &self.inputs,
+            "the same data at other addresses",
+            verdict.checks.len(),
+        );
+        moved.placement = 1;
+        match life.check(&moved, &self.extent(None), verdict).await? {
             Ok(ran) => verdict.deterministic = Some(ran.digest == first.digest),
             Err(failure) => return Ok(Err(failure)),
         }
@@ -183,14 +189,14 @@ impl Trial<'_> {
                 *slot = tensor;
             }
             let about = format!("a part of `{name}` overwritten in place");
-            if let Err(failure) = self.run(&mut life, &inputs, &about, 0, row, verdict).await? {
+            let data = self.data(&inputs, &about, verdict.checks.len());
+            if let Err(failure) = life.check(&data, &self.extent(row), verdict).await? {
                 return Ok(Err(failure));
             }
             changed += 1;
         }
-        let last = self
-            .run(&mut life, &self.inputs, "the first data again", 0, None, verdict)
-            .await?;
+        let again = self.data(&self.inputs, "the first data again", verdict.checks.len());
+        let last = life.check(&again, &self.extent(None), verdict).await?;
         Ok(last.map(|last| {
             if last.digest != first.digest {
                 verdict.deterministic = Some(false);
@@ -211,11 +217,8 @@ impl Trial<'_> {
                 0 => (2, "the same data in memory that was used"),
                 _ => (0, "the same data again"),
             };
-            let poison = Poison::Ones;
-            let ran = match life
-                .run_on(&self.inputs, &self.dims, poison, calls, about)
-                .await?
-            {
+            let data = self.data(&self.inputs, about, 1);
+            let ran = match life.run_on(&data, calls).await? {
                 Ok(ran) => ran,
                 Err(failure) => return Ok(Some(failure)),
             };
@@ -223,71 +226,38 @@ impl Trial<'_> {
                 continue;
             }
             verdict.deterministic = Some(false);
-            if let Some(failure) = self.compare(life, &self.inputs, &ran, (about, poison), None, verdict)? {
+            if let Some(failure) = life.compare(&data, &ran, &self.extent(None), verdict)? {
                 return Ok(Some(failure));
             }
         }
         Ok(None)
     }
 
-    /// Runs, and compares the outputs, `row` of them first.
-    async fn run(
-        &self,
-        life: &mut Life,
-        inputs: &[Tensor],
-        about: &str,
-        placement: u32,
-        row: Option<Range<usize>>,
-        verdict: &mut Verdict,
-    ) -> Result<Result<Ran, Failure>> {
-        let poison = match verdict.checks.len() % 2 {
-            0 => Poison::Finite,
-            _ => Poison::Ones,
-        };
-        let ran = match life.run(inputs, &self.dims, poison, placement, about).await? {
-            Ok(ran) => ran,
-            Err(failure) => return Ok(Err(failure)),
-        };
-        let failure = self.compare(life, inputs, &ran, (about, poison), row, verdict)?;
-        Ok(failure.map_or(Ok(ran), Err))
+    /// Inputs with what is special about them, in memory that held one poison or the other before.
+    fn data<'d>(&'d self, inputs: &'d [Tensor], about: &'d str, number: usize) -> Data<'d> {
+        Data {
+            task: self.task,
+            inputs,
+            dims: &self.dims,
+            distribution: DATA,
+            seed: self.seed,
+            about,
+            poison: if number.is_multiple_of(2) {
+                Poison::Finite
+            } else {
+                Poison::Ones
+            },
+            placement: 0,
+        }
     }
 
-    /// Compares what was returned, and remembers it; `how` says what was special and what memory held before.
-    fn compare(
-        &self,
-        life: &mut Life,
-        inputs: &[Tensor],
-        ran: &Ran,
-        how: (&str, Poison),
-        row: Option<Range<usize>>,
-        verdict: &mut Verdict,
-    ) -> Result<Option<Failure>> {
-        let (about, poison) = how;
-        let comparison = Comparison {
-            task: self.task,
-            dims: &self.dims,
-            inputs,
-            outputs: &ran.outputs,
-            poison,
-            seed: self.seed.wrapping_add(verdict.checks.len() as u64),
-        };
-        let (outputs, failure) = comparison.judge(&Extent {
+    /// A sample of the outputs, `row` of them first.
+    fn extent(&self, row: Option<Range<usize>>) -> Extent {
+        Extent {
             time: Some(self.verifier.sample_time),
             yardstick: self.verifier.sample_time,
             first: row,
-        })?;
-        verdict.checks.push(Check {
-            distribution: DATA.name().to_owned(),
-            seed: self.seed,
-            about: about.to_owned(),
-            dims: self.dims.clone(),
-            outputs,
-        });
-        if let Some(failure) = failure {
-            return Ok(Some(life.explain(failure, ran, about)));
         }
-        life.remember(ran, about);
-        Ok(None)
     }
 
     /// A copy of an input with new elements in a random part of it, and the row that this part belongs to, if rows are
@@ -358,9 +328,7 @@ impl Trial<'_> {
             let begun = Life::begin(without, &self.verifier.limits, self.backend, &mut ignored).await?;
             let Ok(mut life) = begun else { continue };
             // What it fails of shows that something was missing.
-            if let Ok(ran) = life
-                .run(&self.inputs, &self.dims, Poison::Ones, 0, "new data")
-                .await?
+            if let Ok(ran) = life.run(&self.data(&self.inputs, NEW, 1)).await?
                 && ran.digest == expected.digest
             {
                 verdict.idle_kernels.push(launch.kernel.clone());

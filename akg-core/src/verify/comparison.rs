@@ -37,14 +37,7 @@ pub(crate) fn judge_sample(
     outputs: &[Tensor],
     time: Duration,
 ) -> Result<Option<Failure>> {
-    let comparison = Comparison {
-        task,
-        dims: &task.contract.hints,
-        inputs,
-        outputs,
-        poison: Poison::Ones,
-        seed: rand::random(),
-    };
+    let comparison = Comparison::returned(task, inputs, outputs, rand::random());
     let (_, failure) = comparison.judge(&Extent {
         time: Some(time),
         yardstick: time,
@@ -77,7 +70,19 @@ const HOPELESS: f64 = 100.0;
 const APPEALS: usize = 4;
 const MOST_NUDGED: usize = 1 << 28;
 
-impl Comparison<'_> {
+impl<'a> Comparison<'a> {
+    /// What somebody returned for inputs of the contract's sizes, in memory of his own.
+    pub(super) fn returned(task: &'a Task, inputs: &'a [Tensor], outputs: &'a [Tensor], seed: u64) -> Self {
+        Self {
+            task,
+            dims: &task.contract.hints,
+            inputs,
+            outputs,
+            poison: Poison::Ones,
+            seed,
+        }
+    }
+
     /// Compares; the failure is the first wrong element, or the first output whose error is above its limit.
     pub(super) fn judge(&self, extent: &Extent) -> Result<(Vec<OutputCheck>, Option<Failure>)> {
         if let Some(failure) = self.types()? {

@@ -2,12 +2,15 @@
 
 use std::fmt::Write as _;
 
+use super::comparison::{Comparison, Extent};
+use super::inputs::Distribution;
 use crate::backend::{Backend, Cache, Call, Limits, Loaded, LoadedExt as _, Poison, RunOutput};
 use crate::error::Result;
 use crate::expr::Bindings;
 use crate::source::Artifact;
+use crate::task::Task;
 use crate::tensor::Tensor;
-use crate::verdict::{Failure, FailureKind, Verdict};
+use crate::verdict::{Check, Failure, FailureKind, Verdict};
 
 /// Stands for the bytes of outputs.
 pub(super) type Digest = blake3::Hash;
@@ -17,6 +20,40 @@ pub(super) struct Life {
     loaded: Box<dyn Loaded>,
     /// Every output so far, and the data that it was for.
     seen: Vec<(Digest, String)>,
+}
+
+/// What a candidate is fed in one check.
+pub(super) struct Data<'a> {
+    pub(super) task: &'a Task,
+    pub(super) inputs: &'a [Tensor],
+    pub(super) dims: &'a Bindings,
+    /// How the inputs were made, from which seed, and what is special about them.
+    pub(super) distribution: Distribution,
+    pub(super) seed: u64,
+    pub(super) about: &'a str,
+    /// What memory holds before.
+    pub(super) poison: Poison,
+    pub(super) placement: u32,
+}
+
+impl Data<'_> {
+    /// What evidence calls it.
+    fn name(&self) -> String {
+        let mut name = format!("{}, seed {}", self.distribution, self.seed);
+        if !self.about.is_empty() {
+            name = format!("{name}; {}", self.about);
+        }
+        name
+    }
+
+    fn call(&self) -> Call {
+        Call {
+            inputs: self.inputs.to_vec(),
+            dims: self.dims.clone(),
+            poison: self.poison,
+            placement: self.placement,
+        }
+    }
 }
 
 /// What a run returned.
@@ -41,68 +78,75 @@ impl Life {
         Ok(Ok(Self { loaded, seen }))
     }
 
-    /// Runs once on `inputs`; a failure names them as `data`.
-    pub(super) async fn run(
+    /// Runs once and compares what is returned, as [`compare`](Self::compare) does.
+    pub(super) async fn check(
         &mut self,
-        inputs: &[Tensor],
-        dims: &Bindings,
-        poison: Poison,
-        placement: u32,
-        data: &str,
+        data: &Data<'_>,
+        extent: &Extent,
+        verdict: &mut Verdict,
     ) -> Result<Result<Ran, Failure>> {
-        let call = Call {
-            inputs: inputs.to_vec(),
-            dims: dims.clone(),
-            poison,
-            placement,
+        let ran = match self.run(data).await? {
+            Ok(ran) => ran,
+            Err(failure) => return Ok(Err(failure)),
         };
-        Ok(self
-            .loaded
-            .run(call)
-            .await?
-            .and_then(ran)
-            .map_err(|f| named(f, data)))
+        let failure = self.compare(data, &ran, extent, verdict)?;
+        Ok(failure.map_or(Ok(ran), Err))
+    }
+
+    /// Compares what was returned, notes that in the verdict, and remembers what was returned.
+    pub(super) fn compare(
+        &mut self,
+        data: &Data<'_>,
+        ran: &Ran,
+        extent: &Extent,
+        verdict: &mut Verdict,
+    ) -> Result<Option<Failure>> {
+        let comparison = Comparison {
+            task: data.task,
+            dims: data.dims,
+            inputs: data.inputs,
+            outputs: &ran.outputs,
+            poison: data.poison,
+            seed: data.seed.wrapping_add(verdict.checks.len() as u64),
+        };
+        let (outputs, failure) = comparison.judge(extent)?;
+        verdict.checks.push(Check {
+            distribution: data.distribution.name().to_owned(),
+            seed: data.seed,
+            about: data.about.to_owned(),
+            dims: data.dims.clone(),
+            outputs,
+        });
+        if let Some(failure) = failure {
+            return Ok(Some(self.explain(failure, ran, &data.name())));
+        }
+        self.seen.push((ran.digest, data.name()));
+        Ok(None)
+    }
+
+    /// Runs once.
+    pub(super) async fn run(&mut self, data: &Data<'_>) -> Result<Result<Ran, Failure>> {
+        let ran = self.loaded.run(data.call()).await?.and_then(ran);
+        Ok(ran.map_err(|f| named(f, &data.name())))
     }
 
     /// Executes several times in the same memory, whose outputs and scratch hold what the execution before left.
-    pub(super) async fn run_on(
-        &mut self,
-        inputs: &[Tensor],
-        dims: &Bindings,
-        poison: Poison,
-        calls: u32,
-        data: &str,
-    ) -> Result<Result<Ran, Failure>> {
-        let call = Call {
-            inputs: inputs.to_vec(),
-            dims: dims.clone(),
-            poison,
-            placement: 0,
-        };
-        let mut outcome = self.loaded.bind(call).await?;
+    pub(super) async fn run_on(&mut self, data: &Data<'_>, calls: u32) -> Result<Result<Ran, Failure>> {
+        let mut outcome = self.loaded.bind(data.call()).await?;
         for calls in [1, calls] {
             if outcome.is_ok() {
                 outcome = self.loaded.execute(calls, Cache::Warm).await?.map(|_| ());
             }
         }
-        match outcome {
-            Ok(()) => Ok(self
-                .loaded
-                .take()
-                .await?
-                .and_then(ran)
-                .map_err(|f| named(f, data))),
-            Err(failure) => Ok(Err(named(failure, data))),
-        }
-    }
-
-    /// Remembers what was returned for the data called `data`.
-    pub(super) fn remember(&mut self, ran: &Ran, data: &str) {
-        self.seen.push((ran.digest, data.to_owned()));
+        let ran = match outcome {
+            Ok(()) => self.loaded.take().await?.and_then(ran),
+            Err(failure) => Err(failure),
+        };
+        Ok(ran.map_err(|f| named(f, &data.name())))
     }
 
     /// A failure of what was returned for `data`, told as staleness if it was returned for other data before.
-    pub(super) fn explain(&self, failure: Failure, ran: &Ran, data: &str) -> Failure {
+    fn explain(&self, failure: Failure, ran: &Ran, data: &str) -> Failure {
         let mut failure = named(failure, data);
         let before = self.seen.iter().find(|(digest, _)| *digest == ran.digest);
         match before {

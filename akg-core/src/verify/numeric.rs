@@ -7,14 +7,14 @@ use async_trait::async_trait;
 use super::comparison::{Comparison, Extent};
 use super::hidden;
 use super::inputs::{Distribution, make_inputs};
-use super::life::Life;
+use super::life::{Data, Life};
 use crate::backend::{Backend, Limits, Poison};
 use crate::error::Result;
 use crate::expr::Bindings;
 use crate::target::Target;
 use crate::task::Task;
 use crate::tensor::Tensor;
-use crate::verdict::{Check, ErrorMeasure, Verdict};
+use crate::verdict::{ErrorMeasure, Verdict};
 use crate::verifier::{Candidate, Verifier};
 
 /// Judges values: several distributions, seeds and, for symbolic dims, sizes against the f64 reference.
@@ -95,14 +95,7 @@ impl NumericVerifier {
         outputs: &[Tensor],
         seed: u64,
     ) -> Result<Option<ErrorMeasure>> {
-        let comparison = Comparison {
-            task,
-            dims: &task.contract.hints,
-            inputs,
-            outputs,
-            poison: Poison::Ones,
-            seed,
-        };
+        let comparison = Comparison::returned(task, inputs, outputs, seed);
         let (checks, _) = comparison.judge(&Extent {
             time: Some(self.sample_time),
             yardstick: Duration::ZERO,
@@ -177,41 +170,26 @@ impl Verifier for NumericVerifier {
             if i >= always && start.elapsed() > time {
                 break;
             }
-            let about = format!("{}, seed {}", set.distribution, set.seed);
             let inputs = make_inputs(task, backend, set.distribution, set.seed, &set.dims)?;
-            let poison = if i % 2 == 0 { Poison::Ones } else { Poison::Finite };
-            let ran = match life.run(&inputs, &set.dims, poison, 0, &about).await? {
-                Ok(ran) => ran,
-                Err(failure) => {
-                    verdict.failure = Some(failure);
-                    return Ok(verdict);
-                }
-            };
-            let comparison = Comparison {
+            let data = Data {
                 task,
-                dims: &set.dims,
                 inputs: &inputs,
-                outputs: &ran.outputs,
-                poison,
+                dims: &set.dims,
+                distribution: set.distribution,
                 seed: set.seed,
+                about: "",
+                poison: if i % 2 == 0 { Poison::Ones } else { Poison::Finite },
+                placement: 0,
             };
-            let (outputs, failure) = comparison.judge(&Extent {
+            let extent = Extent {
                 time: (!set.whole).then_some(self.sample_time),
                 yardstick: self.sample_time,
                 first: None,
-            })?;
-            verdict.checks.push(Check {
-                distribution: set.distribution.name().to_owned(),
-                seed: set.seed,
-                about: String::new(),
-                dims: set.dims,
-                outputs,
-            });
-            if let Some(failure) = failure {
-                verdict.failure = Some(life.explain(failure, &ran, &about));
-                return Ok(verdict);
+            };
+            if let Err(failure) = life.check(&data, &extent, &mut verdict).await? {
+                verdict.failure = Some(failure);
+                break;
             }
-            life.remember(&ran, &about);
         }
         Ok(verdict)
     }

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::comparison::{Comparison, Extent};
+use super::comparison::Extent;
 use super::hidden;
 use super::inputs::{Distribution, make_inputs};
-use super::life::Life;
+use super::life::{Data, Life};
 use crate::backend::{Backend, Limits, Poison};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -19,7 +19,7 @@ use crate::source::{LaunchPlan, TensorRole};
 use crate::target::Target;
 use crate::task::{Capture, Generator, Task};
 use crate::tensor::Tensor;
-use crate::verdict::{Check, Failure, FailureKind, Verdict};
+use crate::verdict::{Failure, FailureKind, Verdict};
 use crate::verifier::{Candidate, Verifier};
 
 /// Judges the kernels of a plan by themselves, against the part of the graph that they compute.
@@ -88,40 +88,25 @@ impl Verifier for PartVerifier {
                 let seed = hidden::seed(secret, (number * DATA.len() + i) as u64);
                 let dims = &task.contract.hints;
                 let inputs = make_inputs(&part.task, backend, distribution, seed, dims)?;
-                let poison = if i % 2 == 0 { Poison::Ones } else { Poison::Finite };
-                let data = format!("{distribution}, seed {seed}; {}", part.about);
-                let ran = match life.run(&inputs, dims, poison, 0, &data).await? {
-                    Ok(ran) => ran,
-                    Err(failure) => {
-                        verdict.failure = Some(failure);
-                        return Ok(verdict);
-                    }
-                };
-                let comparison = Comparison {
+                let data = Data {
                     task: &part.task,
-                    dims,
                     inputs: &inputs,
-                    outputs: &ran.outputs,
-                    poison,
+                    dims,
+                    distribution,
                     seed,
+                    about: &part.about,
+                    poison: if i % 2 == 0 { Poison::Ones } else { Poison::Finite },
+                    placement: 0,
                 };
-                let (outputs, failure) = comparison.judge(&Extent {
+                let extent = Extent {
                     time: Some(self.sample_time),
                     yardstick: self.sample_time,
                     first: None,
-                })?;
-                verdict.checks.push(Check {
-                    distribution: distribution.name().to_owned(),
-                    seed,
-                    about: part.about.clone(),
-                    dims: dims.clone(),
-                    outputs,
-                });
-                if let Some(failure) = failure {
-                    verdict.failure = Some(life.explain(failure, &ran, &data));
+                };
+                if let Err(failure) = life.check(&data, &extent, &mut verdict).await? {
+                    verdict.failure = Some(failure);
                     return Ok(verdict);
                 }
-                life.remember(&ran, &data);
             }
         }
         Ok(verdict)

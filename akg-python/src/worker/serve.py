@@ -3,12 +3,17 @@
 A frame is a little-endian u32 length and that many bytes of JSON. A request is
 `{"version", "id", "call": {NAME: {...}}}`; its answer is `{"id", "ok": {...}}` or `{"id", "error": {"kind", "message"}}`,
 and any number of `{"id", "progress": text}` may come before it.
+
+The modules named as arguments are imported before the first request is read.
 """
 
+import contextlib
+import importlib
 import json
 import os
 import socket
 import struct
+import sys
 import tempfile
 import traceback
 import warnings
@@ -79,10 +84,12 @@ class Channel:
 
 
 def answer(message, progress):
-    """Runs one call; what needs torch is imported by the first call that needs it."""
+    """Runs one call."""
     if message["version"] != VERSION:
         raise CallError("protocol", f"this worker speaks version {VERSION}, not {message['version']}")
     ((name, arguments),) = message["call"].items()
+    if name == "ready":
+        return {}
     if name == "import":
         from akg_worker.capture import import_module
 
@@ -106,6 +113,10 @@ def serve():
     channel = Channel()
     # Standard error is kept for what explains a crash.
     warnings.simplefilter("ignore")
+    for module in sys.argv[1:]:
+        # The call that needs it says what is wrong with it.
+        with contextlib.suppress(Exception):
+            importlib.import_module(module)
     while (message := channel.receive()) is not None:
         number = message["id"]
         try:

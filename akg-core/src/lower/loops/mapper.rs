@@ -8,12 +8,14 @@ use crate::lower::grid;
 use crate::sketch::ir::{self, Axis, Kernel, Op, Program, StoreMode, TensorId, Val, region_operands};
 
 use super::Machine;
+use super::added::{Added, Addition};
 use super::effect::Effect;
 use super::element::Frame;
-use super::ir::{Local, LocalId, LoopKernel, LoopKind, Param, Stmt};
+use super::ir::{Local, LocalId, LoopKernel, LoopKind, Param, Stmt, Sums};
 use super::names::Names;
 use super::nest::Nest;
 use super::node::{Guard, NodeId, NodeKind, Nodes};
+use super::stream::streamed_tensors;
 use super::uses::{Use, is_elementwise, uses};
 
 /// The largest value assumed for an extent that is not known.
@@ -63,6 +65,7 @@ pub(super) struct Mapper<'a> {
     pub(super) nodes: Nodes,
     pub(super) values: Vec<Value<'a>>,
     pub(super) uses: Vec<Use>,
+    added: Added,
     /// Position of the statement at hand, as in [`Use::last`].
     pub(super) at: usize,
     pub(super) names: Names,
@@ -80,6 +83,8 @@ pub(super) struct Mapper<'a> {
     /// Values that end an iteration of the loop at hand in the storage of a carried value.
     pub(super) next: HashMap<Val, LocalId>,
     pub(super) written: BTreeSet<TensorId>,
+    /// Tensors that are written past the caches.
+    pub(super) streamed: BTreeSet<TensorId>,
     /// What nodes are called in the sketch.
     pub(super) labels: HashMap<NodeId, String>,
     pub(super) block: usize,
@@ -102,13 +107,15 @@ impl<'a> Mapper<'a> {
             cost: 0,
             block: 0,
         };
+        let (uses, added) = uses(kernel);
         Ok(Self {
             program,
             kernel,
             machine,
             nodes: Nodes::default(),
             values: vec![value; kernel.values.len()],
-            uses: uses(kernel),
+            uses,
+            added,
             at: 0,
             names: Names::new(reserved),
             symbols: HashMap::new(),
@@ -120,6 +127,7 @@ impl<'a> Mapper<'a> {
             reductions: Vec::new(),
             next: HashMap::new(),
             written,
+            streamed: streamed_tensors(program, kernel, machine),
             labels: HashMap::new(),
             block: 0,
             blocks: 0,
@@ -262,7 +270,7 @@ impl<'a> Mapper<'a> {
             return Ok(());
         }
         let mut reads = BTreeSet::new();
-        if is_elementwise(op) || matches!(op, Op::Reduce(..)) {
+        if (is_elementwise(op) && !self.added.contains_key(&v)) || matches!(op, Op::Reduce(..)) {
             // Others are computed at once.
             reads.extend(op.operands().iter().flat_map(|o| self.reads(*o)));
         }
@@ -290,6 +298,14 @@ impl<'a> Mapper<'a> {
             cost,
             block,
         };
+        match self.added.get(&v) {
+            Some(Some(Addition { to, dot })) => {
+                let (to, dot) = (*to, *dot);
+                return self.product(v, dot, Some(to), Sums::Add);
+            }
+            Some(None) => return Ok(()),
+            None => {}
+        }
         match op {
             Op::ArgReduce(..) | Op::Scan { .. } => self.collect(v)?,
             Op::Dot { .. } => self.dot(v)?,
@@ -436,7 +452,7 @@ pub(super) fn stored_tensors(stmts: &[ir::Stmt], out: &mut BTreeSet<TensorId>) {
     }
 }
 
-fn loaded_tensors(stmts: &[ir::Stmt], out: &mut BTreeSet<TensorId>) {
+pub(super) fn loaded_tensors(stmts: &[ir::Stmt], out: &mut BTreeSet<TensorId>) {
     for stmt in stmts {
         match stmt {
             ir::Stmt::Define {

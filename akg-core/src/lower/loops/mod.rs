@@ -5,6 +5,7 @@
 //! and for results that are dear and used more than once. Bounds are checked once for a whole tile where that is
 //! possible: stores clip their loops, and other loops exist in a version for the interior and one for the border.
 
+mod added;
 mod collect;
 mod control;
 mod dot;
@@ -15,7 +16,9 @@ mod mapper;
 mod names;
 mod nest;
 mod node;
+mod rows;
 mod storage;
+mod stream;
 mod uses;
 
 use crate::error::Result;
@@ -31,6 +34,8 @@ pub struct Machine {
     pub vector_bytes: usize,
     /// The number of vector registers.
     pub vector_registers: usize,
+    /// Bytes from which on a tensor is written past the caches: the last one's size.
+    pub stream_bytes: u64,
 }
 
 impl Machine {
@@ -40,6 +45,7 @@ impl Machine {
         Self {
             vector_bytes: target.vector_bytes.clamp(16, 64).next_power_of_two() as usize,
             vector_registers: if many { 32 } else { 16 },
+            stream_bytes: target.caches.last().copied().unwrap_or(u64::MAX),
         }
     }
 }

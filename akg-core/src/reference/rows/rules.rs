@@ -111,7 +111,7 @@ impl Rule<'_> {
             "flip" => self.except(&["dims"], axis),
             "roll" if self.call.ints("dims")?.is_empty() => Err(Obstacle::Dependent),
             "roll" => self.except(&["dims"], axis),
-            "tril" | "triu" => self.only("self", Some(axis).filter(|a| a + 2 < out.len())),
+            "tril" | "triu" => self.only("self", Some(axis)),
             "constant_pad_nd" | "pad" => {
                 let padded = self.call.sizes("pad")?.len() / 2;
                 self.only("self", Some(axis).filter(|a| a + padded < out.len()))

@@ -1,0 +1,323 @@
+//! Bundles in the caller's process: loaded once, called often.
+
+use std::collections::BTreeSet;
+use std::env::consts::ARCH;
+use std::ffi::c_void;
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use akg_core::bundle::{Bundle, Manifest, Port};
+use akg_core::error::{Error, Result, ResultExt as _};
+use akg_core::expr::Symbol;
+use akg_core::source::{LaunchPlan, TensorRole};
+use akg_core::{AnyView, AnyViewMut, Tensor};
+use akg_worker::client::FORMAT;
+use akg_worker::object::Threads;
+use akg_worker::plan;
+use akg_worker::team::Team;
+
+use crate::CpuBackend;
+
+mod check;
+mod frame;
+mod image;
+mod modelnew;
+mod owned;
+
+use frame::Frame;
+use image::Image;
+pub use modelnew::modelnew;
+
+/// How a bundle is loaded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LoadOptions {
+    /// Threads that execute kernels. With 1 the calling thread does it by itself, without any synchronisation; otherwise
+    /// a team of so many waits for calls. One for each processor unless set.
+    pub threads: usize,
+}
+
+impl Default for LoadOptions {
+    fn default() -> Self {
+        Self {
+            threads: thread::available_parallelism().map_or(1, usize::from),
+        }
+    }
+}
+
+impl LoadOptions {
+    /// With so many threads.
+    pub fn threads(threads: usize) -> Self {
+        Self { threads }
+    }
+}
+
+/// A bundle in this process, ready to be called.
+///
+/// Calls take their tensors from the caller and check them: element types, extents, strides, alignment, and that nothing
+/// overlaps what is written. Scratch memory is allocated by the first call and kept; a call with the same dims as the
+/// one before allocates nothing. Any number of threads may call at the same time: each call that finds others at work
+/// gets scratch memory of its own, and those of a team share its threads.
+pub struct LoadedBundle {
+    manifest: Manifest,
+    /// Where the values of the plan's dims come from.
+    dims: Vec<Dim>,
+    /// The plan's tensors of the caller, by role.
+    inputs: Vec<usize>,
+    outputs: Vec<usize>,
+    /// The plan's inputs that the caller does not give.
+    constants: Vec<(usize, Tensor)>,
+    /// What calls that ended have left for those to come.
+    idle: Mutex<Vec<Frame>>,
+    team: Option<Team>,
+    /// For plans with cooperative launches, which one call at a time may have.
+    meeting: Option<Mutex<Team>>,
+    /// Last, so that threads are gone before their code is.
+    image: Image,
+}
+
+/// A dim of the plan.
+#[derive(Debug)]
+struct Dim {
+    name: Symbol,
+    /// Its position in the plan's dims.
+    position: usize,
+    /// It is this extent of this input.
+    input: usize,
+    axis: usize,
+    /// The values that the contract allows.
+    lo: i64,
+    hi: i64,
+}
+
+impl fmt::Debug for LoadedBundle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoadedBundle")
+            .field("name", &self.manifest.name)
+            .field("inputs", &self.manifest.inputs)
+            .field("outputs", &self.manifest.outputs)
+            .finish_non_exhaustive()
+    }
+}
+
+impl LoadedBundle {
+    /// Loads the bundle's shared object from memory.
+    ///
+    /// # Errors
+    /// [`Unsupported`](akg_core::ErrorKind::Unsupported) if this machine cannot run it; the message names what is missing.
+    ///
+    /// # Safety
+    /// The bundle's code runs in this process with all its rights: load only what comes from where the program's own code
+    /// may come from. The content hash finds damage, not malice.
+    pub unsafe fn load(bundle: &Bundle, options: &LoadOptions) -> Result<Self> {
+        let manifest = bundle.manifest();
+        // SAFETY: by this function's contract.
+        unsafe { Self::of(bundle, options) }.context("bundle", || &manifest.name)
+    }
+
+    unsafe fn of(bundle: &Bundle, options: &LoadOptions) -> Result<Self> {
+        let manifest = bundle.manifest().clone();
+        let features: BTreeSet<String> = akg_worker::features().into_iter().map(str::to_owned).collect();
+        manifest.requires.check(CpuBackend::NAME, ARCH, &features)?;
+        if manifest.format != FORMAT {
+            return Err(Error::unsupported(format!(
+                "the bundle's artifact has format `{}`; this backend loads `{FORMAT}`",
+                manifest.format
+            )));
+        }
+        if options.threads == 0 {
+            return Err(Error::invalid("a bundle needs one thread at least"));
+        }
+        plan::check_tensors(&manifest.plan)?;
+        let indices = |role| manifest.plan.with_role(role).map(|(i, _)| i).collect::<Vec<_>>();
+        let mut inputs = indices(TensorRole::Input);
+        let constants = inputs.split_off(manifest.inputs.len().min(inputs.len()));
+        let tensors = bundle.graph().constants().iter().map(|c| c.tensor.clone());
+        let cooperative = manifest.plan.launches.iter().any(|l| l.cooperative);
+        Ok(Self {
+            dims: dims(&manifest)?,
+            outputs: indices(TensorRole::Output),
+            inputs,
+            constants: constants.into_iter().zip(tensors).collect(),
+            idle: Mutex::default(),
+            team: match options.threads {
+                1 => None,
+                threads => Some(Team::with_threads(threads, 0)?),
+            },
+            meeting: match cooperative {
+                true => Some(Mutex::new(Team::with_threads(options.threads, 0)?)),
+                false => None,
+            },
+            // SAFETY: by this function's contract.
+            image: unsafe { Image::load(bundle.artifact_bytes(), &manifest.plan)? },
+            manifest,
+        })
+    }
+
+    /// What a call takes, in order.
+    pub fn inputs(&self) -> &[Port] {
+        &self.manifest.inputs
+    }
+
+    /// What a call writes, in order.
+    pub fn outputs(&self) -> &[Port] {
+        &self.manifest.outputs
+    }
+
+    /// The manifest.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    fn plan(&self) -> &LaunchPlan {
+        &self.manifest.plan
+    }
+
+    /// Computes the outputs from the inputs, in the order of [`inputs`](Self::inputs) and [`outputs`](Self::outputs).
+    ///
+    /// # Errors
+    /// [`InvalidInput`](akg_core::ErrorKind::InvalidInput) for tensors that are not those of the contract; nothing has
+    /// been computed then.
+    pub fn call(&self, inputs: &[AnyView<'_>], outputs: &mut [AnyViewMut<'_>]) -> Result<()> {
+        self.check_counts(inputs.len(), outputs.len())?;
+        let mut frame = self.frame_of(inputs)?;
+        let checked = self.check_tensors(&frame, inputs, outputs);
+        if checked.is_ok() {
+            for (index, view) in self.inputs.iter().zip(inputs) {
+                frame.put(*index, view.pointer().cast_mut().cast());
+            }
+            for (index, view) in self.outputs.iter().zip(outputs) {
+                frame.put(*index, view.pointer().cast());
+            }
+        }
+        // SAFETY: the tensors were checked, and live as long as the call.
+        let outcome = checked.and_then(|()| unsafe { self.execute(&mut frame) });
+        self.put_back(frame);
+        outcome
+    }
+
+    /// The same for callers that have checked everything themselves, such as compiled code: pointers to dense row-major
+    /// tensors, and the values of the plan's dims in order.
+    ///
+    /// # Errors
+    /// If the counts are wrong, or a dim has a value that the contract excludes.
+    ///
+    /// # Safety
+    /// Every pointer must lead to memory of the type, the extents and the alignment of its [`Port`], which nobody else
+    /// writes during the call; outputs overlap nothing.
+    pub unsafe fn call_raw(
+        &self,
+        inputs: &[*const c_void],
+        outputs: &[*mut c_void],
+        dims: &[i64],
+    ) -> Result<()> {
+        self.check_counts(inputs.len(), outputs.len())?;
+        if dims.len() != self.dims.len() {
+            return Err(Error::invalid(format!(
+                "{} values for the bundle's {} dims",
+                dims.len(),
+                self.dims.len()
+            )));
+        }
+        let mut frame = self.frame(|dim| dims.get(dim.position).copied())?;
+        for (index, pointer) in self.inputs.iter().zip(inputs) {
+            frame.put(*index, pointer.cast_mut());
+        }
+        for (index, pointer) in self.outputs.iter().zip(outputs) {
+            frame.put(*index, *pointer);
+        }
+        // SAFETY: by this function's contract.
+        let outcome = unsafe { self.execute(&mut frame) };
+        self.put_back(frame);
+        outcome
+    }
+
+    /// A frame for the dims of these inputs.
+    fn frame_of(&self, inputs: &[AnyView<'_>]) -> Result<Frame> {
+        self.frame(|dim| {
+            let extent = inputs.get(dim.input).and_then(|view| view.shape().get(dim.axis));
+            extent.and_then(|extent| i64::try_from(*extent).ok())
+        })
+    }
+
+    /// A frame for these values of the dims: the one of an earlier call if there is one.
+    fn frame(&self, value: impl Fn(&Dim) -> Option<i64>) -> Result<Frame> {
+        let other = {
+            let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+            let fits = |frame: &Frame| {
+                self.dims
+                    .iter()
+                    .zip(frame.dims())
+                    .all(|(dim, known)| value(dim) == Some(*known))
+            };
+            match idle.iter().rposition(fits) {
+                Some(index) => return Ok(idle.swap_remove(index)),
+                None => idle.pop(),
+            }
+        };
+        let values = self.dims.iter().map(|dim| {
+            value(dim).ok_or_else(|| {
+                Error::invalid(format!(
+                    "the dim `{}` is extent {} of input `{}`, which has no such extent",
+                    dim.name,
+                    dim.axis,
+                    self.manifest.inputs.get(dim.input).map_or("", |port| &port.name)
+                ))
+            })
+        });
+        Frame::new(self, values.collect::<Result<_>>()?, other)
+    }
+
+    fn put_back(&self, frame: Frame) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.push(frame);
+    }
+
+    /// Executes the plan.
+    ///
+    /// # Safety
+    /// The frame's tensors must be those of the plan, alive and accessed by nobody else.
+    unsafe fn execute(&self, frame: &mut Frame) -> Result<()> {
+        let steps = frame.bind(self.plan());
+        // SAFETY: by this function's contract; what the artifact is was the caller's promise when it was loaded.
+        unsafe {
+            match (&self.meeting, &self.team) {
+                (Some(meeting), _) => {
+                    let team = meeting.lock().unwrap_or_else(PoisonError::into_inner);
+                    self.image.object().execute(steps, Threads::Team(&team))
+                }
+                (None, Some(team)) => self.image.object().execute(steps, Threads::Team(team)),
+                (None, None) => self.image.object().execute(steps, Threads::Caller),
+            }
+        }
+    }
+}
+
+/// Where the values of the plan's dims come from.
+fn dims(manifest: &Manifest) -> Result<Vec<Dim>> {
+    let dim = |(position, name): (usize, &Symbol)| {
+        let places = manifest.inputs.iter().enumerate().flat_map(|(i, port)| {
+            let axes = port.shape.iter().enumerate();
+            axes.map(move |(axis, extent)| (i, axis, extent))
+        });
+        let place = places
+            .into_iter()
+            .find(|(_, _, extent)| extent.as_symbol() == Some(name));
+        let (input, axis, _) = place.ok_or_else(|| {
+            Error::unsupported(format!(
+                "no input of the bundle has the dim `{name}` as an extent"
+            ))
+        })?;
+        let range = manifest.contract.ranges.get(name);
+        Ok(Dim {
+            name: name.clone(),
+            position,
+            input,
+            axis,
+            lo: range.map_or(1, |r| r.lo),
+            hi: range.map_or(i64::MAX, |r| r.hi),
+        })
+    };
+    manifest.plan.dims.iter().enumerate().map(dim).collect()
+}

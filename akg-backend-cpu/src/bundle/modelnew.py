@@ -1,0 +1,176 @@
+
+
+# What follows was made by akg @AKG@: @NAME@ in accuracy class @ACCURACY@, as kernels in a shared object.
+# The kernels' text and the evidence that they are right are in the bundle @HASH@.
+
+import base64 as _akg_base64
+import concurrent.futures as _akg_futures
+import ctypes as _akg_ctypes
+import functools as _akg_functools
+import os as _akg_os
+import platform as _akg_platform
+
+import torch
+import torch.nn as nn
+
+_akg_name = @NAME@
+_akg_arch = @ARCH@
+_akg_features = @FEATURES@
+
+# name, element type, least alignment, and where it is: an argument of `forward` or an attribute of the module.
+_akg_inputs = @INPUTS@
+
+# name, element type, least alignment, and the attribute that it is the new content of.
+_akg_outputs = @OUTPUTS@
+
+_akg_scratch = @SCRATCH@
+
+# The dims as (name, input, axis, least, greatest).
+_akg_dims = @DIMS@
+
+# The kernels in order, with the tensors that they take: inputs, constants, outputs and scratch, as the plan has them.
+_akg_launches = @LAUNCHES@
+
+_akg_order = @ORDER@
+
+
+def _akg_plan(@SYMBOLS@):
+    """The extents of the plan's tensors, and the number of programs of each launch."""
+
+    def ceildiv(a, b):
+        return -(-a // b)
+
+    return @SHAPES@, @PROGRAMS@
+
+
+_akg_types = {
+    "bool": torch.bool,
+    "u8": torch.uint8,
+    "i8": torch.int8,
+    "i16": torch.int16,
+    "i32": torch.int32,
+    "i64": torch.int64,
+    "f16": torch.float16,
+    "bf16": torch.bfloat16,
+    "f32": torch.float32,
+    "f64": torch.float64,
+}
+
+
+def _akg_tensor_of(text, dtype, shape):
+    data = torch.frombuffer(bytearray(_akg_base64.b64decode(text)) or bytearray(1), dtype=torch.uint8)
+    return data.view(_akg_types[dtype]).reshape(shape) if text else torch.empty(shape, dtype=_akg_types[dtype])
+
+
+_akg_constants = [_akg_tensor_of(*constant) for constant in @CONSTANTS@]
+
+
+def _akg_check_machine():
+    arch = _akg_platform.machine()
+    if arch != _akg_arch:
+        raise RuntimeError(f"`{_akg_name}` is for {_akg_arch}, and this machine is {arch}")
+    flags = set()
+    if _akg_features:
+        with open("/proc/cpuinfo") as lines:
+            text = next((line for line in lines if line.startswith("flags")), "")
+        flags = {flag.replace("_", "") for flag in text.split()}
+    missing = [name for name in _akg_features if name.replace(".", "").replace("_", "") not in flags]
+    if missing:
+        raise RuntimeError(f"`{_akg_name}` uses {', '.join(missing)}, which this machine's processor lacks")
+
+
+@_akg_functools.cache
+def _akg_kernels():
+    """The kernel of each launch. The shared object lives in memory; its descriptor stays open."""
+    _akg_check_machine()
+    descriptor = _akg_os.memfd_create("akg-kernel")
+    with open(descriptor, "wb", closefd=False) as file:
+        file.write(_akg_base64.b64decode(_akg_object))
+    library = _akg_ctypes.CDLL(f"/proc/self/fd/{descriptor}")
+    kernels = [getattr(library, name) for name, _ in _akg_launches]
+    for kernel in kernels:
+        kernel.restype = None
+    return kernels
+
+
+@_akg_functools.cache
+def _akg_pool(threads):
+    return _akg_futures.ThreadPoolExecutor(threads)
+
+
+def _akg_launch(kernel, tensors, dims, programs):
+    """Executes all programs of a kernel, a range on each thread."""
+    threads = min(torch.get_num_threads(), programs)
+    addresses = (_akg_ctypes.c_void_p * len(tensors))(*(tensor.data_ptr() for tensor in tensors))
+    values = (_akg_ctypes.c_int64 * max(len(dims), 1))(*dims)
+
+    def work(thread):
+        first, last = (programs * t // threads for t in (thread, thread + 1))
+        kernel(addresses, values, _akg_ctypes.c_int64(first), _akg_ctypes.c_int64(last))
+
+    if threads == 1:
+        work(0)
+    elif threads > 1:
+        list(_akg_pool(threads).map(work, range(threads)))
+
+
+def _akg_prepare(tensor, name, dtype, align):
+    if not isinstance(tensor, torch.Tensor) or tensor.dtype != _akg_types[dtype] or tensor.device.type != "cpu":
+        raise ValueError(f"`{name}` must be a {_akg_types[dtype]} tensor on the CPU")
+    tensor = tensor.detach().contiguous()
+    return tensor.clone() if tensor.data_ptr() % align else tensor
+
+
+def _akg_empty(shape, dtype, align):
+    """Memory that begins where the plan wants it."""
+    dtype = _akg_types[dtype]
+    size = torch.Size(shape).numel() * dtype.itemsize
+    memory = torch.empty(size + align, dtype=torch.uint8)
+    start = -memory.data_ptr() % align
+    return memory[start : start + size].view(dtype).reshape(shape)
+
+
+def _akg_call(inputs):
+    """The outputs of the kernels."""
+    inputs = [_akg_prepare(tensor, *port[:3]) for tensor, port in zip(inputs, _akg_inputs)]
+    dims = []
+    for name, position, axis, low, high in _akg_dims:
+        shape = inputs[position].shape
+        value = shape[axis] if axis < len(shape) else -1
+        if not low <= value <= high:
+            raise ValueError(f"the dim `{name}` is {value}, and the contract holds from {low} to {high}")
+        dims.append(value)
+    shapes, programs = _akg_plan(*dims)
+    for position, (tensor, (name, *_)) in enumerate(zip(inputs, _akg_inputs)):
+        if tuple(tensor.shape) != shapes[_akg_order["inputs"][position]]:
+            expected = shapes[_akg_order["inputs"][position]]
+            raise ValueError(f"`{name}` must have the shape {expected}, not {tuple(tensor.shape)}")
+    make = lambda kind, ports: [_akg_empty(shapes[i], *port[1:3]) for i, port in zip(_akg_order[kind], ports)]
+    outputs, scratch = make("outputs", _akg_outputs), make("scratch", _akg_scratch)
+    tensors = dict(zip(_akg_order["inputs"], inputs))
+    tensors.update(zip(_akg_order["constants"], _akg_constants))
+    tensors.update(zip(_akg_order["outputs"], outputs))
+    tensors.update(zip(_akg_order["scratch"], scratch))
+    for kernel, (_, taken), count in zip(_akg_kernels(), _akg_launches, programs):
+        _akg_launch(kernel, [tensors[index] for index in taken], dims, count)
+    return outputs
+
+
+class ModelNew(@BASE@):
+@INIT@    def forward(self, *arguments):
+        leaves = torch.utils._pytree.tree_leaves(arguments)
+        attribute = lambda path: _akg_functools.reduce(getattr, path.split("."), self)
+        find = lambda place: leaves[place] if isinstance(place, int) else attribute(place)
+        results = []
+        for output, (*_, updates) in zip(_akg_call([find(port[3]) for port in _akg_inputs]), _akg_outputs):
+            if updates is None:
+                results.append(output)
+            else:
+                with torch.no_grad():
+                    attribute(updates).copy_(output)
+        return results[0] if len(results) == 1 else tuple(results)
+
+
+_akg_object = (
+@OBJECT@
+)

@@ -1,0 +1,244 @@
+//! Bundles as PyTorch modules.
+
+use akg_core::bundle::{Bundle, ModuleInput, Port};
+use akg_core::error::{Error, Result};
+use akg_core::expr::Expr;
+use akg_core::graph::InputKind;
+use akg_core::source::{LaunchPlan, TensorRole};
+use akg_worker::client::FORMAT;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::json;
+
+const TEMPLATE: &str = include_str!("modelnew.py");
+
+/// Bytes of the shared object in one line of text.
+const LINE: usize = 84;
+
+/// A Python file with a class `ModelNew` that computes what the bundle does on CPU tensors: the file needs PyTorch and
+/// nothing else, the shared object is in it.
+///
+/// For a task from a PyTorch module, the file holds the module's text, and `ModelNew` is its `Model` with another
+/// `forward`: the same parameters, constructed in the same order. Otherwise weights become parameters in the graph's
+/// order. Arguments of `forward` that are no tensors keep the values that they had when the task was made.
+///
+/// # Errors
+/// [`Unsupported`](akg_core::ErrorKind::Unsupported) for other artifacts than shared objects, for kernels whose programs
+/// wait for each other, and for weights of symbolic extents.
+pub fn modelnew(bundle: &Bundle) -> Result<String> {
+    let manifest = bundle.manifest();
+    let plan = &manifest.plan;
+    if manifest.format != FORMAT {
+        return Err(Error::unsupported(format!(
+            "only artifacts of format `{FORMAT}` become PyTorch modules, not `{}`",
+            manifest.format
+        )));
+    }
+    if let Some(launch) = plan.launches.iter().find(|l| l.cooperative) {
+        return Err(Error::unsupported(format!(
+            "the programs of kernel `{}` wait for each other, which the PyTorch form cannot do",
+            launch.kernel
+        )));
+    }
+    let places = places(bundle);
+    let module = bundle.module();
+    let text = module.map_or_else(
+        || "import torch\nimport torch.nn as nn\n".to_owned(),
+        |text| format!("{}\n", text.trim_end()),
+    );
+    let init = match module {
+        Some(_) => String::new(),
+        None => constructor(&manifest.inputs)?,
+    };
+    let order = |role| plan.with_role(role).map(|(i, _)| i).collect::<Vec<_>>();
+    let mut inputs = order(TensorRole::Input);
+    let constants = inputs.split_off(manifest.inputs.len().min(inputs.len()));
+    let scratch = plan
+        .with_role(TensorRole::Scratch)
+        .map(|(_, t)| json!([t.name, t.dtype, t.align.max(1)]));
+    let constant_values = bundle.graph().constants().iter().map(|c| {
+        let shape = tuple(c.tensor.shape().iter().map(ToString::to_string));
+        format!(
+            "(\"{}\", \"{}\", {shape})",
+            STANDARD.encode(c.tensor.bytes()),
+            c.tensor.dtype()
+        )
+    });
+    let ports = manifest.inputs.iter().zip(&places);
+    let ports = ports.map(|(port, place)| json!([port.name, port.dtype, port.align, place]));
+    let outputs = manifest.outputs.iter().map(|port| {
+        let input = port
+            .updates
+            .as_ref()
+            .and_then(|name| manifest.inputs.iter().position(|p| p.name == *name));
+        json!([
+            port.name,
+            port.dtype,
+            port.align,
+            input.and_then(|i| places.get(i))
+        ])
+    });
+    let dims = dims(bundle)?;
+    let launches = plan.launches.iter().map(|l| json!([l.kernel, l.tensors]));
+    let shapes = plan
+        .tensors
+        .iter()
+        .map(|t| tuple(t.shape.iter().map(Expr::to_string)));
+    let symbols: Vec<_> = plan.dims.iter().map(|d| &**d).collect();
+    let order = json!({
+        "inputs": inputs,
+        "constants": constants,
+        "outputs": order(TensorRole::Output),
+        "scratch": order(TensorRole::Scratch),
+    });
+    let fill = [
+        ("@AKG@", manifest.akg.clone()),
+        ("@NAME@", json!(manifest.name).to_string()),
+        ("@ACCURACY@", manifest.contract.accuracy.to_string()),
+        ("@HASH@", bundle.content_hash()?),
+        ("@ARCH@", json!(manifest.requires.arch).to_string()),
+        ("@FEATURES@", json!(manifest.requires.features).to_string()),
+        ("@INPUTS@", list(ports.map(|p| python(&p)))),
+        ("@OUTPUTS@", list(outputs.map(|p| python(&p)))),
+        ("@SCRATCH@", list(scratch.map(|p| python(&p)))),
+        ("@DIMS@", list(dims.iter().map(python))),
+        ("@LAUNCHES@", list(launches.map(|p| python(&p)))),
+        ("@ORDER@", python(&order)),
+        ("@SYMBOLS@", symbols.join(", ")),
+        ("@SHAPES@", list(shapes)),
+        ("@PROGRAMS@", list(programs(plan))),
+        ("@CONSTANTS@", list(constant_values)),
+        (
+            "@BASE@",
+            if module.is_some() { "Model" } else { "nn.Module" }.to_owned(),
+        ),
+        ("@INIT@", init),
+        ("@OBJECT@", object(bundle.artifact_bytes())),
+    ];
+    let mut filled = TEMPLATE.to_owned();
+    for (hole, value) in fill {
+        filled = filled.replace(hole, &value);
+    }
+    Ok(text + &filled)
+}
+
+/// Where `ModelNew` finds each input: a position among the arguments of `forward`, or the path of an attribute.
+fn places(bundle: &Bundle) -> Vec<serde_json::Value> {
+    let manifest = bundle.manifest();
+    if bundle.module().is_some() {
+        let place = |input: &ModuleInput| match input {
+            ModuleInput::Attribute(path) => json!(path),
+            ModuleInput::Argument(position) => json!(position),
+        };
+        return manifest.module.iter().map(place).collect();
+    }
+    let mut arguments = 0..;
+    let place = |port: &Port| match port.kind {
+        Some(InputKind::Weight | InputKind::State) => json!(port.name),
+        _ => json!(arguments.next()),
+    };
+    manifest.inputs.iter().map(place).collect()
+}
+
+/// A constructor that makes the weights in the graph's order, for a task without a module.
+fn constructor(inputs: &[Port]) -> Result<String> {
+    let mut lines = Vec::new();
+    for port in inputs {
+        let parameter = match port.kind {
+            Some(InputKind::Weight) if port.dtype.is_float() => true,
+            Some(InputKind::Weight | InputKind::State) => false,
+            _ => continue,
+        };
+        let name = &port.name;
+        if port.shape.iter().any(|extent| extent.as_const().is_none()) {
+            return Err(Error::unsupported(format!(
+                "the weight `{name}` has symbolic extents, which a PyTorch module cannot construct"
+            )));
+        }
+        let shape = tuple(port.shape.iter().map(Expr::to_string));
+        let dtype = format!("_akg_types[\"{}\"]", port.dtype);
+        lines.push(match (parameter, port.dtype.is_float()) {
+            (true, _) => {
+                format!("self.register_parameter(\"{name}\", nn.Parameter(torch.randn({shape}).to({dtype})))")
+            }
+            (_, true) => format!("self.register_buffer(\"{name}\", torch.randn({shape}).to({dtype}))"),
+            _ => format!("self.register_buffer(\"{name}\", torch.zeros({shape}, dtype={dtype}))"),
+        });
+    }
+    if lines.is_empty() {
+        return Ok(String::new());
+    }
+    let lines: String = lines.iter().map(|line| format!("        {line}\n")).collect();
+    Ok(format!(
+        "    def __init__(self):\n        super().__init__()\n{lines}\n"
+    ))
+}
+
+/// The dims with where their values come from.
+fn dims(bundle: &Bundle) -> Result<Vec<serde_json::Value>> {
+    let dims = super::dims(bundle.manifest())?;
+    Ok(dims
+        .iter()
+        .map(|d| json!([d.name, d.input, d.axis, d.lo, d.hi]))
+        .collect())
+}
+
+fn programs(plan: &LaunchPlan) -> impl Iterator<Item = String> {
+    plan.launches.iter().map(|launch| {
+        let extents: Vec<_> = launch
+            .grid
+            .iter()
+            .map(|extent| format!("max({extent}, 0)"))
+            .collect();
+        if extents.is_empty() {
+            "1".to_owned()
+        } else {
+            extents.join(" * ")
+        }
+    })
+}
+
+/// A Python list, an item on each line if there are several.
+fn list(items: impl Iterator<Item = String>) -> String {
+    let items: Vec<_> = items.collect();
+    match items.as_slice() {
+        [] => "[]".to_owned(),
+        [one] => format!("[{one}]"),
+        _ => format!(
+            "[\n{}]",
+            items
+                .iter()
+                .map(|item| format!("    {item},\n"))
+                .collect::<String>()
+        ),
+    }
+}
+
+/// A Python tuple.
+fn tuple(items: impl Iterator<Item = String>) -> String {
+    format!(
+        "({})",
+        items.map(|item| item + ", ").collect::<String>().trim_end()
+    )
+}
+
+/// JSON without booleans is Python but for one word.
+fn python(value: &serde_json::Value) -> String {
+    if let Some(items) = value.as_array() {
+        let items: Vec<_> = items.iter().map(python).collect();
+        return format!("[{}]", items.join(", "));
+    }
+    if value.is_null() {
+        "None".to_owned()
+    } else {
+        value.to_string()
+    }
+}
+
+/// Bytes as lines of a Python string.
+fn object(bytes: &[u8]) -> String {
+    let lines = bytes
+        .chunks(LINE)
+        .map(|chunk| format!("    \"{}\"", STANDARD.encode(chunk)));
+    lines.collect::<Vec<_>>().join("\n")
+}

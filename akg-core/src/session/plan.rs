@@ -1,0 +1,75 @@
+//! A sketch as an implementation of a task's graph.
+
+use crate::designer::Design;
+use crate::dtype::DType;
+use crate::sketch::cost;
+use crate::source::{LaunchPlan, TensorRole};
+use crate::target::Target;
+use crate::task::Task;
+use crate::tensor::byte_len;
+use crate::verdict::{Failure, FailureKind};
+
+/// See [`Outcome::bound_seconds`](super::Outcome::bound_seconds).
+pub(super) fn bound(task: &Task, design: &Design, target: &Target) -> Option<f64> {
+    if target.bandwidth <= 0.0 {
+        return None;
+    }
+    let (graph, hints) = (&task.graph, &task.contract.hints);
+    let values = graph
+        .inputs()
+        .iter()
+        .map(|i| i.value)
+        .chain(graph.outputs().iter().map(|o| o.value));
+    let bytes = values.map(|v| byte_len(graph.ty(v).dtype, &graph.ty(v).concrete_shape(hints).ok()?).ok());
+    let bytes: usize = bytes.sum::<Option<usize>>()?;
+    let program = design.sketch.elaborate(&design.knobs, hints).ok()?;
+    let cost = cost(&program, hints, target).ok()?;
+    let flops: f64 = cost.kernels.iter().flat_map(|k| k.dot_flops.values()).sum();
+    let peak = target.peak.get(&DType::F32).copied().filter(|p| *p > 0.0);
+    Some((bytes as f64 / target.bandwidth).max(peak.map_or(0.0, |p| flops / p)))
+}
+
+/// Gives the plan's inputs and outputs the shapes of the task's graph, and its scratch tensors the names of what they
+/// hold: sketches regroup extents, which changes neither the number nor the order of elements.
+///
+/// # Errors
+/// A sketch that is not one of the task's inputs and outputs.
+pub(super) fn present(plan: &mut LaunchPlan, task: &Task, design: &Design) -> Result<(), Failure> {
+    let wrong = |evidence| Err(Failure::new(FailureKind::WrongType, evidence));
+    for tensor in plan.tensors.iter_mut().filter(|t| t.role == TensorRole::Scratch) {
+        tensor.holds = design.intermediates.get(&tensor.name).cloned();
+    }
+    let graph = &task.graph;
+    let inputs = graph
+        .inputs()
+        .iter()
+        .map(|i| i.value)
+        .chain(graph.constants().iter().map(|c| c.value));
+    let outputs = graph.outputs().iter().map(|o| o.value);
+    for (role, values) in [
+        (TensorRole::Input, inputs.collect::<Vec<_>>()),
+        (TensorRole::Output, outputs.collect()),
+    ] {
+        let mut tensors: Vec<_> = plan.tensors.iter_mut().filter(|t| t.role == role).collect();
+        if tensors.len() != values.len() {
+            return wrong(format!(
+                "the sketch has {} {role:?} tensors but the graph has {}",
+                tensors.len(),
+                values.len()
+            ));
+        }
+        for (tensor, value) in tensors.iter_mut().zip(values) {
+            let ty = graph.ty(value);
+            let count = |shape: &[crate::Expr]| shape.iter().fold(crate::Expr::constant(1), |n, d| &n * d);
+            if tensor.dtype != ty.dtype || count(&tensor.shape) != count(&ty.shape) {
+                return wrong(format!(
+                    "the sketch's tensor `{}` does not hold the elements of `{}`: {ty}",
+                    tensor.name,
+                    graph.value_name(value)
+                ));
+            }
+            tensor.shape.clone_from(&ty.shape);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,216 @@
+//! One task on one device: what candidates of a session are made of, built by and judged by, and where that is kept.
+
+use std::time::Instant;
+
+use super::plan::present;
+use super::{Attempt, Event, Session};
+use crate::coder::CodeContext;
+use crate::designer::Design;
+use crate::digest::Digest;
+use crate::error::Result;
+use crate::source::{Artifact, Knobs, Source, SourceForm};
+use crate::store::{BuildRecord, CandidateRecord, Made, StoreExt as _, VerdictRecord, now};
+use crate::target::Target;
+use crate::task::Task;
+use crate::verdict::{Failure, Verdict};
+use crate::verifier::Candidate;
+
+/// One task on one device.
+pub(super) struct Road<'a> {
+    pub(super) session: &'a Session,
+    pub(super) task: &'a Task,
+    pub(super) target: &'a Target,
+    /// What the DSL builds with.
+    pub(super) toolchain: String,
+    task_print: Digest,
+    target_print: Digest,
+    /// Who judges.
+    judge: Digest,
+}
+
+/// A source and where it is kept.
+#[derive(Debug, Clone)]
+pub(super) struct Written {
+    pub(super) source: Source,
+    /// The hash of the text and the launch plan, whatever the knobs.
+    pub(super) hash: Digest,
+    /// The blob of its JSON.
+    blob: Digest,
+    /// The key of the candidate.
+    pub(super) key: Digest,
+}
+
+impl<'a> Road<'a> {
+    pub(super) fn new(session: &'a Session, task: &'a Task, target: &'a Target) -> Result<Self> {
+        Ok(Self {
+            session,
+            task,
+            target,
+            toolchain: session.dsl.toolchain(target)?,
+            task_print: task.fingerprint()?,
+            target_print: target.fingerprint(),
+            judge: Digest::of_parts([session.verifier.identity().as_str(), env!("CARGO_PKG_VERSION")]),
+        })
+    }
+
+    /// Writes the source for a configuration; the inner error says that it is not one of the task.
+    pub(super) async fn write(
+        &self,
+        design: &Design,
+        knobs: &Knobs,
+    ) -> Result<(Written, Result<(), Failure>)> {
+        let context = CodeContext {
+            sketch: design.sketch.clone(),
+            knobs: knobs.clone(),
+            dsl: self.session.dsl.clone(),
+            target: self.target.clone(),
+        };
+        let mut source = self.session.coder.step(&context).await?;
+        let presented = match &mut source.form {
+            SourceForm::Lowered { plan } => present(plan, self.task, design),
+            SourceForm::Module => Ok(()),
+        };
+        Ok((self.keep(source)?, presented))
+    }
+
+    /// Keeps a source as a candidate.
+    pub(super) fn keep(&self, source: Source) -> Result<Written> {
+        let store = &self.session.store;
+        let blob = store.put_value(&source)?;
+        let form = Digest::of_value(&source.form)?;
+        let hash = Digest::of_parts([source.text.as_str(), form.to_string().as_str()]);
+        let key = Digest::of_parts([
+            self.task_print.to_string().as_str(),
+            hash.to_string().as_str(),
+            self.session.dsl.name(),
+            &self.toolchain,
+            self.target_print.to_string().as_str(),
+        ]);
+        if store.load::<CandidateRecord>(key)?.is_none() {
+            store.save(&CandidateRecord {
+                key,
+                task: self.task_print,
+                name: self.task.name.clone(),
+                source: blob,
+                dsl: self.session.dsl.name().to_owned(),
+                knobs: source.knobs.clone(),
+                target: self.target_print,
+                device: self.target.name.clone(),
+                toolchain: self.toolchain.clone(),
+                at: now(),
+            })?;
+        }
+        Ok(Written {
+            source,
+            hash,
+            blob,
+            key,
+        })
+    }
+
+    /// Builds a source, unless the store has what was built of it.
+    pub(super) fn build(&self, written: &Written) -> Result<Result<Artifact, Failure>> {
+        let store = &self.session.store;
+        let key = Digest::of_parts([
+            written.hash.to_string().as_str(),
+            self.session.dsl.name(),
+            &self.toolchain,
+            self.target_print.to_string().as_str(),
+        ]);
+        match store.load::<BuildRecord>(key)?.map(|record| record.made) {
+            Some(Made::Nothing(failure)) => return Ok(Err(failure)),
+            Some(Made::Artifact(blob)) => {
+                // One that is lost or damaged is built again, which heals the store.
+                if let Ok(Some(artifact)) = store.value(blob) {
+                    return Ok(Ok(artifact));
+                }
+            }
+            None => {}
+        }
+        let built = self.session.dsl.build(&written.source, self.target)?;
+        let made = match &built {
+            Ok(artifact) => Made::Artifact(store.put_value(artifact)?),
+            Err(failure) => Made::Nothing(failure.clone()),
+        };
+        store.save(&BuildRecord {
+            key,
+            source: written.blob,
+            toolchain: self.toolchain.clone(),
+            made,
+            at: now(),
+        })?;
+        Ok(built)
+    }
+
+    /// The verdict that the store has about a candidate.
+    pub(super) fn recalled(&self, candidate: Digest) -> Result<Option<VerdictRecord>> {
+        let key = VerdictRecord::key_of(candidate, self.judge);
+        self.session.store.load(key)
+    }
+
+    /// Keeps a verdict, in place of an earlier one.
+    pub(super) fn settle(&self, candidate: Digest, verdict: &Verdict, seconds: f64) -> Result<()> {
+        self.session.store.save(&VerdictRecord {
+            candidate,
+            judge: self.judge,
+            verdict: verdict.clone(),
+            seconds,
+            at: now(),
+        })
+    }
+
+    /// Keeps the failure of a candidate that was not judged, or only until then.
+    pub(super) fn fail(&self, candidate: Digest, failure: &Failure) -> Result<()> {
+        let verdict = Verdict::failed(self.task.contract.accuracy, failure.clone());
+        self.settle(candidate, &verdict, 0.0)
+    }
+
+    /// An attempt that failed before it was built.
+    pub(super) fn rejected(&self, written: Written, failure: Failure) -> Result<Attempt> {
+        let verdict = Verdict::failed(self.task.contract.accuracy, failure);
+        self.settle(written.key, &verdict, 0.0)?;
+        Ok(self.attempt(written, verdict, 0.0, false))
+    }
+
+    /// Builds and judges a candidate, unless the store has the verdict.
+    pub(super) async fn judge(&self, written: Written) -> Result<Attempt> {
+        if let Some(record) = self.recalled(written.key)? {
+            return Ok(self.attempt(written, record.verdict, record.seconds, true));
+        }
+        let session = self.session;
+        let began = Instant::now();
+        let (written, verdict) = match self.build(&written)? {
+            Err(failure) => (written, Verdict::failed(self.task.contract.accuracy, failure)),
+            Ok(artifact) => {
+                session.observer.event(Event::Built(began.elapsed()));
+                let candidate = Candidate {
+                    source: written.source,
+                    artifact,
+                };
+                let verdict = session
+                    .verifier
+                    .verify(&candidate, self.task, self.target, &*session.backend)
+                    .await?;
+                let source = candidate.source;
+                (Written { source, ..written }, verdict)
+            }
+        };
+        let seconds = began.elapsed().as_secs_f64();
+        self.settle(written.key, &verdict, seconds)?;
+        Ok(self.attempt(written, verdict, seconds, false))
+    }
+
+    fn attempt(&self, written: Written, verdict: Verdict, verdict_seconds: f64, recalled: bool) -> Attempt {
+        self.session.observer.event(Event::Judged(&verdict));
+        Attempt {
+            key: written.key,
+            source: written.source,
+            verdict,
+            verdict_seconds,
+            recalled,
+            timing: None,
+            timed_at: None,
+            rivals: serde_json::Value::Null,
+        }
+    }
+}

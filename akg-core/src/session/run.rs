@@ -1,0 +1,234 @@
+//! One run of a session, from the design to the best candidate.
+
+use std::time::{Duration, Instant};
+
+use super::contest::Arena;
+use super::plan::bound;
+use super::road::Road;
+use super::tune::{Leader, Tuner};
+use super::{Event, Outcome};
+use crate::conductor::{ConductContext, Next};
+use crate::designer::Design;
+use crate::error::Result;
+use crate::source::Knobs;
+use crate::store::TuningRecord;
+use crate::target::Target;
+use crate::tuner::{Memory, Origin, Tuning, TuningPolicy};
+use crate::verdict::Failure;
+
+/// Legal configurations that the conductor can choose from, beside the designer's and the recorded one.
+const MOST_POINTS: usize = 64;
+
+/// One run of a session.
+pub(super) struct Run<'a> {
+    road: &'a Road<'a>,
+    design: Design,
+    memory: Memory,
+    /// What the conductor can choose from.
+    points: Vec<Knobs>,
+    /// What it chose, and why that failed if it did.
+    tried: Vec<(Knobs, Option<Failure>)>,
+    /// What passed.
+    passed: Vec<Leader>,
+    outcome: Outcome,
+    began: Instant,
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn new(road: &'a Road<'a>, design: Design, target: Target, began: Instant) -> Result<Self> {
+        let (session, task) = (road.session, road.task);
+        let memory = Memory::recall(
+            &*session.store,
+            task,
+            &design.sketch,
+            road.target,
+            (session.dsl.name(), &road.toolchain),
+        )?;
+        let mut points = Vec::new();
+        let recorded = memory.chosen().map(|r| r.knobs.clone());
+        let legal = design.sketch.legal_points(&task.contract.hints);
+        let known = recorded
+            .filter(|k| design.sketch.elaborate(k, &task.contract.hints).is_ok())
+            .into_iter()
+            .chain([design.knobs.clone()]);
+        for point in known.chain(legal.take(MOST_POINTS)) {
+            if !points.contains(&point) {
+                points.push(point);
+            }
+        }
+        let outcome = Outcome {
+            bound_seconds: bound(task, &design, &target),
+            target,
+            sketch: design.sketch.to_string(),
+            kernels: design.kernels.clone(),
+            attempts: Vec::new(),
+            winner: None,
+            tuning: None,
+            stopped: String::new(),
+            first_pass_seconds: None,
+            seconds: 0.0,
+        };
+        Ok(Self {
+            road,
+            design,
+            memory,
+            points,
+            tried: Vec::new(),
+            passed: Vec::new(),
+            outcome,
+            began,
+        })
+    }
+
+    /// Searches, tunes and times; starts over when what passed fails at last.
+    pub(super) async fn finish(mut self) -> Result<Outcome> {
+        loop {
+            self.search().await?;
+            if self.passed.is_empty() || self.choose().await? {
+                break;
+            }
+        }
+        self.outcome.seconds = self.began.elapsed().as_secs_f64();
+        Ok(self.outcome)
+    }
+
+    /// Judges what the conductor chooses, until it stops.
+    async fn search(&mut self) -> Result<()> {
+        let session = self.road.session;
+        loop {
+            let context = ConductContext {
+                points: self.points.clone(),
+                tried: self.tried.clone(),
+                exhausted: self.began.elapsed() >= session.budget,
+            };
+            let knobs = match session.conductor.step(&context).await? {
+                Next::Code(knobs) => knobs,
+                Next::Stop(reason) => {
+                    self.outcome.stopped = reason;
+                    return Ok(());
+                }
+            };
+            let (written, presented) = self.road.write(&self.design, &knobs).await?;
+            session.observer.event(Event::Coded(&written.source));
+            let attempt = match presented {
+                Ok(()) => self.road.judge(written.clone()).await?,
+                Err(failure) => self.road.rejected(written.clone(), failure)?,
+            };
+            if attempt.verdict.passed() {
+                let at = self.outcome.attempts.len();
+                let known = self.memory.of(&knobs, written.hash);
+                let relative = known.and_then(|r| r.relative).unwrap_or(1.0);
+                let leader = Leader::new(written, knobs.clone(), Some(at));
+                self.passed.push(Leader { relative, ..leader });
+            }
+            if attempt.verdict.passed() && self.outcome.first_pass_seconds.is_none() {
+                self.outcome.first_pass_seconds = Some(self.began.elapsed().as_secs_f64());
+            }
+            if let Some(failure) = &attempt.verdict.failure {
+                self.memory.fail(&*session.store, &knobs, failure)?;
+            }
+            self.tried.push((knobs, attempt.verdict.failure.clone()));
+            self.outcome.attempts.push(attempt);
+        }
+    }
+
+    /// Finds the best of what passed and of what tuning makes of it, and times that. `false` if nothing is left.
+    async fn choose(&mut self) -> Result<bool> {
+        let session = self.road.session;
+        let times = session.backend.capability().times;
+        let began = Instant::now();
+        let leaders = std::mem::take(&mut self.passed);
+        let Some(first) = leaders.first() else {
+            return Ok(false);
+        };
+        let is_first = |r: &&TuningRecord| r.knobs == first.knobs && r.source == first.written.hash;
+        let record = self.memory.chosen().filter(is_first).cloned();
+        let larger = |policy: &&TuningPolicy| match record.as_ref().map(|r| r.ended_by) {
+            Some(ended_by) => ended_by.is_some_and(|seconds| policy.budget.as_secs_f64() > seconds),
+            None => true,
+        };
+        let wanted = session.tuning.as_ref().filter(|_| times).filter(larger);
+        let several = leaders.len() > 1 && times && (session.timing.is_some() || wanted.is_some());
+        let mut tuning = Tuning {
+            relative: 1.0,
+            stopped: match &record {
+                Some(_) => "an earlier run tuned",
+                None => "no tuning was asked for",
+            }
+            .to_owned(),
+            ..Tuning::default()
+        };
+        let mut arena = None;
+        let mut ladder = leaders.get(..1).unwrap_or_default().to_vec();
+        if several || wanted.is_some() {
+            let seed = self.outcome.attempts.get(first.attempt.unwrap_or_default());
+            let arena = arena.insert(Arena::new(self.road, seed.map_or(0, Road::seed))?);
+            let policy = wanted.cloned().unwrap_or_else(|| TuningPolicy {
+                budget: Duration::ZERO,
+                ..TuningPolicy::default()
+            });
+            let mut tuner = Tuner::new(
+                self.road,
+                arena,
+                &self.design,
+                &mut self.memory,
+                policy,
+                self.outcome.bound_seconds,
+            );
+            (ladder, tuning) = tuner.run(leaders).await?;
+        }
+        while let Some(leader) = ladder.last().cloned() {
+            if let Some(at) = self.confirm(&leader, arena.as_ref()).await? {
+                tuning.origin = match leader.origin {
+                    Origin::Designer if record.is_some() => Origin::Record,
+                    origin => origin,
+                };
+                tuning.relative = leader.relative;
+                tuning.seconds = began.elapsed().as_secs_f64();
+                if let Some(policy) = wanted {
+                    let ended_by = tuning.cut_short.then_some(policy.budget.as_secs_f64());
+                    let chosen = (&leader.knobs, leader.written.hash);
+                    self.memory
+                        .choose(&*session.store, chosen, leader.relative, ended_by)?;
+                }
+                session.observer.event(Event::Tuned(&tuning));
+                self.outcome.winner = Some(at);
+                self.outcome.tuning = Some(tuning);
+                return Ok(true);
+            }
+            ladder.pop();
+        }
+        Ok(false)
+    }
+
+    /// Judges a leader unless it was, and times it; gives its place among the attempts if it passes both.
+    async fn confirm(&mut self, leader: &Leader, arena: Option<&Arena<'_>>) -> Result<Option<usize>> {
+        let session = self.road.session;
+        let at = match leader.attempt {
+            Some(at) => at,
+            None => {
+                let attempt = self.road.judge(leader.written.clone()).await?;
+                self.outcome.attempts.push(attempt);
+                self.outcome.attempts.len() - 1
+            }
+        };
+        let Some(attempt) = self.outcome.attempts.get_mut(at) else {
+            return Ok(None);
+        };
+        if attempt.verdict.passed()
+            && session.backend.capability().times
+            && let Some(policy) = &session.timing
+        {
+            self.road.time(attempt, arena, policy).await?;
+        }
+        let Some(failure) = attempt.verdict.failure.clone() else {
+            return Ok(Some(at));
+        };
+        self.memory.fail(&*session.store, &leader.knobs, &failure)?;
+        match self.tried.iter_mut().find(|(knobs, _)| *knobs == leader.knobs) {
+            Some((_, known)) => *known = Some(failure),
+            None => self.tried.push((leader.knobs.clone(), Some(failure))),
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,427 @@
+//! Duels: which configuration of a sketch is the fastest.
+
+use std::collections::HashSet;
+use std::time::Instant;
+
+use super::Event;
+use super::contest::Arena;
+use super::road::{Road, Written};
+use crate::backend::Cache;
+use crate::designer::Design;
+use crate::digest::Digest;
+use crate::error::{Error, ErrorKind, Result};
+use crate::source::{Artifact, Knobs};
+use crate::timing::{Claim, Disturbance};
+use crate::tuner::{Memory, Origin, Space, Trial, Tuning, TuningPolicy};
+use crate::verdict::{Failure, FailureKind};
+
+/// Chosen configurations of other shapes that are tried.
+const MOST_NEAR: usize = 2;
+
+/// Builds that run at the same time, at most.
+const MOST_BUILDS: usize = 8;
+
+/// A candidate that was the fastest for a time.
+#[derive(Debug, Clone)]
+pub(super) struct Leader {
+    pub(super) written: Written,
+    pub(super) knobs: Knobs,
+    /// Its place among the attempts, if it was judged.
+    pub(super) attempt: Option<usize>,
+    pub(super) origin: Origin,
+    /// Its time over that of the first leader.
+    pub(super) relative: f64,
+}
+
+impl Leader {
+    pub(super) fn new(written: Written, knobs: Knobs, attempt: Option<usize>) -> Self {
+        Self {
+            written,
+            knobs,
+            attempt,
+            origin: Origin::Designer,
+            relative: 1.0,
+        }
+    }
+}
+
+/// What may challenge the fastest.
+struct Challenger {
+    leader: Leader,
+    artifact: Artifact,
+}
+
+/// What became of a challenge.
+enum Bout {
+    Won,
+    Lost,
+    /// Nothing was measured: the same was before, or it failed.
+    Void,
+}
+
+pub(super) struct Tuner<'a> {
+    road: &'a Road<'a>,
+    arena: &'a Arena<'a>,
+    design: &'a Design,
+    memory: &'a mut Memory,
+    policy: TuningPolicy,
+    /// Seconds below which the device cannot compute the task.
+    bound: Option<f64>,
+    began: Instant,
+    /// Those that were the fastest, the fastest last, with its artifact.
+    ladder: Vec<Leader>,
+    artifact: Option<Artifact>,
+    /// Seconds of the fastest in the last duel.
+    seconds: Option<f64>,
+    /// Sources and artifacts that were measured.
+    seen: HashSet<Digest>,
+    trials: Vec<Trial>,
+}
+
+impl<'a> Tuner<'a> {
+    pub(super) fn new(
+        road: &'a Road<'a>,
+        arena: &'a Arena<'a>,
+        design: &'a Design,
+        memory: &'a mut Memory,
+        policy: TuningPolicy,
+        bound: Option<f64>,
+    ) -> Self {
+        Self {
+            road,
+            arena,
+            design,
+            memory,
+            policy,
+            bound,
+            began: Instant::now(),
+            ladder: Vec::new(),
+            artifact: None,
+            seconds: None,
+            seen: HashSet::new(),
+            trials: Vec::new(),
+        }
+    }
+
+    /// Lets what passed, and then other configurations, challenge the fastest. Gives those that were the fastest, the
+    /// fastest last.
+    pub(super) async fn run(&mut self, passed: Vec<Leader>) -> Result<(Vec<Leader>, Tuning)> {
+        for leader in passed {
+            if let Some(challenger) = self.ready(leader)? {
+                self.challenge(challenger).await?;
+            }
+        }
+        let stopped = self.explore().await?;
+        let cut_short = self.began.elapsed() >= self.policy.budget;
+        let tuning = Tuning {
+            trials: std::mem::take(&mut self.trials),
+            stopped,
+            cut_short,
+            ..Tuning::default()
+        };
+        Ok((std::mem::take(&mut self.ladder), tuning))
+    }
+
+    /// Tries recorded configurations, then each group of knobs; gives the reason for the end.
+    async fn explore(&mut self) -> Result<String> {
+        let space = Space {
+            sketch: &self.design.sketch,
+            hints: &self.road.task.contract.hints,
+            target: self.road.target,
+        };
+        if let Some(reason) = self.over() {
+            return Ok(reason);
+        }
+        let near = self.memory.near().iter().filter(|k| space.contains(k));
+        let near: Vec<Knobs> = near.take(MOST_NEAR).cloned().collect();
+        for challenger in self.prepare(&near, Origin::NearRecord).await? {
+            self.challenge(challenger).await?;
+        }
+        let mut groups = space.groups();
+        self.road.session.observer.event(Event::Tuning(groups.len()));
+        // Where the cost model sees the largest differences, most can be won.
+        let spread = |group: &Vec<String>| {
+            let ranked = space.ranked(&self.design.knobs, group);
+            let ends = ranked.first().zip(ranked.last());
+            ends.map_or(0.0, |((_, best), (_, worst))| worst - best)
+        };
+        groups.sort_by_cached_key(|group| std::cmp::Reverse((spread(group) * 1e12) as u64));
+        for group in &groups {
+            if let Some(reason) = self.tune(&space, group).await? {
+                return Ok(reason);
+            }
+        }
+        Ok("nothing promising is left".to_owned())
+    }
+
+    /// Tunes the knobs of one group; gives the reason if all tuning ends.
+    async fn tune(&mut self, space: &Space<'_>, group: &[String]) -> Result<Option<String>> {
+        let Some(base) = self.ladder.last().map(|l| l.knobs.clone()) else {
+            return Ok(Some("nothing is left that passed".to_owned()));
+        };
+        let ranked = space.ranked(&base, group).into_iter();
+        let ranked: Vec<Knobs> = ranked.take(self.policy.most_ranked).map(|(k, _)| k).collect();
+        let mut lost = 0;
+        let builds = (self.road.target.cores as usize).clamp(1, MOST_BUILDS);
+        for batch in ranked.chunks(builds) {
+            if let Some(reason) = self.over() {
+                return Ok(Some(reason));
+            }
+            for challenger in self.prepare(batch, Origin::Ranking).await? {
+                if let Some(reason) = self.over() {
+                    return Ok(Some(reason));
+                }
+                match self.challenge(challenger).await? {
+                    Bout::Won => lost = 0,
+                    Bout::Lost => lost += 1,
+                    Bout::Void => {}
+                }
+            }
+            if lost >= self.policy.patience {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    /// The reason to end, if there is one.
+    fn over(&self) -> Option<String> {
+        let near_bound = self.bound.zip(self.seconds);
+        let reason = if self.ladder.is_empty() {
+            "nothing is left that passed"
+        } else if self.began.elapsed() >= self.policy.budget {
+            "the budget is spent"
+        } else if self.trials.len() >= self.policy.most_challengers {
+            "there were as many challengers as allowed"
+        } else if near_bound.is_some_and(|(bound, time)| bound >= self.policy.enough * time) {
+            "the device can hardly do better"
+        } else {
+            return None;
+        };
+        Some(reason.to_owned())
+    }
+
+    /// Writes and builds configurations, except those of which all is known.
+    async fn prepare(&mut self, points: &[Knobs], origin: Origin) -> Result<Vec<Challenger>> {
+        let mut fresh = Vec::new();
+        for knobs in points {
+            let blank = Trial {
+                knobs: knobs.clone(),
+                origin,
+                failure: None,
+                relative: None,
+                faster: false,
+                recalled: false,
+            };
+            let (written, presented) = match self.road.write(self.design, knobs).await {
+                Ok(written) => written,
+                // Some configurations cannot be lowered.
+                Err(e) if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::InvalidInput) => {
+                    let failure = Failure::new(FailureKind::Rejected, e.to_string());
+                    self.tried(Trial {
+                        failure: Some(failure),
+                        ..blank
+                    });
+                    continue;
+                }
+                Err(e) => return Err(e),
+            };
+            if !self.seen.insert(written.hash) {
+                continue;
+            }
+            let leader = Leader {
+                origin,
+                ..Leader::new(written, knobs.clone(), None)
+            };
+            if let Err(failure) = presented {
+                self.road.rejected(leader.written.clone(), failure.clone())?;
+                self.failed(&leader, failure, false)?;
+            } else if !self.recall(&leader)? {
+                fresh.push(leader);
+            }
+        }
+        let road = self.road;
+        // Each build waits for a compiler of its own.
+        let built: Vec<_> = std::thread::scope(|scope| {
+            let builds: Vec<_> = fresh
+                .iter()
+                .map(|leader| scope.spawn(|| road.build(&leader.written)))
+                .collect();
+            let lost = || Err(Error::unexpected("a thread that built a candidate panicked"));
+            builds
+                .into_iter()
+                .map(|build| build.join().unwrap_or_else(|_| lost()))
+                .collect()
+        });
+        let mut ready = Vec::new();
+        for (leader, built) in fresh.into_iter().zip(built) {
+            match built? {
+                Ok(artifact) if self.seen.insert(Digest::of(&artifact.bytes)) => {
+                    ready.push(Challenger { leader, artifact });
+                }
+                Ok(_) => {}
+                Err(failure) => {
+                    self.road.fail(leader.written.key, &failure)?;
+                    self.failed(&leader, failure, false)?;
+                }
+            }
+        }
+        Ok(ready)
+    }
+
+    /// Something that passed, with its artifact; `None` if the same was measured.
+    fn ready(&mut self, leader: Leader) -> Result<Option<Challenger>> {
+        match self.road.build(&leader.written)? {
+            Ok(artifact) => {
+                self.seen.insert(leader.written.hash);
+                let new = self.seen.insert(Digest::of(&artifact.bytes));
+                Ok(new.then_some(Challenger { leader, artifact }))
+            }
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Takes over what an earlier run found out about a configuration; `false` if that is not enough.
+    fn recall(&mut self, leader: &Leader) -> Result<bool> {
+        let verdict = self.road.recalled(leader.written.key)?;
+        let record = self.memory.of(&leader.knobs, leader.written.hash).cloned();
+        let failure = verdict
+            .and_then(|v| v.verdict.failure)
+            .or_else(|| record.as_ref()?.failure.clone());
+        if let Some(failure) = failure {
+            self.failed(leader, failure, true)?;
+            return Ok(true);
+        }
+        let Some((relative, won)) = record.and_then(|r| Some((r.relative?, r.faster))) else {
+            return Ok(false);
+        };
+        let fastest = self.ladder.last().map_or(f64::INFINITY, |l| l.relative);
+        let mut faster = won && relative < fastest;
+        if faster {
+            let Ok(artifact) = self.road.build(&leader.written)? else {
+                return Ok(false);
+            };
+            faster = self.seen.insert(Digest::of(&artifact.bytes));
+            if faster {
+                self.promote(
+                    Challenger {
+                        leader: leader.clone(),
+                        artifact,
+                    },
+                    relative,
+                );
+            }
+        }
+        self.tried(Trial {
+            knobs: leader.knobs.clone(),
+            origin: leader.origin,
+            failure: None,
+            relative: Some(relative),
+            faster,
+            recalled: true,
+        });
+        Ok(true)
+    }
+
+    /// Measures a challenger beside the fastest.
+    async fn challenge(&mut self, challenger: Challenger) -> Result<Bout> {
+        let (Some(fastest), Some(artifact)) = (self.ladder.last(), &self.artifact) else {
+            let relative = challenger.leader.relative;
+            self.promote(challenger, relative);
+            return Ok(Bout::Void);
+        };
+        let (key, standing) = (challenger.leader.written.key, fastest.relative);
+        let sides = ((key, &challenger.artifact), (fastest.written.key, artifact));
+        let contest = self.arena.duel(sides.0, sides.1, &self.policy.duel).await?;
+        let [own, theirs] = contest.sides.as_slice() else {
+            return Err(Error::unexpected("a duel has two sides"));
+        };
+        if let Some(failure) = &own.failure {
+            self.road.fail(key, failure)?;
+            self.failed(&challenger.leader, failure.clone(), false)?;
+            return Ok(Bout::Void);
+        }
+        if let Some(failure) = &theirs.failure {
+            self.dethrone(failure)?;
+            return Ok(Bout::Void);
+        }
+        let Some(comparison) = contest.against_best(Cache::Warm) else {
+            return Ok(Bout::Void);
+        };
+        let ratio = comparison.ratio;
+        let relative = standing / ratio;
+        let faster = comparison.claim == Claim::Faster;
+        self.seconds = if faster { &own.warm } else { &theirs.warm }.median();
+        let mut record = self
+            .memory
+            .record(&challenger.leader.knobs, challenger.leader.written.hash);
+        record.seconds.clone_from(&own.warm.seconds);
+        record.challenged_seconds.clone_from(&theirs.warm.seconds);
+        // Hopelessly slower is known after few rounds.
+        let hopeless = self.policy.duel.concede.is_some_and(|c| ratio * c < 1.0);
+        let few = |d: &Disturbance| matches!(d, Disturbance::FewRounds { .. });
+        let conclusive = contest.disturbances.iter().all(|d| hopeless && few(d));
+        record.relative = conclusive.then_some(relative);
+        record.faster = faster;
+        self.memory.keep(&*self.road.session.store, record)?;
+        self.tried(Trial {
+            knobs: challenger.leader.knobs.clone(),
+            origin: challenger.leader.origin,
+            failure: None,
+            relative: Some(relative),
+            faster,
+            recalled: false,
+        });
+        if faster {
+            self.promote(challenger, relative);
+            return Ok(Bout::Won);
+        }
+        Ok(Bout::Lost)
+    }
+
+    /// Makes a challenger the fastest.
+    fn promote(&mut self, challenger: Challenger, relative: f64) {
+        self.ladder.push(Leader {
+            relative,
+            ..challenger.leader
+        });
+        self.artifact = Some(challenger.artifact);
+    }
+
+    /// Removes the fastest, which failed when it was timed.
+    fn dethrone(&mut self, failure: &Failure) -> Result<()> {
+        if let Some(leader) = self.ladder.pop() {
+            self.road.fail(leader.written.key, failure)?;
+            self.memory
+                .fail(&*self.road.session.store, &leader.knobs, failure)?;
+        }
+        self.artifact = match self.ladder.last() {
+            Some(leader) => self.road.build(&leader.written)?.ok(),
+            None => None,
+        };
+        Ok(())
+    }
+
+    /// A challenger that failed.
+    fn failed(&mut self, leader: &Leader, failure: Failure, recalled: bool) -> Result<()> {
+        if !recalled {
+            let mut record = self.memory.record(&leader.knobs, leader.written.hash);
+            record.failure = Some(failure.clone());
+            self.memory.keep(&*self.road.session.store, record)?;
+        }
+        self.tried(Trial {
+            knobs: leader.knobs.clone(),
+            origin: leader.origin,
+            failure: Some(failure),
+            relative: None,
+            faster: false,
+            recalled,
+        });
+        Ok(())
+    }
+
+    fn tried(&mut self, trial: Trial) {
+        self.road.session.observer.event(Event::Tried(&trial));
+        self.trials.push(trial);
+    }
+}

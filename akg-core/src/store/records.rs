@@ -1,0 +1,220 @@
+//! What is kept.
+
+use serde::{Deserialize, Serialize};
+
+use super::Record;
+use crate::digest::Digest;
+use crate::source::Knobs;
+use crate::task::Accuracy;
+use crate::timing::Contest;
+use crate::verdict::{Failure, Verdict};
+
+/// What a toolchain made of a source.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Made {
+    /// The blob that holds the [`Artifact`](crate::source::Artifact) in JSON.
+    Artifact(Digest),
+    /// Why it made nothing.
+    Nothing(Failure),
+}
+
+/// A source that was built.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BuildRecord {
+    /// The hash of the source, its DSL, the toolchain and the target.
+    pub key: Digest,
+    /// The blob that holds the [`Source`](crate::source::Source) in JSON.
+    pub source: Digest,
+    /// The toolchain, as [`Dsl::toolchain`](crate::Dsl::toolchain) names it.
+    pub toolchain: String,
+    /// What came of it.
+    pub made: Made,
+    /// When, in seconds since 1970.
+    pub at: u64,
+}
+
+impl Record for BuildRecord {
+    const KIND: &'static str = "build";
+
+    fn key(&self) -> Digest {
+        self.key
+    }
+
+    fn group(&self) -> Digest {
+        self.source
+    }
+}
+
+/// A source that claims to compute a task on a device.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CandidateRecord {
+    /// The hash of the task, the source, its DSL, the toolchain and the target.
+    pub key: Digest,
+    /// [`Task::fingerprint`](crate::Task::fingerprint).
+    pub task: Digest,
+    /// The task's name.
+    pub name: String,
+    /// The blob that holds the [`Source`](crate::source::Source) in JSON.
+    pub source: Digest,
+    /// The DSL.
+    pub dsl: String,
+    /// The knob values that the source was lowered with.
+    pub knobs: Knobs,
+    /// [`Target::fingerprint`](crate::Target::fingerprint).
+    pub target: Digest,
+    /// The device's name.
+    pub device: String,
+    /// The toolchain, as [`Dsl::toolchain`](crate::Dsl::toolchain) names it.
+    pub toolchain: String,
+    /// When it was first tried, in seconds since 1970.
+    pub at: u64,
+}
+
+impl Record for CandidateRecord {
+    const KIND: &'static str = "candidate";
+
+    fn key(&self) -> Digest {
+        self.key
+    }
+
+    fn group(&self) -> Digest {
+        self.task
+    }
+}
+
+/// What a judge decided about a candidate.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct VerdictRecord {
+    /// The candidate's key.
+    pub candidate: Digest,
+    /// The judge, by the hash of [`Verifier::identity`](crate::Verifier::identity) and akg's version.
+    pub judge: Digest,
+    /// What it decided.
+    pub verdict: Verdict,
+    /// How long that took, in seconds, with the build.
+    pub seconds: f64,
+    /// When, in seconds since 1970.
+    pub at: u64,
+}
+
+impl VerdictRecord {
+    /// The key of `judge`'s verdict about `candidate`.
+    pub fn key_of(candidate: Digest, judge: Digest) -> Digest {
+        Digest::of_parts([candidate.to_string().as_str(), judge.to_string().as_str()])
+    }
+}
+
+impl Record for VerdictRecord {
+    const KIND: &'static str = "verdict";
+
+    fn key(&self) -> Digest {
+        Self::key_of(self.candidate, self.judge)
+    }
+
+    fn group(&self) -> Digest {
+        self.candidate
+    }
+}
+
+/// Times of a candidate beside those of others in the same run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Measurement {
+    /// The candidate's key.
+    pub candidate: Digest,
+    /// In a duel of tuning, the key of the candidate that it challenged.
+    pub challenged: Option<Digest>,
+    /// The hash of how it was timed and against whom.
+    pub setting: Digest,
+    /// All samples, the machine's state, and what may be said.
+    pub contest: Contest,
+    /// What the rivals say about themselves, as [`Rivals::account`](crate::session::Rivals::account) gives it.
+    #[serde(default, skip_serializing_if = "serde_json::Value::is_null")]
+    pub rivals: serde_json::Value,
+    /// When, in seconds since 1970.
+    pub at: u64,
+}
+
+impl Record for Measurement {
+    const KIND: &'static str = "measurement";
+
+    fn key(&self) -> Digest {
+        let times = format!("{} {:?}", self.at, self.contest.sides);
+        let candidate = self.candidate.to_string();
+        Digest::of_parts([candidate.as_str(), self.setting.to_string().as_str(), &times])
+    }
+
+    fn group(&self) -> Digest {
+        self.candidate
+    }
+}
+
+/// What a configuration of a kernel is worth on a device, for one shape.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TuningRecord {
+    /// The kernel, whatever its extents: [`tuner::kernel_of`](crate::tuner::kernel_of).
+    pub kernel: Digest,
+    /// Its name, for people.
+    pub name: String,
+    /// Extents of its inputs and outputs.
+    pub shape: Vec<Vec<i64>>,
+    /// The configuration.
+    pub knobs: Knobs,
+    /// [`Target::fingerprint`](crate::Target::fingerprint).
+    pub device: Digest,
+    /// The device's name.
+    pub device_name: String,
+    /// The DSL.
+    pub dsl: String,
+    /// The toolchain, as [`Dsl::toolchain`](crate::Dsl::toolchain) names it.
+    pub toolchain: String,
+    /// The class in which it was verified.
+    pub accuracy: Accuracy,
+    /// The hash of the source.
+    pub source: Digest,
+    /// Why it failed; `None` if it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Failure>,
+    /// Its warm times in its duel, in seconds, round by round.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub seconds: Vec<f64>,
+    /// Those of the configuration that it challenged, in the same rounds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub challenged_seconds: Vec<f64>,
+    /// Its time over that of the configuration that tuning began with, through the chain of duels; `None` if its duel was
+    /// disturbed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relative: Option<f64>,
+    /// Whether it was faster than what it challenged, beyond the noise.
+    #[serde(default)]
+    pub faster: bool,
+    /// Whether tuning ended with it, fully verified.
+    #[serde(default)]
+    pub chosen: bool,
+    /// Of a chosen one, the budget in seconds by which tuning ended; `None` if it ended by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_by: Option<f64>,
+    /// When, in seconds since 1970.
+    pub at: u64,
+}
+
+impl Record for TuningRecord {
+    const KIND: &'static str = "tuning";
+
+    fn key(&self) -> Digest {
+        let knobs: Vec<String> = self.knobs.iter().map(|(k, v)| format!("{k} = {v}")).collect();
+        Digest::of_parts([
+            self.kernel.to_string().as_str(),
+            format!("{:?}", self.shape).as_str(),
+            knobs.join(", ").as_str(),
+            self.device.to_string().as_str(),
+            &self.dsl,
+            &self.toolchain,
+            self.accuracy.name(),
+        ])
+    }
+
+    fn group(&self) -> Digest {
+        self.kernel
+    }
+}

@@ -1,0 +1,200 @@
+//! `akg bench`: all problems of a benchmark, each against PyTorch.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use akg::sqlite::SqliteStore;
+use akg::{Accuracy, Result, blocking};
+use clap::{Args, Subcommand};
+
+use self::folder::{Folder, Settings};
+use self::problems::{Numbers, Problem};
+use self::results::Results;
+use self::solve::Solver;
+use self::stop::Stop;
+use super::progress::Progress;
+use super::task::{environment, memory_budget};
+use super::{JudgeArgs, PythonArgs, SizeArgs, TargetArgs, parse_duration};
+
+mod family;
+mod folder;
+mod problems;
+mod record;
+mod results;
+mod solve;
+mod stop;
+mod summary;
+mod table;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum BenchCommand {
+    /// KernelBench, or problems in the same form.
+    #[command(name = "kernelbench")]
+    KernelBench(KernelBenchArgs),
+}
+
+impl BenchCommand {
+    pub(super) fn run(self) -> Result<ExitCode> {
+        match self {
+            BenchCommand::KernelBench(args) => args.run(),
+        }
+    }
+}
+
+/// The exit status is 0 if every chosen problem has a verified kernel, 1 if one has not, 2 for akg's own trouble, 3 if the
+/// run stopped before its end.
+#[derive(Debug, Args)]
+pub(super) struct KernelBenchArgs {
+    /// KernelBench's repository, or a directory with `level1/1_name.py` or `level1/1_name.json` (a graph) and so on.
+    #[arg(long, value_name = "DIR")]
+    root: PathBuf,
+    /// Levels, as in 1,2; by default all that are there.
+    #[arg(long, value_name = "NUMBERS")]
+    levels: Option<Numbers>,
+    /// Problems of these levels, as in 1,2,19-32; by default all.
+    #[arg(long, value_name = "NUMBERS")]
+    problems: Option<Numbers>,
+    /// Where results go: a new directory.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Go on with the run in the output directory: what is finished is kept, what is verified is not judged again.
+    #[arg(long)]
+    resume: bool,
+    /// Where candidates, verdicts and measurements are kept, instead of `store.sqlite` in the output directory. What another
+    /// run left there is used: its verdicts, its tuning and its times.
+    #[arg(long, value_name = "PATH")]
+    store: Option<PathBuf>,
+    /// Wall time of one problem after which no new candidate is started.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
+    seconds_per_problem: Duration,
+    /// Wall time of tuning for each problem; 0 leaves it out.
+    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = parse_duration)]
+    tune: Duration,
+    /// Wall time after which no new problem is started; go on with --resume.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    stop_after: Option<Duration>,
+    /// Accuracy class: fp32, tf32 or half.
+    #[arg(long, default_value = "fp32")]
+    accuracy: Accuracy,
+    #[command(flatten)]
+    target: TargetArgs,
+    #[command(flatten)]
+    size: SizeArgs,
+    #[command(flatten)]
+    python: PythonArgs,
+    #[command(flatten)]
+    judge: JudgeArgs,
+}
+
+/// The store in the output directory.
+const STORE: &str = "store.sqlite";
+
+/// The exit status of a run that stopped before its end.
+const STOPPED: u8 = 3;
+
+impl KernelBenchArgs {
+    fn run(self) -> Result<ExitCode> {
+        let start = Instant::now();
+        let progress = Progress::new(false);
+        self.judge.demand_isolation()?;
+        let problems = problems::find(&self.root, self.levels.as_ref(), self.problems.as_ref())?;
+        let environment = match problems.iter().any(Problem::is_module) {
+            true => Some(environment(&self.python.config(), &progress)?),
+            false => None,
+        };
+        let backend = akg::registry().backend(&self.target.backend)?;
+        let device = blocking::devices(&*backend)?.into_iter().next();
+        let device = device.ok_or_else(|| {
+            akg::Error::unsupported(format!("backend `{}` finds no device", self.target.backend))
+        })?;
+        let (folder, mut settings) = Folder::open(&self.out, self.settings(), self.resume)?;
+        let memory = settings.memory.or_else(memory_budget);
+        settings.memory = memory;
+        let store = self.store.clone().unwrap_or_else(|| self.out.join(STORE));
+        let store = SqliteStore::open(&store)?;
+        let mut results = Results::new(settings, device, environment.as_ref(), problems.len());
+        let stop = Stop::listen()?;
+
+        progress.print(&table::heading());
+        let mut open = Vec::new();
+        for problem in &problems {
+            match folder.finished(problem)? {
+                Some(record) => {
+                    progress.print(&table::row(&record));
+                    results.push(record);
+                }
+                None => open.push(problem),
+            }
+        }
+        results.save(&folder)?;
+        let mut solver = Solver {
+            args: &self,
+            memory,
+            environment,
+            store: Arc::new(store),
+            stop: stop.clone(),
+            ahead: Arc::new(Mutex::new(None)),
+        };
+        let mut open = open.into_iter().peekable();
+        while let Some(problem) = open.next() {
+            if stop.asked() || self.stop_after.is_some_and(|limit| start.elapsed() >= limit) {
+                break;
+            }
+            let standing = format!(
+                "{}/{}, {}",
+                results.finished() + 1,
+                problems.len(),
+                table::standing(results.summary())
+            );
+            let what = format!("{} {}", problem.id(), problem.name());
+            let progress = progress.about(&what, &standing);
+            let next = open
+                .peek()
+                .filter(|next| next.is_module())
+                .map(|next| next.path.as_path());
+            let Some(record) = solver.solve(problem, next, &folder.of(problem), &progress)? else {
+                break;
+            };
+            folder.finish(problem, &record)?;
+            progress.print(&table::row(&record));
+            results.push(record);
+            results.save(&folder)?;
+        }
+        progress.done();
+        for line in table::lines(results.summary()) {
+            println!("{line}");
+        }
+        if !results.complete() {
+            println!(
+                "stopped after {} of {} problems; go on with --resume",
+                results.finished(),
+                problems.len()
+            );
+            return Ok(ExitCode::from(STOPPED));
+        }
+        Ok(match results.summary().failed.is_empty() {
+            true => ExitCode::SUCCESS,
+            false => ExitCode::from(1),
+        })
+    }
+
+    fn settings(&self) -> Settings {
+        Settings {
+            akg: env!("CARGO_PKG_VERSION").to_owned(),
+            root: self.root.clone(),
+            dsl: self.target.dsl.clone(),
+            backend: self.target.backend.clone(),
+            accuracy: self.accuracy,
+            memory: self.size.memory,
+            seed: self.judge.seed,
+            secret: self.judge.secret,
+            isolation: self.judge.isolation,
+            baseline: !self.judge.no_baseline,
+            contest_seconds: self.judge.contest().budget.as_secs_f64(),
+            tune_seconds: self.tune.as_secs_f64(),
+            seconds_per_problem: self.seconds_per_problem.as_secs_f64(),
+        }
+    }
+}

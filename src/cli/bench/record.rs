@@ -1,0 +1,273 @@
+//! What became of one problem. The JSON form is documented in `docs/bench.md`.
+
+use akg::backend::Cache;
+use akg::designer::KernelSummary;
+use akg::expr::Bindings;
+use akg::isolation::Isolation;
+use akg::python::Shrink;
+use akg::session::Outcome;
+use akg::source::Knobs;
+use akg::timing::{Claim, Contest, Interval, SideTimes, Timing};
+use akg::tuner::Origin;
+use akg::verdict::ErrorMeasure;
+use akg::{Accuracy, Graph, Sketch, Task, sketch, tensor};
+use serde::{Deserialize, Serialize};
+
+use super::family::Family;
+use super::problems::Problem;
+use crate::cli::report::Report;
+
+/// What became of one problem.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Record {
+    /// Level and number: `1-19`.
+    pub(super) problem: String,
+    pub(super) name: String,
+    /// Unknown of a problem that could not be loaded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) family: Option<Family>,
+    /// As in a report.
+    pub(super) status: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) message: Option<String>,
+    pub(super) accuracy: Accuracy,
+    pub(super) inputs: Vec<String>,
+    pub(super) outputs: Vec<String>,
+    /// How the leading dimension was made smaller to fit the memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) shrink: Option<Shrink>,
+    /// The candidate, eager and compiled PyTorch.
+    pub(super) sides: Vec<SideRecord>,
+    /// The candidate against the faster of the others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) warm: Option<Against>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cold: Option<Against>,
+    /// What kept the contest from any claim.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) disturbances: Vec<String>,
+    pub(super) kernels: Vec<KernelSummary>,
+    pub(super) knobs: Knobs,
+    #[serde(flatten)]
+    pub(super) work: Work,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) bound_seconds: Option<f64>,
+    /// Candidates tried.
+    pub(super) candidates: usize,
+    /// How the knobs were chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tuning: Option<Tuned>,
+    pub(super) seconds: f64,
+    /// Whether the verdict was in the store.
+    pub(super) recalled: bool,
+    /// When the contest was held, in seconds since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) timed_at: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) first_pass_seconds: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) isolation: Option<Isolation>,
+    pub(super) date: String,
+}
+
+/// How knobs were chosen.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Tuned {
+    /// Where the best ones come from.
+    pub(super) origin: Origin,
+    /// Time with them over the time with those that tuning began with.
+    pub(super) relative: f64,
+    pub(super) seconds: f64,
+    /// Why it ended.
+    pub(super) stopped: String,
+}
+
+/// What is known of a problem besides its report.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    pub(super) family: Option<Family>,
+    pub(super) work: Work,
+}
+
+/// One side's error and times.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct SideRecord {
+    pub(super) name: String,
+    /// Against f64, on the same inputs for all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) error: Option<ErrorMeasure>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) threads: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) warm: Option<Times>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cold: Option<Times>,
+    /// Why it took no part, or fell out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) trouble: Option<String>,
+}
+
+/// Times of one call, in seconds.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct Times {
+    pub(super) median: f64,
+    /// The median absolute deviation.
+    pub(super) spread: f64,
+    /// Of the median, with the contest's confidence.
+    pub(super) interval: Interval,
+    pub(super) samples: usize,
+}
+
+/// The candidate against its fastest rival.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Against {
+    pub(super) rival: String,
+    /// The rival's time over the candidate's.
+    pub(super) ratio: f64,
+    pub(super) interval: Interval,
+    /// None if the contest was disturbed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) claim: Option<Claim>,
+    /// Differences of the ratio from 1 up to this are noise.
+    pub(super) noise: f64,
+}
+
+/// What there is to do.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub(super) struct Work {
+    /// Bytes of all inputs and outputs.
+    pub(super) bytes: u64,
+    /// Operations of the kernels by the cost model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) flops: Option<f64>,
+    /// Whether the bytes are so many times the last-level cache that times are those of memory.
+    pub(super) speed_counts: bool,
+}
+
+/// Speed counts if the traffic is at least so many times the last-level cache.
+const TIMES_CACHE: u64 = 8;
+
+impl Work {
+    /// The work of a task as it was solved.
+    pub(super) fn of(task: &Task, outcome: &Outcome) -> Self {
+        let (hints, target) = (&task.contract.hints, &outcome.target);
+        let bytes = traffic(&task.graph, hints);
+        let knobs = outcome.best().map(|best| &best.source.knobs);
+        let flops = Sketch::parse(&outcome.sketch).ok().and_then(|sketch| {
+            let knobs = knobs.cloned().unwrap_or_else(|| sketch.default_knobs());
+            let program = sketch.elaborate(&knobs, hints).ok()?;
+            let cost = sketch::cost(&program, hints, target).ok()?;
+            Some(cost.kernels.iter().map(sketch::KernelCost::flops).sum())
+        });
+        Self {
+            bytes,
+            flops,
+            speed_counts: target
+                .caches
+                .last()
+                .is_some_and(|cache| bytes >= TIMES_CACHE * cache),
+        }
+    }
+}
+
+fn traffic(graph: &Graph, hints: &Bindings) -> u64 {
+    let inputs = graph.inputs().iter().map(|i| i.value);
+    let values = inputs.chain(graph.outputs().iter().map(|o| o.value));
+    let bytes = values.filter_map(|value| {
+        let ty = graph.ty(value);
+        tensor::byte_len(ty.dtype, &ty.concrete_shape(hints).ok()?).ok()
+    });
+    bytes.map(|n| n as u64).sum()
+}
+
+impl Record {
+    /// The record of what `report` says about a problem that took so many seconds.
+    pub(super) fn new(problem: &Problem, report: &Report, findings: Findings, seconds: f64) -> Self {
+        let (task, speed) = (&report.task, report.speed.as_ref());
+        Self {
+            problem: problem.id(),
+            name: problem.name(),
+            family: findings.family,
+            status: report.status.clone(),
+            message: report.message.clone(),
+            accuracy: task.accuracy,
+            inputs: task.inputs.clone(),
+            outputs: task.outputs.clone(),
+            shrink: task.shrink.clone(),
+            sides: sides(report),
+            warm: speed.and_then(|s| against(s, Cache::Warm)),
+            cold: speed.and_then(|s| against(s, Cache::Cold)),
+            disturbances: speed.map_or_else(Vec::new, |s| {
+                s.disturbances.iter().map(ToString::to_string).collect()
+            }),
+            kernels: report.kernels.clone(),
+            knobs: report.knobs.clone(),
+            work: findings.work,
+            bound_seconds: report.bound_seconds,
+            candidates: report.candidates,
+            tuning: report.tuning.as_ref().map(|tuning| Tuned {
+                origin: tuning.origin,
+                relative: tuning.relative,
+                seconds: tuning.seconds,
+                stopped: tuning.stopped.clone(),
+            }),
+            seconds,
+            timed_at: report.timed_at,
+            recalled: report.recalled,
+            first_pass_seconds: report.first_pass_seconds,
+            isolation: report.isolation.clone(),
+            date: jiff::Timestamp::now().to_string(),
+        }
+    }
+
+    /// Whether a kernel was verified.
+    pub(super) fn passed(&self) -> bool {
+        self.status == "pass"
+    }
+
+    /// A side by its name.
+    pub(super) fn side(&self, name: &str) -> Option<&SideRecord> {
+        self.sides.iter().find(|s| s.name == name)
+    }
+}
+
+fn sides(report: &Report) -> Vec<SideRecord> {
+    let speed = report.speed.as_ref();
+    let times = |timing: &Timing| {
+        Some(Times {
+            median: timing.median()?,
+            spread: timing.spread()?,
+            interval: timing.interval(speed?.confidence)?,
+            samples: timing.seconds.len(),
+        })
+    };
+    let side = |name: &str, error, threads, trouble: Option<String>| {
+        let timed: Option<&SideTimes> = speed.and_then(|s| s.sides.iter().find(|s| s.name == name));
+        SideRecord {
+            name: name.to_owned(),
+            error,
+            threads,
+            warm: timed.and_then(|t| times(&t.warm)),
+            cold: timed.and_then(|t| times(&t.cold)),
+            trouble: trouble.or_else(|| Some(timed?.failure.as_ref()?.evidence.clone())),
+        }
+    };
+    let mut sides = Vec::new();
+    if report.error.is_some() || speed.is_some() {
+        sides.push(side("candidate", report.error, None, None));
+    }
+    let baselines = report.baselines.iter();
+    sides.extend(baselines.map(|b| side(&b.name, b.error, Some(b.threads), b.trouble.clone())));
+    sides
+}
+
+fn against(contest: &Contest, cache: Cache) -> Option<Against> {
+    let best = contest.against_best(cache)?;
+    Some(Against {
+        rival: best.rival.clone(),
+        ratio: best.ratio,
+        interval: best.interval,
+        claim: contest.is_stable().then_some(best.claim),
+        noise: contest.noise(cache).unwrap_or_default(),
+    })
+}

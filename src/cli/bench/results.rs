@@ -1,0 +1,208 @@
+//! `results.json` and `summary.md`. The JSON form is documented in `docs/bench.md`.
+
+use std::fmt::Write as _;
+
+use akg::python::{Environment, Variant};
+use akg::{Result, Target};
+use serde::Serialize;
+
+use super::folder::{Folder, Settings, to_json};
+use super::record::Record;
+use super::summary::{Group, Summary};
+use super::table;
+
+/// The version of the JSON form.
+const SCHEMA: u32 = 1;
+
+/// Everything that a run found.
+#[derive(Debug, Serialize)]
+pub(super) struct Results {
+    schema: u32,
+    benchmark: &'static str,
+    /// The command of the last part of the run.
+    command: String,
+    /// When the last part of the run began.
+    date: String,
+    versions: Versions,
+    device: Target,
+    settings: Settings,
+    /// Problems that were chosen, finished or not.
+    chosen: usize,
+    summary: Summary,
+    problems: Vec<Record>,
+}
+
+/// What took part.
+#[derive(Debug, Serialize)]
+struct Versions {
+    akg: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    python: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    torch: Option<String>,
+}
+
+impl Results {
+    /// The results of a run that begins now.
+    pub(super) fn new(
+        settings: Settings,
+        device: Target,
+        python: Option<&Environment>,
+        chosen: usize,
+    ) -> Self {
+        let command: Vec<_> = std::env::args_os()
+            .map(|a| a.to_string_lossy().into_owned())
+            .collect();
+        Self {
+            schema: SCHEMA,
+            benchmark: "kernelbench",
+            command: command.join(" "),
+            date: jiff::Timestamp::now().to_string(),
+            versions: Versions {
+                akg: env!("CARGO_PKG_VERSION"),
+                python: python.map(|e| e.python_version().to_owned()),
+                torch: python.map(|e| e.torch_version().to_owned()),
+            },
+            device,
+            settings,
+            chosen,
+            summary: Summary::of(&[]),
+            problems: Vec::new(),
+        }
+    }
+
+    /// Takes another record.
+    pub(super) fn push(&mut self, record: Record) {
+        let number = |r: &Record| {
+            let mut parts = r.problem.split('-').map(|n| n.parse::<u32>().ok());
+            (parts.next().flatten(), parts.next().flatten())
+        };
+        let at = self.problems.partition_point(|r| number(r) < number(&record));
+        self.problems.insert(at, record);
+        self.summary = Summary::of(&self.problems);
+    }
+
+    /// What all records say together.
+    pub(super) fn summary(&self) -> &Summary {
+        &self.summary
+    }
+
+    /// How many problems are finished.
+    pub(super) fn finished(&self) -> usize {
+        self.problems.len()
+    }
+
+    /// Whether every chosen problem is finished.
+    pub(super) fn complete(&self) -> bool {
+        self.finished() == self.chosen
+    }
+
+    /// Writes both files.
+    pub(super) fn save(&self, folder: &Folder) -> Result<()> {
+        folder.write("results.json", &to_json(self)?)?;
+        folder.write("summary.md", &self.markdown())
+    }
+
+    fn markdown(&self) -> String {
+        let (device, versions) = (&self.device, &self.versions);
+        let mut text = format!("# KernelBench on {}, {} cores\n\n", device.name, device.cores);
+        let torch = versions
+            .torch
+            .as_ref()
+            .map_or_else(String::new, |t| format!(", PyTorch {t}"));
+        let cache = device.caches.last().map_or(0.0, |c| *c as f64 / (1 << 20) as f64);
+        let mut line = |line: std::fmt::Arguments<'_>| {
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{line}");
+        };
+        line(format_args!(
+            "{}: akg {}{torch}; last-level cache {cache:.1} MiB. `{}`\n",
+            self.date, versions.akg, self.command
+        ));
+        line(format_args!(
+            "{} of {} problems finished. Ratios are the warm time of the faster of PyTorch eager and `torch.compile`, divided by \
+             the candidate's, measured in one contest. Speed counts where inputs and outputs are at least 8 times the last-level \
+             cache; `*` marks where they are not.\n",
+            self.problems.len(),
+            self.chosen
+        ));
+        line(format_args!(
+            "| | problems | verified | compared | geomean | median | lowest | wins | parity | losses | unclear |\n\
+             |---|---|---|---|---|---|---|---|---|---|---|"
+        ));
+        let summary = &self.summary;
+        let groups = [("where speed counts", &summary.counting), ("all", &summary.all)];
+        let families = summary
+            .families
+            .iter()
+            .map(|(family, group)| (family.name(), group));
+        for (name, group) in groups.into_iter().chain(families) {
+            line(format_args!("{}", group_row(name, group)));
+        }
+        line(format_args!(""));
+        for note in table::lines(summary)
+            .iter()
+            .filter(|l| NOTED.iter().any(|n| l.starts_with(n)))
+        {
+            line(format_args!("- {note}"));
+        }
+        line(format_args!(
+            "\n| problem | name | family | status | part | error, rms | {0}'s | candidate, ms | {0}, ms | {1}, ms | ratio | |\n\
+             |---|---|---|---|---|---|---|---|---|---|---|---|",
+            Variant::Eager.name(),
+            Variant::Compiled.name()
+        ));
+        for record in &self.problems {
+            line(format_args!("{}", problem_row(record)));
+        }
+        text
+    }
+}
+
+/// Beginnings of the lines that name single problems.
+const NOTED: [&str; 3] = ["lost", "unclear", "failed"];
+
+fn group_row(name: &str, group: &Group) -> String {
+    let ratio = |r: Option<f64>| r.map_or_else(String::new, |r| format!("{r:.3}x"));
+    format!(
+        "| {name} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+        group.problems,
+        group.verified,
+        group.compared,
+        ratio(group.geomean),
+        ratio(group.median),
+        ratio(group.lowest),
+        group.wins,
+        group.parity,
+        group.losses,
+        group.unclear
+    )
+}
+
+fn problem_row(record: &Record) -> String {
+    let (mine, eager) = (record.side("candidate"), record.side(Variant::Eager.name()));
+    let error = |side: Option<&super::record::SideRecord>| {
+        let error = side.and_then(|s| s.error);
+        error.map_or_else(String::new, |e| format!("{:.1e}", e.rms))
+    };
+    let part = match &record.shrink {
+        Some(shrink) => format!("1/{}", 1u64 << shrink.halvings.min(63)),
+        None => "full".to_owned(),
+    };
+    let warm = record.warm.as_ref();
+    let small = if record.work.speed_counts { "" } else { " *" };
+    format!(
+        "| {} | {} | {} | {} | {part} | {} | {} | {} | {} | {} | {} | {} |",
+        record.problem,
+        record.name,
+        record.family.map_or("", |f| f.name()),
+        record.status,
+        error(mine),
+        error(eager),
+        table::time(mine),
+        table::time(eager),
+        table::time(record.side(Variant::Compiled.name())),
+        warm.map_or_else(String::new, |w| format!("{:.3}x", w.ratio)),
+        warm.map_or_else(String::new, |w| format!("{}{small}", table::claim(w))),
+    )
+}

@@ -1,0 +1,51 @@
+//! Where results are remembered.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use akg::python::Config;
+use akg::sqlite::SqliteStore;
+use akg::store::MemoryStore;
+use akg::{Result, Store};
+use clap::Args;
+
+/// Which store is used.
+#[derive(Debug, Clone, Args)]
+pub(super) struct StoreArgs {
+    /// The file in which results are remembered between runs. By default `AKG_STORE`, or `store.sqlite` in akg's cache
+    /// directory.
+    #[arg(long, value_name = "FILE", global = true)]
+    store: Option<PathBuf>,
+}
+
+impl StoreArgs {
+    /// The store in the file, which is made if it is missing.
+    pub(super) fn open(&self) -> Result<SqliteStore> {
+        let named = std::env::var_os("AKG_STORE").filter(|v| !v.is_empty());
+        let path = match self.store.clone().or_else(|| named.map(PathBuf::from)) {
+            Some(path) => path,
+            None => Config::default().cache_directory()?.join("store.sqlite"),
+        };
+        SqliteStore::open(&path)
+    }
+}
+
+/// What is remembered.
+#[derive(Debug, Clone, Args)]
+pub(super) struct MemoryArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+    /// Remember nothing, and use nothing that was remembered.
+    #[arg(long, conflicts_with = "store")]
+    no_store: bool,
+}
+
+impl MemoryArgs {
+    /// The store in the file, or one that ends with this run.
+    pub(super) fn open(&self) -> Result<Arc<dyn Store>> {
+        if self.no_store {
+            return Ok(Arc::new(MemoryStore::new()));
+        }
+        Ok(Arc::new(self.store.open()?))
+    }
+}
