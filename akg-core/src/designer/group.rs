@@ -159,7 +159,7 @@ impl Group {
         }
         let dims = match &node.prim {
             Prim::Map(..) => self.broadcast(&operands, node.shape.len())?,
-            Prim::Reduce(_, _, reduced) => self.reduce(&operands, reduced)?,
+            Prim::Reduce(_, _, reduced) | Prim::Variance(_, _, reduced) => self.reduce(&operands, reduced)?,
             Prim::ArgReduce(_, _, axis) => self.reduce(&operands, &[*axis])?,
             Prim::Scan(scan, _) => {
                 self.reduce(&operands, &[scan.dim])?;

@@ -1,11 +1,10 @@
-//! Normalisations.
+//! Normalisations: moments in one pass, and what is made of them in a second.
 
 use super::Step;
 use crate::designer::prim::PrimId;
-use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::Expr;
-use crate::sketch::ir::{BinaryOp, UnaryOp};
+use crate::sketch::ir::UnaryOp;
 
 pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimId>>> {
     let results = match name {
@@ -67,29 +66,10 @@ struct Moments {
 }
 
 /// Mean and variance over `axes`, kept with extent 1.
-///
-/// In double precision the mean of the squares loses nothing that matters against the square of the mean, and both take
-/// one pass over the data. What is double itself is centred first.
 fn moments(s: &mut Step<'_>, x: PrimId, axes: &[usize]) -> Result<Moments> {
-    let dtype = s.prims.dtype(x);
-    if dtype == DType::F64 {
-        let mean = s.prims.mean(x, axes)?;
-        let centred = s.prims.sub(x, mean)?;
-        let squares = s.prims.mul(centred, centred)?;
-        let variance = s.prims.mean(squares, axes)?;
-        return Ok(Moments { mean, variance });
-    }
-    let wide = s.prims.cast(x, DType::F64);
-    let squares = s.prims.mul(wide, wide)?;
-    let (mean, of_squares) = (s.prims.mean(wide, axes)?, s.prims.mean(squares, axes)?);
-    let squared = s.prims.mul(mean, mean)?;
-    let difference = s.prims.sub(of_squares, squared)?;
-    let zero = s.prims.number(0.0);
-    let variance = s.prims.binary(BinaryOp::Max, difference, zero)?;
-    Ok(Moments {
-        mean: s.prims.cast(mean, dtype),
-        variance: s.prims.cast(variance, dtype),
-    })
+    let mean = s.prims.mean(x, axes)?;
+    let variance = s.prims.variance(x, mean, axes);
+    Ok(Moments { mean, variance })
 }
 
 /// `1 / sqrt(variance + eps)`.
