@@ -142,7 +142,8 @@ pub(super) fn session(
                 Event::Designed(_) => "writing the source",
                 Event::Coded(_) => "building",
                 Event::Built(_) => "verifying",
-                Event::Judged(verdict) if verdict.passed() => {
+                Event::Judged(verdict) if verdict.passed() => "the candidate passed",
+                Event::Measuring => {
                     ahead.iter().for_each(PyTorch::wait);
                     "timing"
                 }

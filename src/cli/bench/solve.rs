@@ -106,7 +106,7 @@ impl Solver<'_> {
         }
         let (ahead, stop) = (self.ahead.clone(), self.stop.clone());
         let observe = move |event: &Event<'_>| {
-            if let (Event::Judged(_), Some(python)) = (event, &mut *lock(&ahead)) {
+            if let (Event::Measuring, Some(python)) = (event, &mut *lock(&ahead)) {
                 // What is timed from now on must not suffer; trouble comes back with the import.
                 let _ = python.wait();
             }
