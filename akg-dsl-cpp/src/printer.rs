@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use akg_core::dtype::DType;
 use akg_core::expr::Expr;
 use akg_core::lower::loops::ir::{
-    Accumulation, Dot, Local, LocalId, LoopKernel, LoopKind, Param, Scalar, Stmt,
+    Accumulation, Dot, Local, LocalId, LoopKernel, LoopKind, Matrix, Pack, Param, Place, Scalar, Stmt, Sums,
 };
 use akg_core::sketch::ir::{ReduceOp, StoreMode, TensorId};
 
@@ -246,21 +246,7 @@ impl Printer<'_> {
                 mode,
                 value,
             } => self.store(*tensor, offset, *mode, value),
-            Stmt::Transpose {
-                from,
-                extents: [rows, columns],
-                to,
-                stride,
-            } => {
-                let function = self.prelude("akg_transpose");
-                let name = |id: &LocalId| self.local(*id).map_or("", |l| l.name.as_str());
-                let line = format!(
-                    "{function}<{rows}, {columns}>({}, {}, {stride});",
-                    name(from),
-                    name(to)
-                );
-                self.line(&line);
-            }
+            Stmt::Pack(pack) => self.pack(pack),
             Stmt::Dot(dot) => self.dot(dot),
             Stmt::Barrier => self.line("team->barrier(team->context);"),
         }
@@ -336,20 +322,57 @@ impl Printer<'_> {
         }
     }
 
+    fn pack(&mut self, pack: &Pack) {
+        let Matrix {
+            place,
+            offset,
+            strides: [rows, columns],
+            valid,
+        } = &pack.from;
+        let (function, stride) = if columns.is(1) {
+            (self.prelude("akg_pack"), rows)
+        } else {
+            (self.prelude("akg_pack_transposed"), columns)
+        };
+        let from = match place {
+            Place::Tensor(tensor) => self.param(*tensor).map(|p| p.name.clone()),
+            Place::Local(local) => self.local(*local).map(|l| l.name.clone()),
+        };
+        let to = self.local(pack.to).map(|l| l.name.clone());
+        let from = match (from.unwrap_or_default(), self.offset(offset)) {
+            (from, offset) if offset == "0" => from,
+            (from, offset) => format!("{from} + {offset}"),
+        };
+        let line = format!(
+            "{function}<{}, {}, {}>({from}, {}, {}, {}, {});",
+            pack.extents[0],
+            pack.extents[1],
+            pack.width,
+            self.index(stride),
+            self.index(&valid[0]),
+            self.index(&valid[1]),
+            to.unwrap_or_default()
+        );
+        self.line(&line);
+    }
+
     fn dot(&mut self, dot: &Dot) {
         let function = self.prelude("akg_dot");
         let name = |id: LocalId| self.local(id).map_or("", |l| l.name.as_str());
         let [m, n, k] = dot.extents;
+        let [row, column] = dot.a_strides;
         let [rows, vectors] = dot.block;
+        let sums = match dot.sums {
+            Sums::Continue => "akg_continue",
+            Sums::Add => "akg_add",
+            Sums::Replace => "akg_replace",
+        };
         let line = format!(
-            "{function}<{m}, {n}, {k}, {rows}, {vectors}, {}, {}>({}, {}, {}, {}, {}, {});",
+            "{function}<{m}, {n}, {k}, {row}, {column}, {rows}, {vectors}, {}, {sums}, {}>({}, {}, {});",
             dot.chunk,
-            dot.direct,
+            held_type(dot.sum),
             name(dot.a),
-            dot.a_strides[0],
-            dot.a_strides[1],
             name(dot.b),
-            dot.b_stride,
             name(dot.c)
         );
         self.line(&line);

@@ -2,7 +2,7 @@
 
 use akg::DType;
 use akg::expr::{Atom, Expr};
-use akg::lower::loops::ir::{Dot, LocalId, LoopKernel, Scalar, Stmt};
+use akg::lower::loops::ir::{Dot, LocalId, LoopKernel, Pack, Place, Scalar, Stmt, Sums};
 use akg::sketch::ir::{BinaryOp, CompareOp, Condition, Scalar as Constant, StoreMode, TensorId, UnaryOp};
 use akg::{Error, Result};
 
@@ -231,23 +231,30 @@ impl Printer<'_> {
                 self.line(&line);
             }
             Stmt::Store { .. } => return unsupported("atomic additions"),
-            Stmt::Transpose {
-                from,
-                extents: [rows, columns],
-                to,
-                stride,
-            } => {
-                let copy = format!(
-                    "{}[j * {stride} + i] = {}[i * {columns} + j];",
-                    self.local(*to)?.name,
-                    self.local(*from)?.name
-                );
-                self.line(&format!("for (int i = 0; i < {rows}; ++i)"));
-                self.line(&format!("  for (int j = 0; j < {columns}; ++j) {copy}"));
-            }
+            Stmt::Pack(pack) => self.pack(pack)?,
             Stmt::Dot(dot) => self.dot(dot)?,
             Stmt::Barrier => return unsupported("barriers"),
         }
+        Ok(())
+    }
+
+    fn pack(&mut self, pack: &Pack) -> Result<()> {
+        let from = match pack.from.place {
+            Place::Tensor(tensor) => self.tensor(tensor)?.to_owned(),
+            Place::Local(local) => self.local(local)?.name.clone(),
+        };
+        let to = &self.local(pack.to)?.name;
+        let ([rows, columns], width) = (pack.extents, pack.width);
+        let [row, column] = pack.from.strides.each_ref().map(index);
+        let [valid_rows, valid_columns] = pack.from.valid.each_ref().map(index);
+        let text = format!(
+            "for (int i = 0; i < {rows}; ++i)\n  for (int j = 0; j < {}; ++j)\n    {to}[j / {width} * {} + i * {width} + j % \
+             {width}] = i < {valid_rows} && j < {valid_columns} ? {from}[{} + i * ({row}) + j * ({column})] : 0;",
+            columns.next_multiple_of(width),
+            rows * width,
+            index(&pack.from.offset),
+        );
+        text.lines().for_each(|line| self.line(line));
         Ok(())
     }
 
@@ -258,10 +265,13 @@ impl Printer<'_> {
             &self.local(dot.b)?.name,
             &self.local(dot.c)?.name,
         );
-        let ([m, n, k], [row, column], stride) = (dot.extents, dot.a_strides, dot.b_stride);
+        let ([m, n, k], [row, column], width) = (dot.extents, dot.a_strides, dot.width);
+        let assign = if dot.sums == Sums::Replace { "=" } else { "+=" };
         let text = format!(
             "for (int i = 0; i < {m}; ++i)\n  for (int j = 0; j < {n}; ++j) {{\n    double sum = 0;\n    for (int p = 0; p < {k}; \
-             ++p) sum += (double){a}[i * {row} + p * {column}] * {b}[p * {stride} + j];\n    {c}[i * {n} + j] += sum;\n  }}"
+             ++p) sum += (double){a}[i * {row} + p * {column}] * {b}[j / {width} * {} + p * {width} + j % {width}];\n    {c}[i * \
+             {n} + j] {assign} sum;\n  }}",
+            k * width
         );
         text.lines().for_each(|line| self.line(line));
         Ok(())

@@ -45,33 +45,51 @@ template <class T> struct akg_vector {
   typedef T type __attribute__((vector_size(AKG_VECTOR_BYTES)));
   static constexpr int lanes = AKG_VECTOR_BYTES / int(sizeof(T));
 };
-#if defined(__has_builtin)
-#if __has_builtin(__builtin_shufflevector)
-#define AKG_SHUFFLE(a, b, i, j, k, l) __builtin_shufflevector(a, b, i, j, k, l)
+#include <utility>
+// Lanes of a and b in turn, from lane FIRST on.
+template <int FIRST, class V, int... I> static inline V akg_interleave(V a, V b, std::integer_sequence<int, I...>) {
+  constexpr int lanes = sizeof...(I);
+#if defined(__clang__)
+  return __builtin_shufflevector(a, b, (FIRST + I / 2 + I % 2 * lanes)...);
+#else
+  typedef decltype(a < b) mask;
+  return __builtin_shuffle(a, b, mask{(FIRST + I / 2 + I % 2 * lanes)...});
 #endif
-#endif
-#if !defined(AKG_SHUFFLE)
-#define AKG_SHUFFLE(a, b, i, j, k, l) __builtin_shuffle(a, b, akg_lanes{i, j, k, l})
-typedef int akg_lanes __attribute__((vector_size(16)));
-#endif
-// out[j * stride + i] = in[i * COLUMNS + j] by blocks of 4 x 4. Elements of 4 bytes.
-template <int ROWS, int COLUMNS, class T>
-static inline void akg_transpose(const T *__restrict in, T *__restrict out, int64_t stride) {
-  static_assert(sizeof(T) == 4, "lanes are numbered by 32-bit integers");
-  typedef T vector __attribute__((vector_size(16)));
-  constexpr int rows = ROWS / 4 * 4, columns = COLUMNS / 4 * 4;
-  for (int j = 0; j < columns; j += 4)
-    for (int i = 0; i < rows; i += 4) {
-      vector r[4];
-      for (int n = 0; n < 4; ++n) __builtin_memcpy(&r[n], in + (i + n) * COLUMNS + j, 16);
-      const vector a = AKG_SHUFFLE(r[0], r[1], 0, 4, 1, 5), b = AKG_SHUFFLE(r[2], r[3], 0, 4, 1, 5);
-      const vector c = AKG_SHUFFLE(r[0], r[1], 2, 6, 3, 7), d = AKG_SHUFFLE(r[2], r[3], 2, 6, 3, 7);
-      const vector turned[4] = {AKG_SHUFFLE(a, b, 0, 1, 4, 5), AKG_SHUFFLE(a, b, 2, 3, 6, 7),
-                                AKG_SHUFFLE(c, d, 0, 1, 4, 5), AKG_SHUFFLE(c, d, 2, 3, 6, 7)};
-      for (int n = 0; n < 4; ++n) __builtin_memcpy(out + (j + n) * stride + i, &turned[n], 16);
+}
+// out[j * stride + i] = in[i * row + j] for a square of one vector's lanes: every round of perfect shuffles moves one bit
+// of the row number to the column number.
+template <class T> static inline void akg_transpose(const T *__restrict in, int64_t row, T *__restrict out, int64_t stride) {
+  typedef typename akg_vector<T>::type vector;
+  constexpr int lanes = akg_vector<T>::lanes;
+  const auto each = std::make_integer_sequence<int, lanes>{};
+  vector r[lanes], s[lanes];
+#pragma GCC unroll 16
+  for (int i = 0; i < lanes; ++i) __builtin_memcpy(&r[i], in + i * row, sizeof(vector));
+#pragma GCC unroll 4
+  for (int round = 1; round < lanes; round *= 2) {
+#pragma GCC unroll 8
+    for (int i = 0; i < lanes / 2; ++i) {
+      s[2 * i] = akg_interleave<0>(r[i], r[i + lanes / 2], each);
+      s[2 * i + 1] = akg_interleave<lanes / 2>(r[i], r[i + lanes / 2], each);
     }
-  for (int j = 0; j < COLUMNS; ++j)
-    for (int i = j < columns ? rows : 0; i < ROWS; ++i) out[j * stride + i] = in[i * COLUMNS + j];
+#pragma GCC unroll 16
+    for (int i = 0; i < lanes; ++i) r[i] = s[i];
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < lanes; ++i) __builtin_memcpy(out + i * stride, &r[i], sizeof(vector));
+}
+// The matrix from[n * row + k] in panels of W columns n, each row by row; zero from `rows` and `columns` on.
+template <int K, int N, int W, class T>
+static inline void akg_pack_transposed(const T *__restrict from, int64_t row, int rows, int columns, T *__restrict to) {
+  constexpr int lanes = akg_vector<T>::lanes;
+  for (int n = 0; n < N; n += lanes, from += lanes * row) {
+    T *const out = to + n / W * (K * W) + n % W;
+    int k = 0;
+    if (n + lanes <= columns)
+      for (; k + lanes <= rows; k += lanes) akg_transpose(from + k, row, out + k * W, W);
+    for (; k < K; ++k)
+      for (int j = 0; j < lanes; ++j) out[k * W + j] = k < rows && n + j < columns ? from[j * row + k] : T(0);
+  }
 }
 #if defined(__clang__)
 #define AKG_FUSED
@@ -80,70 +98,69 @@ static inline void akg_transpose(const T *__restrict in, T *__restrict out, int6
 #define AKG_FUSED __attribute__((optimize("fp-contract=fast")))
 #define AKG_FUSE
 #endif
-// out = a[R, k] * b[k, C vectors], all sums in registers.
-template <int R, int C, class T>
-AKG_FUSED static void akg_block(const T *__restrict a, int64_t row, int64_t column, const T *__restrict b,
-                                int64_t stride, int k, T *__restrict out) {
+// sum[R, C vectors] += a[R, k] * b[k, C vectors], the products summed in registers first. Rows of b are W apart.
+template <int R, int C, int W, int ROW, int COLUMN, class T, class SUM>
+AKG_FUSED static void akg_block(const T *__restrict a, const T *__restrict b, int k, SUM *__restrict sum) {
   AKG_FUSE
-  typedef typename akg_vector<T>::type vector;
   constexpr int lanes = akg_vector<T>::lanes;
-  vector sum[R][C] = {};
+  typedef typename akg_vector<T>::type vector;
+  typedef SUM wide __attribute__((vector_size(lanes * sizeof(SUM))));
+  vector part[R][C] = {};
   for (int p = 0; p < k; ++p) {
     vector right[C];
-    __builtin_memcpy(right, b + p * stride, sizeof right);
+#pragma GCC unroll 8
+    for (int j = 0; j < C; ++j) __builtin_memcpy(&right[j], b + p * W + j * lanes, sizeof(vector));
 #pragma GCC unroll 16
     for (int i = 0; i < R; ++i) {
-      const vector left = a[i * row + p * column] - vector{};
+      const vector left = a[i * ROW + p * COLUMN] - vector{};
 #pragma GCC unroll 8
-      for (int j = 0; j < C; ++j) sum[i][j] += left * right[j];
+      for (int j = 0; j < C; ++j) part[i][j] += left * right[j];
     }
   }
 #pragma GCC unroll 16
   for (int i = 0; i < R; ++i)
 #pragma GCC unroll 8
-    for (int j = 0; j < C; ++j) __builtin_memcpy(out + (i * C + j) * lanes, &sum[i][j], sizeof(vector));
-}
-// Adds one block's products over K to c: every CHUNK of them straight into c, or all through a sum in double.
-template <int R, int C, int K, int CHUNK, bool DIRECT, class T, class S>
-static inline void akg_panel(const T *a, int64_t row, int64_t column, const T *b, int64_t stride, S *__restrict c,
-                             int64_t width, int valid) {
-  constexpr int block = C * akg_vector<T>::lanes;
-  alignas(64) T part[R * block];
-  if (DIRECT) {
-    for (int p = 0; p < K; p += CHUNK) {
-      akg_block<R, C>(a + p * column, row, column, b + p * stride, stride, akg_min(CHUNK, K - p), part);
-      for (int i = 0; i < R; ++i)
-#pragma omp simd
-        for (int j = 0; j < valid; ++j) c[i * width + j] += part[i * block + j];
+    for (int j = 0; j < C; ++j) {
+      wide all;
+      __builtin_memcpy(&all, sum + (i * C + j) * lanes, sizeof all);
+      all += __builtin_convertvector(part[i][j], wide);
+      __builtin_memcpy(sum + (i * C + j) * lanes, &all, sizeof all);
     }
-    return;
-  }
-  alignas(64) double sum[R * block] = {};
-  for (int p = 0; p < K; p += CHUNK) {
-    akg_block<R, C>(a + p * column, row, column, b + p * stride, stride, akg_min(CHUNK, K - p), part);
+}
+// What becomes of the product's sums in c: they start from it, are added to it, or replace it.
+enum akg_sums { akg_continue, akg_add, akg_replace };
+// One block of c by all of K, in sums over CHUNK products that are added up in SUM.
+template <int R, int C, int W, int VALID, int K, int ROW, int COLUMN, int CHUNK, akg_sums SUMS, class SUM, class T, class S>
+static void akg_panel(const T *a, const T *b, S *__restrict c, int64_t width) {
+  constexpr int block = C * akg_vector<T>::lanes, line = 64 / int(sizeof(S));
+  for (int i = 0; i < R; ++i)
+    for (int j = 0; j < VALID; j += line) __builtin_prefetch(c + i * width + j, 1);
+  alignas(64) SUM sum[R * block] = {};
+  if (SUMS == akg_continue)
+    for (int i = 0; i < R; ++i)
 #pragma omp simd
-    for (int j = 0; j < R * block; ++j) sum[j] += part[j];
-  }
+      for (int j = 0; j < VALID; ++j) sum[i * block + j] = SUM(c[i * width + j]);
+  for (int p = 0; p < K; p += CHUNK)
+    akg_block<R, C, W, ROW, COLUMN>(a + p * COLUMN, b + p * W, akg_min(CHUNK, K - p), sum);
   for (int i = 0; i < R; ++i)
 #pragma omp simd
-    for (int j = 0; j < valid; ++j) c[i * width + j] = S(c[i * width + j] + sum[i * block + j]);
+    for (int j = 0; j < VALID; ++j) c[i * width + j] = S(SUMS == akg_add ? c[i * width + j] + sum[i * block + j] : sum[i * block + j]);
 }
-template <int M, int N, int K, int R, int C, int CHUNK, bool DIRECT, class T, class S>
-static inline void akg_panels(const T *a, int64_t row, int64_t column, const T *b, int64_t stride, S *c, int valid) {
-  constexpr int rest = M % R;
-  for (int m = 0; m + R <= M; m += R)
-    akg_panel<R, C, K, CHUNK, DIRECT>(a + m * row, row, column, b, stride, c + m * N, N, valid);
-  if (rest)
-    akg_panel<rest ? rest : 1, C, K, CHUNK, DIRECT>(a + (M - rest) * row, row, column, b, stride, c + (M - rest) * N, N, valid);
-}
-// c[M, N] += a[M, K] * b[K, N] by blocks of R rows and C vectors. Rows of b are padded to whole vectors.
-template <int M, int N, int K, int R, int C, int CHUNK, bool DIRECT, class T, class S>
-static inline void akg_dot(const T *a, int64_t row, int64_t column, const T *b, int64_t stride, S *c) {
-  constexpr int lanes = akg_vector<T>::lanes, width = C * lanes, rest = N % width, last = (rest + lanes - 1) / lanes;
-  for (int n = 0; n + width <= N; n += width)
-    akg_panels<M, N, K, R, C, CHUNK, DIRECT>(a, row, column, b + n, stride, c + n, width);
-  if (rest)
-    akg_panels<M, N, K, R, last ? last : 1, CHUNK, DIRECT>(a, row, column, b + (N - rest), stride, c + (N - rest), rest);
+// c[M, N] = a[M, K] * b[K, N] by blocks of R rows and C vectors of columns. Panels of b are as wide as a block.
+template <int M, int N, int K, int ROW, int COLUMN, int R, int C, int CHUNK, akg_sums SUMS, class SUM, class T, class S>
+static inline void akg_dot(const T *a, const T *b, S *c) {
+  constexpr int lanes = akg_vector<T>::lanes, width = C * lanes, rows = M % R, rest = N % width;
+  for (int n = 0; n < N; n += width)
+    for (int m = 0; m < M; m += R) {
+      const T *const left = a + m * ROW, *const right = b + n * K;
+      S *const out = c + m * N + n;
+      constexpr int low = rows ? rows : 1, few = rest ? rest : 1, narrow = (few + lanes - 1) / lanes;
+      const bool whole = m + R <= M;
+      if (n + width <= N && whole) akg_panel<R, C, width, width, K, ROW, COLUMN, CHUNK, SUMS, SUM>(left, right, out, N);
+      else if (n + width <= N) akg_panel<low, C, width, width, K, ROW, COLUMN, CHUNK, SUMS, SUM>(left, right, out, N);
+      else if (whole) akg_panel<R, narrow, width, few, K, ROW, COLUMN, CHUNK, SUMS, SUM>(left, right, out, N);
+      else akg_panel<low, narrow, width, few, K, ROW, COLUMN, CHUNK, SUMS, SUM>(left, right, out, N);
+    }
 }
 
 extern "C" void gemm_tail_main(void *const *tensors, const int64_t *dims, int64_t first, int64_t last) {
@@ -163,45 +180,29 @@ extern "C" void gemm_tail_main(void *const *tensors, const int64_t *dims, int64_
     }
     for (int64_t k = 0; k < 70; k += 32) {
       // acc = dot(a, …, acc)
-      alignas(64) float a[1024];
+      alignas(64) float left[1024];
       const int i_2_hi = akg_clip_hi(m * 32, 1, 100, 32);
       const int i_3_hi = akg_clip_hi(k, 1, 70, 32);
       if (i_2_hi == 32 && i_3_hi == 32) {
         for (int i_2 = 0; i_2 < 32; ++i_2) {
           #pragma omp simd
           for (int i_3 = 0; i_3 < 32; ++i_3) {
-            a[i_2 * 32 + i_3] = x[m * 2240L + i_2 * 70L + i_3 + k];
+            left[i_2 * 32 + i_3] = x[m * 2240L + i_2 * 70L + i_3 + k];
           }
         }
       } else {
         for (int i_2 = 0; i_2 < 32; ++i_2) {
           #pragma omp simd
           for (int i_3 = 0; i_3 < 32; ++i_3) {
-            a[i_2 * 32 + i_3] = i_2 < i_2_hi && i_3 < i_3_hi ? x[m * 2240L + i_2 * 70L + i_3 + k] : 0.0f;
+            left[i_2 * 32 + i_3] = i_2 < i_2_hi && i_3 < i_3_hi ? x[m * 2240L + i_2 * 70L + i_3 + k] : 0.0f;
           }
         }
       }
       alignas(64) float right[1536];
-      alignas(64) float c[1536];
-      const int i_4_hi = akg_clip_hi(n * 48, 1, 90, 48);
-      const int i_5_hi = akg_clip_hi(k, 1, 70, 32);
-      if (i_4_hi == 48 && i_5_hi == 32) {
-        for (int i_4 = 0; i_4 < 48; ++i_4) {
-          #pragma omp simd
-          for (int i_5 = 0; i_5 < 32; ++i_5) {
-            c[i_4 * 32 + i_5] = w[n * 3360L + i_4 * 70L + i_5 + k];
-          }
-        }
-      } else {
-        for (int i_4 = 0; i_4 < 48; ++i_4) {
-          #pragma omp simd
-          for (int i_5 = 0; i_5 < 32; ++i_5) {
-            c[i_4 * 32 + i_5] = i_4 < i_4_hi && i_5 < i_5_hi ? w[n * 3360L + i_4 * 70L + i_5 + k] : 0.0f;
-          }
-        }
-      }
-      akg_transpose<48, 32>(c, right, 48);
-      akg_dot<32, 48, 32, 4, 3, 32, true>(a, 32, 1, right, 48, acc);
+      const int valid = akg_clip_hi(n * 48, 1, 90, 48);
+      const int valid_1 = akg_clip_hi(k, 1, 70, 32);
+      akg_pack_transposed<32, 48, 24>(w + n * 3360L + k, 70, valid_1, valid, right);
+      akg_dot<32, 48, 32, 32, 1, 4, 3, 32, akg_continue, double>(left, right, acc);
     }
     // store y
     const int i_6_hi = akg_clip_hi(m * 32, 1, 100, 32);

@@ -4,13 +4,46 @@ use std::collections::HashMap;
 
 use super::{Emitter, Names, Var, Walk, compute_type};
 use crate::designer::plan::{Access, Axis, KernelPlan, Operand, Plan};
-use crate::designer::prim::{PrimId, Prims};
+use crate::designer::prim::{MapOp, Prim, PrimId, Prims};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
+use crate::expr::Expr;
+use crate::sketch::ir::CompareOp;
 
-/// The longest run of fused multiply-adds in f32 before the partial sum is rounded into a wider accumulator: keeps the
-/// error of long products at that of pairwise summation.
+/// The longest run of fused multiply-adds before the partial sum is added to those before it. Those of one `BK` are added
+/// up in f32, those of all in f64: three levels keep the error of long products at that of pairwise summation.
 const PROMOTE: u32 = 32;
+
+/// Lengths of tiles along the rows and the columns of the result.
+const LENGTHS: [i64; 2] = [512, 256];
+/// The same for short sums, where the result's tile is what must stay in a cache.
+const SHORT_LENGTHS: [i64; 2] = [256, 512];
+/// Lengths of tiles along the sum.
+const DEPTHS: [i64; 2] = [256, 512];
+/// Columns are tiled by multiples of the longest vector's lanes.
+const LANES: i64 = 16;
+
+/// Fewer programs than this share out a long sum.
+const PROGRAMS: i64 = 32;
+/// The shortest part of a sum that is worth a program.
+const PART: i64 = 4096;
+/// Rows of a tile where the parts are added up.
+const PART_ROWS: i64 = 16;
+
+/// A product and how it is tiled.
+struct Product<'a> {
+    plan: &'a Plan,
+    prims: &'a Prims,
+    kernel: &'a KernelPlan,
+    contract: PrimId,
+    /// The left and the right operand.
+    operands: [Access; 2],
+    dtype: DType,
+    /// The rows and the columns of the result, and the sum's innermost axis.
+    rows: Axis,
+    columns: Axis,
+    depth: Axis,
+}
 
 /// Writes kernel number `number`.
 pub(in crate::designer) fn emit(
@@ -21,108 +54,393 @@ pub(in crate::designer) fn emit(
     number: usize,
     contract: PrimId,
 ) -> Result<String> {
-    let access = |i: usize| match kernel.operands.get(&(contract, i)) {
-        Some(Operand::Load(access)) => Ok(access.clone()),
-        _ => Err(Error::unsupported(
-            "no design rule yet for a product of something computed in the same kernel",
-        )),
-    };
-    let (a, b) = (access(0)?, access(1)?);
-    let dtype = compute_type(prims.dtype(contract));
-    if !dtype.is_float() {
-        return Err(Error::unsupported(format!(
-            "no design rule yet for products of {dtype}"
-        )));
+    let product = Product::new(plan, prims, kernel, contract)?;
+    match product.parts() {
+        Some(parts) => product.emit_parts(names, number, parts),
+        None => product.emit_whole(names, number),
     }
-    let result = kernel.axes.get(&contract).cloned().unwrap_or_default();
-    let only = |mine: &Access, other: &Access| -> Option<Axis> {
-        result
-            .iter()
-            .rev()
-            .copied()
-            .find(|x| mine.axes.contains(x) && !other.axes.contains(x))
-    };
-    let (Some(m), Some(n)) = (only(&a, &b), only(&b, &a)) else {
-        return Err(Error::unsupported(
-            "no design rule yet for a product without rows or columns",
-        ));
-    };
-    let Some(k) = a.axes.iter().rev().copied().find(|x| kernel.reduced.contains(x)) else {
-        return Err(Error::unsupported(
-            "no design rule yet for a product over a dimension of extent 1",
-        ));
-    };
+}
 
-    let mut walks = HashMap::new();
-    let mut grid = Vec::new();
-    let mut loops = Vec::new();
-    for axis in &result {
-        if *axis != m && *axis != n {
-            grid.push(format!("p{axis} in {}", kernel.extents[*axis]));
-            walks.insert(*axis, Walk::Index(format!("p{axis}")));
+impl<'a> Product<'a> {
+    fn new(plan: &'a Plan, prims: &'a Prims, kernel: &'a KernelPlan, contract: PrimId) -> Result<Self> {
+        let access = |i: usize| match kernel.operands.get(&(contract, i)) {
+            Some(Operand::Load(access)) => Ok(access.clone()),
+            _ => Err(Error::unsupported(
+                "no design rule yet for a product of something computed in the same kernel",
+            )),
+        };
+        let (a, b) = (access(0)?, access(1)?);
+        let dtype = compute_type(prims.dtype(contract));
+        if !dtype.is_float() {
+            return Err(Error::unsupported(format!(
+                "no design rule yet for products of {dtype}"
+            )));
+        }
+        let result = kernel.axes.get(&contract).cloned().unwrap_or_default();
+        let only = |mine: &Access, other: &Access| -> Option<Axis> {
+            result
+                .iter()
+                .rev()
+                .copied()
+                .find(|x| mine.axes.contains(x) && !other.axes.contains(x))
+        };
+        let (Some(rows), Some(columns)) = (only(&a, &b), only(&b, &a)) else {
+            return Err(Error::unsupported(
+                "no design rule yet for a product without rows or columns",
+            ));
+        };
+        let Some(depth) = a.axes.iter().rev().copied().find(|x| kernel.reduced.contains(x)) else {
+            return Err(Error::unsupported(
+                "no design rule yet for a product over a dimension of extent 1",
+            ));
+        };
+        Ok(Self {
+            plan,
+            prims,
+            kernel,
+            contract,
+            operands: [a, b],
+            dtype,
+            rows,
+            columns,
+            depth,
+        })
+    }
+
+    fn extent(&self, axis: Axis) -> &Expr {
+        &self.kernel.extents[axis]
+    }
+
+    /// The axes of the result, outermost first.
+    fn result(&self) -> Vec<Axis> {
+        self.kernel.axes.get(&self.contract).cloned().unwrap_or_default()
+    }
+
+    /// Lengths of tiles along the rows and columns to choose from.
+    fn lengths(&self) -> [i64; 2] {
+        match self.extent(self.depth).as_const() {
+            Some(depth) if depth <= DEPTHS[0] => SHORT_LENGTHS,
+            _ => LENGTHS,
         }
     }
-    for (axis, name, lengths) in [(m, "BM", [64, 128]), (n, "BN", [96, 64]), (k, "BK", [256, 64])] {
-        let extent = &kernel.extents[axis];
-        let fits = |length: i64| extent.as_const().map_or(length, |e| length.min(e.max(1)));
-        let mut values: Vec<i64> = lengths.iter().map(|l| fits(*l)).collect();
-        values.dedup();
-        let overhang = !values
-            .iter()
-            .all(|b| extent.as_const().is_some_and(|e| e % b == 0));
-        let len = names.knob(name, number, &values);
-        let start = if axis == k {
-            format!("r{axis}")
-        } else {
+
+    /// Walks along the result by grid indices, in tiles along rows and columns. Returns the grid.
+    fn walk_result(&self, names: &mut Names, number: usize, walks: &mut HashMap<Axis, Walk>) -> Vec<String> {
+        let mut grid = Vec::new();
+        for axis in self.result() {
+            let extent = self.extent(axis);
+            let (name, grain) = match axis {
+                _ if axis == self.rows => ("BM", 1),
+                _ if axis == self.columns => ("BN", LANES),
+                _ => {
+                    grid.push(format!("p{axis} in {extent}"));
+                    walks.insert(axis, Walk::Index(format!("p{axis}")));
+                    continue;
+                }
+            };
+            let values = balanced(extent, &self.lengths(), grain);
+            let len = names.knob(name, number, &values);
             grid.push(format!("p{axis} in ceildiv({extent}, {len})"));
-            format!("p{axis}*{len}")
-        };
-        walks.insert(axis, Walk::Tile { start, len, overhang });
+            let start = format!("p{axis}*{len}");
+            let overhang = overhangs(extent, &values);
+            walks.insert(axis, Walk::Tile { start, len, overhang });
+        }
+        grid
     }
-    for axis in a.axes.iter().filter(|x| kernel.reduced.contains(x)) {
-        let extent = &kernel.extents[*axis];
-        match walks.get(axis) {
-            Some(Walk::Tile { len, .. }) => loops.push(format!("r{axis} in 0..{extent} step {len}")),
-            _ => {
-                loops.push(format!("r{axis} in 0..{extent}"));
+
+    /// The number of parts that the sum is computed in, if the result alone has too few tiles to keep a machine busy.
+    fn parts(&self) -> Option<i64> {
+        let is_only = self.kernel.reduced.len() == 1 && self.dtype == DType::F32;
+        let depth = self.extent(self.depth).as_const().filter(|_| is_only)?;
+        let programs = self.result().iter().try_fold(1i64, |programs, axis| {
+            let is_tile = *axis == self.rows || *axis == self.columns;
+            let length = if is_tile { self.lengths()[0] } else { 1 };
+            Some(programs.saturating_mul(ceildiv(self.extent(*axis).as_const()?, length)))
+        })?;
+        let parts = (PROGRAMS / programs.max(1)).min(depth / PART);
+        (parts > 1).then_some(parts)
+    }
+
+    /// One kernel: each program computes a tile of the result.
+    fn emit_whole(&self, names: &mut Names, number: usize) -> Result<String> {
+        let mut walks = HashMap::new();
+        let grid = self.walk_result(names, number, &mut walks);
+        let extent = self.extent(self.depth);
+        let values = balanced(extent, &DEPTHS, 1);
+        let len = names.knob("BK", number, &values);
+        let is_short = extent.as_const().is_some_and(|e| values == [e]);
+        let mut loops = Vec::new();
+        for axis in self.operands[0]
+            .axes
+            .iter()
+            .filter(|x| self.kernel.reduced.contains(x))
+        {
+            if *axis != self.depth {
+                loops.push(format!("r{axis} in 0..{}", self.extent(*axis)));
                 walks.insert(*axis, Walk::Index(format!("r{axis}")));
+            } else if !is_short {
+                loops.push(format!("r{axis} in 0..{extent} step {len}"));
             }
         }
+        let start = if is_short {
+            "0".to_owned()
+        } else {
+            format!("r{}", self.depth)
+        };
+        let overhang = overhangs(extent, &values);
+        walks.insert(self.depth, Walk::Tile { start, len, overhang });
+        let mut e = Emitter::new(self.plan, self.prims, self.kernel, names);
+        e.walks = walks;
+        let text = if loops.is_empty() {
+            let product = self.dot(&mut e)?;
+            e.line(format!("y0 = {product}"));
+            "y0"
+        } else {
+            let condition = self.condition(&e)?;
+            self.accumulate(&mut e, &loops, condition)?;
+            self.narrow(&mut e)
+        };
+        self.finish(e, text, &format!("kernel k{number} over ({})", grid.join(", ")))
     }
 
-    let mut e = Emitter::new(plan, prims, kernel, names);
-    e.walks = walks;
-    let extents = e.extents(&[m, n])?;
-    e.line(format!("acc0 = zeros f64{extents}"));
-    e.open(format!("for {} {{", loops.join(", ")));
-    e.tile = vec![m, k];
-    let left = e.load(&a)?;
-    e.tile = vec![k, n];
-    let right = e.load(&b)?;
-    let promote = if dtype == DType::F64 {
-        String::new()
-    } else {
-        format!(" promote({PROMOTE})")
-    };
-    e.line(format!(
-        "acc0 = dot({}, {}, acc0) ieee{promote}",
-        left.text, right.text
-    ));
-    e.close();
-    e.tile = vec![m, n];
-    let text = if dtype == DType::F64 {
-        "acc0".to_owned()
-    } else {
-        e.line(format!("y0 = {dtype}(acc0)"));
-        "y0".to_owned()
-    };
-    e.define(
-        contract,
-        Var {
-            text,
-            axes: vec![m, n],
-        },
-    );
-    e.store_all(|_, _| true)?;
-    Ok(e.finish(&format!("kernel k{number} over ({})", grid.join(", "))))
+    /// Two kernels: programs compute a tile of the result over a part of the sum, and others add the parts up.
+    fn emit_parts(&self, names: &mut Names, number: usize, parts: i64) -> Result<String> {
+        let mut walks = HashMap::new();
+        let grid = self.walk_result(names, number, &mut walks);
+        let extent = self.extent(self.depth);
+        let total = extent.as_const().unwrap_or_default();
+        let longest = DEPTHS.iter().copied().max().unwrap_or(1);
+        let part = ceildiv(ceildiv(total, parts), longest) * longest;
+        let parts = ceildiv(total, part);
+        let len = names.knob("BK", number, &DEPTHS);
+        let extents: Vec<_> = self
+            .result()
+            .iter()
+            .map(|x| self.extent(*x).to_string())
+            .collect();
+        names.knobs.push(format!(
+            "buffer part{number}: f32[{parts}, {}]",
+            extents.join(", ")
+        ));
+        let start = format!("s0*{part} + r{}", self.depth);
+        let overhang = total % part != 0;
+        let walk = Walk::Tile {
+            start,
+            len: len.clone(),
+            overhang,
+        };
+        walks.insert(self.depth, walk);
+
+        let mut e = Emitter::new(self.plan, self.prims, self.kernel, names);
+        e.walks.clone_from(&walks);
+        self.accumulate(
+            &mut e,
+            &[format!("r{} in 0..{part} step {len}", self.depth)],
+            None,
+        )?;
+        let text = self.narrow(&mut e);
+        e.line(format!("store part{number}[s0, {}] = {text}", self.region(&e)?));
+        let sums = e.finish(&format!(
+            "kernel k{number}_parts over (s0 in {parts}, {})",
+            grid.join(", ")
+        ));
+
+        let mut grid = grid;
+        let rows = self.extent(self.rows);
+        let start = format!("p{}*{PART_ROWS}", self.rows);
+        let walk = Walk::Tile {
+            start,
+            len: PART_ROWS.to_string(),
+            overhang: overhangs(rows, &[PART_ROWS]),
+        };
+        walks.insert(self.rows, walk);
+        for (axis, index) in self.result().iter().zip(&mut grid) {
+            if *axis == self.rows {
+                *index = format!("p{axis} in ceildiv({rows}, {PART_ROWS})");
+            }
+        }
+        let mut e = Emitter::new(self.plan, self.prims, self.kernel, names);
+        e.walks = walks;
+        let (region, leaves) = (self.region(&e)?, self.leaves(&e));
+        e.line(format!(
+            "acc0 = zeros f64{}",
+            e.extents(&[self.rows, self.columns])?
+        ));
+        e.open(format!("for s0 in 0..{parts} {{"));
+        let outside = if leaves { " else 0.0" } else { "" };
+        e.line(format!(
+            "acc0 = acc0 + f64(load part{number}[s0, {region}]{outside})"
+        ));
+        e.close();
+        let text = self.narrow(&mut e);
+        let all = self.finish(e, text, &format!("kernel k{number} over ({})", grid.join(", ")))?;
+        Ok(format!("{sums}\n{all}"))
+    }
+
+    /// The tile of the result as a region of a tensor of the result's extents.
+    fn region(&self, e: &Emitter<'_>) -> Result<String> {
+        let parts = self.result().into_iter().map(|axis| {
+            Ok(match e.walks.get(&axis) {
+                Some(Walk::Index(name)) => name.clone(),
+                Some(Walk::Tile { start, len, .. }) => format!("{start} :+ {len}"),
+                None => return Err(Error::unexpected("an emitter forgot to walk along an axis")),
+            })
+        });
+        Ok(parts.collect::<Result<Vec<_>>>()?.join(", "))
+    }
+
+    /// Whether the tile of the result may leave it.
+    fn leaves(&self, e: &Emitter<'_>) -> bool {
+        let overhangs = |axis| matches!(e.walks.get(&axis), Some(Walk::Tile { overhang: true, .. }));
+        self.result().into_iter().any(overhangs)
+    }
+
+    /// Loads the operands and returns the text of their product.
+    fn dot(&self, e: &mut Emitter<'_>) -> Result<String> {
+        let [a, b] = &self.operands;
+        e.tile = vec![self.rows, self.depth];
+        let left = e.load(a)?;
+        e.tile = vec![self.depth, self.columns];
+        let right = e.load(b)?;
+        e.tile = vec![self.rows, self.columns];
+        let promote = match self.dtype {
+            DType::F64 => String::new(),
+            _ => format!(" promote({PROMOTE})"),
+        };
+        Ok(format!("dot({}, {}) ieee{promote}", left.text, right.text))
+    }
+
+    /// Adds up the products of all iterations in `acc0`, if the condition holds.
+    fn accumulate(&self, e: &mut Emitter<'_>, loops: &[String], condition: Option<String>) -> Result<()> {
+        let extents = e.extents(&[self.rows, self.columns])?;
+        e.line(format!("acc0 = zeros f64{extents}"));
+        if let Some(condition) = &condition {
+            e.open(format!("if {condition} {{"));
+        }
+        e.open(format!("for {} {{", loops.join(", ")));
+        let product = self.dot(e)?;
+        e.line(match self.dtype {
+            DType::F64 => format!("acc0 = acc0 + {product}"),
+            _ => format!("acc0 = acc0 + f64({product})"),
+        });
+        e.close();
+        if condition.is_some() {
+            e.close();
+        }
+        Ok(())
+    }
+
+    /// The name of `acc0` in the type of the product.
+    fn narrow(&self, e: &mut Emitter<'_>) -> &'static str {
+        e.tile = vec![self.rows, self.columns];
+        if self.dtype == DType::F64 {
+            return "acc0";
+        }
+        e.line(format!("y0 = {}(acc0)", self.dtype));
+        "y0"
+    }
+
+    /// The work on the product, which is called `text`, and the kernel's text.
+    fn finish(&self, mut e: Emitter<'_>, text: &str, head: &str) -> Result<String> {
+        e.define(
+            self.contract,
+            Var {
+                text: text.to_owned(),
+                axes: vec![self.rows, self.columns],
+            },
+        );
+        e.store_all(|_, _| true)?;
+        Ok(e.finish(head))
+    }
+
+    /// When a tile of the product is needed: its only use may be `select(column >= row + diagonal, product, 0)` or the
+    /// like, which leaves nothing of the tiles on the other side of the diagonal.
+    fn condition(&self, e: &Emitter<'_>) -> Result<Option<String>> {
+        let Some((op, diagonal)) = self.triangle() else {
+            return Ok(None);
+        };
+        let tile = |axis| match e.walks.get(&axis) {
+            Some(Walk::Tile { start, len, .. }) => Ok((start.clone(), format!("{start} + {len} - 1"))),
+            _ => Err(Error::unexpected(
+                "a product is not tiled along its rows and columns",
+            )),
+        };
+        let ((first_row, last_row), (first_column, last_column)) = (tile(self.rows)?, tile(self.columns)?);
+        let (column, row) = match op {
+            CompareOp::Ge | CompareOp::Gt => (last_column, first_row),
+            _ => (first_column, last_row),
+        };
+        let sign = CompareOp::ALL
+            .iter()
+            .find(|(o, _)| *o == op)
+            .map_or("==", |(_, s)| s);
+        let edge = match diagonal {
+            0 => row,
+            above @ 1.. => format!("{row} + {above}"),
+            below => format!("{row} - {}", -below),
+        };
+        Ok(Some(format!("{column} {sign} {edge}")))
+    }
+
+    /// `(op, diagonal)` if all that is needed of the product is `select(column op row + diagonal, product, 0)`.
+    fn triangle(&self) -> Option<(CompareOp, i64)> {
+        let kernel = self.kernel;
+        let operand = |id: PrimId, i: usize| kernel.operands.get(&(id, i));
+        let mut users = kernel
+            .operands
+            .iter()
+            .filter(|(_, o)| **o == Operand::Node(self.contract))
+            .map(|((user, i), _)| (*user, *i));
+        let (Some((select, 1)), None) = (users.next(), users.next()) else {
+            return None;
+        };
+        let is_select = matches!(self.prims.node(select).prim, Prim::Map(MapOp::Select, _));
+        let is_stored = kernel.stores.iter().any(|(id, _)| *id == self.contract);
+        let is_zero = operand(select, 2) == Some(&Operand::Number(0.0));
+        let Some(Operand::Node(condition)) =
+            operand(select, 0).filter(|_| is_select && !is_stored && is_zero)
+        else {
+            return None;
+        };
+        let Prim::Map(MapOp::Compare(op), _) = self.prims.node(*condition).prim else {
+            return None;
+        };
+        let along = |o: Option<&Operand>, axis| o == Some(&Operand::Coordinate(vec![axis]));
+        let diagonal = match operand(*condition, 1) {
+            Some(Operand::Node(edge)) if along(operand(*edge, 0), self.rows) => match operand(*edge, 1) {
+                Some(Operand::Number(diagonal)) => *diagonal as i64,
+                _ => return None,
+            },
+            edge if along(edge, self.rows) => 0,
+            _ => return None,
+        };
+        let is_order = matches!(op, CompareOp::Ge | CompareOp::Gt | CompareOp::Le | CompareOp::Lt);
+        (is_order && along(operand(*condition, 0), self.columns)).then_some((op, diagonal))
+    }
+}
+
+/// About as long as each of `lengths`, in multiples of `grain`, but such that the last tile along `extent` is nearly as
+/// long as the others.
+fn balanced(extent: &Expr, lengths: &[i64], grain: i64) -> Vec<i64> {
+    let mut values: Vec<i64> = lengths
+        .iter()
+        .map(|length| match extent.as_const() {
+            Some(extent) if extent <= *length => extent.max(1),
+            Some(extent) => ceildiv(ceildiv(extent, ceildiv(extent, *length)), grain) * grain,
+            None => *length,
+        })
+        .collect();
+    values.dedup();
+    values
+}
+
+/// Whether tiles of some of these lengths reach beyond the extent.
+fn overhangs(extent: &Expr, lengths: &[i64]) -> bool {
+    !lengths
+        .iter()
+        .all(|length| extent.as_const().is_some_and(|extent| extent % length == 0))
+}
+
+fn ceildiv(a: i64, b: i64) -> i64 {
+    a / b + i64::from(a % b != 0)
 }

@@ -142,18 +142,9 @@ pub enum Stmt {
         /// The value, of the tensor's type.
         value: Scalar,
     },
-    /// Writes the transposition of a dense local matrix of 4-byte elements to another.
-    Transpose {
-        /// The matrix to read.
-        from: LocalId,
-        /// Its rows and columns.
-        extents: [usize; 2],
-        /// The matrix to write.
-        to: LocalId,
-        /// Distance of rows in `to`.
-        stride: usize,
-    },
-    /// Adds a product of local matrices to a local matrix.
+    /// Copies a matrix into the panels that a [`Dot`] reads.
+    Pack(Pack),
+    /// Multiplies local matrices into a local matrix.
     Dot(Dot),
     /// Waits for every program.
     Barrier,
@@ -182,29 +173,78 @@ pub enum Accumulation {
     Or,
 }
 
-/// `c[m, n] += a[m, k] * b[k, n]`. Rows of `b` are padded to whole vectors; `c` is dense.
+/// Copies a matrix into panels of `width` columns, each row by row, the last one filled up with zeros: element `i, j`
+/// goes to `(j / width) * rows * width + i * width + j % width`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pack {
+    /// What is copied.
+    pub from: Matrix,
+    /// Rows and columns.
+    pub extents: [usize; 2],
+    /// The panels.
+    pub to: LocalId,
+    /// Columns of a panel.
+    pub width: usize,
+}
+
+/// A matrix in memory: element `i, j` is at `offset + i * strides[0] + j * strides[1]`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Matrix {
+    /// Where it is.
+    pub place: Place,
+    /// The element of row 0 and column 0.
+    pub offset: Expr,
+    /// Distance of rows and of columns, one of which is 1.
+    pub strides: [Expr; 2],
+    /// Rows and columns that exist; those beyond are zero.
+    pub valid: [Expr; 2],
+}
+
+/// What holds a [`Matrix`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// A tensor.
+    Tensor(TensorId),
+    /// A local.
+    Local(LocalId),
+}
+
+/// `a[m, k] * b[k, n]` into `c[m, n]`, which is dense.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dot {
     /// The left operand.
     pub a: LocalId,
     /// Distance of elements along `m` and `k` in `a`.
     pub a_strides: [usize; 2],
-    /// The right operand.
+    /// The right operand, packed.
     pub b: LocalId,
-    /// Distance of rows in `b`, a multiple of the vector length.
-    pub b_stride: usize,
-    /// The accumulator.
+    /// Columns of a panel of `b`: those of the register block.
+    pub width: usize,
+    /// The result.
     pub c: LocalId,
     /// The extents m, n, k.
     pub extents: [usize; 3],
-    /// The type of operands and partial sums.
+    /// The type of operands and of sums of up to `chunk` products.
     pub dtype: DType,
     /// Products per partial sum.
     pub chunk: usize,
-    /// Whether partial sums go straight into `c`; if not, they are summed in a wider type first.
-    pub direct: bool,
+    /// The type that partial sums are added up in.
+    pub sum: DType,
+    /// What becomes of the sums.
+    pub sums: Sums,
     /// The register block: rows, and vectors of columns.
     pub block: [usize; 2],
+}
+
+/// How the sums of a [`Dot`] get into its result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Sums {
+    /// They start from the elements of `c`, one partial sum after the other.
+    Continue,
+    /// They start from zero and are added to `c` in the end.
+    Add,
+    /// They replace `c`.
+    Replace,
 }
 
 /// A scalar expression. Half-precision values are held as f32 and rounded after every operator.

@@ -8,9 +8,10 @@ use crate::lower::grid;
 use crate::sketch::ir::{self, Axis, Kernel, Op, Program, StoreMode, TensorId, Val, region_operands};
 
 use super::Machine;
+use super::added::{Added, Addition};
 use super::effect::Effect;
 use super::element::Frame;
-use super::ir::{Local, LocalId, LoopKernel, LoopKind, Param, Stmt};
+use super::ir::{Local, LocalId, LoopKernel, LoopKind, Param, Stmt, Sums};
 use super::names::Names;
 use super::nest::Nest;
 use super::node::{Guard, NodeId, NodeKind, Nodes};
@@ -63,6 +64,7 @@ pub(super) struct Mapper<'a> {
     pub(super) nodes: Nodes,
     pub(super) values: Vec<Value<'a>>,
     pub(super) uses: Vec<Use>,
+    added: Added,
     /// Position of the statement at hand, as in [`Use::last`].
     pub(super) at: usize,
     pub(super) names: Names,
@@ -102,13 +104,15 @@ impl<'a> Mapper<'a> {
             cost: 0,
             block: 0,
         };
+        let (uses, added) = uses(kernel);
         Ok(Self {
             program,
             kernel,
             machine,
             nodes: Nodes::default(),
             values: vec![value; kernel.values.len()],
-            uses: uses(kernel),
+            uses,
+            added,
             at: 0,
             names: Names::new(reserved),
             symbols: HashMap::new(),
@@ -262,7 +266,7 @@ impl<'a> Mapper<'a> {
             return Ok(());
         }
         let mut reads = BTreeSet::new();
-        if is_elementwise(op) || matches!(op, Op::Reduce(..)) {
+        if (is_elementwise(op) && !self.added.contains_key(&v)) || matches!(op, Op::Reduce(..)) {
             // Others are computed at once.
             reads.extend(op.operands().iter().flat_map(|o| self.reads(*o)));
         }
@@ -290,6 +294,14 @@ impl<'a> Mapper<'a> {
             cost,
             block,
         };
+        match self.added.get(&v) {
+            Some(Some(Addition { to, dot })) => {
+                let (to, dot) = (*to, *dot);
+                return self.product(v, dot, Some(to), Sums::Add);
+            }
+            Some(None) => return Ok(()),
+            None => {}
+        }
         match op {
             Op::ArgReduce(..) | Op::Scan { .. } => self.collect(v)?,
             Op::Dot { .. } => self.dot(v)?,

@@ -5,6 +5,7 @@
 //! and for results that are dear and used more than once. Bounds are checked once for a whole tile where that is
 //! possible: stores clip their loops, and other loops exist in a version for the interior and one for the border.
 
+mod added;
 mod collect;
 mod control;
 mod dot;

@@ -2,6 +2,8 @@
 
 use crate::sketch::ir::{Kernel, Op, Stmt, Val, region_operands};
 
+use super::added::{self, Added};
+
 /// How a tile value is used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Use {
@@ -22,7 +24,8 @@ pub(super) fn is_elementwise(op: &Op) -> bool {
     )
 }
 
-pub(super) fn uses(kernel: &Kernel) -> Vec<Use> {
+/// The uses of each value, and the additions of products, which are not evaluated element by element.
+pub(super) fn uses(kernel: &Kernel) -> (Vec<Use>, Added) {
     let mut walk = Walk {
         at: 0,
         loops: Vec::new(),
@@ -32,6 +35,8 @@ pub(super) fn uses(kernel: &Kernel) -> Vec<Use> {
         inline: Vec::new(),
     };
     walk.block(&kernel.body);
+    let added = added::find(kernel, &walk.uses);
+    walk.inline.retain(|(value, _)| !added.contains_key(value));
     // A value read in place lives as long as what reads it. Definitions precede uses, so one backward pass does.
     for (value, operands) in walk.inline.iter().rev() {
         let user = walk.uses[value.0 as usize];
@@ -40,7 +45,7 @@ pub(super) fn uses(kernel: &Kernel) -> Vec<Use> {
             used.last = used.last.max(user.last);
         }
     }
-    walk.uses
+    (walk.uses, added)
 }
 
 struct Walk {
