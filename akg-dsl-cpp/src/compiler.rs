@@ -37,7 +37,9 @@ const LIMITS: ResourceLimits = ResourceLimits {
 const PARTS: [&str; 6] = ["bin", "include", "lib", "lib64", "libexec", "share"];
 
 /// Flags that make arithmetic what the text says, rounded operator by operator, and let loops be vectorised.
-const FLAGS: [&str; 11] = [
+///
+/// GCC's elimination of partial redundancies makes branches of what is a choice between values.
+const FLAGS: [&str; 12] = [
     "-std=c++17",
     "-O3",
     "-fPIC",
@@ -45,6 +47,7 @@ const FLAGS: [&str; 11] = [
     "-fno-math-errno",
     "-fno-trapping-math",
     "-fopenmp-simd",
+    "-fno-tree-pre",
     "-fno-exceptions",
     "-fno-rtti",
     "-w",

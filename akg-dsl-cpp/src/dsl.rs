@@ -219,7 +219,7 @@ pub fn lower_program(program: &ir::Program, target: &Target, knobs: &Knobs) -> R
         let _ = writeln!(text, "//\n// Knobs: {}", values.join(", "));
     }
     text.push_str("#include <cstdint>\n\n");
-    if used.contains("akg_dot") {
+    if used.contains("akg_dot") || used.contains("akg_scan") {
         let _ = writeln!(text, "#define AKG_VECTOR_BYTES {}", machine.vector_bytes);
     }
     text.push_str(&prelude::text(&used));

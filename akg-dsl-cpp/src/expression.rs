@@ -273,6 +273,8 @@ impl Printer<'_> {
                 let function = self.prelude(match op {
                     BinaryOp::FloorDiv => "akg_floor_div",
                     BinaryOp::Mod => "akg_floor_mod",
+                    BinaryOp::Min if is_number(b) => "akg_at_most",
+                    BinaryOp::Max if is_number(b) => "akg_at_least",
                     BinaryOp::Min => "akg_min",
                     BinaryOp::Max => "akg_max",
                     _ => "akg_pow",
@@ -320,6 +322,15 @@ impl Printer<'_> {
             }
             _ => format!("{ty}({whole})"),
         }
+    }
+}
+
+/// Whether the value is known not to be NaN.
+fn is_number(scalar: &Scalar) -> bool {
+    match scalar {
+        Scalar::Const(_, Constant::Float(v)) => !v.is_nan(),
+        Scalar::Const(..) | Scalar::Index(..) => true,
+        _ => false,
     }
 }
 

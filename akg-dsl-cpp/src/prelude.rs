@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-const SECTIONS: [&str; 3] = [
+const SECTIONS: [&str; 4] = [
     include_str!("prelude/scalars.hpp"),
     include_str!("prelude/math.hpp"),
     include_str!("prelude/dot.hpp"),
+    include_str!("prelude/rows.hpp"),
 ];
 
 /// A section of the prelude: `//# NAME NEEDED...`, then text until the next.

@@ -132,6 +132,9 @@ impl Printer<'_> {
             self.indent -= 1;
             self.line("}");
         }
+        if self.used.contains("akg_stream") {
+            self.line("akg_stream_end();");
+        }
         self.indent -= 1;
         self.line("}");
     }
@@ -208,6 +211,10 @@ impl Printer<'_> {
                         "int64_t"
                     }
                     LoopKind::Tile => "int",
+                    LoopKind::Unrolled => {
+                        self.line("#pragma GCC unroll 16");
+                        "int"
+                    }
                     LoopKind::Vector(accumulators) => {
                         self.vector_hint(accumulators);
                         "int"
@@ -246,6 +253,33 @@ impl Printer<'_> {
                 mode,
                 value,
             } => self.store(*tensor, offset, *mode, value),
+            Stmt::Stream {
+                tensor,
+                offset,
+                from,
+                len,
+            } => {
+                let function = self.prelude("akg_stream");
+                let to = self.param(*tensor).map_or(String::new(), |p| p.name.clone());
+                let from = self.local(*from).map_or(String::new(), |l| l.name.clone());
+                let (offset, len) = (self.offset(offset), self.index(len));
+                self.line(&format!("{function}({to} + {offset}, {from}, {len});"));
+            }
+            Stmt::Scan {
+                local,
+                offset,
+                len,
+                op,
+                exclusive,
+                reverse,
+            } => {
+                let function = self.prelude("akg_scan");
+                let name = self.local(*local).map_or(String::new(), |l| l.name.clone());
+                let (product, offset) = (*op == ReduceOp::Prod, self.offset(offset));
+                self.line(&format!(
+                    "{function}<{product}, {exclusive}, {reverse}>({name} + {offset}, {len});"
+                ));
+            }
             Stmt::Pack(pack) => self.pack(pack),
             Stmt::Dot(dot) => self.dot(dot),
             Stmt::Barrier => self.line("team->barrier(team->context);"),

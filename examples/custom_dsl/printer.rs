@@ -3,7 +3,9 @@
 use akg::DType;
 use akg::expr::{Atom, Expr};
 use akg::lower::loops::ir::{Dot, LocalId, LoopKernel, Pack, Place, Scalar, Stmt, Sums};
-use akg::sketch::ir::{BinaryOp, CompareOp, Condition, Scalar as Constant, StoreMode, TensorId, UnaryOp};
+use akg::sketch::ir::{
+    BinaryOp, CompareOp, Condition, ReduceOp, Scalar as Constant, StoreMode, TensorId, UnaryOp,
+};
 use akg::{Error, Result};
 
 /// Names that kernels must leave alone.
@@ -231,6 +233,42 @@ impl Printer<'_> {
                 self.line(&line);
             }
             Stmt::Store { .. } => return unsupported("atomic additions"),
+            Stmt::Stream {
+                tensor,
+                offset,
+                from,
+                len,
+            } => {
+                let (to, from) = (self.tensor(*tensor)?, &self.local(*from)?.name);
+                let (offset, len) = (index(offset), index(len));
+                let text = format!("for (int64_t i = 0; i < {len}; ++i) {to}[{offset} + i] = {from}[i];");
+                self.line(&text);
+            }
+            Stmt::Scan {
+                local,
+                offset,
+                len,
+                op,
+                exclusive,
+                reverse,
+            } => {
+                let element = format!("{}[{}", self.local(*local)?.name, index(offset));
+                let (first, sign) = match op {
+                    ReduceOp::Prod => ("1", "*"),
+                    _ => ("0", "+"),
+                };
+                let at = if *reverse {
+                    format!("{element} + {} - i]", len.saturating_sub(1))
+                } else {
+                    format!("{element} + i]")
+                };
+                let result = if *exclusive { "earlier" } else { "total" };
+                let text = format!(
+                    "{{\n  double total = {first};\n  for (int i = 0; i < {len}; ++i) {{\n    const double earlier = total;\n    \
+                     total {sign}= {at};\n    {at} = {result};\n  }}\n}}"
+                );
+                text.lines().for_each(|line| self.line(line));
+            }
             Stmt::Pack(pack) => self.pack(pack)?,
             Stmt::Dot(dot) => self.dot(dot)?,
             Stmt::Barrier => return unsupported("barriers"),

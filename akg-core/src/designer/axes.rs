@@ -4,6 +4,9 @@
 //! Element-wise operators make dimensions of their operands the same axis, and a reshape splits axes until both sides
 //! have a common factorisation, after which it is a mere relabelling.
 
+use std::collections::BTreeMap;
+
+use super::prim::visits_inside;
 use crate::expr::Expr;
 
 /// Names an axis.
@@ -18,10 +21,29 @@ enum State {
     Same(Vec<AxisId>),
 }
 
+/// A dimension of a tensor of which an axis visits every `step`th coordinate from `start` on.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Windowed<A> {
+    /// `None` if only `start` is visited.
+    pub(super) axis: Option<A>,
+    pub(super) start: Expr,
+    pub(super) step: i64,
+}
+
+impl<A: Copy> Windowed<A> {
+    /// Whether every coordinate that is visited is one of the `extent` of the dimension.
+    pub(super) fn stays_inside(&self, extent: &Expr, extent_of: impl Fn(A) -> Expr) -> bool {
+        let count = self.axis.map_or(Expr::constant(1), extent_of);
+        visits_inside(&self.start, self.step, &count, extent)
+    }
+}
+
 /// All axes of a design.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Axes {
     states: Vec<(State, Expr)>,
+    /// The dimensions that are seen through windows; none is part of a value's dimensions.
+    windows: BTreeMap<AxisId, Windowed<AxisId>>,
 }
 
 /// Two dimensions that cannot be the same.
@@ -42,6 +64,38 @@ impl Axes {
         &self.states[axis.0].1
     }
 
+    /// Replaces a dimension of a tensor by a new axis of `extent` coordinates that sees it through a window.
+    pub(super) fn window(
+        &mut self,
+        dimension: AxisId,
+        start: Expr,
+        step: i64,
+        extent: &Expr,
+    ) -> Result<Vec<AxisId>, Conflict> {
+        if self.windows.contains_key(&dimension) {
+            return Err(Conflict);
+        }
+        let axes = self.fresh(extent);
+        let axis = axes.first().copied();
+        self.windows.insert(dimension, Windowed { axis, start, step });
+        Ok(axes)
+    }
+
+    /// The window through which a dimension is seen; its axis is resolved.
+    pub(super) fn windowed(&self, dimension: AxisId) -> Option<Windowed<AxisId>> {
+        let window = self.windows.get(&dimension)?;
+        Some(Windowed {
+            axis: window.axis.and_then(|a| self.resolve(&[a]).first().copied()),
+            ..window.clone()
+        })
+    }
+
+    /// Whether a window needs the axis in one piece.
+    fn is_whole(&self, axis: AxisId) -> bool {
+        let sees = |w: &Windowed<AxisId>| w.axis.is_some_and(|a| self.resolve(&[a]) == [axis]);
+        self.windows.contains_key(&axis) || self.windows.values().any(sees)
+    }
+
     /// The distinct axes that a list stands for.
     pub(super) fn resolve(&self, list: &[AxisId]) -> Vec<AxisId> {
         let mut out = Vec::with_capacity(list.len());
@@ -55,6 +109,9 @@ impl Axes {
     }
 
     fn split(&mut self, axis: AxisId, inner: AxisId) -> Option<AxisId> {
+        if self.is_whole(axis) {
+            return None;
+        }
         let outer = self.extent(axis).exact_div(self.extent(inner))?;
         let [outer] = self.fresh(&outer)[..] else {
             return None;

@@ -26,6 +26,16 @@ pub(super) enum Use<A> {
     Coordinate(Vec<A>),
 }
 
+impl<A> Use<A> {
+    /// The axes of the tensor read.
+    fn axes(&self) -> &[A] {
+        match self {
+            Use::Load { axes, .. } => axes,
+            _ => &[],
+        }
+    }
+}
+
 /// The primitives of one kernel with the axes of everything they touch.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Group {
@@ -35,7 +45,7 @@ pub(super) struct Group {
     pub(super) uses: HashMap<(PrimId, usize), Use<AxisId>>,
     /// The dimensions of each tensor read, for later reads of the same tensor to share.
     loads: HashMap<PrimId, Vec<Vec<AxisId>>>,
-    /// For each reduction, the axes that it combines.
+    /// For each reduction or scan, the axes that it combines.
     pub(super) reductions: Vec<Vec<AxisId>>,
     /// The product, if there is one.
     pub(super) contract: Option<PrimId>,
@@ -85,6 +95,26 @@ impl Group {
                 }
                 Ok((out, source))
             }
+            Prim::Window(window, a) => {
+                // Windows see tensors, not what the kernel computes, and each sees its own coordinates.
+                let (mut dims, source) = match prims.reshaped(*a) {
+                    // A tensor has its elements in order whatever extents it is declared with.
+                    Some(source) if !self.dims.contains_key(&source) => {
+                        let dims: Vec<_> = prims.shape(*a).iter().map(|d| self.axes.fresh(d)).collect();
+                        let axes = dims.concat();
+                        (dims, Use::Load { source, axes })
+                    }
+                    _ => self.operand(prims, *a, false)?,
+                };
+                let slot = dims.get_mut(window.dim).ok_or(Conflict)?;
+                let (Use::Load { .. }, [dimension]) = (&source, slot.as_slice()) else {
+                    return Err(Conflict);
+                };
+                let extent = node.shape.get(window.dim).ok_or(Conflict)?;
+                let start = window.start.clone();
+                *slot = self.axes.window(*dimension, start, window.step, extent)?;
+                Ok((dims, source))
+            }
             _ => {
                 let dims = match self.loads.get(&id).filter(|_| share) {
                     Some(dims) => dims.iter().map(|d| self.axes.resolve(d)).collect(),
@@ -130,6 +160,10 @@ impl Group {
             Prim::Map(..) => self.broadcast(&operands, node.shape.len())?,
             Prim::Reduce(_, _, reduced) => self.reduce(&operands, reduced)?,
             Prim::ArgReduce(_, _, axis) => self.reduce(&operands, &[*axis])?,
+            Prim::Scan(scan, _) => {
+                self.reduce(&operands, &[scan.dim])?;
+                operands.pop().ok_or(Conflict)?
+            }
             Prim::Contract(..) => self.contract(id, &operands)?,
             _ => return Err(Conflict),
         };
@@ -221,6 +255,25 @@ impl Group {
         if !self.reductions.iter().all(alike) {
             return Err(Conflict);
         }
+        // Zeros beyond a tensor are elements like others, but combinations take what stands outside as none.
+        let combines_zeros = |dimension: AxisId| {
+            self.axes.windowed(dimension).is_some_and(|w| {
+                let is_reduced = w.axis.is_some_and(|a| reduced.contains(&a));
+                let extent_of = |a| self.axes.extent(a).clone();
+                is_reduced && !w.stays_inside(self.axes.extent(dimension), extent_of)
+            })
+        };
+        let mut loaded = self.uses.values().flat_map(Use::axes);
+        if loaded.any(|a| combines_zeros(*a)) {
+            return Err(Conflict);
+        }
+        let directions = self.nodes.iter().filter_map(|id| match &prims.node(*id).prim {
+            Prim::Scan(scan, _) => Some(scan.reverse),
+            _ => None,
+        });
+        if directions.collect::<BTreeSet<_>>().len() > 1 {
+            return Err(Conflict);
+        }
         let Some(contract) = self.contract else {
             return Ok(());
         };
@@ -283,14 +336,16 @@ impl Cut<'_> {
             self.waiting.insert(id);
             return Ok(());
         }
-        if matches!(prims.node(id).prim, Prim::Contract(..)) {
-            // Products read their operands from memory.
-            for producer in producers {
-                if self.waiting.remove(&producer) {
-                    self.start(producer)?;
-                }
+        let is_contract = matches!(prims.node(id).prim, Prim::Contract(..));
+        for operand in prims.operands(id) {
+            // Products and windows read from memory.
+            let producer = prims.root(operand);
+            if (is_contract || prims.is_windowed(operand)) && self.waiting.remove(&producer) {
+                self.start(producer)?;
             }
-        } else if let Some(at) = latest.filter(|_| fuse)
+        }
+        if !is_contract
+            && let Some(at) = latest.filter(|_| fuse)
             && let Some(group) = self.groups.get(at)
             && let Some(trial) = group
                 .with(prims, id, &self.waiting)
@@ -303,16 +358,24 @@ impl Cut<'_> {
         self.start(id)
     }
 
-    /// Starts a group.
+    /// Starts a group. What waits becomes a group of its own if it cannot be part of this one.
     fn start(&mut self, id: PrimId) -> Result<()> {
-        let group = Group::default()
-            .with(self.prims, id, &self.waiting)
-            .ok_or_else(|| {
-                Error::unsupported(format!(
-                    "no design rule yet for how `{}` arranges its operands",
-                    self.prims.node(id).origin
-                ))
-            })?;
+        let mut group = Group::default().with(self.prims, id, &self.waiting);
+        if group.is_none() {
+            for operand in self.prims.operands(id) {
+                let producer = self.prims.root(operand);
+                if self.waiting.remove(&producer) {
+                    self.start(producer)?;
+                }
+            }
+            group = Group::default().with(self.prims, id, &self.waiting);
+        }
+        let group = group.ok_or_else(|| {
+            Error::unsupported(format!(
+                "no design rule yet for how `{}` arranges its operands",
+                self.prims.node(id).origin
+            ))
+        })?;
         self.home.insert(id, self.groups.len());
         self.groups.push(group);
         Ok(())

@@ -148,31 +148,30 @@ fn intermediates(
 fn draft(graph: &Graph) -> Result<(String, decompose::Decomposed, Plan, Names)> {
     let mut decomposed = decompose::decompose(graph)?;
     copy_views(&mut decomposed);
+    let attempt = |fuse: bool| {
+        let plan = plan::plan(&decomposed, group::cut(&decomposed, fuse)?)?;
+        let mut names = Names::default();
+        let text = write(graph, &decomposed.prims, &plan, &mut names)?;
+        Ok((text, plan, names))
+    };
     // Fusion can ask for arrangements that no rule covers; separate kernels ask for less.
-    let plan = plan_of(&decomposed, true).or_else(|_| plan_of(&decomposed, false))?;
-    let mut names = Names::default();
-    let text = write(graph, &decomposed.prims, &plan, &mut names)?;
+    let (text, plan, names) = attempt(true).or_else(|e: Error| attempt(false).map_err(|_| e))?;
     Ok((text, decomposed, plan, names))
 }
 
-fn plan_of(decomposed: &decompose::Decomposed, fuse: bool) -> Result<Plan> {
-    plan::plan(decomposed, group::cut(decomposed, fuse)?)
-}
-
-/// Makes outputs that only view an input, or repeat elements, into copies that a kernel computes.
+/// Makes outputs that only view an input, repeat elements or leave some out into copies that a kernel computes.
 fn copy_views(decomposed: &mut decompose::Decomposed) {
     let prims = &mut decomposed.prims;
     for output in &mut decomposed.outputs {
         let mut id = *output;
-        let mut repeats = false;
-        while let Prim::Permute(a, _) | Prim::Reshape(a) | Prim::Expand(a) = prims.node(id).prim.clone() {
-            repeats |= matches!(prims.node(id).prim, Prim::Expand(_));
+        let mut differs = false;
+        while let Some(a) = prims.viewed(id) {
+            differs |= matches!(prims.node(id).prim, Prim::Expand(_) | Prim::Window(..));
             id = a;
         }
-        if repeats || !prims.is_computed(id) {
+        if differs || !prims.is_computed(id) {
             prims.origin = "copy";
-            let (dtype, shape) = (prims.dtype(*output), prims.shape(*output).to_vec());
-            *output = prims.push(Prim::Map(prim::MapOp::Cast, vec![*output]), dtype, shape);
+            *output = prims.copy(*output);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use super::axes::{AxisId, Conflict};
+use super::axes::{AxisId, Conflict, Windowed};
 use super::decompose::Decomposed;
 use super::group::{Group, Use, consumers, needed};
 use super::prim::{Prim, PrimId};
@@ -55,6 +55,8 @@ pub(super) struct KernelPlan {
     /// What is written: the primitive and where to.
     pub(super) stores: Vec<(PrimId, Access)>,
     pub(super) reduced: BTreeSet<Axis>,
+    /// Dimensions of tensors that are read through windows.
+    pub(super) windows: HashMap<Axis, Windowed<Axis>>,
     pub(super) contract: Option<PrimId>,
 }
 
@@ -136,8 +138,8 @@ fn view_axes(group: &mut Group, decomposed: &Decomposed, id: PrimId) -> Result<V
                 let inner = dims(group, d, *a)?;
                 group.axes.regroup(&inner.concat(), &node.shape)
             }
-            // Outputs that repeat elements were copied before.
-            Prim::Expand(_) => Err(Conflict),
+            // Outputs that repeat elements or leave some out were copied before.
+            Prim::Expand(_) | Prim::Window(..) => Err(Conflict),
             _ => group.dims.get(&id).cloned().ok_or(Conflict),
         }
     }
@@ -224,15 +226,36 @@ fn declare(
 fn number(decomposed: &Decomposed, group: &Group, stores: &[(PrimId, TensorKey, Vec<AxisId>)]) -> KernelPlan {
     let mut numbers: HashMap<AxisId, Axis> = HashMap::new();
     let mut extents = Vec::new();
+    let mut windows = HashMap::new();
+    let mut number = |a| {
+        *numbers.entry(a).or_insert_with(|| {
+            extents.push(group.axes.extent(a).clone());
+            extents.len() - 1
+        })
+    };
     let mut list = |axes: &[AxisId]| -> Vec<Axis> {
-        let resolved = group.axes.resolve(axes);
-        let number = |a| {
-            *numbers.entry(a).or_insert_with(|| {
-                extents.push(group.axes.extent(a).clone());
-                extents.len() - 1
-            })
-        };
-        resolved.into_iter().map(number).collect()
+        let mut out = Vec::new();
+        for axis in group.axes.resolve(axes) {
+            out.push(number(axis));
+            if let Some(window) = group.axes.windowed(axis) {
+                let Windowed {
+                    axis: seen,
+                    start,
+                    step,
+                } = window;
+                let axis_number = number(axis);
+                let seen = seen.map(&mut number);
+                windows.insert(
+                    axis_number,
+                    Windowed {
+                        axis: seen,
+                        start,
+                        step,
+                    },
+                );
+            }
+        }
+        out
     };
     let mut kernel = KernelPlan {
         nodes: group.nodes.clone(),
@@ -270,6 +293,7 @@ fn number(decomposed: &Decomposed, group: &Group, stores: &[(PrimId, TensorKey, 
         })
         .collect();
     kernel.reduced = group.reduced().into_iter().flat_map(|a| list(&[a])).collect();
+    kernel.windows = windows;
     kernel.extents = extents;
     kernel
 }
@@ -286,6 +310,17 @@ impl KernelPlan {
             .values_mut()
             .chain(operands)
             .chain(self.stores.iter_mut().map(|(_, a)| &mut a.axes))
+    }
+
+    /// The axes along which an access is walked: those of windows in place of the dimensions they see.
+    pub(super) fn walked(&self, access: &Access) -> Vec<Axis> {
+        let seen = |a: &Axis| self.windows.get(a).map_or(Some(*a), |w| w.axis);
+        access.axes.iter().filter_map(seen).collect()
+    }
+
+    /// Whether a window needs the axis to stay what it is.
+    fn is_seen(&self, axis: Axis) -> bool {
+        self.windows.contains_key(&axis) || self.windows.values().any(|w| w.axis == Some(axis))
     }
 
     /// Every access of a tensor.
@@ -374,6 +409,8 @@ fn mergeable(plan: &mut Plan) -> Option<(TensorKey, usize)> {
             && pairs.iter().all(|(k, p, q)| {
                 plan.kernels.get_mut(*k).is_some_and(|kernel| {
                     kernel.reduced.contains(p) == kernel.reduced.contains(q)
+                        && !kernel.is_seen(*p)
+                        && !kernel.is_seen(*q)
                         && kernel.lists().all(|list| {
                             let at = list.iter().position(|a| a == p);
                             let next = list.iter().position(|a| a == q);

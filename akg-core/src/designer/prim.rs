@@ -21,6 +21,44 @@ pub(super) enum MapOp {
     Cast,
 }
 
+/// A prefix combination along a dimension.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Scan {
+    pub(super) op: ReduceOp,
+    pub(super) dim: usize,
+    /// Whether an element's own value is left out.
+    pub(super) exclusive: bool,
+    /// Whether it runs from the end.
+    pub(super) reverse: bool,
+}
+
+/// Coordinate `i` along `dim` is the operand's coordinate `start + step * i`; outside the operand stand zeros.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Window {
+    pub(super) dim: usize,
+    pub(super) start: Expr,
+    pub(super) step: i64,
+}
+
+impl Window {
+    /// Whether every coordinate that is visited for `count` results is one of the operand's `extent`.
+    fn stays_inside(&self, count: &Expr, extent: &Expr) -> bool {
+        visits_inside(&self.start, self.step, count, extent)
+    }
+}
+
+/// Whether `start`, `start + step`, … of `count` coordinates all lie in `0..extent`.
+pub(super) fn visits_inside(start: &Expr, step: i64, count: &Expr, extent: &Expr) -> bool {
+    let last = (count.clone() - 1) * step + start.clone();
+    [start, &last].into_iter().all(|at| {
+        let above = (extent - at).as_const().is_some_and(|rest| rest > 0);
+        let below = at
+            .as_const()
+            .map_or(step < 0 && (extent - at).is(1), |at| at >= 0);
+        above && below
+    })
+}
+
 /// What a primitive computes.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Prim {
@@ -36,6 +74,8 @@ pub(super) enum Prim {
     Reduce(ReduceOp, PrimId, Vec<usize>),
     /// Index of the extreme element along a dimension, which disappears.
     ArgReduce(ReduceOp, PrimId, usize),
+    /// Combines each element with those before it.
+    Scan(Scan, PrimId),
     /// `[batch.., M, K]` times `[batch.., K, N]`.
     Contract(PrimId, PrimId),
     /// Result dimension `i` is operand dimension `perm[i]`.
@@ -44,6 +84,8 @@ pub(super) enum Prim {
     Reshape(PrimId),
     /// Broadcast to the node's shape.
     Expand(PrimId),
+    /// Parts, reversals and paddings with zeros.
+    Window(Window, PrimId),
 }
 
 /// A primitive with its type and the ATen operator that it comes from.
@@ -80,6 +122,11 @@ impl Prims {
         self.shape(id).len()
     }
 
+    /// The extent of a dimension.
+    pub(super) fn extent(&self, id: PrimId, dim: usize) -> Expr {
+        self.shape(id).get(dim).cloned().unwrap_or(Expr::constant(1))
+    }
+
     pub(super) fn push(&mut self, prim: Prim, dtype: DType, shape: Vec<Expr>) -> PrimId {
         self.nodes.push(PrimNode {
             prim,
@@ -97,6 +144,31 @@ impl Prims {
 
     pub(super) fn is_number(&self, id: PrimId) -> bool {
         matches!(self.node(id).prim, Prim::Number(_))
+    }
+
+    /// The coordinate along `dim` of a value of the given shape.
+    pub(super) fn coordinate(&mut self, dim: usize, shape: Vec<Expr>) -> PrimId {
+        let short = shape
+            .get(dim)
+            .and_then(Expr::as_const)
+            .is_some_and(|e| i32::try_from(e).is_ok());
+        let dtype = if short { DType::I32 } else { DType::I64 };
+        self.push(Prim::Coordinate(dim), dtype, shape)
+    }
+
+    /// A literal of an element type, repeated over a shape.
+    pub(super) fn full(&mut self, value: f64, dtype: DType, shape: Vec<Expr>) -> PrimId {
+        let number = self.push(Prim::Number(value), dtype, Vec::new());
+        self.expand(number, shape)
+    }
+
+    /// The literal that a value repeats.
+    pub(super) fn constant(&self, id: PrimId) -> Option<f64> {
+        match &self.node(id).prim {
+            Prim::Number(value) => Some(*value),
+            Prim::Map(MapOp::Cast, args) => args.first().and_then(|a| self.constant(*a)),
+            _ => self.viewed(id).and_then(|a| self.constant(a)),
+        }
     }
 
     fn map(&mut self, op: MapOp, args: Vec<PrimId>, dtype: DType) -> Result<PrimId> {
@@ -168,6 +240,7 @@ impl Prims {
 
     /// Reduces over `axes` (none given means all) and drops or keeps them with extent 1.
     pub(super) fn reduce(&mut self, op: ReduceOp, a: PrimId, axes: &[usize], keep: bool) -> PrimId {
+        let a = self.without_padding(a);
         let shape = self.shape(a).to_vec();
         let kept: Vec<Expr> = shape
             .iter()
@@ -234,6 +307,101 @@ impl Prims {
         self.push(Prim::Expand(a), self.dtype(a), shape)
     }
 
+    /// `extent` coordinates of `a` along the window's dimension, of which `a` must have more than one.
+    pub(super) fn window(&mut self, a: PrimId, window: Window, extent: Expr) -> PrimId {
+        let whole = window.start.is(0) && window.step == 1 && self.extent(a, window.dim) == extent;
+        if whole {
+            return a;
+        }
+        if let Prim::Window(first, original) = self.node(a).prim.clone()
+            && first.dim == window.dim
+            && window.stays_inside(&extent, &self.extent(a, window.dim))
+        {
+            let composed = Window {
+                dim: window.dim,
+                start: window.start * first.step + first.start,
+                step: window.step * first.step,
+            };
+            return self.window(original, composed, extent);
+        }
+        let mut shape = self.shape(a).to_vec();
+        if let Some(slot) = shape.get_mut(window.dim) {
+            *slot = extent;
+        }
+        let a = if self.shows_dimension(a, window.dim) {
+            a
+        } else {
+            self.copy(a)
+        };
+        self.push(Prim::Window(window, a), self.dtype(a), shape)
+    }
+
+    /// Whether a dimension of a view is one of what is viewed, seen as a whole.
+    fn shows_dimension(&self, a: PrimId, dim: usize) -> bool {
+        match &self.node(a).prim {
+            Prim::Permute(inner, perm) => perm.get(dim).is_some_and(|d| self.shows_dimension(*inner, *d)),
+            Prim::Window(w, inner) => w.dim != dim && self.shows_dimension(*inner, dim),
+            Prim::Reshape(_) => self.reshaped(a).is_some(),
+            Prim::Expand(_) => false,
+            _ => true,
+        }
+    }
+
+    /// What `a` holds all elements of, in order.
+    pub(super) fn reshaped(&self, a: PrimId) -> Option<PrimId> {
+        match &self.node(a).prim {
+            Prim::Reshape(inner) => self.reshaped(*inner),
+            _ => self.viewed(a).is_none().then_some(a),
+        }
+    }
+
+    /// The value itself, or a copy if it shows zeros beyond a tensor: combinations take what stands outside of tensors
+    /// for nothing, not for elements.
+    pub(super) fn without_padding(&mut self, a: PrimId) -> PrimId {
+        let mut view = a;
+        while let Some(inner) = self.viewed(view) {
+            if let Prim::Window(w, _) = &self.node(view).prim
+                && !w.stays_inside(&self.extent(view, w.dim), &self.extent(inner, w.dim))
+            {
+                return self.copy(a);
+            }
+            view = inner;
+        }
+        a
+    }
+
+    /// The same elements as a value of its own.
+    pub(super) fn copy(&mut self, a: PrimId) -> PrimId {
+        let (dtype, shape) = (self.dtype(a), self.shape(a).to_vec());
+        self.push(Prim::Map(MapOp::Cast, vec![a]), dtype, shape)
+    }
+
+    /// The elements along a dimension in opposite order.
+    pub(super) fn flip(&mut self, a: PrimId, dim: usize) -> PrimId {
+        let extent = self.extent(a, dim);
+        if extent.is(1) {
+            return a;
+        }
+        let start = extent.clone() - 1;
+        self.window(a, Window { dim, start, step: -1 }, extent)
+    }
+
+    /// A prefix combination; along a dimension that is reversed, one from the end.
+    pub(super) fn scan(&mut self, scan: Scan, a: PrimId) -> PrimId {
+        if matches!(&self.node(a).prim, Prim::Window(w, _) if w.dim == scan.dim && w.step < 0) {
+            let original = self.flip(a, scan.dim);
+            let reversed = Scan {
+                reverse: !scan.reverse,
+                ..scan
+            };
+            let result = self.scan(reversed, original);
+            return self.flip(result, scan.dim);
+        }
+        let a = self.without_padding(a);
+        let shape = self.shape(a).to_vec();
+        self.push(Prim::Scan(scan, a), self.dtype(a), shape)
+    }
+
     /// Arithmetic mean over `axes`, kept with extent 1.
     pub(super) fn mean(&mut self, a: PrimId, axes: &[usize]) -> Result<PrimId> {
         let count = axes
@@ -257,26 +425,38 @@ impl Prims {
             Prim::Map(_, args) => args.clone(),
             Prim::Reduce(_, a, _)
             | Prim::ArgReduce(_, a, _)
+            | Prim::Scan(_, a)
             | Prim::Permute(a, _)
             | Prim::Reshape(a)
-            | Prim::Expand(a) => vec![*a],
+            | Prim::Expand(a)
+            | Prim::Window(_, a) => vec![*a],
             Prim::Contract(a, b) => vec![*a, *b],
+        }
+    }
+
+    /// What a view is a view of, one step.
+    pub(super) fn viewed(&self, id: PrimId) -> Option<PrimId> {
+        match &self.node(id).prim {
+            Prim::Permute(a, _) | Prim::Reshape(a) | Prim::Expand(a) | Prim::Window(_, a) => Some(*a),
+            _ => None,
         }
     }
 
     /// Follows views to what they are a view of.
     pub(super) fn root(&self, id: PrimId) -> PrimId {
-        match &self.node(id).prim {
-            Prim::Permute(a, _) | Prim::Reshape(a) | Prim::Expand(a) => self.root(*a),
-            _ => id,
-        }
+        self.viewed(id).map_or(id, |a| self.root(a))
+    }
+
+    /// Whether a view on the way to the root is a window.
+    pub(super) fn is_windowed(&self, id: PrimId) -> bool {
+        matches!(self.node(id).prim, Prim::Window(..)) || self.viewed(id).is_some_and(|a| self.is_windowed(a))
     }
 
     /// Whether a kernel computes this, as opposed to inputs, literals and views.
     pub(super) fn is_computed(&self, id: PrimId) -> bool {
         matches!(
             self.node(id).prim,
-            Prim::Map(..) | Prim::Reduce(..) | Prim::ArgReduce(..) | Prim::Contract(..)
+            Prim::Map(..) | Prim::Reduce(..) | Prim::ArgReduce(..) | Prim::Scan(..) | Prim::Contract(..)
         )
     }
 }

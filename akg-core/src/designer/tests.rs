@@ -9,6 +9,8 @@ use crate::sketch::interpret;
 use crate::source::TensorRole;
 use crate::{DType, Result, Tensor};
 
+mod families;
+
 const F: DType = DType::F32;
 
 /// Values in −2..2 that no simple pattern explains.
@@ -21,21 +23,41 @@ fn values(count: usize, seed: u32) -> Vec<f32> {
     (0..count).map(|_| next()).collect()
 }
 
-/// Interprets the design of a graph at several knob points and compares it with the reference.
+/// Elements of a type: floats of [`values`], integers in 0..5, booleans of both kinds.
+fn input(shape: Vec<usize>, dtype: DType, seed: u32) -> Tensor {
+    let values = values(shape.iter().product(), seed);
+    match dtype {
+        DType::F32 => Tensor::from_slice(shape, &values),
+        DType::I64 => {
+            let values: Vec<i64> = values.iter().map(|v| ((v + 2.0) * 1.25) as i64).collect();
+            Tensor::from_slice(shape, &values)
+        }
+        _ => Tensor::from_bools(shape, &values.iter().map(|v| *v > 0.0).collect::<Vec<_>>()),
+    }
+    .unwrap()
+}
+
+/// Interprets the design of a graph with one output at several knob points and compares it with the reference.
 #[track_caller]
 fn check(name: &str, build: impl FnOnce(&mut Graph) -> Result<ValueId>) {
+    check_all(name, |g| build(g).map(|y| vec![y]));
+}
+
+/// The same for several outputs.
+#[track_caller]
+fn check_all(name: &str, build: impl FnOnce(&mut Graph) -> Result<Vec<ValueId>>) {
     let mut g = Graph::new(name);
-    let y = build(&mut g).unwrap();
-    g.output(y);
+    for y in build(&mut g).unwrap() {
+        g.output(y);
+    }
     let none = Bindings::new();
     let inputs: Vec<Tensor> = g
         .inputs()
         .iter()
         .enumerate()
-        .map(|(i, input)| {
-            let shape = g.ty(input.value).concrete_shape(&none).unwrap();
-            let count = shape.iter().product();
-            Tensor::from_slice(shape, &values(count, i as u32 + 1)).unwrap()
+        .map(|(i, given)| {
+            let shape = g.ty(given.value).concrete_shape(&none).unwrap();
+            input(shape, g.ty(given.value).dtype, i as u32 + 1)
         })
         .collect();
     let expected = evaluate(&g, &inputs, &Options::default()).unwrap();

@@ -2,6 +2,12 @@
 template <class T> static inline T akg_min(T a, T b) { return a < b || a != a ? a : b; }
 //# akg_max
 template <class T> static inline T akg_max(T a, T b) { return a > b || a != a ? a : b; }
+//# akg_at_most
+// The smaller; most is a number.
+template <class T> static inline T akg_at_most(T a, T most) { return a > most ? most : a; }
+//# akg_at_least
+// The larger; least is a number.
+template <class T> static inline T akg_at_least(T a, T least) { return a < least ? least : a; }
 //# akg_floor_div
 // Rounds down; 0 for a zero divisor.
 template <class T> static inline T akg_floor_div(T a, T b) {
@@ -128,15 +134,6 @@ static inline float akg_ldexp(float value, int64_t exponent) {
 static inline double akg_ldexp(double value, int64_t exponent) {
   return __builtin_scalbn(value, int(exponent < -5000 ? -5000 : exponent > 5000 ? 5000 : exponent));
 }
-//# akg_pow
-static inline float akg_pow(float base, float exponent) { return __builtin_powf(base, exponent); }
-static inline double akg_pow(double base, double exponent) { return __builtin_pow(base, exponent); }
-template <class T> static inline T akg_pow(T base, T exponent) {
-  uint64_t result = 1, factor = uint64_t(base);
-  for (uint64_t rest = exponent < 0 ? 0 : uint64_t(exponent); rest; rest >>= 1, factor *= factor)
-    if (rest & 1) result *= factor;
-  return T(result);
-}
 //# akg_atomic_add
 template <class T> static inline void akg_atomic_add(T *place, T value) {
   T seen, sum;
@@ -151,4 +148,49 @@ template <class T> static inline void akg_atomic_add_half(T *place, float value)
   __atomic_load(place, &seen, __ATOMIC_RELAXED);
   do sum = T(float(seen) + value);
   while (!__atomic_compare_exchange(place, &seen, &sum, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+}
+//# akg_store_line
+// Writes the 64 bytes of a line past the caches, or as usual where compilers have no word for that.
+#if defined(__clang__)
+typedef int akg_quarter __attribute__((vector_size(16)));
+static inline void akg_store_line(void *to, const void *from) {
+  for (int i = 0; i < 4; ++i) {
+    akg_quarter q;
+    __builtin_memcpy(&q, static_cast<const char *>(from) + 16 * i, 16);
+    __builtin_nontemporal_store(q, static_cast<akg_quarter *>(to) + i);
+  }
+}
+#elif defined(__AVX512F__)
+typedef long long akg_line __attribute__((vector_size(64)));
+static inline void akg_store_line(void *to, const void *from) {
+  akg_line line;
+  __builtin_memcpy(&line, from, 64);
+  __builtin_ia32_movntdq512(static_cast<akg_line *>(to), line);
+}
+#elif defined(__AVX__)
+typedef long long akg_half_line __attribute__((vector_size(32)));
+static inline void akg_store_line(void *to, const void *from) {
+  akg_half_line halves[2];
+  __builtin_memcpy(halves, from, 64);
+  __builtin_ia32_movntdq256(static_cast<akg_half_line *>(to), halves[0]);
+  __builtin_ia32_movntdq256(static_cast<akg_half_line *>(to) + 1, halves[1]);
+}
+#else
+static inline void akg_store_line(void *to, const void *from) { __builtin_memcpy(to, from, 64); }
+#endif
+//# akg_stream akg_store_line
+// Writes n elements past the caches; the lines at the ends, which others may share, as usual.
+template <class T> static inline void akg_stream(T *__restrict to, const T *__restrict from, int64_t n) {
+  constexpr int64_t line = 64 / sizeof(T);
+  const int64_t before = int64_t(-reinterpret_cast<uintptr_t>(to) % 64 / sizeof(T));
+  int64_t i = 0;
+  for (; i < before && i < n; ++i) to[i] = from[i];
+  for (; i + line <= n; i += line) akg_store_line(to + i, from + i);
+  for (; i < n; ++i) to[i] = from[i];
+}
+// Makes what was written past the caches visible to other threads before what follows.
+static inline void akg_stream_end() {
+#if defined(__SSE__)
+  __builtin_ia32_sfence();
+#endif
 }

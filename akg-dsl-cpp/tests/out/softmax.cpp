@@ -22,26 +22,34 @@ template <class To, class From> static inline To akg_bits(From value) {
   __builtin_memcpy(&bits, &value, sizeof bits);
   return bits;
 }
-// e^x for |x| < 700, relative error below 1e-9 (degree 8 after reduction to |r| < 0.35).
-static inline double akg_exp_core(double x) {
-  const double shifted = x * 1.4426950408889634 + 0x1.8p52, n = shifted - 0x1.8p52;
-  const double r = (x - n * 0.693147180369123816490) - n * 1.90821492927058770002e-10;
-  double p = 1.0 / 40320;
-  p = p * r + 1.0 / 5040;
-  p = p * r + 1.0 / 720;
-  p = p * r + 1.0 / 120;
-  p = p * r + 1.0 / 24;
-  p = p * r + 1.0 / 6;
-  p = p * r + 0.5;
-  p = p * r + 1;
-  p = p * r + 1;
-  return akg_bits<double>(akg_bits<uint64_t>(p) + (akg_bits<uint64_t>(shifted) << 52));
+// a * b + c rounded once; where that would be a call, in double, which is as good here.
+#if defined(__FMA__) || defined(__FP_FAST_FMAF) || defined(__ARM_FEATURE_FMA)
+static inline float akg_fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+#else
+static inline float akg_fma(float a, float b, float c) { return float(double(a) * b + c); }
+#endif
+// e^r - 1 for |r| < 0.35: degree 6, relative error below 2e-8 before rounding.
+static inline float akg_exp_tail(float r) {
+  float p = 0x1.6bebc8p-10f;
+  p = akg_fma(p, r, 0x1.12290ep-7f);
+  p = akg_fma(p, r, 0x1.555676p-5f);
+  p = akg_fma(p, r, 0x1.5554aep-3f);
+  p = akg_fma(p, r, 0x1.fffffep-2f);
+  return akg_fma(r * r, p, r);
 }
-// f32 functions of this section compute in double without branches: at most 0.51 units in the last place.
+// x - n * ln(2) for an integer n of at most 8 bits.
+static inline float akg_exp_rest(float x, float n) { return akg_fma(n, 0x1.05c610p-29f, akg_fma(n, -0x1.62e430p-1f, x)); }
+// value * 2^n for values near 1 and n of -180..=128, where shifted = n + 0x1.8p23; rounds once. Low: for n below -60.
+static inline float akg_exp_scaled(float value, float shifted, bool low) {
+  const uint32_t power = (akg_bits<uint32_t>(shifted) + (low ? 64u : 0u)) << 23;
+  return akg_bits<float>(akg_bits<uint32_t>(value) + power) * (low ? 0x1p-64f : 1.0f);
+}
+// At most 1.1 units in the last place.
 static inline float akg_exp(float x) {
-  const float c = x < -150.f ? -150.f : x > 150.f ? 150.f : x;
-  const float y = float(akg_exp_core(double(c)));
-  return x != x ? x : y;
+  const float shifted = akg_fma(x, 0x1.715476p+0f, 0x1.8p23f);
+  const float near = 1 + akg_exp_tail(akg_exp_rest(x, shifted - 0x1.8p23f));
+  const float y = akg_exp_scaled(near, shifted, x < -80);
+  return x < 88.722839f ? (x > -104 ? y : 0) : x * __builtin_inff();
 }
 static inline double akg_exp(double x) { return __builtin_exp(x); }
 

@@ -51,6 +51,19 @@ pub(crate) fn host() -> Target {
     target
 }
 
+/// The machine with all its vectors, with narrower ones, and with none but what every machine of its kind has.
+pub(crate) fn hosts() -> Vec<Target> {
+    let all = host();
+    let mut narrow = all.clone();
+    narrow.features.retain(|f| !f.starts_with("avx512"));
+    narrow.vector_bytes = all.vector_bytes.min(32);
+    let mut least = Target::new("cpu", std::env::consts::ARCH);
+    least.caches.clone_from(&all.caches);
+    let mut hosts = vec![all, narrow, least];
+    hosts.dedup();
+    hosts
+}
+
 /// Whether there is a compiler; says on the terminal if not.
 pub(crate) fn compiler_missing() -> bool {
     let source = CppDsl::default().parse(
@@ -72,10 +85,19 @@ pub(crate) fn compiler_missing() -> bool {
 
 /// Lowers, builds and runs a typed sketch.
 pub(crate) fn run(program: &ir::Program, inputs: &[Tensor], dims: &Bindings) -> Vec<Tensor> {
-    let target = host();
-    let source = lower_program(program, &target, &Default::default()).unwrap();
+    run_on(&host(), program, inputs, dims)
+}
+
+/// The same for another target than all of the machine.
+pub(crate) fn run_on(
+    target: &Target,
+    program: &ir::Program,
+    inputs: &[Tensor],
+    dims: &Bindings,
+) -> Vec<Tensor> {
+    let source = lower_program(program, target, &Default::default()).unwrap();
     let artifact = CppDsl::default()
-        .build(&source, &target)
+        .build(&source, target)
         .unwrap()
         .unwrap_or_else(|f| panic!("{}\n{}", f.evidence, source.text));
     if std::env::var_os("AKG_SHOW").is_some() {

@@ -116,13 +116,7 @@ fn contract(s: &mut Step<'_>, a: PrimId, b: PrimId) -> Result<PrimId> {
 /// only are contracted, in one operand only are rows or columns.
 fn einsum(s: &mut Step<'_>) -> Result<PrimId> {
     let equation = s.call.str("equation")?.replace(' ', "");
-    let operands: Vec<PrimId> = s
-        .call
-        .values("tensors")?
-        .iter()
-        .flatten()
-        .map(|v| s.value(*v))
-        .collect::<Result<_>>()?;
+    let operands = s.tensors("tensors")?;
     let refuse = || Error::unsupported(format!("no design rule yet for einsum `{equation}`"));
     let (terms, result) = equation.split_once("->").ok_or_else(refuse)?;
     let (ta, tb) = terms.split_once(',').ok_or_else(refuse)?;

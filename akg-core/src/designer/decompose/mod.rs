@@ -8,10 +8,14 @@ use crate::error::{Error, Result};
 use crate::graph::ops::Call;
 use crate::graph::{Graph, TensorType, ValueId};
 
+mod create;
+mod join;
+mod loss;
 mod matmul;
 mod norm;
 mod pointwise;
 mod reduce;
+mod scan;
 mod view;
 
 /// A graph in primitives.
@@ -36,12 +40,16 @@ pub(super) struct Step<'a> {
 /// Decomposes one operator; `None` if the family does not have it.
 type Family = fn(&mut Step<'_>, &str) -> Result<Option<Vec<PrimId>>>;
 
-const FAMILIES: [Family; 5] = [
+const FAMILIES: [Family; 9] = [
     pointwise::decompose,
     reduce::decompose,
+    scan::decompose,
     norm::decompose,
+    loss::decompose,
     matmul::decompose,
     view::decompose,
+    join::decompose,
+    create::decompose,
 ];
 
 impl Step<'_> {
@@ -59,6 +67,12 @@ impl Step<'_> {
     /// The primitive of an optional tensor argument.
     pub(super) fn opt_tensor(&self, name: &str) -> Result<Option<PrimId>> {
         self.call.opt_value(name)?.map(|v| self.value(v)).transpose()
+    }
+
+    /// The primitives of a tensor-list argument.
+    pub(super) fn tensors(&self, name: &str) -> Result<Vec<PrimId>> {
+        let values = self.call.values(name)?.iter().flatten();
+        values.map(|v| self.value(*v)).collect()
     }
 
     /// A literal from a number argument.

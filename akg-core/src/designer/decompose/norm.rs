@@ -39,10 +39,12 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
             let eps = s.call.number("eps")?;
             vec![group_norm(s, x, groups, eps)?]
         }
+        "batch_norm" | "_native_batch_norm_legit" | "_native_batch_norm_legit_functional" => batch_norm(s)?,
+        "instance_norm" if !s.call.bool("use_input_stats")? => {
+            let moments = running(s)?;
+            vec![by_channel(s, moments)?]
+        }
         "instance_norm" => {
-            if s.opt_tensor("running_mean")?.is_some() {
-                return Ok(None);
-            }
             let x = s.tensor("input")?;
             let axes: Vec<usize> = (2..s.prims.rank(x)).collect();
             let eps = s.call.number("eps")?;
@@ -56,15 +58,101 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
     Ok(Some(results))
 }
 
-/// `(x - mean) / sqrt(var + eps)` over `axes`.
-fn normalised(s: &mut Step<'_>, x: PrimId, axes: &[usize], eps: f64) -> Result<PrimId> {
+/// Mean and variance.
+#[derive(Clone, Copy)]
+struct Moments {
+    mean: PrimId,
+    variance: PrimId,
+}
+
+/// Mean and variance over `axes`, kept with extent 1.
+fn moments(s: &mut Step<'_>, x: PrimId, axes: &[usize]) -> Result<Moments> {
     let mean = s.prims.mean(x, axes)?;
     let centred = s.prims.sub(x, mean)?;
     let squares = s.prims.mul(centred, centred)?;
     let variance = s.prims.mean(squares, axes)?;
+    Ok(Moments { mean, variance })
+}
+
+/// `1 / sqrt(variance + eps)`.
+fn scale(s: &mut Step<'_>, variance: PrimId, eps: f64) -> Result<PrimId> {
     let shifted = s.prims.add_number(variance, eps)?;
-    let scale = s.prims.unary(UnaryOp::Rsqrt, shifted)?;
+    s.prims.unary(UnaryOp::Rsqrt, shifted)
+}
+
+/// `(x - mean) / sqrt(var + eps)` over `axes`.
+fn normalised(s: &mut Step<'_>, x: PrimId, axes: &[usize], eps: f64) -> Result<PrimId> {
+    let Moments { mean, variance } = moments(s, x, axes)?;
+    let centred = s.prims.sub(x, mean)?;
+    let scale = scale(s, variance, eps)?;
     s.prims.mul(centred, scale)
+}
+
+/// The running statistics, to broadcast against the input.
+fn running(s: &mut Step<'_>) -> Result<Moments> {
+    let x = s.tensor("input")?;
+    let (mean, variance) = (s.opt_tensor("running_mean")?, s.opt_tensor("running_var")?);
+    let (mean, variance) = (per_channel(s, x, mean)?, per_channel(s, x, variance)?);
+    let missing = || Error::invalid("normalising by running statistics needs running_mean and running_var");
+    Ok(Moments {
+        mean: mean.ok_or_else(missing)?,
+        variance: variance.ok_or_else(missing)?,
+    })
+}
+
+/// The input normalised by moments of its channels, scaled and shifted.
+fn by_channel(s: &mut Step<'_>, moments: Moments) -> Result<PrimId> {
+    let (x, eps) = (s.tensor("input")?, s.call.number("eps")?);
+    let centred = s.prims.sub(x, moments.mean)?;
+    let scale = scale(s, moments.variance, eps)?;
+    let y = s.prims.mul(centred, scale)?;
+    let (weight, bias) = (s.opt_tensor("weight")?, s.opt_tensor("bias")?);
+    let (weight, bias) = (per_channel(s, y, weight)?, per_channel(s, y, bias)?);
+    affine(s, y, weight, bias)
+}
+
+/// The normalised input; then, for operators that return them, the batch's mean and scale, and the running statistics
+/// moved towards the batch's by `momentum`.
+fn batch_norm(s: &mut Step<'_>) -> Result<Vec<PrimId>> {
+    let (x, eps) = (s.tensor("input")?, s.call.number("eps")?);
+    let training = s.call.bool("training")?;
+    let axes: Vec<usize> = (0..s.prims.rank(x)).filter(|a| *a != 1).collect();
+    let moments = if training {
+        moments(s, x, &axes)?
+    } else {
+        running(s)?
+    };
+    let mut results = vec![by_channel(s, moments)?];
+    let shapes: Vec<_> = s.results.iter().map(|r| r.shape.clone()).collect();
+    if let [_, mean, invstd, ..] = shapes.as_slice() {
+        let scale = scale(s, moments.variance, eps)?;
+        for (value, shape) in [(moments.mean, mean), (scale, invstd)] {
+            // Nothing is saved of running statistics.
+            results.push(if training {
+                s.prims.reshape(value, shape.clone())
+            } else {
+                s.prims.full(0.0, s.prims.dtype(value), shape.clone())
+            });
+        }
+    }
+    if let [.., _, _] = shapes.get(3..).unwrap_or_default() {
+        let (mean, variance) = (s.tensor("running_mean")?, s.tensor("running_var")?);
+        if !training {
+            results.extend([mean, variance]);
+            return Ok(results);
+        }
+        let momentum = s.call.number("momentum")?;
+        let count = axes.iter().filter_map(|a| s.prims.shape(x).get(*a)?.as_const());
+        let count = count.product::<i64>() as f64;
+        let unbiased = s.prims.mul_number(moments.variance, count / (count - 1.0))?;
+        for (old, new) in [(mean, moments.mean), (variance, unbiased)] {
+            let new = s.prims.reshape(new, s.prims.shape(old).to_vec());
+            let new = s.prims.mul_number(new, momentum)?;
+            let old = s.prims.mul_number(old, 1.0 - momentum)?;
+            results.push(s.prims.add(new, old)?);
+        }
+    }
+    Ok(results)
 }
 
 fn affine(s: &mut Step<'_>, y: PrimId, weight: Option<PrimId>, bias: Option<PrimId>) -> Result<PrimId> {

@@ -63,14 +63,10 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
             let (x, dtype) = (s.tensor("self")?, s.dtype()?);
             let x = s.prims.cast(x, dtype);
             let axis = s.dim("dim", s.prims.rank(x))?;
-            let max = s.prims.reduce(ReduceOp::Max, x, &[axis], true);
-            let shifted = s.prims.sub(x, max)?;
-            let e = s.prims.unary(UnaryOp::Exp, shifted)?;
-            let sum = s.prims.reduce(ReduceOp::Sum, e, &[axis], true);
             vec![if name.contains("log") {
-                let log = s.prims.unary(UnaryOp::Log, sum)?;
-                s.prims.sub(shifted, log)?
+                log_softmax(s, x, axis)?
             } else {
+                let (_, e, sum) = exponentials(s, x, axis)?;
                 s.prims.div(e, sum)?
             }]
         }
@@ -78,6 +74,21 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
         _ => return Ok(None),
     };
     Ok(Some(results))
+}
+
+/// `x` less its maximum along `axis`, the exponential of that, and its sum.
+fn exponentials(s: &mut Step<'_>, x: PrimId, axis: usize) -> Result<(PrimId, PrimId, PrimId)> {
+    let max = s.prims.reduce(ReduceOp::Max, x, &[axis], true);
+    let shifted = s.prims.sub(x, max)?;
+    let e = s.prims.unary(UnaryOp::Exp, shifted)?;
+    let sum = s.prims.reduce(ReduceOp::Sum, e, &[axis], true);
+    Ok((shifted, e, sum))
+}
+
+pub(super) fn log_softmax(s: &mut Step<'_>, x: PrimId, axis: usize) -> Result<PrimId> {
+    let (shifted, _, sum) = exponentials(s, x, axis)?;
+    let log = s.prims.unary(UnaryOp::Log, sum)?;
+    s.prims.sub(shifted, log)
 }
 
 /// The dimensions that a reduction names; all if it names none.
@@ -129,6 +140,7 @@ fn arg_reduce(s: &mut Step<'_>, op: ReduceOp, x: PrimId, axis: usize, keep: bool
         .filter(|(i, _)| *i != axis)
         .map(|(_, d)| d.clone())
         .collect();
+    let x = s.prims.without_padding(x);
     let index = s.prims.push(Prim::ArgReduce(op, x, axis), DType::I64, kept);
     if keep {
         s.prims.restore(index, &shape, &[axis])

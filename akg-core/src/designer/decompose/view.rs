@@ -1,9 +1,9 @@
 //! Views, copies and masks by position.
 
 use super::{Step, normalise};
-use crate::designer::prim::{Prim, PrimId};
-use crate::dtype::DType;
+use crate::designer::prim::{PrimId, Window};
 use crate::error::Result;
+use crate::expr::Expr;
 use crate::sketch::ir::CompareOp;
 
 pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimId>>> {
@@ -13,7 +13,7 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
             let (x, shape) = (s.tensor("self")?, s.result(0)?.shape.clone());
             s.prims.reshape(x, shape)
         }
-        "expand" => {
+        "expand" | "broadcast_to" | "expand_as" => {
             let (x, shape) = (s.tensor("self")?, s.result(0)?.shape.clone());
             s.prims.expand(x, shape)
         }
@@ -48,15 +48,52 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
             let perm = (0..s.prims.rank(x)).rev().collect();
             s.prims.permute(x, perm)
         }
+        "flip" => {
+            let mut x = s.tensor("self")?;
+            for dim in s.call.ints("dims")? {
+                let dim = normalise(dim, s.prims.rank(x))?;
+                x = s.prims.flip(x, dim);
+            }
+            x
+        }
+        "slice" | "narrow" => {
+            let x = s.tensor("self")?;
+            let dim = s.dim("dim", s.prims.rank(x))?;
+            let extent = s.prims.extent(x, dim);
+            let Some(count) = s.result(0)?.shape.get(dim).cloned() else {
+                return Ok(None);
+            };
+            let start = s.call.opt_size("start")?.cloned().unwrap_or(0.into());
+            let step = if name == "slice" { s.call.int("step")? } else { 1 };
+            let start = match (start.as_const(), extent.as_const()) {
+                (Some(at), Some(extent)) => (if at < 0 { at + extent } else { at }).clamp(0, extent).into(),
+                (Some(at), None) if at < 0 => extent + at,
+                _ => start,
+            };
+            s.prims.window(x, Window { dim, start, step }, count)
+        }
+        "select" => {
+            let x = s.tensor("self")?;
+            let dim = s.dim("dim", s.prims.rank(x))?;
+            let index = s.call.size("index")?.clone();
+            let shape = s.result(0)?.shape.clone();
+            let extent = s.prims.extent(x, dim);
+            let is_negative = index.as_const().is_some_and(|i| i < 0);
+            let start = if is_negative { index + extent } else { index };
+            let one = s
+                .prims
+                .window(x, Window { dim, start, step: 1 }, Expr::constant(1));
+            s.prims.reshape(one, shape)
+        }
         "triu" | "tril" => {
             let x = s.tensor("self")?;
             let diagonal = s.call.number("diagonal")?;
             let shape = s.prims.shape(x).to_vec();
             let rank = shape.len();
-            let row = s
-                .prims
-                .push(Prim::Coordinate(rank - 2), DType::I64, shape.clone());
-            let column = s.prims.push(Prim::Coordinate(rank - 1), DType::I64, shape);
+            let row = s.prims.coordinate(rank - 2, shape.clone());
+            let column = s.prims.coordinate(rank - 1, shape);
+            let wide = s.prims.dtype(row).promote(s.prims.dtype(column));
+            let (row, column) = (s.prims.cast(row, wide), s.prims.cast(column, wide));
             let edge = if diagonal == 0.0 {
                 row
             } else {

@@ -146,18 +146,38 @@ impl<'a> Emitter<'a> {
             .ok_or_else(|| Error::unexpected("an emitter forgot to walk along an axis"))
     }
 
+    /// Whether the window through which a dimension is seen, if there is one, shows nothing outside of the tensor.
+    fn stays_inside(&self, dimension: Axis) -> bool {
+        let window = self.kernel.windows.get(&dimension);
+        window.is_none_or(|w| w.stays_inside(self.extent(dimension), |a| self.extent(a).clone()))
+    }
+
     /// The region of an access, the order of its tile axes, and whether it may leave the tensor.
     fn region(&self, access: &Access) -> Result<(String, Vec<Axis>, bool)> {
         let (mut parts, mut order, mut leaves) = (Vec::new(), Vec::new(), false);
         for axis in &access.axes {
-            match self.walk(*axis)? {
-                Walk::Index(name) => parts.push(name.clone()),
+            let window = self.kernel.windows.get(axis);
+            let Some(seen) = window.map_or(Some(*axis), |w| w.axis) else {
+                parts.extend(window.map(|w| w.start.to_string()));
+                leaves |= !self.stays_inside(*axis);
+                continue;
+            };
+            let at = |start: &str| match window {
+                Some(w) if w.step == 1 => format!("{} + {start}", w.start),
+                Some(w) => format!("{} + {}*({start})", w.start, w.step),
+                None => start.to_owned(),
+            };
+            match self.walk(seen)? {
+                Walk::Index(name) => parts.push(at(name)),
                 Walk::Tile { start, len, overhang } => {
-                    parts.push(format!("{start} :+ {len}"));
-                    order.push(*axis);
+                    let step = window.filter(|w| w.step != 1);
+                    let step = step.map_or(String::new(), |w| format!(" by {}", w.step));
+                    parts.push(format!("{} :+ {len}{step}", at(start)));
+                    order.push(seen);
                     leaves |= overhang;
                 }
             }
+            leaves |= !self.stays_inside(*axis);
         }
         let name = self.names.tensors.get(&access.tensor);
         let name = name.ok_or_else(|| Error::unexpected("a tensor of the design has no name"))?;
@@ -238,7 +258,7 @@ impl<'a> Emitter<'a> {
     }
 
     /// The text of `var` with dimensions of extent 1 inserted so that it lines up with `axes`.
-    fn expanded(var: &Var, axes: &[Axis]) -> String {
+    pub(super) fn expanded(var: &Var, axes: &[Axis]) -> String {
         if var.axes.is_empty() || var.axes == axes {
             return var.text.clone();
         }
@@ -259,12 +279,15 @@ impl<'a> Emitter<'a> {
                 text: literal(v, dtype),
                 axes: Vec::new(),
             }),
-            Operand::Coordinate(axes) => self.coordinate(&axes),
+            Operand::Coordinate(axes) => {
+                let dtype = self.prims.operands(id).get(i).map(|o| self.prims.dtype(*o));
+                self.coordinate(&axes, dtype.unwrap_or(DType::I64))
+            }
         }
     }
 
-    /// The row-major coordinate along `axes` as an i64 tile.
-    pub(super) fn coordinate(&mut self, axes: &[Axis]) -> Result<Var> {
+    /// The row-major coordinate along `axes` as a tile of an integer type.
+    pub(super) fn coordinate(&mut self, axes: &[Axis], dtype: DType) -> Result<Var> {
         let mut terms = Vec::new();
         let mut tile = Vec::new();
         let mut stride = Expr::constant(1);
@@ -273,10 +296,14 @@ impl<'a> Emitter<'a> {
                 Walk::Index(name) => name.clone(),
                 Walk::Tile { start, len, .. } => {
                     tile.push(*axis);
+                    let own = match dtype {
+                        DType::I32 => format!("iota({len})"),
+                        _ => format!("{dtype}(iota({len}))"),
+                    };
                     if start == "0" {
-                        format!("i64(iota({len}))")
+                        own
                     } else {
-                        format!("(i64(iota({len})) + {start})")
+                        format!("({own} + {start})")
                     }
                 }
             };
@@ -332,6 +359,15 @@ impl<'a> Emitter<'a> {
         let mut vars = Vec::new();
         for i in 0..args.len() {
             vars.push(self.operand(id, i, meets)?);
+        }
+        if op == MapOp::Select
+            && let [_, a, b] = args
+            && self.prims.is_number(*a)
+            && self.prims.is_number(*b)
+            && let Some(var) = vars.get_mut(1)
+        {
+            // Of two literals one must have a type.
+            var.text = format!("full {own}[] {}", var.text);
         }
         let all: Vec<Axis> = vars.iter().flat_map(|v| v.axes.clone()).collect();
         let axes = self.tile_axes(&all);

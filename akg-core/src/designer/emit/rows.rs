@@ -5,6 +5,7 @@
 //! fits into one tile there is no loop and the data is read once.
 
 mod fill;
+mod scan;
 mod shape;
 
 use std::collections::HashMap;
@@ -12,7 +13,7 @@ use std::collections::HashMap;
 use self::shape::Shape;
 use super::{Emitter, Names, Var, Walk, compute_type, literal, reduction};
 use crate::designer::plan::{Axis, KernelPlan, Operand, Plan};
-use crate::designer::prim::{Prim, PrimId, Prims};
+use crate::designer::prim::{Prim, PrimId, Prims, Scan};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::sketch::ir::ReduceOp;
@@ -26,7 +27,13 @@ pub(in crate::designer) fn emit(
     number: usize,
 ) -> Result<String> {
     let shape = Shape::choose(kernel);
-    let blocks = shape.blocks(kernel);
+    let scans = |id: &PrimId| matches!(prims.node(*id).prim, Prim::Scan(..));
+    let longest = if kernel.nodes.iter().any(scans) {
+        shape::SCANNED_ROW
+    } else {
+        shape::WHOLE_ROW
+    };
+    let blocks = shape.blocks(kernel, longest);
     let mut walks = HashMap::new();
     let mut grid = Vec::new();
     let mut loops = Vec::new();
@@ -64,6 +71,7 @@ pub(in crate::designer) fn emit(
     if grid.is_empty() {
         grid.push("p0 in 1".to_owned());
     }
+    scan::reverse(&mut walks, prims, kernel);
     let mut emitter = Emitter::new(plan, prims, kernel, names);
     emitter.walks = walks;
     emitter.tile = shape.tile;
@@ -130,6 +138,8 @@ impl Passes<'_> {
             for id in &nodes {
                 if self.is_reduction(*id) {
                     self.reduce_whole(*id)?;
+                } else if let Some(scan) = self.scan_of(*id) {
+                    self.scan_whole(*id, scan)?;
                 } else {
                     self.emitter.value(*id)?;
                 }
@@ -179,8 +189,21 @@ impl Passes<'_> {
         for id in &reductions {
             accumulators.push(self.start(*id)?);
         }
-        let masked = self.choose_fill(&reductions);
+        let scans = self.scans_for(reductions.iter().chain(&stores));
+        let mut running = Vec::new();
+        for (id, _) in &scans {
+            running.push(self.start(*id)?);
+        }
+        let combined: Vec<PrimId> = reductions
+            .iter()
+            .copied()
+            .chain(scans.iter().map(|s| s.0))
+            .collect();
+        let masked = self.choose_fill(&combined);
         self.emitter.open(format!("for {} {{", self.loops.join(", ")));
+        for ((id, scan), before) in scans.into_iter().zip(&running) {
+            self.scan_tile(id, scan, before, masked)?;
+        }
         for (id, accumulator) in reductions.iter().zip(&accumulators) {
             self.accumulate(*id, accumulator, masked)?;
         }
@@ -258,7 +281,7 @@ impl Passes<'_> {
         let element = compute_type(self.emitter.prims.dtype(operand));
         let (op, arg) = match node.prim {
             Prim::ArgReduce(op, ..) => (op, true),
-            Prim::Reduce(op, ..) => (op, false),
+            Prim::Reduce(op, ..) | Prim::Scan(Scan { op, .. }, _) => (op, false),
             _ => (ReduceOp::Sum, false),
         };
         // Sums over many tiles are kept in f64 so that their error does not grow with the number of tiles.
@@ -293,7 +316,6 @@ impl Passes<'_> {
         if masked {
             var = self.mask(var, position, &identity(op, element))?;
         }
-        let name = &accumulator.name;
         if let Some(index) = &accumulator.index {
             return self.accumulate_index(&var, position, accumulator, index);
         }
@@ -302,12 +324,9 @@ impl Passes<'_> {
             Some(wide) if wide != element => format!("{wide}({reduced})"),
             _ => reduced,
         };
-        self.emitter.line(match op {
-            ReduceOp::Sum => format!("{name} = {name} + {reduced}"),
-            ReduceOp::Prod => format!("{name} = {name} * {reduced}"),
-            ReduceOp::Max => format!("{name} = max({name}, {reduced})"),
-            ReduceOp::Min => format!("{name} = min({name}, {reduced})"),
-        });
+        let name = &accumulator.name;
+        self.emitter
+            .line(format!("{name} = {}", combined(op, name, &reduced)));
         Ok(())
     }
 
@@ -355,6 +374,16 @@ struct Accumulator {
     /// The element type of a sum or product.
     wide: Option<DType>,
     op: ReduceOp,
+}
+
+/// The combination of two results of a reduction.
+fn combined(op: ReduceOp, a: &str, b: &str) -> String {
+    match op {
+        ReduceOp::Sum => format!("{a} + {b}"),
+        ReduceOp::Prod => format!("{a} * {b}"),
+        ReduceOp::Max => format!("max({a}, {b})"),
+        ReduceOp::Min => format!("min({a}, {b})"),
+    }
 }
 
 fn identity(op: ReduceOp, dtype: DType) -> String {

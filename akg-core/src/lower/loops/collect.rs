@@ -12,6 +12,7 @@ use super::element::row_major;
 use super::ir::{Accumulation, LocalId, LoopKind, Scalar, Stmt};
 use super::mapper::{Mapper, Resource, State};
 use super::nest::Nest;
+use super::node::NodeKind;
 
 /// One reduction of a group over the same tile.
 struct Sum {
@@ -171,10 +172,21 @@ impl Mapper<'_> {
             _ => return Err(Error::unexpected("not a scan")),
         };
         let extents = self.kernel.ty(operand).extents.clone();
+        let inner = extents.get(axis + 1..).unwrap_or_default().to_vec();
+        if let Some(Op::Scan {
+            op: op @ (ReduceOp::Sum | ReduceOp::Prod),
+            exclusive,
+            reverse,
+            ..
+        }) = self.value(v).op
+            && accumulator_type(*op, self.kernel.ty(v).dtype) == DType::F64
+            && inner.iter().all(|e| *e == 1)
+        {
+            return self.scan_rows(v, operand, result, (*op, *exclusive, *reverse));
+        }
         let outer = self.open_extents(extents.clone());
         let level = loops_before(&extents, axis);
         let index = self.frame.index.clone();
-        let inner = extents.get(axis + 1..).unwrap_or_default().to_vec();
         let inner_index: Vec<Expr> = index.get(axis + 1..).unwrap_or_default().to_vec();
         let inner_offset = row_major(&inner, &inner_index);
         let mut before = Vec::new();
@@ -259,6 +271,66 @@ impl Mapper<'_> {
             innermost,
             ..Nest::parallel(axes, effects)
         });
+        self.set_state(v, State::Stored(result));
+        Ok(())
+    }
+
+    /// Emits running sums or products along contiguous rows: the elements are written to storage, then combined there.
+    fn scan_rows(
+        &mut self,
+        v: Val,
+        operand: Val,
+        result: LocalId,
+        (op, exclusive, reverse): (ReduceOp, bool, bool),
+    ) -> Result<()> {
+        let (extents, dtype) = (self.kernel.ty(v).extents.clone(), self.kernel.ty(v).dtype);
+        let wide = match dtype {
+            DType::F64 => result,
+            _ => self.local("running", DType::F64, &extents),
+        };
+        let outer = self.open_extents(extents.clone());
+        let index = self.frame.index.clone();
+        let offset = row_major(&extents, &index);
+        let value = self.element(operand, &index)?;
+        let value = self.cast(value, DType::F64);
+        let set = |local, value| Effect::Set {
+            local,
+            offset: offset.clone(),
+            value,
+        };
+        self.close(outer, vec![set(wide, value)], Nest::parallel);
+        let len = extents.iter().rev().find(|e| **e != 1).copied().unwrap_or(1);
+        let rows = extents.iter().product::<usize>() / len.max(1);
+        let row = self.names.fresh("row");
+        self.ranges.insert(row.clone(), (0, rows as i64));
+        let scan = Stmt::Scan {
+            local: wide,
+            offset: Expr::symbol(row.clone()) * Expr::from(len),
+            len,
+            op,
+            exclusive,
+            reverse,
+        };
+        self.out.push(Stmt::For {
+            symbol: row,
+            lo: 0.into(),
+            hi: rows.into(),
+            step: 1,
+            kind: LoopKind::Tile,
+            body: vec![scan],
+        });
+        if wide != result {
+            let outer = self.open_extents(extents.clone());
+            let offset = row_major(&extents, &self.frame.index);
+            let value = self.nodes.add(DType::F64, NodeKind::Local(wide, offset.clone()));
+            let value = self.cast(value, dtype);
+            let effect = Effect::Set {
+                local: result,
+                offset,
+                value,
+            };
+            self.close(outer, vec![effect], Nest::parallel);
+        }
         self.set_state(v, State::Stored(result));
         Ok(())
     }

@@ -6,7 +6,7 @@ use crate::sketch::ir::{BinaryOp, CompareOp, ReduceOp, Scalar as Constant, Store
 
 use super::ir::{LocalId, Scalar, Stmt};
 use super::mapper::Mapper;
-use super::nest::Plan;
+use super::nest::{Nest, Plan};
 use super::node::NodeId;
 
 /// What happens at each point of a nest.
@@ -91,7 +91,7 @@ impl Effect {
 
 impl Mapper<'_> {
     /// The statements of an effect.
-    pub(super) fn effect(&self, effect: &Effect, plan: &Plan, interior: bool) -> Vec<Stmt> {
+    pub(super) fn effect(&self, effect: &Effect, nest: &Nest, plan: &Plan, interior: bool) -> Vec<Stmt> {
         let value = self.scalar(effect.value(), plan, interior);
         match effect {
             Effect::Set { local, offset, .. } => vec![Stmt::Set {
@@ -101,11 +101,17 @@ impl Mapper<'_> {
             }],
             Effect::Store {
                 tensor, offset, mode, ..
-            } => vec![Stmt::Store {
-                tensor: *tensor,
-                offset: offset.clone(),
-                mode: *mode,
-                value,
+            } => vec![match (&plan.stream, nest.axes.last()) {
+                (Some(stream), Some((symbol, _))) => {
+                    let (local, offset) = stream.place(symbol);
+                    Stmt::Set { local, offset, value }
+                }
+                _ => Stmt::Store {
+                    tensor: *tensor,
+                    offset: offset.clone(),
+                    mode: *mode,
+                    value,
+                },
             }],
             Effect::Accumulate {
                 op,
@@ -154,18 +160,16 @@ impl Mapper<'_> {
                 ..
             } => {
                 let so_far = || Scalar::Local(*best, offset.clone());
-                let better = extreme(*op).unwrap_or(CompareOp::Gt);
-                let mut is_better = Scalar::Compare(better, *dtype, Box::new([value.clone(), so_far()]));
-                if dtype.is_float() {
-                    let is_nan = |s| Scalar::Unary(UnaryOp::IsNan, *dtype, Box::new(s));
-                    let was_number = Scalar::Unary(UnaryOp::Not, DType::Bool, Box::new(is_nan(so_far())));
-                    let first_nan = Scalar::Binary(
-                        BinaryOp::And,
-                        DType::Bool,
-                        Box::new([is_nan(value.clone()), was_number]),
-                    );
-                    is_better = Scalar::Binary(BinaryOp::Or, DType::Bool, Box::new([is_better, first_nan]));
-                }
+                let is_better = if dtype.is_float() {
+                    // Better than a number, or the first that is none.
+                    let worse = Scalar::Compare(worse(*op), *dtype, Box::new([value.clone(), so_far()]));
+                    let is_number = Scalar::Compare(CompareOp::Eq, *dtype, Box::new([so_far(), so_far()]));
+                    let not_worse = Scalar::Unary(UnaryOp::Not, DType::Bool, Box::new(worse));
+                    Scalar::Binary(BinaryOp::And, DType::Bool, Box::new([not_worse, is_number]))
+                } else {
+                    let better = extreme(*op).unwrap_or(CompareOp::Gt);
+                    Scalar::Compare(better, *dtype, Box::new([value.clone(), so_far()]))
+                };
                 let choose =
                     |new: Scalar, old: Scalar| Scalar::Select(Box::new([is_better.clone(), new, old]));
                 let at = Scalar::Local(*index, offset.clone());
@@ -234,6 +238,14 @@ fn extreme(op: ReduceOp) -> Option<CompareOp> {
         ReduceOp::Max => Some(CompareOp::Gt),
         ReduceOp::Min => Some(CompareOp::Lt),
         ReduceOp::Sum | ReduceOp::Prod => None,
+    }
+}
+
+/// How an element compares with one that is as extreme or more so.
+fn worse(op: ReduceOp) -> CompareOp {
+    match op {
+        ReduceOp::Min => CompareOp::Ge,
+        _ => CompareOp::Le,
     }
 }
 

@@ -142,6 +142,32 @@ pub enum Stmt {
         /// The value, of the tensor's type.
         value: Scalar,
     },
+    /// Writes elements of a local, from its first, to a tensor past the caches.
+    Stream {
+        /// The tensor.
+        tensor: TensorId,
+        /// The first element to write.
+        offset: Expr,
+        /// The local.
+        from: LocalId,
+        /// The number of elements.
+        len: Expr,
+    },
+    /// Replaces elements of a local of [`DType::F64`] by their running sums or products, which may be associated in any way.
+    Scan {
+        /// The local.
+        local: LocalId,
+        /// The first element.
+        offset: Expr,
+        /// The number of elements.
+        len: usize,
+        /// [`ReduceOp::Sum`] or [`ReduceOp::Prod`].
+        op: ReduceOp,
+        /// Whether an element is left out of its own result.
+        exclusive: bool,
+        /// Whether the last element comes first.
+        reverse: bool,
+    },
     /// Copies a matrix into the panels that a [`Dot`] reads.
     Pack(Pack),
     /// Multiplies local matrices into a local matrix.
@@ -160,6 +186,8 @@ pub enum LoopKind {
     },
     /// Over a tile dimension; indices fit in 32 bits.
     Tile,
+    /// Over a few indices of a tile dimension, to be written out.
+    Unrolled,
     /// Over a tile dimension with independent iterations but for these accumulators.
     Vector(Vec<(Accumulation, LocalId)>),
 }

@@ -15,6 +15,7 @@ use super::ir::{Local, LocalId, LoopKernel, LoopKind, Param, Stmt, Sums};
 use super::names::Names;
 use super::nest::Nest;
 use super::node::{Guard, NodeId, NodeKind, Nodes};
+use super::stream::streamed_tensors;
 use super::uses::{Use, is_elementwise, uses};
 
 /// The largest value assumed for an extent that is not known.
@@ -82,6 +83,8 @@ pub(super) struct Mapper<'a> {
     /// Values that end an iteration of the loop at hand in the storage of a carried value.
     pub(super) next: HashMap<Val, LocalId>,
     pub(super) written: BTreeSet<TensorId>,
+    /// Tensors that are written past the caches.
+    pub(super) streamed: BTreeSet<TensorId>,
     /// What nodes are called in the sketch.
     pub(super) labels: HashMap<NodeId, String>,
     pub(super) block: usize,
@@ -124,6 +127,7 @@ impl<'a> Mapper<'a> {
             reductions: Vec::new(),
             next: HashMap::new(),
             written,
+            streamed: streamed_tensors(program, kernel, machine),
             labels: HashMap::new(),
             block: 0,
             blocks: 0,
@@ -448,7 +452,7 @@ pub(super) fn stored_tensors(stmts: &[ir::Stmt], out: &mut BTreeSet<TensorId>) {
     }
 }
 
-fn loaded_tensors(stmts: &[ir::Stmt], out: &mut BTreeSet<TensorId>) {
+pub(super) fn loaded_tensors(stmts: &[ir::Stmt], out: &mut BTreeSet<TensorId>) {
     for stmt in stmts {
         match stmt {
             ir::Stmt::Define {

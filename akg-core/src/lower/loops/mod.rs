@@ -16,7 +16,9 @@ mod mapper;
 mod names;
 mod nest;
 mod node;
+mod rows;
 mod storage;
+mod stream;
 mod uses;
 
 use crate::error::Result;
@@ -32,6 +34,8 @@ pub struct Machine {
     pub vector_bytes: usize,
     /// The number of vector registers.
     pub vector_registers: usize,
+    /// Bytes from which on a tensor is written past the caches: the last one's size.
+    pub stream_bytes: u64,
 }
 
 impl Machine {
@@ -41,6 +45,7 @@ impl Machine {
         Self {
             vector_bytes: target.vector_bytes.clamp(16, 64).next_power_of_two() as usize,
             vector_registers: if many { 32 } else { 16 },
+            stream_bytes: target.caches.last().copied().unwrap_or(u64::MAX),
         }
     }
 }

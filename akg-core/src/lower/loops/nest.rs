@@ -10,6 +10,7 @@ use super::effect::Effect;
 use super::ir::{LoopKind, Scalar, Stmt};
 use super::mapper::Mapper;
 use super::node::{Guard, NodeId, NodeKind};
+use super::stream::Stream;
 
 /// Loops around effects.
 #[derive(Debug)]
@@ -57,10 +58,14 @@ enum Check {
 
 /// The nodes of a nest: how often each is used, and the number of loops it depends on.
 pub(super) struct Plan {
-    levels: BTreeMap<NodeId, usize>,
+    pub(super) levels: BTreeMap<NodeId, usize>,
     /// Nodes with a name, and whether it is an index.
-    named: BTreeMap<NodeId, Vec<(Symbol, bool)>>,
+    pub(super) named: BTreeMap<NodeId, Vec<(Symbol, bool)>>,
     checks: HashMap<Guard, Check>,
+    /// The first row of a block, if rows are combined block by block.
+    pub(super) block: Option<Symbol>,
+    /// How the innermost loop stores, if that goes past the caches.
+    pub(super) stream: Option<Stream>,
 }
 
 impl Mapper<'_> {
@@ -69,6 +74,11 @@ impl Mapper<'_> {
         let mut plan = self.plan(nest);
         let (clipped, mut condition) = self.clip_checks(nest, &mut plan);
         self.load_checks(nest, &mut plan);
+        // A part is written as a whole.
+        if clipped.each.is_empty() {
+            plan.stream = self.stream(nest);
+        }
+        plan.block = self.block_of_rows(nest, &plan);
         let mut interior: Vec<Condition> = Vec::new();
         for check in plan.checks.values() {
             match check {
@@ -189,6 +199,8 @@ impl Mapper<'_> {
             levels,
             named,
             checks: HashMap::new(),
+            block: None,
+            stream: None,
         }
     }
 
@@ -333,27 +345,37 @@ impl Mapper<'_> {
             body.extend(nest.before.iter().cloned());
         }
         match nest.axes.get(level) {
+            Some((row, rows)) if level == nest.level && plan.block.is_some() => {
+                let inside = self.level(nest, plan, clipped, level + 2, interior);
+                body.extend(plan.blocks_of_rows(nest, row, *rows, inside));
+            }
             Some((symbol, len)) => {
                 let (lo, hi) = clipped.range(symbol, *len);
-                let kind = if level + 1 == nest.axes.len() {
-                    nest.innermost.clone()
-                } else {
-                    LoopKind::Tile
-                };
-                body.push(Stmt::For {
-                    symbol: symbol.clone(),
-                    lo,
-                    hi,
-                    step: 1,
-                    kind,
-                    body: self.level(nest, plan, clipped, level + 1, interior),
+                let is_innermost = level + 1 == nest.axes.len();
+                let inside = self.level(nest, plan, clipped, level + 1, interior);
+                body.push(match &plan.stream {
+                    Some(stream) if is_innermost => {
+                        stream.parts(symbol, lo, hi, nest.innermost.clone(), inside)
+                    }
+                    _ => Stmt::For {
+                        symbol: symbol.clone(),
+                        lo,
+                        hi,
+                        step: 1,
+                        kind: if is_innermost {
+                            nest.innermost.clone()
+                        } else {
+                            LoopKind::Tile
+                        },
+                        body: inside,
+                    },
                 });
             }
             None => {
                 let effects = nest
                     .effects
                     .iter()
-                    .flat_map(|e| self.effect(e, plan, interior))
+                    .flat_map(|e| self.effect(e, nest, plan, interior))
                     .collect();
                 match all(clipped.each.clone()) {
                     None => body.extend(effects),

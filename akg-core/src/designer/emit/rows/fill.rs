@@ -3,7 +3,8 @@
 use super::super::{Var, Walk};
 use super::Passes;
 use crate::designer::plan::Operand;
-use crate::designer::prim::{MapOp, Prim, PrimId};
+use crate::designer::prim::{MapOp, Prim, PrimId, Scan};
+use crate::dtype::DType;
 use crate::error::Result;
 use crate::sketch::ir::{BinaryOp, ReduceOp, UnaryOp};
 
@@ -13,7 +14,7 @@ impl Passes<'_> {
         let Some(axis) = var.axes.get(position).copied() else {
             return Ok(var);
         };
-        let place = self.emitter.coordinate(&[axis])?;
+        let place = self.emitter.coordinate(&[axis], DType::I64)?;
         let marks: Vec<_> = var
             .axes
             .iter()
@@ -40,10 +41,10 @@ impl Passes<'_> {
         if !overhangs {
             return false;
         }
-        for fill in [0.0, f64::NEG_INFINITY, f64::INFINITY] {
+        for fill in [0.0, 1.0, f64::NEG_INFINITY, f64::INFINITY] {
             let ignored = |id: &PrimId| {
                 let op = match &self.emitter.prims.node(*id).prim {
-                    Prim::Reduce(op, ..) => *op,
+                    Prim::Reduce(op, ..) | Prim::Scan(Scan { op, .. }, _) => *op,
                     _ => return false,
                 };
                 let neutral = match op {

@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use crate::designer::plan::{Axis, KernelPlan};
 
 /// The longest reduced extent that one tile holds.
-const WHOLE_ROW: i64 = 8192;
+pub(super) const WHOLE_ROW: i64 = 8192;
+/// The same for scans, whose results are a tile of their own.
+pub(super) const SCANNED_ROW: i64 = 2048;
 /// Elements of an element-wise tile.
 const CHAIN: i64 = 16384;
 /// Elements that a tile of several short rows aims at.
@@ -19,7 +21,7 @@ pub(super) struct Shape {
 
 impl Shape {
     pub(super) fn choose(kernel: &KernelPlan) -> Self {
-        let lists: Vec<Vec<Axis>> = kernel.accesses().map(|a| a.axes.clone()).collect();
+        let lists: Vec<Vec<Axis>> = kernel.accesses().map(|a| kernel.walked(a)).collect();
         let size = |list: &[Axis]| -> i64 {
             list.iter()
                 .map(|a| kernel.extents[*a].as_const().unwrap_or(1 << 20))
@@ -66,8 +68,13 @@ impl Shape {
         Self { order, tile }
     }
 
-    /// Knob name and legal tile lengths of each tiled axis, the default first.
-    pub(super) fn blocks(&self, kernel: &KernelPlan) -> HashMap<Axis, (&'static str, Vec<i64>)> {
+    /// Knob name and legal tile lengths of each tiled axis, the default first; of at most `longest` elements along a
+    /// reduced contiguous axis.
+    pub(super) fn blocks(
+        &self,
+        kernel: &KernelPlan,
+        longest: i64,
+    ) -> HashMap<Axis, (&'static str, Vec<i64>)> {
         let extent = |a: Axis| kernel.extents[a].as_const();
         let cut = |a: Axis, lengths: &[i64]| -> Vec<i64> {
             let mut out: Vec<i64> = Vec::new();
@@ -82,13 +89,13 @@ impl Shape {
         let mut blocks = HashMap::new();
         match self.tile.as_slice() {
             [a] if kernel.reduced.contains(a) => {
-                blocks.insert(*a, ("BL", row_lengths(extent(*a))));
+                blocks.insert(*a, ("BL", row_lengths(extent(*a), longest)));
             }
             [a] => {
                 blocks.insert(*a, ("BN", cut(*a, &[CHAIN, CHAIN / 4])));
             }
             [a, b] if kernel.reduced.contains(b) => {
-                let lengths = row_lengths(extent(*b));
+                let lengths = row_lengths(extent(*b), longest);
                 let longest = lengths.iter().copied().max().unwrap_or(1);
                 let rows = u64::try_from(ROWS / longest)
                     .unwrap_or(1)
@@ -113,13 +120,13 @@ impl Shape {
     }
 }
 
-/// Tile lengths along a reduced contiguous axis: all of it if it is short, else divisors near 4096, else 4096.
-fn row_lengths(extent: Option<i64>) -> Vec<i64> {
+/// Tile lengths along a reduced contiguous axis: all of it if it is short, else long divisors, else any length.
+fn row_lengths(extent: Option<i64>, longest: i64) -> Vec<i64> {
     match extent {
-        Some(e) if e <= WHOLE_ROW => vec![e.max(1)],
-        Some(e) => match (1024..=WHOLE_ROW).rev().find(|b| e % b == 0 && b % 16 == 0) {
+        Some(e) if e <= longest => vec![e.max(1)],
+        Some(e) => match (longest / 8..=longest).rev().find(|b| e % b == 0 && b % 16 == 0) {
             Some(b) => vec![b],
-            None => vec![4096, 1024],
+            None => vec![longest / 2, longest / 8],
         },
         None => vec![1024],
     }

@@ -1,0 +1,158 @@
+//! Operators that join tensors, take them apart, or surround them.
+
+use super::{Step, normalise, scan};
+use crate::designer::prim::{PrimId, Window};
+use crate::error::{Error, Result};
+use crate::expr::Expr;
+use crate::sketch::ir::{BinaryOp, CompareOp};
+
+pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimId>>> {
+    let results = match name {
+        "broadcast_tensors" => {
+            let tensors = s.tensors("tensors")?;
+            let shapes: Vec<_> = s.results.iter().map(|r| r.shape.clone()).collect();
+            let expanded = tensors.into_iter().zip(shapes);
+            expanded.map(|(x, shape)| s.prims.expand(x, shape)).collect()
+        }
+        "split" | "split_with_sizes" | "chunk" | "unbind" => {
+            let x = s.tensor("self")?;
+            let dim = s.dim("dim", s.prims.rank(x))?;
+            parts(s, x, dim, name == "unbind")
+        }
+        "cat" => {
+            let dim = s.dim("dim", s.result(0)?.shape.len())?;
+            let mut tensors = s.tensors("tensors")?;
+            // Tensors of shape [0] are skipped whatever the rank of the others.
+            tensors.retain(|x| !matches!(s.prims.shape(*x), [only] if only.is(0)));
+            vec![join(s, &tensors, dim)?]
+        }
+        "stack" => {
+            let shape = s.result(0)?.shape.clone();
+            let dim = s.dim("dim", shape.len())?;
+            let mut slice = shape;
+            if let Some(slot) = slice.get_mut(dim) {
+                *slot = Expr::constant(1);
+            }
+            let tensors = s.tensors("tensors")?.into_iter();
+            let tensors: Vec<_> = tensors.map(|x| s.prims.reshape(x, slice.clone())).collect();
+            vec![join(s, &tensors, dim)?]
+        }
+        "constant_pad_nd" => {
+            let value = s.call.number("value")?;
+            vec![pad(s, value)?]
+        }
+        "pad" if s.call.str("mode")? == "constant" => {
+            let value = s.call.opt_number("value")?.unwrap_or(0.0);
+            vec![pad(s, value)?]
+        }
+        _ => return Ok(None),
+    };
+    Ok(Some(results))
+}
+
+/// Neighbouring parts along a dimension, of the results' shapes; a dimension of extent 1 is dropped with `drops`.
+fn parts(s: &mut Step<'_>, x: PrimId, dim: usize, drops: bool) -> Vec<PrimId> {
+    let mut start = Expr::constant(0);
+    let mut out = Vec::new();
+    for result in s.results.clone() {
+        let count = match result.shape.get(dim) {
+            Some(extent) if !drops => extent.clone(),
+            _ => Expr::constant(1),
+        };
+        let window = Window {
+            dim,
+            start: start.clone(),
+            step: 1,
+        };
+        let part = s.prims.window(x, window, count.clone());
+        out.push(s.prims.reshape(part, result.shape));
+        start = start + count;
+    }
+    out
+}
+
+/// Tensors one after the other along a dimension: each is shifted to its place, and the coordinate selects among them.
+fn join(s: &mut Step<'_>, tensors: &[PrimId], dim: usize) -> Result<PrimId> {
+    if let Some(scan) = scan::exclusive(s.prims, tensors, dim) {
+        return Ok(scan);
+    }
+    let result = s.result(0)?.clone();
+    let extent = result.shape.get(dim).cloned().unwrap_or(Expr::constant(1));
+    let place = s.prims.coordinate(dim, result.shape.clone());
+    let mut joined: Option<PrimId> = None;
+    let mut end = extent.clone();
+    for x in tensors.iter().rev() {
+        let start = end.clone() - s.prims.extent(*x, dim);
+        let part = match s.prims.constant(*x) {
+            Some(value) => s.prims.full(value, result.dtype, result.shape.clone()),
+            None => {
+                let x = s.prims.cast(*x, result.dtype);
+                shifted(s, x, dim, &start, &extent)
+            }
+        };
+        joined = Some(match joined {
+            None => part,
+            Some(later) => {
+                let end = coordinate(s, &end)?;
+                let here = s.prims.compare(CompareOp::Lt, place, end)?;
+                s.prims.select(here, part, later)?
+            }
+        });
+        end = start;
+    }
+    Ok(joined.unwrap_or_else(|| s.prims.full(0.0, result.dtype, result.shape)))
+}
+
+/// `x` with its first element along `dim` at `start`. A single element is everywhere, for selections to pick.
+fn shifted(s: &mut Step<'_>, x: PrimId, dim: usize, start: &Expr, extent: &Expr) -> PrimId {
+    let mut shape = s.prims.shape(x).to_vec();
+    match shape.get_mut(dim) {
+        Some(slot) if slot.is(1) => {
+            *slot = extent.clone();
+            s.prims.expand(x, shape)
+        }
+        _ => {
+            let window = Window {
+                dim,
+                start: -start.clone(),
+                step: 1,
+            };
+            s.prims.window(x, window, extent.clone())
+        }
+    }
+}
+
+/// A coordinate that is known, as a literal.
+fn coordinate(s: &mut Step<'_>, at: &Expr) -> Result<PrimId> {
+    let at = at.as_const().ok_or_else(|| {
+        Error::unsupported(format!(
+            "no design rule yet for joining at the symbolic place `{at}`"
+        ))
+    })?;
+    Ok(s.prims.number(at as f64))
+}
+
+/// The last dimensions with `value` before and after, or without as many elements if negative.
+fn pad(s: &mut Step<'_>, value: f64) -> Result<PrimId> {
+    let mut x = s.tensor("self")?;
+    let amounts = s.call.ints("pad")?;
+    let rank = s.prims.rank(x);
+    for (i, pair) in amounts.chunks_exact(2).enumerate() {
+        let &[before, after] = pair else { continue };
+        let dim = normalise(-1 - i as i64, rank)?;
+        let own = s.prims.extent(x, dim);
+        let extent = own.clone() + (before + after);
+        x = shifted(s, x, dim, &before.into(), &extent);
+        if (value != 0.0 || own.is(1)) && (before > 0 || after > 0) {
+            let shape = s.prims.shape(x).to_vec();
+            let place = s.prims.coordinate(dim, shape);
+            let (first, end) = (coordinate(s, &before.into())?, coordinate(s, &(own + before))?);
+            let low = s.prims.compare(CompareOp::Ge, place, first)?;
+            let high = s.prims.compare(CompareOp::Lt, place, end)?;
+            let inside = s.prims.binary(BinaryOp::And, low, high)?;
+            let value = s.prims.number(value);
+            x = s.prims.select(inside, x, value)?;
+        }
+    }
+    Ok(x)
+}

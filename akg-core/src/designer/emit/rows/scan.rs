@@ -1,0 +1,123 @@
+//! Scans: within a tile by the sketch's operator, across tiles by a running total.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::super::{Emitter, Var, Walk, compute_type, reduction};
+use super::{Accumulator, Passes, combined, identity};
+use crate::designer::plan::{Axis, KernelPlan};
+use crate::designer::prim::{Prim, PrimId, Prims, Scan};
+use crate::error::{Error, Result};
+
+/// Walks the scanned axes of a kernel whose scans run from the end in that order, so that what comes before an element
+/// is known when its tile is reached.
+pub(super) fn reverse(walks: &mut HashMap<Axis, Walk>, prims: &Prims, kernel: &KernelPlan) {
+    let is_reversed = |id: &PrimId| matches!(prims.node(*id).prim, Prim::Scan(Scan { reverse: true, .. }, _));
+    if !kernel.nodes.iter().any(is_reversed) {
+        return;
+    }
+    for axis in &kernel.reduced {
+        let Some(extent) = kernel.extents.get(*axis) else {
+            continue;
+        };
+        match walks.get_mut(axis) {
+            Some(Walk::Index(at)) => *at = format!("({extent} - 1 - {at})"),
+            Some(Walk::Tile { start, len, .. }) if start != "0" => {
+                *start = format!("({extent} - {len} - {start})")
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Passes<'_> {
+    pub(super) fn scan_of(&self, id: PrimId) -> Option<Scan> {
+        match &self.emitter.prims.node(id).prim {
+            Prim::Scan(scan, _) => Some(*scan),
+            _ => None,
+        }
+    }
+
+    /// The scans that a pass must run again for its results, in the order in which they depend on each other.
+    pub(super) fn scans_for<'a>(&self, results: impl Iterator<Item = &'a PrimId>) -> Vec<(PrimId, Scan)> {
+        let mut needed: BTreeSet<PrimId> = BTreeSet::new();
+        let mut stack: Vec<PrimId> = results.copied().collect();
+        while let Some(id) = stack.pop() {
+            if needed.insert(id) {
+                let inputs = self.operand_nodes(id).into_iter();
+                // What does not vary along the axis is known from earlier passes.
+                stack.extend(inputs.filter(|n| self.inner(*n)));
+            }
+        }
+        let scans = needed.into_iter().filter_map(|id| Some((id, self.scan_of(id)?)));
+        scans.collect()
+    }
+
+    /// A scan whose axis is in the tile as a whole.
+    pub(super) fn scan_whole(&mut self, id: PrimId, scan: Scan) -> Result<()> {
+        let (var, position) = self.argument(id)?;
+        let text = call(scan, &var.text, position);
+        self.bind(id, &text, var.axes);
+        Ok(())
+    }
+
+    /// A scan of one tile, with what `before` holds of the earlier ones.
+    pub(super) fn scan_tile(
+        &mut self,
+        id: PrimId,
+        scan: Scan,
+        before: &Accumulator,
+        masked: bool,
+    ) -> Result<()> {
+        let (mut var, position) = self.argument(id)?;
+        let element = compute_type(self.emitter.prims.dtype(id));
+        if masked {
+            if scan.reverse {
+                return Err(Error::unsupported(
+                    "no design rule yet for a scan from the end of something that ends within a tile",
+                ));
+            }
+            var = self.mask(var, position, &identity(scan.op, element))?;
+        }
+        let wide = before.wide.filter(|w| *w != element);
+        let widened = |text: &str| wide.map_or(text.to_owned(), |w| format!("{w}({text})"));
+        let own = widened(&var.text);
+        let earlier = Emitter::expanded(
+            &Var {
+                text: before.name.clone(),
+                axes: before.axes.clone(),
+            },
+            &var.axes,
+        );
+        let scanned = combined(scan.op, &call(scan, &own, position), &earlier);
+        let narrow = if wide.is_some() {
+            format!("{element}({scanned})")
+        } else {
+            scanned
+        };
+        self.bind(id, &narrow, var.axes.clone());
+        let total = widened(&format!(
+            "reduce_{}({}, {position})",
+            reduction(scan.op),
+            var.text
+        ));
+        let name = &before.name;
+        let line = format!("{name} = {}", combined(scan.op, name, &total));
+        self.emitter.line(line);
+        Ok(())
+    }
+
+    fn bind(&mut self, id: PrimId, text: &str, axes: Vec<Axis>) {
+        let name = self.emitter.fresh("s");
+        self.emitter.line(format!("{name} = {text}"));
+        self.emitter.define(id, Var { text: name, axes });
+    }
+}
+
+fn call(scan: Scan, operand: &str, position: usize) -> String {
+    let exclusive = if scan.exclusive { ", exclusive" } else { "" };
+    let reverse = if scan.reverse { ", reverse" } else { "" };
+    format!(
+        "scan_{}({operand}, {position}{exclusive}{reverse})",
+        reduction(scan.op)
+    )
+}

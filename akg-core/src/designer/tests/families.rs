@@ -1,0 +1,285 @@
+//! Scans, losses, batch statistics, and views that move elements.
+
+use super::{F, check, check_all, unary};
+use crate::graph::{Arg, Graph, ValueId};
+use crate::{DType, Result};
+
+fn call(g: &mut Graph, op: &str, args: &[(&str, Arg)]) -> Result<ValueId> {
+    Ok(g.call(op, args.iter().cloned())?[0])
+}
+
+/// `op(x, dim)`.
+fn along(g: &mut Graph, op: &str, x: ValueId, dim: i64) -> Result<ValueId> {
+    call(g, op, &[("self", x.into()), ("dim", dim.into())])
+}
+
+fn flip(g: &mut Graph, x: ValueId, dim: i64) -> Result<ValueId> {
+    call(g, "flip.default", &[("self", x.into()), ("dims", [dim].into())])
+}
+
+fn narrow(g: &mut Graph, x: ValueId, dim: i64, start: i64, length: i64) -> Result<ValueId> {
+    let (start, length) = (("start", start.into()), ("length", length.into()));
+    call(
+        g,
+        "narrow.default",
+        &[("self", x.into()), ("dim", dim.into()), start, length],
+    )
+}
+
+#[test]
+fn scans() {
+    let sum = "cumsum.default";
+    unary("whole", &[7, 100], |g, x| along(g, sum, x, 1));
+    unary("tiles", &[3, 6144], |g, x| along(g, sum, x, 1));
+    unary("no_divisor", &[3, 4099], |g, x| along(g, sum, x, 1));
+    unary("middle", &[3, 150, 40], |g, x| along(g, sum, x, 1));
+    unary("first", &[150, 40], |g, x| along(g, sum, x, 0));
+    unary("products", &[4, 4099], |g, x| {
+        let x = g.mul(x, 0.01)?;
+        let x = g.add(x, 1.0)?;
+        along(g, "cumprod.default", x, 1)
+    });
+    for (name, shape, dim) in [
+        ("from_the_end", [3, 6144], 1),
+        ("from_the_end_no_divisor", [3, 4099], 1),
+        ("from_the_end_first", [150, 40], 0),
+    ] {
+        unary(name, &shape, |g, x| {
+            let x = flip(g, x, dim)?;
+            let y = along(g, sum, x, dim)?;
+            flip(g, y, dim)
+        });
+    }
+    for length in [50, 4098, 6143] {
+        unary("exclusive", &[3, length + 1], |g, x| {
+            let head = narrow(g, x, 1, 0, length)?;
+            let sums = along(g, sum, head, 1)?;
+            let zero = g.full([3, 1], 0.0, F)?;
+            g.cat(&[zero, sums], 1)
+        });
+        unary("exclusive_from_the_end", &[3, length + 1], |g, x| {
+            let tail = narrow(g, x, 1, 1, length)?;
+            let tail = flip(g, tail, 1)?;
+            let sums = along(g, sum, tail, 1)?;
+            let sums = flip(g, sums, 1)?;
+            let zero = g.full([3, 1], 0.0, F)?;
+            g.cat(&[sums, zero], 1)
+        });
+    }
+    check("masked", |g| {
+        let (x, mask) = (
+            g.input("x", F, [3, 4099]),
+            g.input("mask", DType::Bool, [3, 4099]),
+        );
+        let x = g.mul(x, mask)?;
+        let y = along(g, sum, x, 1)?;
+        g.mul(y, 0.5)
+    });
+    check("integers", |g| {
+        let x = g.input("x", DType::I64, [3, 70]);
+        along(g, sum, x, -1)
+    });
+    unary("normalised", &[3, 4099], |g, x| {
+        let x = g.abs(x)?;
+        let total = g.sum(x, &[1], true)?;
+        let y = along(g, sum, x, 1)?;
+        g.div(y, total)
+    });
+}
+
+#[test]
+fn moved_elements() {
+    unary("reversed", &[5, 70], |g, x| flip(g, x, 1));
+    unary("reversed_twice", &[5, 70], |g, x| {
+        let y = flip(g, x, 0)?;
+        flip(g, y, 1)
+    });
+    unary("every_third", &[5, 70], |g, x| g.slice(x, 1, 2, 60, 3));
+    unary("slice_of_a_slice", &[50, 7], |g, x| {
+        let y = narrow(g, x, 0, 5, 30)?;
+        narrow(g, y, 0, 2, 20)
+    });
+    unary("slice_of_something", &[50, 7], |g, x| {
+        let y = g.exp(x)?;
+        let y = narrow(g, y, 0, 5, 30)?;
+        g.relu(y)
+    });
+    unary("slice_of_a_view", &[5, 6, 7], |g, x| {
+        let y = g.reshape(x, [30, 7])?;
+        narrow(g, y, 0, 5, 20)
+    });
+    unary("one", &[5, 6, 7], |g, x| g.select(x, 1, -2));
+    unary("sum_of_a_slice", &[5, 9001], |g, x| {
+        let y = narrow(g, x, 1, 3, 8998)?;
+        g.sum(y, &[1], false)
+    });
+    unary("max_of_padding", &[5, 60], |g, x| {
+        let y = g.sub(x, 5.0)?;
+        let y = g.pad(y, &[2, 3], 0.0)?;
+        g.amax(y, &[1], false)
+    });
+    unary("padded", &[5, 60], |g, x| g.pad(x, &[2, 3, 1, 0], 0.0));
+    unary("padded_with_ones", &[5, 60], |g, x| g.pad(x, &[2, 3, 1, -1], 1.0));
+    unary("padded_row", &[1, 60], |g, x| g.pad(x, &[0, 0, 1, 2], 0.0));
+    check("joined", |g| {
+        let (a, b) = (g.input("a", F, [5, 30]), g.input("b", F, [5, 21]));
+        let b = g.exp(b)?;
+        g.cat(&[a, b, a], 1)
+    });
+    check("stacked", |g| {
+        let (a, b) = (g.input("a", F, [5, 30]), g.input("b", F, [5, 30]));
+        g.stack(&[a, b], 1)
+    });
+    check_all("taken_apart", |g| {
+        let x = g.input("x", F, [10, 12]);
+        g.split(x, 5, 1)
+    });
+    check_all("broadcast", |g| {
+        let (a, b) = (g.input("a", F, [5, 1]), g.input("b", F, [30]));
+        g.call("broadcast_tensors.default", [("tensors", [a, b].into())])
+    });
+}
+
+/// A loss of two tensors with each reduction.
+fn loss(op: &str, extra: &[(&str, Arg)]) {
+    for reduction in 0..3i64 {
+        check(op, |g| {
+            let (x, y) = (g.input("x", F, [7, 300]), g.input("y", F, [7, 300]));
+            let (x, y) = (g.sigmoid(x)?, g.sigmoid(y)?);
+            let mut args = vec![
+                ("self", x.into()),
+                ("target", y.into()),
+                ("reduction", reduction.into()),
+            ];
+            args.extend(extra.iter().cloned());
+            call(g, op, &args)
+        });
+    }
+}
+
+#[test]
+fn losses() {
+    loss("mse_loss.default", &[]);
+    loss("l1_loss.default", &[]);
+    loss("smooth_l1_loss.default", &[("beta", 0.2.into())]);
+    loss("smooth_l1_loss.default", &[("beta", 0.0.into())]);
+    loss("huber_loss.default", &[("delta", 0.3.into())]);
+    loss("kl_div.default", &[]);
+    loss("kl_div.default", &[("log_target", true.into())]);
+    loss("binary_cross_entropy.default", &[]);
+    loss("binary_cross_entropy_with_logits.default", &[]);
+    for (p, swap) in [(2.0, false), (2.0, true), (3.0, false)] {
+        check("triplet", |g| {
+            let [a, b, n] = ["a", "b", "n"].map(|name| g.input(name, F, [9, 200]));
+            let operands = [
+                ("anchor", a.into()),
+                ("positive", b.into()),
+                ("negative", n.into()),
+            ];
+            let options = [("p", p.into()), ("swap", swap.into())];
+            call(
+                g,
+                "triplet_margin_loss.default",
+                &[&operands[..], &options].concat(),
+            )
+        });
+    }
+    check("cosine", |g| {
+        let (a, b) = (g.input("a", F, [9, 200]), g.input("b", F, [9, 200]));
+        call(
+            g,
+            "cosine_similarity.default",
+            &[("x1", a.into()), ("x2", b.into())],
+        )
+    });
+}
+
+#[test]
+fn losses_of_classes() {
+    for (reduction, smoothing, weighted) in [
+        (0i64, 0.0, false),
+        (1, 0.0, false),
+        (1, 0.1, true),
+        (2, 0.1, false),
+        (1, 0.0, true),
+    ] {
+        for shape in [&[40i64, 5][..], &[6, 5, 9]] {
+            check("cross_entropy", |g| {
+                let x = g.input("x", F, shape.iter().copied());
+                let mut samples = shape.to_vec();
+                samples.remove(1);
+                let y = g.input("y", DType::I64, samples);
+                let weight = if weighted {
+                    let w = g.weight("w", F, [5]);
+                    g.exp(w)?.into()
+                } else {
+                    Arg::None
+                };
+                let target = [("self", x.into()), ("target", y.into()), ("weight", weight)];
+                let options = [
+                    ("reduction", reduction.into()),
+                    ("label_smoothing", smoothing.into()),
+                    ("ignore_index", 3.into()),
+                ];
+                call(g, "cross_entropy_loss.default", &[&target[..], &options].concat())
+            });
+        }
+    }
+    check("distributions", |g| {
+        let (x, y) = (g.input("x", F, [40, 6]), g.input("y", F, [40, 6]));
+        let y = g.softmax(y, 1)?;
+        let smoothing = ("label_smoothing", 0.2.into());
+        call(
+            g,
+            "cross_entropy_loss.default",
+            &[("self", x.into()), ("target", y.into()), smoothing],
+        )
+    });
+    check("likelihood", |g| {
+        let (x, y) = (g.input("x", F, [40, 5]), g.input("y", DType::I64, [40]));
+        call(g, "nll_loss.default", &[("self", x.into()), ("target", y.into())])
+    });
+}
+
+#[test]
+fn batch_statistics() {
+    for training in [true, false] {
+        check_all("batch_norm", |g| {
+            let x = g.input("x", F, [6, 5, 7, 9]);
+            let [w, b, mean, var] = ["w", "b", "mean", "var"].map(|name| g.weight(name, F, [5]));
+            let var = g.exp(var)?;
+            let results = g.call(
+                "_native_batch_norm_legit_functional.default",
+                [
+                    ("input", x.into()),
+                    ("weight", w.into()),
+                    ("bias", b.into()),
+                    ("running_mean", mean.into()),
+                    ("running_var", var.into()),
+                    ("training", training.into()),
+                    ("momentum", 0.1.into()),
+                    ("eps", 1e-5.into()),
+                ],
+            )?;
+            Ok(if training { results } else { vec![results[0]] })
+        });
+    }
+    check("instance_norm", |g| {
+        let x = g.input("x", F, [3, 4, 10, 12]);
+        call(
+            g,
+            "instance_norm.default",
+            &[
+                ("input", x.into()),
+                ("weight", Arg::None),
+                ("bias", Arg::None),
+                ("running_mean", Arg::None),
+                ("running_var", Arg::None),
+                ("use_input_stats", true.into()),
+                ("momentum", 0.1.into()),
+                ("eps", 1e-5.into()),
+                ("cudnn_enabled", false.into()),
+            ],
+        )
+    });
+}
