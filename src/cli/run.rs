@@ -147,7 +147,8 @@ pub(super) fn session(
                     ahead.iter().for_each(|pytorch| pytorch.start(&task));
                     "verifying"
                 }
-                Event::Judged(verdict) if verdict.passed() => {
+                Event::Judged(verdict) if verdict.passed() => "the candidate passed",
+                Event::Measuring => {
                     ahead.iter().for_each(PyTorch::wait);
                     "timing"
                 }

@@ -108,7 +108,7 @@ impl Solver<'_> {
                     *ahead = python.start(module).is_ok().then_some(python);
                 }
                 // What is timed from now on must not suffer; trouble comes back with the import.
-                (Event::Judged(_), Some(python), _) => drop(python.wait()),
+                (Event::Measuring, Some(python), _) => drop(python.wait()),
                 _ => {}
             }
             stop.step_ended();
