@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use super::{Emitter, Names, Var, Walk, compute_type};
+use super::{Emitter, Names, Var, Walk, Written, compute_type};
 use crate::designer::plan::{Access, Axis, KernelPlan, Operand, Plan};
 use crate::designer::prim::{MapOp, Prim, PrimId, Prims};
 use crate::dtype::DType;
@@ -15,7 +15,9 @@ use crate::sketch::ir::{BinaryOp, ReduceOp};
 /// Products that are summed in f32 before their sum is added up in f64: at most 32 for each of the running sums.
 const STEP: i64 = 2048;
 /// Numbers of running sums to choose from.
-const SUMS: [i64; 2] = [64, 32];
+const SUMS: [i64; 2] = [64, 128];
+/// Fewer rows than this leave the work to rules that cut the sum.
+const MANY: i64 = 128;
 /// Numbers of rows to choose from.
 const ROWS: [i64; 3] = [4, 2, 1];
 
@@ -35,7 +37,7 @@ pub(in crate::designer) fn emit(
     kernel: &KernelPlan,
     names: &mut Names,
     number: usize,
-) -> Result<Option<String>> {
+) -> Result<Option<Written>> {
     let Some(Product {
         sum,
         terms,
@@ -93,9 +95,9 @@ pub(in crate::designer) fn emit(
     };
     e.define(sum, result);
     e.store_all(|_, _| true)?;
-    Ok(Some(
-        e.finish(&format!("kernel k{number} over ({})", grid.join(", "))),
-    ))
+    let name = format!("k{number}");
+    let text = e.finish(&format!("kernel {name} over ({})", grid.join(", ")));
+    Ok(Some(Written { name, text }))
 }
 
 fn find(prims: &Prims, kernel: &KernelPlan) -> Option<Product> {
@@ -119,6 +121,10 @@ fn find(prims: &Prims, kernel: &KernelPlan) -> Option<Product> {
         .filter_map(|id| kernel.axes.get(id))
         .flatten()
         .all(|axis| result.contains(axis));
+    let count = result
+        .iter()
+        .map(|axis| kernel.extents[*axis].as_const().unwrap_or(MANY));
+    let is_tall = count.fold(1, i64::saturating_mul) >= MANY;
     let is_product = matches!(prims.node(terms).prim, Prim::Map(MapOp::Binary(BinaryOp::Mul), _));
     let is_sum = matches!(prims.node(sum).prim, Prim::Reduce(ReduceOp::Sum, ..));
     let is_single = [terms, sum]
@@ -126,7 +132,7 @@ fn find(prims: &Prims, kernel: &KernelPlan) -> Option<Product> {
         .all(|id| compute_type(prims.dtype(*id)) == DType::F32);
     let is_long = kernel.extents[columns].as_const().is_none_or(|d| d >= 2 * STEP);
     let is_stored = kernel.stores.iter().any(|(id, _)| *id == terms);
-    if !is_product || !is_sum || !is_single || !is_long || !is_narrow || is_stored {
+    if !is_product || !is_sum || !is_single || !is_long || !is_narrow || !is_tall || is_stored {
         return None;
     }
     let load = |i| match kernel.operands.get(&(terms, i)) {
