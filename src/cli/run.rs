@@ -75,7 +75,7 @@ impl RunArgs {
             .with_store(store);
         let outcome = blocking::run(&session, &loaded.task)?;
         if let Some(path) = &self.bundle {
-            bundle::save(path, &loaded, &outcome)?;
+            bundle::save(path, &session, &loaded, &outcome)?;
         }
         conclude(report, &loaded, &outcome, out.as_deref())
     }

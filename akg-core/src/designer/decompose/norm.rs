@@ -1,4 +1,4 @@
-//! Normalisations, in two passes: mean, then the variance about it.
+//! Normalisations: moments in one pass, and what is made of them in a second.
 
 use super::Step;
 use crate::designer::prim::PrimId;
@@ -68,9 +68,7 @@ struct Moments {
 /// Mean and variance over `axes`, kept with extent 1.
 fn moments(s: &mut Step<'_>, x: PrimId, axes: &[usize]) -> Result<Moments> {
     let mean = s.prims.mean(x, axes)?;
-    let centred = s.prims.sub(x, mean)?;
-    let squares = s.prims.mul(centred, centred)?;
-    let variance = s.prims.mean(squares, axes)?;
+    let variance = s.prims.variance(x, mean, axes);
     Ok(Moments { mean, variance })
 }
 

@@ -283,3 +283,38 @@ fn batch_statistics() {
         )
     });
 }
+
+#[test]
+fn walks_split_over_programs() {
+    unary("sum_of_all", &[40, 1024], |g, x| g.sum(x, &[], false));
+    unary("no_divisor", &[40_009], |g, x| {
+        let y = g.add(x, 1.0)?;
+        g.amax(y, &[0], false)
+    });
+    unary("rows", &[2, 33_000], |g, x| g.mean(x, &[1], false));
+    unary("rows_of_products", &[1, 33_001], |g, x| {
+        let y = g.mul(x, 1e-3)?;
+        let y = g.add(y, 1.0)?;
+        along(g, "prod.dim_int", y, 1)
+    });
+    unary("norm", &[40, 1024], |g, x| {
+        let squares = g.mul(x, x)?;
+        let sum = g.sum(squares, &[], false)?;
+        let norm = g.sqrt(sum)?;
+        g.div(x, norm)
+    });
+    unary("softmax", &[1, 33_001], |g, x| g.softmax(x, 1));
+    check("layer_norm", |g| {
+        let x = g.input("x", F, [1, 10, 4096]);
+        let w = g.weight("w", F, [10, 4096]);
+        let x = g.add(x, 100.0)?;
+        g.layer_norm(x, [10, 4096], Some(w), None, 1e-5)
+    });
+    check("layer_norm_no_divisor", |g| {
+        let x = g.input("x", F, [1, 33_001]);
+        g.layer_norm(x, [33_001], None, None, 1e-5)
+    });
+    unary("group_norm", &[1, 8, 80, 105], |g, x| {
+        g.group_norm(x, 2, None, None, 1e-5)
+    });
+}
