@@ -12,6 +12,7 @@ use crate::sketch::ir::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
 
 pub(super) mod matmul;
 pub(super) mod rows;
+pub(super) mod vector;
 
 /// How a kernel walks along one of its axes.
 #[derive(Debug, Clone, PartialEq)]
