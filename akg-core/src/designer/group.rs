@@ -4,7 +4,8 @@
 //! kernel that the emitters can write: element-wise work and reductions over one common set of axes, or one product
 //! followed by element-wise work on its result. Otherwise it starts a kernel of its own. Since a primitive only ever
 //! joins its latest producer, kernels never depend on each other in a circle. Element-wise work on inputs alone has no
-//! producer: it waits, and is computed again in every kernel that reads it.
+//! producer: it waits, and is computed again in every kernel that reads it. A reduction of inputs alone joins the latest
+//! kernel that reduces one of them.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -331,6 +332,7 @@ impl Cut<'_> {
         let prims = self.prims;
         let producers: Vec<PrimId> = prims.operands(id).into_iter().map(|o| prims.root(o)).collect();
         let latest = producers.iter().filter_map(|p| self.home.get(p).copied()).max();
+        let latest = latest.or_else(|| self.sibling(id));
         let is_map = matches!(prims.node(id).prim, Prim::Map(..));
         if fuse && is_map && latest.is_none() && !self.outputs.contains(&id) {
             self.waiting.insert(id);
@@ -356,6 +358,27 @@ impl Cut<'_> {
             return Ok(());
         }
         self.start(id)
+    }
+
+    /// The latest group that may take up a reduction of inputs alone because it reduces one of them, too.
+    fn sibling(&self, id: PrimId) -> Option<usize> {
+        let prims = self.prims;
+        if !matches!(prims.node(id).prim, Prim::Reduce(..)) {
+            return None;
+        }
+        let (mut read, mut stack) = (HashSet::new(), vec![id]);
+        while let Some(reader) = stack.pop() {
+            for root in prims.operands(reader).into_iter().map(|o| prims.root(o)) {
+                if self.waiting.contains(&root) {
+                    stack.push(root);
+                } else {
+                    read.insert(root);
+                }
+            }
+        }
+        self.groups
+            .iter()
+            .rposition(|g| !g.reductions.is_empty() && read.iter().any(|r| g.loads.contains_key(r)))
     }
 
     /// Starts a group. What waits becomes a group of its own if it cannot be part of this one.

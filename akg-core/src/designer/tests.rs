@@ -240,6 +240,18 @@ fn products() {
         let y = g.matmul(a, b)?;
         g.tril(y, 0)
     });
+    check("triangular_of_several_tiles", |g| {
+        let a = g.input("a", F, [270, 260]);
+        let b = g.input("b", F, [260, 300]);
+        let y = g.matmul(a, b)?;
+        g.triu(y, -3)
+    });
+    check("sum_in_parts", |g| {
+        let a = g.input("a", F, [19, 8500]);
+        let b = g.input("b", F, [8500, 5]);
+        let y = g.matmul(a, b)?;
+        g.relu(y)
+    });
     check("matrix_vector", |g| {
         let a = g.input("a", F, [40, 9001]);
         let b = g.input("b", F, [9001, 1]);

@@ -15,6 +15,9 @@ use crate::timing::{Claim, Disturbance};
 use crate::tuner::{Memory, Origin, Space, Trial, Tuning, TuningPolicy};
 use crate::verdict::{Failure, FailureKind};
 
+/// The reason for the end that more time removes.
+const BUDGET_SPENT: &str = "the budget is spent";
+
 /// Chosen configurations of other shapes that are tried.
 const MOST_NEAR: usize = 2;
 
@@ -112,7 +115,7 @@ impl<'a> Tuner<'a> {
             }
         }
         let stopped = self.explore().await?;
-        let cut_short = self.began.elapsed() >= self.policy.budget;
+        let cut_short = stopped == BUDGET_SPENT;
         let tuning = Tuning {
             trials: std::mem::take(&mut self.trials),
             stopped,
@@ -190,7 +193,7 @@ impl<'a> Tuner<'a> {
         let reason = if self.ladder.is_empty() {
             "nothing is left that passed"
         } else if self.began.elapsed() >= self.policy.budget {
-            "the budget is spent"
+            BUDGET_SPENT
         } else if self.trials.len() >= self.policy.most_challengers {
             "there were as many challengers as allowed"
         } else if near_bound.is_some_and(|(bound, time)| bound >= self.policy.enough * time) {

@@ -120,6 +120,8 @@ impl<'a> Product<'a> {
     fn lengths(&self) -> [i64; 2] {
         match self.extent(self.depth).as_const() {
             Some(depth) if depth <= DEPTHS[0] => SHORT_LENGTHS,
+            // Small tiles follow a diagonal closely.
+            _ if self.triangle().is_some() => SHORT_LENGTHS,
             _ => LENGTHS,
         }
     }

@@ -343,6 +343,9 @@ impl<'a> Emitter<'a> {
                 "no design rule yet for positions along a dimension tiled twice",
             ));
         }
+        if terms.is_empty() {
+            terms.push("0".to_owned());
+        }
         // The tile comes first so that index arithmetic takes its type.
         terms.sort_by_key(|t| !t.contains("iota"));
         Ok(Var {

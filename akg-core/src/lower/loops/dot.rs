@@ -120,7 +120,7 @@ impl Mapper<'_> {
         if is_shared && self.is_ready(v, method, dtype) {
             return Ok((self.settle(v)?, columns));
         }
-        let conflicts = rows > 1 && columns * dtype.size() % CONFLICT == 0;
+        let conflicts = rows > 1 && (columns * dtype.size()).is_multiple_of(CONFLICT);
         let row = columns + if conflicts { LINE / dtype.size() } else { 0 };
         let local = self.local("left", dtype, &[rows, row]);
         let outer = self.open(v);

@@ -105,7 +105,7 @@ impl Shape {
                 blocks.insert(*b, ("BL", lengths));
             }
             [a, b] if kernel.reduced.contains(a) => {
-                blocks.insert(*a, ("BR", cut(*a, &[32, 128])));
+                blocks.insert(*a, ("BR", cut(*a, &[128, 32])));
                 blocks.insert(*b, ("BC", cut(*b, &[512, 128])));
             }
             [a, b] => {
