@@ -1,5 +1,7 @@
 //! Scans, losses, batch statistics, and views that move elements.
 
+use proptest::prelude::{ProptestConfig, proptest};
+
 use super::{F, check, check_all, unary};
 use crate::graph::{Arg, Graph, ValueId};
 use crate::{DType, Result};
@@ -383,4 +385,29 @@ fn remaining_element_wise_operators() {
         let (x, w) = (g.input("x", F, [5, 7, 9]), g.weight("w", F, [7]));
         call(g, "prelu.default", &[("self", x.into()), ("weight", w.into())])
     });
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Walks along either dimension, whole or in tiles that divide the extent or not, of windows or of all.
+    #[test]
+    fn any_extents(rows in 1i64..6, length in 1i64..5000, which in 0usize..6, dim in 0i64..2, first in 0i64..3) {
+        let shape = if dim == 1 { [rows, length + first] } else { [length + first, rows] };
+        unary("any_extents", &shape, |g, x| {
+            let x = narrow(g, x, dim, first, length)?;
+            match which {
+                0 => g.sum(x, &[dim], false),
+                1 => g.amax(x, &[dim], true),
+                2 => g.var(x, &[dim], 0, false),
+                3 => g.softmax(x, dim),
+                4 => along(g, "cumsum.default", x, dim),
+                _ => {
+                    let x = flip(g, x, dim)?;
+                    let y = along(g, "cumsum.default", x, dim)?;
+                    flip(g, y, dim)
+                }
+            }
+        });
+    }
 }
