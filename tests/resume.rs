@@ -230,10 +230,10 @@ fn a_killed_run_goes_on_where_it_was() {
             }
             for (key, verdict) in &left.verdicts {
                 // A second judgement would show: it takes another time.
-                assert_eq!(
-                    Some(verdict),
-                    now.verdicts.get(key),
-                    "{context}: a verdict was lost or made again"
+                assert!(
+                    now.verdicts.get(key) == Some(verdict),
+                    "{context}: a verdict was lost or made again: candidate {}",
+                    verdict.candidate
                 );
             }
             for (candidate, contests) in &left.contests {

@@ -79,6 +79,19 @@ pub(super) struct Tuner<'a> {
     /// Sources and artifacts that were measured.
     seen: HashSet<Digest>,
     trials: Vec<Trial>,
+    /// Duels, and those of them in which others used the machine.
+    duels: usize,
+    disturbed: usize,
+}
+
+/// What tuning ended with.
+pub(super) struct Tuned {
+    /// Those that were the fastest, the fastest last.
+    pub(super) ladder: Vec<Leader>,
+    pub(super) tuning: Tuning,
+    /// The budget that ended it, in seconds; nothing if others used the machine in all duels, which proves nothing. `None`
+    /// if it ended by itself.
+    pub(super) ended_by: Option<f64>,
 }
 
 impl<'a> Tuner<'a> {
@@ -103,12 +116,13 @@ impl<'a> Tuner<'a> {
             seconds: None,
             seen: HashSet::new(),
             trials: Vec::new(),
+            duels: 0,
+            disturbed: 0,
         }
     }
 
-    /// Lets what passed, and then other configurations, challenge the fastest. Gives those that were the fastest, the
-    /// fastest last.
-    pub(super) async fn run(&mut self, passed: Vec<Leader>) -> Result<(Vec<Leader>, Tuning)> {
+    /// Lets what passed, and then other configurations, challenge the fastest.
+    pub(super) async fn run(&mut self, passed: Vec<Leader>) -> Result<Tuned> {
         for leader in passed {
             if let Some(challenger) = self.ready(leader)? {
                 self.challenge(challenger).await?;
@@ -122,7 +136,17 @@ impl<'a> Tuner<'a> {
             cut_short,
             ..Tuning::default()
         };
-        Ok((std::mem::take(&mut self.ladder), tuning))
+        let in_vain = self.duels > 0 && self.disturbed == self.duels;
+        let budget = if in_vain {
+            0.0
+        } else {
+            self.policy.budget.as_secs_f64()
+        };
+        Ok(Tuned {
+            ladder: std::mem::take(&mut self.ladder),
+            ended_by: (in_vain || tuning.cut_short).then_some(budget),
+            tuning,
+        })
     }
 
     /// Tries recorded configurations, then each group of knobs; gives the reason for the end.
@@ -364,6 +388,8 @@ impl<'a> Tuner<'a> {
         let hopeless = self.policy.duel.concede.is_some_and(|c| ratio * c < 1.0);
         let few = |d: &Disturbance| matches!(d, Disturbance::FewRounds { .. });
         let conclusive = contest.disturbances.iter().all(|d| hopeless && few(d));
+        self.duels += 1;
+        self.disturbed += usize::from(contest.disturbances.iter().any(|d| !few(d)));
         record.relative = conclusive.then_some(relative);
         record.faster = faster;
         self.memory.keep(&*self.road.session.store, record)?;
