@@ -230,20 +230,21 @@ fn write(
     let mut kernels = Vec::new();
     let mut summaries = Vec::new();
     for (i, kernel) in plan.kernels.iter().enumerate() {
-        let written = match kernel.contract {
-            Some(contract) => emit::matmul::emit(plan, prims, kernel, names, i, contract)?,
-            None => emit::rows::emit(plan, prims, kernel, names, i)?,
+        let (rule, written) = match kernel.contract {
+            Some(contract) => (
+                "product",
+                emit::matmul::emit(plan, prims, kernel, names, i, contract)?,
+            ),
+            None => match emit::vector::emit(plan, prims, kernel, names, i)? {
+                Some(written) => ("matrix-vector product", vec![written]),
+                None => ("rows", emit::rows::emit(plan, prims, kernel, names, i)?),
+            },
         };
         for Written { name, text } in written {
             kernels.push(text);
             summaries.push(KernelSummary {
                 name,
-                rule: if kernel.contract.is_some() {
-                    "product"
-                } else {
-                    "rows"
-                }
-                .to_owned(),
+                rule: rule.to_owned(),
                 operators: operators(prims, kernel),
             });
         }

@@ -257,6 +257,15 @@ fn products() {
         let b = g.input("b", F, [9001, 1]);
         g.matmul(a, b)
     });
+    check("batched_matrix_vector", |g| {
+        let a = g.input("a", F, [2, 67, 5000]);
+        let b = g.input("b", F, [2, 5000, 1]);
+        let c = g.input("c", F, [2, 67, 1]);
+        // Terms cancel: an error is small beside them, not beside what is left.
+        let y = g.bmm(a, b)?;
+        let y = g.mul(y, 0.01)?;
+        g.add(y, c)
+    });
     check("square_of_itself", |g| {
         let a = g.input("a", F, [40, 40]);
         g.matmul(a, a)

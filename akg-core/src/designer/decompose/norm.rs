@@ -8,15 +8,23 @@ use crate::sketch::ir::UnaryOp;
 
 pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimId>>> {
     let results = match name {
-        "layer_norm" => {
+        "layer_norm" | "native_layer_norm" => {
             let x = s.tensor("input")?;
             let rank = s.prims.rank(x);
             let count = s.call.sizes("normalized_shape")?.len();
             let axes: Vec<usize> = (rank.saturating_sub(count)..rank).collect();
             let eps = s.call.number("eps")?;
-            let y = normalised(s, x, &axes, eps)?;
+            let Moments { mean, variance } = moments(s, x, &axes)?;
+            let scale = scale(s, variance, eps)?;
+            let centred = s.prims.sub(x, mean)?;
+            let y = s.prims.mul(centred, scale)?;
             let (weight, bias) = (s.opt_tensor("weight")?, s.opt_tensor("bias")?);
-            vec![affine(s, y, weight, bias)?]
+            let y = affine(s, y, weight, bias)?;
+            if name == "layer_norm" {
+                vec![y]
+            } else {
+                vec![y, mean, scale]
+            }
         }
         "rms_norm" => {
             let x = s.tensor("input")?;

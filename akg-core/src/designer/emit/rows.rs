@@ -271,7 +271,7 @@ impl Passes<'_> {
             .copied()
             .chain(scans.iter().map(|s| s.0))
             .collect();
-        let masked = self.choose_fill(&combined);
+        let masked = self.choose_fill(&combined)?;
         self.emitter.open(format!("for {} {{", self.loops.join(", ")));
         for ((id, scan), before) in scans.into_iter().zip(&running) {
             self.scan_tile(id, scan, before, masked)?;

@@ -7,13 +7,12 @@ use super::Passes;
 use super::accumulate::{Accumulator, combined, identity};
 use crate::designer::plan::{Axis, KernelPlan};
 use crate::designer::prim::{Prim, PrimId, Prims, Scan};
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// Walks the scanned axes of a kernel whose scans run from the end in that order, so that what comes before an element
 /// is known when its tile is reached.
 pub(super) fn reverse(walks: &mut HashMap<Axis, Walk>, prims: &Prims, kernel: &KernelPlan) {
-    let is_reversed = |id: &PrimId| matches!(prims.node(*id).prim, Prim::Scan(Scan { reverse: true, .. }, _));
-    if !kernel.nodes.iter().any(is_reversed) {
+    if !is_reversed(prims, kernel) {
         return;
     }
     for axis in &kernel.reduced {
@@ -30,7 +29,18 @@ pub(super) fn reverse(walks: &mut HashMap<Axis, Walk>, prims: &Prims, kernel: &K
     }
 }
 
+fn is_reversed(prims: &Prims, kernel: &KernelPlan) -> bool {
+    let from_the_end =
+        |id: &PrimId| matches!(prims.node(*id).prim, Prim::Scan(Scan { reverse: true, .. }, _));
+    kernel.nodes.iter().any(from_the_end)
+}
+
 impl Passes<'_> {
+    /// Whether the reduced axes are walked from the end.
+    pub(super) fn is_reversed(&self) -> bool {
+        is_reversed(self.emitter.prims, self.emitter.kernel)
+    }
+
     pub(super) fn scan_of(&self, id: PrimId) -> Option<Scan> {
         match &self.emitter.prims.node(id).prim {
             Prim::Scan(scan, _) => Some(*scan),
@@ -72,11 +82,6 @@ impl Passes<'_> {
         let (mut var, position) = self.argument(id)?;
         let element = compute_type(self.emitter.prims.dtype(id));
         if masked {
-            if scan.reverse {
-                return Err(Error::unsupported(
-                    "no design rule yet for a scan from the end of something that ends within a tile",
-                ));
-            }
             var = self.mask(var, position, &identity(scan.op, element))?;
         }
         let is_wide = before.dtype != element;
