@@ -74,7 +74,7 @@ fn milliseconds(times: &Times) -> String {
     }
 }
 
-/// A time with its spread, for [`summary.md`](Summary::markdown).
+/// A time with its spread, for `summary.md`.
 pub(super) fn time(side: Option<&SideRecord>) -> String {
     let times = side.and_then(|s| s.warm);
     times.map_or_else(String::new, |t| {
