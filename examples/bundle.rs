@@ -15,14 +15,12 @@ fn main() -> akg::Result<()> {
 
     let registry = akg::registry();
     let (dsl, backend) = (registry.dsl("cpp")?, registry.backend("cpu")?);
-    let outcome = blocking::run(&Session::new(dsl.clone(), backend), &task)?;
-    let failed = |failure| Error::unexpected(format!("{failure:?}"));
-    let kernel = outcome.best().ok_or_else(|| failed(outcome.failure().cloned()))?;
-    let artifact = dsl
-        .build(&kernel.source, &outcome.target)?
-        .map_err(|f| failed(Some(f)))?;
+    let session = Session::new(dsl, backend);
+    let outcome = blocking::run(&session, &task)?;
+    let none = || Error::unexpected(format!("no kernel passed: {:?}", outcome.failure()));
+    let bundle = session.bundle(&task, &outcome)?.ok_or_else(none)?;
     let file = std::env::temp_dir().join(format!("relu_softmax-{}.akg", std::process::id()));
-    Bundle::from_attempt(&task, &outcome, kernel, artifact)?.write(&file)?;
+    bundle.write(&file)?;
 
     // What follows needs the file alone, and neither a compiler nor a worker.
     let bundle = Bundle::read(&file)?;

@@ -173,6 +173,14 @@ fn failures_are_results_and_results_stay() {
     );
     assert_eq!(place.json("results.json")["problems"], results["problems"]);
     expect(
+        &place.bench(&["--resume", "--retry"]),
+        SOME_FAILED,
+        &["failed: 2-10 pool"],
+    );
+    let retried = place.json("2-10/record.json");
+    assert_ne!(retried["date"], pool["date"]);
+    assert_eq!(retried["status"], pool["status"]);
+    expect(
         &place.bench(&["--resume", "--levels", "1"]),
         ALL_VERIFIED,
         &["all: 1 of 1 verified"],

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::agent::Agent;
 use crate::backend::{Backend, Limits};
+use crate::bundle::Bundle;
 use crate::coder::{Coder, RuleCoder};
 use crate::conductor::{Conductor, RuleConductor};
 use crate::designer::{DesignContext, Designer, RuleDesigner};
@@ -209,5 +210,19 @@ impl Session {
             road.time(&mut attempt, None, policy).await?;
         }
         Ok(attempt)
+    }
+
+    /// The best candidate of an outcome of this session as a bundle, with the artifact that was judged, which is in the
+    /// store; `None` if no candidate passed.
+    pub fn bundle(&self, task: &Task, outcome: &Outcome) -> Result<Option<Bundle>> {
+        let Some(best) = outcome.best() else {
+            return Ok(None);
+        };
+        let road = Road::new(self, task, &outcome.target)?;
+        let artifact = road.build(&road.keep(best.source.clone())?)?.map_err(|failure| {
+            let evidence = &failure.evidence;
+            Error::unexpected(format!("what was built before cannot be built again: {evidence}"))
+        })?;
+        Bundle::from_attempt(task, outcome, best, artifact).map(Some)
     }
 }

@@ -241,18 +241,16 @@ impl<'a> Files<'a> {
         self.dim_names(text);
         for (i, (_, tensor)) in self.plan().with_role(TensorRole::Scratch).enumerate() {
             let align = alignment(tensor);
-            let elements: Vec<_> = tensor
-                .shape
-                .iter()
-                .map(|e| format!("size_t({})", extent(e)))
+            let extents = tensor.shape.iter().map(|e| format!("size_t({})", extent(e)));
+            let bytes: Vec<_> = std::iter::once(tensor.dtype.size().to_string())
+                .chain(extents)
                 .collect();
-            let elements: String = elements.iter().map(|e| format!(" * {e}")).collect();
             let _ = writeln!(
                 text,
-                "  end = (end + {}) / {align} * {align};  // {}\n  offsets[{i}] = end;\n  end += {}{elements};",
+                "  end = (end + {}) / {align} * {align};  // {}\n  offsets[{i}] = end;\n  end += {};",
                 align - 1,
                 comment(&tensor.name),
-                tensor.dtype.size()
+                bytes.join(" * ")
             );
         }
         let _ = writeln!(text, "  return end + {};\n}}\n", self.scratch_align() - 1);

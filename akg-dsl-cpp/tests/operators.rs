@@ -489,6 +489,38 @@ kernel main over (p in 1) {{
     }
 }
 
+/// Products that are added to a tile without being stored, over operands that are packed from tensors and from tiles.
+#[test]
+fn added_products() {
+    if support::compiler_missing() {
+        return;
+    }
+    let text = "sketch added(x: f32[M, K], w: f32[K, N], v: f32[N, K]) -> (y: f32[M, N], z: f32[M, N])
+kernel main over (m in ceildiv(M, 23), n in ceildiv(N, 70)) {
+  acc = zeros f64[23, 70]
+  sum = zeros f32[23, 70]
+  for k in 0..K step 40 {
+    a = load x[m*23 :+ 23, k :+ 40] else 0
+    b = load w[k :+ 40, n*70 :+ 70] else 0
+    c = load v[n*70 :+ 70, k :+ 40] else 0
+    acc = acc + f64(dot(a, b) ieee promote(16))
+    sum = dot(trans(trans(a) * 2), trans(c)) ieee promote(40) + sum
+  }
+  store y[m*23 :+ 23, n*70 :+ 70] = f32(acc)
+  store z[m*23 :+ 23, n*70 :+ 70] = sum
+}
+";
+    for (m, n, k) in [(5, 19, 37), (23, 70, 80), (50, 141, 100)] {
+        let dims = [("M", m as i64), ("N", n as i64), ("K", k as i64)];
+        let inputs = [
+            input(DType::F32, &[m, k], 1),
+            input(DType::F32, &[k, n], 2),
+            input(DType::F32, &[n, k], 3),
+        ];
+        compare(text, &dims, &inputs, 16.0, true);
+    }
+}
+
 #[test]
 fn control_flow_and_hazards() {
     if support::compiler_missing() {

@@ -47,8 +47,7 @@ pub(super) struct PyTorch {
 }
 
 impl PyTorch {
-    /// Starts a worker, which is ready by the time that the first candidate passes. `None` without a Python that has
-    /// PyTorch.
+    /// `None` without a Python that has PyTorch.
     pub(super) fn find(loaded: &Loaded, config: &Config, progress: &Progress) -> Option<Self> {
         let environment = match &loaded.python {
             Some(python) => {
@@ -57,20 +56,25 @@ impl PyTorch {
             }
             None => Environment::find(config).ok()?,
         };
-        let pytorch = Self {
+        Some(Self {
             environment,
             module: loaded.module.clone(),
             worker: Arc::default(),
             progress: progress.clone(),
             reports: Arc::default(),
-        };
+        })
+    }
+
+    /// Starts a worker ahead of the contest.
+    pub(super) fn start(&self, task: &Task) {
+        let mut worker = lock(&self.worker);
         // One that does not start is reported when it is asked.
-        if let Ok(mut worker) = pytorch.worker(&loaded.task)
-            && worker.start().is_ok()
+        if worker.is_none()
+            && let Ok(mut new) = self.worker(task)
+            && new.start().is_ok()
         {
-            *lock(&pytorch.worker) = Some(worker);
+            *worker = Some(new);
         }
-        Some(pytorch)
     }
 
     /// Waits until nothing that was started ahead uses a processor: what is timed would suffer.

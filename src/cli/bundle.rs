@@ -10,7 +10,7 @@ use akg::python::Source as ImportSource;
 use akg::session::Outcome;
 use akg::source::TensorRole;
 use akg::verify::Judge;
-use akg::{Error, Result, Verifier as _};
+use akg::{Error, Result, Session, Verifier as _};
 
 use super::JudgeArgs;
 use super::progress::Progress;
@@ -19,15 +19,10 @@ use super::run::write;
 use super::task::Loaded;
 
 /// Writes the best candidate of a session as a bundle.
-pub(super) fn save(path: &Path, loaded: &Loaded, outcome: &Outcome) -> Result<()> {
-    let Some(best) = outcome.best() else { return Ok(()) };
-    let artifact = akg::registry()
-        .dsl(&best.source.dsl)?
-        .build(&best.source, &outcome.target)?
-        .map_err(|failure| {
-            Error::unexpected(format!("what was built before is not: {}", failure.evidence))
-        })?;
-    let mut bundle = Bundle::from_attempt(&loaded.task, outcome, best, artifact)?;
+pub(super) fn save(path: &Path, session: &Session, loaded: &Loaded, outcome: &Outcome) -> Result<()> {
+    let Some(mut bundle) = session.bundle(&loaded.task, outcome)? else {
+        return Ok(());
+    };
     if let Some(module) = &loaded.module {
         let text = std::fs::read_to_string(&module.path)
             .map_err(|e| Error::io(format!("cannot read the module {}", module.path.display()), e))?;

@@ -75,7 +75,7 @@ impl RunArgs {
             .with_store(store);
         let outcome = blocking::run(&session, &loaded.task)?;
         if let Some(path) = &self.bundle {
-            bundle::save(path, &loaded, &outcome)?;
+            bundle::save(path, &session, &loaded, &outcome)?;
         }
         conclude(report, &loaded, &outcome, out.as_deref())
     }
@@ -128,11 +128,12 @@ pub(super) fn session(
 ) -> Result<Session> {
     let registry = akg::registry();
     let (dsl, backend) = (registry.dsl(&target.dsl)?, registry.backend(&target.backend)?);
-    let pytorch = match judge.no_baseline {
-        true => None,
-        false => PyTorch::find(loaded, python, progress),
+    let pytorch = if judge.no_baseline {
+        None
+    } else {
+        PyTorch::find(loaded, python, progress)
     };
-    let (observer, ahead) = (progress.clone(), pytorch.clone());
+    let (observer, ahead, task) = (progress.clone(), pytorch.clone(), loaded.task.clone());
     let session = Session::new(dsl, Arc::clone(&backend))
         .with_verifier(Judge::standard(judge.seed, judge.secret, &judge.limits()))
         .with_timing(Some(judge.contest()))
@@ -141,15 +142,20 @@ pub(super) fn session(
             observer.step(match event {
                 Event::Designed(_) => "writing the source",
                 Event::Coded(_) => "building",
-                Event::Built(_) => "verifying",
-                Event::Judged(verdict) if verdict.passed() => {
+                Event::Built(_) => {
+                    // What the store knows needs no contest.
+                    ahead.iter().for_each(|pytorch| pytorch.start(&task));
+                    "verifying"
+                }
+                Event::Judged(verdict) if verdict.passed() => "the candidate passed",
+                Event::Measuring => {
                     ahead.iter().for_each(PyTorch::wait);
                     "timing"
                 }
                 Event::Judged(_) => "the candidate failed",
                 Event::Tuning(_) => "tuning",
                 Event::Tried(trial) => return observer.step(&tried(trial)),
-                Event::Tuned(_) => "timing",
+                Event::Tuned(_) => return,
                 _ => "timed",
             });
         });

@@ -14,7 +14,11 @@ const TINY: &str = r#"{"akg_graph": 1, "name": "tiny",
 #[track_caller]
 fn akg(arguments: &[&str], status: i32, words: &[&str]) -> Output {
     let program = env!("CARGO_BIN_EXE_akg");
-    let output = Command::new(program).args(arguments).output().unwrap();
+    // Nothing is remembered from one call to the next.
+    let place = tempfile::tempdir().unwrap();
+    let mut command = Command::new(program);
+    command.env("AKG_STORE", place.path().join("store.sqlite"));
+    let output = command.args(arguments).output().unwrap();
     let text = format!(
         "{}{}",
         String::from_utf8_lossy(&output.stdout),

@@ -91,7 +91,7 @@ impl LoadedBundle {
 
 /// Checks one tensor against its port, whose extents are `shape` under the call's dims.
 fn check(what: &str, port: &Port, shape: &[usize], given: &Given<'_>) -> Result<()> {
-    let aligned = given.addresses.start % port.align == 0 || given.addresses.is_empty();
+    let aligned = given.addresses.start.is_multiple_of(port.align) || given.addresses.is_empty();
     if given.dtype == port.dtype && given.shape == shape && given.contiguous && aligned {
         return Ok(());
     }

@@ -145,9 +145,10 @@ impl LoadedBundle {
                 1 => None,
                 threads => Some(Team::with_threads(threads, 0)?),
             },
-            meeting: match cooperative {
-                true => Some(Mutex::new(Team::with_threads(options.threads, 0)?)),
-                false => None,
+            meeting: if cooperative {
+                Some(Mutex::new(Team::with_threads(options.threads, 0)?))
+            } else {
+                None
             },
             // SAFETY: by this function's contract.
             image: unsafe { Image::load(bundle.artifact_bytes(), &manifest.plan)? },

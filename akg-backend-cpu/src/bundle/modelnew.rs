@@ -168,9 +168,9 @@ fn constructor(inputs: &[Port]) -> Result<String> {
     if lines.is_empty() {
         return Ok(String::new());
     }
-    let lines: String = lines.iter().map(|line| format!("        {line}\n")).collect();
     Ok(format!(
-        "    def __init__(self):\n        super().__init__()\n{lines}\n"
+        "    def __init__(self):\n        super().__init__()\n        {}\n\n",
+        lines.join("\n        ")
     ))
 }
 
@@ -204,13 +204,7 @@ fn list(items: impl Iterator<Item = String>) -> String {
     match items.as_slice() {
         [] => "[]".to_owned(),
         [one] => format!("[{one}]"),
-        _ => format!(
-            "[\n{}]",
-            items
-                .iter()
-                .map(|item| format!("    {item},\n"))
-                .collect::<String>()
-        ),
+        _ => format!("[\n    {},\n]", items.join(",\n    ")),
     }
 }
 

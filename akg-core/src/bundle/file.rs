@@ -102,9 +102,13 @@ fn json(value: &impl Serialize) -> Result<String> {
         .map_err(|e| Error::unexpected("cannot write the bundle as JSON").caused_by(e))
 }
 
-fn pretty(value: &impl Serialize) -> Result<String> {
-    serde_json::to_string_pretty(value)
-        .map_err(|e| Error::unexpected("cannot write the bundle as JSON").caused_by(e))
+/// JSON that can be read again: infinities and the like are not in it.
+fn pretty<T: Serialize + DeserializeOwned>(value: &T) -> Result<String> {
+    let text = serde_json::to_string_pretty(value)
+        .map_err(|e| Error::unexpected("cannot write the bundle as JSON").caused_by(e))?;
+    serde_json::from_str::<T>(&text)
+        .map_err(|e| Error::invalid("the bundle has a number that JSON cannot hold").caused_by(e))?;
+    Ok(text)
 }
 
 /// The bundle of a file.

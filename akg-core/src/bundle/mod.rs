@@ -239,7 +239,8 @@ impl Bundle {
         };
         let evidence = Evidence {
             verdict: attempt.verdict.clone(),
-            timing: attempt.timing.clone(),
+            // Without a round there is nothing in it.
+            timing: attempt.timing.clone().filter(|contest| contest.rounds > 0),
             bound_seconds: outcome.bound_seconds,
             kernels: outcome.kernels.clone(),
         };

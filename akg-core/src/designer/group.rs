@@ -46,6 +46,8 @@ pub(super) struct Group {
     pub(super) uses: HashMap<(PrimId, usize), Use<AxisId>>,
     /// The dimensions of each tensor read, for later reads of the same tensor to share.
     loads: HashMap<PrimId, Vec<Vec<AxisId>>>,
+    /// The dimensions of each window, and what it reads.
+    windows: HashMap<PrimId, (Vec<Vec<AxisId>>, Use<AxisId>)>,
     /// For each reduction or scan, the axes that it combines.
     pub(super) reductions: Vec<Vec<AxisId>>,
     /// The product, if there is one.
@@ -97,6 +99,10 @@ impl Group {
                 Ok((out, source))
             }
             Prim::Window(window, a) => {
+                if let Some((dims, source)) = self.windows.get(&id).filter(|_| share) {
+                    let dims = dims.iter().map(|d| self.axes.resolve(d)).collect();
+                    return Ok((dims, source.clone()));
+                }
                 // Windows see tensors, not what the kernel computes, and each sees its own coordinates.
                 let (mut dims, source) = match prims.reshaped(*a) {
                     // A tensor has its elements in order whatever extents it is declared with.
@@ -114,6 +120,7 @@ impl Group {
                 let extent = node.shape.get(window.dim).ok_or(Conflict)?;
                 let start = window.start.clone();
                 *slot = self.axes.window(*dimension, start, window.step, extent)?;
+                self.windows.insert(id, (dims.clone(), source.clone()));
                 Ok((dims, source))
             }
             _ => {
@@ -160,6 +167,12 @@ impl Group {
         let dims = match &node.prim {
             Prim::Map(..) => self.broadcast(&operands, node.shape.len())?,
             Prim::Reduce(_, _, reduced) => self.reduce(&operands, reduced)?,
+            Prim::Variance(_, _, reduced) => {
+                let dims = self.reduce(&operands, reduced)?;
+                let mean = operands.get(1).ok_or(Conflict)?;
+                self.axes.unify(&dims.concat(), &mean.concat())?;
+                dims
+            }
             Prim::ArgReduce(_, _, axis) => self.reduce(&operands, &[*axis])?,
             Prim::Scan(scan, _) => {
                 self.reduce(&operands, &[scan.dim])?;

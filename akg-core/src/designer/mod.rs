@@ -17,7 +17,7 @@ use crate::sketch::Sketch;
 use crate::source::Knobs;
 use crate::target::Target;
 use crate::task::Task;
-use emit::Names;
+use emit::{Names, Written};
 use plan::{Plan, TensorKey};
 use prim::{Prim, Prims};
 
@@ -95,22 +95,12 @@ impl Agent<Designer> for RuleDesigner {
 /// Designs a sketch for `graph`. Operators without a rule are an [`Unsupported`](crate::ErrorKind::Unsupported) error
 /// that names them all.
 pub fn design(graph: &Graph) -> Result<Design> {
-    let (text, decomposed, plan, names) = draft(graph)?;
+    let (text, decomposed, kernels, names) = draft(graph)?;
     let sketch = Sketch::parse(&text)
         .map_err(|d| Error::unexpected(format!("the designer wrote a bad sketch\n{}", d.render(&text))))?;
-    let kernels = plan.kernels.iter().enumerate().map(|(i, kernel)| KernelSummary {
-        name: format!("k{i}"),
-        rule: if kernel.contract.is_some() {
-            "product"
-        } else {
-            "rows"
-        }
-        .to_owned(),
-        operators: operators(&decomposed.prims, kernel),
-    });
     Ok(Design {
         knobs: sketch.default_knobs(),
-        kernels: kernels.collect(),
+        kernels,
         intermediates: intermediates(graph, &decomposed, &names),
         sketch,
     })
@@ -145,18 +135,18 @@ fn intermediates(
 }
 
 /// The sketch's text with what it was written from and the names in it.
-fn draft(graph: &Graph) -> Result<(String, decompose::Decomposed, Plan, Names)> {
+fn draft(graph: &Graph) -> Result<(String, decompose::Decomposed, Vec<KernelSummary>, Names)> {
     let mut decomposed = decompose::decompose(graph)?;
     copy_views(&mut decomposed);
     let attempt = |fuse: bool| {
         let plan = plan::plan(&decomposed, group::cut(&decomposed, fuse)?)?;
         let mut names = Names::default();
-        let text = write(graph, &decomposed.prims, &plan, &mut names)?;
-        Ok((text, plan, names))
+        let (text, kernels) = write(graph, &decomposed.prims, &plan, &mut names)?;
+        Ok((text, kernels, names))
     };
     // Fusion can ask for arrangements that no rule covers; separate kernels ask for less.
-    let (text, plan, names) = attempt(true).or_else(|e: Error| attempt(false).map_err(|_| e))?;
-    Ok((text, decomposed, plan, names))
+    let (text, kernels, names) = attempt(true).or_else(|e: Error| attempt(false).map_err(|_| e))?;
+    Ok((text, decomposed, kernels, names))
 }
 
 /// Makes outputs that only view an input, repeat elements or leave some out into copies that a kernel computes.
@@ -186,8 +176,13 @@ fn operators(prims: &Prims, kernel: &plan::KernelPlan) -> Vec<String> {
     names
 }
 
-/// The text of the whole sketch.
-fn write(graph: &Graph, prims: &Prims, plan: &Plan, names: &mut Names) -> Result<String> {
+/// The text of the whole sketch, and what its kernels compute.
+fn write(
+    graph: &Graph,
+    prims: &Prims,
+    plan: &Plan,
+    names: &mut Names,
+) -> Result<(String, Vec<KernelSummary>)> {
     let mut taken: Vec<String> = Vec::new();
     let mut name = |key: TensorKey, wish: &str, names: &mut Names| {
         let name = identifier(wish, &mut taken);
@@ -233,11 +228,26 @@ fn write(graph: &Graph, prims: &Prims, plan: &Plan, names: &mut Names) -> Result
         }
     }
     let mut kernels = Vec::new();
+    let mut summaries = Vec::new();
     for (i, kernel) in plan.kernels.iter().enumerate() {
-        kernels.push(match kernel.contract {
-            Some(contract) => emit::matmul::emit(plan, prims, kernel, names, i, contract)?,
-            None => emit::rows::emit(plan, prims, kernel, names, i)?,
-        });
+        let (rule, written) = match kernel.contract {
+            Some(contract) => (
+                "product",
+                emit::matmul::emit(plan, prims, kernel, names, i, contract)?,
+            ),
+            None => match emit::vector::emit(plan, prims, kernel, names, i)? {
+                Some(written) => ("matrix-vector product", vec![written]),
+                None => ("rows", emit::rows::emit(plan, prims, kernel, names, i)?),
+            },
+        };
+        for Written { name, text } in written {
+            kernels.push(text);
+            summaries.push(KernelSummary {
+                name,
+                rule: rule.to_owned(),
+                operators: operators(prims, kernel),
+            });
+        }
     }
     let sketch_name = identifier(graph.name(), &mut Vec::new());
     let outputs = if outputs.len() == 1 {
@@ -246,7 +256,7 @@ fn write(graph: &Graph, prims: &Prims, plan: &Plan, names: &mut Names) -> Result
         format!("({})", outputs.join(", "))
     };
     let mut text = format!("sketch {sketch_name}({}) -> {outputs}\n", inputs.join(", "));
-    for line in names.knobs.iter().chain(&buffers) {
+    for line in names.knobs.iter().chain(&buffers).chain(&names.buffers) {
         text.push_str(line);
         text.push('\n');
     }
@@ -254,7 +264,7 @@ fn write(graph: &Graph, prims: &Prims, plan: &Plan, names: &mut Names) -> Result
         text.push('\n');
         text.push_str(&kernel);
     }
-    Ok(text)
+    Ok((text, summaries))
 }
 
 /// A name that no keyword, index or earlier name collides with: letters, digits and underscores.

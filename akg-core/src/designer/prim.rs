@@ -74,6 +74,8 @@ pub(super) enum Prim {
     Reduce(ReduceOp, PrimId, Vec<usize>),
     /// Index of the extreme element along a dimension, which disappears.
     ArgReduce(ReduceOp, PrimId, usize),
+    /// Mean squared deviation of the first operand from its mean, the second, along dimensions, which disappear.
+    Variance(PrimId, PrimId, Vec<usize>),
     /// Combines each element with those before it.
     Scan(Scan, PrimId),
     /// `[batch.., M, K]` times `[batch.., K, N]`.
@@ -418,6 +420,21 @@ impl Prims {
         self.div(sum, count)
     }
 
+    /// Mean squared deviation of `a` from its `mean` over `axes`, kept with extent 1.
+    pub(super) fn variance(&mut self, a: PrimId, mean: PrimId, axes: &[usize]) -> PrimId {
+        let a = self.without_padding(a);
+        let (dtype, shape) = (self.dtype(a), self.shape(a).to_vec());
+        let kept = shape.iter().enumerate().filter(|(i, _)| !axes.contains(i));
+        let kept = kept.map(|(_, d)| d.clone()).collect();
+        let reduced = axes.iter().any(|i| shape.get(*i).is_some_and(|d| !d.is(1)));
+        let variance = if reduced {
+            self.push(Prim::Variance(a, mean, axes.to_vec()), dtype, kept)
+        } else {
+            self.full(0.0, dtype, kept)
+        };
+        self.restore(variance, &shape, axes)
+    }
+
     /// The operands of a primitive.
     pub(super) fn operands(&self, id: PrimId) -> Vec<PrimId> {
         match &self.node(id).prim {
@@ -430,7 +447,7 @@ impl Prims {
             | Prim::Reshape(a)
             | Prim::Expand(a)
             | Prim::Window(_, a) => vec![*a],
-            Prim::Contract(a, b) => vec![*a, *b],
+            Prim::Contract(a, b) | Prim::Variance(a, b, _) => vec![*a, *b],
         }
     }
 
@@ -456,7 +473,12 @@ impl Prims {
     pub(super) fn is_computed(&self, id: PrimId) -> bool {
         matches!(
             self.node(id).prim,
-            Prim::Map(..) | Prim::Reduce(..) | Prim::ArgReduce(..) | Prim::Scan(..) | Prim::Contract(..)
+            Prim::Variance(..)
+                | Prim::Map(..)
+                | Prim::Reduce(..)
+                | Prim::ArgReduce(..)
+                | Prim::Scan(..)
+                | Prim::Contract(..)
         )
     }
 }

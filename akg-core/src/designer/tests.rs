@@ -240,10 +240,31 @@ fn products() {
         let y = g.matmul(a, b)?;
         g.tril(y, 0)
     });
+    check("triangular_of_several_tiles", |g| {
+        let a = g.input("a", F, [270, 260]);
+        let b = g.input("b", F, [260, 300]);
+        let y = g.matmul(a, b)?;
+        g.triu(y, -3)
+    });
+    check("sum_in_parts", |g| {
+        let a = g.input("a", F, [19, 8500]);
+        let b = g.input("b", F, [8500, 5]);
+        let y = g.matmul(a, b)?;
+        g.relu(y)
+    });
     check("matrix_vector", |g| {
         let a = g.input("a", F, [40, 9001]);
         let b = g.input("b", F, [9001, 1]);
         g.matmul(a, b)
+    });
+    check("batched_matrix_vector", |g| {
+        let a = g.input("a", F, [2, 67, 5000]);
+        let b = g.input("b", F, [2, 5000, 1]);
+        let c = g.input("c", F, [2, 67, 1]);
+        // Terms cancel: an error is small beside them, not beside what is left.
+        let y = g.bmm(a, b)?;
+        let y = g.mul(y, 0.01)?;
+        g.add(y, c)
     });
     check("square_of_itself", |g| {
         let a = g.input("a", F, [40, 40]);

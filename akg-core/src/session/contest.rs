@@ -86,6 +86,7 @@ pub(super) struct Arena<'a> {
 impl<'a> Arena<'a> {
     /// Makes the data; `seed` gives the first set.
     pub(super) fn new(road: &'a Road<'a>, seed: u64) -> Result<Self> {
+        road.session.observer.event(Event::Measuring);
         let task = road.task;
         let dims = &task.contract.hints;
         let make = |distribution| make_inputs(task, &*road.session.backend, distribution, seed, dims);

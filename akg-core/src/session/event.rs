@@ -20,6 +20,9 @@ pub enum Event<'a> {
     Built(Duration),
     /// A candidate was judged, or its verdict taken from the store.
     Judged(&'a Verdict),
+    /// Measuring begins, by duels or by a contest: whoever hears this should leave the device alone from here on, and may
+    /// take the time that it needs to get there.
+    Measuring,
     /// Tuning begins, with so many groups of knobs.
     Tuning(usize),
     /// A configuration challenged the fastest so far.

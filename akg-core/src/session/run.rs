@@ -159,6 +159,7 @@ impl<'a> Run<'a> {
             ..Tuning::default()
         };
         let mut arena = None;
+        let mut ended_by = None;
         let mut ladder = leaders.get(..1).unwrap_or_default().to_vec();
         if several || wanted.is_some() {
             let seed = self.outcome.attempts.get(first.attempt.unwrap_or_default());
@@ -175,7 +176,8 @@ impl<'a> Run<'a> {
                 policy,
                 self.outcome.bound_seconds,
             );
-            (ladder, tuning) = tuner.run(leaders).await?;
+            let tuned = tuner.run(leaders).await?;
+            (ladder, tuning, ended_by) = (tuned.ladder, tuned.tuning, tuned.ended_by);
         }
         while let Some(leader) = ladder.last().cloned() {
             if let Some(at) = self.confirm(&leader, arena.as_ref()).await? {
@@ -185,8 +187,7 @@ impl<'a> Run<'a> {
                 };
                 tuning.relative = leader.relative;
                 tuning.seconds = began.elapsed().as_secs_f64();
-                if let Some(policy) = wanted {
-                    let ended_by = tuning.cut_short.then_some(policy.budget.as_secs_f64());
+                if wanted.is_some() {
                     let chosen = (&leader.knobs, leader.written.hash);
                     self.memory
                         .choose(&*session.store, chosen, leader.relative, ended_by)?;

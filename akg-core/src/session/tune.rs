@@ -15,6 +15,9 @@ use crate::timing::{Claim, Disturbance};
 use crate::tuner::{Memory, Origin, Space, Trial, Tuning, TuningPolicy};
 use crate::verdict::{Failure, FailureKind};
 
+/// The reason for the end that more time removes.
+const BUDGET_SPENT: &str = "the budget is spent";
+
 /// Chosen configurations of other shapes that are tried.
 const MOST_NEAR: usize = 2;
 
@@ -76,6 +79,19 @@ pub(super) struct Tuner<'a> {
     /// Sources and artifacts that were measured.
     seen: HashSet<Digest>,
     trials: Vec<Trial>,
+    /// Duels, and those of them in which others used the machine.
+    duels: usize,
+    disturbed: usize,
+}
+
+/// What tuning ended with.
+pub(super) struct Tuned {
+    /// Those that were the fastest, the fastest last.
+    pub(super) ladder: Vec<Leader>,
+    pub(super) tuning: Tuning,
+    /// The budget that ended it, in seconds; nothing if others used the machine in all duels, which proves nothing. `None`
+    /// if it ended by itself.
+    pub(super) ended_by: Option<f64>,
 }
 
 impl<'a> Tuner<'a> {
@@ -100,26 +116,37 @@ impl<'a> Tuner<'a> {
             seconds: None,
             seen: HashSet::new(),
             trials: Vec::new(),
+            duels: 0,
+            disturbed: 0,
         }
     }
 
-    /// Lets what passed, and then other configurations, challenge the fastest. Gives those that were the fastest, the
-    /// fastest last.
-    pub(super) async fn run(&mut self, passed: Vec<Leader>) -> Result<(Vec<Leader>, Tuning)> {
+    /// Lets what passed, and then other configurations, challenge the fastest.
+    pub(super) async fn run(&mut self, passed: Vec<Leader>) -> Result<Tuned> {
         for leader in passed {
             if let Some(challenger) = self.ready(leader)? {
                 self.challenge(challenger).await?;
             }
         }
         let stopped = self.explore().await?;
-        let cut_short = self.began.elapsed() >= self.policy.budget;
+        let cut_short = stopped == BUDGET_SPENT;
         let tuning = Tuning {
             trials: std::mem::take(&mut self.trials),
             stopped,
             cut_short,
             ..Tuning::default()
         };
-        Ok((std::mem::take(&mut self.ladder), tuning))
+        let in_vain = self.duels > 0 && self.disturbed == self.duels;
+        let budget = if in_vain {
+            0.0
+        } else {
+            self.policy.budget.as_secs_f64()
+        };
+        Ok(Tuned {
+            ladder: std::mem::take(&mut self.ladder),
+            ended_by: (in_vain || tuning.cut_short).then_some(budget),
+            tuning,
+        })
     }
 
     /// Tries recorded configurations, then each group of knobs; gives the reason for the end.
@@ -190,7 +217,7 @@ impl<'a> Tuner<'a> {
         let reason = if self.ladder.is_empty() {
             "nothing is left that passed"
         } else if self.began.elapsed() >= self.policy.budget {
-            "the budget is spent"
+            BUDGET_SPENT
         } else if self.trials.len() >= self.policy.most_challengers {
             "there were as many challengers as allowed"
         } else if near_bound.is_some_and(|(bound, time)| bound >= self.policy.enough * time) {
@@ -361,6 +388,8 @@ impl<'a> Tuner<'a> {
         let hopeless = self.policy.duel.concede.is_some_and(|c| ratio * c < 1.0);
         let few = |d: &Disturbance| matches!(d, Disturbance::FewRounds { .. });
         let conclusive = contest.disturbances.iter().all(|d| hopeless && few(d));
+        self.duels += 1;
+        self.disturbed += usize::from(contest.disturbances.iter().any(|d| !few(d)));
         record.relative = conclusive.then_some(relative);
         record.faster = faster;
         self.memory.keep(&*self.road.session.store, record)?;

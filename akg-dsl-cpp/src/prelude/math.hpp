@@ -206,7 +206,7 @@ static inline double akg_log_core(double x) {
 // At most 0.6 units in the last place: through double.
 static inline float akg_pow(float base, float exponent) {
   const float inf = __builtin_inff(), size = __builtin_fabsf(base), whole = __builtin_truncf(exponent);
-  const double log = size == 0 ? -double(inf) : size == inf ? double(inf) : akg_log_core(double(size));
+  const double log = size == 0 ? -double(inf) : size < inf ? akg_log_core(double(size)) : double(size);
   const double product = double(exponent) * log;
   const float power = float(akg_exp_core(product < -150 ? -150 : product > 150 ? 150 : product));
   const bool odd = whole == exponent && __builtin_truncf(exponent * 0.5f) != exponent * 0.5f;

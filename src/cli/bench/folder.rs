@@ -101,9 +101,10 @@ impl Folder {
     /// The record of a problem that is finished.
     pub(super) fn finished(&self, problem: &Problem) -> Result<Option<Record>> {
         let path = self.of(problem).join(RECORD);
-        match path.exists() {
-            true => read(&path).map(Some),
-            false => Ok(None),
+        if path.exists() {
+            read(&path).map(Some)
+        } else {
+            Ok(None)
         }
     }
 
@@ -134,12 +135,13 @@ impl Settings {
             Some(format!("{name} was {earlier} and is now {value}"))
         });
         let differ: Vec<_> = differ.collect();
-        match differ.is_empty() {
-            true => Ok(()),
-            false => Err(Error::invalid(format!(
+        if differ.is_empty() {
+            Ok(())
+        } else {
+            Err(Error::invalid(format!(
                 "results of different settings do not belong together: {}; repeat the earlier ones, or name another directory",
                 differ.join(", ")
-            ))),
+            )))
         }
     }
 }

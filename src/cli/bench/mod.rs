@@ -62,6 +62,9 @@ pub(super) struct KernelBenchArgs {
     /// Go on with the run in the output directory: what is finished is kept, what is verified is not judged again.
     #[arg(long)]
     resume: bool,
+    /// With --resume: try problems again that have no verified kernel, or whose contest was disturbed.
+    #[arg(long, requires = "resume")]
+    retry: bool,
     /// Where candidates, verdicts and measurements are kept, instead of `store.sqlite` in the output directory. What another
     /// run left there is used: its verdicts, its tuning and its times.
     #[arg(long, value_name = "PATH")]
@@ -100,9 +103,10 @@ impl KernelBenchArgs {
         let progress = Progress::new(false);
         self.judge.demand_isolation()?;
         let problems = problems::find(&self.root, self.levels.as_ref(), self.problems.as_ref())?;
-        let environment = match problems.iter().any(Problem::is_module) {
-            true => Some(environment(&self.python.config(), &progress)?),
-            false => None,
+        let environment = if problems.iter().any(Problem::is_module) {
+            Some(environment(&self.python.config(), &progress)?)
+        } else {
+            None
         };
         let backend = akg::registry().backend(&self.target.backend)?;
         let device = blocking::devices(&*backend)?.into_iter().next();
@@ -121,11 +125,11 @@ impl KernelBenchArgs {
         let mut open = Vec::new();
         for problem in &problems {
             match folder.finished(problem)? {
-                Some(record) => {
+                Some(record) if record.is_clear() || !self.retry => {
                     progress.print(&table::row(&record));
                     results.push(record);
                 }
-                None => open.push(problem),
+                _ => open.push(problem),
             }
         }
         results.save(&folder)?;
@@ -174,9 +178,10 @@ impl KernelBenchArgs {
             );
             return Ok(ExitCode::from(STOPPED));
         }
-        Ok(match results.summary().failed.is_empty() {
-            true => ExitCode::SUCCESS,
-            false => ExitCode::from(1),
+        Ok(if results.summary().failed.is_empty() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::from(1)
         })
     }
 

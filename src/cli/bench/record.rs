@@ -225,6 +225,11 @@ impl Record {
         self.status == "pass"
     }
 
+    /// Whether another try could say no more.
+    pub(super) fn is_clear(&self) -> bool {
+        self.passed() && self.disturbances.is_empty()
+    }
+
     /// A side by its name.
     pub(super) fn side(&self, name: &str) -> Option<&SideRecord> {
         self.sides.iter().find(|s| s.name == name)

@@ -97,18 +97,19 @@ impl Solver<'_> {
         if self.stop.asked() {
             return Ok(false);
         }
-        if let (Some(environment), Some(next)) = (&self.environment, next) {
-            let mut python = Python::new(environment.clone(), PythonOptions::default());
-            // One that does not start is started again, and reported, when its turn comes.
-            if python.start(next).is_ok() {
-                *lock(&self.ahead) = Some(python);
-            }
-        }
         let (ahead, stop) = (self.ahead.clone(), self.stop.clone());
+        let next = self.environment.clone().zip(next.map(Path::to_owned));
         let observe = move |event: &Event<'_>| {
-            if let (Event::Judged(_), Some(python)) = (event, &mut *lock(&ahead)) {
+            let mut ahead = lock(&ahead);
+            match (event, &mut *ahead, &next) {
+                (Event::Built(_), None, Some((environment, module))) => {
+                    let mut python = Python::new(environment.clone(), PythonOptions::default());
+                    // One that does not start is started again, and reported, when its turn comes.
+                    *ahead = python.start(module).is_ok().then_some(python);
+                }
                 // What is timed from now on must not suffer; trouble comes back with the import.
-                let _ = python.wait();
+                (Event::Measuring, Some(python), _) => drop(python.wait()),
+                _ => {}
             }
             stop.step_ended();
         };

@@ -83,9 +83,10 @@ mod tests {
                     let mut waited = false;
                     futures::future::poll_fn(|context| {
                         context.waker().wake_by_ref();
-                        match std::mem::replace(&mut waited, true) {
-                            true => std::task::Poll::Ready(()),
-                            false => std::task::Poll::Pending,
+                        if std::mem::replace(&mut waited, true) {
+                            std::task::Poll::Ready(())
+                        } else {
+                            std::task::Poll::Pending
                         }
                     })
                     .await;

@@ -1,23 +1,30 @@
-//! Normalisations.
+//! Normalisations: moments in one pass, and what is made of them in a second.
 
 use super::Step;
 use crate::designer::prim::PrimId;
-use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::Expr;
-use crate::sketch::ir::{BinaryOp, UnaryOp};
+use crate::sketch::ir::UnaryOp;
 
 pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimId>>> {
     let results = match name {
-        "layer_norm" => {
+        "layer_norm" | "native_layer_norm" => {
             let x = s.tensor("input")?;
             let rank = s.prims.rank(x);
             let count = s.call.sizes("normalized_shape")?.len();
             let axes: Vec<usize> = (rank.saturating_sub(count)..rank).collect();
             let eps = s.call.number("eps")?;
-            let y = normalised(s, x, &axes, eps)?;
+            let Moments { mean, variance } = moments(s, x, &axes)?;
+            let scale = scale(s, variance, eps)?;
+            let centred = s.prims.sub(x, mean)?;
+            let y = s.prims.mul(centred, scale)?;
             let (weight, bias) = (s.opt_tensor("weight")?, s.opt_tensor("bias")?);
-            vec![affine(s, y, weight, bias)?]
+            let y = affine(s, y, weight, bias)?;
+            if name == "layer_norm" {
+                vec![y]
+            } else {
+                vec![y, mean, scale]
+            }
         }
         "rms_norm" => {
             let x = s.tensor("input")?;
@@ -67,29 +74,10 @@ struct Moments {
 }
 
 /// Mean and variance over `axes`, kept with extent 1.
-///
-/// In double precision the mean of the squares loses nothing that matters against the square of the mean, and both take
-/// one pass over the data. What is double itself is centred first.
 fn moments(s: &mut Step<'_>, x: PrimId, axes: &[usize]) -> Result<Moments> {
-    let dtype = s.prims.dtype(x);
-    if dtype == DType::F64 {
-        let mean = s.prims.mean(x, axes)?;
-        let centred = s.prims.sub(x, mean)?;
-        let squares = s.prims.mul(centred, centred)?;
-        let variance = s.prims.mean(squares, axes)?;
-        return Ok(Moments { mean, variance });
-    }
-    let wide = s.prims.cast(x, DType::F64);
-    let squares = s.prims.mul(wide, wide)?;
-    let (mean, of_squares) = (s.prims.mean(wide, axes)?, s.prims.mean(squares, axes)?);
-    let squared = s.prims.mul(mean, mean)?;
-    let difference = s.prims.sub(of_squares, squared)?;
-    let zero = s.prims.number(0.0);
-    let variance = s.prims.binary(BinaryOp::Max, difference, zero)?;
-    Ok(Moments {
-        mean: s.prims.cast(mean, dtype),
-        variance: s.prims.cast(variance, dtype),
-    })
+    let mean = s.prims.mean(x, axes)?;
+    let variance = s.prims.variance(x, mean, axes);
+    Ok(Moments { mean, variance })
 }
 
 /// `1 / sqrt(variance + eps)`.

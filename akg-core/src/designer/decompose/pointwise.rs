@@ -4,6 +4,7 @@ use super::Step;
 use crate::designer::prim::{PrimId, Prims};
 use crate::dtype::DType;
 use crate::error::Result;
+use crate::expr::Expr;
 use crate::sketch::ir::{BinaryOp, CompareOp, UnaryOp};
 
 pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimId>>> {
@@ -99,6 +100,90 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
             let gate = s.prims.unary(UnaryOp::Tanh, soft)?;
             s.prims.mul(x, gate)?
         }
+        "relu6" => {
+            let x = s.tensor("self")?;
+            let (zero, six) = (s.prims.number(0.0), s.prims.number(6.0));
+            let low = s.prims.binary(BinaryOp::Max, x, zero)?;
+            s.prims.binary(BinaryOp::Min, low, six)?
+        }
+        "celu" => {
+            let (x, alpha) = (s.tensor("self")?, s.call.number("alpha")?);
+            elu(s.prims, x, alpha, 1.0, 1.0 / alpha)?
+        }
+        "log_sigmoid" => {
+            let x = s.tensor("self")?;
+            super::loss::log_sigmoid(s.prims, x)?
+        }
+        "log10" => {
+            let log = unary(s, UnaryOp::Log)?;
+            s.prims.mul_number(log, std::f64::consts::LOG10_E)?
+        }
+        "tan" => {
+            let (sin, cos) = (unary(s, UnaryOp::Sin)?, unary(s, UnaryOp::Cos)?);
+            s.prims.div(sin, cos)?
+        }
+        "isinf" | "isfinite" => {
+            let x = operand_float(s)?;
+            let magnitude = s.prims.unary(UnaryOp::Abs, x)?;
+            let infinity = s.prims.number(f64::INFINITY);
+            let op = if name == "isinf" {
+                CompareOp::Eq
+            } else {
+                CompareOp::Lt
+            };
+            s.prims.compare(op, magnitude, infinity)?
+        }
+        "sign" => {
+            let x = s.tensor("self")?;
+            let [zero, one, minus_one] = [0.0, 1.0, -1.0].map(|v| s.prims.number(v));
+            let is_negative = s.prims.compare(CompareOp::Lt, x, zero)?;
+            let is_positive = s.prims.compare(CompareOp::Gt, x, zero)?;
+            let rest = s.prims.select(is_negative, minus_one, zero)?;
+            let rest = s.prims.cast(rest, s.prims.dtype(x));
+            s.prims.select(is_positive, one, rest)?
+        }
+        "addcmul" | "addcdiv" => {
+            let dtype = s.dtype()?;
+            let (x, a, b) = (
+                operand(s, "self")?,
+                operand(s, "tensor1")?,
+                operand(s, "tensor2")?,
+            );
+            let op = if name == "addcmul" {
+                BinaryOp::Mul
+            } else {
+                BinaryOp::Div
+            };
+            if op == BinaryOp::Div && !dtype.is_float() {
+                return Ok(None);
+            }
+            let value = s.call.number("value")?;
+            let a = scaled(s.prims, a, value)?;
+            let term = s.prims.binary(op, a, b)?;
+            s.prims.add(x, term)?
+        }
+        "prelu" => {
+            let (x, weight) = (s.tensor("self")?, s.tensor("weight")?);
+            let channels = s.prims.shape(weight).to_vec();
+            let shape = s.prims.shape(x).iter().enumerate().skip(1);
+            let shape = shape.map(|(i, _)| match channels.first() {
+                Some(count) if i == 1 => count.clone(),
+                _ => Expr::constant(1),
+            });
+            let shape = if s.prims.rank(x) < 2 {
+                channels.clone()
+            } else {
+                shape.collect()
+            };
+            let slope = s.prims.reshape(weight, shape);
+            let negative = s.prims.mul(slope, x)?;
+            positive_or(s.prims, x, x, negative)?
+        }
+        "type_as" => {
+            let (x, dtype) = (s.tensor("self")?, s.dtype()?);
+            s.prims.cast(x, dtype)
+        }
+        "logical_xor" | "bitwise_xor" => binary(s, BinaryOp::Xor)?,
         "hardtanh" => {
             let x = s.tensor("self")?;
             let (lo, hi) = (s.number("min_val")?, s.number("max_val")?);
@@ -178,6 +263,13 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
 fn operand(s: &mut Step<'_>, name: &str) -> Result<PrimId> {
     let (x, dtype) = (s.tensor(name)?, s.dtype()?);
     Ok(s.prims.cast(x, dtype))
+}
+
+/// The operand of a predicate.
+fn operand_float(s: &mut Step<'_>) -> Result<PrimId> {
+    let x = s.tensor("self")?;
+    let dtype = s.prims.dtype(x);
+    Ok(s.prims.cast(x, if dtype.is_float() { dtype } else { DType::F32 }))
 }
 
 fn unary(s: &mut Step<'_>, op: UnaryOp) -> Result<PrimId> {

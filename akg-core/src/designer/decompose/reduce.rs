@@ -5,7 +5,7 @@ use crate::designer::prim::{Prim, PrimId};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::expr::Expr;
-use crate::sketch::ir::{CompareOp, ReduceOp, UnaryOp};
+use crate::sketch::ir::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
 
 pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimId>>> {
     let overload = s
@@ -70,7 +70,27 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
                 s.prims.div(e, sum)?
             }]
         }
-        ("linalg_vector_norm", _) => vec![vector_norm(s)?],
+        ("linalg_vector_norm", _) => {
+            let order = s.call.number("ord")?;
+            vec![vector_norm(s, order)?]
+        }
+        ("norm", _) => {
+            let order = s.call.opt_number("p")?.unwrap_or(2.0);
+            vec![vector_norm(s, order)?]
+        }
+        ("any" | "all", _) => vec![truth(s, name == "any")?],
+        ("var" | "std", _) => {
+            let (variance, _) = variance(s)?;
+            vec![if name == "std" {
+                s.prims.unary(UnaryOp::Sqrt, variance)?
+            } else {
+                variance
+            }]
+        }
+        ("var_mean", _) => {
+            let (variance, mean) = variance(s)?;
+            vec![variance, mean]
+        }
         _ => return Ok(None),
     };
     Ok(Some(results))
@@ -94,9 +114,14 @@ pub(super) fn log_softmax(s: &mut Step<'_>, x: PrimId, axis: usize) -> Result<Pr
 /// The dimensions that a reduction names; all if it names none.
 fn axes(s: &Step<'_>, name: &str) -> Result<Vec<usize>> {
     let rank = s.prims.rank(s.tensor("self")?);
-    let mut axes: Vec<usize> = s
-        .call
-        .ints(name)?
+    let named = match s.call.opt_arg(name) {
+        Some(_) => s
+            .call
+            .opt_int(name)
+            .map_or_else(|_| s.call.ints(name), |dim| Ok(dim.into_iter().collect()))?,
+        None => Vec::new(),
+    };
+    let mut axes: Vec<usize> = named
         .into_iter()
         .map(|d| normalise(d, rank))
         .collect::<Result<_>>()?;
@@ -116,14 +141,7 @@ fn simple(s: &mut Step<'_>, name: &str) -> Result<PrimId> {
         "max" | "amax" => ReduceOp::Max,
         _ => ReduceOp::Min,
     };
-    let rank = s.prims.rank(x);
-    let axes = if s.call.arg("dim").is_err() {
-        (0..rank).collect()
-    } else if let Ok(Some(dim)) = s.call.opt_int("dim") {
-        vec![normalise(dim, rank)?]
-    } else {
-        axes(s, "dim")?
-    };
+    let axes = axes(s, "dim")?;
     let reduced = if name == "mean" {
         s.prims.mean(x, &axes)?
     } else {
@@ -163,11 +181,40 @@ fn shifted_sum(s: &mut Step<'_>, x: PrimId, axes: &[usize]) -> Result<(PrimId, P
     Ok((s.prims.reduce(ReduceOp::Sum, e, axes, true), base))
 }
 
-fn vector_norm(s: &mut Step<'_>) -> Result<PrimId> {
+/// Whether any element, or each, differs from zero.
+fn truth(s: &mut Step<'_>, any: bool) -> Result<PrimId> {
+    let (x, axes, result) = (s.tensor("self")?, axes(s, "dim")?, s.result(0)?.clone());
+    let truths = s.prims.cast(x, DType::Bool);
+    let truths = s.prims.cast(truths, DType::I32);
+    let op = if any { ReduceOp::Max } else { ReduceOp::Min };
+    let reduced = s.prims.reduce(op, truths, &axes, false);
+    let reduced = s.prims.cast(reduced, result.dtype);
+    Ok(s.prims.reshape(reduced, result.shape))
+}
+
+/// Variance, corrected for the degrees of freedom, and mean; in the shape of the result.
+fn variance(s: &mut Step<'_>) -> Result<(PrimId, PrimId)> {
+    let (x, axes, result) = (s.tensor("self")?, axes(s, "dim")?, s.result(0)?.clone());
+    let correction = match s.call.opt_arg("correction") {
+        Some(_) => s.call.opt_number("correction")?.unwrap_or(1.0),
+        None => f64::from(s.call.bool("unbiased")?),
+    };
+    let mean = s.prims.mean(x, &axes)?;
+    let mut variance = s.prims.variance(x, mean, &axes);
+    if correction != 0.0 {
+        let count = axes.iter().filter_map(|a| s.prims.extent(x, *a).as_const());
+        let count = count.product::<i64>() as f64;
+        let factor = count / (count - correction).max(0.0);
+        variance = s.prims.mul_number(variance, factor)?;
+    }
+    let variance = s.prims.reshape(variance, result.shape.clone());
+    Ok((variance, s.prims.reshape(mean, result.shape)))
+}
+
+fn vector_norm(s: &mut Step<'_>, order: f64) -> Result<PrimId> {
     let (x, result) = (s.tensor("self")?, s.result(0)?.clone());
     let x = s.prims.cast(x, result.dtype);
     let axes = axes(s, "dim")?;
-    let order = s.call.number("ord")?;
     let magnitude = s.prims.unary(UnaryOp::Abs, x)?;
     let norm = if order == 2.0 {
         let squares = s.prims.mul(x, x)?;
@@ -177,10 +224,18 @@ fn vector_norm(s: &mut Step<'_>) -> Result<PrimId> {
         s.prims.reduce(ReduceOp::Sum, magnitude, &axes, false)
     } else if order == f64::INFINITY {
         s.prims.reduce(ReduceOp::Max, magnitude, &axes, false)
+    } else if order == f64::NEG_INFINITY {
+        s.prims.reduce(ReduceOp::Min, magnitude, &axes, false)
+    } else if order == 0.0 {
+        let zero = s.prims.number(0.0);
+        let counts = s.prims.compare(CompareOp::Ne, x, zero)?;
+        let counts = s.prims.cast(counts, result.dtype);
+        s.prims.reduce(ReduceOp::Sum, counts, &axes, false)
     } else {
-        return Err(crate::Error::unsupported(format!(
-            "no design rule yet for the vector norm of order {order}"
-        )));
+        let (order, root) = (s.prims.number(order), s.prims.number(1.0 / order));
+        let powers = s.prims.binary(BinaryOp::Pow, magnitude, order)?;
+        let sum = s.prims.reduce(ReduceOp::Sum, powers, &axes, false);
+        s.prims.binary(BinaryOp::Pow, sum, root)?
     };
     Ok(s.prims.reshape(norm, result.shape))
 }

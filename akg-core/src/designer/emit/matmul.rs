@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Emitter, Names, Var, Walk, compute_type};
+use super::{Emitter, Names, Var, Walk, Written, compute_type};
 use crate::designer::plan::{Access, Axis, KernelPlan, Operand, Plan};
 use crate::designer::prim::{MapOp, Prim, PrimId, Prims};
 use crate::dtype::DType;
@@ -45,7 +45,7 @@ struct Product<'a> {
     depth: Axis,
 }
 
-/// Writes kernel number `number`.
+/// Writes kernel number `number`, which may become two.
 pub(in crate::designer) fn emit(
     plan: &Plan,
     prims: &Prims,
@@ -53,11 +53,11 @@ pub(in crate::designer) fn emit(
     names: &mut Names,
     number: usize,
     contract: PrimId,
-) -> Result<String> {
+) -> Result<Vec<Written>> {
     let product = Product::new(plan, prims, kernel, contract)?;
     match product.parts() {
         Some(parts) => product.emit_parts(names, number, parts),
-        None => product.emit_whole(names, number),
+        None => Ok(vec![product.emit_whole(names, number)?]),
     }
 }
 
@@ -120,6 +120,8 @@ impl<'a> Product<'a> {
     fn lengths(&self) -> [i64; 2] {
         match self.extent(self.depth).as_const() {
             Some(depth) if depth <= DEPTHS[0] => SHORT_LENGTHS,
+            // Small tiles follow a diagonal closely.
+            _ if self.triangle().is_some() => SHORT_LENGTHS,
             _ => LENGTHS,
         }
     }
@@ -162,7 +164,7 @@ impl<'a> Product<'a> {
     }
 
     /// One kernel: each program computes a tile of the result.
-    fn emit_whole(&self, names: &mut Names, number: usize) -> Result<String> {
+    fn emit_whole(&self, names: &mut Names, number: usize) -> Result<Written> {
         let mut walks = HashMap::new();
         let grid = self.walk_result(names, number, &mut walks);
         let extent = self.extent(self.depth);
@@ -200,11 +202,11 @@ impl<'a> Product<'a> {
             self.accumulate(&mut e, &loops, condition)?;
             self.narrow(&mut e)
         };
-        self.finish(e, text, &format!("kernel k{number} over ({})", grid.join(", ")))
+        self.finish(e, text, format!("k{number}"), &grid)
     }
 
     /// Two kernels: programs compute a tile of the result over a part of the sum, and others add the parts up.
-    fn emit_parts(&self, names: &mut Names, number: usize, parts: i64) -> Result<String> {
+    fn emit_parts(&self, names: &mut Names, number: usize, parts: i64) -> Result<Vec<Written>> {
         let mut walks = HashMap::new();
         let grid = self.walk_result(names, number, &mut walks);
         let extent = self.extent(self.depth);
@@ -218,7 +220,7 @@ impl<'a> Product<'a> {
             .iter()
             .map(|x| self.extent(*x).to_string())
             .collect();
-        names.knobs.push(format!(
+        names.buffers.push(format!(
             "buffer part{number}: f32[{parts}, {}]",
             extents.join(", ")
         ));
@@ -240,10 +242,15 @@ impl<'a> Product<'a> {
         )?;
         let text = self.narrow(&mut e);
         e.line(format!("store part{number}[s0, {}] = {text}", self.region(&e)?));
+        let parts_name = format!("k{number}_parts");
         let sums = e.finish(&format!(
-            "kernel k{number}_parts over (s0 in {parts}, {})",
+            "kernel {parts_name} over (s0 in {parts}, {})",
             grid.join(", ")
         ));
+        let sums = Written {
+            name: parts_name,
+            text: sums,
+        };
 
         let mut grid = grid;
         let rows = self.extent(self.rows);
@@ -273,8 +280,8 @@ impl<'a> Product<'a> {
         ));
         e.close();
         let text = self.narrow(&mut e);
-        let all = self.finish(e, text, &format!("kernel k{number} over ({})", grid.join(", ")))?;
-        Ok(format!("{sums}\n{all}"))
+        let all = self.finish(e, text, format!("k{number}"), &grid)?;
+        Ok(vec![sums, all])
     }
 
     /// The tile of the result as a region of a tensor of the result's extents.
@@ -340,8 +347,8 @@ impl<'a> Product<'a> {
         "y0"
     }
 
-    /// The work on the product, which is called `text`, and the kernel's text.
-    fn finish(&self, mut e: Emitter<'_>, text: &str, head: &str) -> Result<String> {
+    /// The work on the product, which is called `text`, and the end of the kernel.
+    fn finish(&self, mut e: Emitter<'_>, text: &str, name: String, grid: &[String]) -> Result<Written> {
         e.define(
             self.contract,
             Var {
@@ -350,7 +357,8 @@ impl<'a> Product<'a> {
             },
         );
         e.store_all(|_, _| true)?;
-        Ok(e.finish(head))
+        let text = e.finish(&format!("kernel {name} over ({})", grid.join(", ")));
+        Ok(Written { name, text })
     }
 
     /// When a tile of the product is needed: its only use may be `select(column >= row + diagonal, product, 0)` or the

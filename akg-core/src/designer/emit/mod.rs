@@ -8,10 +8,14 @@ use super::prim::{MapOp, Prim, PrimId, Prims};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::Expr;
-use crate::sketch::ir::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
+use crate::sketch::ir::CompareOp;
 
 pub(super) mod matmul;
 pub(super) mod rows;
+mod text;
+pub(super) mod vector;
+
+use text::{binary, compute_type, literal, reduction, unary};
 
 /// How a kernel walks along one of its axes.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,6 +44,15 @@ pub(super) struct Names {
     pub(super) tensors: BTreeMap<TensorKey, String>,
     /// Knob and definition lines of the sketch.
     pub(super) knobs: Vec<String>,
+    /// Declarations of buffers that hold no value of the graph.
+    pub(super) buffers: Vec<String>,
+}
+
+/// A kernel in the text.
+#[derive(Debug, Clone)]
+pub(super) struct Written {
+    pub(super) name: String,
+    pub(super) text: String,
 }
 
 impl Names {
@@ -150,6 +163,21 @@ impl<'a> Emitter<'a> {
     fn stays_inside(&self, dimension: Axis) -> bool {
         let window = self.kernel.windows.get(&dimension);
         window.is_none_or(|w| w.stays_inside(self.extent(dimension), |a| self.extent(a).clone()))
+    }
+
+    /// The entries of a region for whole axes, and whether it may leave the tensor.
+    pub(super) fn place(&self, axes: &[Axis]) -> Result<(Vec<String>, bool)> {
+        let (mut parts, mut leaves) = (Vec::new(), false);
+        for axis in axes {
+            match self.walk(*axis)? {
+                Walk::Index(at) => parts.push(at.clone()),
+                Walk::Tile { start, len, overhang } => {
+                    parts.push(format!("{start} :+ {len}"));
+                    leaves |= overhang;
+                }
+            }
+        }
+        Ok((parts, leaves))
     }
 
     /// The region of an access, the order of its tile axes, and whether it may leave the tensor.
@@ -319,6 +347,9 @@ impl<'a> Emitter<'a> {
                 "no design rule yet for positions along a dimension tiled twice",
             ));
         }
+        if terms.is_empty() {
+            terms.push("0".to_owned());
+        }
         // The tile comes first so that index arithmetic takes its type.
         terms.sort_by_key(|t| !t.contains("iota"));
         Ok(Var {
@@ -441,68 +472,18 @@ impl<'a> Emitter<'a> {
         names.join(", ")
     }
 
-    /// The kernel's text.
-    pub(super) fn finish(self, head: &str) -> String {
+    /// The text of the kernel that was written; the next one starts.
+    pub(super) fn finish(&mut self, head: &str) -> String {
         let mut out = String::new();
         let _ = writeln!(out, "# {}", self.doc());
         let _ = writeln!(out, "{head} {{");
-        for line in &self.lines {
-            out.push_str(line);
+        for line in self.lines.drain(..) {
+            out.push_str(&line);
             out.push('\n');
         }
         out.push_str("}\n");
+        self.scopes = vec![HashMap::new()];
+        self.loads = vec![HashMap::new()];
         out
     }
-}
-
-/// Element types are computed with in at least f32.
-pub(super) fn compute_type(dtype: DType) -> DType {
-    match dtype {
-        DType::F16 | DType::BF16 => DType::F32,
-        other => other,
-    }
-}
-
-/// A literal of an element type.
-pub(super) fn literal(value: f64, dtype: DType) -> String {
-    if dtype.is_float() {
-        if value.is_infinite() {
-            if value > 0.0 { "inf".into() } else { "-inf".into() }
-        } else {
-            format!("{value:?}")
-        }
-    } else if dtype == DType::Bool {
-        i64::from(value != 0.0).to_string()
-    } else {
-        (value as i64).to_string()
-    }
-}
-
-fn unary(op: UnaryOp, a: &str) -> String {
-    let name = UnaryOp::ALL.iter().find(|(o, _)| *o == op).map_or("", |(_, n)| n);
-    if matches!(op, UnaryOp::Neg | UnaryOp::Not) {
-        format!("{name}{a}")
-    } else {
-        format!("{name}({a})")
-    }
-}
-
-fn binary(op: BinaryOp, a: &str, b: &str) -> String {
-    let name = BinaryOp::ALL
-        .iter()
-        .find(|(o, _)| *o == op)
-        .map_or("", |(_, n)| n);
-    if name.starts_with(|c: char| c.is_ascii_alphabetic()) {
-        format!("{name}({a}, {b})")
-    } else {
-        format!("{a} {name} {b}")
-    }
-}
-
-/// The suffix of a reduction's function.
-pub(super) fn reduction(op: ReduceOp) -> &'static str {
-    ReduceOp::ALL
-        .iter()
-        .find(|(o, _)| *o == op)
-        .map_or("sum", |(_, n)| n)
 }

@@ -1,31 +1,33 @@
-//! Element-wise work and reductions over one set of axes: element-wise chains, reductions, softmax, norms.
+//! Element-wise work and reductions over one set of axes: element-wise chains, reductions, softmax, norms, scans.
 //!
 //! A program owns a tile of the kept axes and walks along the reduced ones, once for each level of dependent reductions:
 //! softmax takes the maximum in the first pass, the sum in the second, and stores in the third. Where the reduced axis
-//! fits into one tile there is no loop and the data is read once.
+//! fits into one tile there is no loop and the data is read once. Where there are few programs with long walks, each
+//! walk is split over many programs and every pass becomes a kernel.
 
+mod accumulate;
 mod fill;
+mod parts;
 mod scan;
 mod shape;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
+use self::parts::Parts;
 use self::shape::Shape;
-use super::{Emitter, Names, Var, Walk, compute_type, literal, reduction};
-use crate::designer::plan::{Axis, KernelPlan, Operand, Plan};
-use crate::designer::prim::{Prim, PrimId, Prims, Scan};
-use crate::dtype::DType;
+use super::{Emitter, Names, Var, Walk, Written, compute_type};
+use crate::designer::plan::{KernelPlan, Operand, Plan};
+use crate::designer::prim::{Prim, PrimId, Prims};
 use crate::error::Result;
-use crate::sketch::ir::ReduceOp;
 
-/// Writes kernel number `number`.
+/// Writes kernel number `number`, which may become several.
 pub(in crate::designer) fn emit(
     plan: &Plan,
     prims: &Prims,
     kernel: &KernelPlan,
     names: &mut Names,
     number: usize,
-) -> Result<String> {
+) -> Result<Vec<Written>> {
     let shape = Shape::choose(kernel);
     let scans = |id: &PrimId| matches!(prims.node(*id).prim, Prim::Scan(..));
     let longest = if kernel.nodes.iter().any(scans) {
@@ -34,6 +36,7 @@ pub(in crate::designer) fn emit(
         shape::WHOLE_ROW
     };
     let blocks = shape.blocks(kernel, longest);
+    let parts = Parts::choose(prims, kernel, &shape.order, &blocks);
     let mut walks = HashMap::new();
     let mut grid = Vec::new();
     let mut loops = Vec::new();
@@ -41,10 +44,14 @@ pub(in crate::designer) fn emit(
         let extent = &kernel.extents[*axis];
         let reduced = kernel.reduced.contains(axis);
         let index = format!("{}{}", if reduced { "r" } else { "p" }, axis);
+        // Where the axis is split, the loop counts from the start of the part.
+        let part = parts.as_ref().filter(|p| p.axis == *axis);
+        let end = part.map_or(extent.to_string(), |p| p.chunk.to_string());
+        let place = part.map_or(index.clone(), |p| p.place(&index));
         let Some((name, values)) = blocks.get(axis) else {
-            walks.insert(*axis, Walk::Index(index.clone()));
+            walks.insert(*axis, Walk::Index(place));
             if reduced {
-                loops.push(format!("{index} in 0..{extent}"));
+                loops.push(format!("{index} in 0..{end}"));
             } else {
                 grid.push(format!("{index} in {extent}"));
             }
@@ -58,8 +65,8 @@ pub(in crate::designer) fn emit(
         let start = match (whole, reduced) {
             (true, _) => "0".to_owned(),
             (false, true) => {
-                loops.push(format!("{index} in 0..{extent} step {len}"));
-                index
+                loops.push(format!("{index} in 0..{end} step {len}"));
+                place
             }
             (false, false) => {
                 grid.push(format!("{index} in ceildiv({extent}, {len})"));
@@ -68,9 +75,6 @@ pub(in crate::designer) fn emit(
         };
         walks.insert(*axis, Walk::Tile { start, len, overhang });
     }
-    if grid.is_empty() {
-        grid.push("p0 in 1".to_owned());
-    }
     scan::reverse(&mut walks, prims, kernel);
     let mut emitter = Emitter::new(plan, prims, kernel, names);
     emitter.walks = walks;
@@ -78,12 +82,27 @@ pub(in crate::designer) fn emit(
     let mut passes = Passes {
         levels: HashMap::new(),
         loops,
+        grid,
+        number,
         emitter,
+        written: Vec::new(),
+        has_spread: kernel
+            .nodes
+            .iter()
+            .any(|id| matches!(prims.node(*id).prim, Prim::Variance(..))),
+        tile_sums: HashMap::new(),
     };
-    passes.write()?;
-    Ok(passes
-        .emitter
-        .finish(&format!("kernel k{number} over ({})", grid.join(", "))))
+    passes.find_levels();
+    let buffers = match parts {
+        Some(parts) => passes.write_parts(&parts)?,
+        None => {
+            passes.write()?;
+            Vec::new()
+        }
+    };
+    let written = passes.written;
+    names.buffers.extend(buffers);
+    Ok(written)
 }
 
 /// Levels of dependent reductions, and the loop over the reduced axes.
@@ -92,7 +111,16 @@ struct Passes<'a> {
     levels: HashMap<PrimId, usize>,
     /// Loop indices over the reduced axes; empty if one tile holds them.
     loops: Vec<String>,
+    /// Program indices over the kept axes.
+    grid: Vec<String>,
+    number: usize,
     emitter: Emitter<'a>,
+    /// The complete kernels.
+    written: Vec<Written>,
+    /// Whether a variance is computed.
+    has_spread: bool,
+    /// Sums of the tiles of the loop at hand, by their text.
+    tile_sums: HashMap<String, String>,
 }
 
 impl Passes<'_> {
@@ -108,7 +136,7 @@ impl Passes<'_> {
     fn is_reduction(&self, id: PrimId) -> bool {
         matches!(
             self.emitter.prims.node(id).prim,
-            Prim::Reduce(..) | Prim::ArgReduce(..)
+            Prim::Reduce(..) | Prim::ArgReduce(..) | Prim::Variance(..)
         )
     }
 
@@ -121,19 +149,37 @@ impl Passes<'_> {
         (0..count).filter_map(node).collect()
     }
 
+    fn find_levels(&mut self) {
+        for id in &self.emitter.kernel.nodes {
+            let mut inputs = self.operand_nodes(*id);
+            if matches!(self.emitter.prims.node(*id).prim, Prim::Variance(..)) {
+                // The mean is found in the same pass.
+                let mean = self.emitter.kernel.operands.get(&(*id, 1));
+                inputs.retain(|n| mean != Some(&Operand::Node(*n)));
+            }
+            let level = inputs.iter().filter_map(|n| self.levels.get(n)).max();
+            let level = level.copied().unwrap_or(0) + usize::from(self.is_reduction(*id));
+            self.levels.insert(*id, level);
+        }
+    }
+
+    fn last_level(&self) -> usize {
+        self.levels.values().max().copied().unwrap_or(0)
+    }
+
+    /// Ends a kernel.
+    fn finish(&mut self, name: String, grid: &[String]) {
+        let one = ["p0 in 1".to_owned()];
+        let grid = if grid.is_empty() { &one[..] } else { grid };
+        let text = self
+            .emitter
+            .finish(&format!("kernel {name} over ({})", grid.join(", ")));
+        self.written.push(Written { name, text });
+    }
+
+    /// Writes one kernel for all passes.
     fn write(&mut self) -> Result<()> {
         let nodes = self.emitter.kernel.nodes.clone();
-        for id in &nodes {
-            let level = self
-                .operand_nodes(*id)
-                .iter()
-                .filter_map(|n| self.levels.get(n))
-                .max()
-                .copied()
-                .unwrap_or(0);
-            self.levels
-                .insert(*id, level + usize::from(self.is_reduction(*id)));
-        }
         if self.loops.is_empty() {
             for id in &nodes {
                 if self.is_reduction(*id) {
@@ -144,18 +190,28 @@ impl Passes<'_> {
                     self.emitter.value(*id)?;
                 }
             }
-            return self.emitter.store_all(|_, _| true);
+            self.emitter.store_all(|_, _| true)?;
+        } else {
+            for pass in 0..=self.last_level() {
+                let work = self.work(pass);
+                if work.is_empty() {
+                    continue;
+                }
+                self.outer(&nodes, pass)?;
+                for (id, accumulator) in self.pass(&work)? {
+                    self.conclude(id, accumulator)?;
+                }
+            }
+            self.outer(&nodes, self.last_level())?;
+            let outer: Vec<PrimId> = nodes.iter().copied().filter(|id| !self.inner(*id)).collect();
+            self.emitter.store_all(|_, id| outer.contains(&id))?;
         }
-        let last = self.levels.values().max().copied().unwrap_or(0);
-        for pass in 0..=last {
-            self.pass(&nodes, pass)?;
-        }
-        self.outer(&nodes, last)?;
-        let outer: Vec<PrimId> = nodes.iter().copied().filter(|id| !self.inner(*id)).collect();
-        self.emitter.store_all(|_, id| outer.contains(&id))
+        let grid = self.grid.clone();
+        self.finish(format!("k{}", self.number), &grid);
+        Ok(())
     }
 
-    /// Computes what does not vary along the reduced axes and is known after `level` passes.
+    /// Computes those of `nodes` that do not vary along the reduced axes and are known after `level` passes.
     fn outer(&mut self, nodes: &[PrimId], level: usize) -> Result<()> {
         for id in nodes {
             let known = self.levels.get(id).is_some_and(|l| *l <= level);
@@ -166,69 +222,67 @@ impl Passes<'_> {
         Ok(())
     }
 
-    fn pass(&mut self, nodes: &[PrimId], pass: usize) -> Result<()> {
+    /// What the loop after `pass` complete passes has to do.
+    fn work(&self, pass: usize) -> Work {
         let at = |id: &PrimId, level: usize| self.levels.get(id) == Some(&level);
-        let reductions: Vec<PrimId> = nodes
-            .iter()
-            .copied()
-            .filter(|id| self.is_reduction(*id) && at(id, pass + 1))
-            .collect();
-        let stores: Vec<PrimId> = self
-            .emitter
-            .kernel
-            .stores
-            .iter()
-            .map(|(id, _)| *id)
-            .filter(|id| self.inner(*id) && at(id, pass))
-            .collect();
-        if reductions.is_empty() && stores.is_empty() {
-            return Ok(());
+        let kernel = self.emitter.kernel;
+        let nodes = kernel.nodes.iter().copied();
+        let reductions = nodes.filter(|id| self.is_reduction(*id) && at(id, pass + 1));
+        let stored = kernel.stores.iter().map(|(id, _)| *id);
+        Work {
+            reductions: reductions.collect(),
+            stores: stored.filter(|id| self.inner(*id) && at(id, pass)).collect(),
         }
-        self.outer(nodes, pass)?;
+    }
+
+    /// What must be known for `results` that is not the result of a reduction, and the reductions that are read; in
+    /// order.
+    fn needed(&self, results: impl IntoIterator<Item = PrimId>) -> (Vec<PrimId>, Vec<PrimId>) {
+        let mut needed: BTreeSet<PrimId> = BTreeSet::new();
+        let mut reductions: BTreeSet<PrimId> = BTreeSet::new();
+        let mut stack: Vec<PrimId> = results.into_iter().collect();
+        while let Some(id) = stack.pop() {
+            if needed.insert(id) {
+                let (reduced, others): (Vec<_>, Vec<_>) = self
+                    .operand_nodes(id)
+                    .into_iter()
+                    .partition(|n| self.is_reduction(*n));
+                reductions.extend(reduced);
+                stack.extend(others);
+            }
+        }
+        (needed.into_iter().collect(), reductions.into_iter().collect())
+    }
+
+    /// Writes the loop of one pass. Returns its reductions with their accumulators.
+    fn pass(&mut self, work: &Work) -> Result<Vec<(PrimId, accumulate::Accumulator)>> {
         let mut accumulators = Vec::new();
-        for id in &reductions {
-            accumulators.push(self.start(*id)?);
+        for id in &work.reductions {
+            accumulators.push((*id, self.start(*id)?));
         }
-        let scans = self.scans_for(reductions.iter().chain(&stores));
+        let scans = self.scans_for(work.reductions.iter().chain(&work.stores));
         let mut running = Vec::new();
         for (id, _) in &scans {
             running.push(self.start(*id)?);
         }
-        let combined: Vec<PrimId> = reductions
+        let combined: Vec<PrimId> = work
+            .reductions
             .iter()
             .copied()
             .chain(scans.iter().map(|s| s.0))
             .collect();
-        let masked = self.choose_fill(&combined);
+        let masked = self.choose_fill(&combined)?;
         self.emitter.open(format!("for {} {{", self.loops.join(", ")));
         for ((id, scan), before) in scans.into_iter().zip(&running) {
             self.scan_tile(id, scan, before, masked)?;
         }
-        for (id, accumulator) in reductions.iter().zip(&accumulators) {
+        for (id, accumulator) in &accumulators {
             self.accumulate(*id, accumulator, masked)?;
         }
-        self.emitter.store_all(|_, id| stores.contains(&id))?;
+        self.emitter.store_all(|_, id| work.stores.contains(&id))?;
         self.emitter.close();
-        for (id, accumulator) in reductions.into_iter().zip(accumulators) {
-            let dtype = self.emitter.prims.dtype(id);
-            let wide = accumulator.wide.is_some_and(|w| w != compute_type(dtype));
-            let text = if wide {
-                let name = self.emitter.fresh("s");
-                self.emitter
-                    .line(format!("{name} = {}({})", compute_type(dtype), accumulator.name));
-                name
-            } else {
-                accumulator.index.unwrap_or(accumulator.name)
-            };
-            self.emitter.define(
-                id,
-                Var {
-                    text,
-                    axes: accumulator.axes,
-                },
-            );
-        }
-        Ok(())
+        self.tile_sums.clear();
+        Ok(accumulators)
     }
 
     /// The operand of a reduction and the position of the tile axis to combine along.
@@ -243,169 +297,16 @@ impl Passes<'_> {
             .unwrap_or(0);
         Ok((var, position))
     }
-
-    /// A reduction whose axis is in the tile as a whole.
-    fn reduce_whole(&mut self, id: PrimId) -> Result<()> {
-        let (var, position) = self.argument(id)?;
-        let axes: Vec<Axis> = var
-            .axes
-            .iter()
-            .enumerate()
-            .filter(|(i, _)| *i != position)
-            .map(|(_, a)| *a)
-            .collect();
-        let text = match &self.emitter.prims.node(id).prim {
-            Prim::ArgReduce(op, ..) => format!("i64(arg{}({}, {position}))", reduction(*op), var.text),
-            Prim::Reduce(op, ..) => format!("reduce_{}({}, {position})", reduction(*op), var.text),
-            _ => var.text,
-        };
-        let name = self.emitter.fresh("s");
-        self.emitter.line(format!("{name} = {text}"));
-        self.emitter.define(id, Var { text: name, axes });
-        Ok(())
-    }
-
-    /// Declares the accumulator of a reduction.
-    fn start(&mut self, id: PrimId) -> Result<Accumulator> {
-        let node = self.emitter.prims.node(id).clone();
-        let kept: Vec<Axis> = self
-            .emitter
-            .tile
-            .iter()
-            .copied()
-            .filter(|a| !self.emitter.kernel.reduced.contains(a))
-            .collect();
-        let extents = self.emitter.extents(&kept)?;
-        let name = self.emitter.fresh("acc");
-        let operand = self.emitter.prims.operands(id)[0];
-        let element = compute_type(self.emitter.prims.dtype(operand));
-        let (op, arg) = match node.prim {
-            Prim::ArgReduce(op, ..) => (op, true),
-            Prim::Reduce(op, ..) | Prim::Scan(Scan { op, .. }, _) => (op, false),
-            _ => (ReduceOp::Sum, false),
-        };
-        // Sums over many tiles are kept in f64 so that their error does not grow with the number of tiles.
-        let wide = matches!(op, ReduceOp::Sum | ReduceOp::Prod).then_some(match element {
-            DType::F32 => DType::F64,
-            other => other,
-        });
-        let ty = wide.unwrap_or(element);
-        self.emitter
-            .line(format!("{name} = full {ty}{extents} {}", identity(op, ty)));
-        let index = if arg {
-            let index = self.emitter.fresh("at");
-            self.emitter.line(format!("{index} = zeros i64{extents}"));
-            Some(index)
-        } else {
-            None
-        };
-        Ok(Accumulator {
-            name,
-            index,
-            axes: kept,
-            wide,
-            op,
-        })
-    }
-
-    fn accumulate(&mut self, id: PrimId, accumulator: &Accumulator, masked: bool) -> Result<()> {
-        let (mut var, position) = self.argument(id)?;
-        let operand = self.emitter.prims.operands(id)[0];
-        let element = compute_type(self.emitter.prims.dtype(operand));
-        let op = accumulator.op;
-        if masked {
-            var = self.mask(var, position, &identity(op, element))?;
-        }
-        if let Some(index) = &accumulator.index {
-            return self.accumulate_index(&var, position, accumulator, index);
-        }
-        let reduced = format!("reduce_{}({}, {position})", reduction(op), var.text);
-        let reduced = match accumulator.wide {
-            Some(wide) if wide != element => format!("{wide}({reduced})"),
-            _ => reduced,
-        };
-        let name = &accumulator.name;
-        self.emitter
-            .line(format!("{name} = {}", combined(op, name, &reduced)));
-        Ok(())
-    }
-
-    /// Keeps the first extreme element: a later tile wins only if it is strictly better, or the first with a NaN.
-    fn accumulate_index(
-        &mut self,
-        var: &Var,
-        position: usize,
-        best: &Accumulator,
-        index: &str,
-    ) -> Result<()> {
-        let (e, name) = (&mut self.emitter, &best.name);
-        let (value, place, wins) = (e.fresh("v"), e.fresh("at"), e.fresh("wins"));
-        let sign = if best.op == ReduceOp::Max { ">" } else { "<" };
-        let suffix = reduction(best.op);
-        let reduced: Vec<Axis> = e
-            .tile
-            .iter()
-            .copied()
-            .filter(|a| e.kernel.reduced.contains(a))
-            .collect();
-        let start = match reduced.first().and_then(|a| e.walks.get(a)) {
-            Some(Walk::Tile { start, .. }) => start.clone(),
-            _ => "0".to_owned(),
-        };
-        e.line(format!("{value} = reduce_{suffix}({}, {position})", var.text));
-        e.line(format!(
-            "{place} = i64(arg{suffix}({}, {position})) + {start}",
-            var.text
-        ));
-        e.line(format!(
-            "{wins} = ({value} {sign} {name}) | (isnan({value}) & !isnan({name}))"
-        ));
-        e.line(format!("{index} = select({wins}, {place}, {index})"));
-        e.line(format!("{name} = {}({name}, {value})", suffix));
-        Ok(())
-    }
 }
 
-struct Accumulator {
-    name: String,
-    /// The variable of the index, for arg-reductions.
-    index: Option<String>,
-    axes: Vec<Axis>,
-    /// The element type of a sum or product.
-    wide: Option<DType>,
-    op: ReduceOp,
+/// The results of one loop.
+struct Work {
+    reductions: Vec<PrimId>,
+    stores: Vec<PrimId>,
 }
 
-/// The combination of two results of a reduction.
-fn combined(op: ReduceOp, a: &str, b: &str) -> String {
-    match op {
-        ReduceOp::Sum => format!("{a} + {b}"),
-        ReduceOp::Prod => format!("{a} * {b}"),
-        ReduceOp::Max => format!("max({a}, {b})"),
-        ReduceOp::Min => format!("min({a}, {b})"),
-    }
-}
-
-fn identity(op: ReduceOp, dtype: DType) -> String {
-    let extreme = |low: bool| match dtype {
-        d if d.is_float() => literal(if low { f64::NEG_INFINITY } else { f64::INFINITY }, d),
-        DType::Bool => i64::from(!low).to_string(),
-        d => {
-            let bits = 8 * d.size() as u32 - u32::from(d != DType::U8);
-            let top = ((1i128 << bits) - 1) as i64;
-            if !low {
-                top.to_string()
-            } else if d == DType::U8 {
-                "0".to_owned()
-            } else {
-                format!("-{top}")
-            }
-        }
-    };
-    match op {
-        ReduceOp::Sum => literal(0.0, dtype),
-        ReduceOp::Prod => literal(1.0, dtype),
-        ReduceOp::Max => extreme(true),
-        ReduceOp::Min => extreme(false),
+impl Work {
+    fn is_empty(&self) -> bool {
+        self.reductions.is_empty() && self.stores.is_empty()
     }
 }

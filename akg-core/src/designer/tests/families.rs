@@ -1,5 +1,7 @@
 //! Scans, losses, batch statistics, and views that move elements.
 
+use proptest::prelude::{ProptestConfig, proptest};
+
 use super::{F, check, check_all, unary};
 use crate::graph::{Arg, Graph, ValueId};
 use crate::{DType, Result};
@@ -282,4 +284,130 @@ fn batch_statistics() {
             ],
         )
     });
+}
+
+#[test]
+fn walks_split_over_programs() {
+    unary("sum_of_all", &[40, 1024], |g, x| g.sum(x, &[], false));
+    unary("no_divisor", &[40_009], |g, x| {
+        let y = g.add(x, 1.0)?;
+        g.amax(y, &[0], false)
+    });
+    unary("rows", &[2, 33_000], |g, x| g.mean(x, &[1], false));
+    unary("rows_of_products", &[1, 33_001], |g, x| {
+        let y = g.mul(x, 1e-3)?;
+        let y = g.add(y, 1.0)?;
+        along(g, "prod.dim_int", y, 1)
+    });
+    unary("norm", &[40, 1024], |g, x| {
+        let squares = g.mul(x, x)?;
+        let sum = g.sum(squares, &[], false)?;
+        let norm = g.sqrt(sum)?;
+        g.div(x, norm)
+    });
+    unary("softmax", &[1, 33_001], |g, x| g.softmax(x, 1));
+    check("layer_norm", |g| {
+        let x = g.input("x", F, [1, 10, 4096]);
+        let w = g.weight("w", F, [10, 4096]);
+        let x = g.add(x, 100.0)?;
+        g.layer_norm(x, [10, 4096], Some(w), None, 1e-5)
+    });
+    check("layer_norm_no_divisor", |g| {
+        let x = g.input("x", F, [1, 33_001]);
+        g.layer_norm(x, [33_001], None, None, 1e-5)
+    });
+    unary("group_norm", &[1, 8, 80, 105], |g, x| {
+        g.group_norm(x, 2, None, None, 1e-5)
+    });
+}
+
+#[test]
+fn remaining_reductions() {
+    for op in ["any.dim", "all.dim"] {
+        check(op, |g| {
+            let x = g.input("x", DType::Bool, [9, 3]);
+            along(g, op, x, 1)
+        });
+    }
+    unary("any", &[9, 100], |g, x| {
+        let above = g.gt(x, 1.99)?;
+        g.any(above, &[1], true)
+    });
+    unary("var", &[9, 100], |g, x| g.var(x, &[1], 1, true));
+    unary("std_of_all", &[4, 10_001], |g, x| g.std(x, &[0, 1], 0, false));
+    unary("std_middle", &[3, 70, 40], |g, x| g.std(x, &[1], 1, false));
+    for order in [0.0, 1.0, 3.0, f64::INFINITY, f64::NEG_INFINITY] {
+        unary("norm", &[5, 60], |g, x| {
+            let dim = ("dim", [1i64].into());
+            call(
+                g,
+                "linalg_vector_norm.default",
+                &[("self", x.into()), ("ord", order.into()), dim],
+            )
+        });
+    }
+    unary("logsumexp", &[5, 6, 60], |g, x| {
+        call(
+            g,
+            "logsumexp.default",
+            &[("self", x.into()), ("dim", [0i64, 2].into())],
+        )
+    });
+}
+
+#[test]
+fn remaining_element_wise_operators() {
+    for op in [
+        "relu6.default",
+        "celu.default",
+        "log_sigmoid.default",
+        "tan.default",
+        "isinf.default",
+        "isfinite.default",
+        "sign.default",
+    ] {
+        unary(op, &[5, 60], |g, x| call(g, op, &[("self", x.into())]));
+    }
+    unary("log10", &[5, 60], |g, x| {
+        let x = g.exp(x)?;
+        call(g, "log10.default", &[("self", x.into())])
+    });
+    check("addcmul", |g| {
+        let [a, b, c] = ["a", "b", "c"].map(|name| g.input(name, F, [5, 60]));
+        let operands = [("self", a.into()), ("tensor1", b.into()), ("tensor2", c.into())];
+        call(
+            g,
+            "addcmul.default",
+            &[&operands[..], &[("value", 0.5.into())]].concat(),
+        )
+    });
+    check("prelu", |g| {
+        let (x, w) = (g.input("x", F, [5, 7, 9]), g.weight("w", F, [7]));
+        call(g, "prelu.default", &[("self", x.into()), ("weight", w.into())])
+    });
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Walks along either dimension, whole or in tiles that divide the extent or not, of windows or of all.
+    #[test]
+    fn any_extents(rows in 1i64..6, length in 1i64..5000, which in 0usize..6, dim in 0i64..2, first in 0i64..3) {
+        let shape = if dim == 1 { [rows, length + first] } else { [length + first, rows] };
+        unary("any_extents", &shape, |g, x| {
+            let x = narrow(g, x, dim, first, length)?;
+            match which {
+                0 => g.sum(x, &[dim], false),
+                1 => g.amax(x, &[dim], true),
+                2 => g.var(x, &[dim], 0, false),
+                3 => g.softmax(x, dim),
+                4 => along(g, "cumsum.default", x, dim),
+                _ => {
+                    let x = flip(g, x, dim)?;
+                    let y = along(g, "cumsum.default", x, dim)?;
+                    flip(g, y, dim)
+                }
+            }
+        });
+    }
 }

@@ -2,8 +2,8 @@
 //!
 //! Counts of bytes and operations follow from regions, trip counts and grids (exact where a region's dimensions vary
 //! independently; long index ranges are sampled). Time is a roofline: the slowest of memory, shared cache and
-//! arithmetic, with the parts of the device that a short grid leaves idle taken into account, and a launch. It is meant
-//! to rank knob points and sketches, not to predict a clock.
+//! arithmetic and a little of the others, with the parts of the device that a short grid leaves idle taken into account,
+//! and a launch. It is meant to rank knob points and sketches, not to predict a clock.
 
 mod rates;
 mod space;
@@ -33,6 +33,9 @@ const EFFICIENCY: f64 = 0.8;
 const CACHE_SPEEDUP: f64 = 4.0;
 /// The part of the cores that can saturate memory.
 const CORES_FOR_MEMORY: f64 = 0.5;
+/// The part of the time for other resources that the slowest one does not hide.
+const INTERFERENCE: f64 = 0.1;
+
 /// What a program costs under given extents on a target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -108,6 +111,7 @@ fn kernel_cost(program: &Program, kernel: &Kernel, dims: &Bindings, target: &Tar
         dots: BTreeMap::new(),
         element_ops: 0.0,
         wide_ops: 0.0,
+        turns: 0.0,
     };
     let axis = |axis: &GridAxis| Index {
         symbol: axis.symbol.clone(),
@@ -147,12 +151,13 @@ fn kernel_cost(program: &Program, kernel: &Kernel, dims: &Bindings, target: &Tar
         + tally.wide_ops / rates.element(DType::F64);
     let busy = utilisation.max(f64::MIN_POSITIVE);
     let memory_seconds = memory_bytes / rates.memory() / (busy / CORES_FOR_MEMORY).min(1.0);
-    let cache_seconds = (requested + tally.written_bytes) / (CACHE_SPEEDUP * rates.memory()) / busy;
-    let compute_seconds = arithmetic / busy;
     let tile_bytes = tiles::peak_tile_bytes(kernel);
-    // Tiles that do not fit are moved to memory and back.
-    let spill = (tile_bytes as f64 / target.tile_bytes.max(1) as f64).max(1.0);
+    // Every turn moves the tiles that do not fit to the last cache and back.
+    let spilled = 2.0 * tile_bytes.saturating_sub(target.tile_bytes) as f64 * tally.turns;
+    let cache_seconds = (requested + tally.written_bytes + spilled) / (CACHE_SPEEDUP * rates.memory()) / busy;
+    let compute_seconds = arithmetic / busy;
     let slowest = memory_seconds.max(cache_seconds).max(compute_seconds);
+    let parts = memory_seconds + cache_seconds + compute_seconds;
     Ok(KernelCost {
         name: kernel.name.clone(),
         programs: programs as u64,
@@ -171,7 +176,7 @@ fn kernel_cost(program: &Program, kernel: &Kernel, dims: &Bindings, target: &Tar
         memory_seconds,
         cache_seconds,
         compute_seconds,
-        seconds: slowest * spill / EFFICIENCY + target.launch_seconds,
+        seconds: (slowest + INTERFERENCE * (parts - slowest)) / EFFICIENCY + target.launch_seconds,
     })
 }
 
@@ -186,11 +191,14 @@ struct Tally<'p> {
     element_ops: f64,
     /// Those of [`element_ops`](Self::element_ops) on f64.
     wide_ops: f64,
+    /// How often the block that is executed most often is, over all programs.
+    turns: f64,
 }
 
 impl Tally<'_> {
     fn body(&mut self, body: &[Stmt], space: &Space) -> Result<()> {
         let executions = space.executions()?;
+        self.turns = self.turns.max(executions);
         for stmt in body {
             match stmt {
                 Stmt::Define { value, op, .. } => self.define(executions, *value, op, space)?,

@@ -5,7 +5,7 @@ use super::Passes;
 use crate::designer::plan::Operand;
 use crate::designer::prim::{MapOp, Prim, PrimId, Scan};
 use crate::dtype::DType;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::sketch::ir::{BinaryOp, ReduceOp, UnaryOp};
 
 impl Passes<'_> {
@@ -20,8 +20,12 @@ impl Passes<'_> {
             .iter()
             .map(|a| if *a == axis { ":" } else { "None" })
             .collect();
-        let extent = self.emitter.extent(axis).clone();
-        let inside = format!("({} < {extent})[{}]", place.text, marks.join(", "));
+        let inside = if self.is_reversed() {
+            format!("{} >= 0", place.text)
+        } else {
+            format!("{} < {}", place.text, self.emitter.extent(axis))
+        };
+        let inside = format!("({inside})[{}]", marks.join(", "));
         let name = self.emitter.fresh("t");
         self.emitter
             .line(format!("{name} = select({inside}, {}, {neutral})", var.text));
@@ -33,13 +37,13 @@ impl Passes<'_> {
 
     /// Finds what must stand outside the tensors for the reductions of a pass to ignore it; if there is no such value,
     /// says that operands must be masked.
-    pub(super) fn choose_fill(&mut self, reductions: &[PrimId]) -> bool {
+    pub(super) fn choose_fill(&mut self, reductions: &[PrimId]) -> Result<bool> {
         let overhangs = self.emitter.walks.iter().any(|(a, w)| {
             self.emitter.kernel.reduced.contains(a) && matches!(w, Walk::Tile { overhang: true, .. })
         });
         self.emitter.fill = 0.0;
         if !overhangs {
-            return false;
+            return Ok(false);
         }
         for fill in [0.0, 1.0, f64::NEG_INFINITY, f64::INFINITY] {
             let ignored = |id: &PrimId| {
@@ -57,10 +61,24 @@ impl Passes<'_> {
             };
             if reductions.iter().all(ignored) {
                 self.emitter.fill = fill;
-                return false;
+                return Ok(false);
             }
         }
-        true
+        // Tiles before the first element are known to be neutral only where sums read them from memory.
+        let is_read = |id: &PrimId| {
+            let operand = self.emitter.kernel.operands.get(&(*id, 0));
+            let is_sum = match &self.emitter.prims.node(*id).prim {
+                Prim::Reduce(op, ..) | Prim::Scan(Scan { op, .. }, _) => *op == ReduceOp::Sum,
+                _ => false,
+            };
+            is_sum && matches!(operand, Some(Operand::Load(_)))
+        };
+        if self.is_reversed() && !reductions.iter().all(is_read) {
+            return Err(Error::unsupported(
+                "no design rule yet for a scan from the end of something that starts within a tile",
+            ));
+        }
+        Ok(true)
     }
 
     /// The value of an operand outside the tensors when loads give `fill` there; `None` if it depends on data.

@@ -3,16 +3,16 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::super::{Emitter, Var, Walk, compute_type, reduction};
-use super::{Accumulator, Passes, combined, identity};
+use super::Passes;
+use super::accumulate::{Accumulator, combined, identity};
 use crate::designer::plan::{Axis, KernelPlan};
 use crate::designer::prim::{Prim, PrimId, Prims, Scan};
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// Walks the scanned axes of a kernel whose scans run from the end in that order, so that what comes before an element
 /// is known when its tile is reached.
 pub(super) fn reverse(walks: &mut HashMap<Axis, Walk>, prims: &Prims, kernel: &KernelPlan) {
-    let is_reversed = |id: &PrimId| matches!(prims.node(*id).prim, Prim::Scan(Scan { reverse: true, .. }, _));
-    if !kernel.nodes.iter().any(is_reversed) {
+    if !is_reversed(prims, kernel) {
         return;
     }
     for axis in &kernel.reduced {
@@ -29,7 +29,18 @@ pub(super) fn reverse(walks: &mut HashMap<Axis, Walk>, prims: &Prims, kernel: &K
     }
 }
 
+fn is_reversed(prims: &Prims, kernel: &KernelPlan) -> bool {
+    let from_the_end =
+        |id: &PrimId| matches!(prims.node(*id).prim, Prim::Scan(Scan { reverse: true, .. }, _));
+    kernel.nodes.iter().any(from_the_end)
+}
+
 impl Passes<'_> {
+    /// Whether the reduced axes are walked from the end.
+    pub(super) fn is_reversed(&self) -> bool {
+        is_reversed(self.emitter.prims, self.emitter.kernel)
+    }
+
     pub(super) fn scan_of(&self, id: PrimId) -> Option<Scan> {
         match &self.emitter.prims.node(id).prim {
             Prim::Scan(scan, _) => Some(*scan),
@@ -55,8 +66,8 @@ impl Passes<'_> {
     /// A scan whose axis is in the tile as a whole.
     pub(super) fn scan_whole(&mut self, id: PrimId, scan: Scan) -> Result<()> {
         let (var, position) = self.argument(id)?;
-        let text = call(scan, &var.text, position);
-        self.bind(id, &text, var.axes);
+        let result = self.bind("s", call(scan, &var.text, position), var.axes);
+        self.emitter.define(id, result);
         Ok(())
     }
 
@@ -71,45 +82,35 @@ impl Passes<'_> {
         let (mut var, position) = self.argument(id)?;
         let element = compute_type(self.emitter.prims.dtype(id));
         if masked {
-            if scan.reverse {
-                return Err(Error::unsupported(
-                    "no design rule yet for a scan from the end of something that ends within a tile",
-                ));
-            }
             var = self.mask(var, position, &identity(scan.op, element))?;
         }
-        let wide = before.wide.filter(|w| *w != element);
-        let widened = |text: &str| wide.map_or(text.to_owned(), |w| format!("{w}({text})"));
-        let own = widened(&var.text);
-        let earlier = Emitter::expanded(
-            &Var {
-                text: before.name.clone(),
-                axes: before.axes.clone(),
-            },
-            &var.axes,
-        );
-        let scanned = combined(scan.op, &call(scan, &own, position), &earlier);
-        let narrow = if wide.is_some() {
+        let is_wide = before.dtype != element;
+        let widened = |text: String| {
+            if is_wide {
+                format!("{}({text})", before.dtype)
+            } else {
+                text
+            }
+        };
+        let total = &before.names()[0].to_owned();
+        let earlier = Var {
+            text: total.clone(),
+            axes: before.axes.clone(),
+        };
+        let earlier = Emitter::expanded(&earlier, &var.axes);
+        let own = call(scan, &widened(var.text.clone()), position);
+        let scanned = combined(scan.op, &own, &earlier);
+        let narrow = if is_wide {
             format!("{element}({scanned})")
         } else {
             scanned
         };
-        self.bind(id, &narrow, var.axes.clone());
-        let total = widened(&format!(
-            "reduce_{}({}, {position})",
-            reduction(scan.op),
-            var.text
-        ));
-        let name = &before.name;
-        let line = format!("{name} = {}", combined(scan.op, name, &total));
+        let result = self.bind("s", narrow, var.axes.clone());
+        self.emitter.define(id, result);
+        let own = widened(format!("reduce_{}({}, {position})", reduction(scan.op), var.text));
+        let line = format!("{total} = {}", combined(scan.op, total, &own));
         self.emitter.line(line);
         Ok(())
-    }
-
-    fn bind(&mut self, id: PrimId, text: &str, axes: Vec<Axis>) {
-        let name = self.emitter.fresh("s");
-        self.emitter.line(format!("{name} = {text}"));
-        self.emitter.define(id, Var { text: name, axes });
     }
 }
 

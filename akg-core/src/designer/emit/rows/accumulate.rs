@@ -1,0 +1,313 @@
+//! Reductions: of whole tiles, and over the tiles of a loop by accumulators.
+
+use super::super::{Emitter, Var, Walk, compute_type, literal, reduction};
+use super::Passes;
+use crate::designer::plan::Axis;
+use crate::designer::prim::{Prim, PrimId, Scan};
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::sketch::ir::ReduceOp;
+
+/// The state of a reduction between tiles.
+pub(super) struct Accumulator {
+    pub(super) kind: Kind,
+    /// The tile axes of the state.
+    pub(super) axes: Vec<Axis>,
+    /// The element type of the state.
+    pub(super) dtype: DType,
+}
+
+pub(super) enum Kind {
+    /// What all elements so far combine to.
+    Fold { op: ReduceOp, name: String },
+    /// The extreme element so far and its place.
+    Extreme {
+        op: ReduceOp,
+        name: String,
+        index: String,
+    },
+    /// The mean so far and the sum of squared deviations from it. Tiles are merged as by Chan, Golub and LeVeque,
+    /// Updating Formulae and a Pairwise Algorithm for Computing Sample Variances, 1979: one pass over memory whose
+    /// error does not depend on how large the mean is.
+    Spread {
+        mean: String,
+        squares: String,
+        count: String,
+    },
+}
+
+impl Accumulator {
+    /// The variables of the state that another kernel needs to go on.
+    pub(super) fn names(&self) -> Vec<&str> {
+        match &self.kind {
+            Kind::Fold { name, .. } => vec![name],
+            Kind::Extreme { name, index, .. } => vec![name, index],
+            Kind::Spread { mean, squares, .. } => vec![mean, squares],
+        }
+    }
+}
+
+impl Passes<'_> {
+    /// A reduction whose axis is in the tile as a whole.
+    pub(super) fn reduce_whole(&mut self, id: PrimId) -> Result<()> {
+        let (var, position) = self.argument(id)?;
+        let axes = without(&var.axes, position);
+        let text = match &self.emitter.prims.node(id).prim {
+            Prim::ArgReduce(op, ..) => format!("i64(arg{}({}, {position}))", reduction(*op), var.text),
+            Prim::Reduce(op, ..) => format!("reduce_{}({}, {position})", reduction(*op), var.text),
+            Prim::Variance(..) => {
+                let count = literal(self.reduced_count()?, DType::F32);
+                let mean = self.emitter.operand(id, 1, DType::F32)?;
+                let apart = self.apart(&var, &mean).text;
+                format!("reduce_sum({apart}*{apart}, {position}) / {count}")
+            }
+            _ => var.text,
+        };
+        let result = self.bind("s", text, axes);
+        self.emitter.define(id, result);
+        Ok(())
+    }
+
+    /// Declares the accumulator of a reduction or scan.
+    pub(super) fn start(&mut self, id: PrimId) -> Result<Accumulator> {
+        let e = &mut self.emitter;
+        let kept: Vec<Axis> = e
+            .tile
+            .iter()
+            .copied()
+            .filter(|a| !e.kernel.reduced.contains(a))
+            .collect();
+        let extents = e.extents(&kept)?;
+        let element = compute_type(e.prims.dtype(e.prims.operands(id)[0]));
+        // Sums over many tiles are kept in f64 so that their error does not grow with the number of tiles.
+        let wide = if element == DType::F32 {
+            DType::F64
+        } else {
+            element
+        };
+        let (kind, dtype) = match e.prims.node(id).prim {
+            Prim::ArgReduce(op, ..) => {
+                let (name, index) = (e.fresh("acc"), e.fresh("at"));
+                e.line(format!("{index} = zeros i64{extents}"));
+                (Kind::Extreme { op, name, index }, element)
+            }
+            Prim::Variance(..) => {
+                let (mean, squares, count) = (e.fresh("acc"), e.fresh("acc"), e.fresh("n"));
+                e.line(format!("{squares} = full {wide}{extents} 0.0"));
+                e.line(format!("{count} = full {wide}[] 0.0"));
+                (Kind::Spread { mean, squares, count }, wide)
+            }
+            Prim::Reduce(op, ..) | Prim::Scan(Scan { op, .. }, _) => {
+                let dtype = match op {
+                    ReduceOp::Sum | ReduceOp::Prod => wide,
+                    ReduceOp::Max | ReduceOp::Min => element,
+                };
+                let name = e.fresh("acc");
+                (Kind::Fold { op, name }, dtype)
+            }
+            _ => return Err(Error::unexpected("an emitter accumulates what is no reduction")),
+        };
+        let (name, first) = match &kind {
+            Kind::Fold { op, name } | Kind::Extreme { op, name, .. } => (name, identity(*op, dtype)),
+            Kind::Spread { mean, .. } => (mean, identity(ReduceOp::Sum, dtype)),
+        };
+        e.line(format!("{name} = full {dtype}{extents} {first}"));
+        Ok(Accumulator {
+            kind,
+            axes: kept,
+            dtype,
+        })
+    }
+
+    /// Takes a tile into account.
+    pub(super) fn accumulate(&mut self, id: PrimId, accumulator: &Accumulator, masked: bool) -> Result<()> {
+        let (mut var, position) = self.argument(id)?;
+        let operand = self.emitter.prims.operands(id)[0];
+        let element = compute_type(self.emitter.prims.dtype(operand));
+        let widened = |text: String| {
+            if accumulator.dtype == element {
+                text
+            } else {
+                format!("{}({text})", accumulator.dtype)
+            }
+        };
+        if masked {
+            let neutral = match &accumulator.kind {
+                Kind::Fold { op, .. } | Kind::Extreme { op, .. } => identity(*op, element),
+                Kind::Spread { .. } => identity(ReduceOp::Sum, element),
+            };
+            var = self.mask(var, position, &neutral)?;
+        }
+        match &accumulator.kind {
+            Kind::Fold { op, name } => {
+                let mut reduced = widened(format!("reduce_{}({}, {position})", reduction(*op), var.text));
+                if *op == ReduceOp::Sum && self.has_spread {
+                    reduced = self.tile_sum(reduced, &without(&var.axes, position));
+                }
+                let line = format!("{name} = {}", combined(*op, name, &reduced));
+                self.emitter.line(line);
+            }
+            Kind::Extreme { op, name, index } => self.accumulate_index(&var, position, *op, name, index),
+            Kind::Spread { mean, squares, count } => {
+                let own_count = self.tile_count(accumulator.dtype)?;
+                let axes = without(&var.axes, position);
+                let sum = self.tile_sum(widened(format!("reduce_sum({}, {position})", var.text)), &axes);
+                let own_mean = self.bind("m", format!("{sum} / {own_count}"), axes.clone());
+                let centre = if accumulator.dtype == element {
+                    own_mean.clone()
+                } else {
+                    self.bind("m", format!("{element}({})", own_mean.text), axes.clone())
+                };
+                let mut apart = self.apart(&var, &centre);
+                if masked {
+                    apart = self.mask(apart, position, "0.0")?;
+                }
+                let own_squares = widened(format!("reduce_sum({0}*{0}, {position})", apart.text));
+                let away = self.bind("d", format!("{} - {mean}", own_mean.text), axes).text;
+                let share = self
+                    .bind("w", format!("{own_count} / ({count} + {own_count})"), Vec::new())
+                    .text;
+                for line in [
+                    format!("{squares} = {squares} + {own_squares} + {away}*{away}*({count}*{share})"),
+                    format!("{mean} = {mean} + {away}*{share}"),
+                    format!("{count} = {count} + {own_count}"),
+                ] {
+                    self.emitter.line(line);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The sum of a tile, which the mean and the variance share.
+    fn tile_sum(&mut self, text: String, axes: &[Axis]) -> String {
+        if let Some(known) = self.tile_sums.get(&text) {
+            return known.clone();
+        }
+        let sum = self.bind("q", &text, axes.to_vec()).text;
+        self.tile_sums.insert(text, sum.clone());
+        sum
+    }
+
+    /// Keeps the first extreme element: a later tile wins only if it is strictly better, or the first with a NaN.
+    fn accumulate_index(&mut self, var: &Var, position: usize, op: ReduceOp, name: &str, index: &str) {
+        let e = &mut self.emitter;
+        let (value, place, wins) = (e.fresh("v"), e.fresh("at"), e.fresh("wins"));
+        let sign = if op == ReduceOp::Max { ">" } else { "<" };
+        let suffix = reduction(op);
+        let reduced = e.tile.iter().copied().find(|a| e.kernel.reduced.contains(a));
+        let start = match reduced.and_then(|a| e.walks.get(&a)) {
+            Some(Walk::Tile { start, .. }) => start.clone(),
+            _ => "0".to_owned(),
+        };
+        e.line(format!("{value} = reduce_{suffix}({}, {position})", var.text));
+        e.line(format!(
+            "{place} = i64(arg{suffix}({}, {position})) + {start}",
+            var.text
+        ));
+        e.line(format!(
+            "{wins} = ({value} {sign} {name}) | (isnan({value}) & !isnan({name}))"
+        ));
+        e.line(format!("{index} = select({wins}, {place}, {index})"));
+        e.line(format!("{name} = {suffix}({name}, {value})"));
+    }
+
+    /// The elements of a tile that lie inside along the reduced axis, as text.
+    fn tile_count(&self, dtype: DType) -> Result<String> {
+        let e = &self.emitter;
+        let reduced = e.tile.iter().find(|a| e.kernel.reduced.contains(a));
+        match reduced.and_then(|a| Some((a, e.walks.get(a)?))) {
+            Some((axis, Walk::Tile { start, len, overhang })) => Ok(if *overhang {
+                format!("{dtype}(min({len}, {} - {start}))", e.extent(*axis))
+            } else {
+                format!("{dtype}({len})")
+            }),
+            _ => Err(Error::unexpected("an emitter reduces along no axis of a tile")),
+        }
+    }
+
+    /// The elements along all reduced axes.
+    pub(super) fn reduced_count(&self) -> Result<f64> {
+        let e = &self.emitter;
+        let mut extents = e.kernel.reduced.iter().map(|a| e.extent(*a).as_const());
+        let count = extents.try_fold(1.0, |n, e| Some(n * e? as f64));
+        count.ok_or_else(|| {
+            Error::unsupported("no design rule yet for a variance of a symbolic number of elements")
+        })
+    }
+
+    /// `var` less `centre`, which lacks the reduced axis.
+    fn apart(&mut self, var: &Var, centre: &Var) -> Var {
+        let centre = Emitter::expanded(centre, &var.axes);
+        self.bind("d", format!("{} - {centre}", var.text), var.axes.clone())
+    }
+
+    /// Names a tile.
+    pub(super) fn bind(&mut self, stem: &str, text: impl AsRef<str>, axes: Vec<Axis>) -> Var {
+        let name = self.emitter.fresh(stem);
+        self.emitter.line(format!("{name} = {}", text.as_ref()));
+        Var { text: name, axes }
+    }
+
+    /// Makes what a loop accumulated the value of a reduction.
+    pub(super) fn conclude(&mut self, id: PrimId, accumulator: Accumulator) -> Result<()> {
+        let own = compute_type(self.emitter.prims.dtype(id));
+        let var = match accumulator.kind {
+            Kind::Fold { name, .. } if accumulator.dtype == own => Var {
+                text: name,
+                axes: accumulator.axes,
+            },
+            Kind::Fold { name, .. } => self.bind("s", format!("{own}({name})"), accumulator.axes),
+            Kind::Extreme { index, .. } => Var {
+                text: index,
+                axes: accumulator.axes,
+            },
+            Kind::Spread { squares, .. } => {
+                let count = literal(self.reduced_count()?, DType::F64);
+                self.bind("s", format!("{own}({squares} / {count})"), accumulator.axes)
+            }
+        };
+        self.emitter.define(id, var);
+        Ok(())
+    }
+}
+
+/// All axes but the one at `position`.
+fn without(axes: &[Axis], position: usize) -> Vec<Axis> {
+    let others = axes.iter().enumerate().filter(|(i, _)| *i != position);
+    others.map(|(_, a)| *a).collect()
+}
+
+/// The combination of two results of a reduction.
+pub(super) fn combined(op: ReduceOp, a: &str, b: &str) -> String {
+    match op {
+        ReduceOp::Sum => format!("{a} + {b}"),
+        ReduceOp::Prod => format!("{a} * {b}"),
+        ReduceOp::Max => format!("max({a}, {b})"),
+        ReduceOp::Min => format!("min({a}, {b})"),
+    }
+}
+
+pub(super) fn identity(op: ReduceOp, dtype: DType) -> String {
+    let extreme = |low: bool| match dtype {
+        d if d.is_float() => literal(if low { f64::NEG_INFINITY } else { f64::INFINITY }, d),
+        DType::Bool => i64::from(!low).to_string(),
+        d => {
+            let bits = 8 * d.size() as u32 - u32::from(d != DType::U8);
+            let top = ((1i128 << bits) - 1) as i64;
+            if !low {
+                top.to_string()
+            } else if d == DType::U8 {
+                "0".to_owned()
+            } else {
+                format!("-{top}")
+            }
+        }
+    };
+    match op {
+        ReduceOp::Sum => literal(0.0, dtype),
+        ReduceOp::Prod => literal(1.0, dtype),
+        ReduceOp::Max => extreme(true),
+        ReduceOp::Min => extreme(false),
+    }
+}

@@ -1,0 +1,247 @@
+//! Long walks of few programs, split over many: each pass is a kernel whose programs take a part each and leave their
+//! accumulators in a buffer, and whoever needs the results combines those.
+
+use std::collections::HashMap;
+
+use super::super::{Var, compute_type, reduction};
+use super::accumulate::{Accumulator, Kind};
+use super::{Passes, Work};
+use crate::designer::plan::{Axis, KernelPlan};
+use crate::designer::prim::{Prim, PrimId, Prims};
+use crate::error::{Error, Result};
+use crate::expr::Expr;
+
+/// Programs that are enough to keep all cores of a machine busy to the end.
+const PROGRAMS: i64 = 64;
+/// Elements per program below which a split does not pay for the kernel that combines.
+const WORTHWHILE: i64 = 1 << 14;
+
+/// How a reduced axis is split.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Parts {
+    pub(super) axis: Axis,
+    /// Coordinates of a part; the last part may have fewer.
+    pub(super) chunk: i64,
+    pub(super) count: i64,
+}
+
+impl Parts {
+    /// Splits the outermost loop of a kernel that has few programs for its work; `None` if it is best left whole.
+    pub(super) fn choose(
+        prims: &Prims,
+        kernel: &KernelPlan,
+        order: &[Axis],
+        blocks: &HashMap<Axis, (&'static str, Vec<i64>)>,
+    ) -> Option<Self> {
+        let extent = |a: Axis| kernel.extents.get(a)?.as_const();
+        let (mut programs, mut walk) = (1i64, 1i64);
+        for axis in order {
+            let length = extent(*axis)?;
+            if kernel.reduced.contains(axis) {
+                walk = walk.saturating_mul(length);
+            } else {
+                let block = blocks
+                    .get(axis)
+                    .and_then(|(_, b)| b.first().copied())
+                    .unwrap_or(1);
+                programs = programs.saturating_mul((length + block - 1) / block.max(1));
+            }
+        }
+        let in_order = |id: &PrimId| matches!(prims.node(*id).prim, Prim::Scan(..) | Prim::ArgReduce(..));
+        if programs >= PROGRAMS || walk < 2 * WORTHWHILE || kernel.nodes.iter().any(in_order) {
+            return None;
+        }
+        let wanted = ((PROGRAMS + programs - 1) / programs).min(walk / WORTHWHILE);
+        let spread = |id: &PrimId| matches!(prims.node(*id).prim, Prim::Variance(..));
+        let even = kernel.nodes.iter().any(spread);
+        let axis = order.iter().copied().find(|a| kernel.reduced.contains(a))?;
+        let length = extent(axis)?;
+        let steps = blocks.get(&axis).map_or(&[1][..], |(_, b)| b.as_slice());
+        let step = steps.iter().copied().max()?;
+        let tiles = (length + step - 1) / step;
+        let exact = length % step == 0;
+        // Parts of equal numbers of whole steps, if there are any of a sensible size.
+        let divisor = (wanted..=wanted * 4).find(|p| exact && tiles % p == 0);
+        let divisor = divisor.or_else(|| (wanted / 4 + 1..wanted).rev().find(|p| exact && tiles % p == 0));
+        let count = match divisor {
+            Some(count) => count,
+            None if even || steps == [1] => return None,
+            None => wanted.min(tiles),
+        };
+        let chunk = (tiles + count - 1) / count * step;
+        let count = (length + chunk - 1) / chunk;
+        let aligned = steps.iter().all(|s| chunk % s == 0);
+        (count > 1 && aligned).then_some(Self { axis, chunk, count })
+    }
+
+    /// The coordinate at `index` of a part.
+    pub(super) fn place(&self, index: &str) -> String {
+        format!("(part*{} + {index})", self.chunk)
+    }
+
+    fn grid(&self) -> String {
+        format!("part in {}", self.count)
+    }
+}
+
+/// Where the accumulators of a reduction's parts are.
+struct Partial {
+    /// The buffers, in the order of [`Accumulator::names`].
+    buffers: Vec<String>,
+    accumulator: Accumulator,
+}
+
+impl Passes<'_> {
+    /// Writes one kernel for each pass, and one for what is left. Returns the lines that declare the buffers.
+    pub(super) fn write_parts(&mut self, parts: &Parts) -> Result<Vec<String>> {
+        let nodes = self.emitter.kernel.nodes.clone();
+        let mut partials: HashMap<PrimId, Partial> = HashMap::new();
+        let mut declarations = Vec::new();
+        let mut grid = self.grid.clone();
+        grid.push(parts.grid());
+        let last = self.last_level();
+        for pass in 0..=last {
+            let work = self.work(pass);
+            if work.is_empty() {
+                continue;
+            }
+            self.recall(work.results(), pass, &partials, parts)?;
+            for (id, accumulator) in self.pass(&work)? {
+                let partial = self.keep(accumulator, partials.len(), parts, &mut declarations)?;
+                partials.insert(id, partial);
+            }
+            self.finish(format!("k{}_{pass}", self.number), &grid);
+        }
+        let left: Vec<PrimId> = self.emitter.kernel.stores.iter().map(|(id, _)| *id).collect();
+        let left: Vec<PrimId> = left.into_iter().filter(|id| !self.inner(*id)).collect();
+        if !left.is_empty() {
+            self.recall(left.clone(), last, &partials, parts)?;
+            self.outer(&nodes, last)?;
+            self.emitter.store_all(|_, id| left.contains(&id))?;
+            let grid = self.grid.clone();
+            self.finish(format!("k{}", self.number), &grid);
+        }
+        Ok(declarations)
+    }
+
+    /// Makes the results of earlier passes known that `results` depend on.
+    fn recall(
+        &mut self,
+        results: Vec<PrimId>,
+        pass: usize,
+        partials: &HashMap<PrimId, Partial>,
+        parts: &Parts,
+    ) -> Result<()> {
+        let (own, others): (Vec<_>, Vec<_>) = results.into_iter().partition(|id| partials.contains_key(id));
+        let (needed, reductions) = self.needed(others);
+        let known = own.into_iter().chain(reductions);
+        for id in known.filter(|id| partials.contains_key(id)).collect::<Vec<_>>() {
+            if let Some(partial) = partials.get(&id) {
+                self.combine(id, partial, parts)?;
+            }
+        }
+        self.outer(&needed, pass)
+    }
+
+    /// The indices of a buffer with an element for each part, and the axes and extents of its other dimensions.
+    fn slot(&self) -> (Vec<Axis>, Vec<Expr>) {
+        let e = &self.emitter;
+        let mut kept: Vec<Axis> = e
+            .walks
+            .keys()
+            .copied()
+            .filter(|a| !e.kernel.reduced.contains(a))
+            .collect();
+        kept.sort_unstable();
+        let extents = kept.iter().map(|a| e.extent(*a).clone()).collect();
+        (kept, extents)
+    }
+
+    /// Stores accumulators in new buffers.
+    fn keep(
+        &mut self,
+        accumulator: Accumulator,
+        number: usize,
+        parts: &Parts,
+        declarations: &mut Vec<String>,
+    ) -> Result<Partial> {
+        let (kept, extents) = self.slot();
+        let mut buffers = Vec::new();
+        for (i, name) in accumulator.names().into_iter().enumerate() {
+            let buffer = format!("PART{}_{number}_{i}", self.number);
+            let extents: Vec<String> = extents
+                .iter()
+                .map(ToString::to_string)
+                .chain([parts.count.to_string()])
+                .collect();
+            declarations.push(format!(
+                "buffer {buffer}: {}[{}]",
+                accumulator.dtype,
+                extents.join(", ")
+            ));
+            let (region, _) = self.emitter.place(&kept)?;
+            let region: Vec<String> = region.into_iter().chain(["part".to_owned()]).collect();
+            self.emitter
+                .line(format!("store {buffer}[{}] = {name}", region.join(", ")));
+            buffers.push(buffer);
+        }
+        Ok(Partial { buffers, accumulator })
+    }
+
+    /// Combines the accumulators of all parts.
+    fn combine(&mut self, id: PrimId, partial: &Partial, parts: &Parts) -> Result<()> {
+        let (kept, _) = self.slot();
+        let (region, overhangs) = self.emitter.place(&kept)?;
+        let region: Vec<String> = region
+            .into_iter()
+            .chain([format!("0 :+ {}", parts.count)])
+            .collect();
+        let rest = if overhangs { " else 0.0" } else { "" };
+        let axes = partial.accumulator.axes.clone();
+        let axis = axes.len();
+        let mut loaded = Vec::new();
+        for buffer in &partial.buffers {
+            let text = format!("load {buffer}[{}]{rest}", region.join(", "));
+            loaded.push(self.bind("x", text, axes.clone()).text);
+        }
+        let own = compute_type(self.emitter.prims.dtype(id));
+        let text = match (&partial.accumulator.kind, loaded.as_slice()) {
+            (Kind::Fold { op, .. }, [parts]) => format!("reduce_{}({parts}, {axis})", reduction(*op)),
+            (Kind::Spread { .. }, [means, squares]) => {
+                let mean = format!("reduce_sum({means}, {axis}) / {}.0", parts.count);
+                let mean = self.bind("m", mean, axes.clone()).text;
+                let marks = vec![":"; axis]
+                    .into_iter()
+                    .chain(["None"])
+                    .collect::<Vec<_>>()
+                    .join(", ");
+                let mean = if axis == 0 {
+                    mean
+                } else {
+                    format!("{mean}[{marks}]")
+                };
+                let away = self.bind("d", format!("{means} - {mean}"), axes.clone()).text;
+                let count = self.reduced_count()?;
+                format!(
+                    "(reduce_sum({squares}, {axis}) + {:?}*reduce_sum({away}*{away}, {axis})) / {count:?}",
+                    count / parts.count as f64
+                )
+            }
+            _ => return Err(Error::unexpected("parts of a reduction that cannot be combined")),
+        };
+        let text = if partial.accumulator.dtype == own {
+            text
+        } else {
+            format!("{own}({text})")
+        };
+        let result: Var = self.bind("s", text, axes);
+        self.emitter.define(id, result);
+        Ok(())
+    }
+}
+
+impl Work {
+    fn results(&self) -> Vec<PrimId> {
+        self.reductions.iter().chain(&self.stores).copied().collect()
+    }
+}

@@ -1,0 +1,56 @@
+//! Operators and literals as sketch text.
+
+use crate::dtype::DType;
+use crate::sketch::ir::{BinaryOp, ReduceOp, UnaryOp};
+
+/// Element types are computed with in at least f32.
+pub(super) fn compute_type(dtype: DType) -> DType {
+    match dtype {
+        DType::F16 | DType::BF16 => DType::F32,
+        other => other,
+    }
+}
+
+/// A literal of an element type.
+pub(super) fn literal(value: f64, dtype: DType) -> String {
+    if dtype.is_float() {
+        if value.is_infinite() {
+            if value > 0.0 { "inf".into() } else { "-inf".into() }
+        } else {
+            format!("{value:?}")
+        }
+    } else if dtype == DType::Bool {
+        i64::from(value != 0.0).to_string()
+    } else {
+        (value as i64).to_string()
+    }
+}
+
+pub(super) fn unary(op: UnaryOp, a: &str) -> String {
+    let name = UnaryOp::ALL.iter().find(|(o, _)| *o == op).map_or("", |(_, n)| n);
+    if matches!(op, UnaryOp::Neg | UnaryOp::Not) {
+        format!("{name}{a}")
+    } else {
+        format!("{name}({a})")
+    }
+}
+
+pub(super) fn binary(op: BinaryOp, a: &str, b: &str) -> String {
+    let name = BinaryOp::ALL
+        .iter()
+        .find(|(o, _)| *o == op)
+        .map_or("", |(_, n)| n);
+    if name.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        format!("{name}({a}, {b})")
+    } else {
+        format!("{a} {name} {b}")
+    }
+}
+
+/// The suffix of a reduction's function.
+pub(super) fn reduction(op: ReduceOp) -> &'static str {
+    ReduceOp::ALL
+        .iter()
+        .find(|(o, _)| *o == op)
+        .map_or("sum", |(_, n)| n)
+}

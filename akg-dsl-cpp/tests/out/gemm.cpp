@@ -1,0 +1,145 @@
+// Lowered from this sketch:
+//
+//   # A product with sums on three levels.
+//   sketch gemm(x: f32[512, 1024], w: f32[1024, 768]) -> y: f32[512, 768]
+//   knob BM in {256, 128}
+//
+//   kernel main over (m in ceildiv(512, BM), n in ceildiv(768, 384)) {
+//     acc = zeros f64[BM, 384]
+//     for k in 0..1024 step 256 {
+//       a = load x[m*BM :+ BM, k :+ 256]
+//       b = load w[k :+ 256, n*384 :+ 384]
+//       acc = acc + f64(dot(a, b) ieee promote(32))
+//     }
+//     store y[m*BM :+ BM, n*384 :+ 384] = f32(acc)
+//   }
+//
+// Knobs: BM = 256
+#include <cstdint>
+
+#define AKG_VECTOR_BYTES 32
+template <class T> static inline T akg_min(T a, T b) { return a < b || a != a ? a : b; }
+template <class T> struct akg_vector {
+  typedef T type __attribute__((vector_size(AKG_VECTOR_BYTES)));
+  static constexpr int lanes = AKG_VECTOR_BYTES / int(sizeof(T));
+};
+// The matrix from[k * row + n] in panels of W columns, each row by row; zero from `rows` and `columns` on.
+template <int K, int N, int W, class T>
+static inline void akg_pack(const T *__restrict from, int64_t row, int rows, int columns, T *__restrict to) {
+  for (int k = 0; k < rows; ++k, from += row) {
+    int n = 0;
+    for (; n + W <= columns; n += W) __builtin_memcpy(to + n * K + k * W, from + n, W * sizeof(T));
+    for (; n < N; n += W)
+      for (int j = 0; j < W; ++j) to[n * K + k * W + j] = n + j < columns ? from[n + j] : T(0);
+  }
+  for (int k = rows; k < K; ++k)
+    for (int n = 0; n < N; n += W) __builtin_memset(to + n * K + k * W, 0, W * sizeof(T));
+}
+#if defined(__clang__)
+#define AKG_FUSED
+#define AKG_FUSE _Pragma("clang fp contract(fast)")
+#else
+#define AKG_FUSED __attribute__((optimize("fp-contract=fast")))
+#define AKG_FUSE
+#endif
+// sum[R, C vectors] += a[R, k] * b[k, C vectors], the products summed in registers first. Rows of b are W apart.
+template <int R, int C, int W, int ROW, int COLUMN, class T, class SUM>
+AKG_FUSED static void akg_block(const T *__restrict a, const T *__restrict b, int k, SUM *__restrict sum) {
+  AKG_FUSE
+  constexpr int lanes = akg_vector<T>::lanes;
+  typedef typename akg_vector<T>::type vector;
+  typedef SUM wide __attribute__((vector_size(lanes * sizeof(SUM))));
+  vector part[R][C] = {};
+  for (int p = 0; p < k; ++p) {
+    vector right[C];
+#pragma GCC unroll 8
+    for (int j = 0; j < C; ++j) __builtin_memcpy(&right[j], b + p * W + j * lanes, sizeof(vector));
+#pragma GCC unroll 16
+    for (int i = 0; i < R; ++i) {
+      const vector left = a[i * ROW + p * COLUMN] - vector{};
+#pragma GCC unroll 8
+      for (int j = 0; j < C; ++j) part[i][j] += left * right[j];
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < R; ++i)
+#pragma GCC unroll 8
+    for (int j = 0; j < C; ++j) {
+      wide all;
+      __builtin_memcpy(&all, sum + (i * C + j) * lanes, sizeof all);
+      all += __builtin_convertvector(part[i][j], wide);
+      __builtin_memcpy(sum + (i * C + j) * lanes, &all, sizeof all);
+    }
+}
+// What becomes of the product's sums in c: they start from it, are added to it, or replace it.
+enum akg_sums { akg_continue, akg_add, akg_replace };
+// One block of c by all of K, in sums over CHUNK products that are added up in SUM.
+template <int R, int C, int W, int VALID, int K, int ROW, int COLUMN, int CHUNK, akg_sums SUMS, class SUM, class T, class S>
+static void akg_panel(const T *a, const T *b, S *__restrict c, int64_t width) {
+  constexpr int block = C * akg_vector<T>::lanes, line = 64 / int(sizeof(S));
+  for (int i = 0; i < R; ++i)
+    for (int j = 0; j < VALID; j += line) __builtin_prefetch(c + i * width + j, 1);
+  alignas(64) SUM sum[R * block] = {};
+  if (SUMS == akg_continue)
+    for (int i = 0; i < R; ++i)
+#pragma omp simd
+      for (int j = 0; j < VALID; ++j) sum[i * block + j] = SUM(c[i * width + j]);
+  for (int p = 0; p < K; p += CHUNK)
+    akg_block<R, C, W, ROW, COLUMN>(a + p * COLUMN, b + p * W, akg_min(CHUNK, K - p), sum);
+  for (int i = 0; i < R; ++i)
+#pragma omp simd
+    for (int j = 0; j < VALID; ++j) c[i * width + j] = S(SUMS == akg_add ? c[i * width + j] + sum[i * block + j] : sum[i * block + j]);
+}
+// c[M, N] = a[M, K] * b[K, N] by blocks of R rows and C vectors of columns. Panels of b are as wide as a block.
+template <int M, int N, int K, int ROW, int COLUMN, int R, int C, int CHUNK, akg_sums SUMS, class SUM, class T, class S>
+static inline void akg_dot(const T *a, const T *b, S *c) {
+  constexpr int lanes = akg_vector<T>::lanes, width = C * lanes, rows = M % R, rest = N % width;
+  for (int n = 0; n < N; n += width)
+    for (int m = 0; m < M; m += R) {
+      const T *const left = a + m * ROW, *const right = b + n * K;
+      S *const out = c + m * N + n;
+      constexpr int low = rows ? rows : 1, few = rest ? rest : 1, narrow = (few + lanes - 1) / lanes;
+      const bool whole = m + R <= M;
+      if (n + width <= N && whole) akg_panel<R, C, width, width, K, ROW, COLUMN, CHUNK, SUMS, SUM>(left, right, out, N);
+      else if (n + width <= N) akg_panel<low, C, width, width, K, ROW, COLUMN, CHUNK, SUMS, SUM>(left, right, out, N);
+      else if (whole) akg_panel<R, narrow, width, few, K, ROW, COLUMN, CHUNK, SUMS, SUM>(left, right, out, N);
+      else akg_panel<low, narrow, width, few, K, ROW, COLUMN, CHUNK, SUMS, SUM>(left, right, out, N);
+    }
+}
+
+extern "C" void gemm_main(void *const *tensors, const int64_t *dims, int64_t first, int64_t last) {
+  const float *__restrict x = static_cast<const float *>(tensors[0]);
+  const float *__restrict w = static_cast<const float *>(tensors[1]);
+  float *__restrict y = static_cast<float *>(tensors[2]);
+  for (int64_t program = first; program < last; ++program) {
+    const int64_t m = (program / 2);
+    const int64_t n = (program % 2);
+    alignas(64) static thread_local double acc[98304];
+    for (int i = 0; i < 256; ++i) {
+      #pragma omp simd
+      for (int i_1 = 0; i_1 < 384; ++i_1) {
+        acc[i * 384 + i_1] = 0.0;
+      }
+    }
+    for (int64_t k = 0; k < 1024; k += 256) {
+      // dot(a, b)
+      alignas(64) static thread_local float left[69632];
+      for (int i_2 = 0; i_2 < 256; ++i_2) {
+        #pragma omp simd
+        for (int i_3 = 0; i_3 < 256; ++i_3) {
+          left[i_2 * 272 + i_3] = x[m * 262144L + i_2 * 1024L + i_3 + k];
+        }
+      }
+      alignas(64) static thread_local float right[98304];
+      akg_pack<256, 384, 24>(w + k * 768L + n * 384L, 768, 256, 384, right);
+      akg_dot<256, 384, 256, 272, 1, 4, 3, 32, akg_add, float>(left, right, acc);
+    }
+    // store y
+    for (int i_6 = 0; i_6 < 256; ++i_6) {
+      #pragma omp simd
+      for (int i_7 = 0; i_7 < 384; ++i_7) {
+        y[m * 196608L + i_6 * 768L + n * 384L + i_7] = float(acc[i_6 * 384 + i_7]);
+      }
+    }
+  }
+}
