@@ -19,6 +19,49 @@
 
 #define AKG_VECTOR_BYTES 32
 template <class T> static inline T akg_min(T a, T b) { return a < b || a != a ? a : b; }
+// Writes the 64 bytes of a line past the caches, or as usual where compilers have no word for that.
+#if defined(__clang__)
+typedef int akg_quarter __attribute__((vector_size(16)));
+static inline void akg_store_line(void *to, const void *from) {
+  for (int i = 0; i < 4; ++i) {
+    akg_quarter q;
+    __builtin_memcpy(&q, static_cast<const char *>(from) + 16 * i, 16);
+    __builtin_nontemporal_store(q, static_cast<akg_quarter *>(to) + i);
+  }
+}
+#elif defined(__AVX512F__)
+typedef long long akg_line __attribute__((vector_size(64)));
+static inline void akg_store_line(void *to, const void *from) {
+  akg_line line;
+  __builtin_memcpy(&line, from, 64);
+  __builtin_ia32_movntdq512(static_cast<akg_line *>(to), line);
+}
+#elif defined(__AVX__)
+typedef long long akg_half_line __attribute__((vector_size(32)));
+static inline void akg_store_line(void *to, const void *from) {
+  akg_half_line halves[2];
+  __builtin_memcpy(halves, from, 64);
+  __builtin_ia32_movntdq256(static_cast<akg_half_line *>(to), halves[0]);
+  __builtin_ia32_movntdq256(static_cast<akg_half_line *>(to) + 1, halves[1]);
+}
+#else
+static inline void akg_store_line(void *to, const void *from) { __builtin_memcpy(to, from, 64); }
+#endif
+// Writes n elements past the caches; the lines at the ends, which others may share, as usual.
+template <class T> static inline void akg_stream(T *__restrict to, const T *__restrict from, int64_t n) {
+  constexpr int64_t line = 64 / sizeof(T);
+  const int64_t before = int64_t(-reinterpret_cast<uintptr_t>(to) % 64 / sizeof(T));
+  int64_t i = 0;
+  for (; i < before && i < n; ++i) to[i] = from[i];
+  for (; i + line <= n; i += line) akg_store_line(to + i, from + i);
+  for (; i < n; ++i) to[i] = from[i];
+}
+// Makes what was written past the caches visible to other threads before what follows.
+static inline void akg_stream_end() {
+#if defined(__SSE__)
+  __builtin_ia32_sfence();
+#endif
+}
 template <class T> struct akg_vector {
   typedef T type __attribute__((vector_size(AKG_VECTOR_BYTES)));
   static constexpr int lanes = AKG_VECTOR_BYTES / int(sizeof(T));
@@ -73,38 +116,47 @@ AKG_FUSED static void akg_block(const T *__restrict a, const T *__restrict b, in
 }
 // What becomes of the product's sums in c: they start from it, are added to it, or replace it.
 enum akg_sums { akg_continue, akg_add, akg_replace };
-// One block of c by all of K, in sums over CHUNK products that are added up in SUM.
-template <int R, int C, int W, int VALID, int K, int ROW, int COLUMN, int CHUNK, akg_sums SUMS, class SUM, class T, class S>
-static void akg_panel(const T *a, const T *b, S *__restrict c, int64_t width) {
+// One block of c by all of K, in sums over CHUNK products that are added up in SUM. Rows of c are `row` apart.
+template <int R, int C, int W, int VALID, int K, int ROW, int COLUMN, int CHUNK, akg_sums SUMS, class SUM, class T,
+          class S>
+static void akg_panel(const T *a, const T *b, S *__restrict c, int64_t row) {
   constexpr int block = C * akg_vector<T>::lanes, line = 64 / int(sizeof(S));
   for (int i = 0; i < R; ++i)
-    for (int j = 0; j < VALID; j += line) __builtin_prefetch(c + i * width + j, 1);
+    for (int j = 0; j < VALID; j += line) __builtin_prefetch(c + i * row + j, 1);
   alignas(64) SUM sum[R * block] = {};
   if (SUMS == akg_continue)
     for (int i = 0; i < R; ++i)
 #pragma omp simd
-      for (int j = 0; j < VALID; ++j) sum[i * block + j] = SUM(c[i * width + j]);
+      for (int j = 0; j < VALID; ++j) sum[i * block + j] = SUM(c[i * row + j]);
   for (int p = 0; p < K; p += CHUNK)
     akg_block<R, C, W, ROW, COLUMN>(a + p * COLUMN, b + p * W, akg_min(CHUNK, K - p), sum);
   for (int i = 0; i < R; ++i)
 #pragma omp simd
-    for (int j = 0; j < VALID; ++j) c[i * width + j] = S(SUMS == akg_add ? c[i * width + j] + sum[i * block + j] : sum[i * block + j]);
+    for (int j = 0; j < VALID; ++j) {
+      const SUM all = sum[i * block + j];
+      c[i * row + j] = S(SUMS == akg_add ? c[i * row + j] + all : all);
+    }
+}
+template <int M, int R, int C, int W, int VALID, int K, int ROW, int COLUMN, int CHUNK, akg_sums SUMS, class SUM,
+          class T, class S>
+static inline void akg_panels(const T *a, const T *b, S *c, int64_t row) {
+  constexpr int rest = M % R;
+  for (int m = 0; m + R <= M; m += R)
+    akg_panel<R, C, W, VALID, K, ROW, COLUMN, CHUNK, SUMS, SUM>(a + m * ROW, b, c + m * row, row);
+  if (rest)
+    akg_panel<rest ? rest : 1, C, W, VALID, K, ROW, COLUMN, CHUNK, SUMS, SUM>(a + (M - rest) * ROW, b,
+                                                                            c + (M - rest) * row, row);
 }
 // c[M, N] = a[M, K] * b[K, N] by blocks of R rows and C vectors of columns. Panels of b are as wide as a block.
-template <int M, int N, int K, int ROW, int COLUMN, int R, int C, int CHUNK, akg_sums SUMS, class SUM, class T, class S>
+template <int M, int N, int K, int ROW, int COLUMN, int R, int C, int CHUNK, akg_sums SUMS, class SUM, class T,
+          class S>
 static inline void akg_dot(const T *a, const T *b, S *c) {
-  constexpr int lanes = akg_vector<T>::lanes, width = C * lanes, rows = M % R, rest = N % width;
-  for (int n = 0; n < N; n += width)
-    for (int m = 0; m < M; m += R) {
-      const T *const left = a + m * ROW, *const right = b + n * K;
-      S *const out = c + m * N + n;
-      constexpr int low = rows ? rows : 1, few = rest ? rest : 1, narrow = (few + lanes - 1) / lanes;
-      const bool whole = m + R <= M;
-      if (n + width <= N && whole) akg_panel<R, C, width, width, K, ROW, COLUMN, CHUNK, SUMS, SUM>(left, right, out, N);
-      else if (n + width <= N) akg_panel<low, C, width, width, K, ROW, COLUMN, CHUNK, SUMS, SUM>(left, right, out, N);
-      else if (whole) akg_panel<R, narrow, width, few, K, ROW, COLUMN, CHUNK, SUMS, SUM>(left, right, out, N);
-      else akg_panel<low, narrow, width, few, K, ROW, COLUMN, CHUNK, SUMS, SUM>(left, right, out, N);
-    }
+  constexpr int lanes = akg_vector<T>::lanes, width = C * lanes, rest = N % width, last = (rest + lanes - 1) / lanes;
+  for (int n = 0; n + width <= N; n += width)
+    akg_panels<M, R, C, width, width, K, ROW, COLUMN, CHUNK, SUMS, SUM>(a, b + n * K, c + n, N);
+  if (rest)
+    akg_panels<M, R, last ? last : 1, width, rest ? rest : 1, K, ROW, COLUMN, CHUNK, SUMS, SUM>(
+        a, b + (N - rest) * K, c + (N - rest), N);
 }
 
 extern "C" void gemm_main(void *const *tensors, const int64_t *dims, int64_t first, int64_t last) {
@@ -135,11 +187,16 @@ extern "C" void gemm_main(void *const *tensors, const int64_t *dims, int64_t fir
       akg_dot<256, 384, 256, 272, 1, 4, 3, 32, akg_add, float>(left, right, acc);
     }
     // store y
+    alignas(64) float line[384];
     for (int i_6 = 0; i_6 < 256; ++i_6) {
-      #pragma omp simd
-      for (int i_7 = 0; i_7 < 384; ++i_7) {
-        y[m * 196608L + i_6 * 768L + n * 384L + i_7] = float(acc[i_6 * 384 + i_7]);
+      for (int part = 0; part < 384; part += 384) {
+        #pragma omp simd
+        for (int i_7 = part; i_7 < part + 384; ++i_7) {
+          line[i_7 - part] = float(acc[i_6 * 384 + i_7]);
+        }
+        akg_stream(y + m * 196608L + i_6 * 768L + n * 384L + part, line, 384);
       }
     }
   }
+  akg_stream_end();
 }

@@ -47,7 +47,8 @@ template <class T> struct akg_vector {
 };
 #include <utility>
 // Lanes of a and b in turn, from lane FIRST on.
-template <int FIRST, class V, int... I> static inline V akg_interleave(V a, V b, std::integer_sequence<int, I...>) {
+template <int FIRST, class V, int... I>
+static inline V akg_interleave(V a, V b, std::integer_sequence<int, I...>) {
   constexpr int lanes = sizeof...(I);
 #if defined(__clang__)
   return __builtin_shufflevector(a, b, (FIRST + I / 2 + I % 2 * lanes)...);
@@ -56,9 +57,10 @@ template <int FIRST, class V, int... I> static inline V akg_interleave(V a, V b,
   return __builtin_shuffle(a, b, mask{(FIRST + I / 2 + I % 2 * lanes)...});
 #endif
 }
-// out[j * stride + i] = in[i * row + j] for a square of one vector's lanes: every round of perfect shuffles moves one bit
-// of the row number to the column number.
-template <class T> static inline void akg_transpose(const T *__restrict in, int64_t row, T *__restrict out, int64_t stride) {
+// out[j * stride + i] = in[i * row + j] for a square of one vector's lanes: every round of perfect shuffles moves one
+// bit of the row number to the column number.
+template <class T>
+static inline void akg_transpose(const T *__restrict in, int64_t row, T *__restrict out, int64_t stride) {
   typedef typename akg_vector<T>::type vector;
   constexpr int lanes = akg_vector<T>::lanes;
   const auto each = std::make_integer_sequence<int, lanes>{};
@@ -129,38 +131,47 @@ AKG_FUSED static void akg_block(const T *__restrict a, const T *__restrict b, in
 }
 // What becomes of the product's sums in c: they start from it, are added to it, or replace it.
 enum akg_sums { akg_continue, akg_add, akg_replace };
-// One block of c by all of K, in sums over CHUNK products that are added up in SUM.
-template <int R, int C, int W, int VALID, int K, int ROW, int COLUMN, int CHUNK, akg_sums SUMS, class SUM, class T, class S>
-static void akg_panel(const T *a, const T *b, S *__restrict c, int64_t width) {
+// One block of c by all of K, in sums over CHUNK products that are added up in SUM. Rows of c are `row` apart.
+template <int R, int C, int W, int VALID, int K, int ROW, int COLUMN, int CHUNK, akg_sums SUMS, class SUM, class T,
+          class S>
+static void akg_panel(const T *a, const T *b, S *__restrict c, int64_t row) {
   constexpr int block = C * akg_vector<T>::lanes, line = 64 / int(sizeof(S));
   for (int i = 0; i < R; ++i)
-    for (int j = 0; j < VALID; j += line) __builtin_prefetch(c + i * width + j, 1);
+    for (int j = 0; j < VALID; j += line) __builtin_prefetch(c + i * row + j, 1);
   alignas(64) SUM sum[R * block] = {};
   if (SUMS == akg_continue)
     for (int i = 0; i < R; ++i)
 #pragma omp simd
-      for (int j = 0; j < VALID; ++j) sum[i * block + j] = SUM(c[i * width + j]);
+      for (int j = 0; j < VALID; ++j) sum[i * block + j] = SUM(c[i * row + j]);
   for (int p = 0; p < K; p += CHUNK)
     akg_block<R, C, W, ROW, COLUMN>(a + p * COLUMN, b + p * W, akg_min(CHUNK, K - p), sum);
   for (int i = 0; i < R; ++i)
 #pragma omp simd
-    for (int j = 0; j < VALID; ++j) c[i * width + j] = S(SUMS == akg_add ? c[i * width + j] + sum[i * block + j] : sum[i * block + j]);
+    for (int j = 0; j < VALID; ++j) {
+      const SUM all = sum[i * block + j];
+      c[i * row + j] = S(SUMS == akg_add ? c[i * row + j] + all : all);
+    }
+}
+template <int M, int R, int C, int W, int VALID, int K, int ROW, int COLUMN, int CHUNK, akg_sums SUMS, class SUM,
+          class T, class S>
+static inline void akg_panels(const T *a, const T *b, S *c, int64_t row) {
+  constexpr int rest = M % R;
+  for (int m = 0; m + R <= M; m += R)
+    akg_panel<R, C, W, VALID, K, ROW, COLUMN, CHUNK, SUMS, SUM>(a + m * ROW, b, c + m * row, row);
+  if (rest)
+    akg_panel<rest ? rest : 1, C, W, VALID, K, ROW, COLUMN, CHUNK, SUMS, SUM>(a + (M - rest) * ROW, b,
+                                                                            c + (M - rest) * row, row);
 }
 // c[M, N] = a[M, K] * b[K, N] by blocks of R rows and C vectors of columns. Panels of b are as wide as a block.
-template <int M, int N, int K, int ROW, int COLUMN, int R, int C, int CHUNK, akg_sums SUMS, class SUM, class T, class S>
+template <int M, int N, int K, int ROW, int COLUMN, int R, int C, int CHUNK, akg_sums SUMS, class SUM, class T,
+          class S>
 static inline void akg_dot(const T *a, const T *b, S *c) {
-  constexpr int lanes = akg_vector<T>::lanes, width = C * lanes, rows = M % R, rest = N % width;
-  for (int n = 0; n < N; n += width)
-    for (int m = 0; m < M; m += R) {
-      const T *const left = a + m * ROW, *const right = b + n * K;
-      S *const out = c + m * N + n;
-      constexpr int low = rows ? rows : 1, few = rest ? rest : 1, narrow = (few + lanes - 1) / lanes;
-      const bool whole = m + R <= M;
-      if (n + width <= N && whole) akg_panel<R, C, width, width, K, ROW, COLUMN, CHUNK, SUMS, SUM>(left, right, out, N);
-      else if (n + width <= N) akg_panel<low, C, width, width, K, ROW, COLUMN, CHUNK, SUMS, SUM>(left, right, out, N);
-      else if (whole) akg_panel<R, narrow, width, few, K, ROW, COLUMN, CHUNK, SUMS, SUM>(left, right, out, N);
-      else akg_panel<low, narrow, width, few, K, ROW, COLUMN, CHUNK, SUMS, SUM>(left, right, out, N);
-    }
+  constexpr int lanes = akg_vector<T>::lanes, width = C * lanes, rest = N % width, last = (rest + lanes - 1) / lanes;
+  for (int n = 0; n + width <= N; n += width)
+    akg_panels<M, R, C, width, width, K, ROW, COLUMN, CHUNK, SUMS, SUM>(a, b + n * K, c + n, N);
+  if (rest)
+    akg_panels<M, R, last ? last : 1, width, rest ? rest : 1, K, ROW, COLUMN, CHUNK, SUMS, SUM>(
+        a, b + (N - rest) * K, c + (N - rest), N);
 }
 
 extern "C" void gemm_tail_main(void *const *tensors, const int64_t *dims, int64_t first, int64_t last) {
