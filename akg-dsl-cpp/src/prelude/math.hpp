@@ -203,14 +203,14 @@ static inline double akg_log_core(double x) {
   return n * 0.693147180559945309 + (s * z * p + 2 * s);
 }
 //# akg_pow akg_exp_core akg_log_core
-// Through double.
+// At most 0.6 units in the last place: through double.
 static inline float akg_pow(float base, float exponent) {
   const float inf = __builtin_inff(), size = __builtin_fabsf(base), whole = __builtin_truncf(exponent);
   const double log = size == 0 ? -double(inf) : size < inf ? akg_log_core(double(size)) : double(size);
   const double product = double(exponent) * log;
   const float power = float(akg_exp_core(product < -150 ? -150 : product > 150 ? 150 : product));
   const bool odd = whole == exponent && __builtin_truncf(exponent * 0.5f) != exponent * 0.5f;
-  const bool undefined = product != product || (base < 0 && size != inf && whole != exponent);
+  const bool undefined = base != base || product != product || (base < 0 && size != inf && whole != exponent);
   const float y = undefined ? __builtin_nanf("") : odd ? __builtin_copysignf(power, base) : power;
   return exponent == 0 || base == 1 || (base == -1 && __builtin_fabsf(exponent) == inf) ? 1 : y;
 }
