@@ -167,12 +167,6 @@ impl Group {
         let dims = match &node.prim {
             Prim::Map(..) => self.broadcast(&operands, node.shape.len())?,
             Prim::Reduce(_, _, reduced) => self.reduce(&operands, reduced)?,
-            Prim::Variance(_, _, reduced) => {
-                let dims = self.reduce(&operands, reduced)?;
-                let mean = operands.get(1).ok_or(Conflict)?;
-                self.axes.unify(&dims.concat(), &mean.concat())?;
-                dims
-            }
             Prim::ArgReduce(_, _, axis) => self.reduce(&operands, &[*axis])?,
             Prim::Scan(scan, _) => {
                 self.reduce(&operands, &[scan.dim])?;

@@ -74,8 +74,6 @@ pub(super) enum Prim {
     Reduce(ReduceOp, PrimId, Vec<usize>),
     /// Index of the extreme element along a dimension, which disappears.
     ArgReduce(ReduceOp, PrimId, usize),
-    /// Mean squared deviation of the first operand from its mean, the second, along dimensions, which disappear.
-    Variance(PrimId, PrimId, Vec<usize>),
     /// Combines each element with those before it.
     Scan(Scan, PrimId),
     /// `[batch.., M, K]` times `[batch.., K, N]`.
@@ -420,19 +418,26 @@ impl Prims {
         self.div(sum, count)
     }
 
-    /// Mean squared deviation of `a` from its `mean` over `axes`, kept with extent 1.
-    pub(super) fn variance(&mut self, a: PrimId, mean: PrimId, axes: &[usize]) -> PrimId {
-        let a = self.without_padding(a);
-        let (dtype, shape) = (self.dtype(a), self.shape(a).to_vec());
-        let kept = shape.iter().enumerate().filter(|(i, _)| !axes.contains(i));
-        let kept = kept.map(|(_, d)| d.clone()).collect();
-        let reduced = axes.iter().any(|i| shape.get(*i).is_some_and(|d| !d.is(1)));
-        let variance = if reduced {
-            self.push(Prim::Variance(a, mean, axes.to_vec()), dtype, kept)
-        } else {
-            self.full(0.0, dtype, kept)
-        };
-        self.restore(variance, &shape, axes)
+    /// Arithmetic mean and mean squared deviation from it over `axes`, kept with extent 1.
+    ///
+    /// In double precision the mean of the squares loses nothing that matters against the square of the mean, and both take
+    /// one pass over the data. What is double itself is centred first.
+    pub(super) fn moments(&mut self, a: PrimId, axes: &[usize]) -> Result<(PrimId, PrimId)> {
+        let dtype = self.dtype(a);
+        if dtype == DType::F64 {
+            let mean = self.mean(a, axes)?;
+            let centred = self.sub(a, mean)?;
+            let squares = self.mul(centred, centred)?;
+            return Ok((mean, self.mean(squares, axes)?));
+        }
+        let wide = self.cast(a, DType::F64);
+        let squares = self.mul(wide, wide)?;
+        let (mean, of_squares) = (self.mean(wide, axes)?, self.mean(squares, axes)?);
+        let squared = self.mul(mean, mean)?;
+        let difference = self.sub(of_squares, squared)?;
+        let zero = self.number(0.0);
+        let variance = self.binary(BinaryOp::Max, difference, zero)?;
+        Ok((self.cast(mean, dtype), self.cast(variance, dtype)))
     }
 
     /// The operands of a primitive.
@@ -447,7 +452,7 @@ impl Prims {
             | Prim::Reshape(a)
             | Prim::Expand(a)
             | Prim::Window(_, a) => vec![*a],
-            Prim::Contract(a, b) | Prim::Variance(a, b, _) => vec![*a, *b],
+            Prim::Contract(a, b) => vec![*a, *b],
         }
     }
 
@@ -473,12 +478,7 @@ impl Prims {
     pub(super) fn is_computed(&self, id: PrimId) -> bool {
         matches!(
             self.node(id).prim,
-            Prim::Variance(..)
-                | Prim::Map(..)
-                | Prim::Reduce(..)
-                | Prim::ArgReduce(..)
-                | Prim::Scan(..)
-                | Prim::Contract(..)
+            Prim::Map(..) | Prim::Reduce(..) | Prim::ArgReduce(..) | Prim::Scan(..) | Prim::Contract(..)
         )
     }
 }

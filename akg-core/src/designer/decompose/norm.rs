@@ -75,8 +75,7 @@ struct Moments {
 
 /// Mean and variance over `axes`, kept with extent 1.
 fn moments(s: &mut Step<'_>, x: PrimId, axes: &[usize]) -> Result<Moments> {
-    let mean = s.prims.mean(x, axes)?;
-    let variance = s.prims.variance(x, mean, axes);
+    let (mean, variance) = s.prims.moments(x, axes)?;
     Ok(Moments { mean, variance })
 }
 

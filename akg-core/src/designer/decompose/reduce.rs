@@ -199,8 +199,7 @@ fn variance(s: &mut Step<'_>) -> Result<(PrimId, PrimId)> {
         Some(_) => s.call.opt_number("correction")?.unwrap_or(1.0),
         None => f64::from(s.call.bool("unbiased")?),
     };
-    let mean = s.prims.mean(x, &axes)?;
-    let mut variance = s.prims.variance(x, mean, &axes);
+    let (mean, mut variance) = s.prims.moments(x, &axes)?;
     if correction != 0.0 {
         let count = axes.iter().filter_map(|a| s.prims.extent(x, *a).as_const());
         let count = count.product::<i64>() as f64;

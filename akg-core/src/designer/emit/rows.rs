@@ -86,11 +86,6 @@ pub(in crate::designer) fn emit(
         number,
         emitter,
         written: Vec::new(),
-        has_spread: kernel
-            .nodes
-            .iter()
-            .any(|id| matches!(prims.node(*id).prim, Prim::Variance(..))),
-        tile_sums: HashMap::new(),
     };
     passes.find_levels();
     let buffers = match parts {
@@ -117,10 +112,6 @@ struct Passes<'a> {
     emitter: Emitter<'a>,
     /// The complete kernels.
     written: Vec<Written>,
-    /// Whether a variance is computed.
-    has_spread: bool,
-    /// Sums of the tiles of the loop at hand, by their text.
-    tile_sums: HashMap<String, String>,
 }
 
 impl Passes<'_> {
@@ -136,7 +127,7 @@ impl Passes<'_> {
     fn is_reduction(&self, id: PrimId) -> bool {
         matches!(
             self.emitter.prims.node(id).prim,
-            Prim::Reduce(..) | Prim::ArgReduce(..) | Prim::Variance(..)
+            Prim::Reduce(..) | Prim::ArgReduce(..)
         )
     }
 
@@ -151,12 +142,7 @@ impl Passes<'_> {
 
     fn find_levels(&mut self) {
         for id in &self.emitter.kernel.nodes {
-            let mut inputs = self.operand_nodes(*id);
-            if matches!(self.emitter.prims.node(*id).prim, Prim::Variance(..)) {
-                // The mean is found in the same pass.
-                let mean = self.emitter.kernel.operands.get(&(*id, 1));
-                inputs.retain(|n| mean != Some(&Operand::Node(*n)));
-            }
+            let inputs = self.operand_nodes(*id);
             let level = inputs.iter().filter_map(|n| self.levels.get(n)).max();
             let level = level.copied().unwrap_or(0) + usize::from(self.is_reduction(*id));
             self.levels.insert(*id, level);
@@ -281,7 +267,6 @@ impl Passes<'_> {
         }
         self.emitter.store_all(|_, id| work.stores.contains(&id))?;
         self.emitter.close();
-        self.tile_sums.clear();
         Ok(accumulators)
     }
 

@@ -1,6 +1,6 @@
 //! Reductions: of whole tiles, and over the tiles of a loop by accumulators.
 
-use super::super::{Emitter, Var, Walk, compute_type, literal, reduction};
+use super::super::{Var, Walk, compute_type, literal, reduction};
 use super::Passes;
 use crate::designer::plan::Axis;
 use crate::designer::prim::{Prim, PrimId, Scan};
@@ -26,14 +26,6 @@ pub(super) enum Kind {
         name: String,
         index: String,
     },
-    /// The mean so far and the sum of squared deviations from it. Tiles are merged as by Chan, Golub and LeVeque,
-    /// Updating Formulae and a Pairwise Algorithm for Computing Sample Variances, 1979: one pass over memory whose
-    /// error does not depend on how large the mean is.
-    Spread {
-        mean: String,
-        squares: String,
-        count: String,
-    },
 }
 
 impl Accumulator {
@@ -42,7 +34,6 @@ impl Accumulator {
         match &self.kind {
             Kind::Fold { name, .. } => vec![name],
             Kind::Extreme { name, index, .. } => vec![name, index],
-            Kind::Spread { mean, squares, .. } => vec![mean, squares],
         }
     }
 }
@@ -55,12 +46,6 @@ impl Passes<'_> {
         let text = match &self.emitter.prims.node(id).prim {
             Prim::ArgReduce(op, ..) => format!("i64(arg{}({}, {position}))", reduction(*op), var.text),
             Prim::Reduce(op, ..) => format!("reduce_{}({}, {position})", reduction(*op), var.text),
-            Prim::Variance(..) => {
-                let count = literal(self.reduced_count()?, DType::F32);
-                let mean = self.emitter.operand(id, 1, DType::F32)?;
-                let apart = self.apart(&var, &mean).text;
-                format!("reduce_sum({apart}*{apart}, {position}) / {count}")
-            }
             _ => var.text,
         };
         let result = self.bind("s", text, axes);
@@ -91,12 +76,6 @@ impl Passes<'_> {
                 e.line(format!("{index} = zeros i64{extents}"));
                 (Kind::Extreme { op, name, index }, element)
             }
-            Prim::Variance(..) => {
-                let (mean, squares, count) = (e.fresh("acc"), e.fresh("acc"), e.fresh("n"));
-                e.line(format!("{squares} = full {wide}{extents} 0.0"));
-                e.line(format!("{count} = full {wide}[] 0.0"));
-                (Kind::Spread { mean, squares, count }, wide)
-            }
             Prim::Reduce(op, ..) | Prim::Scan(Scan { op, .. }, _) => {
                 let dtype = match op {
                     ReduceOp::Sum | ReduceOp::Prod => wide,
@@ -109,7 +88,6 @@ impl Passes<'_> {
         };
         let (name, first) = match &kind {
             Kind::Fold { op, name } | Kind::Extreme { op, name, .. } => (name, identity(*op, dtype)),
-            Kind::Spread { mean, .. } => (mean, identity(ReduceOp::Sum, dtype)),
         };
         e.line(format!("{name} = full {dtype}{extents} {first}"));
         Ok(Accumulator {
@@ -134,59 +112,18 @@ impl Passes<'_> {
         if masked {
             let neutral = match &accumulator.kind {
                 Kind::Fold { op, .. } | Kind::Extreme { op, .. } => identity(*op, element),
-                Kind::Spread { .. } => identity(ReduceOp::Sum, element),
             };
             var = self.mask(var, position, &neutral)?;
         }
         match &accumulator.kind {
             Kind::Fold { op, name } => {
-                let mut reduced = widened(format!("reduce_{}({}, {position})", reduction(*op), var.text));
-                if *op == ReduceOp::Sum && self.has_spread {
-                    reduced = self.tile_sum(reduced, &without(&var.axes, position));
-                }
+                let reduced = widened(format!("reduce_{}({}, {position})", reduction(*op), var.text));
                 let line = format!("{name} = {}", combined(*op, name, &reduced));
                 self.emitter.line(line);
             }
             Kind::Extreme { op, name, index } => self.accumulate_index(&var, position, *op, name, index),
-            Kind::Spread { mean, squares, count } => {
-                let own_count = self.tile_count(accumulator.dtype)?;
-                let axes = without(&var.axes, position);
-                let sum = self.tile_sum(widened(format!("reduce_sum({}, {position})", var.text)), &axes);
-                let own_mean = self.bind("m", format!("{sum} / {own_count}"), axes.clone());
-                let centre = if accumulator.dtype == element {
-                    own_mean.clone()
-                } else {
-                    self.bind("m", format!("{element}({})", own_mean.text), axes.clone())
-                };
-                let mut apart = self.apart(&var, &centre);
-                if masked {
-                    apart = self.mask(apart, position, "0.0")?;
-                }
-                let own_squares = widened(format!("reduce_sum({0}*{0}, {position})", apart.text));
-                let away = self.bind("d", format!("{} - {mean}", own_mean.text), axes).text;
-                let share = self
-                    .bind("w", format!("{own_count} / ({count} + {own_count})"), Vec::new())
-                    .text;
-                for line in [
-                    format!("{squares} = {squares} + {own_squares} + {away}*{away}*({count}*{share})"),
-                    format!("{mean} = {mean} + {away}*{share}"),
-                    format!("{count} = {count} + {own_count}"),
-                ] {
-                    self.emitter.line(line);
-                }
-            }
         }
         Ok(())
-    }
-
-    /// The sum of a tile, which the mean and the variance share.
-    fn tile_sum(&mut self, text: String, axes: &[Axis]) -> String {
-        if let Some(known) = self.tile_sums.get(&text) {
-            return known.clone();
-        }
-        let sum = self.bind("q", &text, axes.to_vec()).text;
-        self.tile_sums.insert(text, sum.clone());
-        sum
     }
 
     /// Keeps the first extreme element: a later tile wins only if it is strictly better, or the first with a NaN.
@@ -212,36 +149,6 @@ impl Passes<'_> {
         e.line(format!("{name} = {suffix}({name}, {value})"));
     }
 
-    /// The elements of a tile that lie inside along the reduced axis, as text.
-    fn tile_count(&self, dtype: DType) -> Result<String> {
-        let e = &self.emitter;
-        let reduced = e.tile.iter().find(|a| e.kernel.reduced.contains(a));
-        match reduced.and_then(|a| Some((a, e.walks.get(a)?))) {
-            Some((axis, Walk::Tile { start, len, overhang })) => Ok(if *overhang {
-                format!("{dtype}(min({len}, {} - {start}))", e.extent(*axis))
-            } else {
-                format!("{dtype}({len})")
-            }),
-            _ => Err(Error::unexpected("an emitter reduces along no axis of a tile")),
-        }
-    }
-
-    /// The elements along all reduced axes.
-    pub(super) fn reduced_count(&self) -> Result<f64> {
-        let e = &self.emitter;
-        let mut extents = e.kernel.reduced.iter().map(|a| e.extent(*a).as_const());
-        let count = extents.try_fold(1.0, |n, e| Some(n * e? as f64));
-        count.ok_or_else(|| {
-            Error::unsupported("no design rule yet for a variance of a symbolic number of elements")
-        })
-    }
-
-    /// `var` less `centre`, which lacks the reduced axis.
-    fn apart(&mut self, var: &Var, centre: &Var) -> Var {
-        let centre = Emitter::expanded(centre, &var.axes);
-        self.bind("d", format!("{} - {centre}", var.text), var.axes.clone())
-    }
-
     /// Names a tile.
     pub(super) fn bind(&mut self, stem: &str, text: impl AsRef<str>, axes: Vec<Axis>) -> Var {
         let name = self.emitter.fresh(stem);
@@ -262,10 +169,6 @@ impl Passes<'_> {
                 text: index,
                 axes: accumulator.axes,
             },
-            Kind::Spread { squares, .. } => {
-                let count = literal(self.reduced_count()?, DType::F64);
-                self.bind("s", format!("{own}({squares} / {count})"), accumulator.axes)
-            }
         };
         self.emitter.define(id, var);
         Ok(())

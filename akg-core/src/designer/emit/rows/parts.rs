@@ -52,8 +52,6 @@ impl Parts {
             return None;
         }
         let wanted = ((PROGRAMS + programs - 1) / programs).min(walk / WORTHWHILE);
-        let spread = |id: &PrimId| matches!(prims.node(*id).prim, Prim::Variance(..));
-        let even = kernel.nodes.iter().any(spread);
         let axis = order.iter().copied().find(|a| kernel.reduced.contains(a))?;
         let length = extent(axis)?;
         let steps = blocks.get(&axis).map_or(&[1][..], |(_, b)| b.as_slice());
@@ -65,7 +63,7 @@ impl Parts {
         let divisor = divisor.or_else(|| (wanted / 4 + 1..wanted).rev().find(|p| exact && tiles % p == 0));
         let count = match divisor {
             Some(count) => count,
-            None if even || steps == [1] => return None,
+            None if steps == [1] => return None,
             None => wanted.min(tiles),
         };
         let chunk = (tiles + count - 1) / count * step;
@@ -207,26 +205,6 @@ impl Passes<'_> {
         let own = compute_type(self.emitter.prims.dtype(id));
         let text = match (&partial.accumulator.kind, loaded.as_slice()) {
             (Kind::Fold { op, .. }, [parts]) => format!("reduce_{}({parts}, {axis})", reduction(*op)),
-            (Kind::Spread { .. }, [means, squares]) => {
-                let mean = format!("reduce_sum({means}, {axis}) / {}.0", parts.count);
-                let mean = self.bind("m", mean, axes.clone()).text;
-                let marks = vec![":"; axis]
-                    .into_iter()
-                    .chain(["None"])
-                    .collect::<Vec<_>>()
-                    .join(", ");
-                let mean = if axis == 0 {
-                    mean
-                } else {
-                    format!("{mean}[{marks}]")
-                };
-                let away = self.bind("d", format!("{means} - {mean}"), axes.clone()).text;
-                let count = self.reduced_count()?;
-                format!(
-                    "(reduce_sum({squares}, {axis}) + {:?}*reduce_sum({away}*{away}, {axis})) / {count:?}",
-                    count / parts.count as f64
-                )
-            }
             _ => return Err(Error::unexpected("parts of a reduction that cannot be combined")),
         };
         let text = if partial.accumulator.dtype == own {
