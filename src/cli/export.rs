@@ -58,12 +58,7 @@ impl ExportArgs {
                 holds: None,
             }
         };
-        let inputs = graph
-            .inputs()
-            .iter()
-            .map(|i| i.value)
-            .chain(graph.constants().iter().map(|c| c.value));
-        let mut tensors: Vec<PlanTensor> = inputs.map(|v| tensor(v, TensorRole::Input)).collect();
+        let mut tensors: Vec<PlanTensor> = graph.given().map(|v| tensor(v, TensorRole::Input)).collect();
         tensors.extend(
             graph
                 .outputs()

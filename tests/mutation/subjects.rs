@@ -132,8 +132,7 @@ pub(crate) fn lower(
 
 fn present(plan: &mut LaunchPlan, task: &Task) {
     let graph = &task.graph;
-    let constants = graph.constants().iter().map(|c| c.value);
-    let mut inputs = graph.inputs().iter().map(|i| i.value).chain(constants);
+    let mut inputs = graph.given();
     let mut outputs = graph.outputs().iter().map(|o| o.value);
     for tensor in &mut plan.tensors {
         let value = match tensor.role {

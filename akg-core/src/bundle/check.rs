@@ -43,9 +43,7 @@ pub(super) fn ports(graph: &Graph, plan: &LaunchPlan) -> Result<(Vec<Port>, Vec<
             .map(|(v, (_, t))| port(v, t))
             .collect()
     };
-    let constants = graph.constants().iter().map(|c| c.value);
-    let taken = graph.inputs().iter().map(|i| i.value).chain(constants);
-    let mut inputs = ports(TensorRole::Input, taken.collect())?;
+    let mut inputs = ports(TensorRole::Input, graph.given().collect())?;
     inputs.truncate(graph.inputs().len());
     for (port, input) in inputs.iter_mut().zip(graph.inputs()) {
         port.kind = Some(input.kind);

@@ -200,12 +200,7 @@ fn write(
         format!("{dtype}[{}]", extents.join(", "))
     };
     let mut inputs = Vec::new();
-    let values = graph
-        .inputs()
-        .iter()
-        .map(|i| i.value)
-        .chain(graph.constants().iter().map(|c| c.value));
-    for value in values {
+    for value in graph.given() {
         let key = TensorKey::Input(value);
         let ty = declared(&key, graph.ty(value));
         inputs.push(format!("{}: {ty}", name(key, graph.value_name(value), names)));

@@ -234,6 +234,12 @@ impl Graph {
         &self.constants
     }
 
+    /// What a plan's inputs hold, in order: the inputs, then the constants.
+    pub fn given(&self) -> impl Iterator<Item = ValueId> {
+        let inputs = self.inputs.iter().map(|i| i.value);
+        inputs.chain(self.constants.iter().map(|c| c.value))
+    }
+
     /// The operator calls in execution order.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes

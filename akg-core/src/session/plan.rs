@@ -40,14 +40,9 @@ pub(super) fn present(plan: &mut LaunchPlan, task: &Task, design: &Design) -> Re
         tensor.holds = design.intermediates.get(&tensor.name).cloned();
     }
     let graph = &task.graph;
-    let inputs = graph
-        .inputs()
-        .iter()
-        .map(|i| i.value)
-        .chain(graph.constants().iter().map(|c| c.value));
     let outputs = graph.outputs().iter().map(|o| o.value);
     for (role, values) in [
-        (TensorRole::Input, inputs.collect::<Vec<_>>()),
+        (TensorRole::Input, graph.given().collect::<Vec<_>>()),
         (TensorRole::Output, outputs.collect()),
     ] {
         let mut tensors: Vec<_> = plan.tensors.iter_mut().filter(|t| t.role == role).collect();

@@ -136,14 +136,13 @@ fn parts(plan: &LaunchPlan, task: &Task) -> Result<Vec<Part>, Failure> {
 /// The graph's value in each tensor of the plan, where that is known.
 fn values(plan: &LaunchPlan, task: &Task) -> Result<BTreeMap<usize, ValueId>, Failure> {
     let graph = &task.graph;
-    let inputs = graph
-        .inputs()
-        .iter()
-        .map(|i| i.value)
-        .chain(graph.constants().iter().map(|c| c.value));
     let outputs = graph.outputs().iter().map(|o| o.value);
     let mut values: BTreeMap<usize, ValueId> = BTreeMap::new();
-    values.extend(plan.with_role(TensorRole::Input).map(|(i, _)| i).zip(inputs));
+    values.extend(
+        plan.with_role(TensorRole::Input)
+            .map(|(i, _)| i)
+            .zip(graph.given()),
+    );
     values.extend(plan.with_role(TensorRole::Output).map(|(i, _)| i).zip(outputs));
     for (i, tensor) in plan.with_role(TensorRole::Scratch) {
         let Some(name) = &tensor.holds else { continue };

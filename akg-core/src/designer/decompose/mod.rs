@@ -112,12 +112,7 @@ pub(super) fn normalise(dim: i64, rank: usize) -> Result<usize> {
 pub(super) fn decompose(graph: &Graph) -> Result<Decomposed> {
     let mut prims = Prims::default();
     let mut values: HashMap<ValueId, PrimId> = HashMap::new();
-    let inputs = graph
-        .inputs()
-        .iter()
-        .map(|i| i.value)
-        .chain(graph.constants().iter().map(|c| c.value));
-    for value in inputs {
+    for value in graph.given() {
         let ty = graph.ty(value);
         values.insert(value, prims.push(Prim::Input(value), ty.dtype, ty.shape.clone()));
     }
