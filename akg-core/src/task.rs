@@ -11,7 +11,7 @@ use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::expr::{Bindings, Symbol};
 use crate::graph::Graph;
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, byte_len};
 
 /// How exact a result must be. Error is measured for each output against f64 as rms(err)/rms(ref − mean) and
 /// max(err)/rms(ref − mean).
@@ -149,6 +149,15 @@ impl Task {
             contract: Contract::default(),
             capture: None,
         }
+    }
+
+    /// Bytes of all inputs and outputs at the contract's hints: what a call moves at least.
+    pub fn traffic(&self) -> Result<u64> {
+        let bytes = self.graph.ports().map(|value| {
+            let ty = self.graph.ty(value);
+            Ok(byte_len(ty.dtype, &ty.concrete_shape(&self.contract.hints)?)? as u64)
+        });
+        bytes.sum()
     }
 
     /// What distinguishes tasks: the graph and the contract, whatever the name.

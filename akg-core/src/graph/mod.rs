@@ -240,6 +240,12 @@ impl Graph {
         inputs.chain(self.constants.iter().map(|c| c.value))
     }
 
+    /// What a call takes and returns: the inputs, then the outputs.
+    pub fn ports(&self) -> impl Iterator<Item = ValueId> {
+        let inputs = self.inputs.iter().map(|i| i.value);
+        inputs.chain(self.outputs.iter().map(|o| o.value))
+    }
+
     /// The operator calls in execution order.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes

@@ -6,7 +6,6 @@ use crate::sketch::cost;
 use crate::source::{LaunchPlan, TensorRole};
 use crate::target::Target;
 use crate::task::Task;
-use crate::tensor::byte_len;
 use crate::verdict::{Failure, FailureKind};
 
 /// See [`Outcome::bound_seconds`](super::Outcome::bound_seconds).
@@ -14,14 +13,8 @@ pub(super) fn bound(task: &Task, design: &Design, target: &Target) -> Option<f64
     if target.bandwidth <= 0.0 {
         return None;
     }
-    let (graph, hints) = (&task.graph, &task.contract.hints);
-    let values = graph
-        .inputs()
-        .iter()
-        .map(|i| i.value)
-        .chain(graph.outputs().iter().map(|o| o.value));
-    let bytes = values.map(|v| byte_len(graph.ty(v).dtype, &graph.ty(v).concrete_shape(hints).ok()?).ok());
-    let bytes: usize = bytes.sum::<Option<usize>>()?;
+    let hints = &task.contract.hints;
+    let bytes = task.traffic().ok()?;
     let program = design.sketch.elaborate(&design.knobs, hints).ok()?;
     let cost = cost(&program, hints, target).ok()?;
     let flops: f64 = cost.kernels.iter().flat_map(|k| k.dot_flops.values()).sum();

@@ -32,12 +32,8 @@ pub fn kernel_of(sketch: &Sketch) -> Digest {
 /// The extents of a task's inputs and outputs at its hints.
 pub fn shape_of(task: &Task) -> Result<Vec<Vec<i64>>> {
     let graph = &task.graph;
-    let values = graph
-        .inputs()
-        .iter()
-        .map(|i| i.value)
-        .chain(graph.outputs().iter().map(|o| o.value));
-    values
+    graph
+        .ports()
         .map(|value| {
             let shape = graph.ty(value).concrete_shape(&task.contract.hints)?;
             Ok(shape.into_iter().map(|n| n as i64).collect())

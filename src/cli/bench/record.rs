@@ -2,7 +2,6 @@
 
 use akg::backend::Cache;
 use akg::designer::KernelSummary;
-use akg::expr::Bindings;
 use akg::isolation::Isolation;
 use akg::python::Shrink;
 use akg::session::Outcome;
@@ -10,7 +9,7 @@ use akg::source::Knobs;
 use akg::timing::{Claim, Contest, Interval, SideTimes, Timing};
 use akg::tuner::Origin;
 use akg::verdict::ErrorMeasure;
-use akg::{Accuracy, Graph, Sketch, Task, sketch, tensor};
+use akg::{Accuracy, Sketch, Task, sketch};
 use serde::{Deserialize, Serialize};
 
 use super::family::Family;
@@ -151,7 +150,8 @@ impl Work {
     /// The work of a task as it was solved.
     pub(super) fn of(task: &Task, outcome: &Outcome) -> Self {
         let (hints, target) = (&task.contract.hints, &outcome.target);
-        let bytes = traffic(&task.graph, hints);
+        // What was solved has extents.
+        let bytes = task.traffic().unwrap_or_default();
         let knobs = outcome.best().map(|best| &best.source.knobs);
         let flops = Sketch::parse(&outcome.sketch).ok().and_then(|sketch| {
             let knobs = knobs.cloned().unwrap_or_else(|| sketch.default_knobs());
@@ -168,16 +168,6 @@ impl Work {
                 .is_some_and(|cache| bytes >= TIMES_CACHE * cache),
         }
     }
-}
-
-fn traffic(graph: &Graph, hints: &Bindings) -> u64 {
-    let inputs = graph.inputs().iter().map(|i| i.value);
-    let values = inputs.chain(graph.outputs().iter().map(|o| o.value));
-    let bytes = values.filter_map(|value| {
-        let ty = graph.ty(value);
-        tensor::byte_len(ty.dtype, &ty.concrete_shape(hints).ok()?).ok()
-    });
-    bytes.map(|n| n as u64).sum()
 }
 
 impl Record {
