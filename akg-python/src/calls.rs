@@ -93,6 +93,10 @@ pub(crate) enum Call<'a> {
     Flush {
         bytes: u64,
     },
+    Answer {
+        path: &'a Path,
+        arguments: &'a Value,
+    },
 }
 
 #[derive(Serialize)]
