@@ -60,7 +60,7 @@ impl Dsl for TritonDsl {
 
     fn lower(&self, sketch: &Sketch, knobs: &Knobs, target: &Target) -> Result<Source> {
         let (program, all) = lower::tile_program(sketch, knobs)?;
-        let mut source = lower::print(&program, target, &all)?;
+        let mut source = lower::print(program, target, &all)?;
         let quoted: String = sketch
             .to_string()
             .lines()

@@ -8,6 +8,7 @@ mod dsl;
 mod expression;
 mod flow;
 mod index;
+mod layout;
 mod lower;
 mod names;
 mod options;

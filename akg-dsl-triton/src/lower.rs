@@ -22,6 +22,10 @@ pub(crate) const RULES: TileRules = TileRules {
     min_contraction: 16,
 };
 
+/// Every tensor starts at a multiple of so many bytes, as allocators of device memory give them: wide accesses and the copy
+/// engine need it.
+const ALIGN: usize = 16;
+
 /// Begins the dictionary of a module that says how its kernels are compiled.
 const LAUNCH_DOC: &str = "# How Triton compiles each kernel; `descriptors` are the boxes of parameters that are tensor \
                           descriptors.\n";
@@ -38,12 +42,15 @@ pub(crate) fn tile_program(sketch: &Sketch, knobs: &Knobs) -> Result<(TileProgra
 /// Prints a typed sketch as Triton for `target`. `knobs` are recorded as what it was elaborated with; those of the DSL are
 /// followed.
 pub fn lower_program(program: &ir::Program, target: &Target, knobs: &Knobs) -> Result<Source> {
-    print(&tiles::map(program, &RULES), target, knobs)
+    print(tiles::map(program, &RULES), target, knobs)
 }
 
 /// Prints a program for Triton.
-pub(crate) fn print(program: &TileProgram, target: &Target, knobs: &Knobs) -> Result<Source> {
+pub(crate) fn print(mut program: TileProgram, target: &Target, knobs: &Knobs) -> Result<Source> {
     let dialect = Dialect::of(target)?;
+    for tensor in &mut program.tensors {
+        tensor.align = tensor.align.max(ALIGN);
+    }
     options::check(knobs, &program.kernels)?;
     let mut names = Names::new();
     let mut used = BTreeSet::new();
@@ -52,7 +59,7 @@ pub(crate) fn print(program: &TileProgram, target: &Target, knobs: &Knobs) -> Re
     for kernel in &program.kernels {
         let name = names.fresh(&format!("{}_{}", program.name, kernel.name));
         let descriptors = options::descriptors(knobs, kernel);
-        let printed = printer::print(program, kernel, &name, &dialect, descriptors)
+        let printed = printer::print(&program, kernel, &name, &dialect, descriptors)
             .context("kernel", || kernel.name.clone())?;
         used.extend(printed.used);
         let _ = write!(functions, "\n\n{}", printed.text);
