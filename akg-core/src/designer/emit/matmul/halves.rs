@@ -187,7 +187,7 @@ impl Split<'_> {
         let walk = Walk::Tile {
             start,
             len: step.to_string(),
-            overhang: self.length(depth).is_none_or(|k| k % step != 0),
+            overhang: self.length(depth).is_none_or(|k| k % chunk.unwrap_or(step) != 0),
         };
         walks.insert(depth, walk);
         let head = format!("for r{depth} in 0..{end} step {step} {{");
@@ -284,8 +284,7 @@ impl Split<'_> {
     fn chunk(&self, programs: Option<i64>, step: i64) -> Option<i64> {
         let wanted = self.device.programs() / programs?.max(1);
         let length = self.length(self.depth())?;
-        let parts = wanted.min(length / (4 * step));
-        (parts > 1).then(|| ceildiv(ceildiv(length, parts), step) * step)
+        parts_of(length, wanted.min(length / (4 * step)), step).map(|(_, part)| part)
     }
 
     /// The kernel that multiplies, and the one that adds up the parts of the sum if there are any.
@@ -323,9 +322,8 @@ impl Split<'_> {
             Some(tiles.saturating_mul(ceildiv(self.length(*axis)?, length)))
         });
         let parts = tiles.zip(self.length(depth)).and_then(|(tiles, length)| {
-            let parts = (self.device.cores() / tiles.max(1)).min(length / PART);
-            let part = ceildiv(ceildiv(length, parts.max(1)), 64) * 64;
-            (parts > 1).then(|| (ceildiv(length, part), part))
+            let wanted = (self.device.cores() / tiles.max(1)).min(length / PART);
+            parts_of(length, wanted, depth_lengths.iter().copied().max().unwrap_or(1))
         });
         let mut walks = HashMap::new();
         let mut grid = Vec::new();
@@ -502,4 +500,14 @@ impl Split<'_> {
         let text = e.finish(head);
         Ok(Written { name, text })
     }
+}
+
+/// The number and the length of about `wanted` parts of a sum, in multiples of `step`: equal ones, if not many fewer.
+fn parts_of(length: i64, wanted: i64, step: i64) -> Option<(i64, i64)> {
+    let equal = (wanted - wanted / 4..=wanted)
+        .rev()
+        .find(|n| length % (n * step).max(1) == 0);
+    let part = ceildiv(ceildiv(length, equal.unwrap_or(wanted).max(1)), step) * step;
+    let parts = ceildiv(length, part.max(1));
+    (wanted > 1 && parts > 1).then_some((parts, part))
 }
