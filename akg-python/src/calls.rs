@@ -93,6 +93,10 @@ pub(crate) enum Call<'a> {
         /// Bytes to walk before, so that nothing else is left in the caches.
         flush: Option<u64>,
     },
+    Answer {
+        path: &'a Path,
+        arguments: &'a Value,
+    },
 }
 
 #[derive(Serialize)]
