@@ -1,6 +1,8 @@
 //! The caller's side: an artifact that is executed in a worker of its own.
 
-use std::path::{Path, PathBuf};
+use std::fs::{File, OpenOptions};
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use akg_core::backend::{self, Cache, Limits, RunOutput};
@@ -121,7 +123,7 @@ impl Executor {
         };
         // The text of a candidate can keep the compiler busy for any time.
         let time = executor.limits.time.max(STARTING);
-        Ok(match executor.judge(&load, time)? {
+        Ok(match executor.judge(&load, &[], time)? {
             Ok(Answer::Loaded) => Ok(executor),
             Ok(other) => return Err(unexpected(&other)),
             Err(failure) => Err(failure),
@@ -138,16 +140,19 @@ impl Executor {
         self.bound = None;
         plan::check(&self.artifact.plan, &call.dims, &call.inputs)?;
         call.inputs = call.inputs.iter().map(shm::share).collect::<Result<_>>()?;
-        let files: Option<Vec<PathBuf>> = call.inputs.iter().map(|t| Some(t.path()?.to_owned())).collect();
+        let open = |input: &Tensor| {
+            let path = input.path().ok_or_else(|| Error::unexpected("a shared tensor has no file"))?;
+            open(path, File::options().read(true))
+        };
+        let files: Vec<File> = call.inputs.iter().map(open).collect::<Result<_>>()?;
         let bind = Call::Bind {
             dims: call.dims.clone(),
             placement: call.placement,
             poison: call.poison,
-            inputs: files.ok_or_else(|| Error::unexpected("a shared tensor has no file"))?,
         };
         // Copying inputs is no work of the candidate's.
         let time = self.limits.time.max(STARTING);
-        Ok(match self.judge(&bind, time)? {
+        Ok(match self.judge(&bind, &files, time)? {
             Ok(Answer::Bound) => {
                 self.bound = Some(call);
                 Ok(())
@@ -162,7 +167,7 @@ impl Executor {
     pub(crate) fn execute(&mut self, calls: u32, cache: Cache) -> Result<Result<Duration, Failure>> {
         self.bound()?;
         let began = Instant::now();
-        let answer = match self.judge(&Call::Execute { calls, cache }, self.limits.time)? {
+        let answer = match self.judge(&Call::Execute { calls, cache }, &[], self.limits.time)? {
             Ok(answer) => answer,
             Err(failure) => return Ok(Err(failure)),
         };
@@ -189,11 +194,11 @@ impl Executor {
             .filter(|(tensor, _)| tensor.role == TensorRole::Output)
             .map(|(tensor, shape)| shm::allocate(tensor.dtype, shape))
             .collect::<Result<Vec<_>>>()?;
-        let take = Call::Take {
-            outputs: outputs.iter().map(|output| output.path().to_owned()).collect(),
-        };
+        let options = File::options().read(true).write(true).clone();
+        let files = outputs.iter().map(|output| open(output.path(), &options));
+        let files: Vec<File> = files.collect::<Result<_>>()?;
         let time = self.limits.time.max(STARTING);
-        let taken = self.judge(&take, time)?;
+        let taken = self.judge(&Call::Take, &files, time)?;
         self.bound = None;
         Ok(match taken {
             Ok(Answer::Taken { inputs_unchanged }) => Ok(RunOutput {
@@ -211,12 +216,16 @@ impl Executor {
             .ok_or_else(|| Error::invalid("nothing is bound: bind tensors before executing and after taking"))
     }
 
-    /// Calls the worker for something that the candidate takes part in.
-    fn judge(&mut self, call: &Call, time: Duration) -> Result<Result<Answer, Failure>> {
+    /// Calls the worker, with files, for something that the candidate takes part in.
+    fn judge(&mut self, call: &Call, files: &[File], time: Duration) -> Result<Result<Answer, Failure>> {
         if let Some(failure) = &self.failure {
             return Ok(Err(failure.clone()));
         }
-        let answer = self.process.request(call, Instant::now() + time, &mut |_| {});
+        let descriptors: Vec<BorrowedFd<'_>> = files.iter().map(File::as_fd).collect();
+        let deadline = Instant::now() + time;
+        let answer = self
+            .process
+            .request_passing(call, &descriptors, deadline, &mut |_| {});
         let failure = match answer {
             Ok(Answer::Failed(failure)) => failure,
             Ok(answer) => return Ok(Ok(answer)),
@@ -234,6 +243,12 @@ impl Executor {
         self.process.kill();
         self.failure.insert(failure).clone()
     }
+}
+
+/// Opens shared memory of this process.
+fn open(path: &Path, options: &OpenOptions) -> Result<File> {
+    let cannot = |e| Error::io(format!("cannot open shared memory {}", path.display()), e);
+    options.open(path).map_err(cannot)
 }
 
 /// Calls the worker for something that no candidate takes part in.

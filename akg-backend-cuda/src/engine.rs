@@ -1,7 +1,6 @@
 //! An artifact on its device: tensors in place, executions, what is left afterwards.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use akg_core::backend::{Cache, Poison};
@@ -11,7 +10,6 @@ use akg_core::source::{Artifact, LaunchPlan, TensorRole};
 use akg_core::tensor::byte_len;
 use akg_core::verdict::{Failure, FailureKind};
 use akg_worker::plan;
-use akg_worker::shm::SharedBuffer;
 use memmap2::MmapOptions;
 
 use crate::driver::{self, Device, Event, Memory, Stream, download, upload};
@@ -165,7 +163,7 @@ impl Engine {
         dims: &Bindings,
         placement: u32,
         poison: Poison,
-        inputs: &[PathBuf],
+        inputs: &[File],
     ) -> Result<Result<(), Failure>> {
         self.bound = None;
         let stream = self.context.stream;
@@ -328,7 +326,7 @@ impl Engine {
     }
 
     /// Looks at what must not change, and copies the outputs to their files; whether the inputs are as before.
-    pub(crate) fn take(&mut self, outputs: &[PathBuf]) -> Result<Result<bool, Failure>> {
+    pub(crate) fn take(&mut self, outputs: &[File]) -> Result<Result<bool, Failure>> {
         let bound = self
             .bound
             .take()
@@ -345,9 +343,8 @@ impl Engine {
         }
         let inputs_unchanged = !changed.any(|changed| changed);
         let tensors = bound.tensors.iter().filter(|t| t.role == TensorRole::Output);
-        for (tensor, path) in tensors.zip(outputs) {
-            let mut file = SharedBuffer::open(path, tensor.bytes() as usize)?;
-            download(file.bytes_mut(), tensor.slot.start)?;
+        for (tensor, file) in tensors.zip(outputs) {
+            download_file(file, tensor.slot.start, tensor.bytes())?;
         }
         Ok(Ok(inputs_unchanged))
     }
@@ -398,18 +395,38 @@ fn beside_other(index: usize) -> u8 {
         .unwrap_or(0x5a)
 }
 
-/// Copies a file of exactly so many bytes to the device.
-fn upload_file(to: u64, path: &Path, bytes: u64) -> Result<()> {
+/// Copies a file to the device.
+fn upload_file(to: u64, file: &File, bytes: u64) -> Result<()> {
+    check_length(file, bytes)?;
     if bytes == 0 {
         return Ok(());
     }
-    let cannot = |e| Error::io(format!("cannot map the input {}", path.display()), e);
-    let file = File::open(path).map_err(cannot)?;
-    if file.metadata().map_err(cannot)?.len() < bytes {
-        let message = format!("the input {} is too short", path.display());
+    // SAFETY: the caller froze the file, which is long enough.
+    let map = unsafe { MmapOptions::new().len(bytes as usize).map(file) }.map_err(cannot_map)?;
+    Ok(upload(to, &map)?)
+}
+
+/// Copies to a file from the device.
+fn download_file(file: &File, from: u64, bytes: u64) -> Result<()> {
+    check_length(file, bytes)?;
+    if bytes == 0 {
+        return Ok(());
+    }
+    // SAFETY: the caller sealed the file at its length and does not look at it yet.
+    let mut map = unsafe { MmapOptions::new().len(bytes as usize).map_mut(file) }.map_err(cannot_map)?;
+    Ok(download(&mut map, from)?)
+}
+
+/// A file that is too short would kill this process when it is accessed.
+fn check_length(file: &File, bytes: u64) -> Result<()> {
+    let have = file.metadata().map_err(cannot_map)?.len();
+    if have < bytes {
+        let message = format!("shared memory has {have} bytes, not {bytes}");
         return Err(Error::new(ErrorKind::Protocol, message));
     }
-    // SAFETY: the caller froze the file.
-    let map = unsafe { MmapOptions::new().len(bytes as usize).map(&file) }.map_err(cannot)?;
-    Ok(upload(to, &map)?)
+    Ok(())
+}
+
+fn cannot_map(error: std::io::Error) -> Error {
+    Error::io("cannot map shared memory", error)
 }

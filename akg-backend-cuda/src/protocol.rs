@@ -3,8 +3,6 @@
 //! The worker's host code is akg's own; only device code is the candidate's, and that cannot speak. So what the worker
 //! says can be believed as long as it lives.
 
-use std::path::PathBuf;
-
 use akg_core::backend::{Cache, Poison};
 use akg_core::expr::Bindings;
 use akg_core::source::Artifact;
@@ -33,7 +31,7 @@ pub(crate) enum Call {
         /// Bytes that it may use beyond inputs and outputs.
         memory: u64,
     },
-    /// Puts tensors in place; answered by [`Answer::Bound`] or [`Answer::Failed`].
+    /// Puts tensors in place; answered by [`Answer::Bound`] or [`Answer::Failed`]. Comes with the files of the inputs.
     Bind {
         /// Values of the plan's dims.
         dims: Bindings,
@@ -41,8 +39,6 @@ pub(crate) enum Call {
         placement: u32,
         /// What outputs and scratch hold before.
         poison: Poison,
-        /// The files of the inputs.
-        inputs: Vec<PathBuf>,
     },
     /// Executes the plan on what is bound; answered by [`Answer::Executed`] or [`Answer::Failed`].
     Execute {
@@ -52,10 +48,8 @@ pub(crate) enum Call {
         cache: Cache,
     },
     /// Checks what is around the tensors and copies the outputs; answered by [`Answer::Taken`] or [`Answer::Failed`].
-    Take {
-        /// The files that the outputs are written to.
-        outputs: Vec<PathBuf>,
-    },
+    /// Comes with the files of the outputs.
+    Take,
 }
 
 /// What a worker answers.

@@ -1,5 +1,7 @@
 //! The worker's side: answers calls.
 
+use std::fs::File;
+
 use akg_core::error::{Error, ErrorKind, Result};
 use akg_core::verdict::Failure;
 use akg_worker::{Service, answer_calls};
@@ -17,7 +19,10 @@ pub const SERVICE: Service = Service {
 
 fn serve() -> ! {
     let mut server = Server::default();
-    answer_calls(|call, _| server.answer(call))
+    answer_calls(|call, descriptors| {
+        let files: Vec<File> = descriptors.into_iter().map(File::from).collect();
+        server.answer(call, &files)
+    })
 }
 
 #[derive(Default)]
@@ -27,7 +32,7 @@ struct Server {
 }
 
 impl Server {
-    fn answer(&mut self, call: Call) -> Result<Answer> {
+    fn answer(&mut self, call: Call, files: &[File]) -> Result<Answer> {
         match call {
             Call::Describe => match driver::start() {
                 Ok(count) => {
@@ -58,9 +63,8 @@ impl Server {
                 dims,
                 placement,
                 poison,
-                inputs,
             } => {
-                let bound = self.engine()?.bind(&dims, placement, poison, &inputs)?;
+                let bound = self.engine()?.bind(&dims, placement, poison, files)?;
                 Ok(judged(bound, |()| Answer::Bound))
             }
             Call::Execute { calls, cache } => {
@@ -69,8 +73,8 @@ impl Server {
                     nanoseconds: u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX),
                 }))
             }
-            Call::Take { outputs } => {
-                let taken = self.engine()?.take(&outputs)?;
+            Call::Take => {
+                let taken = self.engine()?.take(files)?;
                 Ok(judged(taken, |inputs_unchanged| Answer::Taken { inputs_unchanged }))
             }
         }
