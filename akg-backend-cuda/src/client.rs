@@ -141,7 +141,9 @@ impl Executor {
         plan::check(&self.artifact.plan, &call.dims, &call.inputs)?;
         call.inputs = call.inputs.iter().map(shm::share).collect::<Result<_>>()?;
         let open = |input: &Tensor| {
-            let path = input.path().ok_or_else(|| Error::unexpected("a shared tensor has no file"))?;
+            let path = input
+                .path()
+                .ok_or_else(|| Error::unexpected("a shared tensor has no file"))?;
             open(path, File::options().read(true))
         };
         let files: Vec<File> = call.inputs.iter().map(open).collect::<Result<_>>()?;
@@ -178,8 +180,9 @@ impl Executor {
         let device = Duration::from_nanos(nanoseconds);
         let (part, beside) = CLOCKS;
         if device > waited.mul_f64(1.0 + part) + beside {
-            let evidence =
-                format!("the device's clock says that {calls} calls took {device:?}, but the caller waited only {waited:?}");
+            let evidence = format!(
+                "the device's clock says that {calls} calls took {device:?}, but the caller waited only {waited:?}"
+            );
             return Ok(Err(self.end(Failure::new(FailureKind::ClockMismatch, evidence))));
         }
         Ok(Ok(device))
@@ -202,7 +205,10 @@ impl Executor {
         self.bound = None;
         Ok(match taken {
             Ok(Answer::Taken { inputs_unchanged }) => Ok(RunOutput {
-                outputs: outputs.into_iter().map(|o| o.freeze()).collect::<Result<Vec<Tensor>>>()?,
+                outputs: outputs
+                    .into_iter()
+                    .map(|o| o.freeze())
+                    .collect::<Result<Vec<Tensor>>>()?,
                 inputs_unchanged,
             }),
             Ok(other) => return Err(unexpected(&other)),

@@ -49,7 +49,9 @@ pub(crate) fn compile(text: &[u8], arch: &str) -> Result<Result<Vec<u8>, Failure
 }
 
 fn trouble(call: &str, result: nvrtcResult) -> Error {
-    Error::unexpected(format!("the run-time compiler of CUDA C++ refused {call}: {result:?}"))
+    Error::unexpected(format!(
+        "the run-time compiler of CUDA C++ refused {call}: {result:?}"
+    ))
 }
 
 fn check(call: &str, result: nvrtcResult) -> Result<()> {
@@ -84,7 +86,10 @@ impl Program {
         let mut bytes = 0;
         // SAFETY: the program was compiled, and the buffer has the size that was asked for.
         unsafe {
-            check("nvrtcGetCUBINSize", sys::nvrtcGetCUBINSize(self.0, &raw mut bytes))?;
+            check(
+                "nvrtcGetCUBINSize",
+                sys::nvrtcGetCUBINSize(self.0, &raw mut bytes),
+            )?;
             let mut code = vec![0u8; bytes];
             check(
                 "nvrtcGetCUBIN",

@@ -63,9 +63,10 @@ impl std::error::Error for DriverError {}
 
 impl From<DriverError> for Error {
     fn from(error: DriverError) -> Self {
-        let kind = match error.is_out_of_memory() {
-            true => ErrorKind::OutOfResources,
-            false => ErrorKind::Unexpected,
+        let kind = if error.is_out_of_memory() {
+            ErrorKind::OutOfResources
+        } else {
+            ErrorKind::Unexpected
         };
         Error::new(kind, format!("the CUDA driver refused: {error}"))
     }

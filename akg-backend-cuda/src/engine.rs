@@ -121,7 +121,10 @@ impl Placed {
         let first = bytes.iter().position(|b| *b != self.beside).unwrap_or(0) as u64;
         let name = &self.name;
         let evidence = match guard {
-            0 => format!("a kernel wrote {} bytes before the beginning of `{name}`", GUARD - first),
+            0 => format!(
+                "a kernel wrote {} bytes before the beginning of `{name}`",
+                GUARD - first
+            ),
             _ => format!(
                 "a kernel wrote at byte {} of `{name}`, which has {} bytes",
                 self.bytes() + first,
@@ -203,7 +206,10 @@ impl Engine {
             match tensor.role {
                 TensorRole::Input => {
                     let file = files.next().ok_or_else(|| {
-                        Error::new(ErrorKind::Protocol, format!("input `{}` has no file", tensor.name))
+                        Error::new(
+                            ErrorKind::Protocol,
+                            format!("input `{}` has no file", tensor.name),
+                        )
                     })?;
                     upload_file(tensor.slot.start, file, tensor.bytes())?;
                 }

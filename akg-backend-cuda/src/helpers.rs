@@ -1,7 +1,7 @@
 //! The judge's own kernels: emptying the caches, and digests of memory.
 
-use std::hash::{BuildHasher as _, RandomState};
 use std::ffi::c_void;
+use std::hash::{BuildHasher as _, RandomState};
 
 use crate::driver::{Attribute, Device, Kernel, Memory, Module, Result, Shape, Stream, download};
 
@@ -59,11 +59,16 @@ impl Helpers {
             return Ok(());
         };
         let words = memory.bytes() / 16;
-        self.launch(stream, self.flush, words, &mut [
-            &mut memory.address().clone(),
-            &mut words.clone(),
-            &mut u64::from(value),
-        ])
+        self.launch(
+            stream,
+            self.flush,
+            words,
+            &mut [
+                &mut memory.address().clone(),
+                &mut words.clone(),
+                &mut u64::from(value),
+            ],
+        )
     }
 
     /// A digest of each range. Waits for everything before on the stream.
@@ -86,7 +91,9 @@ impl Helpers {
     /// Launches with a thread for each of `items`, or as many as fill the device. All arguments have 8 bytes, of which
     /// kernels may read fewer.
     fn launch(&self, stream: Stream, kernel: Kernel, items: u64, arguments: &mut [&mut u64]) -> Result<()> {
-        let blocks = items.div_ceil(u64::from(THREADS)).clamp(1, u64::from(self.most_blocks));
+        let blocks = items
+            .div_ceil(u64::from(THREADS))
+            .clamp(1, u64::from(self.most_blocks));
         let shape = Shape {
             blocks: blocks as u32,
             threads: THREADS,

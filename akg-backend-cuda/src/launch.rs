@@ -62,7 +62,12 @@ fn blocks(launch: &Launch, image: &KernelImage, dims: &Bindings) -> Result<u64> 
     let programs = u64::try_from(LaunchPlan::programs(launch, dims)?).unwrap_or(0);
     programs
         .checked_mul(u64::from(image.cluster.max(1)))
-        .ok_or_else(|| Error::invalid(format!("the grid of kernel `{}` has too many programs", launch.kernel)))
+        .ok_or_else(|| {
+            Error::invalid(format!(
+                "the grid of kernel `{}` has too many programs",
+                launch.kernel
+            ))
+        })
 }
 
 /// The work of a plan on tensors that are in place.
@@ -100,7 +105,10 @@ impl Work {
             let (kernel, image) = program.kernel(&launch.kernel)?;
             let blocks = blocks(launch, image, dims)?;
             if blocks > MOST_BLOCKS {
-                let evidence = format!("kernel `{}` has {blocks} blocks; {MOST_BLOCKS} are possible", launch.kernel);
+                let evidence = format!(
+                    "kernel `{}` has {blocks} blocks; {MOST_BLOCKS} are possible",
+                    launch.kernel
+                );
                 return Ok(Err(Failure::new(FailureKind::LoadFailed, evidence)));
             }
             let mut arguments = Vec::with_capacity(image.parameters.len());

@@ -28,7 +28,8 @@ impl Program {
             Err(error) => return Ok(failed(error.to_string())),
         };
         let arch = describe::arch(device)?;
-        let most_shared = device.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
+        let most_shared =
+            device.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
         let mut modules: BTreeMap<Vec<u8>, Module> = BTreeMap::new();
         let mut kernels = BTreeMap::new();
         for mut image in images.kernels {
@@ -107,9 +108,12 @@ fn kernel(module: Module, image: &KernelImage, most_shared: u64) -> Result<Kerne
         })?;
     }
     if image.cluster > PORTABLE_CLUSTER {
-        kernel
-            .allow_large_clusters()
-            .map_err(|error| of(format!("cannot have clusters of {} blocks: {error}", image.cluster)))?;
+        kernel.allow_large_clusters().map_err(|error| {
+            of(format!(
+                "cannot have clusters of {} blocks: {error}",
+                image.cluster
+            ))
+        })?;
     }
     Ok(kernel)
 }

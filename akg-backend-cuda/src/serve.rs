@@ -6,10 +6,10 @@ use akg_core::error::{Error, ErrorKind, Result};
 use akg_core::verdict::Failure;
 use akg_worker::{Service, answer_calls};
 
+use crate::describe;
 use crate::driver::{self, Device};
 use crate::engine::{Context, Engine};
 use crate::protocol::{self, Answer, Call};
-use crate::describe;
 
 /// What makes a program a worker of this backend: [`akg_worker::init_with`] takes it.
 pub const SERVICE: Service = Service {
@@ -53,7 +53,10 @@ impl Server {
                 Err(why) => Ok(Answer::Absent(why)),
             },
             Call::Load { artifact, memory } => {
-                let context = self.context.take().ok_or_else(|| out_of_order("a device is opened"))?;
+                let context = self
+                    .context
+                    .take()
+                    .ok_or_else(|| out_of_order("a device is opened"))?;
                 Ok(judged(Engine::load(context, artifact, memory)?, |engine| {
                     self.engine = Some(engine);
                     Answer::Loaded
@@ -75,13 +78,17 @@ impl Server {
             }
             Call::Take => {
                 let taken = self.engine()?.take(files)?;
-                Ok(judged(taken, |inputs_unchanged| Answer::Taken { inputs_unchanged }))
+                Ok(judged(taken, |inputs_unchanged| Answer::Taken {
+                    inputs_unchanged,
+                }))
             }
         }
     }
 
     fn engine(&mut self) -> Result<&mut Engine> {
-        self.engine.as_mut().ok_or_else(|| out_of_order("an artifact is loaded"))
+        self.engine
+            .as_mut()
+            .ok_or_else(|| out_of_order("an artifact is loaded"))
     }
 }
 
@@ -90,5 +97,8 @@ fn judged<T>(outcome: Result<T, Failure>, answer: impl FnOnce(T) -> Answer) -> A
 }
 
 fn out_of_order(what: &str) -> Error {
-    Error::new(ErrorKind::Protocol, format!("the worker was called before {what}"))
+    Error::new(
+        ErrorKind::Protocol,
+        format!("the worker was called before {what}"),
+    )
 }

@@ -28,9 +28,18 @@ fn main() {
         ("devices_are_described", devices_are_described),
         ("writes_beside_tensors_are_found", writes_beside_tensors_are_found),
         ("graphs_follow_their_tensors", graphs_follow_their_tensors),
-        ("text_that_does_not_compile_is_a_failure", text_that_does_not_compile_is_a_failure),
-        ("shared_memory_is_what_the_image_asks_for", shared_memory_is_what_the_image_asks_for),
-        ("clusters_and_barriers_of_the_grid_work", clusters_and_barriers_of_the_grid_work),
+        (
+            "text_that_does_not_compile_is_a_failure",
+            text_that_does_not_compile_is_a_failure,
+        ),
+        (
+            "shared_memory_is_what_the_image_asks_for",
+            shared_memory_is_what_the_image_asks_for,
+        ),
+        (
+            "clusters_and_barriers_of_the_grid_work",
+            clusters_and_barriers_of_the_grid_work,
+        ),
         ("the_copy_engine_moves_boxes", the_copy_engine_moves_boxes),
         ("times_grow_with_the_work", times_grow_with_the_work),
     ];
@@ -68,9 +77,11 @@ fn probe(probe: Probe) -> Result<Option<Artifact>> {
         _ => return Ok(None),
     };
     let first = match probe {
-        Probe::ReadScratch => "extern \"C\" __global__ void probe(float *x, float *y, float *t, long long n) {\n  if \
+        Probe::ReadScratch => {
+            "extern \"C\" __global__ void probe(float *x, float *y, float *t, long long n) {\n  if \
                                (threadIdx.x == 0) y[blockIdx.x] = t[blockIdx.x];\n}\n"
-            .to_owned(),
+                .to_owned()
+        }
         _ => kernel("probe", body),
     };
     let text = first + &kernel("second", "b[p] = a[n - 1 - p];");
@@ -116,7 +127,9 @@ fn request(artifact: Artifact, len: usize) -> RunRequest {
 }
 
 fn failure(artifact: Artifact) -> Failure {
-    block_on(backend().run(request(artifact, 6))).unwrap().unwrap_err()
+    block_on(backend().run(request(artifact, 6)))
+        .unwrap()
+        .unwrap_err()
 }
 
 /// What `artifact` makes of the numbers from 0.
@@ -127,20 +140,36 @@ fn result(artifact: Artifact, len: usize) -> Vec<f32> {
 
 fn writes_beside_tensors_are_found() {
     let cases = [
-        ("b[n] = 0;", "a kernel wrote at byte 24 of `y`, which has 24 bytes"),
-        ("b[-3] = 0;", "a kernel wrote 12 bytes before the beginning of `y`"),
-        ("a[n + 7] = 0;", "a kernel wrote at byte 52 of `x`, which has 24 bytes"),
+        (
+            "b[n] = 0;",
+            "a kernel wrote at byte 24 of `y`, which has 24 bytes",
+        ),
+        (
+            "b[-3] = 0;",
+            "a kernel wrote 12 bytes before the beginning of `y`",
+        ),
+        (
+            "a[n + 7] = 0;",
+            "a kernel wrote at byte 52 of `x`, which has 24 bytes",
+        ),
     ];
     for (body, evidence) in cases {
         let failure = failure(artifact(CUDA_CPP, plan_of("k"), kernel("k", body).as_bytes(), 1));
-        assert_eq!((failure.kind, failure.evidence.as_str()), (FailureKind::OutOfBounds, evidence));
+        assert_eq!(
+            (failure.kind, failure.evidence.as_str()),
+            (FailureKind::OutOfBounds, evidence)
+        );
     }
 }
 
 fn graphs_follow_their_tensors() {
     let artifact = probe(Probe::TwoKernels).unwrap().unwrap();
     block_on(async {
-        let mut loaded = backend().load(artifact, Limits::default()).await.unwrap().unwrap();
+        let mut loaded = backend()
+            .load(artifact, Limits::default())
+            .await
+            .unwrap()
+            .unwrap();
         for (len, placement) in [(8, 0), (8, 1), (300_000, 1), (8, 0), (0, 2), (1, 3), (8, 1)] {
             let call = call(len, placement);
             let given = call.inputs[0].as_slice::<f32>().unwrap().to_vec();
@@ -153,7 +182,12 @@ fn graphs_follow_their_tensors() {
 }
 
 fn text_that_does_not_compile_is_a_failure() {
-    let failure = failure(artifact(CUDA_CPP, plan_of("k"), b"extern \"C\" __global__ void k() { no; }", 1));
+    let failure = failure(artifact(
+        CUDA_CPP,
+        plan_of("k"),
+        b"extern \"C\" __global__ void k() { no; }",
+        1,
+    ));
     assert_eq!(failure.kind, FailureKind::CompileFailed);
     assert!(failure.evidence.contains("kernel.cu(1)"), "{}", failure.evidence);
 }
@@ -170,11 +204,18 @@ fn shared_memory_is_what_the_image_asks_for() {
     let mut images = Images::decode(&made).unwrap();
     images.kernels[0].shared_bytes = 200_000;
     let expected: Vec<f32> = (0..1000).map(|i| i as f32 + 31.0).collect();
-    assert_eq!(result(with_images(CUDA_CPP, made.plan.clone(), &images), 1000), expected);
+    assert_eq!(
+        result(with_images(CUDA_CPP, made.plan.clone(), &images), 1000),
+        expected
+    );
     images.kernels[0].shared_bytes = 300 << 10;
     let failure = failure(with_images(CUDA_CPP, made.plan, &images));
     assert_eq!(failure.kind, FailureKind::LoadFailed);
-    assert!(failure.evidence.contains("307200 bytes of shared memory"), "{}", failure.evidence);
+    assert!(
+        failure.evidence.contains("307200 bytes of shared memory"),
+        "{}",
+        failure.evidence
+    );
 }
 
 fn clusters_and_barriers_of_the_grid_work() {
@@ -191,7 +232,9 @@ fn clusters_and_barriers_of_the_grid_work() {
     let made = artifact(CUDA_CPP, plan_of("k"), text.as_bytes(), 32);
     let mut images = Images::decode(&made).unwrap();
     images.kernels[0].cluster = 2;
-    images.kernels[0].parameters.push(Parameter::Scratch(Scratch { bytes: 64, align: 64 }));
+    images.kernels[0]
+        .parameters
+        .push(Parameter::Scratch(Scratch { bytes: 64, align: 64 }));
     let tripled: Vec<f32> = (0..500).map(|i| 3.0 * i as f32).collect();
     assert_eq!(result(with_images(CUDA_CPP, made.plan, &images), 500), tripled);
 
@@ -205,7 +248,10 @@ fn clusters_and_barriers_of_the_grid_work() {
     let mut plan = plan_of("k");
     plan.launches[0].cooperative = true;
     let reversed: Vec<f32> = (0..100).rev().map(|i| i as f32).collect();
-    assert_eq!(result(artifact(CUDA_CPP, plan.clone(), text.as_bytes(), 1), 100), reversed);
+    assert_eq!(
+        result(artifact(CUDA_CPP, plan.clone(), text.as_bytes(), 1), 100),
+        reversed
+    );
     // A million blocks are not on the device at the same time.
     let refused = block_on(backend().run(request(artifact(CUDA_CPP, plan, text.as_bytes(), 1), 1 << 20)));
     let refused = refused.unwrap().unwrap_err();
@@ -244,7 +290,7 @@ fn the_copy_engine_moves_boxes() {
         };
     }
     for (launch, name) in plan.launches.iter_mut().zip(["move", "twice"]) {
-        launch.kernel = name.to_owned();
+        launch.kernel = name.into();
         launch.grid = vec![1.into()];
     }
     let made = artifact(CUDA_CPP, plan, text.as_bytes(), 128);
@@ -261,7 +307,9 @@ fn the_copy_engine_moves_boxes() {
     }
     let values: Vec<f32> = (0..40 * 64).map(|i| i as f32).collect();
     let artifact = with_images(CUDA_CPP, made.plan, &images);
-    let mut loaded = block_on(backend().load(artifact, Limits::default())).unwrap().unwrap();
+    let mut loaded = block_on(backend().load(artifact, Limits::default()))
+        .unwrap()
+        .unwrap();
     for placement in 0..3 {
         let call = Call {
             inputs: vec![Tensor::from_slice([40, 64], &values).unwrap()],
@@ -270,7 +318,9 @@ fn the_copy_engine_moves_boxes() {
             placement,
         };
         let output = block_on(loaded.run(call)).unwrap().unwrap();
-        let expected: Vec<f32> = (0..16 * 32).map(|i| 2.0 * ((8 + i / 32) * 64 + 32 + i % 32) as f32).collect();
+        let expected: Vec<f32> = (0..16 * 32)
+            .map(|i| 2.0 * ((8 + i / 32) * 64 + 32 + i % 32) as f32)
+            .collect();
         assert_eq!(output.outputs[0].as_slice::<f32>().unwrap(), expected);
     }
 }
@@ -304,10 +354,20 @@ fn times_grow_with_the_work() {
                 times.push(time);
             }
             let each = times[3].as_secs_f64() / 1000.0;
-            println!("  {:.2} µs a call, {:.1} GB/s; bound in {bound:?}", each * 1e6, 8e-9 * len as f64 / each);
-            assert!(times[3] > times[1] && times[0] < Duration::from_millis(1), "{times:?}");
+            println!(
+                "  {:.2} µs a call, {:.1} GB/s; bound in {bound:?}",
+                each * 1e6,
+                8e-9 * len as f64 / each
+            );
+            assert!(
+                times[3] > times[1] && times[0] < Duration::from_millis(1),
+                "{times:?}"
+            );
             let output = loaded.take().await.unwrap().unwrap();
-            assert_eq!(output.outputs[0].as_slice::<f32>().unwrap()[len - 1], (len - 1) as f32);
+            assert_eq!(
+                output.outputs[0].as_slice::<f32>().unwrap()[len - 1],
+                (len - 1) as f32
+            );
         }
     });
 }

@@ -1,6 +1,6 @@
 //! The backend on a driver that works on ordinary memory, so that everything but the device is tested everywhere. The test
 //! is its own worker, hence a `main` of its own.
-#![expect(clippy::unwrap_used, reason = "this is a test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "this is a test")]
 
 mod common;
 
@@ -33,10 +33,16 @@ fn main() {
     unsafe { std::env::set_var("LD_LIBRARY_PATH", directory.path()) };
     let tests: [(&str, fn()); 7] = [
         ("the_backend_keeps_the_rules", the_backend_keeps_the_rules),
-        ("devices_are_described_by_numbers", devices_are_described_by_numbers),
+        (
+            "devices_are_described_by_numbers",
+            devices_are_described_by_numbers,
+        ),
         ("writes_beside_tensors_are_found", writes_beside_tensors_are_found),
         ("graphs_follow_their_tensors", graphs_follow_their_tensors),
-        ("the_copy_engine_is_told_innermost_first", the_copy_engine_is_told_innermost_first),
+        (
+            "the_copy_engine_is_told_innermost_first",
+            the_copy_engine_is_told_innermost_first,
+        ),
         ("limits_hold", limits_hold),
         ("a_worker_that_ends_is_a_crash", a_worker_that_ends_is_a_crash),
     ];
@@ -79,7 +85,7 @@ fn probe(probe: Probe) -> Result<Option<Artifact>> {
     let made = artifact(CUBIN, probe.plan(), CODE, 32);
     let mut images = Images::decode(&made)?;
     for image in &mut images.kernels {
-        image.symbol = if image.kernel == "second" { "reverse" } else { name }.to_owned();
+        image.symbol = if image.kernel == "second" { "reverse" } else { name }.into();
     }
     Ok(Some(with_images(CUBIN, made.plan, &images)))
 }
@@ -126,18 +132,26 @@ fn failure(artifact: Artifact, limits: Limits) -> Failure {
         poison,
         limits,
     };
-    block_on(CudaBackend::builder().build().run(request)).unwrap().unwrap_err()
+    block_on(CudaBackend::builder().build().run(request))
+        .unwrap()
+        .unwrap_err()
 }
 
 fn writes_beside_tensors_are_found() {
     let cases = [
         ("after", "a kernel wrote at byte 24 of `y`, which has 24 bytes"),
         ("before", "a kernel wrote 12 bytes before the beginning of `y`"),
-        ("after_input", "a kernel wrote at byte 52 of `x`, which has 24 bytes"),
+        (
+            "after_input",
+            "a kernel wrote at byte 52 of `x`, which has 24 bytes",
+        ),
     ];
     for (kernel, evidence) in cases {
         let failure = failure(artifact(CUBIN, plan_of(kernel), CODE, 1), Limits::default());
-        assert_eq!((failure.kind, failure.evidence.as_str()), (FailureKind::OutOfBounds, evidence));
+        assert_eq!(
+            (failure.kind, failure.evidence.as_str()),
+            (FailureKind::OutOfBounds, evidence)
+        );
     }
 }
 
@@ -208,24 +222,37 @@ fn limits_hold() {
     let made = artifact(CUBIN, plan_of("twice"), CODE, 1);
     let mut images = Images::decode(&made).unwrap();
     // Memory of 6 blocks.
-    images.kernels[0].parameters.push(Parameter::Scratch(Scratch { bytes: 1000, align: 128 }));
+    images.kernels[0].parameters.push(Parameter::Scratch(Scratch {
+        bytes: 1000,
+        align: 128,
+    }));
     let with_scratch = with_images(CUBIN, made.plan.clone(), &images);
     let mut limits = Limits::default();
     limits.memory = 6143;
     let refused = failure(with_scratch.clone(), limits.clone());
     assert_eq!(refused.kind, FailureKind::OutOfMemory, "{}", refused.evidence);
     limits.memory = 6144;
-    let mut loaded = block_on(CudaBackend::builder().build().load(with_scratch, limits)).unwrap().unwrap();
+    let mut loaded = block_on(CudaBackend::builder().build().load(with_scratch, limits))
+        .unwrap()
+        .unwrap();
     block_on(loaded.run(call(6, 0))).unwrap().unwrap();
 
     images.kernels[0].shared_bytes = 300 << 10;
     let refused = failure(with_images(CUBIN, made.plan, &images), Limits::default());
     assert_eq!(refused.kind, FailureKind::LoadFailed);
-    assert!(refused.evidence.contains("307200 bytes of shared memory"), "{}", refused.evidence);
+    assert!(
+        refused.evidence.contains("307200 bytes of shared memory"),
+        "{}",
+        refused.evidence
+    );
 
     // More than the device has.
     let mut plan: LaunchPlan = plan_of("twice");
-    let output = plan.tensors.iter_mut().find(|t| t.role == TensorRole::Output).unwrap();
+    let output = plan
+        .tensors
+        .iter_mut()
+        .find(|t| t.role == TensorRole::Output)
+        .unwrap();
     output.shape = vec![Expr::constant(1 << 29)];
     let request = RunRequest {
         artifact: artifact(CUBIN, plan, CODE, 1),

@@ -40,7 +40,7 @@ pub(crate) fn with_images(format: &str, plan: LaunchPlan, images: &Images) -> Ar
 pub(crate) fn plan_of(kernel: &str) -> LaunchPlan {
     let mut plan = Probe::Double.plan();
     for launch in &mut plan.launches {
-        launch.kernel = kernel.to_owned();
+        launch.kernel = kernel.into();
     }
     assert_eq!(plan.with_role(TensorRole::Scratch).count(), 0);
     plan
