@@ -111,7 +111,7 @@ fn reduce(s: &mut Step<'_>, op: ReduceOp, x: PrimId, windows: &Windows) -> PrimI
     let first = s.prims.rank(x) - windows.counts.len();
     let mut shape: Vec<Expr> = s.prims.shape(x)[..first].to_vec();
     let mut axes = Vec::new();
-    for (i, (count, length)) in windows.counts.iter().zip(&windows.lengths).enumerate() {
+    for (count, length) in windows.counts.iter().zip(&windows.lengths) {
         shape.push((*count).into());
         axes.push(shape.len());
         shape.push((*length).into());
