@@ -1,8 +1,8 @@
-//! Machine code for devices whose driver loads each kernel by itself: one image for each kernel, with what a launch of it
-//! needs.
+//! Code for devices whose driver loads each kernel by itself: one image for each kernel, with what a launch of it needs.
 //!
-//! The bytes of an [`Artifact`] in such a format (`cubin`, `hsaco`) are an [`Images`]. The toolchain that made the code
-//! writes it, the backend that launches the kernels reads it, and neither knows the other.
+//! The bytes of an [`Artifact`] in such a format (`cubin`, `hsaco`, and `cuda-c++`, whose code is text) are an [`Images`].
+//! The toolchain that made the code writes it, the backend that launches the kernels reads it, and neither knows the
+//! other.
 
 use serde::{Deserialize, Serialize};
 
@@ -61,7 +61,7 @@ impl Images {
 }
 
 /// The code of one kernel and what a launch of it needs. A program of the plan's grid is one block or one cluster of
-/// blocks.
+/// blocks; the grid is launched with one axis, on which the programs follow each other in their row-major order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KernelImage {
     /// The kernel's name in the plan.

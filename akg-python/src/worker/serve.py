@@ -113,7 +113,7 @@ def answer(message, progress):
         from akg_worker.replay import evaluate
 
         return evaluate(arguments)
-    if name in ("prepare", "bind", "outputs", "settle", "execute", "flush"):
+    if name in ("prepare", "bind", "outputs", "settle", "execute"):
         from akg_worker import baseline
 
         return getattr(baseline, name)(arguments)
