@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use akg_core::diagnostic::Diagnostic;
 use akg_core::dsl::{Dsl, DslCapability, Stage};
 use akg_core::error::{Error, Result};
+use akg_core::expr::Bindings;
 use akg_core::sketch::{Knob, Sketch};
 use akg_core::source::{Artifact, Knobs, LaunchPlan, Source, SourceForm};
 use akg_core::target::Target;
@@ -54,7 +55,9 @@ impl Dsl for TritonDsl {
     }
 
     fn knobs(&self, sketch: &Sketch, target: &Target) -> Result<Vec<Knob>> {
-        let (program, _) = lower::tile_program(sketch, &Knobs::new())?;
+        // The first values may break a requirement of the sketch.
+        let legal = sketch.legal_points(&Bindings::new()).next().unwrap_or_default();
+        let (program, _) = lower::tile_program(sketch, &legal)?;
         Ok(options::knobs(&program.kernels, &Dialect::of(target)?))
     }
 

@@ -130,9 +130,10 @@ impl Indices<'_> {
             return self.atom(atom);
         }
         let mut text = String::new();
-        // The constant comes last.
-        let (constants, variable): (Vec<_>, Vec<_>) = terms.iter().partition(|t| t.factors.is_empty());
-        for term in variable.into_iter().chain(constants) {
+        // What is added comes before what is subtracted, and variables before the constant.
+        let mut terms: Vec<_> = terms.iter().collect();
+        terms.sort_by_key(|t| (t.coefficient < 0, t.factors.is_empty()));
+        for term in &terms {
             let coefficient = term.coefficient.unsigned_abs();
             let sign = match (text.is_empty(), term.coefficient < 0) {
                 (true, false) => "",
@@ -147,7 +148,7 @@ impl Indices<'_> {
             text += sign;
             text += &factors.join(" * ");
         }
-        match terms {
+        match terms.as_slice() {
             [] => Text::tight("0"),
             [term] if term.factors.is_empty() && term.coefficient >= 0 => Text::tight(text),
             _ => Text::loose(text),

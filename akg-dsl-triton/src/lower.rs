@@ -8,7 +8,7 @@ use akg_core::error::{Error, Result, ResultExt as _};
 use akg_core::expr::Bindings;
 use akg_core::lower::tiles::{self, TileKernel, TileProgram, TileRules};
 use akg_core::sketch::{Sketch, ir};
-use akg_core::source::{Knobs, Launch, LaunchPlan, PlanTensor, Source, SourceForm, TensorRole};
+use akg_core::source::{Knobs, Launch, LaunchPlan, PlanTensor, Source, SourceForm, TensorRole, sketch_knobs};
 use akg_core::target::Target;
 
 use crate::dialect::Dialect;
@@ -33,7 +33,7 @@ const LAUNCH_DOC: &str = "# How Triton compiles each kernel; `descriptors` are t
 /// The program of `sketch` for Triton. Knobs of the DSL are passed over.
 pub(crate) fn tile_program(sketch: &Sketch, knobs: &Knobs) -> Result<(TileProgram, Knobs)> {
     let mut all = sketch.default_knobs();
-    all.extend(knobs.iter().filter(|(name, _)| !options::is_own(name)).map(|(n, v)| (n.clone(), *v)));
+    all.extend(sketch_knobs(knobs));
     let program = sketch.elaborate(&all, &Bindings::new()).map_err(Error::from)?;
     all.extend(knobs.clone());
     Ok((tiles::map(&program, &RULES), all))
@@ -87,8 +87,10 @@ pub(crate) fn print(mut program: TileProgram, target: &Target, knobs: &Knobs) ->
         ));
     }
     let mut text = String::new();
-    if !knobs.is_empty() {
-        let values: Vec<String> = knobs.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+    // Those of the DSL are what `LAUNCH` says.
+    let own = sketch_knobs(knobs);
+    if !own.is_empty() {
+        let values: Vec<String> = own.iter().map(|(name, value)| format!("{name} = {value}")).collect();
         let _ = writeln!(text, "# Knobs: {}", values.join(", "));
     }
     text += "import triton\nimport triton.language as tl\n";

@@ -167,8 +167,8 @@ def gemm_split_split_1(w_ptr, sw_ptr, wh_ptr, wl_ptr):
 @triton.jit
 def gemm_split_main(xh_ptr, xl_ptr, wh_ptr, wl_ptr, sx_ptr, sw_ptr, b_ptr, y_ptr):
     program = tl.program_id(0)
-    m = (program // 16) * 8 + ((program % 16) % tl.minimum(-(program // 16) * 8 + 2, 8))
-    n = (program % 16) // tl.minimum(-(program // 16) * 8 + 2, 8)
+    m = (program // 16) * 8 + ((program % 16) % tl.minimum(2 - (program // 16) * 8, 8))
+    n = (program % 16) // tl.minimum(2 - (program // 16) * 8, 8)
     acc = tl.zeros((32, 32), tl.float32)
     offs_m = m * 32 + tl.arange(0, 32)
     offs_n = n * 32 + tl.arange(0, 32)

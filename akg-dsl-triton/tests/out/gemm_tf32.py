@@ -38,8 +38,8 @@ def akg_tf32(x):
 @triton.jit
 def gemm_tf32_main(x_desc, w_desc, b_ptr, y_ptr):
     program = tl.program_id(0)
-    m = (program // 128) * 8 + ((program % 128) % tl.minimum(8, -(program // 128) * 8 + 8))
-    n = (program % 128) // tl.minimum(8, -(program // 128) * 8 + 8)
+    m = (program // 128) * 8 + ((program % 128) % tl.minimum(8, 8 - (program // 128) * 8))
+    n = (program % 128) // tl.minimum(8, 8 - (program // 128) * 8)
     acc = tl.zeros((128, 128), tl.float32)
     for k in tl.range(0, 512, 32, num_stages=3):
         a = x_desc.load([m * 128, k])
