@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 pub use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::Result;
 use crate::sketch::{Knob, Sketch};
-use crate::source::{Artifact, Knobs, Source};
 #[cfg(doc)]
 use crate::source::is_dsl_knob;
+use crate::source::{Artifact, Knobs, Source};
 use crate::target::Target;
 use crate::verdict::Failure;
 

@@ -144,7 +144,9 @@ impl Printer<'_> {
             .dims
             .iter()
             .map(|dim| match &dim.coordinate {
-                Coordinate::At(start) | Coordinate::Lanes { start, .. } => self.index(start).open().to_owned(),
+                Coordinate::At(start) | Coordinate::Lanes { start, .. } => {
+                    self.index(start).open().to_owned()
+                }
                 Coordinate::AtTile(_) | Coordinate::Index { .. } => String::new(),
             })
             .collect();
@@ -229,7 +231,13 @@ impl Printer<'_> {
         let mask = match masks.as_slice() {
             [] => None,
             [one] => Some(one.clone()),
-            _ => Some(masks.iter().map(|m| format!("({m})")).collect::<Vec<_>>().join(" & ")),
+            _ => Some(
+                masks
+                    .iter()
+                    .map(|m| format!("({m})"))
+                    .collect::<Vec<_>>()
+                    .join(" & "),
+            ),
         };
         Ok((terms.join(" + "), mask))
     }
@@ -259,7 +267,11 @@ impl Printer<'_> {
     fn coordinate(&mut self, value: Val) -> Result<String> {
         let narrow = self.dtype(value).size() < 4;
         let text = self.bound(value)?;
-        Ok(if narrow { format!("{text}.to(tl.int32)") } else { text })
+        Ok(if narrow {
+            format!("{text}.to(tl.int32)")
+        } else {
+            text
+        })
     }
 
     fn widened(&self, coordinate: &str, access: &Access) -> String {

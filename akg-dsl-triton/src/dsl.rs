@@ -78,7 +78,11 @@ impl Dsl for TritonDsl {
     }
 
     fn toolchain(&self, target: &Target) -> Result<String> {
-        Ok(format!("{}, {:?}", self.compiler.identity()?, Dialect::of(target)?))
+        Ok(format!(
+            "{}, {:?}",
+            self.compiler.identity()?,
+            Dialect::of(target)?
+        ))
     }
 
     fn check(&self, source: &Source) -> Vec<Diagnostic> {
@@ -87,7 +91,10 @@ impl Dsl for TritonDsl {
             Err(e) => return vec![Diagnostic::error(e.to_string(), 0..0)],
         };
         self.compiler.check(&source.text, plan).unwrap_or_else(|e| {
-            vec![Diagnostic::warning(format!("the syntax was not checked: {e}"), 0..0)]
+            vec![Diagnostic::warning(
+                format!("the syntax was not checked: {e}"),
+                0..0,
+            )]
         })
     }
 

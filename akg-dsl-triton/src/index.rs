@@ -63,7 +63,11 @@ pub(crate) fn type_name(dtype: DType) -> Result<&'static str> {
         DType::BF16 => "tl.bfloat16",
         DType::F32 => "tl.float32",
         DType::F64 => "tl.float64",
-        other => return Err(Error::unsupported(format!("Triton has no element type for {other}"))),
+        other => {
+            return Err(Error::unsupported(format!(
+                "Triton has no element type for {other}"
+            )));
+        }
     })
 }
 

@@ -55,7 +55,10 @@ mod tests {
     fn long_calls_are_broken_at_their_own_commas() {
         assert_eq!(statement(1, "x = f(a, b)"), "    x = f(a, b)\n");
         let long = format!("x = f({}(1, 2), b[:, None], g())", "a".repeat(100));
-        let expected = format!("x = f(\n    {}(1, 2),\n    b[:, None],\n    g(),\n)\n", "a".repeat(100));
+        let expected = format!(
+            "x = f(\n    {}(1, 2),\n    b[:, None],\n    g(),\n)\n",
+            "a".repeat(100)
+        );
         assert_eq!(statement(0, &long), expected);
     }
 }

@@ -71,7 +71,11 @@ pub(crate) fn print(mut program: TileProgram, target: &Target, knobs: &Knobs) ->
     if clears {
         let mut parameters = vec!["counter_ptr".to_owned()];
         let mut names = Names::new();
-        parameters.extend(plan.dims.iter().map(|dim| names.fresh(dim)));
+        parameters.extend(
+            plan.dims
+                .iter()
+                .map(|dim| format!("{}: tl.int64", names.fresh(dim))),
+        );
         let _ = write!(
             functions,
             "\n\n@triton.jit\ndef {CLEAR}({}):\n    tl.store(counter_ptr, 0)\n",
@@ -90,11 +94,18 @@ pub(crate) fn print(mut program: TileProgram, target: &Target, knobs: &Knobs) ->
     // Those of the DSL are what `LAUNCH` says.
     let own = sketch_knobs(knobs);
     if !own.is_empty() {
-        let values: Vec<String> = own.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+        let values: Vec<String> = own
+            .iter()
+            .map(|(name, value)| format!("{name} = {value}"))
+            .collect();
         let _ = writeln!(text, "# Knobs: {}", values.join(", "));
     }
     text += "import triton\nimport triton.language as tl\n";
-    if functions.contains("libdevice.") || used.iter().any(|f| prelude::text(&[*f].into()).contains("libdevice.")) {
+    if functions.contains("libdevice.")
+        || used
+            .iter()
+            .any(|f| prelude::text(&[*f].into()).contains("libdevice."))
+    {
         text += "from triton.language.extra import libdevice\n";
     }
     text += "\n";
@@ -117,7 +128,9 @@ pub(crate) fn launch_dictionary(launch: &[(String, Options)]) -> Result<String> 
         let json = serde_json::to_value(options)
             .map_err(|e| Error::unexpected("launch options cannot be written").caused_by(e))?;
         let fields = json.as_object().into_iter().flatten();
-        let fields: Vec<String> = fields.map(|(key, value)| format!("\"{key}\": {}", spaced(value))).collect();
+        let fields: Vec<String> = fields
+            .map(|(key, value)| format!("\"{key}\": {}", spaced(value)))
+            .collect();
         let _ = writeln!(text, "    \"{name}\": {{{}}},", fields.join(", "));
     }
     Ok(text + "}\n")
@@ -136,7 +149,11 @@ const CLEAR: &str = "akg_clear";
 fn finish(plan: &mut LaunchPlan, kernels: &[TileKernel], names: &[&str]) -> bool {
     let counter = plan.tensors.len();
     let mut launches = Vec::with_capacity(plan.launches.len());
-    for ((mut launch, name), kernel) in std::mem::take(&mut plan.launches).into_iter().zip(names).zip(kernels) {
+    for ((mut launch, name), kernel) in std::mem::take(&mut plan.launches)
+        .into_iter()
+        .zip(names)
+        .zip(kernels)
+    {
         launch.kernel = (*name).to_owned();
         if kernel.cooperative {
             launches.push(Launch {

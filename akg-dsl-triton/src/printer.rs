@@ -119,7 +119,12 @@ impl<'a> Printer<'a> {
     }
 
     /// A variable for an expression of index symbols, defined where all of them are known.
-    pub(crate) fn hoisted_variable(&mut self, name: &str, text: String, symbols: &BTreeSet<Symbol>) -> String {
+    pub(crate) fn hoisted_variable(
+        &mut self,
+        name: &str,
+        text: String,
+        symbols: &BTreeSet<Symbol>,
+    ) -> String {
         let needed = |scope: &Scope| symbols.iter().any(|s| scope.symbols.contains(&**s));
         let at = self.scopes.iter().rposition(needed).unwrap_or(0);
         self.variable_in(at, name, text)
@@ -248,7 +253,7 @@ impl<'a> Printer<'a> {
         };
         self.symbols.insert(kernel.program.to_string(), number.clone());
         for dim in &self.program.dims {
-            parameters.push(self.define_symbol(dim));
+            parameters.push(format!("{}: tl.int64", self.define_symbol(dim)));
         }
         for line in kernel.doc.lines() {
             let _ = writeln!(self.text, "# {line}");
@@ -256,7 +261,16 @@ impl<'a> Printer<'a> {
         let _ = writeln!(self.text, "@triton.jit\ndef {name}({}):", parameters.join(", "));
         let wide = if kernel.wide { ".to(tl.int64)" } else { "" };
         self.line(format!("{number} = tl.program_id(0){wide}"));
-        let alone = |op: &&TileOp| matches!(op, TileOp::Dot { init: None, separate: true, .. });
+        let alone = |op: &&TileOp| {
+            matches!(
+                op,
+                TileOp::Dot {
+                    init: None,
+                    separate: true,
+                    ..
+                }
+            )
+        };
         if self.flow.ops.values().any(|op| alone(op)) {
             self.line("# A zero that Triton does not know: it folds what is added to a dot that starts from a known one.");
             self.line(format!("zero = {number} >> 31"));
@@ -289,7 +303,9 @@ impl<'a> Printer<'a> {
                     self.open(opened);
                     self.close(then, merges.iter().map(|m| (m.result, m.then)).collect())?;
                     let values: Vec<_> = merges.iter().map(|m| (m.result, m.otherwise)).collect();
-                    let changes = values.iter().any(|(to, from)| self.flow.variable(*to) != self.flow.variable(*from));
+                    let changes = values
+                        .iter()
+                        .any(|(to, from)| self.flow.variable(*to) != self.flow.variable(*from));
                     if !otherwise.is_empty() || changes {
                         self.line("else:");
                         self.open(opened);

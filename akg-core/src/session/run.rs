@@ -48,7 +48,12 @@ impl<'a> Run<'a> {
         let recorded = memory.chosen().map(|r| r.knobs.clone());
         let legal = design.sketch.legal_points(&task.contract.hints);
         let known = recorded
-            .filter(|k| design.sketch.elaborate(&sketch_knobs(k), &task.contract.hints).is_ok())
+            .filter(|k| {
+                design
+                    .sketch
+                    .elaborate(&sketch_knobs(k), &task.contract.hints)
+                    .is_ok()
+            })
             .into_iter()
             .chain([design.knobs.clone()]);
         for point in known.chain(legal.take(MOST_POINTS)) {

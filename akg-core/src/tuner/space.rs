@@ -96,7 +96,10 @@ impl Space<'_> {
             names.map(|k| k.name.clone()).collect()
         };
         let groups = groups.into_iter().map(in_order);
-        groups.filter(|g| !g.is_empty()).chain(self.own_groups()).collect()
+        groups
+            .filter(|g| !g.is_empty())
+            .chain(self.own_groups())
+            .collect()
     }
 
     /// The DSL's own knobs by what stands before the `.` in their names.
@@ -118,7 +121,11 @@ impl Space<'_> {
     /// with their times; of equal ones, those with fewer of the DSL's own choices and those with earlier values first.
     pub fn ranked(&self, base: &Knobs, group: &[String]) -> Vec<(Knobs, f64)> {
         let knobs: Vec<_> = self.sketch.knobs();
-        let knobs: Vec<_> = knobs.iter().chain(self.own).filter(|k| group.contains(&k.name)).collect();
+        let knobs: Vec<_> = knobs
+            .iter()
+            .chain(self.own)
+            .filter(|k| group.contains(&k.name))
+            .collect();
         let count = knobs.iter().fold(1usize, |n, k| n.saturating_mul(k.values.len()));
         let stride = count.div_ceil(MOST_POINTS).max(1);
         let point = |mut index: usize| {
@@ -198,7 +205,11 @@ mod tests {
             values: values.iter().map(|v| KnobValue::Int(*v)).collect(),
             hint: true,
         };
-        let own = [knob("k0.warps", &[0, 4, 8]), knob("k0.stages", &[0, 2]), knob("k1.warps", &[0, 4])];
+        let own = [
+            knob("k0.warps", &[0, 4, 8]),
+            knob("k0.stages", &[0, 2]),
+            knob("k1.warps", &[0, 4]),
+        ];
         let space = Space {
             sketch: &sketch,
             own: &own,
@@ -206,7 +217,13 @@ mod tests {
             target: &target,
         };
         let groups = space.groups();
-        assert_eq!(groups[2..], [vec!["k0.warps".to_owned(), "k0.stages".into()], vec!["k1.warps".into()]]);
+        assert_eq!(
+            groups[2..],
+            [
+                vec!["k0.warps".to_owned(), "k0.stages".into()],
+                vec!["k1.warps".into()]
+            ]
+        );
         let mut base = sketch.default_knobs();
         base.insert("C".into(), KnobValue::Int(8));
         let ranked = space.ranked(&base, &groups[2]);

@@ -5,7 +5,7 @@ use akg::designer::KernelSummary;
 use akg::isolation::Isolation;
 use akg::python::Shrink;
 use akg::session::Outcome;
-use akg::source::Knobs;
+use akg::source::{Knobs, sketch_knobs};
 use akg::timing::{Claim, Contest, Interval, SideTimes, Timing};
 use akg::tuner::Origin;
 use akg::verdict::ErrorMeasure;
