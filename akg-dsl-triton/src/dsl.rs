@@ -77,12 +77,8 @@ impl Dsl for TritonDsl {
         self.compiler.build(&source.text, plan(source)?, target)
     }
 
-    fn toolchain(&self, target: &Target) -> Result<String> {
-        Ok(format!(
-            "{}, {:?}",
-            self.compiler.identity()?,
-            Dialect::of(target)?
-        ))
+    fn toolchain(&self, _target: &Target) -> Result<String> {
+        self.compiler.identity()
     }
 
     fn check(&self, source: &Source) -> Vec<Diagnostic> {

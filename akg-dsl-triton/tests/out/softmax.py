@@ -26,7 +26,7 @@ def akg_max(a, b):
 
 
 @triton.jit
-def softmax_main(x_ptr, y_ptr, R):
+def softmax_main(x_ptr, y_ptr, R: tl.int64):
     r = tl.program_id(0).to(tl.int64)
     offs_r = r * 2 + tl.arange(0, 2)
     offs = tl.arange(0, 1024)
