@@ -218,6 +218,12 @@ impl Place<'_> {
                 }
                 Argument::Word(value as u64)
             }
+            Parameter::Constant { value, bytes } => {
+                if !fits(*value, *bytes) {
+                    return Ok(Err(format!("{value} does not fit an integer of {bytes} bytes")));
+                }
+                Argument::Word(*value as u64)
+            }
             Parameter::Scratch(wanted) if wanted.bytes == 0 => Argument::Word(0),
             Parameter::Scratch(_) => Argument::Word(scratch.next().ok_or_else(missing)?),
         }))
