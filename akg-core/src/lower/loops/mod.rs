@@ -16,9 +16,11 @@ mod mapper;
 mod names;
 mod nest;
 mod node;
+mod parts;
 mod rows;
 mod storage;
 mod stream;
+mod sums;
 mod uses;
 
 use crate::error::Result;

@@ -10,6 +10,7 @@ use super::effect::Effect;
 use super::ir::{LoopKind, Scalar, Stmt};
 use super::mapper::Mapper;
 use super::node::{Guard, NodeId, NodeKind};
+use super::parts::Parts;
 use super::stream::Stream;
 
 /// Loops around effects.
@@ -26,6 +27,8 @@ pub(super) struct Nest {
     pub(super) after: Vec<Stmt>,
     /// The innermost loop.
     pub(super) innermost: LoopKind,
+    /// The parts that the innermost loop is cut into, and what follows each.
+    pub(super) parts: Option<(Parts, Vec<Stmt>)>,
 }
 
 impl Nest {
@@ -39,6 +42,7 @@ impl Nest {
             before: Vec::new(),
             after: Vec::new(),
             innermost: LoopKind::Vector(Vec::new()),
+            parts: None,
         }
     }
 }
@@ -353,20 +357,18 @@ impl Mapper<'_> {
                 let (lo, hi) = clipped.range(symbol, *len);
                 let is_innermost = level + 1 == nest.axes.len();
                 let inside = self.level(nest, plan, clipped, level + 1, interior);
-                body.push(match &plan.stream {
-                    Some(stream) if is_innermost => {
-                        stream.parts(symbol, lo, hi, nest.innermost.clone(), inside)
+                let kind = nest.innermost.clone();
+                body.push(match (&plan.stream, &nest.parts) {
+                    (Some(stream), _) if is_innermost => stream.split(symbol, (lo, hi), kind, inside),
+                    (_, Some((parts, after))) if is_innermost => {
+                        parts.split(symbol, (lo, hi), kind, inside, |_, _| after.clone())
                     }
                     _ => Stmt::For {
                         symbol: symbol.clone(),
                         lo,
                         hi,
                         step: 1,
-                        kind: if is_innermost {
-                            nest.innermost.clone()
-                        } else {
-                            LoopKind::Tile
-                        },
+                        kind: if is_innermost { kind } else { LoopKind::Tile },
                         body: inside,
                     },
                 });
