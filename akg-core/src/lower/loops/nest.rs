@@ -6,6 +6,7 @@ use crate::dtype::DType;
 use crate::expr::{Expr, Symbol};
 use crate::sketch::ir::{CompareOp, Condition};
 
+use super::ahead::Ahead;
 use super::effect::Effect;
 use super::ir::{LoopKind, Scalar, Stmt};
 use super::mapper::Mapper;
@@ -70,6 +71,8 @@ pub(super) struct Plan {
     pub(super) block: Option<Symbol>,
     /// How the innermost loop stores, if that goes past the caches.
     pub(super) stream: Option<Stream>,
+    /// What the innermost loop reads ahead.
+    ahead: Vec<Ahead>,
 }
 
 impl Mapper<'_> {
@@ -83,6 +86,7 @@ impl Mapper<'_> {
             plan.stream = self.stream(nest);
         }
         plan.block = self.block_of_rows(nest, &plan);
+        plan.ahead = self.read_ahead(nest, &plan);
         let mut interior: Vec<Condition> = Vec::new();
         for check in plan.checks.values() {
             match check {
@@ -205,6 +209,7 @@ impl Mapper<'_> {
             checks: HashMap::new(),
             block: None,
             stream: None,
+            ahead: Vec::new(),
         }
     }
 
@@ -361,7 +366,10 @@ impl Mapper<'_> {
                 body.push(match (&plan.stream, &nest.parts) {
                     (Some(stream), _) if is_innermost => stream.split(symbol, (lo, hi), kind, inside),
                     (_, Some((parts, after))) if is_innermost => {
-                        parts.split(symbol, (lo, hi), kind, inside, |_, _| after.clone())
+                        parts.split(symbol, (lo, hi), kind, inside, |start, len| {
+                            let next = plan.ahead.iter().map(|row| row.part(start, &len));
+                            next.chain(after.iter().cloned()).collect()
+                        })
                     }
                     _ => Stmt::For {
                         symbol: symbol.clone(),

@@ -51,7 +51,7 @@ impl Mapper<'_> {
 
     /// The parts of rows of `len` elements whose reductions are `group`, if one is taken part by part.
     pub(super) fn parts_of_sums(&mut self, group: &[Val], len: usize) -> Option<Parts> {
-        let part = LENGTHS.into_iter().find(|part| len % part == 0)?;
+        let part = LENGTHS.into_iter().find(|part| len.is_multiple_of(*part))?;
         let any = group.iter().any(|v| self.is_single_sum(*v));
         any.then(|| self.parts(part, len))
     }
@@ -71,7 +71,8 @@ impl Mapper<'_> {
         let block = self.counter("block", last);
         let lane = self.counter("lane", LANES as i64 - 1);
         let at = |i: usize| {
-            let place = &(&Expr::symbol(block.clone()) + &Expr::from(i * LANES)) + &Expr::symbol(lane.clone());
+            let place =
+                &(&Expr::symbol(block.clone()) + &Expr::from(i * LANES)) + &Expr::symbol(lane.clone());
             Scalar::Local(sum.line, place)
         };
         let add = |dtype, a, b| Scalar::Binary(BinaryOp::Add, dtype, Box::new([a, b]));

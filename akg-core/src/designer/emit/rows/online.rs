@@ -84,7 +84,9 @@ impl Passes<'_> {
         max: PrimId,
         accumulators: &'a [(PrimId, Accumulator)],
     ) -> Vec<&'a Accumulator> {
-        let scaled = accumulators.iter().filter(|(id, _)| self.scales.get(id) == Some(&max));
+        let scaled = accumulators
+            .iter()
+            .filter(|(id, _)| self.scales.get(id) == Some(&max));
         scaled.map(|(_, sum)| sum).collect()
     }
 }

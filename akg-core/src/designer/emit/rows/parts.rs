@@ -188,13 +188,7 @@ impl Passes<'_> {
     }
 
     /// Combines the accumulators of all parts; `max` has the maxima that they are scaled by.
-    fn combine(
-        &mut self,
-        id: PrimId,
-        partial: &Partial,
-        max: Option<&Partial>,
-        parts: &Parts,
-    ) -> Result<()> {
+    fn combine(&mut self, id: PrimId, partial: &Partial, max: Option<&Partial>, parts: &Parts) -> Result<()> {
         let (kept, _) = self.slot();
         let (region, overhangs) = self.emitter.place(&kept)?;
         let region: Vec<String> = region
@@ -212,7 +206,9 @@ impl Passes<'_> {
         let own = compute_type(self.emitter.prims.dtype(id));
         let text = match (&partial.accumulator.kind, loaded.as_slice()) {
             (Kind::Fold { op, .. }, [parts]) => format!("reduce_{}({parts}, {axis})", reduction(*op)),
-            (Kind::Fold { .. }, [sums, maxima]) => self.combine_scaled(&partial.accumulator, maxima, sums).text,
+            (Kind::Fold { .. }, [sums, maxima]) => {
+                self.combine_scaled(&partial.accumulator, maxima, sums).text
+            }
             _ => return Err(Error::unexpected("parts of a reduction that cannot be combined")),
         };
         let text = if partial.accumulator.dtype == own {
