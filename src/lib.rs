@@ -25,6 +25,10 @@ pub use akg_store as sqlite;
 #[cfg(feature = "cuda")]
 pub use akg_backend_cuda as cuda;
 
+/// The Triton DSL.
+#[cfg(feature = "triton")]
+pub use akg_dsl_triton as triton;
+
 /// The worker process, for embedders whose own executable serves as one.
 #[cfg(any(feature = "cpu", feature = "cuda"))]
 pub mod worker {
@@ -50,5 +54,7 @@ pub fn registry() -> Registry {
     akg_backend_cpu::register(&mut registry);
     #[cfg(feature = "cuda")]
     akg_backend_cuda::register(&mut registry);
+    #[cfg(feature = "triton")]
+    akg_dsl_triton::register(&mut registry);
     registry
 }

@@ -38,7 +38,7 @@ impl Images {
                     Parameter::Tensor(at) => ("tensor", *at, launch.tensors.len()),
                     Parameter::Descriptor(d) => ("tensor", d.tensor, launch.tensors.len()),
                     Parameter::Dim { dim, .. } => ("dim", *dim, artifact.plan.dims.len()),
-                    Parameter::Scratch(_) => continue,
+                    Parameter::Constant { .. } | Parameter::Scratch(_) => continue,
                 };
                 if at >= count {
                     return Err(Error::invalid(format!(
@@ -96,6 +96,13 @@ pub enum Parameter {
     Dim {
         /// Its number.
         dim: usize,
+        /// Bytes of the integer.
+        bytes: u32,
+    },
+    /// A number that is the same in every launch, such as an extent that the code of a described tensor takes.
+    Constant {
+        /// The number.
+        value: i64,
         /// Bytes of the integer.
         bytes: u32,
     },

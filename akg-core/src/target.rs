@@ -21,6 +21,9 @@ pub struct Target {
     pub features: BTreeSet<String>,
     /// Independent processors: cores, streaming multiprocessors.
     pub cores: u32,
+    /// Threads that one core keeps in flight to hide latency; 1 for cores that hide it by themselves.
+    #[serde(default = "one")]
+    pub threads: u32,
     /// Bytes of one vector register; 0 if unknown.
     pub vector_bytes: u32,
     /// Bytes of on-chip memory that one program can fill with tiles.
@@ -35,18 +38,16 @@ pub struct Target {
     pub peak: BTreeMap<DType, f64>,
     /// Seconds that one kernel launch costs.
     pub launch_seconds: f64,
-    /// What programs share that run on one processor at the same time; `None` where a processor runs one.
+    /// What programs share that run on one core at the same time; `None` where a core runs one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub residency: Option<Residency>,
 }
 
-/// What one processor has for all programs that run on it at the same time.
+/// What one core has for all programs that run on it at the same time, beside its [threads](Target::threads).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Residency {
     /// Programs at most.
     pub programs: u32,
-    /// Threads.
-    pub threads: u32,
     /// Threads of one program at most.
     pub threads_of_program: u32,
     /// 32-bit registers.
@@ -63,8 +64,8 @@ impl Target {
     pub fn fingerprint(&self) -> Digest {
         let features: Vec<&str> = self.features.iter().map(String::as_str).collect();
         let mut numbers = format!(
-            "{} {} {} {:?}",
-            self.cores, self.vector_bytes, self.tile_bytes, self.caches
+            "{} {} {} {} {:?}",
+            self.cores, self.threads, self.vector_bytes, self.tile_bytes, self.caches
         );
         if let Some(residency) = &self.residency {
             numbers += &format!(" {residency:?}");
@@ -87,6 +88,7 @@ impl Target {
             arch,
             features: BTreeSet::new(),
             cores: 1,
+            threads: 1,
             vector_bytes: 16,
             tile_bytes: 256 << 10,
             caches: vec![32 << 10, 256 << 10],
@@ -97,4 +99,8 @@ impl Target {
             residency: None,
         }
     }
+}
+
+fn one() -> u32 {
+    1
 }
