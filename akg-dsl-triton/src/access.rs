@@ -65,11 +65,10 @@ fn feeds_dots(flow: &Flow<'_>) -> Vec<Val> {
             continue;
         }
         found.push(value);
-        match flow.ops.get(&value) {
-            Some(op @ TileOp::Plain(Op::Transpose(..) | Op::Cast(_) | Op::Reshape(_))) => {
-                open.extend(operands(op));
-            }
-            _ => {}
+        if let Some(op @ TileOp::Plain(Op::Transpose(..) | Op::Cast(_) | Op::Reshape(_))) =
+            flow.ops.get(&value)
+        {
+            open.extend(operands(op));
         }
     }
     found
@@ -199,20 +198,20 @@ impl Printer<'_> {
                 }
                 Coordinate::AtTile(value) => {
                     let text = self.coordinate(*value)?;
-                    terms.push(self.scaled(self.widened(&text, access), &dim.stride));
+                    terms.push(self.scaled(widened(&text, access), &dim.stride));
                     (text, String::new())
                 }
                 Coordinate::Lanes { axis, start, step } => {
                     let all = access.lanes.get(*axis).map_or(1, |l| l.all);
                     let text = self.lanes(start, *step, all);
                     let place = expand(*axis, rank);
-                    terms.push(self.scaled(self.widened(&format!("{text}{place}"), access), &dim.stride));
+                    terms.push(self.scaled(widened(&format!("{text}{place}"), access), &dim.stride));
                     (text, place)
                 }
                 Coordinate::Index { axis, value } => {
                     let text = self.coordinate(*value)?;
                     let place = expand(*axis, rank);
-                    terms.push(self.scaled(self.widened(&format!("{text}{place}"), access), &dim.stride));
+                    terms.push(self.scaled(widened(&format!("{text}{place}"), access), &dim.stride));
                     (text, place)
                 }
             };
@@ -274,19 +273,20 @@ impl Printer<'_> {
         })
     }
 
-    fn widened(&self, coordinate: &str, access: &Access) -> String {
-        if access.wide {
-            format!("tl.cast({coordinate}, tl.int64)")
-        } else {
-            coordinate.to_owned()
-        }
-    }
-
     fn scaled(&mut self, coordinate: String, stride: &Expr) -> String {
         if stride.is(1) {
             coordinate
         } else {
             format!("{coordinate} * {}", self.index(stride).closed())
         }
+    }
+}
+
+/// A coordinate in a type that offsets fit.
+fn widened(coordinate: &str, access: &Access) -> String {
+    if access.wide {
+        format!("tl.cast({coordinate}, tl.int64)")
+    } else {
+        coordinate.to_owned()
     }
 }

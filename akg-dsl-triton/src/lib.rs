@@ -4,6 +4,7 @@ mod access;
 mod compiler;
 mod config;
 mod dialect;
+mod dot;
 mod dsl;
 mod expression;
 mod flow;

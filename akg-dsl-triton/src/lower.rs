@@ -154,7 +154,7 @@ fn finish(plan: &mut LaunchPlan, kernels: &[TileKernel], names: &[&str]) -> bool
         .zip(names)
         .zip(kernels)
     {
-        launch.kernel = (*name).to_owned();
+        (*name).clone_into(&mut launch.kernel);
         if kernel.cooperative {
             launches.push(Launch {
                 kernel: CLEAR.to_owned(),

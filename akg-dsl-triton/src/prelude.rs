@@ -35,7 +35,7 @@ pub(crate) fn text(used: &BTreeSet<&'static str>) -> String {
     }
     sections()
         .filter(|s| wanted.contains(s.name))
-        .map(|s| format!("\n\n{}\n", s.text))
+        .flat_map(|s| ["\n\n", s.text, "\n"])
         .collect()
 }
 

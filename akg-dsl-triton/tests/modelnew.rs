@@ -64,7 +64,7 @@ fn bundle(dsl: &str) -> Bundle {
     let mut source = TritonDsl::default()
         .lower(&sketch, &Knobs::new(), &target)
         .unwrap();
-    source.dsl = dsl.to_owned();
+    dsl.clone_into(&mut source.dsl);
     let SourceForm::Lowered { plan } = source.form.clone() else {
         panic!("no plan")
     };

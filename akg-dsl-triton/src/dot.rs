@@ -1,0 +1,68 @@
+//! Dots: how operands are read, and what keeps a sum apart.
+
+use akg_core::dtype::DType;
+use akg_core::error::Result;
+use akg_core::lower::tiles::TileOp;
+use akg_core::sketch::ir::{DotMethod, Op, Val};
+
+use crate::index::{Text, is_half, tuple, type_name};
+use crate::printer::Printer;
+
+impl Printer<'_> {
+    /// A dot; `separate` says that its sum is rounded before anything is added to it.
+    pub(crate) fn dot(
+        &mut self,
+        value: Val,
+        (a, b): (Val, Val),
+        init: Option<Val>,
+        method: DotMethod,
+        separate: bool,
+    ) -> Result<Text> {
+        let (sum, operand) = (self.dtype(value), self.dtype(a));
+        let (x, y) = (self.factor(a, method)?, self.factor(b, method)?);
+        let init = match init {
+            Some(init) => Some(self.operand(init)?),
+            None if separate => {
+                let (shape, sum) = (tuple(self.extents(value)), type_name(sum)?);
+                Some(Text::tight(format!("tl.full({shape}, zero.to({sum}), {sum})")))
+            }
+            None => None,
+        };
+        let mut text = format!("tl.dot({}, {}", x.open(), y.open());
+        if let Some(init) = init {
+            text += &format!(", {}", init.open());
+        }
+        match (method, operand) {
+            (DotMethod::Ieee, DType::F32) => text += ", input_precision=\"ieee\"",
+            (DotMethod::Tf32, _) => text += ", input_precision=\"tf32\"",
+            _ => {}
+        }
+        if sum != DType::F32 {
+            text += &format!(", out_dtype={}", type_name(sum)?);
+        }
+        Ok(Text::tight(text + ")"))
+    }
+
+    /// An operand of a dot, rounded as `method` says where the dot itself would cut.
+    fn factor(&mut self, value: Val, method: DotMethod) -> Result<Text> {
+        let text = self.operand(value)?;
+        if method != DotMethod::Tf32 || self.is_short(value) {
+            return Ok(text);
+        }
+        let round = self.call(if self.dialect.rounds_to_tf32 {
+            "akg_tf32"
+        } else {
+            "akg_tf32_bits"
+        });
+        Ok(Text::tight(format!("{round}({})", text.open())))
+    }
+
+    /// Whether a tile's elements are those of a shorter type.
+    fn is_short(&self, value: Val) -> bool {
+        match self.flow.ops.get(&value) {
+            Some(TileOp::Plain(Op::Cast(from))) => is_half(self.dtype(*from)),
+            Some(TileOp::Plain(Op::Transpose(from, _) | Op::Reshape(from))) => self.is_short(*from),
+            _ => false,
+        }
+    }
+}
