@@ -37,7 +37,11 @@ fn last_call(text: &str) -> Option<(&str, Vec<&str>)> {
                     arguments.push(inner.get(start..end)?.trim());
                     start = end + 1;
                 }
-                return Some((text.get(..at)?, arguments));
+                // Parentheses around an expression are no call.
+                let head = text.get(..at)?;
+                return head
+                    .ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
+                    .then_some((head, arguments));
             }
             '(' | '[' => depth -= 1,
             ',' if depth == 0 => ends.push(at),
@@ -60,5 +64,7 @@ mod tests {
             "a".repeat(100)
         );
         assert_eq!(statement(0, &long), expected);
+        let sum = format!("x = {} + (b - c)", "a".repeat(120));
+        assert_eq!(statement(0, &sum), format!("{sum}\n"));
     }
 }
