@@ -13,7 +13,7 @@ use akg_core::isolation::Isolation;
 use akg_core::session::Outcome;
 use akg_core::source::{Artifact, KnobValue, Knobs, Launch, LaunchPlan, Source, SourceForm};
 use akg_core::store::{Measurement, MemoryStore, Store, StoreExt as _, TuningRecord};
-use akg_core::timing::Witness;
+use akg_core::timing::{Usage, Witness};
 use akg_core::tuner::{Origin, TuningPolicy};
 use akg_core::verdict::{Failure, FailureKind};
 use akg_core::{
@@ -307,7 +307,7 @@ impl Witness for Clock {
         None
     }
 
-    fn waited(&mut self) -> Option<Duration> {
+    fn others(&mut self) -> Option<Usage> {
         None
     }
 }

@@ -52,6 +52,7 @@ impl Default for TuningPolicy {
             least_rounds: 8,
             most_rounds: 16,
             budget: Duration::from_secs(2),
+            patience: Duration::ZERO,
             warmup: 1,
             cold: false,
             confidence: 0.95,
