@@ -28,8 +28,10 @@ mod space;
 mod stage;
 pub mod team;
 mod tool;
+mod toolchain;
 mod worker;
 
 pub use describe::features;
 pub use locate::{find, init, isolation};
 pub use memory::{available as available_memory, total as machine_memory};
+pub use toolchain::on_path;
