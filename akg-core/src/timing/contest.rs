@@ -53,7 +53,7 @@ impl Default for ContestPolicy {
             least_rounds: 12,
             most_rounds: 60,
             budget: Duration::from_secs(10),
-            patience: Duration::from_secs(60),
+            patience: Duration::from_secs(180),
             warmup: 2,
             cold: true,
             confidence: 0.99,
