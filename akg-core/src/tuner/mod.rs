@@ -20,7 +20,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use exchange::{export, import};
-pub(crate) use memory::Memory;
+pub(crate) use memory::{Ending, Memory};
 pub use memory::{kernel_of, shape_of};
 pub use space::Space;
 
