@@ -128,8 +128,10 @@ fn idle_ticks(stat: &str, allowed: &[(usize, usize)]) -> Option<(u64, usize)> {
     (idle > 0).then_some((idle, processors))
 }
 
-/// Ticks that this process used, those that it started, and so on.
+/// Ticks that this process used, those that it started, and so on; `None` if the kernel does not say what it started,
+/// being built without CONFIG_PROC_CHILDREN.
 fn own_ticks(proc: &Path) -> Option<u64> {
+    fs::read_to_string(proc.join("thread-self/children")).ok()?;
     let mut ticks = 0;
     let mut open = vec!["self".to_owned()];
     while let Some(process) = open.pop() {
@@ -137,15 +139,14 @@ fn own_ticks(proc: &Path) -> Option<u64> {
         // A process may end while it is looked at.
         match fs::read_to_string(directory.join("stat")) {
             Ok(stat) => ticks += used_ticks(&stat)?,
-            Err(_) if process != "self" => continue,
-            Err(_) => return None,
+            Err(_) if process == "self" => return None,
+            Err(_) => continue,
         }
         for task in fs::read_dir(directory.join("task"))
             .into_iter()
             .flatten()
             .flatten()
         {
-            // Only kernels without CONFIG_PROC_CHILDREN lack this of a thread that lives.
             let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
             open.extend(children.split_whitespace().map(str::to_owned));
         }
@@ -208,6 +209,7 @@ mod tests {
         write("stat", STAT);
         write("self/status", "Cpus_allowed_list:\t0-1\n");
         write("self/stat", &stat(40, 10));
+        write("thread-self/children", "11 99 ");
         write("self/task/9/children", "");
         write("self/task/10/children", "11 99 ");
         write("11/stat", &stat(150, 0));
@@ -227,7 +229,7 @@ mod tests {
             (used.seconds - (2.0 * 20.0 - 14.5 - 7.0)).abs() < 1e-9,
             "{used:?}"
         );
-        fs::remove_file(machine.path().join("self/stat")).unwrap();
+        fs::remove_file(machine.path().join("thread-self/children")).unwrap();
         assert_eq!(others(machine.path(), Duration::from_secs(20)), None);
     }
 
