@@ -39,8 +39,9 @@ pub struct Machine;
 /// Dependent multiplications in one reference loop: a fraction of a millisecond.
 const TURNS: u64 = 100_000;
 
-/// Loops of which the shortest counts, because an interrupt in one says nothing about the machine's speed.
-const LOOPS: usize = 3;
+/// Loops of which the shortest counts: neither an interrupt in one says something about the machine's speed, nor threads of
+/// a side that go on spinning for a millisecond on the other half of this processor's core.
+const LOOPS: usize = 16;
 
 /// Length of a tick in `/proc`: `USER_HZ` is 100 on all architectures that akg runs on.
 const TICK: Duration = Duration::from_millis(10);
