@@ -6,13 +6,12 @@ use std::collections::HashMap;
 use super::super::{Var, compute_type, reduction};
 use super::accumulate::{Accumulator, Kind};
 use super::{Passes, Work};
+use crate::designer::device::Device;
 use crate::designer::plan::{Axis, KernelPlan};
 use crate::designer::prim::{Prim, PrimId, Prims};
 use crate::error::{Error, Result};
 use crate::expr::Expr;
 
-/// Programs that are enough to keep all cores of a machine busy to the end.
-const PROGRAMS: i64 = 64;
 /// Elements per program below which a split does not pay for the kernel that combines.
 const WORTHWHILE: i64 = 1 << 14;
 
@@ -28,6 +27,7 @@ pub(super) struct Parts {
 impl Parts {
     /// Splits the outermost loop of a kernel that has few programs for its work; `None` if it is best left whole.
     pub(super) fn choose(
+        device: Device<'_>,
         prims: &Prims,
         kernel: &KernelPlan,
         order: &[Axis],
@@ -48,10 +48,11 @@ impl Parts {
             }
         }
         let in_order = |id: &PrimId| matches!(prims.node(*id).prim, Prim::Scan(..) | Prim::ArgReduce(..));
-        if programs >= PROGRAMS || walk < 2 * WORTHWHILE || kernel.nodes.iter().any(in_order) {
+        let enough = device.programs();
+        if programs >= enough || walk < 2 * WORTHWHILE || kernel.nodes.iter().any(in_order) {
             return None;
         }
-        let wanted = ((PROGRAMS + programs - 1) / programs).min(walk / WORTHWHILE);
+        let wanted = ((enough + programs - 1) / programs).min(walk / WORTHWHILE);
         let axis = order.iter().copied().find(|a| kernel.reduced.contains(a))?;
         let length = extent(axis)?;
         let steps = blocks.get(&axis).map_or(&[1][..], |(_, b)| b.as_slice());
@@ -135,7 +136,8 @@ impl Passes<'_> {
         let known = own.into_iter().chain(reductions);
         for id in known.filter(|id| partials.contains_key(id)).collect::<Vec<_>>() {
             if let Some(partial) = partials.get(&id) {
-                self.combine(id, partial, parts)?;
+                let max = self.scales.get(&id).and_then(|max| partials.get(max));
+                self.combine(id, partial, max, parts)?;
             }
         }
         self.outer(&needed, pass)
@@ -186,8 +188,8 @@ impl Passes<'_> {
         Ok(Partial { buffers, accumulator })
     }
 
-    /// Combines the accumulators of all parts.
-    fn combine(&mut self, id: PrimId, partial: &Partial, parts: &Parts) -> Result<()> {
+    /// Combines the accumulators of all parts; `max` has the maxima that they are scaled by.
+    fn combine(&mut self, id: PrimId, partial: &Partial, max: Option<&Partial>, parts: &Parts) -> Result<()> {
         let (kept, _) = self.slot();
         let (region, overhangs) = self.emitter.place(&kept)?;
         let region: Vec<String> = region
@@ -198,13 +200,16 @@ impl Passes<'_> {
         let axes = partial.accumulator.axes.clone();
         let axis = axes.len();
         let mut loaded = Vec::new();
-        for buffer in &partial.buffers {
+        for buffer in partial.buffers.iter().chain(max.iter().flat_map(|m| &m.buffers)) {
             let text = format!("load {buffer}[{}]{rest}", region.join(", "));
             loaded.push(self.bind("x", text, axes.clone()).text);
         }
         let own = compute_type(self.emitter.prims.dtype(id));
         let text = match (&partial.accumulator.kind, loaded.as_slice()) {
             (Kind::Fold { op, .. }, [parts]) => format!("reduce_{}({parts}, {axis})", reduction(*op)),
+            (Kind::Fold { .. }, [sums, maxima]) => {
+                self.combine_scaled(&partial.accumulator, maxima, sums).text
+            }
             _ => return Err(Error::unexpected("parts of a reduction that cannot be combined")),
         };
         let text = if partial.accumulator.dtype == own {
