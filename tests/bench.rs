@@ -29,7 +29,7 @@ const SOFTMAX: &str = r#"{"akg_graph": 1, "name": "softmax",
 /// No rule designs this.
 const POOL: &str = r#"{"akg_graph": 1, "name": "pool",
   "inputs": [{"name": "x", "dtype": "f32", "shape": [2, 3, 8, 8]}],
-  "nodes": [{"op": "aten.max_pool2d.default", "args": {"self": "x", "kernel_size": [2, 2]}, "outputs": ["y"]}],
+  "nodes": [{"op": "aten.max_pool2d.default", "args": {"self": "x", "kernel_size": [2, 2], "stride": [1, 1]}, "outputs": ["y"]}],
   "outputs": [{"value": "y"}]}"#;
 
 fn out(place: &Place) -> PathBuf {
