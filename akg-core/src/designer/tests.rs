@@ -46,6 +46,12 @@ fn check(name: &str, build: impl FnOnce(&mut Graph) -> Result<ValueId>) {
 /// The same for several outputs.
 #[track_caller]
 fn check_all(name: &str, build: impl FnOnce(&mut Graph) -> Result<Vec<ValueId>>) {
+    check_within(name, 1e-5, build);
+}
+
+/// The same with another error for values of size one.
+#[track_caller]
+fn check_within(name: &str, error: f64, build: impl FnOnce(&mut Graph) -> Result<Vec<ValueId>>) {
     let mut g = Graph::new(name);
     for y in build(&mut g).unwrap() {
         g.output(y);
@@ -93,7 +99,7 @@ fn check_all(name: &str, build: impl FnOnce(&mut Graph) -> Result<Vec<ValueId>>)
             let (got, expected) = (got.to_f64().unwrap(), expected.to_f64());
             assert_eq!(got.len(), expected.len());
             for (i, (g, e)) in got.iter().zip(&expected).enumerate() {
-                let close = (g - e).abs() <= 1e-5 * (1.0 + e.abs()) || g.is_nan() && e.is_nan() || g == e;
+                let close = (g - e).abs() <= error * (1.0 + e.abs()) || g.is_nan() && e.is_nan() || g == e;
                 assert!(
                     close,
                     "{name}: element {i} is {g}, not {e}, with {knobs:?}\n{text}"

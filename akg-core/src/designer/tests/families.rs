@@ -322,6 +322,46 @@ fn walks_split_over_programs() {
 }
 
 #[test]
+fn maxima_that_rise_on_the_way() {
+    for length in [9000, 40_000] {
+        unary("rising", &[2, length], |g, x| {
+            let steps = g.abs(x)?;
+            let x = along(g, "cumsum.default", steps, 1)?;
+            g.log_softmax(x, 1)
+        });
+        unary("late", &[2, length], |g, x| {
+            let nothing = g.full([2, 30_000], f64::NEG_INFINITY, F)?;
+            let x = g.cat(&[nothing, x], 1)?;
+            g.log_softmax(x, 1)
+        });
+    }
+    unary("none", &[2, 9000], |g, x| {
+        let nothing = g.mul(x, 0.0)?;
+        let x = g.log(nothing)?;
+        g.log_softmax(x, 1)
+    });
+}
+
+/// The loss is a small difference of large distances.
+#[test]
+fn what_follows_the_sums_of_a_loss_is_exact() {
+    check_within("far_apart", 2e-7, |g| {
+        let operands = ["anchor", "positive", "negative"].map(|name| {
+            let x = g.input(name, F, [3, 4096]);
+            g.mul(x, 64.0).map(|x| (name, x.into()))
+        });
+        let operands = operands.into_iter().collect::<Result<Vec<_>>>()?;
+        let margin = ("margin", 1000.0.into());
+        let y = call(
+            g,
+            "triplet_margin_loss.default",
+            &[&operands[..], &[margin]].concat(),
+        )?;
+        Ok(vec![y])
+    });
+}
+
+#[test]
 fn remaining_reductions() {
     for op in ["any.dim", "all.dim"] {
         check(op, |g| {
