@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use akg::{Result, designer};
 use clap::Args;
 
+use super::device::DeviceArgs;
 use super::progress::Progress;
 use super::task::{load, python};
 use super::{PythonArgs, TaskArgs};
@@ -15,14 +16,17 @@ pub(super) struct SketchArgs {
     task: TaskArgs,
     #[command(flatten)]
     python: PythonArgs,
+    #[command(flatten)]
+    device: DeviceArgs,
 }
 
 impl SketchArgs {
     pub(super) fn run(self) -> Result<ExitCode> {
+        let target = self.device.target()?;
         let progress = Progress::new(false);
         let config = self.python.config();
         let loaded = load(&self.task, None, || python(&config, &progress), &progress)?;
-        let design = designer::design(&loaded.task.graph)?;
+        let design = designer::design(&loaded.task, &target)?;
         progress.done();
         print!("{}", design.sketch);
         Ok(ExitCode::SUCCESS)
