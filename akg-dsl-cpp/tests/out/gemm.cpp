@@ -187,14 +187,14 @@ extern "C" void gemm_main(void *const *tensors, const int64_t *dims, int64_t fir
       akg_dot<256, 384, 256, 272, 1, 4, 3, 32, akg_add, float>(left, right, acc);
     }
     // store y
-    alignas(64) float line[384];
+    alignas(64) float line[256];
     for (int i_6 = 0; i_6 < 256; ++i_6) {
-      for (int part = 0; part < 384; part += 384) {
+      for (int part = 0; part < 384; part += 256) {
         #pragma omp simd
-        for (int i_7 = part; i_7 < part + 384; ++i_7) {
+        for (int i_7 = part; i_7 < akg_min<int64_t>(part + 256, 384); ++i_7) {
           line[i_7 - part] = float(acc[i_6 * 384 + i_7]);
         }
-        akg_stream(y + m * 196608L + i_6 * 768L + n * 384L + part, line, 384);
+        akg_stream(y + m * 196608L + i_6 * 768L + n * 384L + part, line, akg_min<int64_t>(part + 256, 384) - part);
       }
     }
   }
