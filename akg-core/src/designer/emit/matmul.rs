@@ -11,15 +11,20 @@ use crate::expr::Expr;
 use crate::sketch::ir::CompareOp;
 
 /// The longest run of fused multiply-adds before the partial sum is added to those before it. Those of one `BK` are added
-/// up in f32, those of all in f64: three levels keep the error of long products at that of pairwise summation.
+/// up in f32, then those of all: three levels keep the error of long products at that of pairwise summation.
 const PROMOTE: u32 = 32;
+/// The most products that are added up in f32 on the third level too. The error of so many equal terms, in steps of the
+/// longest `BK`, is 1.7 times that of pairwise summation; with more it would go beyond twice that.
+const SINGLE: i64 = 8192;
 
 /// Lengths of tiles along the rows and the columns of the result.
 const LENGTHS: [i64; 2] = [512, 256];
 /// The same for short sums, where the result's tile is what must stay in a cache.
 const SHORT_LENGTHS: [i64; 2] = [256, 512];
 /// Lengths of tiles along the sum.
-const DEPTHS: [i64; 2] = [256, 512];
+const DEPTHS: [i64; 2] = [512, 256];
+/// Sums that are short.
+const SHORT: i64 = 256;
 /// Columns are tiled by multiples of the longest vector's lanes.
 const LANES: i64 = 16;
 
@@ -119,7 +124,7 @@ impl<'a> Product<'a> {
     /// Lengths of tiles along the rows and columns to choose from.
     fn lengths(&self) -> [i64; 2] {
         match self.extent(self.depth).as_const() {
-            Some(depth) if depth <= DEPTHS[0] => SHORT_LENGTHS,
+            Some(depth) if depth <= SHORT => SHORT_LENGTHS,
             // Small tiles follow a diagonal closely.
             _ if self.triangle().is_some() => SHORT_LENGTHS,
             _ => LENGTHS,
@@ -168,7 +173,8 @@ impl<'a> Product<'a> {
         let mut walks = HashMap::new();
         let grid = self.walk_result(names, number, &mut walks);
         let extent = self.extent(self.depth);
-        let values = balanced(extent, &DEPTHS, 1);
+        let sums = self.sums(self.products());
+        let values = balanced(extent, depths(sums, self.products()), 1);
         let len = names.knob("BK", number, &values);
         let is_short = extent.as_const().is_some_and(|e| values == [e]);
         let mut loops = Vec::new();
@@ -199,8 +205,8 @@ impl<'a> Product<'a> {
             "y0"
         } else {
             let condition = self.condition(&e)?;
-            self.accumulate(&mut e, &loops, condition)?;
-            self.narrow(&mut e)
+            self.accumulate(&mut e, &loops, condition, sums)?;
+            self.narrow(&mut e, sums)
         };
         self.finish(e, text, format!("k{number}"), &grid)
     }
@@ -211,10 +217,10 @@ impl<'a> Product<'a> {
         let grid = self.walk_result(names, number, &mut walks);
         let extent = self.extent(self.depth);
         let total = extent.as_const().unwrap_or_default();
-        let longest = DEPTHS.iter().copied().max().unwrap_or(1);
-        let part = ceildiv(ceildiv(total, parts), longest) * longest;
+        let part = ceildiv(ceildiv(total, parts), DEPTHS[0]) * DEPTHS[0];
         let parts = ceildiv(total, part);
-        let len = names.knob("BK", number, &DEPTHS);
+        let sums = self.sums(Some(part));
+        let len = names.knob("BK", number, depths(sums, Some(part)));
         let extents: Vec<_> = self
             .result()
             .iter()
@@ -239,8 +245,9 @@ impl<'a> Product<'a> {
             &mut e,
             &[format!("r{} in 0..{part} step {len}", self.depth)],
             None,
+            sums,
         )?;
-        let text = self.narrow(&mut e);
+        let text = self.narrow(&mut e, sums);
         e.line(format!("store part{number}[s0, {}] = {text}", self.region(&e)?));
         let parts_name = format!("k{number}_parts");
         let sums = e.finish(&format!(
@@ -279,7 +286,7 @@ impl<'a> Product<'a> {
             "acc0 = acc0 + f64(load part{number}[s0, {region}]{outside})"
         ));
         e.close();
-        let text = self.narrow(&mut e);
+        let text = self.narrow(&mut e, DType::F64);
         let all = self.finish(e, text, format!("k{number}"), &grid)?;
         Ok(vec![sums, all])
     }
@@ -317,18 +324,43 @@ impl<'a> Product<'a> {
         Ok(format!("dot({}, {}) ieee{promote}", left.text, right.text))
     }
 
-    /// Adds up the products of all iterations in `acc0`, if the condition holds.
-    fn accumulate(&self, e: &mut Emitter<'_>, loops: &[String], condition: Option<String>) -> Result<()> {
+    /// The number of products in an element of the result.
+    fn products(&self) -> Option<i64> {
+        let mut extents = self
+            .kernel
+            .reduced
+            .iter()
+            .map(|axis| self.extent(*axis).as_const());
+        extents.try_fold(1i64, |all, extent| Some(all.saturating_mul(extent?)))
+    }
+
+    /// The type that so many products are added up in.
+    fn sums(&self, products: Option<i64>) -> DType {
+        match self.dtype {
+            DType::F32 if products.is_some_and(|n| n <= SINGLE) => DType::F32,
+            _ => DType::F64,
+        }
+    }
+
+    /// Adds up the products of all iterations in `acc0`, of the type `sums`, if the condition holds.
+    fn accumulate(
+        &self,
+        e: &mut Emitter<'_>,
+        loops: &[String],
+        condition: Option<String>,
+        sums: DType,
+    ) -> Result<()> {
         let extents = e.extents(&[self.rows, self.columns])?;
-        e.line(format!("acc0 = zeros f64{extents}"));
+        e.line(format!("acc0 = zeros {sums}{extents}"));
         if let Some(condition) = &condition {
             e.open(format!("if {condition} {{"));
         }
         e.open(format!("for {} {{", loops.join(", ")));
         let product = self.dot(e)?;
-        e.line(match self.dtype {
-            DType::F64 => format!("acc0 = acc0 + {product}"),
-            _ => format!("acc0 = acc0 + f64({product})"),
+        e.line(if sums == self.dtype {
+            format!("acc0 = acc0 + {product}")
+        } else {
+            format!("acc0 = acc0 + {sums}({product})")
         });
         e.close();
         if condition.is_some() {
@@ -337,10 +369,10 @@ impl<'a> Product<'a> {
         Ok(())
     }
 
-    /// The name of `acc0` in the type of the product.
-    fn narrow(&self, e: &mut Emitter<'_>) -> &'static str {
+    /// The name of `acc0`, of the type `sums`, in the type of the product.
+    fn narrow(&self, e: &mut Emitter<'_>, sums: DType) -> &'static str {
         e.tile = vec![self.rows, self.columns];
-        if self.dtype == DType::F64 {
+        if sums == self.dtype {
             return "acc0";
         }
         e.line(format!("y0 = {}(acc0)", self.dtype));
@@ -424,6 +456,14 @@ impl<'a> Product<'a> {
         };
         let is_order = matches!(op, CompareOp::Ge | CompareOp::Gt | CompareOp::Le | CompareOp::Lt);
         (is_order && along(operand(*condition, 0), self.columns)).then_some((op, diagonal))
+    }
+}
+
+/// Lengths of tiles along a sum of so many products in this type.
+fn depths(sums: DType, products: Option<i64>) -> &'static [i64] {
+    match products {
+        Some(products) if sums == DType::F32 && products > SINGLE / 2 => &DEPTHS[..1],
+        _ => &DEPTHS,
     }
 }
 
