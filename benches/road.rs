@@ -9,7 +9,7 @@ use akg::designer::design;
 use akg::expr::Bindings;
 use akg::reference::{Options, evaluate};
 use akg::sketch::interpret;
-use akg::{DType, Graph, Tensor};
+use akg::{DType, Graph, Target, Task, Tensor};
 use criterion::{Criterion, criterion_group, criterion_main};
 
 /// A linear layer with its tail, and a softmax over it.
@@ -23,6 +23,10 @@ fn graph(rows: usize, width: usize) -> Graph {
     let y = g.softmax(y, -1).unwrap();
     g.output(y);
     g
+}
+
+fn task(rows: usize, width: usize) -> Task {
+    Task::new("head", graph(rows, width))
 }
 
 fn inputs(graph: &Graph) -> Vec<Tensor> {
@@ -72,12 +76,14 @@ fn module(c: &mut Criterion) {
 fn module(_: &mut Criterion) {}
 
 fn designing(c: &mut Criterion) {
-    let graph = graph(256, 256);
-    c.bench_function("design/rules", |b| b.iter(|| design(black_box(&graph)).unwrap()));
+    let (task, target) = (task(256, 256), Target::new("cpu", "x86_64"));
+    c.bench_function("design/rules", |b| {
+        b.iter(|| design(black_box(&task), &target).unwrap())
+    });
 }
 
 fn lowering(c: &mut Criterion) {
-    let design = design(&graph(256, 256)).unwrap();
+    let design = design(&task(256, 256), &Target::new("cpu", "x86_64")).unwrap();
     c.bench_function("lower/elaborate", |b| {
         b.iter(|| {
             design
@@ -103,7 +109,8 @@ fn interpreting(c: &mut Criterion) {
     c.bench_function("interpret/reference", |b| {
         b.iter(|| evaluate(&graph, black_box(&inputs), &Options::default()).unwrap());
     });
-    let design = design(&graph).unwrap();
+    let task = Task::new("head", graph);
+    let design = design(&task, &Target::new("cpu", "x86_64")).unwrap();
     let program = design.sketch.elaborate(&design.knobs, &Bindings::new()).unwrap();
     c.bench_function("interpret/sketch", |b| {
         b.iter(|| interpret(&program, black_box(&inputs), &Bindings::new()).unwrap());

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::Result;
-use crate::sketch::Sketch;
+use crate::sketch::{Knob, Sketch};
 use crate::source::{Artifact, Knobs, Source};
 use crate::target::Target;
 use crate::verdict::Failure;
@@ -48,8 +48,15 @@ pub trait Dsl: Send + Sync + fmt::Debug {
     /// What it can do.
     fn capability(&self) -> &DslCapability;
 
-    /// Writes the source of `sketch` with the given knob values for `target`. Knobs without a value take the first of
-    /// their legal values.
+    /// The DSL's own knobs for `sketch`, beside those that the sketch declares: choices that its language leaves open, such
+    /// as the threads of a program. They change no result, and their names hold a `.`, as no sketch's do.
+    fn knobs(&self, sketch: &Sketch, target: &Target) -> Result<Vec<Knob>> {
+        let _ = (sketch, target);
+        Ok(Vec::new())
+    }
+
+    /// Writes the source of `sketch` with the given values of its knobs and of the [DSL's own](Self::knobs) for `target`.
+    /// Knobs without a value take the first of their legal values.
     fn lower(&self, sketch: &Sketch, knobs: &Knobs, target: &Target) -> Result<Source>;
 
     /// Runs the toolchain. `Ok(Err(failure))` says that the toolchain rejected the source; `Err` that it is missing or

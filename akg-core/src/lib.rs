@@ -15,6 +15,7 @@ pub mod dtype;
 pub mod error;
 pub mod expr;
 pub mod graph;
+pub mod image;
 pub mod isolation;
 pub mod lower;
 pub mod reference;

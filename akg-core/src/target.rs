@@ -21,6 +21,9 @@ pub struct Target {
     pub features: BTreeSet<String>,
     /// Independent processors: cores, streaming multiprocessors.
     pub cores: u32,
+    /// Threads that one core keeps in flight to hide latency; 1 for cores that hide it by themselves.
+    #[serde(default = "one")]
+    pub threads: u32,
     /// Bytes of one vector register; 0 if unknown.
     pub vector_bytes: u32,
     /// Bytes of on-chip memory that one program can fill with tiles.
@@ -43,8 +46,8 @@ impl Target {
     pub fn fingerprint(&self) -> Digest {
         let features: Vec<&str> = self.features.iter().map(String::as_str).collect();
         let numbers = format!(
-            "{} {} {} {:?}",
-            self.cores, self.vector_bytes, self.tile_bytes, self.caches
+            "{} {} {} {} {:?}",
+            self.cores, self.threads, self.vector_bytes, self.tile_bytes, self.caches
         );
         Digest::of_parts([
             self.backend.as_str(),
@@ -64,6 +67,7 @@ impl Target {
             arch,
             features: BTreeSet::new(),
             cores: 1,
+            threads: 1,
             vector_bytes: 16,
             tile_bytes: 256 << 10,
             caches: vec![32 << 10, 256 << 10],
@@ -73,4 +77,8 @@ impl Target {
             launch_seconds: 5e-6,
         }
     }
+}
+
+fn one() -> u32 {
+    1
 }

@@ -72,6 +72,8 @@ impl Variant {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct BaselineOptions {
+    /// Where PyTorch runs, by its name for the device: `cpu`, `cuda`, `cuda:1`.
+    pub device: String,
     /// PyTorch's threads, which should be as many as the candidate has; `None` leaves its choice.
     pub threads: Option<u32>,
     /// How long one request may take.
@@ -85,6 +87,7 @@ pub struct BaselineOptions {
 impl Default for BaselineOptions {
     fn default() -> Self {
         Self {
+            device: "cpu".to_owned(),
             threads: None,
             timeout: Duration::from_secs(120),
             compile_timeout: Duration::from_secs(180),
@@ -182,7 +185,7 @@ impl fmt::Debug for Baselines {
 /// What a number of calls took.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Executed {
-    /// By this process's clock, with a constant for asking and answering.
+    /// By this process's clock, with a constant for asking and answering; on a device with a clock of its own by that one.
     pub time: Duration,
     /// By the worker's clock.
     pub worker_time: Duration,
@@ -238,6 +241,7 @@ impl Baselines {
         let call = Call::Prepare {
             variant: variant.key(),
             task: &self.task,
+            device: &self.options.device,
             threads: self.options.threads,
         };
         let limit = self.options.timeout;
@@ -279,30 +283,34 @@ impl Baselines {
         self.call_once(variant, self.options.timeout)
     }
 
-    /// Calls a variant so often on what is bound. 0 calls measure what asking and answering takes.
-    pub fn execute(&mut self, variant: Variant, calls: u32) -> Result<Executed> {
+    /// Calls a variant so often on what is bound; with [`Cache::Cold`] after emptying the caches. 0 calls measure what
+    /// asking and answering takes.
+    pub fn execute(&mut self, variant: Variant, calls: u32, cache: Cache) -> Result<Executed> {
+        // On a device, emptying the caches hides the time that the first launch takes.
+        let is_host = self.options.device == "cpu";
+        let flush = (cache == Cache::Cold).then_some(self.options.flush_bytes);
+        if is_host && flush.is_some() {
+            self.execute_now(variant, 0, flush)?;
+        }
+        self.execute_now(variant, calls, flush.filter(|_| !is_host))
+    }
+
+    fn execute_now(&mut self, variant: Variant, calls: u32, flush: Option<u64>) -> Result<Executed> {
         let call = Call::Execute {
             variant: variant.key(),
             calls,
+            flush,
         };
         let start = Instant::now();
         let limit = self.options.timeout;
         let executed: calls::Executed =
             request(&mut self.python, &self.graph, &call, &Files::default(), limit)?;
+        let seconds = |s| Duration::try_from_secs_f64(s).unwrap_or_default();
         Ok(Executed {
-            time: start.elapsed(),
-            worker_time: Duration::try_from_secs_f64(executed.seconds).unwrap_or_default(),
+            time: executed.device_seconds.map_or_else(|| start.elapsed(), seconds),
+            worker_time: seconds(executed.seconds),
             page_faults: executed.page_faults,
         })
-    }
-
-    /// Empties the caches.
-    pub fn flush(&mut self) -> Result<()> {
-        let call = Call::Flush {
-            bytes: self.options.flush_bytes,
-        };
-        let limit = self.options.timeout;
-        request::<Done>(&mut self.python, &self.graph, &call, &Files::default(), limit).map(|_| ())
     }
 
     fn call_once(&mut self, variant: Variant, limit: Duration) -> Result<Vec<Tensor>> {
@@ -423,10 +431,7 @@ impl Side for BaselineSide {
 
     async fn execute(&mut self, calls: u32, cache: Cache) -> Result<Result<Duration, Failure>> {
         let executed = self.ask(move |b, variant| {
-            if cache == Cache::Cold {
-                b.flush()?;
-            }
-            let executed = b.execute(variant, calls)?;
+            let executed = b.execute(variant, calls, cache)?;
             if calls > 0 {
                 std::thread::sleep(SPIN);
             }

@@ -72,6 +72,7 @@ pub(crate) enum Call<'a> {
     Prepare {
         variant: &'a str,
         task: &'a Value,
+        device: &'a str,
         threads: Option<u32>,
     },
     Bind {
@@ -89,9 +90,12 @@ pub(crate) enum Call<'a> {
     Execute {
         variant: &'a str,
         calls: u32,
+        /// Bytes to walk before, so that nothing else is left in the caches.
+        flush: Option<u64>,
     },
-    Flush {
-        bytes: u64,
+    Answer {
+        path: &'a Path,
+        arguments: &'a Value,
     },
 }
 
@@ -140,6 +144,7 @@ pub(crate) struct Prepared {
 #[derive(Deserialize)]
 pub(crate) struct Executed {
     pub(crate) seconds: f64,
+    pub(crate) device_seconds: Option<f64>,
     pub(crate) page_faults: u64,
 }
 

@@ -55,13 +55,18 @@ fn large_results_reuse_memory_that_is_there() {
     let (calls, mut faults) = (4, Vec::new());
     for _ in 0..5 {
         baselines.bind(Variant::Eager, 0).unwrap();
-        faults.push(baselines.execute(Variant::Eager, calls).unwrap().page_faults);
+        faults.push(
+            baselines
+                .execute(Variant::Eager, calls, Cache::Warm)
+                .unwrap()
+                .page_faults,
+        );
     }
     faults.sort_unstable();
     // One 64 MiB result alone is 16384 pages.
     assert!(faults[2] < u64::from(calls) * 16, "{faults:?}");
-    let executed = baselines.execute(Variant::Eager, 1).unwrap();
-    let nothing = baselines.execute(Variant::Eager, 0).unwrap();
+    let executed = baselines.execute(Variant::Eager, 1, Cache::Warm).unwrap();
+    let nothing = baselines.execute(Variant::Eager, 0, Cache::Warm).unwrap();
     assert!(nothing.worker_time < executed.worker_time && executed.worker_time < executed.time);
 }
 
@@ -162,5 +167,5 @@ fn compiling_has_a_time_limit_and_eager_goes_on() {
     let error = baselines.prepare(Variant::Compiled).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
     baselines.prepare(Variant::Eager).unwrap();
-    baselines.execute(Variant::Eager, 1).unwrap();
+    baselines.execute(Variant::Eager, 1, Cache::Warm).unwrap();
 }

@@ -31,5 +31,6 @@ mod tool;
 mod worker;
 
 pub use describe::features;
-pub use locate::{find, init, isolation};
+pub use locate::{find, init, init_with, isolation};
 pub use memory::{available as available_memory, total as machine_memory};
+pub use serve::{Service, answer_calls};

@@ -9,6 +9,7 @@ use akg_core::error::{Error, ErrorKind, Result};
 use akg_core::isolation::Isolation;
 
 use crate::process::Program;
+use crate::serve::Service;
 
 /// The first argument of a process that is to serve as worker.
 pub(crate) const SERVE: &str = "akg-worker-serve";
@@ -29,13 +30,34 @@ static OWN_EXECUTABLE_SERVES: AtomicBool = AtomicBool::new(false);
 /// // … the program
 /// ```
 pub fn init() {
+    init_with(&[]);
+}
+
+/// As [`init`], and serves as other kinds of workers too.
+pub fn init_with(services: &[Service]) {
     let mut arguments = env::args_os().skip(1);
     match arguments.next() {
-        Some(argument) if argument == SERVE => crate::serve::serve(),
+        Some(argument) if argument == SERVE => serve(arguments.next(), services),
         Some(argument) if argument == CONFINE => crate::sandbox::confine(arguments),
         _ => {}
     }
     OWN_EXECUTABLE_SERVES.store(true, Ordering::Relaxed);
+}
+
+/// Serves as the kind of worker that is called for.
+fn serve(name: Option<OsString>, services: &[Service]) -> ! {
+    let Some(name) = name else {
+        crate::serve::serve();
+    };
+    let Some(service) = services.iter().find(|service| name == service.name) else {
+        eprintln!(
+            "this program cannot serve as worker `{}`: build it with the crate that brings it, of the same version, \
+             and hand that to akg::worker::init_with() or call akg::worker::init() first in main",
+            name.display()
+        );
+        std::process::exit(2);
+    };
+    (service.serve)()
 }
 
 /// The worker program: `configured` if given; else the path in the variable `AKG_WORKER`; else the running program if

@@ -29,7 +29,10 @@ pub fn shapes(plan: &LaunchPlan, bindings: &Bindings) -> Result<Vec<Vec<usize>>>
 }
 
 /// The values of the plan's dims, in order.
-pub(crate) fn dims(plan: &LaunchPlan, bindings: &Bindings) -> Result<Vec<i64>> {
+///
+/// # Errors
+/// If a dim has no value.
+pub fn dims(plan: &LaunchPlan, bindings: &Bindings) -> Result<Vec<i64>> {
     let value = |name| {
         bindings
             .get(name)
@@ -69,7 +72,11 @@ pub fn check_tensors(plan: &LaunchPlan) -> Result<()> {
 }
 
 /// Checks that a plan can be executed with these inputs; gives the shapes of its tensors.
-pub(crate) fn check(plan: &LaunchPlan, bindings: &Bindings, inputs: &[Tensor]) -> Result<Vec<Vec<usize>>> {
+///
+/// # Errors
+/// [`InvalidInput`](akg_core::ErrorKind::InvalidInput) if a dim has no value, or an input is missing, too many or of another
+/// type or shape.
+pub fn check(plan: &LaunchPlan, bindings: &Bindings, inputs: &[Tensor]) -> Result<Vec<Vec<usize>>> {
     dims(plan, bindings)?;
     let shapes = shapes(plan, bindings)?;
     for (tensor, shape) in plan.tensors.iter().zip(&shapes) {

@@ -5,6 +5,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use akg_core::error::{Error, ErrorKind, Result};
 use akg_core::verdict::Failure;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::channel::Channel;
@@ -12,9 +13,28 @@ use crate::engine::{Engine, Prepared};
 use crate::protocol::{Answer, Call};
 use crate::{crash, describe, fault, frame, process, protocol};
 
-/// Serves until the caller closes the pipe, then ends the process.
+/// A kind of worker that another crate brings, for programs that [`init_with`](crate::init_with) it.
+#[derive(Debug, Clone, Copy)]
+pub struct Service {
+    /// What callers ask for. A service whose calls change gets another name.
+    pub name: &'static str,
+    /// Serves, by [`answer_calls`], and ends the process.
+    pub serve: fn() -> !,
+}
+
+/// Executes artifacts on this machine's processor.
 pub(crate) fn serve() -> ! {
-    let status = match serve_calls() {
+    crash::install();
+    let mut server = Server::default();
+    answer_calls(|call, descriptors| server.answer(call, descriptors))
+}
+
+/// Answers calls in the envelope of [`process`](crate::process) until the caller closes the connection, then ends the
+/// process. `answer` gets each call with the descriptors that came with it; an error is an answer too.
+pub fn answer_calls<C: DeserializeOwned, A: Serialize>(
+    answer: impl FnMut(C, Vec<OwnedFd>) -> Result<A>,
+) -> ! {
+    let status = match serve_calls(answer) {
         Ok(()) => 0,
         Err(error) => {
             eprintln!("akg-worker: {error}");
@@ -32,24 +52,24 @@ struct Request {
 }
 
 #[derive(Serialize)]
-struct Reply {
+struct Reply<A> {
     id: u64,
     #[serde(flatten)]
-    outcome: Outcome,
+    outcome: Outcome<A>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Outcome {
-    Ok(Answer),
+enum Outcome<A> {
+    Ok(A),
     Error { kind: ErrorKind, message: String },
 }
 
-fn serve_calls() -> Result<()> {
+fn serve_calls<C: DeserializeOwned, A: Serialize>(
+    mut answer: impl FnMut(C, Vec<OwnedFd>) -> Result<A>,
+) -> Result<()> {
     let (mut calls, mut replies) = take_over_pipes().map_err(|e| Error::io("cannot set up the worker", e))?;
-    crash::install();
     fault::answer_on(replies.as_raw_fd());
-    let mut server = Server::default();
     while let Some(Request { version, id, call }) = frame::read(&mut calls)? {
         fault::serving(id);
         let outcome = check_version(version)
@@ -58,7 +78,7 @@ fn serve_calls() -> Result<()> {
                     Error::new(ErrorKind::Protocol, "the worker does not know this call").caused_by(e)
                 })
             })
-            .and_then(|call| server.answer(call, calls.take_descriptors()));
+            .and_then(|call| answer(call, calls.take_descriptors()));
         let outcome = match outcome {
             Ok(answer) => Outcome::Ok(answer),
             Err(error) => Outcome::Error {

@@ -105,7 +105,11 @@ impl PyTorch {
         let started = lock(&self.worker).take();
         let worker = started.map_or_else(|| self.worker(task), Ok)?;
         let mut options = BaselineOptions::default();
-        options.threads = Some(target.cores);
+        if target.backend == "cpu" {
+            options.threads = Some(target.cores);
+        } else {
+            options.device.clone_from(&target.backend);
+        }
         if let Some(cache) = target.caches.last() {
             options.flush_bytes = 2 * cache;
         }

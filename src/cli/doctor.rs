@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use akg::cuda::CudaBackend;
 use akg::python::{Environment, Origin, Package};
 use akg::source::{Knobs, LaunchPlan, Source, SourceForm};
 use akg::{Result, Target, blocking};
@@ -40,7 +41,7 @@ impl DoctorArgs {
             let devices = blocking::devices(&**backend);
             let name = format!("backend {}", backend.name());
             match devices {
-                Ok(devices) if devices.is_empty() => say(&name, Ok("no device".to_owned())),
+                Ok(devices) if devices.is_empty() => say(&name, no_device(backend.name())),
                 Ok(devices) => devices.iter().for_each(|d| say(&name, Ok(describe(d)))),
                 Err(error) => say(&name, Err(error)),
             }
@@ -97,6 +98,15 @@ impl DoctorArgs {
             ExitCode::from(1)
         })
     }
+}
+
+/// What is said of a backend that has no device.
+fn no_device(backend: &str) -> Result<String> {
+    let why = match backend {
+        CudaBackend::NAME => akg::cuda::absence(None)?,
+        _ => None,
+    };
+    Ok(why.map_or("no device".to_owned(), |why| format!("no device: {why}")))
 }
 
 fn describe(target: &Target) -> String {

@@ -76,7 +76,7 @@ fn designed_subject(name: &str, build: designed::Build, dsl: &CppDsl, target: &T
     let mut graph = Graph::new(name);
     build(&mut graph)?;
     let task = Task::new(name, graph);
-    let design = design(&task.graph)?;
+    let design = design(&task, target)?;
     let knobs = most_programs(&design.sketch)?;
     lowered(name.to_owned(), task, design.sketch, knobs, dsl, target)
 }

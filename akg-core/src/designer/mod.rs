@@ -17,12 +17,14 @@ use crate::sketch::Sketch;
 use crate::source::Knobs;
 use crate::target::Target;
 use crate::task::Task;
+use device::Device;
 use emit::{Names, Written};
 use plan::{Plan, TensorKey};
 use prim::{Prim, Prims};
 
 mod axes;
 mod decompose;
+mod device;
 mod emit;
 mod group;
 mod plan;
@@ -88,14 +90,16 @@ impl Agent<Designer> for RuleDesigner {
     }
 
     async fn step(&self, context: &DesignContext) -> Result<Design> {
-        design(&context.task.graph)
+        design(&context.task, &context.target)
     }
 }
 
-/// Designs a sketch for `graph`. Operators without a rule are an [`Unsupported`](crate::ErrorKind::Unsupported) error
-/// that names them all.
-pub fn design(graph: &Graph) -> Result<Design> {
-    let (text, decomposed, kernels, names) = draft(graph)?;
+/// Designs a sketch for `task` on `target`. Operators without a rule are an
+/// [`Unsupported`](crate::ErrorKind::Unsupported) error that names them all.
+pub fn design(task: &Task, target: &Target) -> Result<Design> {
+    let graph = &task.graph;
+    let device = Device::new(target, task.contract.accuracy);
+    let (text, decomposed, kernels, names) = draft(graph, device)?;
     let sketch = Sketch::parse(&text)
         .map_err(|d| Error::unexpected(format!("the designer wrote a bad sketch\n{}", d.render(&text))))?;
     Ok(Design {
@@ -135,13 +139,16 @@ fn intermediates(
 }
 
 /// The sketch's text with what it was written from and the names in it.
-fn draft(graph: &Graph) -> Result<(String, decompose::Decomposed, Vec<KernelSummary>, Names)> {
+fn draft(
+    graph: &Graph,
+    device: Device<'_>,
+) -> Result<(String, decompose::Decomposed, Vec<KernelSummary>, Names)> {
     let mut decomposed = decompose::decompose(graph)?;
     copy_views(&mut decomposed);
     let attempt = |fuse: bool| {
         let plan = plan::plan(&decomposed, group::cut(&decomposed, fuse)?)?;
         let mut names = Names::default();
-        let (text, kernels) = write(graph, &decomposed.prims, &plan, &mut names)?;
+        let (text, kernels) = write(graph, device, &decomposed.prims, &plan, &mut names)?;
         Ok((text, kernels, names))
     };
     // Fusion can ask for arrangements that no rule covers; separate kernels ask for less.
@@ -179,6 +186,7 @@ fn operators(prims: &Prims, kernel: &plan::KernelPlan) -> Vec<String> {
 /// The text of the whole sketch, and what its kernels compute.
 fn write(
     graph: &Graph,
+    device: Device<'_>,
     prims: &Prims,
     plan: &Plan,
     names: &mut Names,
@@ -228,11 +236,11 @@ fn write(
         let (rule, written) = match kernel.contract {
             Some(contract) => (
                 "product",
-                emit::matmul::emit(plan, prims, kernel, names, i, contract)?,
+                emit::matmul::emit(device, plan, prims, kernel, names, i, contract)?,
             ),
-            None => match emit::vector::emit(plan, prims, kernel, names, i)? {
+            None => match emit::vector::emit(device, plan, prims, kernel, names, i)? {
                 Some(written) => ("matrix-vector product", vec![written]),
-                None => ("rows", emit::rows::emit(plan, prims, kernel, names, i)?),
+                None => ("rows", emit::rows::emit(device, plan, prims, kernel, names, i)?),
             },
         };
         for Written { name, text } in written {

@@ -4,9 +4,11 @@ use super::design;
 use crate::diagnostic::Severity;
 use crate::expr::Bindings;
 use crate::graph::{Graph, ValueId};
-use crate::reference::{Options, evaluate};
+use crate::reference::{Options, Outcome, evaluate};
 use crate::sketch::interpret;
 use crate::source::TensorRole;
+use crate::target::Target;
+use crate::task::Task;
 use crate::{DType, Result, Tensor};
 
 mod families;
@@ -61,7 +63,24 @@ fn check_all(name: &str, build: impl FnOnce(&mut Graph) -> Result<Vec<ValueId>>)
         })
         .collect();
     let expected = evaluate(&g, &inputs, &Options::default()).unwrap();
-    let design = design(&g).unwrap_or_else(|e| panic!("{name}: {e:?}"));
+    let task = Task::new(name, g);
+    for target in [Target::new("cpu", "x86_64"), many_threads()] {
+        check_design(&task, &target, &inputs, &expected);
+    }
+}
+
+/// A device whose cores share tiles between threads, and multiply halves fast.
+fn many_threads() -> Target {
+    let mut target = Target::new("threads", "t1");
+    (target.cores, target.threads) = (16, 2048);
+    target.peak = [(DType::F32, 1.0), (DType::F16, 16.0)].into();
+    target
+}
+
+#[track_caller]
+fn check_design(task: &Task, target: &Target, inputs: &[Tensor], expected: &[Outcome]) {
+    let (name, none) = (&task.name, Bindings::new());
+    let design = design(task, target).unwrap_or_else(|e| panic!("{name}: {e:?}"));
     let text = design.sketch.to_string();
     for knobs in design.sketch.legal_points(&none).take(4) {
         let program = design
@@ -89,11 +108,15 @@ fn check_all(name: &str, build: impl FnOnce(&mut Graph) -> Result<Vec<ValueId>>)
             })
             .collect();
         let got = interpret(&program, &inputs, &none).unwrap_or_else(|e| panic!("{name}: {e:?}\n{text}"));
-        for (got, expected) in got.iter().zip(&expected) {
+        for (got, expected) in got.iter().zip(expected) {
             let (got, expected) = (got.to_f64().unwrap(), expected.to_f64());
             assert_eq!(got.len(), expected.len());
+            let finite = expected.iter().filter(|e| e.is_finite());
+            let rms = (finite.map(|e| e * e).sum::<f64>() / expected.len().max(1) as f64).sqrt();
             for (i, (g, e)) in got.iter().zip(&expected).enumerate() {
-                let close = (g - e).abs() <= 1e-5 * (1.0 + e.abs()) || g.is_nan() && e.is_nan() || g == e;
+                let close = (g - e).abs() <= 1e-5 * (1.0 + e.abs()) + 1e-6 * rms
+                    || g.is_nan() && e.is_nan()
+                    || g == e;
                 assert!(
                     close,
                     "{name}: element {i} is {g}, not {e}, with {knobs:?}\n{text}"
@@ -295,7 +318,8 @@ fn buffers_are_known_by_the_values_they_hold() {
     g.rename(h, "hidden").unwrap();
     let y = g.linear(h, w2, None).unwrap();
     g.output(y);
-    let design = design(&g).unwrap();
+    let task = Task::new("two_layers", g);
+    let design = design(&task, &Target::new("cpu", "x86_64")).unwrap();
     let held: Vec<_> = design.intermediates.values().map(String::as_str).collect();
     assert_eq!(held, ["hidden"], "{}", design.sketch);
     let program = design.sketch.elaborate(&design.knobs, &Bindings::new()).unwrap();

@@ -37,6 +37,9 @@ MOST_RESERVED = 2 << 30
 # What is walked to empty the caches.
 _walk = torch.empty(0, dtype=torch.uint8)
 
+# A device is warm after so many calls.
+WARM_CALLS = 5
+
 
 def prepare(message):
     """Makes a variant ready to be bound; compiling happens at its first call."""
@@ -44,7 +47,8 @@ def prepare(message):
         torch.set_num_threads(message["threads"])
     torch.set_float32_matmul_precision("highest")
     ((name, task),) = message["task"].items()
-    run = ModuleRun(task) if name == "module" else GraphRun(task)
+    device = torch.device(message["device"])
+    run = ModuleRun(task, device) if name == "module" else GraphRun(task, device)
     if message["variant"] == "compiled":
         run.compile()
     _prepared[message["variant"]] = run
@@ -76,18 +80,36 @@ def outputs(message):
 
 
 def execute(message):
-    """Calls a variant `calls` times, and says what its own clock and the system's count of page faults saw."""
+    """Calls a variant `calls` times, after walking `flush` bytes of memory if there are any, and says what its own clock,
+    the device's clock if it has one, and the system's count of page faults saw."""
     run, calls = prepared(message), message["calls"]
     # A collection in between would be on the clock.
     gc.disable()
     try:
         with torch.no_grad():
-            before, start = page_faults(), time.perf_counter()
-            run.call(calls)
-            seconds = time.perf_counter() - start
-            return {"seconds": seconds, "page_faults": page_faults() - before}
+            if message["flush"]:
+                flush(message["flush"], run.device)
+            return on_device(run, calls) if run.device.type == "cuda" else on_host(run, calls)
     finally:
         gc.enable()
+
+
+def on_host(run, calls):
+    before, start = page_faults(), time.perf_counter()
+    run.call(calls)
+    seconds = time.perf_counter() - start
+    return {"seconds": seconds, "device_seconds": None, "page_faults": page_faults() - before}
+
+
+def on_device(run, calls):
+    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start = time.perf_counter()
+    first.record()
+    run.call(calls)
+    last.record()
+    torch.cuda.synchronize()
+    seconds = time.perf_counter() - start
+    return {"seconds": seconds, "device_seconds": first.elapsed_time(last) / 1e3, "page_faults": 0}
 
 
 def settle(message):
@@ -97,6 +119,11 @@ def settle(message):
     is taken from the system twice over, and freed for the allocator to keep.
     """
     run, start, quiet = prepared(message), time.perf_counter(), 0
+    if run.device.type != "cpu":
+        # PyTorch keeps a device's memory for the calls that follow.
+        with torch.no_grad():
+            run.call(WARM_CALLS)
+        return {}
     # Gives back what is free, so that the first call shows all that a call needs.
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim:
@@ -116,22 +143,22 @@ def page_faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
 
-def flush(message):
+def flush(size, device):
     """Empties the caches: all threads walk memory that fills them."""
     global _walk
-    if _walk.numel() != message["bytes"]:
-        _walk = torch.ones(message["bytes"], dtype=torch.uint8)
+    if _walk.numel() != size or _walk.device.type != device.type:
+        _walk = torch.ones(size, dtype=torch.uint8, device=device)
     _walk.add_(1)
-    return {}
 
 
 class ModuleRun:
     """`Model.forward` over given weights and inputs."""
 
-    def __init__(self, task):
+    def __init__(self, task, device):
+        self.device = device
         self._module = load(task["path"])
         with torch.no_grad():
-            self._model = construct(self._module)
+            self._model = construct(self._module).to(device)
         self._inputs, self._states = task["inputs"], task["states"]
         self._leaves, self._tree = tree_flatten(argument_structure(self._module, task["shrink"]))
         self._arguments = None
@@ -143,7 +170,7 @@ class ModuleRun:
     def bind(self, values):
         leaves = list(self._leaves)
         for entry in self._inputs:
-            source, value = entry["source"], values[entry["name"]]
+            source, value = entry["source"], values[entry["name"]].to(self.device)
             if "attribute" in source:
                 set_attribute(self._model, source["attribute"], value)
             else:
@@ -170,15 +197,16 @@ class ModuleRun:
 class GraphRun:
     """The graph, replayed with torch's operators."""
 
-    def __init__(self, task):
-        self._forward = Replay(json.loads(task))
+    def __init__(self, task, device):
+        self.device = device
+        self._forward = Replay(json.loads(task), device=device)
         self._values = None
 
     def compile(self):
         self._forward = torch.compile(self._forward)
 
     def bind(self, values):
-        self._values = values
+        self._values = {name: value.to(self.device) for name, value in values.items()}
 
     def call(self, times):
         for _ in range(times):

@@ -36,11 +36,12 @@ def outcome(job, files, float64):
 
 
 class Replay:
-    """A graph as a function from a dictionary of inputs to the list of outputs."""
+    """A graph as a function from a dictionary of inputs, which lie on `device`, to the list of outputs."""
 
-    def __init__(self, graph, float64=False):
+    def __init__(self, graph, float64=False, device="cpu"):
         self._float64 = float64
-        self._constants = {c["name"]: self._widen(decode(c)) for c in graph.get("constants", [])}
+        self._device = device
+        self._constants = {c["name"]: self._widen(decode(c)).to(device) for c in graph.get("constants", [])}
         self._steps = [self._step(node) for node in graph["nodes"]]
         self.output_names = [output["value"] for output in graph["outputs"]]
 
@@ -73,6 +74,8 @@ class Replay:
             for name, parameter in parameters.items():
                 if name in node["args"]:
                     value = self._argument(node["args"][name], parameter, values)
+                elif name == "device":
+                    value = self._device
                 elif parameter.has_default_value():
                     value = parameter.default_value
                 else:

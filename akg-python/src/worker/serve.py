@@ -8,7 +8,9 @@ The modules named as arguments are imported before the first request is read.
 """
 
 import contextlib
+import functools
 import importlib
+import importlib.util
 import json
 import os
 import socket
@@ -83,6 +85,15 @@ class Channel:
         self._output.flush()
 
 
+@functools.cache
+def script(path):
+    """The module in the file at `path`."""
+    spec = importlib.util.spec_from_file_location(os.path.basename(path).removesuffix(".py"), path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def answer(message, progress):
     """Runs one call."""
     if message["version"] != VERSION:
@@ -102,10 +113,12 @@ def answer(message, progress):
         from akg_worker.replay import evaluate
 
         return evaluate(arguments)
-    if name in ("prepare", "bind", "outputs", "settle", "execute", "flush"):
+    if name in ("prepare", "bind", "outputs", "settle", "execute"):
         from akg_worker import baseline
 
         return getattr(baseline, name)(arguments)
+    if name == "answer":
+        return script(arguments["path"]).answer(arguments["arguments"])
     raise CallError("protocol", f"unknown call `{name}`")
 
 

@@ -14,6 +14,7 @@ mod loss;
 mod matmul;
 mod norm;
 mod pointwise;
+mod pool;
 mod reduce;
 mod scan;
 mod view;
@@ -40,9 +41,10 @@ pub(super) struct Step<'a> {
 /// Decomposes one operator; `None` if the family does not have it.
 type Family = fn(&mut Step<'_>, &str) -> Result<Option<Vec<PrimId>>>;
 
-const FAMILIES: [Family; 9] = [
+const FAMILIES: [Family; 10] = [
     pointwise::decompose,
     reduce::decompose,
+    pool::decompose,
     scan::decompose,
     norm::decompose,
     loss::decompose,

@@ -3,12 +3,15 @@
 use std::collections::HashMap;
 
 use super::{Emitter, Names, Var, Walk, Written, compute_type};
+use crate::designer::device::Device;
 use crate::designer::plan::{Access, Axis, KernelPlan, Operand, Plan};
 use crate::designer::prim::{MapOp, Prim, PrimId, Prims};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::sketch::ir::CompareOp;
+
+mod halves;
 
 /// The longest run of fused multiply-adds before the partial sum is added to those before it. Those of one `BK` are added
 /// up in f32, then those of all: three levels keep the error of long products at that of pairwise summation.
@@ -52,6 +55,7 @@ struct Product<'a> {
 
 /// Writes kernel number `number`, which may become two.
 pub(in crate::designer) fn emit(
+    device: Device<'_>,
     plan: &Plan,
     prims: &Prims,
     kernel: &KernelPlan,
@@ -60,6 +64,9 @@ pub(in crate::designer) fn emit(
     contract: PrimId,
 ) -> Result<Vec<Written>> {
     let product = Product::new(plan, prims, kernel, contract)?;
+    if let Some(written) = halves::emit(&product, device, names, number)? {
+        return Ok(written);
+    }
     match product.parts() {
         Some(parts) => product.emit_parts(names, number, parts),
         None => Ok(vec![product.emit_whole(names, number)?]),

@@ -56,19 +56,32 @@ pub(super) struct Written {
 }
 
 impl Names {
+    /// Declares a hint of kernel number `kernel`, the default first.
+    pub(super) fn hint(&mut self, name: &str, kernel: usize, values: &[i64]) -> String {
+        let name = numbered(name, kernel);
+        let list: Vec<_> = values.iter().map(ToString::to_string).collect();
+        self.knobs.push(format!("hint {name} in {{{}}}", list.join(", ")));
+        name
+    }
+
     /// Declares a knob of kernel number `kernel`, the default first; a single value becomes a definition.
     pub(super) fn knob(&mut self, name: &str, kernel: usize, values: &[i64]) -> String {
-        let name = if kernel == 0 {
-            name.to_owned()
-        } else {
-            format!("{name}{kernel}")
-        };
+        let name = numbered(name, kernel);
         let list: Vec<_> = values.iter().map(ToString::to_string).collect();
         self.knobs.push(match list.as_slice() {
             [one] => format!("let {name} = {one}"),
             many => format!("knob {name} in {{{}}}", many.join(", ")),
         });
         name
+    }
+}
+
+/// The name of a knob of kernel number `kernel`.
+fn numbered(name: &str, kernel: usize) -> String {
+    if kernel == 0 {
+        name.to_owned()
+    } else {
+        format!("{name}{kernel}")
     }
 }
 

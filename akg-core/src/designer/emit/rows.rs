@@ -14,14 +14,16 @@ mod shape;
 use std::collections::{BTreeSet, HashMap};
 
 use self::parts::Parts;
-use self::shape::Shape;
+use self::shape::{Lengths, Shape};
 use super::{Emitter, Names, Var, Walk, Written, compute_type};
+use crate::designer::device::Device;
 use crate::designer::plan::{KernelPlan, Operand, Plan};
 use crate::designer::prim::{Prim, PrimId, Prims};
 use crate::error::Result;
 
 /// Writes kernel number `number`, which may become several.
 pub(in crate::designer) fn emit(
+    device: Device<'_>,
     plan: &Plan,
     prims: &Prims,
     kernel: &KernelPlan,
@@ -30,13 +32,14 @@ pub(in crate::designer) fn emit(
 ) -> Result<Vec<Written>> {
     let shape = Shape::choose(kernel);
     let scans = |id: &PrimId| matches!(prims.node(*id).prim, Prim::Scan(..));
+    let lengths = Lengths::of(device);
     let longest = if kernel.nodes.iter().any(scans) {
-        shape::SCANNED_ROW
+        lengths.scanned_row
     } else {
-        shape::WHOLE_ROW
+        lengths.whole_row
     };
-    let blocks = shape.blocks(kernel, longest);
-    let parts = Parts::choose(prims, kernel, &shape.order, &blocks);
+    let blocks = shape.blocks(kernel, &lengths, longest);
+    let parts = Parts::choose(device, prims, kernel, &shape.order, &blocks);
     let mut walks = HashMap::new();
     let mut grid = Vec::new();
     let mut loops = Vec::new();

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use super::{Emitter, Names, Var, Walk, Written, compute_type};
+use crate::designer::device::Device;
 use crate::designer::plan::{Access, Axis, KernelPlan, Operand, Plan};
 use crate::designer::prim::{MapOp, Prim, PrimId, Prims};
 use crate::dtype::DType;
@@ -30,14 +31,19 @@ struct Product {
     columns: Axis,
 }
 
-/// Writes kernel number `number`, if it is one long matrix-vector product and work on its result.
+/// Writes kernel number `number`, if it is one long matrix-vector product and work on its result, for cores that sum by
+/// themselves.
 pub(in crate::designer) fn emit(
+    device: Device<'_>,
     plan: &Plan,
     prims: &Prims,
     kernel: &KernelPlan,
     names: &mut Names,
     number: usize,
 ) -> Result<Option<Written>> {
+    if device.shares_tiles() {
+        return Ok(None);
+    }
     let Some(Product {
         sum,
         terms,

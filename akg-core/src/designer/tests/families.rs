@@ -411,3 +411,30 @@ proptest! {
         });
     }
 }
+
+#[test]
+fn pools_of_windows_side_by_side() {
+    let pool = |op: &'static str, kernel: Vec<i64>, shape: Vec<i64>| {
+        check(op, move |g| {
+            let x = g.input("x", F, shape);
+            g.call(
+                op,
+                [("self", x.into()), ("kernel_size", kernel.as_slice().into())],
+            )
+            .map(|y| y[0])
+        });
+    };
+    pool("max_pool1d.default", vec![2], vec![5, 3, 40]);
+    pool("avg_pool1d.default", vec![16], vec![5, 3, 64]);
+    pool("avg_pool2d.default", vec![2, 5], vec![2, 3, 8, 20]);
+    pool("avg_pool3d.default", vec![2, 1, 3], vec![2, 3, 4, 5, 6]);
+    check("adaptive", |g| {
+        let x = g.input("x", F, [2, 3, 8, 12]);
+        let size: &[i64] = &[4, 1];
+        g.call(
+            "adaptive_avg_pool2d.default",
+            [("self", x.into()), ("output_size", size.into())],
+        )
+        .map(|y| y[0])
+    });
+}

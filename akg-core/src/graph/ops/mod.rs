@@ -274,7 +274,7 @@ impl<'a> Call<'a> {
     }
 
     /// A list of `count` constant integers, of which none is smaller than `least`; a lone entry stands for all.
-    fn per_dimension(&self, name: &str, count: usize, least: i64) -> Result<Vec<i64>> {
+    pub fn per_dimension(&self, name: &str, count: usize, least: i64) -> Result<Vec<i64>> {
         let mut list = self.ints(name)?;
         if let [lone] = list.as_slice() {
             list = vec![*lone; count];

@@ -6,13 +6,12 @@ use std::collections::HashMap;
 use super::super::{Var, compute_type, reduction};
 use super::accumulate::{Accumulator, Kind};
 use super::{Passes, Work};
+use crate::designer::device::Device;
 use crate::designer::plan::{Axis, KernelPlan};
 use crate::designer::prim::{Prim, PrimId, Prims};
 use crate::error::{Error, Result};
 use crate::expr::Expr;
 
-/// Programs that are enough to keep all cores of a machine busy to the end.
-const PROGRAMS: i64 = 64;
 /// Elements per program below which a split does not pay for the kernel that combines.
 const WORTHWHILE: i64 = 1 << 14;
 
@@ -28,6 +27,7 @@ pub(super) struct Parts {
 impl Parts {
     /// Splits the outermost loop of a kernel that has few programs for its work; `None` if it is best left whole.
     pub(super) fn choose(
+        device: Device<'_>,
         prims: &Prims,
         kernel: &KernelPlan,
         order: &[Axis],
@@ -48,10 +48,11 @@ impl Parts {
             }
         }
         let in_order = |id: &PrimId| matches!(prims.node(*id).prim, Prim::Scan(..) | Prim::ArgReduce(..));
-        if programs >= PROGRAMS || walk < 2 * WORTHWHILE || kernel.nodes.iter().any(in_order) {
+        let enough = device.programs();
+        if programs >= enough || walk < 2 * WORTHWHILE || kernel.nodes.iter().any(in_order) {
             return None;
         }
-        let wanted = ((PROGRAMS + programs - 1) / programs).min(walk / WORTHWHILE);
+        let wanted = ((enough + programs - 1) / programs).min(walk / WORTHWHILE);
         let axis = order.iter().copied().find(|a| kernel.reduced.contains(a))?;
         let length = extent(axis)?;
         let steps = blocks.get(&axis).map_or(&[1][..], |(_, b)| b.as_slice());

@@ -2,16 +2,52 @@
 
 use std::collections::HashMap;
 
+use crate::designer::device::Device;
 use crate::designer::plan::{Axis, KernelPlan};
 
-/// The longest reduced extent that one tile holds.
-pub(super) const WHOLE_ROW: i64 = 8192;
-/// The same for scans, whose results are a tile of their own.
-pub(super) const SCANNED_ROW: i64 = 2048;
-/// Elements of an element-wise tile.
-const CHAIN: i64 = 16384;
-/// Elements that a tile of several short rows aims at.
-const ROWS: i64 = 4096;
+/// Lengths of tiles that suit a device, the default first.
+pub(super) struct Lengths {
+    /// The longest reduced extent that one tile holds.
+    pub(super) whole_row: i64,
+    /// The same for scans, whose results are a tile of their own.
+    pub(super) scanned_row: i64,
+    /// Whether lengths must be powers of two.
+    powers: bool,
+    /// Elements of an element-wise tile.
+    chain: [i64; 2],
+    /// Elements that a tile of several short rows aims at.
+    rows: i64,
+    /// Rows and columns of a tile whose rows are reduced.
+    columns: ([i64; 2], [i64; 2]),
+    /// Rows and columns of a tile that some tensor sees transposed.
+    transposed: ([i64; 2], [i64; 2]),
+}
+
+impl Lengths {
+    pub(super) fn of(device: Device<'_>) -> Self {
+        if device.shares_tiles() {
+            Self {
+                whole_row: 8192,
+                scanned_row: 4096,
+                powers: true,
+                chain: [2048, 1024],
+                rows: 4096,
+                columns: ([32, 16], [128, 64]),
+                transposed: ([64, 32], [64, 32]),
+            }
+        } else {
+            Self {
+                whole_row: 8192,
+                scanned_row: 2048,
+                powers: false,
+                chain: [16384, 4096],
+                rows: 4096,
+                columns: ([128, 32], [512, 128]),
+                transposed: ([64, 32], [64, 128]),
+            }
+        }
+    }
+}
 
 /// Which axes are tiled, and in which order all are walked.
 pub(super) struct Shape {
@@ -73,6 +109,7 @@ impl Shape {
     pub(super) fn blocks(
         &self,
         kernel: &KernelPlan,
+        tiles: &Lengths,
         longest: i64,
     ) -> HashMap<Axis, (&'static str, Vec<i64>)> {
         let extent = |a: Axis| kernel.extents[a].as_const();
@@ -89,15 +126,15 @@ impl Shape {
         let mut blocks = HashMap::new();
         match self.tile.as_slice() {
             [a] if kernel.reduced.contains(a) => {
-                blocks.insert(*a, ("BL", row_lengths(extent(*a), longest)));
+                blocks.insert(*a, ("BL", row_lengths(extent(*a), longest, tiles.powers)));
             }
             [a] => {
-                blocks.insert(*a, ("BN", cut(*a, &[CHAIN, CHAIN / 4])));
+                blocks.insert(*a, ("BN", cut(*a, &tiles.chain)));
             }
             [a, b] if kernel.reduced.contains(b) => {
-                let lengths = row_lengths(extent(*b), longest);
+                let lengths = row_lengths(extent(*b), longest, tiles.powers);
                 let longest = lengths.iter().copied().max().unwrap_or(1);
-                let rows = u64::try_from(ROWS / longest)
+                let rows = u64::try_from(tiles.rows / longest)
                     .unwrap_or(1)
                     .max(1)
                     .next_power_of_two() as i64;
@@ -105,14 +142,14 @@ impl Shape {
                 blocks.insert(*b, ("BL", lengths));
             }
             [a, b] if kernel.reduced.contains(a) => {
-                blocks.insert(*a, ("BR", cut(*a, &[128, 32])));
-                blocks.insert(*b, ("BC", cut(*b, &[512, 128])));
+                blocks.insert(*a, ("BR", cut(*a, &tiles.columns.0)));
+                blocks.insert(*b, ("BC", cut(*b, &tiles.columns.1)));
             }
             [a, b] => {
                 let short = extent(*b).filter(|e| *e < 64);
-                let lengths = short.map_or([64, 32], |e| [ROWS / e.max(1), 256]);
+                let lengths = short.map_or(tiles.transposed.0, |e| [tiles.rows / e.max(1), 256]);
                 blocks.insert(*a, ("BR", cut(*a, &lengths)));
-                blocks.insert(*b, ("BC", cut(*b, &short.map_or([64, 128], |e| [e, e]))));
+                blocks.insert(*b, ("BC", cut(*b, &short.map_or(tiles.transposed.1, |e| [e, e]))));
             }
             _ => {}
         }
@@ -121,10 +158,17 @@ impl Shape {
 }
 
 /// Tile lengths along a reduced contiguous axis: all of it if it is short, else long divisors, else any length.
-fn row_lengths(extent: Option<i64>, longest: i64) -> Vec<i64> {
+fn row_lengths(extent: Option<i64>, longest: i64, powers: bool) -> Vec<i64> {
+    let fits = |length: &i64| {
+        if powers {
+            length.count_ones() == 1
+        } else {
+            length % 16 == 0
+        }
+    };
     match extent {
         Some(e) if e <= longest => vec![e.max(1)],
-        Some(e) => match (longest / 8..=longest).rev().find(|b| e % b == 0 && b % 16 == 0) {
+        Some(e) => match (longest / 8..=longest).rev().find(|b| e % b == 0 && fits(b)) {
             Some(b) => vec![b],
             None => vec![longest / 2, longest / 8],
         },

@@ -1,32 +1,25 @@
-"""Builds or runs printed Triton modules on a machine without a GPU.
+"""Runs printed Triton modules in Triton's interpreter, without a GPU.
 
-    python harness.py build|run < jobs.json > results.json
+    python harness.py < jobs.json > results.json
 
-build  {module, kernels: [{name, arguments, cooperative}]}: compiles each kernel for sm_90a; result {name: {target, additions}}, additions
-       being those of floats that the kernel has after Triton's own optimisations
-run    {module, tensors: [{dtype, shape, role, data}], launches: [{kernel, programs, tensors, cooperative}], dims}:
-       runs the launches in Triton's interpreter; result {outputs: [data]}
-Data is base64 of little-endian elements. A job that fails has the result {error}.
+A job is {module, tensors: [{dtype, shape, role, data}], launches: [{kernel, programs, tensors}], dims}; its result is
+{outputs: [data]}, or {error} if it fails. Data is base64 of little-endian elements.
 """
 
 import base64
 import importlib.util
 import json
 import os
-import re
 import sys
 import tempfile
 import traceback
 
 os.environ.setdefault("TRITON_CACHE_DIR", tempfile.mkdtemp(prefix="akg-triton-"))
-if sys.argv[1] == "run":
-    os.environ["TRITON_INTERPRET"] = "1"
+os.environ["TRITON_INTERPRET"] = "1"
 
 import numpy as np
 import torch
-from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
-from triton.compiler import compile as compile_source
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 
 def load(path):
@@ -34,25 +27,6 @@ def load(path):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-def build(job):
-    module = load(job["module"])
-    targets = {}
-    for kernel in job["kernels"]:
-        function = getattr(module, kernel["name"])
-        signature = dict(zip(function.arg_names, kernel["arguments"], strict=True))
-        pointers = [i for i, kind in enumerate(kernel["arguments"]) if kind.startswith("*")]
-        source = ASTSource(
-            fn=function, signature=signature, constexprs={}, attrs={(i,): [["tt.divisibility", 16]] for i in pointers}
-        )
-        options = {"num_warps": 4, "enable_fp_fusion": False, "launch_cooperative_grid": kernel["cooperative"]}
-        binary = compile_source(source, target=GPUTarget("cuda", 90, 32), options=options)
-        if binary.asm["cubin"][:4] != b"\x7fELF":
-            raise RuntimeError("the cubin is not an ELF file")
-        target = re.search(r"\.target (\w+)", binary.asm["ptx"])[1]
-        targets[kernel["name"]] = {"target": target, "additions": binary.asm["ttgir"].count("arith.addf")}
-    return targets
 
 
 def complete_interpreter():
@@ -70,6 +44,15 @@ def complete_interpreter():
             return tl.core.tensor(TensorHandle(result, first.handle.dtype), first.type)
 
         return call
+
+    def rounded_to_tf32(asm, constraints, args, dtype, is_pure, pack):
+        assert asm == "cvt.rna.tf32.f32 $0, $1;", asm
+        bits = args[0].handle.data.view(np.int32)
+        cut = ((bits + 0x1000) & -0x2000).view(np.float32)
+        kept = np.where(np.isfinite(args[0].handle.data), cut, args[0].handle.data)
+        return tl.core.tensor(TensorHandle(kept, args[0].handle.dtype), args[0].type)
+
+    tl.inline_asm_elementwise = rounded_to_tf32
 
     names = "exp exp2 expm1 log log2 log1p sqrt rsqrt sin cos tanh erf floor ceil trunc pow fmod ldexp"
     for name in names.split():
@@ -118,23 +101,24 @@ def run(job):
             storage = torch.frombuffer(bytearray(base64.b64decode(tensor["data"])), dtype=torch.uint8)
         tensors.append(storage.view(data[0]).reshape(data[1]))
     for launch in job["launches"]:
-        arguments = [tensors[i] for i in launch["tensors"]]
-        if launch["cooperative"]:
-            arguments.append(torch.zeros(1, dtype=torch.int32))
-        getattr(module, launch["kernel"])[(launch["programs"],)](*arguments, *job["dims"])
+        kernel = getattr(module, launch["kernel"])
+        boxes = module.LAUNCH[launch["kernel"]].get("descriptors", {})
+        arguments = [
+            TensorDescriptor.from_tensor(tensors[i], boxes[name]) if name in boxes else tensors[i]
+            for i, name in zip(launch["tensors"], kernel.arg_names)
+        ]
+        kernel[(launch["programs"],)](*arguments, *job["dims"])
     outputs = [t for t, given in zip(tensors, job["tensors"]) if given["role"] == "output"]
     data = [t.reshape(-1).view(torch.uint8).numpy().tobytes() for t in outputs]
     return {"outputs": [base64.b64encode(d).decode() for d in data]}
 
 
 def main():
-    job_kind = {"build": build, "run": run}[sys.argv[1]]
-    if job_kind is run:
-        complete_interpreter()
+    complete_interpreter()
     results = []
     for job in json.load(sys.stdin):
         try:
-            results.append(job_kind(job))
+            results.append(run(job))
         except Exception:
             results.append({"error": f"{job['module']}: {traceback.format_exc()}"})
     json.dump(results, sys.stdout)

@@ -1,31 +1,34 @@
-import triton
-import triton.language as tl
-from triton.language.extra import libdevice
-
-
-# Division and remainder that round down, from operators that truncate.
-@triton.jit
-def akg_floordiv(a, b):
-    return (a - akg_mod(a, b)) // b
-
-
+#: akg_mod
+# Remainder with the sign of the divisor; Triton's own has that of the dividend.
 @triton.jit
 def akg_mod(a, b):
     return (a % b + b) % b
 
 
+#: akg_floordiv akg_mod
+# Division that rounds down; Triton's own truncates.
+@triton.jit
+def akg_floordiv(a, b):
+    return (a - akg_mod(a, b)) // b
+
+
+#: akg_fmod
+# Floating remainder with the sign of the divisor.
 @triton.jit
 def akg_fmod(a, b):
     r = libdevice.fmod(a, b)
     return tl.where((r != 0) & ((r < 0) != (b < 0)), r + b, r)
 
 
+#: akg_sigmoid
 @triton.jit
 def akg_sigmoid(x):
     one = tl.full((), 1.0, x.dtype)
     return one / (one + libdevice.exp(-x))
 
 
+#: akg_pow2_floor
+# The largest power of two not above the magnitude; 1 for zero, infinity and NaN.
 @triton.jit
 def akg_pow2_floor(x):
     # Subnormal magnitudes are scaled up by 2^24 or 2^53 and back.
@@ -42,36 +45,57 @@ def akg_pow2_floor(x):
     return tl.where((x != 0) & (tl.abs(x) < float("inf")), power, tl.full((), 1.0, x.dtype))
 
 
+#: akg_tf32
+# Rounds to 10 mantissa bits, ties away from zero; a product in TF32 cuts them off.
 @triton.jit
-def akg_add(a, b):
-    return a + b
+def akg_tf32(x):
+    return tl.inline_asm_elementwise(
+        "cvt.rna.tf32.f32 $0, $1;", "=r,r", [x], dtype=tl.float32, is_pure=True, pack=1
+    )
 
 
+#: akg_tf32_bits
+# Rounds to 10 mantissa bits, ties away from zero; a product in TF32 cuts them off.
+@triton.jit
+def akg_tf32_bits(x):
+    bits = (x.to(tl.int32, bitcast=True) + 0x1000) & -0x2000
+    return tl.where(x == x, bits.to(tl.float32, bitcast=True), x)
+
+
+#: akg_mul
 @triton.jit
 def akg_mul(a, b):
     return a * b
 
 
+#: akg_max
+# NaN if either is.
 @triton.jit
 def akg_max(a, b):
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
+#: akg_min
+# NaN if either is.
 @triton.jit
 def akg_min(a, b):
     return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
+#: akg_int_max
 @triton.jit
 def akg_int_max(a, b):
     return tl.maximum(a, b)
 
 
+#: akg_int_min
 @triton.jit
 def akg_int_min(a, b):
     return tl.minimum(a, b)
 
 
+#: akg_argmax
+# The first of the largest; NaN is largest.
 @triton.jit
 def akg_argmax(a, i, b, j):
     same = (a == b) | ((a != a) & (b != b))
@@ -79,6 +103,8 @@ def akg_argmax(a, i, b, j):
     return tl.where(left, a, b), tl.where(left, i, j)
 
 
+#: akg_argmin
+# The first of the smallest; NaN is smallest.
 @triton.jit
 def akg_argmin(a, i, b, j):
     same = (a == b) | ((a != a) & (b != b))
@@ -86,13 +112,15 @@ def akg_argmin(a, i, b, j):
     return tl.where(left, a, b), tl.where(left, i, j)
 
 
-# Every barrier adds the number of programs to the counter once.
+#: akg_barrier
+# Waits for all programs. Every barrier adds the number of programs to the counter once.
 @triton.jit
 def akg_barrier(counter):
     tl.debug_barrier()
     programs = tl.num_programs(0)
     ticket = tl.atomic_add(counter, 1, sem="acq_rel", scope="gpu")
     goal = (ticket // programs + 1) * programs
-    while tl.atomic_add(counter, 0, sem="acq_rel", scope="gpu") < goal:
-        pass
+    arrived = tl.atomic_add(counter, 0, sem="acq_rel", scope="gpu")
+    while arrived < goal:
+        arrived = tl.atomic_add(counter, 0, sem="acq_rel", scope="gpu")
     tl.debug_barrier()

@@ -1,0 +1,270 @@
+//! The caller's side: an artifact that is executed in a worker of its own.
+
+use std::fs::{File, OpenOptions};
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use akg_core::backend::{self, Cache, Limits, RunOutput};
+use akg_core::error::{Error, ErrorKind, Result};
+use akg_core::isolation::{Isolation, IsolationLevel};
+use akg_core::source::{Artifact, TensorRole};
+use akg_core::target::Target;
+use akg_core::tensor::Tensor;
+use akg_core::verdict::{Failure, FailureKind};
+use akg_worker::process::{Process, Program, RequestError};
+use akg_worker::{plan, shm};
+
+use crate::layout::MOST_ALIGN;
+use crate::program::foreign;
+use crate::protocol::{self, Answer, Call};
+
+/// The artifact format of machine code: [`akg_core::image::Images`] whose code is what NVIDIA's assembler makes.
+pub const CUBIN: &str = "cubin";
+
+/// The artifact format of CUDA C++: [`akg_core::image::Images`] whose code is text, compiled for the device when it is
+/// loaded. A kernel is `extern "C" __global__`; several may be in one text.
+pub const CUDA_CPP: &str = "cuda-c++";
+
+/// How long a worker may take for what has nothing to do with a candidate: the driver needs seconds on some machines.
+const STARTING: Duration = Duration::from_secs(60);
+
+/// Variables that tell the driver and the compiler what to use.
+const VARIABLES: [&str; 5] = [
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_DEVICE_ORDER",
+    "CUDA_HOME",
+    "CUDA_PATH",
+    "NVIDIA_VISIBLE_DEVICES",
+];
+
+/// Why isolation is what it is.
+const MISSING: &str = "device code cannot call the system and sees no other process's memory, but the driver's own memory \
+                       in the worker may be within its reach, and the driver needs files and devices that strict isolation \
+                       takes away";
+
+/// How far the device's clock may be ahead of this process's.
+const CLOCKS: (f64, Duration) = (0.01, Duration::from_micros(50));
+
+/// A worker of this backend, not started.
+fn program(worker: Option<&Path>) -> Result<Program> {
+    let program = akg_worker::find(worker)?.arg(protocol::SERVICE);
+    let program = VARIABLES.into_iter().fold(program, Program::inherit);
+    // Only device code is hostile. The driver opens devices, starts threads and maps what it likes.
+    Ok(program.at_most(IsolationLevel::Basic))
+}
+
+/// Describes the devices of this machine; none where NVIDIA's driver is not found or finds none.
+pub(crate) fn describe(worker: Option<&Path>) -> Result<Result<Vec<Target>, String>> {
+    let mut process = program(worker)?.spawn()?;
+    match ask(&mut process, &Call::Describe)? {
+        Answer::Devices(devices) => Ok(Ok(devices)),
+        Answer::Absent(why) => Ok(Err(why)),
+        other => Err(unexpected(&other)),
+    }
+}
+
+/// Why this machine has no device, for people; `None` if it has one. `worker` is the worker program if configured.
+pub fn absence(worker: Option<&Path>) -> Result<Option<String>> {
+    Ok(match describe(worker)? {
+        Ok(devices) if devices.is_empty() => Some("NVIDIA's driver finds no device".to_owned()),
+        Ok(_) => None,
+        Err(why) => Some(why),
+    })
+}
+
+/// An artifact in a worker of its own, ready to be executed. Dropping it ends the worker.
+#[derive(Debug)]
+pub(crate) struct Executor {
+    process: Process,
+    isolation: Isolation,
+    artifact: Artifact,
+    limits: Limits,
+    /// What is bound: the values of the dims that shapes follow from, and the inputs, whose files must live on.
+    bound: Option<backend::Call>,
+    /// How the candidate ended, if it did.
+    failure: Option<Failure>,
+}
+
+impl Executor {
+    /// Loads an artifact in a new worker on the device of this number.
+    pub(crate) fn load(
+        worker: Option<&Path>,
+        device: u32,
+        artifact: Artifact,
+        limits: Limits,
+    ) -> Result<Result<Self, Failure>> {
+        if ![CUBIN, CUDA_CPP].contains(&artifact.format.as_str()) {
+            return Err(foreign(&artifact.format));
+        }
+        plan::check_tensors(&artifact.plan)?;
+        let isolation = Isolation {
+            level: IsolationLevel::Basic,
+            missing: vec![MISSING.to_owned()],
+        };
+        isolation.demand(limits.isolation)?;
+        let mut process = program(worker)?.spawn()?;
+        match ask(&mut process, &Call::Open { device })? {
+            Answer::Opened => {}
+            Answer::Absent(why) => return Err(Error::new(ErrorKind::NotFound, why)),
+            other => return Err(unexpected(&other)),
+        }
+        let load = Call::Load {
+            artifact: artifact.clone(),
+            memory: limits.memory,
+        };
+        let mut executor = Self {
+            process,
+            isolation,
+            artifact,
+            limits,
+            bound: None,
+            failure: None,
+        };
+        // The text of a candidate can keep the compiler busy for any time.
+        let time = executor.limits.time.max(STARTING);
+        Ok(match executor.judge(&load, &[], time)? {
+            Ok(Answer::Loaded) => Ok(executor),
+            Ok(other) => return Err(unexpected(&other)),
+            Err(failure) => Err(failure),
+        })
+    }
+
+    /// What contains the candidate.
+    pub(crate) fn isolation(&self) -> &Isolation {
+        &self.isolation
+    }
+
+    /// Puts tensors in place.
+    pub(crate) fn bind(&mut self, mut call: backend::Call) -> Result<Result<(), Failure>> {
+        self.bound = None;
+        plan::check(&self.artifact.plan, &call.dims, &call.inputs)?;
+        call.inputs = call.inputs.iter().map(shm::share).collect::<Result<_>>()?;
+        let open = |input: &Tensor| {
+            let path = input
+                .path()
+                .ok_or_else(|| Error::unexpected("a shared tensor has no file"))?;
+            open(path, File::options().read(true))
+        };
+        let files: Vec<File> = call.inputs.iter().map(open).collect::<Result<_>>()?;
+        let bind = Call::Bind {
+            dims: call.dims.clone(),
+            placement: call.placement,
+            poison: call.poison,
+        };
+        // Copying inputs is no work of the candidate's.
+        let time = self.limits.time.max(STARTING);
+        Ok(match self.judge(&bind, &files, time)? {
+            Ok(Answer::Bound) => {
+                self.bound = Some(call);
+                Ok(())
+            }
+            Ok(other) => return Err(unexpected(&other)),
+            Err(failure) => Err(failure),
+        })
+    }
+
+    /// Executes the plan so many times on what is bound; gives the time by the device's clock, which cannot be longer than
+    /// what this process waited.
+    pub(crate) fn execute(&mut self, calls: u32, cache: Cache) -> Result<Result<Duration, Failure>> {
+        self.bound()?;
+        let began = Instant::now();
+        let answer = match self.judge(&Call::Execute { calls, cache }, &[], self.limits.time)? {
+            Ok(answer) => answer,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        let waited = began.elapsed();
+        let Answer::Executed { nanoseconds } = answer else {
+            return Err(unexpected(&answer));
+        };
+        let device = Duration::from_nanos(nanoseconds);
+        let (part, beside) = CLOCKS;
+        if device > waited.mul_f64(1.0 + part) + beside {
+            let evidence = format!(
+                "the device's clock says that {calls} calls took {device:?}, but the caller waited only {waited:?}"
+            );
+            return Ok(Err(self.end(Failure::new(FailureKind::ClockMismatch, evidence))));
+        }
+        Ok(Ok(device))
+    }
+
+    /// The outputs; nothing is bound afterwards.
+    pub(crate) fn take(&mut self) -> Result<Result<RunOutput, Failure>> {
+        let plan = &self.artifact.plan;
+        let shapes = plan::shapes(plan, &self.bound()?.dims)?;
+        let tensors = plan.tensors.iter().zip(shapes);
+        let outputs = tensors
+            .filter(|(tensor, _)| tensor.role == TensorRole::Output)
+            .map(|(tensor, shape)| shm::allocate(tensor.dtype, shape))
+            .collect::<Result<Vec<_>>>()?;
+        let options = File::options().read(true).write(true).clone();
+        let files = outputs.iter().map(|output| open(output.path(), &options));
+        let files: Vec<File> = files.collect::<Result<_>>()?;
+        let time = self.limits.time.max(STARTING);
+        let taken = self.judge(&Call::Take, &files, time)?;
+        self.bound = None;
+        Ok(match taken {
+            Ok(Answer::Taken { inputs_unchanged }) => Ok(RunOutput {
+                outputs: outputs
+                    .into_iter()
+                    .map(|o| o.freeze())
+                    .collect::<Result<Vec<Tensor>>>()?,
+                inputs_unchanged,
+            }),
+            Ok(other) => return Err(unexpected(&other)),
+            Err(failure) => Err(failure),
+        })
+    }
+
+    fn bound(&self) -> Result<&backend::Call> {
+        self.bound
+            .as_ref()
+            .ok_or_else(|| Error::invalid("nothing is bound: bind tensors before executing and after taking"))
+    }
+
+    /// Calls the worker, with files, for something that the candidate takes part in.
+    fn judge(&mut self, call: &Call, files: &[File], time: Duration) -> Result<Result<Answer, Failure>> {
+        if let Some(failure) = &self.failure {
+            return Ok(Err(failure.clone()));
+        }
+        let descriptors: Vec<BorrowedFd<'_>> = files.iter().map(File::as_fd).collect();
+        let deadline = Instant::now() + time;
+        let answer = self
+            .process
+            .request_passing(call, &descriptors, deadline, &mut |_| {});
+        let failure = match answer {
+            Ok(Answer::Failed(failure)) => failure,
+            Ok(answer) => return Ok(Ok(answer)),
+            Err(RequestError::Failed(error)) => return Err(error),
+            Err(error @ RequestError::TimedOut { .. }) => {
+                Failure::new(FailureKind::TimedOut, error.to_string())
+            }
+            Err(error) => Failure::new(FailureKind::Crashed, error.to_string()),
+        };
+        Ok(Err(self.end(failure)))
+    }
+
+    /// Ends the worker because of a failure, which is the answer to everything from here on.
+    fn end(&mut self, failure: Failure) -> Failure {
+        self.process.kill();
+        self.failure.insert(failure).clone()
+    }
+}
+
+/// Opens shared memory of this process.
+fn open(path: &Path, options: &OpenOptions) -> Result<File> {
+    let cannot = |e| Error::io(format!("cannot open shared memory {}", path.display()), e);
+    options.open(path).map_err(cannot)
+}
+
+/// Calls the worker for something that no candidate takes part in.
+fn ask(process: &mut Process, call: &Call) -> Result<Answer> {
+    Ok(process.request(call, Instant::now() + STARTING, &mut |_| {})?)
+}
+
+fn unexpected(answer: &Answer) -> Error {
+    let message = format!("the worker gave an answer to another question: {answer:?}");
+    Error::new(ErrorKind::Protocol, message)
+}
+
+const _: () = assert!(MOST_ALIGN == plan::MAX_ALIGN as u64);

@@ -1,0 +1,436 @@
+//! The parts of the driver API that akg needs, with every answer checked.
+//!
+//! The driver is loaded when it is first called, so everything builds and starts without it; [`start`] comes first.
+
+use std::ffi::{CStr, CString, c_void};
+use std::fmt;
+use std::ptr;
+use std::time::Duration;
+
+use akg_core::error::{Error, ErrorKind};
+use cudarc::driver::sys::{self, CUresult};
+
+pub(crate) use cudarc::driver::sys::CUdevice_attribute as Attribute;
+
+/// The oldest version of the driver API with everything that is called here; times of events came last.
+const OLDEST: i32 = 12_080;
+
+/// A call that the driver refused, or a kernel's failure that it told of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DriverError {
+    call: &'static str,
+    code: CUresult,
+    name: String,
+    text: String,
+}
+
+pub(crate) type Result<T, E = DriverError> = std::result::Result<T, E>;
+
+impl DriverError {
+    fn new(call: &'static str, code: CUresult) -> Self {
+        let said = |ask: unsafe fn(CUresult, *mut *const std::ffi::c_char) -> CUresult| {
+            let mut text = ptr::null();
+            // SAFETY: the driver gives a text that lives as long as itself, or none.
+            unsafe {
+                match ask(code, &raw mut text) {
+                    CUresult::CUDA_SUCCESS if !text.is_null() => {
+                        CStr::from_ptr(text).to_string_lossy().into_owned()
+                    }
+                    _ => format!("error {}", code as u32),
+                }
+            }
+        };
+        Self {
+            call,
+            code,
+            name: said(sys::cuGetErrorName),
+            text: said(sys::cuGetErrorString),
+        }
+    }
+
+    pub(crate) fn is_out_of_memory(&self) -> bool {
+        self.code == CUresult::CUDA_ERROR_OUT_OF_MEMORY
+    }
+}
+
+impl fmt::Display for DriverError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}) from {}", self.text, self.name, self.call)
+    }
+}
+
+impl std::error::Error for DriverError {}
+
+impl From<DriverError> for Error {
+    fn from(error: DriverError) -> Self {
+        let kind = if error.is_out_of_memory() {
+            ErrorKind::OutOfResources
+        } else {
+            ErrorKind::Unexpected
+        };
+        Error::new(kind, format!("the CUDA driver refused: {error}"))
+    }
+}
+
+/// Calls the driver.
+macro_rules! call {
+    ($function:ident($($argument:expr),* $(,)?)) => {
+        // SAFETY: see the function that this is in.
+        match unsafe { sys::$function($($argument),*) } {
+            CUresult::CUDA_SUCCESS => Ok(()),
+            code => Err(DriverError::new(stringify!($function), code)),
+        }
+    };
+}
+
+/// Loads the driver and initialises it; gives the number of devices.
+///
+/// # Errors
+/// Why there is no device that can be used, for people.
+pub(crate) fn start() -> Result<u32, String> {
+    // SAFETY: loading the driver runs its initialisers, as every user of CUDA does.
+    if !unsafe { sys::is_culib_present() } {
+        return Err("the library libcuda.so.1 of NVIDIA's driver is not found".to_owned());
+    }
+    let said = |error: DriverError| match error.code {
+        CUresult::CUDA_ERROR_NO_DEVICE => "NVIDIA's driver finds no device".to_owned(),
+        _ => format!("NVIDIA's driver cannot be used: {error}"),
+    };
+    call!(cuInit(0)).map_err(said)?;
+    let mut version = 0;
+    call!(cuDriverGetVersion(&raw mut version)).map_err(said)?;
+    if version < OLDEST {
+        return Err(format!(
+            "NVIDIA's driver is for CUDA {}.{}; {}.{} is needed at least",
+            version / 1000,
+            version % 1000 / 10,
+            OLDEST / 1000,
+            OLDEST % 1000 / 10
+        ));
+    }
+    let mut count = 0;
+    call!(cuDeviceGetCount(&raw mut count)).map_err(said)?;
+    Ok(u32::try_from(count).unwrap_or(0))
+}
+
+/// A device.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Device(sys::CUdevice);
+
+impl Device {
+    /// The device of this number, below what [`start`] gave.
+    pub(crate) fn get(ordinal: u32) -> Result<Self> {
+        let mut device = 0;
+        call!(cuDeviceGet(&raw mut device, ordinal as i32))?;
+        Ok(Self(device))
+    }
+
+    pub(crate) fn attribute(self, attribute: Attribute) -> Result<u64> {
+        let mut value = 0;
+        call!(cuDeviceGetAttribute(&raw mut value, attribute, self.0))?;
+        Ok(u64::try_from(value).unwrap_or(0))
+    }
+
+    pub(crate) fn name(self) -> Result<String> {
+        let mut bytes = [0u8; 256];
+        call!(cuDeviceGetName(bytes.as_mut_ptr().cast(), 255, self.0))?;
+        let name = CStr::from_bytes_until_nul(&bytes).unwrap_or_default();
+        Ok(name.to_string_lossy().into_owned())
+    }
+
+    /// Bytes of its memory.
+    pub(crate) fn memory(self) -> Result<u64> {
+        let mut bytes = 0;
+        call!(cuDeviceTotalMem_v2(&raw mut bytes, self.0))?;
+        Ok(bytes as u64)
+    }
+
+    /// Makes its primary context that of the calling thread, until the process ends.
+    pub(crate) fn enter(self) -> Result<()> {
+        let mut context = ptr::null_mut();
+        call!(cuDevicePrimaryCtxRetain(&raw mut context, self.0))?;
+        call!(cuCtxSetCurrent(context))
+    }
+}
+
+/// Memory of the device, freed when dropped.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    address: u64,
+    bytes: u64,
+}
+
+impl Memory {
+    pub(crate) fn new(bytes: u64) -> Result<Self> {
+        let mut address = 0;
+        call!(cuMemAlloc_v2(&raw mut address, bytes.max(1) as usize))?;
+        Ok(Self { address, bytes })
+    }
+
+    pub(crate) fn address(&self) -> u64 {
+        self.address
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // Refused only where a kernel's failure has ended the context, and with it the memory.
+        let _ = call!(cuMemFree_v2(self.address));
+    }
+}
+
+/// Copies to the device, and waits for it. The address must have room for the bytes.
+pub(crate) fn upload(to: u64, bytes: &[u8]) -> Result<()> {
+    match bytes.len() {
+        0 => Ok(()),
+        length => call!(cuMemcpyHtoD_v2(to, bytes.as_ptr().cast(), length)),
+    }
+}
+
+/// Copies from the device, when everything before is done. The address must have as many bytes.
+pub(crate) fn download(bytes: &mut [u8], from: u64) -> Result<()> {
+    match bytes.len() {
+        0 => Ok(()),
+        length => call!(cuMemcpyDtoH_v2(bytes.as_mut_ptr().cast(), from, length)),
+    }
+}
+
+/// The order of work on the device.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stream(sys::CUstream);
+
+impl Stream {
+    /// A stream that lives until the process ends. Copies outside of it wait for it, and it for them.
+    pub(crate) fn new() -> Result<Self> {
+        let mut stream = ptr::null_mut();
+        call!(cuStreamCreate(&raw mut stream, 0))?;
+        Ok(Self(stream))
+    }
+
+    pub(crate) fn wait(self) -> Result<()> {
+        call!(cuStreamSynchronize(self.0))
+    }
+
+    /// Sets bytes that must be the device's.
+    pub(crate) fn fill(self, address: u64, byte: u8, bytes: u64) -> Result<()> {
+        match bytes {
+            0 => Ok(()),
+            bytes => call!(cuMemsetD8Async(address, byte, bytes as usize, self.0)),
+        }
+    }
+
+    /// Launches a kernel, with an address for each of its parameters.
+    pub(crate) fn launch(self, kernel: &Kernel, shape: &Shape, arguments: &mut [*mut c_void]) -> Result<()> {
+        let attribute = |id, value| sys::CUlaunchAttribute {
+            id,
+            pad: [0; 4],
+            value,
+        };
+        let mut attributes = Vec::new();
+        if shape.cluster > 1 {
+            let clusters = sys::CUlaunchAttributeValue_union__bindgen_ty_1 {
+                x: shape.cluster,
+                y: 1,
+                z: 1,
+            };
+            attributes.push(attribute(
+                sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+                sys::CUlaunchAttributeValue { clusterDim: clusters },
+            ));
+        }
+        if shape.cooperative {
+            attributes.push(attribute(
+                sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_COOPERATIVE,
+                sys::CUlaunchAttributeValue { cooperative: 1 },
+            ));
+        }
+        let config = sys::CUlaunchConfig {
+            gridDimX: shape.blocks,
+            gridDimY: 1,
+            gridDimZ: 1,
+            blockDimX: shape.threads,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: shape.shared_bytes,
+            hStream: self.0,
+            attrs: attributes.as_mut_ptr(),
+            numAttrs: attributes.len() as u32,
+        };
+        // The driver copies attributes and arguments before it returns.
+        call!(cuLaunchKernelEx(
+            &raw const config,
+            kernel.0,
+            arguments.as_mut_ptr(),
+            ptr::null_mut()
+        ))
+    }
+
+    /// Records what `enqueue` puts on the stream instead of doing it.
+    pub(crate) fn capture(self, enqueue: impl FnOnce() -> Result<()>) -> Result<Graph> {
+        call!(cuStreamBeginCapture_v2(
+            self.0,
+            sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+        ))?;
+        let enqueued = enqueue();
+        let mut graph = ptr::null_mut();
+        let ended = call!(cuStreamEndCapture(self.0, &raw mut graph));
+        let graph = Graph(graph);
+        enqueued.and(ended).map(|()| graph)
+    }
+
+    pub(crate) fn replay(self, graph: &Executable) -> Result<()> {
+        call!(cuGraphLaunch(graph.0, self.0))
+    }
+}
+
+/// How a kernel is launched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Shape {
+    pub(crate) blocks: u32,
+    pub(crate) threads: u32,
+    pub(crate) cluster: u32,
+    pub(crate) shared_bytes: u32,
+    pub(crate) cooperative: bool,
+}
+
+/// Recorded work.
+#[derive(Debug)]
+pub(crate) struct Graph(sys::CUgraph);
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        if !self.0.is_null() {
+            let _ = call!(cuGraphDestroy(self.0));
+        }
+    }
+}
+
+/// Recorded work, ready to be done again and again.
+#[derive(Debug)]
+pub(crate) struct Executable(sys::CUgraphExec);
+
+impl Executable {
+    pub(crate) fn new(graph: &Graph) -> Result<Self> {
+        let mut executable = ptr::null_mut();
+        call!(cuGraphInstantiateWithFlags(&raw mut executable, graph.0, 0))?;
+        Ok(Self(executable))
+    }
+
+    /// Takes over the arguments and shapes of another recording of the same launches; whether that was possible.
+    pub(crate) fn update(&self, graph: &Graph) -> bool {
+        // SAFETY: plain data that the driver fills in.
+        let mut result: sys::CUgraphExecUpdateResultInfo = unsafe { std::mem::zeroed() };
+        call!(cuGraphExecUpdate_v2(self.0, graph.0, &raw mut result)).is_ok()
+    }
+}
+
+impl Drop for Executable {
+    fn drop(&mut self) {
+        let _ = call!(cuGraphExecDestroy(self.0));
+    }
+}
+
+/// A mark in a stream that knows when it was passed. Lives until the process ends.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Event(sys::CUevent);
+
+impl Event {
+    pub(crate) fn new() -> Result<Self> {
+        let mut event = ptr::null_mut();
+        call!(cuEventCreate(&raw mut event, 0))?;
+        Ok(Self(event))
+    }
+
+    pub(crate) fn record(self, stream: Stream) -> Result<()> {
+        call!(cuEventRecord(self.0, stream.0))
+    }
+
+    /// The time from `start` to this, both of which must have been passed.
+    pub(crate) fn since(self, start: Event) -> Result<Duration> {
+        let mut milliseconds = 0.0;
+        call!(cuEventElapsedTime_v2(&raw mut milliseconds, start.0, self.0))?;
+        Ok(Duration::try_from_secs_f64(f64::from(milliseconds) * 1e-3).unwrap_or_default())
+    }
+}
+
+/// Loaded code. Stays until the process ends.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Module(sys::CUmodule);
+
+impl Module {
+    /// Loads machine code, or PTX that ends with a zero byte.
+    pub(crate) fn load(code: &[u8]) -> Result<Self> {
+        let mut module = ptr::null_mut();
+        call!(cuModuleLoadData(&raw mut module, code.as_ptr().cast()))?;
+        Ok(Self(module))
+    }
+
+    pub(crate) fn kernel(self, symbol: &str) -> Result<Kernel> {
+        let not_found = || DriverError::new("cuModuleGetFunction", CUresult::CUDA_ERROR_NOT_FOUND);
+        let symbol = CString::new(symbol).map_err(|_| not_found())?;
+        let mut kernel = ptr::null_mut();
+        call!(cuModuleGetFunction(&raw mut kernel, self.0, symbol.as_ptr()))?;
+        Ok(Kernel(kernel))
+    }
+}
+
+/// A kernel of loaded code.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Kernel(sys::CUfunction);
+
+impl Kernel {
+    /// Allows launches that ask for so much shared memory.
+    pub(crate) fn allow_shared(self, bytes: u32) -> Result<()> {
+        let most = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        call!(cuFuncSetAttribute(self.0, most, bytes as i32))
+    }
+
+    /// Allows clusters that not every device of its kind can have.
+    pub(crate) fn allow_large_clusters(self) -> Result<()> {
+        let allowed = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED;
+        call!(cuFuncSetAttribute(self.0, allowed, 1))
+    }
+}
+
+/// The copy engine's description of a dense row-major tensor that is moved in boxes; `extents` and `block` have the
+/// outermost first.
+pub(crate) fn tensor_map(
+    address: u64,
+    element: sys::CUtensorMapDataType,
+    element_bytes: u64,
+    extents: &[u64],
+    block: &[u32],
+    swizzle: sys::CUtensorMapSwizzle,
+) -> Result<sys::CUtensorMap> {
+    let inward: Vec<u64> = extents.iter().rev().copied().collect();
+    let block: Vec<u32> = block.iter().rev().copied().collect();
+    let strides: Vec<u64> = inward
+        .iter()
+        .scan(element_bytes, |stride, extent| {
+            *stride *= extent;
+            Some(*stride)
+        })
+        .collect();
+    let steps = vec![1u32; block.len()];
+    let mut map = sys::CUtensorMap { opaque: [0; 16] };
+    // The strides of all but the innermost are read.
+    call!(cuTensorMapEncodeTiled(
+        &raw mut map,
+        element,
+        inward.len() as u32,
+        address as *mut c_void,
+        inward.as_ptr(),
+        strides.as_ptr(),
+        block.as_ptr(),
+        steps.as_ptr(),
+        sys::CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
+        swizzle,
+        sys::CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+        sys::CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+    ))?;
+    Ok(map)
+}

@@ -1,0 +1,27 @@
+#![doc = include_str!("../README.md")]
+
+mod backend;
+mod client;
+mod compile;
+mod config;
+mod describe;
+mod driver;
+mod engine;
+mod helpers;
+mod launch;
+mod layout;
+mod program;
+mod protocol;
+mod serve;
+
+use akg_core::Registry;
+
+pub use backend::CudaBackend;
+pub use client::{CUBIN, CUDA_CPP, absence};
+pub use config::{CudaBuilder, CudaConfig};
+pub use serve::SERVICE;
+
+/// Adds [`CudaBackend`] with the default configuration.
+pub fn register(registry: &mut Registry) {
+    registry.add_backend(CudaBackend::builder().build());
+}

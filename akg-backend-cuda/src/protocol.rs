@@ -1,0 +1,81 @@
+//! What a caller and a worker say to each other, inside the envelope of [`akg_worker::process`].
+//!
+//! The worker's host code is akg's own; only device code is the candidate's, and that cannot speak. So what the worker
+//! says can be believed as long as it lives.
+
+use akg_core::backend::{Cache, Poison};
+use akg_core::expr::Bindings;
+use akg_core::source::Artifact;
+use akg_core::target::Target;
+use akg_core::verdict::Failure;
+use serde::{Deserialize, Serialize};
+
+/// The name of the worker's service; a change of these messages changes it.
+pub(crate) const SERVICE: &str = "cuda-1";
+
+/// What the caller asks for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Call {
+    /// Describes the devices; answered by [`Answer::Devices`] or [`Answer::Absent`].
+    Describe,
+    /// Makes a context on a device; answered by [`Answer::Opened`] or [`Answer::Absent`].
+    Open {
+        /// The device's number.
+        device: u32,
+    },
+    /// Loads an artifact, once in a worker's life; answered by [`Answer::Loaded`] or [`Answer::Failed`].
+    Load {
+        /// What to load.
+        artifact: Artifact,
+        /// Bytes that it may use beyond inputs and outputs.
+        memory: u64,
+    },
+    /// Puts tensors in place; answered by [`Answer::Bound`] or [`Answer::Failed`]. Comes with the files of the inputs.
+    Bind {
+        /// Values of the plan's dims.
+        dims: Bindings,
+        /// The placement.
+        placement: u32,
+        /// What outputs and scratch hold before.
+        poison: Poison,
+    },
+    /// Executes the plan on what is bound; answered by [`Answer::Executed`] or [`Answer::Failed`].
+    Execute {
+        /// How often.
+        calls: u32,
+        /// What the caches hold before each call.
+        cache: Cache,
+    },
+    /// Checks what is around the tensors and copies the outputs; answered by [`Answer::Taken`] or [`Answer::Failed`].
+    /// Comes with the files of the outputs.
+    Take,
+}
+
+/// What a worker answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Answer {
+    /// The devices.
+    Devices(Vec<Target>),
+    /// Why there is no device.
+    Absent(String),
+    /// The context exists.
+    Opened,
+    /// The artifact is loaded.
+    Loaded,
+    /// The tensors are in place.
+    Bound,
+    /// The plan was executed.
+    Executed {
+        /// How long that took by the device's clock.
+        nanoseconds: u64,
+    },
+    /// The outputs are written.
+    Taken {
+        /// Whether all inputs held the same bytes afterwards.
+        inputs_unchanged: bool,
+    },
+    /// The candidate failed.
+    Failed(Failure),
+}

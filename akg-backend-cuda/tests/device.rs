@@ -1,0 +1,373 @@
+//! The backend on a real device, with kernels in CUDA C++. Without one everything is skipped, said aloud and counted. The
+//! test is its own worker, hence a `main` of its own.
+#![expect(clippy::unwrap_used, reason = "this is a test")]
+
+mod common;
+
+use std::time::Duration;
+
+use akg_backend_cuda::{CUDA_CPP, CudaBackend, SERVICE, absence};
+use akg_core::backend::{BackendExt as _, Cache, Call, Limits, LoadedExt as _, Poison, RunRequest};
+use akg_core::conformance::{self, Probe};
+use akg_core::image::{Descriptor, Images, Parameter, Scratch};
+use akg_core::source::{Artifact, LaunchPlan, TensorRole};
+use akg_core::verdict::{Failure, FailureKind};
+use akg_core::{Backend, DType, Expr, Result, Tensor};
+use common::{artifact, plan_of, with_images};
+use futures::executor::block_on;
+use libtest_mimic::{Arguments, Trial};
+
+fn main() {
+    akg_worker::init_with(&[SERVICE]);
+    let missing = absence(None).unwrap_or_else(|error| Some(error.to_string()));
+    if let Some(why) = &missing {
+        eprintln!("SKIPPED: {why}");
+    }
+    let tests: [(&str, fn()); 9] = [
+        ("the_backend_keeps_the_rules", the_backend_keeps_the_rules),
+        ("devices_are_described", devices_are_described),
+        ("writes_beside_tensors_are_found", writes_beside_tensors_are_found),
+        ("graphs_follow_their_tensors", graphs_follow_their_tensors),
+        (
+            "text_that_does_not_compile_is_a_failure",
+            text_that_does_not_compile_is_a_failure,
+        ),
+        (
+            "shared_memory_is_what_the_image_asks_for",
+            shared_memory_is_what_the_image_asks_for,
+        ),
+        (
+            "clusters_and_barriers_of_the_grid_work",
+            clusters_and_barriers_of_the_grid_work,
+        ),
+        ("the_copy_engine_moves_boxes", the_copy_engine_moves_boxes),
+        ("times_grow_with_the_work", times_grow_with_the_work),
+    ];
+    let trials = tests.map(|(name, test)| {
+        let run = move || {
+            test();
+            Ok(())
+        };
+        Trial::test(name, run).with_ignored_flag(missing.is_some())
+    });
+    libtest_mimic::run(&Arguments::from_args(), trials.into()).exit();
+}
+
+fn backend() -> CudaBackend {
+    CudaBackend::builder().build()
+}
+
+/// A text with kernel `name(a, b, n)`, in which `p` is the program.
+fn kernel(name: &str, body: &str) -> String {
+    format!(
+        "extern \"C\" __global__ void {name}(float *a, float *b, long long n) {{\n  long long p = blockIdx.x;\n  if \
+         (threadIdx.x == 0) {{ {body} }}\n}}\n"
+    )
+}
+
+/// A probe in CUDA C++.
+fn probe(probe: Probe) -> Result<Option<Artifact>> {
+    let body = match probe {
+        Probe::Double | Probe::WriteHalf | Probe::TwoKernels => "b[p] = 2 * a[p];",
+        Probe::OverwriteInput => "b[p] = 2 * a[p]; a[p] = 0;",
+        Probe::ReadScratch => "",
+        Probe::Crash => "*(volatile int *)16 = 1;",
+        Probe::Hang => "for (volatile int i = 0;; i = i + 1) {}",
+        Probe::TakeMemory => "for (;;) { volatile char *m = (char *)malloc(1 << 20); m[0] = 1; }",
+        _ => return Ok(None),
+    };
+    let first = match probe {
+        Probe::ReadScratch => {
+            "extern \"C\" __global__ void probe(float *x, float *y, float *t, long long n) {\n  if \
+                               (threadIdx.x == 0) y[blockIdx.x] = t[blockIdx.x];\n}\n"
+                .to_owned()
+        }
+        _ => kernel("probe", body),
+    };
+    let text = first + &kernel("second", "b[p] = a[n - 1 - p];");
+    Ok(Some(artifact(CUDA_CPP, probe.plan(), text.as_bytes(), 32)))
+}
+
+fn the_backend_keeps_the_rules() {
+    let report = block_on(conformance::backend(&backend(), &probe));
+    report.assert_held();
+    assert_eq!(report.skipped(), 0, "{report}");
+    println!("{report}");
+}
+
+fn devices_are_described() {
+    for device in block_on(backend().devices()).unwrap() {
+        println!("{device:#?}");
+        assert!(device.arch.starts_with("sm_") && device.cores > 0 && device.bandwidth > 0.0);
+        assert!(device.tile_bytes >= 48 << 10 && device.caches[1] > device.caches[0]);
+    }
+}
+
+fn call(len: usize, placement: u32) -> Call {
+    let values: Vec<f32> = (0..len).map(|i| i as f32 + placement as f32).collect();
+    Call {
+        inputs: vec![Tensor::from_slice([len], &values).unwrap()],
+        dims: [("N".into(), len as i64)].into(),
+        poison: Poison::Ones,
+        placement,
+    }
+}
+
+fn request(artifact: Artifact, len: usize) -> RunRequest {
+    let Call {
+        inputs, dims, poison, ..
+    } = call(len, 0);
+    RunRequest {
+        artifact,
+        inputs,
+        dims,
+        poison,
+        limits: Limits::default(),
+    }
+}
+
+fn failure(artifact: Artifact) -> Failure {
+    block_on(backend().run(request(artifact, 6)))
+        .unwrap()
+        .unwrap_err()
+}
+
+/// What `artifact` makes of the numbers from 0.
+fn result(artifact: Artifact, len: usize) -> Vec<f32> {
+    let output = block_on(backend().run(request(artifact, len))).unwrap().unwrap();
+    output.outputs[0].as_slice::<f32>().unwrap().to_vec()
+}
+
+fn writes_beside_tensors_are_found() {
+    let cases = [
+        (
+            "b[n] = 0;",
+            "a kernel wrote at byte 24 of `y`, which has 24 bytes",
+        ),
+        (
+            "b[-3] = 0;",
+            "a kernel wrote 12 bytes before the beginning of `y`",
+        ),
+        (
+            "a[n + 7] = 0;",
+            "a kernel wrote at byte 52 of `x`, which has 24 bytes",
+        ),
+    ];
+    for (body, evidence) in cases {
+        let failure = failure(artifact(CUDA_CPP, plan_of("k"), kernel("k", body).as_bytes(), 1));
+        assert_eq!(
+            (failure.kind, failure.evidence.as_str()),
+            (FailureKind::OutOfBounds, evidence)
+        );
+    }
+}
+
+fn graphs_follow_their_tensors() {
+    let artifact = probe(Probe::TwoKernels).unwrap().unwrap();
+    block_on(async {
+        let mut loaded = backend()
+            .load(artifact, Limits::default())
+            .await
+            .unwrap()
+            .unwrap();
+        for (len, placement) in [(8, 0), (8, 1), (300_000, 1), (8, 0), (0, 2), (1, 3), (8, 1)] {
+            let call = call(len, placement);
+            let given = call.inputs[0].as_slice::<f32>().unwrap().to_vec();
+            let output = loaded.run(call).await.unwrap().unwrap();
+            let expected: Vec<f32> = given.iter().rev().map(|v| 2.0 * v).collect();
+            assert!(output.inputs_unchanged);
+            assert_eq!(output.outputs[0].as_slice::<f32>().unwrap(), expected);
+        }
+    });
+}
+
+fn text_that_does_not_compile_is_a_failure() {
+    let failure = failure(artifact(
+        CUDA_CPP,
+        plan_of("k"),
+        b"extern \"C\" __global__ void k() { no; }",
+        1,
+    ));
+    assert_eq!(failure.kind, FailureKind::CompileFailed);
+    assert!(failure.evidence.contains("kernel.cu(1)"), "{}", failure.evidence);
+}
+
+fn shared_memory_is_what_the_image_asks_for() {
+    let text = "extern \"C\" __global__ void k(float *a, float *b, long long n) {
+        extern __shared__ float tile[];
+        int last = 50000 - 32 + threadIdx.x;
+        tile[last] = a[blockIdx.x] + threadIdx.x;
+        __syncthreads();
+        if (threadIdx.x == 0) b[blockIdx.x] = tile[50000 - 1];
+    }";
+    let made = artifact(CUDA_CPP, plan_of("k"), text.as_bytes(), 32);
+    let mut images = Images::decode(&made).unwrap();
+    images.kernels[0].shared_bytes = 200_000;
+    let expected: Vec<f32> = (0..1000).map(|i| i as f32 + 31.0).collect();
+    assert_eq!(
+        result(with_images(CUDA_CPP, made.plan.clone(), &images), 1000),
+        expected
+    );
+    images.kernels[0].shared_bytes = 300 << 10;
+    let failure = failure(with_images(CUDA_CPP, made.plan, &images));
+    assert_eq!(failure.kind, FailureKind::LoadFailed);
+    assert!(
+        failure.evidence.contains("307200 bytes of shared memory"),
+        "{}",
+        failure.evidence
+    );
+}
+
+fn clusters_and_barriers_of_the_grid_work() {
+    // Each program is two blocks: the second writes what the first has put into the cluster's scratch.
+    let text = "extern \"C\" __global__ void k(float *a, float *b, long long n, float *scratch) {
+        unsigned rank;
+        asm(\"mov.u32 %0, %cluster_ctarank;\" : \"=r\"(rank));
+        float *pair = scratch + 32 * (blockIdx.x / 2);
+        if (rank == 0 && threadIdx.x == 0) pair[0] = 3 * a[blockIdx.x / 2];
+        __threadfence();
+        asm volatile(\"barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;\" ::: \"memory\");
+        if (rank == 1 && threadIdx.x == 0) b[blockIdx.x / 2] = *(volatile float *)pair;
+    }";
+    let made = artifact(CUDA_CPP, plan_of("k"), text.as_bytes(), 32);
+    let mut images = Images::decode(&made).unwrap();
+    images.kernels[0].cluster = 2;
+    images.kernels[0]
+        .parameters
+        .push(Parameter::Scratch(Scratch { bytes: 64, align: 64 }));
+    let tripled: Vec<f32> = (0..500).map(|i| 3.0 * i as f32).collect();
+    assert_eq!(result(with_images(CUDA_CPP, made.plan, &images), 500), tripled);
+
+    // All programs meet before any goes on.
+    let text = "__device__ unsigned arrived;
+    extern \"C\" __global__ void k(float *a, float *b, long long n) {
+        atomicAdd(&arrived, 1u);
+        while (*(volatile unsigned *)&arrived % n != 0) {}
+        b[blockIdx.x] = a[n - 1 - blockIdx.x];
+    }";
+    let mut plan = plan_of("k");
+    plan.launches[0].cooperative = true;
+    let reversed: Vec<f32> = (0..100).rev().map(|i| i as f32).collect();
+    assert_eq!(
+        result(artifact(CUDA_CPP, plan.clone(), text.as_bytes(), 1), 100),
+        reversed
+    );
+    // A million blocks are not on the device at the same time.
+    let refused = block_on(backend().run(request(artifact(CUDA_CPP, plan, text.as_bytes(), 1), 1 << 20)));
+    let refused = refused.unwrap().unwrap_err();
+    assert_ne!(refused.kind, FailureKind::TimedOut, "{}", refused.evidence);
+}
+
+/// Two kernels: the first moves one box [16, 32] of x[40, 64] at (8, 32) to t by the copy engine, the second doubles.
+fn the_copy_engine_moves_boxes() {
+    let text = "struct alignas(64) Map { char opaque[128]; };
+    extern \"C\" __global__ void move(const __grid_constant__ Map map, float *t) {
+        __shared__ alignas(128) float tile[16 * 32];
+        __shared__ alignas(8) unsigned long long barrier;
+        unsigned at = (unsigned)__cvta_generic_to_shared(&barrier), to = (unsigned)__cvta_generic_to_shared(tile);
+        if (threadIdx.x == 0) {
+            asm volatile(\"mbarrier.init.shared::cta.b64 [%0], 1; fence.mbarrier_init.release.cluster;\" :: \"r\"(at));
+            asm volatile(\"mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 2048;\" :: \"r\"(at));
+            asm volatile(\"cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], \
+                [%4];\" :: \"r\"(to), \"l\"(&map), \"r\"(32), \"r\"(8), \"r\"(at) : \"memory\");
+        }
+        __syncthreads();
+        unsigned done = 0;
+        while (!done)
+            asm volatile(\"{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0; selp.u32 %0, 1, 0, p; }\"
+                : \"=r\"(done) : \"r\"(at) : \"memory\");
+        for (int i = threadIdx.x; i < 16 * 32; i += blockDim.x) t[i] = tile[i];
+    }
+    extern \"C\" __global__ void twice(float *t, float *y) {
+        for (int i = threadIdx.x; i < 16 * 32; i += blockDim.x) y[i] = 2 * t[i];
+    }";
+    let mut plan: LaunchPlan = Probe::TwoKernels.plan();
+    plan.dims.clear();
+    for tensor in &mut plan.tensors {
+        tensor.shape = match tensor.role {
+            TensorRole::Input => vec![40.into(), 64.into()],
+            _ => vec![Expr::constant(16), Expr::constant(32)],
+        };
+    }
+    for (launch, name) in plan.launches.iter_mut().zip(["move", "twice"]) {
+        launch.kernel = name.into();
+        launch.grid = vec![1.into()];
+    }
+    let made = artifact(CUDA_CPP, plan, text.as_bytes(), 128);
+    let mut images = Images::decode(&made).unwrap();
+    let descriptor = Descriptor {
+        tensor: 0,
+        dtype: DType::F32,
+        block: vec![16, 32],
+        swizzle: 0,
+        padded: false,
+    };
+    for image in images.kernels.iter_mut().filter(|image| image.kernel == "move") {
+        image.parameters = vec![Parameter::Descriptor(descriptor.clone()), Parameter::Tensor(1)];
+    }
+    let values: Vec<f32> = (0..40 * 64).map(|i| i as f32).collect();
+    let artifact = with_images(CUDA_CPP, made.plan, &images);
+    let mut loaded = block_on(backend().load(artifact, Limits::default()))
+        .unwrap()
+        .unwrap();
+    for placement in 0..3 {
+        let call = Call {
+            inputs: vec![Tensor::from_slice([40, 64], &values).unwrap()],
+            dims: [].into(),
+            poison: Poison::Finite,
+            placement,
+        };
+        let output = block_on(loaded.run(call)).unwrap().unwrap();
+        let expected: Vec<f32> = (0..16 * 32)
+            .map(|i| 2.0 * ((8 + i / 32) * 64 + 32 + i % 32) as f32)
+            .collect();
+        assert_eq!(output.outputs[0].as_slice::<f32>().unwrap(), expected);
+    }
+}
+
+/// Times are printed for people; what is demanded holds on any machine.
+fn times_grow_with_the_work() {
+    let text = "extern \"C\" __global__ void k(const float4 *a, float4 *b, long long n) {
+        long long stride = (long long)gridDim.x * blockDim.x;
+        for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < n / 4; i += stride) b[i] = a[i];
+    }";
+    let mut plan = plan_of("k");
+    plan.launches[0].grid = vec![1056.into()];
+    let made = artifact(CUDA_CPP, plan, text.as_bytes(), 512);
+    block_on(async {
+        let mut loaded = backend().load(made, Limits::default()).await.unwrap().unwrap();
+        for len in [1 << 10, 1 << 28] {
+            let began = std::time::Instant::now();
+            loaded.bind(call(len, 0)).await.unwrap().unwrap();
+            let bound = began.elapsed();
+            let mut times = Vec::new();
+            for (calls, cache) in [
+                (0, Cache::Warm),
+                (10, Cache::Warm),
+                (100, Cache::Warm),
+                (1000, Cache::Warm),
+                (1, Cache::Cold),
+                (10, Cache::Cold),
+            ] {
+                let time = loaded.execute(calls, cache).await.unwrap().unwrap();
+                println!("copy of {len} floats, {calls} calls, {cache:?}: {time:?}");
+                times.push(time);
+            }
+            let each = times[3].as_secs_f64() / 1000.0;
+            println!(
+                "  {:.2} µs a call, {:.1} GB/s; bound in {bound:?}",
+                each * 1e6,
+                8e-9 * len as f64 / each
+            );
+            assert!(
+                times[3] > times[1] && times[0] < Duration::from_millis(1),
+                "{times:?}"
+            );
+            let output = loaded.take().await.unwrap().unwrap();
+            assert_eq!(
+                output.outputs[0].as_slice::<f32>().unwrap()[len - 1],
+                (len - 1) as f32
+            );
+        }
+    });
+}

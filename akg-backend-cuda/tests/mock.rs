@@ -1,0 +1,271 @@
+//! The backend on a driver that works on ordinary memory, so that everything but the device is tested everywhere. The test
+//! is its own worker, hence a `main` of its own.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "this is a test")]
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use akg_backend_cuda::{CUBIN, CudaBackend, SERVICE};
+use akg_core::backend::{BackendExt as _, Cache, Call, Limits, LoadedExt as _, Poison, RunRequest};
+use akg_core::conformance::{self, Probe};
+use akg_core::image::{Descriptor, Images, Parameter, Scratch};
+use akg_core::source::{Artifact, LaunchPlan, TensorRole};
+use akg_core::verdict::{Failure, FailureKind};
+use akg_core::{Backend, DType, ErrorKind, Expr, Result, Tensor};
+use common::{artifact, plan_of, with_images};
+use futures::executor::block_on;
+use libtest_mimic::{Arguments, Trial};
+
+/// What the mock driver takes for machine code.
+const CODE: &[u8] = b"\x7fELF mock";
+
+fn main() {
+    akg_worker::init_with(&[SERVICE]);
+    let directory = tempfile::tempdir().unwrap();
+    let built = build(directory.path());
+    if let Err(why) = &built {
+        eprintln!("SKIPPED: {why}");
+    }
+    // The worker's loader finds the mock before any driver. SAFETY: no other thread runs yet.
+    unsafe { std::env::set_var("LD_LIBRARY_PATH", directory.path()) };
+    let tests: [(&str, fn()); 7] = [
+        ("the_backend_keeps_the_rules", the_backend_keeps_the_rules),
+        (
+            "devices_are_described_by_numbers",
+            devices_are_described_by_numbers,
+        ),
+        ("writes_beside_tensors_are_found", writes_beside_tensors_are_found),
+        ("graphs_follow_their_tensors", graphs_follow_their_tensors),
+        (
+            "the_copy_engine_is_told_innermost_first",
+            the_copy_engine_is_told_innermost_first,
+        ),
+        ("limits_hold", limits_hold),
+        ("a_worker_that_ends_is_a_crash", a_worker_that_ends_is_a_crash),
+    ];
+    let trials = tests.map(|(name, test)| {
+        let run = move || {
+            test();
+            Ok(())
+        };
+        Trial::test(name, run).with_ignored_flag(built.is_err())
+    });
+    let conclusion = libtest_mimic::run(&Arguments::from_args(), trials.into());
+    drop(directory);
+    conclusion.exit();
+}
+
+/// Builds the mock driver in a directory, or says why not.
+fn build(directory: &Path) -> std::result::Result<(), String> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mock/cuda.c");
+    let output = Command::new("cc")
+        .args(["-std=c11", "-O2", "-shared", "-fPIC", "-o"])
+        .arg(directory.join("libcuda.so"))
+        .arg(&source)
+        .output()
+        .map_err(|_| "no C compiler to build the mock driver".to_owned())?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
+    Ok(())
+}
+
+/// A probe; its kernels are those of the mock driver.
+fn probe(probe: Probe) -> Result<Option<Artifact>> {
+    let name = match probe {
+        Probe::Double | Probe::WriteHalf | Probe::TwoKernels => "twice",
+        Probe::OverwriteInput => "overwrite",
+        Probe::ReadScratch => "third",
+        Probe::Crash | Probe::TakeMemory => "crash",
+        Probe::Hang => "hang",
+        _ => return Ok(None),
+    };
+    let made = artifact(CUBIN, probe.plan(), CODE, 32);
+    let mut images = Images::decode(&made)?;
+    for image in &mut images.kernels {
+        image.symbol = if image.kernel == "second" { "reverse" } else { name }.into();
+    }
+    Ok(Some(with_images(CUBIN, made.plan, &images)))
+}
+
+fn the_backend_keeps_the_rules() {
+    let report = block_on(conformance::backend(&CudaBackend::builder().build(), &probe));
+    report.assert_held();
+    assert_eq!(report.skipped(), 0, "{report}");
+}
+
+fn devices_are_described_by_numbers() {
+    let devices = block_on(CudaBackend::builder().build().devices()).unwrap();
+    let [device] = devices.as_slice() else {
+        panic!("{devices:?}");
+    };
+    // The numbers of the mock are those of an H200, whose datasheet has these rates.
+    assert_eq!((device.arch.as_str(), device.cores), ("sm_90a", 132));
+    assert_eq!(device.tile_bytes, 227 << 10);
+    let near = |value: f64, datasheet: f64| (value / datasheet - 1.0).abs() < 0.1;
+    assert!(near(device.bandwidth, 4.8e12), "{}", device.bandwidth);
+    assert!(near(device.peak[&DType::F32], 67e12), "{:?}", device.peak);
+    assert!(near(device.peak[&DType::BF16], 989e12), "{:?}", device.peak);
+    assert!(near(device.peak[&DType::F64], 67e12), "{:?}", device.peak);
+}
+
+fn call(len: usize, placement: u32) -> Call {
+    let values: Vec<f32> = (0..len).map(|i| i as f32 + placement as f32).collect();
+    Call {
+        inputs: vec![Tensor::from_slice([len], &values).unwrap()],
+        dims: [("N".into(), len as i64)].into(),
+        poison: Poison::Ones,
+        placement,
+    }
+}
+
+fn failure(artifact: Artifact, limits: Limits) -> Failure {
+    let Call {
+        inputs, dims, poison, ..
+    } = call(6, 0);
+    let request = RunRequest {
+        artifact,
+        inputs,
+        dims,
+        poison,
+        limits,
+    };
+    block_on(CudaBackend::builder().build().run(request))
+        .unwrap()
+        .unwrap_err()
+}
+
+fn writes_beside_tensors_are_found() {
+    let cases = [
+        ("after", "a kernel wrote at byte 24 of `y`, which has 24 bytes"),
+        ("before", "a kernel wrote 12 bytes before the beginning of `y`"),
+        (
+            "after_input",
+            "a kernel wrote at byte 52 of `x`, which has 24 bytes",
+        ),
+    ];
+    for (kernel, evidence) in cases {
+        let failure = failure(artifact(CUBIN, plan_of(kernel), CODE, 1), Limits::default());
+        assert_eq!(
+            (failure.kind, failure.evidence.as_str()),
+            (FailureKind::OutOfBounds, evidence)
+        );
+    }
+}
+
+fn graphs_follow_their_tensors() {
+    let artifact = probe(Probe::TwoKernels).unwrap().unwrap();
+    let backend = CudaBackend::builder().build();
+    block_on(async {
+        let mut loaded = backend.load(artifact, Limits::default()).await.unwrap().unwrap();
+        for (len, placement) in [(8, 0), (8, 1), (300_000, 1), (8, 0), (0, 2), (1, 3), (8, 1)] {
+            let call = call(len, placement);
+            let given = call.inputs[0].as_slice::<f32>().unwrap().to_vec();
+            let output = loaded.run(call).await.unwrap().unwrap();
+            let expected: Vec<f32> = given.iter().rev().map(|v| 2.0 * v).collect();
+            assert!(output.inputs_unchanged);
+            assert_eq!(output.outputs[0].as_slice::<f32>().unwrap(), expected);
+        }
+        loaded.bind(call(4, 0)).await.unwrap().unwrap();
+        for cache in [Cache::Warm, Cache::Cold] {
+            assert!(loaded.execute(3, cache).await.unwrap().unwrap() > Duration::ZERO);
+        }
+    });
+}
+
+fn the_copy_engine_is_told_innermost_first() {
+    let mut plan = plan_of("show_map");
+    for (tensor, (dtype, shape)) in plan
+        .tensors
+        .iter_mut()
+        .zip([(DType::F16, [2, 3, 64].as_slice()), (DType::F32, &[16])])
+    {
+        tensor.dtype = dtype;
+        tensor.shape = shape.iter().map(|n| Expr::constant(*n)).collect();
+    }
+    plan.launches[0].grid = vec![1.into()];
+    plan.dims.clear();
+    let descriptor = |block: &[u32]| {
+        let descriptor = Descriptor {
+            tensor: 0,
+            dtype: DType::F16,
+            block: block.to_vec(),
+            swizzle: 3,
+            padded: false,
+        };
+        let made = artifact(CUBIN, plan.clone(), CODE, 128);
+        let mut images = Images::decode(&made).unwrap();
+        images.kernels[0].parameters = vec![Parameter::Descriptor(descriptor), Parameter::Tensor(1)];
+        RunRequest {
+            artifact: with_images(CUBIN, made.plan, &images),
+            inputs: vec![Tensor::zeros(DType::F16, [2, 3, 64]).unwrap()],
+            dims: [].into(),
+            poison: Poison::Ones,
+            limits: Limits::default(),
+        }
+    };
+    let run = |request| block_on(CudaBackend::builder().build().run(request)).unwrap();
+    let output = run(descriptor(&[1, 2, 32])).unwrap();
+    // Type, rank, swizzle; extents; strides in bytes but the first; box.
+    let expected = [6.0, 3.0, 3.0, 64.0, 3.0, 2.0, 128.0, 384.0, 32.0, 2.0, 1.0f32];
+    assert_eq!(output.outputs[0].as_slice::<f32>().unwrap()[..11], expected);
+    for block in [[1, 2].as_slice(), &[1, 2, 512]] {
+        let failure = run(descriptor(block)).unwrap_err();
+        assert_eq!(failure.kind, FailureKind::LoadFailed);
+        assert!(failure.evidence.contains("tensor `x`"), "{}", failure.evidence);
+    }
+}
+
+fn limits_hold() {
+    let made = artifact(CUBIN, plan_of("twice"), CODE, 1);
+    let mut images = Images::decode(&made).unwrap();
+    // Memory of 6 blocks.
+    images.kernels[0].parameters.push(Parameter::Scratch(Scratch {
+        bytes: 1000,
+        align: 128,
+    }));
+    let with_scratch = with_images(CUBIN, made.plan.clone(), &images);
+    let mut limits = Limits::default();
+    limits.memory = 6143;
+    let refused = failure(with_scratch.clone(), limits.clone());
+    assert_eq!(refused.kind, FailureKind::OutOfMemory, "{}", refused.evidence);
+    limits.memory = 6144;
+    let mut loaded = block_on(CudaBackend::builder().build().load(with_scratch, limits))
+        .unwrap()
+        .unwrap();
+    block_on(loaded.run(call(6, 0))).unwrap().unwrap();
+
+    images.kernels[0].shared_bytes = 300 << 10;
+    let refused = failure(with_images(CUBIN, made.plan, &images), Limits::default());
+    assert_eq!(refused.kind, FailureKind::LoadFailed);
+    assert!(
+        refused.evidence.contains("307200 bytes of shared memory"),
+        "{}",
+        refused.evidence
+    );
+
+    // More than the device has.
+    let mut plan: LaunchPlan = plan_of("twice");
+    let output = plan
+        .tensors
+        .iter_mut()
+        .find(|t| t.role == TensorRole::Output)
+        .unwrap();
+    output.shape = vec![Expr::constant(1 << 29)];
+    let request = RunRequest {
+        artifact: artifact(CUBIN, plan, CODE, 1),
+        inputs: call(6, 0).inputs,
+        dims: call(6, 0).dims,
+        poison: Poison::Ones,
+        limits: Limits::default(),
+    };
+    let error = block_on(CudaBackend::builder().build().run(request)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutOfResources, "{error:?}");
+}
+
+fn a_worker_that_ends_is_a_crash() {
+    let failure = failure(artifact(CUBIN, plan_of("die"), CODE, 1), Limits::default());
+    assert_eq!(failure.kind, FailureKind::Crashed, "{}", failure.evidence);
+}

@@ -1,0 +1,225 @@
+// A driver on ordinary memory, for machines without a GPU: what the backend calls, with kernels that are C functions known
+// by name. It is strict where the real one is silent: memory that is set or copied must lie in one allocation.
+
+#define _POSIX_C_SOURCE 200809L
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_IMAGE = 200, NOT_FOUND = 500, ILLEGAL_ADDRESS = 700,
+       UPDATE_FAILURE = 910 };
+
+#define MEMORY ((size_t)1 << 30)
+#define SHARED 232448
+
+// A kernel's failure is the answer to everything after it.
+static int sticky;
+#define ALIVE if (sticky) return sticky
+
+static void die(const char *what) {
+    fprintf(stderr, "mock driver: %s\n", what);
+    _exit(99);
+}
+
+// Memory.
+
+static struct { char *address; size_t bytes; } allocations[256];
+static size_t used;
+
+static char *inside(uint64_t address, size_t bytes) {
+    for (int i = 0; i < 256; i++) {
+        char *from = allocations[i].address;
+        if (from && (char *)address >= from && (char *)address + bytes <= from + allocations[i].bytes) return (char *)address;
+    }
+    die("memory outside of every allocation");
+    return 0;
+}
+
+int cuMemAlloc_v2(uint64_t *address, size_t bytes) {
+    ALIVE;
+    if (used + bytes > MEMORY) return OUT_OF_MEMORY;
+    for (int i = 0; i < 256; i++) {
+        if (allocations[i].address) continue;
+        if (posix_memalign((void **)&allocations[i].address, 512, bytes)) return OUT_OF_MEMORY;
+        allocations[i].bytes = bytes;
+        used += bytes;
+        *address = (uint64_t)allocations[i].address;
+        return SUCCESS;
+    }
+    return OUT_OF_MEMORY;
+}
+
+int cuMemFree_v2(uint64_t address) {
+    for (int i = 0; i < 256; i++) {
+        if ((uint64_t)allocations[i].address != address) continue;
+        used -= allocations[i].bytes;
+        free(allocations[i].address);
+        allocations[i].address = 0;
+        return SUCCESS;
+    }
+    die("memory is freed that was not allocated");
+    return INVALID_VALUE;
+}
+
+int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes) { ALIVE; memcpy(inside(to, bytes), from, bytes); return SUCCESS; }
+int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes) { ALIVE; memcpy(to, inside(from, bytes), bytes); return SUCCESS; }
+int cuMemsetD8Async(uint64_t at, unsigned char byte, size_t bytes, void *stream) {
+    (void)stream; ALIVE; memset(inside(at, bytes), byte, bytes); return SUCCESS;
+}
+
+// The device.
+
+int cuInit(unsigned flags) { (void)flags; return getenv("CUDA_VISIBLE_DEVICES") && !*getenv("CUDA_VISIBLE_DEVICES") ? 100 : SUCCESS; }
+int cuDriverGetVersion(int *version) { *version = 13000; return SUCCESS; }
+int cuDeviceGetCount(int *count) { *count = 1; return SUCCESS; }
+int cuDeviceGet(int *device, int ordinal) { *device = ordinal; return ordinal == 0 ? SUCCESS : 101; }
+int cuDeviceGetName(char *name, int length, int device) { (void)device; snprintf(name, length, "Mock GPU"); return SUCCESS; }
+int cuDeviceTotalMem_v2(size_t *bytes, int device) { (void)device; *bytes = MEMORY; return SUCCESS; }
+int cuDevicePrimaryCtxRetain(void **context, int device) { (void)device; *context = &sticky; return SUCCESS; }
+int cuCtxSetCurrent(void *context) { return context == &sticky ? SUCCESS : INVALID_VALUE; }
+int cuDeviceGetAttribute(int *value, int attribute, int device) {
+    static const int known[][2] = {{13, 1980000}, {16, 132}, {36, 3201000}, {37, 6144}, {38, 50 << 20}, {75, 9}, {76, 0},
+                                   {81, 233472}, {97, SHARED}};
+    (void)device;
+    for (unsigned i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i][0] == attribute) { *value = known[i][1]; return SUCCESS; }
+    return INVALID_VALUE;
+}
+
+int cuGetErrorName(int error, const char **text) {
+    *text = error == ILLEGAL_ADDRESS ? "CUDA_ERROR_ILLEGAL_ADDRESS" : error == NOT_FOUND ? "CUDA_ERROR_NOT_FOUND" : "CUDA_ERROR";
+    return SUCCESS;
+}
+int cuGetErrorString(int error, const char **text) {
+    *text = error == ILLEGAL_ADDRESS ? "an illegal memory access was encountered" : "an error";
+    return SUCCESS;
+}
+
+// Kernels. Each runs with its number of programs and eight bytes of every parameter.
+
+typedef void (*body)(int64_t programs, uint64_t *p);
+#define FLOATS(i) ((float *)p[i])
+#define EACH for (int64_t i = 0; i < programs; i++)
+
+static void twice(int64_t programs, uint64_t *p) { EACH FLOATS(1)[i] = 2 * FLOATS(0)[i]; }
+static void overwrite(int64_t programs, uint64_t *p) { EACH { FLOATS(1)[i] = 2 * FLOATS(0)[i]; FLOATS(0)[i] = 0; } }
+static void third(int64_t programs, uint64_t *p) { EACH FLOATS(1)[i] = FLOATS(2)[i]; }
+static void reverse(int64_t programs, uint64_t *p) { EACH FLOATS(1)[i] = FLOATS(0)[(int64_t)p[2] - 1 - i]; }
+static void after(int64_t programs, uint64_t *p) { twice(programs, p); FLOATS(1)[p[2]] = 0; }
+static void before(int64_t programs, uint64_t *p) { twice(programs, p); FLOATS(1)[-3] = 0; }
+static void after_input(int64_t programs, uint64_t *p) { twice(programs, p); FLOATS(0)[p[2] + 7] = 0; }
+static void crash(int64_t programs, uint64_t *p) { (void)programs, (void)p; sticky = ILLEGAL_ADDRESS; }
+static void hang(int64_t programs, uint64_t *p) { (void)programs, (void)p; for (;;) pause(); }
+static void die_kernel(int64_t programs, uint64_t *p) { (void)programs, (void)p; _exit(0); }
+// What the first 16 words of a tensor map say.
+static void show_map(int64_t programs, uint64_t *p) { (void)programs; for (int i = 0; i < 16; i++) FLOATS(1)[i] = (float)((uint64_t *)p[0])[i]; }
+static void flush(int64_t programs, uint64_t *p) { (void)programs; memset(inside(p[0], 16 * p[1]), (int)p[2], 16 * p[1]); }
+static void digest(int64_t programs, uint64_t *p) {
+    (void)programs;
+    unsigned char *bytes = (unsigned char *)inside(p[0], p[1]);
+    for (uint64_t i = 0; i < p[1]; i++) {
+        uint64_t x = p[2] + (i << 8 | bytes[i]) * 0x9e3779b97f4a7c15ull;
+        x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+        x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+        *(uint64_t *)p[3] += x ^ x >> 31;
+    }
+}
+
+static struct kernel { const char *name; body run; int parameters; } kernels[] = {
+    {"akg_flush_l2", flush, 3}, {"akg_digest", digest, 4}, {"twice", twice, 3}, {"overwrite", overwrite, 3}, {"third", third, 4},
+    {"reverse", reverse, 3}, {"after", after, 3}, {"before", before, 3}, {"after_input", after_input, 3}, {"crash", crash, 3},
+    {"hang", hang, 3}, {"die", die_kernel, 3}, {"show_map", show_map, 2},
+};
+
+int cuModuleLoadData(void **module, const void *image) {
+    ALIVE;
+    *module = kernels;
+    return memcmp(image, "\177ELF mock", 9) == 0 || memcmp(image, ".version", 8) == 0 ? SUCCESS : INVALID_IMAGE;
+}
+
+int cuModuleGetFunction(struct kernel **function, void *module, const char *name) {
+    (void)module;
+    for (unsigned i = 0; i < sizeof kernels / sizeof *kernels; i++)
+        if (strcmp(kernels[i].name, name) == 0) { *function = &kernels[i]; return SUCCESS; }
+    return NOT_FOUND;
+}
+
+int cuFuncSetAttribute(void *function, int attribute, int value) {
+    (void)function;
+    return attribute == 8 && value > SHARED ? INVALID_VALUE : SUCCESS;
+}
+
+int cuTensorMapEncodeTiled(uint64_t *map, int type, uint32_t rank, uint64_t address, const uint64_t *extents,
+                           const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave, int swizzle,
+                           int promotion, int fill) {
+    (void)steps, (void)interleave, (void)promotion, (void)fill;
+    if ((uint64_t)map % 64 || address % 16 || rank > 5) return INVALID_VALUE;
+    for (uint32_t i = 0; i < rank; i++) if (box[i] > 256) return INVALID_VALUE;
+    *map++ = type, *map++ = rank, *map++ = swizzle;
+    for (uint32_t i = 0; i < rank; i++) *map++ = extents[i];
+    for (uint32_t i = 0; i + 1 < rank; i++) *map++ = strides[i];
+    for (uint32_t i = 0; i < rank; i++) *map++ = box[i];
+    return SUCCESS;
+}
+
+// Launches, at once or into a graph.
+
+struct config { unsigned grid[3], block[3], shared; void *stream, *attributes; unsigned count; };
+struct node { struct kernel *kernel; int64_t programs; uint64_t values[4]; uint64_t map[16]; };
+struct graph { int length; struct node nodes[16]; };
+
+static struct graph *capturing;
+
+static void run(struct node *node) {
+    if (strcmp(node->kernel->name, "show_map") == 0) node->values[0] = (uint64_t)node->map;
+    if (!sticky) node->kernel->run(node->programs, node->values);
+}
+
+int cuLaunchKernelEx(const struct config *config, struct kernel *kernel, void **parameters, void **extra) {
+    ALIVE;
+    (void)extra;
+    if (config->grid[1] != 1 || config->grid[2] != 1 || config->block[0] < 1 || config->block[0] > 1024 || !config->grid[0])
+        return INVALID_VALUE;
+    struct node node = {kernel, config->grid[0], {0}, {0}};
+    for (int i = 0; i < kernel->parameters; i++) memcpy(&node.values[i], parameters[i], 8);
+    if (strcmp(kernel->name, "show_map") == 0) memcpy(node.map, parameters[0], 128);
+    if (capturing) capturing->nodes[capturing->length++] = node;
+    else run(&node);
+    return SUCCESS;
+}
+
+int cuStreamCreate(void **stream, unsigned flags) { (void)flags; *stream = &capturing; return SUCCESS; }
+int cuStreamSynchronize(void *stream) { (void)stream; return sticky; }
+int cuStreamBeginCapture_v2(void *stream, int mode) { (void)stream, (void)mode; capturing = calloc(1, sizeof *capturing); return SUCCESS; }
+int cuStreamEndCapture(void *stream, struct graph **graph) { (void)stream; *graph = capturing; capturing = 0; return SUCCESS; }
+int cuGraphDestroy(struct graph *graph) { free(graph); return SUCCESS; }
+int cuGraphInstantiateWithFlags(struct graph **executable, const struct graph *graph, unsigned long long flags) {
+    (void)flags;
+    *executable = malloc(sizeof **executable);
+    **executable = *graph;
+    return SUCCESS;
+}
+int cuGraphExecUpdate_v2(struct graph *executable, const struct graph *graph, void *result) {
+    (void)result;
+    if (executable->length != graph->length) return UPDATE_FAILURE;
+    *executable = *graph;
+    return SUCCESS;
+}
+int cuGraphExecDestroy(struct graph *executable) { free(executable); return SUCCESS; }
+int cuGraphLaunch(struct graph *executable, void *stream) {
+    (void)stream; ALIVE;
+    for (int i = 0; i < executable->length; i++) run(&executable->nodes[i]);
+    return SUCCESS;
+}
+
+// Events.
+
+int cuEventCreate(struct timespec **event, unsigned flags) { (void)flags; *event = calloc(1, sizeof **event); return SUCCESS; }
+int cuEventRecord(struct timespec *event, void *stream) { (void)stream; ALIVE; return clock_gettime(CLOCK_MONOTONIC, event); }
+int cuEventElapsedTime_v2(float *milliseconds, const struct timespec *start, const struct timespec *end) {
+    *milliseconds = (float)((end->tv_sec - start->tv_sec) * 1e3 + (end->tv_nsec - start->tv_nsec) * 1e-6);
+    return SUCCESS;
+}

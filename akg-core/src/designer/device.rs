@@ -1,0 +1,62 @@
+//! What the rules want to know of a device, read off the numbers of its description.
+
+use crate::dtype::DType;
+use crate::target::Target;
+use crate::task::Accuracy;
+
+/// Programs that keep a core's threads busy to the end.
+const WAVES: i64 = 4;
+/// Programs that are enough for any machine whose cores run one thread at a time.
+const PROGRAMS: i64 = 64;
+
+/// A device and how exact it must be.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Device<'a> {
+    target: &'a Target,
+    accuracy: Accuracy,
+}
+
+/// How many halves of an operand a product needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Halves {
+    /// The high one: 11 bits.
+    One,
+    /// Both: 22 bits, for three products.
+    Two,
+}
+
+impl<'a> Device<'a> {
+    pub(super) fn new(target: &'a Target, accuracy: Accuracy) -> Self {
+        Self { target, accuracy }
+    }
+
+    /// Independent processors.
+    pub(super) fn cores(&self) -> i64 {
+        i64::from(self.target.cores)
+    }
+
+    /// Whether the threads of a core share a tile, each with a few elements in registers: tiles are small then, and there
+    /// are many programs.
+    pub(super) fn shares_tiles(&self) -> bool {
+        self.target.threads > 1
+    }
+
+    /// Programs that keep the whole device busy.
+    pub(super) fn programs(&self) -> i64 {
+        if self.shares_tiles() {
+            WAVES * self.cores()
+        } else {
+            PROGRAMS
+        }
+    }
+
+    /// The halves of f32 operands whose products are faster, and exact enough, than those of the operands themselves.
+    pub(super) fn halves(&self) -> Option<Halves> {
+        let rate = |dtype| self.target.peak.get(&dtype).copied().unwrap_or(0.0);
+        let (halves, products) = match self.accuracy {
+            Accuracy::Fp32 => (Halves::Two, 3.0),
+            Accuracy::Tf32 | Accuracy::Half => (Halves::One, 1.0),
+        };
+        (rate(DType::F16) > products * rate(DType::F32)).then_some(halves)
+    }
+}

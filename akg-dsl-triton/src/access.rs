@@ -1,0 +1,284 @@
+//! Loads and stores: addresses, masks, and boxes that the copy engine moves.
+
+use std::collections::BTreeMap;
+
+use akg_core::error::Result;
+use akg_core::expr::Expr;
+use akg_core::lower::tiles::{Access, Coordinate, TileKernel, TileOp, TileProgram, TileStmt};
+use akg_core::sketch::ir::{Op, Scalar, StoreMode, TensorId, Val};
+
+use crate::flow::{Flow, operands};
+use crate::index::{Text, expand, literal, tuple};
+use crate::printer::Printer;
+
+/// The most elements of a box along one axis.
+const LARGEST_BOX: usize = 256;
+
+/// What the innermost run of a box, and every row of its tensor, must be a multiple of, in bytes.
+const BOX_BYTES: i64 = 16;
+
+/// The tensors of `kernel` that the copy engine moves, with the extents of their boxes: those that are read by boxes of
+/// one shape alone, for dots.
+pub(crate) fn boxes(
+    program: &TileProgram,
+    kernel: &TileKernel,
+    flow: &Flow<'_>,
+) -> BTreeMap<TensorId, Vec<usize>> {
+    let mut shapes: BTreeMap<TensorId, Option<Vec<usize>>> = BTreeMap::new();
+    if kernel.wide {
+        return BTreeMap::new();
+    }
+    let fed = feeds_dots(flow);
+    each_access(&kernel.body, &mut |access, read| {
+        let shape = read
+            .filter(|(value, _)| fed.contains(value))
+            .and_then(|(_, fill)| box_of(program, access, fill));
+        shapes
+            .entry(access.tensor)
+            .and_modify(|known| {
+                if *known != shape {
+                    *known = None;
+                }
+            })
+            .or_insert(shape);
+    });
+    shapes
+        .into_iter()
+        .filter_map(|(tensor, shape)| Some((tensor, shape?)))
+        .collect()
+}
+
+/// The tiles that reach a dot by moves and conversions alone.
+fn feeds_dots(flow: &Flow<'_>) -> Vec<Val> {
+    let mut open: Vec<Val> = flow
+        .ops
+        .values()
+        .filter_map(|op| match op {
+            TileOp::Dot { a, b, .. } => Some([*a, *b]),
+            _ => None,
+        })
+        .flatten()
+        .collect();
+    let mut found = Vec::new();
+    while let Some(value) = open.pop() {
+        if found.contains(&value) {
+            continue;
+        }
+        found.push(value);
+        match flow.ops.get(&value) {
+            Some(op @ TileOp::Plain(Op::Transpose(..) | Op::Cast(_) | Op::Reshape(_))) => {
+                open.extend(operands(op));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Calls `f` with every access; a load comes with its tile and fill.
+fn each_access<'a>(body: &'a [TileStmt], f: &mut dyn FnMut(&'a Access, Option<(Val, Scalar)>)) {
+    for stmt in body {
+        match stmt {
+            TileStmt::Define {
+                value,
+                op: TileOp::Load { access, fill },
+            } => f(access, Some((*value, *fill))),
+            TileStmt::Store { access, .. } => f(access, None),
+            TileStmt::For(l) => each_access(&l.body, f),
+            TileStmt::If { then, otherwise, .. } => {
+                each_access(then, f);
+                each_access(otherwise, f);
+            }
+            TileStmt::Let { .. } | TileStmt::Define { .. } | TileStmt::Barrier => {}
+        }
+    }
+}
+
+/// The extents of the box that `access` reads; `None` where the copy engine cannot.
+fn box_of(program: &TileProgram, access: &Access, fill: Scalar) -> Option<Vec<usize>> {
+    let tensor = program.tensors.get(access.tensor.0)?;
+    let zero = matches!(fill, Scalar::Float(f) if f == 0.0) || fill == Scalar::Int(0);
+    let guarded = access.dims.iter().any(|d| d.guard.below || d.guard.above);
+    let whole = access.lanes.iter().all(|l| l.live == l.all);
+    if !(2..=5).contains(&access.dims.len()) || !whole || (guarded && !zero) || (tensor.align as i64) < BOX_BYTES {
+        return None;
+    }
+    let bytes = tensor.dtype.size() as i64;
+    let mut extents = Vec::with_capacity(access.dims.len());
+    for (i, dim) in access.dims.iter().enumerate() {
+        let stride = dim.stride.as_const()?;
+        dim.extent.as_const().filter(|n| i32::try_from(*n).is_ok())?;
+        let innermost = i + 1 == access.dims.len();
+        if innermost != (stride == 1) && !innermost {
+            // A stride of 1 further out is an innermost extent of 1.
+            return None;
+        }
+        if !innermost && stride * bytes % BOX_BYTES != 0 {
+            return None;
+        }
+        let extent = match dim.coordinate {
+            Coordinate::At(_) => 1,
+            Coordinate::Lanes { axis, step: 1, .. } => access.lanes.get(axis)?.all,
+            _ => return None,
+        };
+        let fits = extent.is_power_of_two() && extent <= LARGEST_BOX;
+        if !fits || (innermost && (extent as i64) * bytes < BOX_BYTES) {
+            return None;
+        }
+        extents.push(extent);
+    }
+    Some(extents)
+}
+
+impl Printer<'_> {
+    pub(crate) fn load(&mut self, value: Val, access: &Access, fill: Scalar) -> Result<Text> {
+        if let Some(shape) = self.boxes.get(&access.tensor).cloned() {
+            return Ok(self.load_box(value, access, &shape));
+        }
+        let (address, mask) = self.address(access)?;
+        Ok(Text::tight(match mask {
+            None => format!("tl.load({address})"),
+            Some(mask) => format!("tl.load({address}, mask={mask}, other={})", literal(fill)),
+        }))
+    }
+
+    fn load_box(&mut self, value: Val, access: &Access, shape: &[usize]) -> Text {
+        let coordinates: Vec<String> = access
+            .dims
+            .iter()
+            .map(|dim| match &dim.coordinate {
+                Coordinate::At(start) | Coordinate::Lanes { start, .. } => self.index(start).open().to_owned(),
+                Coordinate::AtTile(_) | Coordinate::Index { .. } => String::new(),
+            })
+            .collect();
+        let name = self.parameter(access.tensor);
+        let text = format!("{name}.load([{}])", coordinates.join(", "));
+        let extents = self.extents(value);
+        Text::tight(if extents == shape {
+            text
+        } else {
+            format!("tl.reshape({text}, {})", tuple(extents))
+        })
+    }
+
+    pub(crate) fn store(&mut self, access: &Access, value: Val, mode: StoreMode) -> Result<()> {
+        let value = self.operand(value)?;
+        let (address, mask) = self.address(access)?;
+        let mask = mask.map(|m| format!(", mask={m}")).unwrap_or_default();
+        let function = match mode {
+            StoreMode::Set => "store",
+            StoreMode::AtomicAdd => "atomic_add",
+        };
+        self.line(format!("tl.{function}({address}, {}{mask})", value.open()));
+        Ok(())
+    }
+
+    /// The addresses of an access and the mask, if there is one.
+    fn address(&mut self, access: &Access) -> Result<(String, Option<String>)> {
+        let rank = access.lanes.len();
+        let mut masks = Vec::new();
+        for (axis, lanes) in access.lanes.iter().enumerate() {
+            if lanes.live < lanes.all {
+                let place = expand(axis, rank);
+                let lane = format!("tl.arange(0, {}){place}", lanes.all);
+                masks.push(format!("({lane} < {})", lanes.live));
+            }
+        }
+        // What all lanes have in common is one sum.
+        let mut common = Expr::constant(0);
+        let mut terms = Vec::new();
+        for dim in &access.dims {
+            let (coordinate, place) = match &dim.coordinate {
+                Coordinate::At(at) => {
+                    if access.wide {
+                        let text = format!("tl.cast({}, tl.int64)", self.index(at).open());
+                        terms.push(self.scaled(text, &dim.stride));
+                    } else {
+                        common = common + at * &dim.stride;
+                    }
+                    (self.index(at).closed(), String::new())
+                }
+                Coordinate::AtTile(value) => {
+                    let text = self.coordinate(*value)?;
+                    terms.push(self.scaled(self.widened(&text, access), &dim.stride));
+                    (text, String::new())
+                }
+                Coordinate::Lanes { axis, start, step } => {
+                    let all = access.lanes.get(*axis).map_or(1, |l| l.all);
+                    let text = self.lanes(start, *step, all);
+                    let place = expand(*axis, rank);
+                    terms.push(self.scaled(self.widened(&format!("{text}{place}"), access), &dim.stride));
+                    (text, place)
+                }
+                Coordinate::Index { axis, value } => {
+                    let text = self.coordinate(*value)?;
+                    let place = expand(*axis, rank);
+                    terms.push(self.scaled(self.widened(&format!("{text}{place}"), access), &dim.stride));
+                    (text, place)
+                }
+            };
+            if dim.guard.below {
+                masks.push(format!("({coordinate}{place} >= 0)"));
+            }
+            if dim.guard.above {
+                let extent = self.index(&dim.extent).closed();
+                masks.push(format!("({coordinate}{place} < {extent})"));
+            }
+        }
+        if !common.is(0) {
+            terms.insert(0, self.index(&common).closed());
+        }
+        terms.insert(0, self.parameter(access.tensor));
+        let mask = match masks.as_slice() {
+            [] => None,
+            [one] => Some(one.trim_start_matches('(').trim_end_matches(')').to_owned())
+                .filter(|inner| !inner.contains(['(', ')']))
+                .or_else(|| Some(one.clone())),
+            _ => Some(masks.join(" & ")),
+        };
+        Ok((terms.join(" + "), mask))
+    }
+
+    /// The coordinates along one axis as a variable, which other accesses of the block share.
+    fn lanes(&mut self, start: &Expr, step: i64, all: usize) -> String {
+        let start_text = self.index(start);
+        let arange = match step {
+            1 => format!("tl.arange(0, {all})"),
+            step => format!("tl.arange(0, {all}) * {step}"),
+        };
+        let text = if start.is(0) {
+            arange
+        } else {
+            format!("{} + {arange}", start_text.open())
+        };
+        let symbols: Vec<String> = start.symbols().iter().map(|s| s.to_string()).collect();
+        let name = match symbols.as_slice() {
+            [] => "offs".to_owned(),
+            names => format!("offs_{}", names.join("_")),
+        };
+        self.shared_variable(&name, text)
+    }
+
+    /// A tile of indices in a type that offsets fit.
+    fn coordinate(&mut self, value: Val) -> Result<String> {
+        let narrow = self.dtype(value).size() < 4;
+        let text = self.bound(value)?;
+        Ok(if narrow { format!("{text}.to(tl.int32)") } else { text })
+    }
+
+    fn widened(&self, coordinate: &str, access: &Access) -> String {
+        if access.wide {
+            format!("tl.cast({coordinate}, tl.int64)")
+        } else {
+            coordinate.to_owned()
+        }
+    }
+
+    fn scaled(&mut self, coordinate: String, stride: &Expr) -> String {
+        if stride.is(1) {
+            coordinate
+        } else {
+            format!("{coordinate} * {}", self.index(stride).closed())
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! From a typed sketch to a Triton module and its launch plan.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use akg_core::dtype::DType;
+use akg_core::error::{Error, Result, ResultExt as _};
+use akg_core::expr::Bindings;
+use akg_core::lower::tiles::{self, TileKernel, TileProgram, TileRules};
+use akg_core::sketch::{Sketch, ir};
+use akg_core::source::{Knobs, Launch, LaunchPlan, PlanTensor, Source, SourceForm, TensorRole};
+use akg_core::target::Target;
+
+use crate::dialect::Dialect;
+use crate::names::Names;
+use crate::options::{self, Options};
+use crate::{prelude, printer};
+
+/// What Triton asks of tiles.
+pub(crate) const RULES: TileRules = TileRules {
+    power_of_two_extents: true,
+    min_contraction: 16,
+};
+
+/// Begins the dictionary of a module that says how its kernels are compiled.
+const LAUNCH_DOC: &str = "# How Triton compiles each kernel; `descriptors` are the boxes of parameters that are tensor \
+                          descriptors.\n";
+
+/// The program of `sketch` for Triton. Knobs of the DSL are passed over.
+pub(crate) fn tile_program(sketch: &Sketch, knobs: &Knobs) -> Result<(TileProgram, Knobs)> {
+    let mut all = sketch.default_knobs();
+    all.extend(knobs.iter().filter(|(name, _)| !options::is_own(name)).map(|(n, v)| (n.clone(), *v)));
+    let program = sketch.elaborate(&all, &Bindings::new()).map_err(Error::from)?;
+    all.extend(knobs.clone());
+    Ok((tiles::map(&program, &RULES), all))
+}
+
+/// Prints a typed sketch as Triton for `target`. `knobs` are recorded as what it was elaborated with; those of the DSL are
+/// followed.
+pub fn lower_program(program: &ir::Program, target: &Target, knobs: &Knobs) -> Result<Source> {
+    print(&tiles::map(program, &RULES), target, knobs)
+}
+
+/// Prints a program for Triton.
+pub(crate) fn print(program: &TileProgram, target: &Target, knobs: &Knobs) -> Result<Source> {
+    let dialect = Dialect::of(target)?;
+    options::check(knobs, &program.kernels)?;
+    let mut names = Names::new();
+    let mut used = BTreeSet::new();
+    let mut functions = String::new();
+    let mut launch: Vec<(String, Options)> = Vec::new();
+    for kernel in &program.kernels {
+        let name = names.fresh(&format!("{}_{}", program.name, kernel.name));
+        let descriptors = options::descriptors(knobs, kernel);
+        let printed = printer::print(program, kernel, &name, &dialect, descriptors)
+            .context("kernel", || kernel.name.clone())?;
+        used.extend(printed.used);
+        let _ = write!(functions, "\n\n{}", printed.text);
+        launch.push((name, options::options(knobs, kernel, printed.descriptors)));
+    }
+    let mut plan = program.plan();
+    let names: Vec<&str> = launch.iter().map(|(name, _)| name.as_str()).collect();
+    let clears = finish(&mut plan, &program.kernels, &names);
+    if clears {
+        let mut parameters = vec!["counter_ptr".to_owned()];
+        let mut names = Names::new();
+        parameters.extend(plan.dims.iter().map(|dim| names.fresh(dim)));
+        let _ = write!(
+            functions,
+            "\n\n@triton.jit\ndef {CLEAR}({}):\n    tl.store(counter_ptr, 0)\n",
+            parameters.join(", ")
+        );
+        launch.push((
+            CLEAR.to_owned(),
+            Options {
+                num_warps: 1,
+                num_stages: 1,
+                descriptors: BTreeMap::new(),
+            },
+        ));
+    }
+    let mut text = String::new();
+    if !knobs.is_empty() {
+        let values: Vec<String> = knobs.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+        let _ = writeln!(text, "# Knobs: {}", values.join(", "));
+    }
+    text += "import triton\nimport triton.language as tl\n";
+    if functions.contains("libdevice.") || used.iter().any(|f| prelude::text(&[*f].into()).contains("libdevice.")) {
+        text += "from triton.language.extra import libdevice\n";
+    }
+    text += "\n";
+    text += LAUNCH_DOC;
+    text += &launch_dictionary(&launch)?;
+    text += &prelude::text(&used);
+    text += &functions;
+    Ok(Source {
+        dsl: crate::NAME.to_owned(),
+        text,
+        form: SourceForm::Lowered { plan },
+        knobs: knobs.clone(),
+    })
+}
+
+/// The dictionary `LAUNCH` of a module.
+pub(crate) fn launch_dictionary(launch: &[(String, Options)]) -> Result<String> {
+    let mut text = "LAUNCH = {\n".to_owned();
+    for (name, options) in launch {
+        let json = serde_json::to_value(options)
+            .map_err(|e| Error::unexpected("launch options cannot be written").caused_by(e))?;
+        let fields = json.as_object().into_iter().flatten();
+        let fields: Vec<String> = fields.map(|(key, value)| format!("\"{key}\": {}", spaced(value))).collect();
+        let _ = writeln!(text, "    \"{name}\": {{{}}},", fields.join(", "));
+    }
+    Ok(text + "}\n")
+}
+
+/// JSON with spaces after commas and colons, which is Python for what options hold.
+fn spaced(value: &serde_json::Value) -> String {
+    value.to_string().replace(',', ", ").replace(':', ": ")
+}
+
+/// The kernel that clears the counter of the barriers.
+const CLEAR: &str = "akg_clear";
+
+/// Gives the launches the names of their functions, and every cooperative one a counter that is cleared before it. Whether
+/// there is one.
+fn finish(plan: &mut LaunchPlan, kernels: &[TileKernel], names: &[&str]) -> bool {
+    let counter = plan.tensors.len();
+    let mut launches = Vec::with_capacity(plan.launches.len());
+    for ((mut launch, name), kernel) in std::mem::take(&mut plan.launches).into_iter().zip(names).zip(kernels) {
+        launch.kernel = (*name).to_owned();
+        if kernel.cooperative {
+            launches.push(Launch {
+                kernel: CLEAR.to_owned(),
+                grid: vec![1.into()],
+                tensors: vec![counter],
+                cooperative: false,
+                doc: "Clears the counter of the barriers.".to_owned(),
+            });
+            launch.tensors.push(counter);
+        }
+        launches.push(launch);
+    }
+    plan.launches = launches;
+    let clears = kernels.iter().any(|k| k.cooperative);
+    if clears {
+        plan.tensors.push(PlanTensor {
+            name: "barrier_counter".to_owned(),
+            dtype: DType::I32,
+            shape: vec![1.into()],
+            role: TensorRole::Scratch,
+            align: 16,
+            holds: None,
+        });
+    }
+    clears
+}

@@ -1,0 +1,56 @@
+//! Names in printed kernels.
+
+use std::collections::BTreeSet;
+
+/// Names that mean something to Python, to Triton's compiler, or in a printed module.
+const RESERVED: &[&str] = &[
+    "False", "None", "True", "abs", "and", "as", "assert", "async", "await", "bool", "break", "case", "class",
+    "continue", "def", "del", "elif", "else", "except", "finally", "float", "for", "from", "global", "if",
+    "import", "in", "int", "is", "isinstance", "lambda", "len", "libdevice", "list", "match", "max", "min",
+    "nonlocal", "not", "or", "pass", "print", "raise", "range", "return", "sum", "tl", "triton", "try", "tuple",
+    "type", "while", "with", "yield", "zero", "LAUNCH",
+];
+
+/// The names of one kernel, each given once.
+#[derive(Debug)]
+pub(crate) struct Names {
+    taken: BTreeSet<String>,
+}
+
+impl Names {
+    pub(crate) fn new() -> Self {
+        Self {
+            taken: RESERVED.iter().map(|s| (*s).to_owned()).collect(),
+        }
+    }
+
+    /// `base` as an identifier, with a number if it is taken.
+    pub(crate) fn fresh(&mut self, base: &str) -> String {
+        let mut name = base.replace(|c: char| !c.is_ascii_alphanumeric() && c != '_', "_");
+        if !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
+            name.insert(0, 't');
+        }
+        if name.starts_with("akg_") {
+            name.insert(0, '_');
+        }
+        let mut candidate = name.clone();
+        let mut number = 2;
+        while !self.taken.insert(candidate.clone()) {
+            candidate = format!("{name}_{number}");
+            number += 1;
+        }
+        candidate
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_identifiers_that_nothing_else_has() {
+        let mut names = Names::new();
+        let given: Vec<String> = ["x", "x", "for", "2a", "a.b", "", "akg_max"].map(|n| names.fresh(n)).into();
+        assert_eq!(given, ["x", "x_2", "for_2", "t2a", "a_b", "t", "_akg_max"]);
+    }
+}

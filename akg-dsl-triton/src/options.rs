@@ -1,0 +1,152 @@
+//! What Triton is told beside the text: warps, pipeline depth, descriptors. Each kernel has knobs of its own for it.
+
+use std::collections::BTreeMap;
+
+use akg_core::error::{Error, Result};
+use akg_core::lower::tiles::{TileKernel, TileOp};
+use akg_core::sketch::Knob;
+use akg_core::source::{KnobValue, Knobs};
+use serde::{Deserialize, Serialize};
+
+use crate::dialect::Dialect;
+use crate::flow::flow;
+
+/// Elements of its largest tile that a warp gets in a kernel without dots.
+const ELEMENTS_PER_WARP: usize = 256;
+
+/// Elements of an accumulator that a warp gets.
+const SUMS_PER_WARP: usize = 2048;
+
+/// Triton's own pipeline depth.
+const STAGES: u32 = 3;
+
+/// How Triton compiles one kernel, as its module says in `LAUNCH`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Options {
+    pub(crate) num_warps: u32,
+    pub(crate) num_stages: u32,
+    /// Extents of the boxes of parameters that are tensor descriptors.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) descriptors: BTreeMap<String, Vec<usize>>,
+}
+
+/// A knob of one kernel: its name is `KERNEL.NAME`, and the first value leaves the choice to the lowering.
+struct Tunable {
+    name: &'static str,
+    values: &'static [i64],
+    /// Whether it says something about kernels without dots.
+    always: bool,
+    legal: fn(i64) -> bool,
+}
+
+const TUNABLE: [Tunable; 3] = [
+    Tunable {
+        name: "warps",
+        values: &[0, 4, 8, 16, 2, 1],
+        always: true,
+        legal: |v| v == 0 || (1..=32).contains(&v) && (v as u64).is_power_of_two(),
+    },
+    Tunable {
+        name: "stages",
+        values: &[0, 2, 3, 4, 5],
+        always: false,
+        legal: |v| (0..=16).contains(&v),
+    },
+    Tunable {
+        name: "descriptors",
+        values: &[1, 0],
+        always: false,
+        legal: |v| v == 0 || v == 1,
+    },
+];
+
+/// The knobs of `kernels`.
+pub(crate) fn knobs(kernels: &[TileKernel], dialect: &Dialect) -> Vec<Knob> {
+    let of = |kernel: &TileKernel| {
+        let dots = accumulator(kernel) > 0;
+        let kernel = kernel.name.clone();
+        TUNABLE
+            .iter()
+            .filter(move |t| t.always || dots)
+            .filter(|t| t.name != "descriptors" || dialect.descriptors)
+            .map(move |t| Knob {
+                name: format!("{kernel}.{}", t.name),
+                values: t.values.iter().map(|v| KnobValue::Int(*v)).collect(),
+                hint: true,
+            })
+    };
+    kernels.iter().flat_map(of).collect()
+}
+
+/// Whether a knob belongs to the DSL and not to the sketch.
+pub(crate) fn is_own(name: &str) -> bool {
+    name.contains('.')
+}
+
+/// The value of a knob of `kernel`; `None` if the lowering is to choose.
+fn given(knobs: &Knobs, kernel: &str, name: &str) -> Option<i64> {
+    match knobs.get(&format!("{kernel}.{name}")) {
+        Some(KnobValue::Int(value)) => Some(*value),
+        _ => None,
+    }
+}
+
+/// Checks that every knob of the DSL names a kernel and has a legal value.
+pub(crate) fn check(knobs: &Knobs, kernels: &[TileKernel]) -> Result<()> {
+    for (name, value) in knobs {
+        let Some((kernel, option)) = name.split_once('.') else { continue };
+        let tunable = TUNABLE.iter().find(|t| t.name == option);
+        let Some(tunable) = tunable.filter(|_| kernels.iter().any(|k| k.name == kernel)) else {
+            let kernels: Vec<_> = kernels.iter().map(|k| k.name.as_str()).collect();
+            return Err(Error::invalid(format!(
+                "there is no knob `{name}`: Triton has `warps`, `stages` and `descriptors` of the kernels {}",
+                kernels.join(", ")
+            )));
+        };
+        if !matches!(value, KnobValue::Int(v) if (tunable.legal)(*v)) {
+            return Err(Error::invalid(format!("the knob `{name}` cannot be {value}")));
+        }
+    }
+    Ok(())
+}
+
+/// Whether tensor descriptors are asked for.
+pub(crate) fn descriptors(knobs: &Knobs, kernel: &TileKernel) -> bool {
+    given(knobs, &kernel.name, "descriptors") != Some(0)
+}
+
+/// The options of `kernel`: those that `knobs` give, and what its tiles suggest.
+pub(crate) fn options(knobs: &Knobs, kernel: &TileKernel, descriptors: Vec<(String, Vec<usize>)>) -> Options {
+    let chosen = |name| given(knobs, &kernel.name, name).filter(|v| *v > 0).map(|v| v as u32);
+    let sums = accumulator(kernel);
+    let (work, share) = if sums > 0 {
+        (sums, SUMS_PER_WARP)
+    } else {
+        (largest(kernel), ELEMENTS_PER_WARP)
+    };
+    let suggested = match (work / share).max(1).next_power_of_two() {
+        few @ 1..4 if sums > 0 => few.max(4),
+        few @ ..=8 => few,
+        // Rows of many thousands of elements.
+        many if sums == 0 && many > 32 => 16,
+        _ => 8,
+    };
+    Options {
+        num_warps: chosen("warps").unwrap_or(suggested as u32),
+        num_stages: chosen("stages").unwrap_or(STAGES),
+        descriptors: descriptors.into_iter().collect(),
+    }
+}
+
+/// Elements of the largest result of a dot.
+fn accumulator(kernel: &TileKernel) -> usize {
+    let flow = flow(kernel);
+    let dots = flow.ops.iter().filter(|(_, op)| matches!(op, TileOp::Dot { .. }));
+    dots.map(|(value, _)| kernel.value(*value).extents.iter().product()).max().unwrap_or(0)
+}
+
+/// Elements of the largest tile.
+fn largest(kernel: &TileKernel) -> usize {
+    let elements = kernel.values.iter().map(|v| v.extents.iter().product());
+    elements.max().unwrap_or(1)
+}

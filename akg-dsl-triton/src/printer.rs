@@ -1,0 +1,323 @@
+//! Prints tile programs as Triton kernels: one `@triton.jit` function for each kernel.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use akg_core::dtype::DType;
+use akg_core::error::Result;
+use akg_core::expr::Expr;
+use akg_core::lower::tiles::{TileKernel, TileLoop, TileOp, TileProgram, TileStmt};
+use akg_core::sketch::ir::{Carried, Condition, TensorId, Val};
+
+use crate::access;
+use crate::dialect::Dialect;
+use crate::flow::{Flow, flow};
+use crate::index::{Indices, Text, compare};
+use crate::names::Names;
+
+/// An unrolled loop has at most so many iterations.
+const MOST_UNROLLED: i64 = 64;
+
+/// A printed kernel.
+#[derive(Debug)]
+pub(crate) struct Printed {
+    /// The function.
+    pub(crate) text: String,
+    /// Functions of the prelude that it calls.
+    pub(crate) used: BTreeSet<&'static str>,
+    /// The parameters that are tensor descriptors, with the extents of their boxes.
+    pub(crate) descriptors: Vec<(String, Vec<usize>)>,
+}
+
+/// Prints `kernel` of `program` as the function `name`. `descriptors` asks for tensor descriptors where they can be used;
+/// a cooperative kernel takes its counter as its last tensor.
+pub(crate) fn print(
+    program: &TileProgram,
+    kernel: &TileKernel,
+    name: &str,
+    dialect: &Dialect,
+    descriptors: bool,
+) -> Result<Printed> {
+    let flow = flow(kernel);
+    let boxes = if descriptors && dialect.descriptors {
+        access::boxes(program, kernel, &flow)
+    } else {
+        BTreeMap::new()
+    };
+    let mut names = Names::new();
+    let parameters = kernel.tensors.iter().map(|t| {
+        let base = program.tensors.get(t.0).map_or("", |t| t.name.as_str());
+        let suffix = if boxes.contains_key(t) { "desc" } else { "ptr" };
+        (*t, names.fresh(&format!("{base}_{suffix}")))
+    });
+    let parameters: BTreeMap<_, _> = parameters.collect();
+    let mut printer = Printer {
+        kernel,
+        dialect,
+        flow,
+        boxes,
+        parameters,
+        symbols: BTreeMap::new(),
+        variables: vec![None; kernel.values.len()],
+        names,
+        used: BTreeSet::new(),
+        text: String::new(),
+        depth: 1,
+        scopes: vec![BTreeMap::new()],
+    };
+    printer.kernel(program, name)?;
+    let described = |(tensor, shape): (&TensorId, &Vec<usize>)| (printer.parameter(*tensor), shape.clone());
+    Ok(Printed {
+        descriptors: printer.boxes.iter().map(described).collect(),
+        text: printer.text,
+        used: printer.used,
+    })
+}
+
+pub(crate) struct Printer<'a> {
+    pub(crate) kernel: &'a TileKernel,
+    pub(crate) dialect: &'a Dialect,
+    pub(crate) flow: Flow<'a>,
+    /// Tensors that are read by descriptors.
+    pub(crate) boxes: BTreeMap<TensorId, Vec<usize>>,
+    parameters: BTreeMap<TensorId, String>,
+    /// The variables of index symbols.
+    symbols: BTreeMap<String, String>,
+    /// The variables of tiles.
+    variables: Vec<Option<String>>,
+    names: Names,
+    used: BTreeSet<&'static str>,
+    text: String,
+    depth: usize,
+    /// Expressions that have a variable in each open block.
+    scopes: Vec<BTreeMap<String, String>>,
+}
+
+impl<'a> Printer<'a> {
+    pub(crate) fn line(&mut self, line: impl AsRef<str>) {
+        let _ = writeln!(self.text, "{:1$}{2}", "", 4 * self.depth, line.as_ref());
+    }
+
+    /// A variable for an expression that the current block may use again.
+    pub(crate) fn shared_variable(&mut self, name: &str, text: String) -> String {
+        if let Some(known) = self.scopes.iter().rev().find_map(|scope| scope.get(&text)) {
+            return known.clone();
+        }
+        let variable = self.names.fresh(name);
+        self.line(format!("{variable} = {text}"));
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.insert(text, variable.clone());
+        }
+        variable
+    }
+
+    /// A variable for an expression.
+    pub(crate) fn variable(&mut self, name: &str, text: &str) -> String {
+        let variable = self.names.fresh(name);
+        self.line(format!("{variable} = {text}"));
+        variable
+    }
+
+    /// Says that the text calls a function of the prelude.
+    pub(crate) fn call(&mut self, function: &'static str) -> &'static str {
+        self.used.insert(function);
+        function
+    }
+
+    pub(crate) fn dtype(&self, value: Val) -> DType {
+        self.kernel.value(value).ty.dtype
+    }
+
+    pub(crate) fn extents(&self, value: Val) -> &'a [usize] {
+        &self.kernel.value(value).extents
+    }
+
+    pub(crate) fn parameter(&self, tensor: TensorId) -> String {
+        self.parameters.get(&tensor).cloned().unwrap_or_default()
+    }
+
+    pub(crate) fn index(&mut self, expr: &Expr) -> Text {
+        let kernel = self.kernel;
+        let symbols = &self.symbols;
+        let used = &mut self.used;
+        Indices {
+            facts: &kernel.facts,
+            symbol: &|name| symbols.get(name).cloned().unwrap_or_else(|| name.to_owned()),
+            call: &mut |function| {
+                used.insert(function);
+            },
+        }
+        .text(expr)
+    }
+
+    fn define_symbol(&mut self, name: &str) -> String {
+        let variable = self.names.fresh(name);
+        self.symbols.insert(name.to_owned(), variable.clone());
+        variable
+    }
+
+    /// The variable of a tile.
+    pub(crate) fn name(&mut self, value: Val) -> String {
+        let value = self.flow.variable(value);
+        let at = value.0 as usize;
+        if let Some(Some(name)) = self.variables.get(at) {
+            return name.clone();
+        }
+        let base = &self.kernel.value(value).name;
+        let name = self.names.fresh(if base.is_empty() { "t" } else { base });
+        if let Some(slot) = self.variables.get_mut(at) {
+            *slot = Some(name.clone());
+        }
+        name
+    }
+
+    fn kernel(&mut self, program: &TileProgram, name: &str) -> Result<()> {
+        let kernel = self.kernel;
+        let mut parameters: Vec<String> = kernel.tensors.iter().map(|t| self.parameter(*t)).collect();
+        let counter = kernel.cooperative.then(|| self.names.fresh("counter_ptr"));
+        parameters.extend(counter.clone());
+        let number = self.define_symbol(&kernel.program);
+        for dim in &program.dims {
+            parameters.push(self.define_symbol(dim));
+        }
+        for line in kernel.doc.lines() {
+            let _ = writeln!(self.text, "# {line}");
+        }
+        let _ = writeln!(self.text, "@triton.jit\ndef {name}({}):", parameters.join(", "));
+        let wide = if kernel.wide { ".to(tl.int64)" } else { "" };
+        self.line(format!("{number} = tl.program_id(0){wide}"));
+        let alone = |op: &&TileOp| matches!(op, TileOp::Dot { init: None, separate: true, .. });
+        if self.flow.ops.values().any(|op| alone(op)) {
+            self.line("# A zero that Triton does not know: it folds what is added to a dot that starts from a known one.");
+            self.line(format!("zero = {number} >> 31"));
+        }
+        self.block(&kernel.body)
+    }
+
+    fn block(&mut self, body: &[TileStmt]) -> Result<()> {
+        for stmt in body {
+            match stmt {
+                TileStmt::Let { symbol, value } => {
+                    let value = self.index(value);
+                    let symbol = self.define_symbol(symbol);
+                    self.line(format!("{symbol} = {}", value.open()));
+                }
+                TileStmt::Define { value, op } => {
+                    if !self.flow.inlined.contains(value) {
+                        let text = self.op(*value, op)?;
+                        let name = self.name(*value);
+                        self.line(format!("{name} = {}", text.open()));
+                    }
+                }
+                TileStmt::Store { access, value, mode } => self.store(access, *value, *mode)?,
+                TileStmt::For(l) => self.loop_(l)?,
+                TileStmt::If {
+                    condition,
+                    then,
+                    otherwise,
+                    merges,
+                } => {
+                    let condition = self.condition(condition);
+                    self.line(format!("if {}:", condition.open()));
+                    let values = merges.iter().map(|m| (m.result, m.then)).collect();
+                    self.branch(then, values)?;
+                    if !otherwise.is_empty() || !merges.is_empty() {
+                        self.line("else:");
+                        let values = merges.iter().map(|m| (m.result, m.otherwise)).collect();
+                        self.branch(otherwise, values)?;
+                    }
+                }
+                TileStmt::Barrier => {
+                    let barrier = self.call("akg_barrier");
+                    self.line(format!("{barrier}(counter_ptr)"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A block that may end by giving variables their values.
+    fn branch(&mut self, body: &[TileStmt], values: Vec<(Val, Val)>) -> Result<()> {
+        self.depth += 1;
+        self.scopes.push(BTreeMap::new());
+        let start = self.text.len();
+        self.block(body)?;
+        self.assign(values)?;
+        if self.text.len() == start {
+            self.line("pass");
+        }
+        self.scopes.pop();
+        self.depth -= 1;
+        Ok(())
+    }
+
+    /// Gives variables their values, all at once: a value may be another variable.
+    fn assign(&mut self, values: Vec<(Val, Val)>) -> Result<()> {
+        let (mut targets, mut sources) = (Vec::new(), Vec::new());
+        for (target, source) in values {
+            if self.flow.variable(target) != self.flow.variable(source) {
+                targets.push(self.name(target));
+                sources.push(self.operand(source)?.open().to_owned());
+            }
+        }
+        if !targets.is_empty() {
+            self.line(format!("{} = {}", targets.join(", "), sources.join(", ")));
+        }
+        Ok(())
+    }
+
+    fn loop_(&mut self, l: &TileLoop) -> Result<()> {
+        let pairs = |to: fn(&Carried) -> Val, from: fn(&Carried) -> Val| {
+            l.carried.iter().map(|c| (to(c), from(c))).collect::<Vec<_>>()
+        };
+        self.assign(pairs(|c| c.inner, |c| c.initial))?;
+        let (lo, hi) = (self.index(&l.lo), self.index(&l.hi));
+        let mut bounds = match (l.step, l.lo.is(0)) {
+            (1, true) => hi.open().to_owned(),
+            (1, false) => format!("{}, {}", lo.open(), hi.open()),
+            (step, _) => format!("{}, {}, {step}", lo.open(), hi.open()),
+        };
+        let few = match (l.lo.as_const(), l.hi.as_const()) {
+            (Some(lo), Some(hi)) => hi.saturating_sub(lo) <= MOST_UNROLLED.saturating_mul(l.step),
+            _ => false,
+        };
+        let range = match l.pipeline {
+            _ if l.unroll && few => "tl.static_range",
+            Some(stages) => {
+                let _ = write!(bounds, ", num_stages={stages}");
+                "tl.range"
+            }
+            None => "range",
+        };
+        let counter = self.define_symbol(&l.symbol);
+        self.line(format!("for {counter} in {range}({bounds}):"));
+        if self.kernel.wide {
+            self.depth += 1;
+            self.line(format!("{counter} = tl.cast({counter}, tl.int64)"));
+            self.depth -= 1;
+        }
+        self.branch(&l.body, pairs(|c| c.inner, |c| c.next))?;
+        self.assign(pairs(|c| c.result, |c| c.inner))
+    }
+
+    fn condition(&mut self, condition: &Condition) -> Text {
+        match condition {
+            Condition::Compare(op, a, b) => {
+                let (a, b) = (self.index(a), self.index(b));
+                Text::loose(format!("{} {} {}", a.closed(), compare(*op), b.closed()))
+            }
+            Condition::And(a, b) => {
+                let (a, b) = (self.condition(a).closed(), self.condition(b).closed());
+                Text::loose(format!("{a} & {b}"))
+            }
+            Condition::Or(a, b) => {
+                let (a, b) = (self.condition(a).closed(), self.condition(b).closed());
+                Text::loose(format!("{a} | {b}"))
+            }
+            Condition::Not(a) => {
+                let a = self.condition(a).closed();
+                Text::loose(format!("{a} == 0"))
+            }
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Sketches as Triton kernels in Triton's own interpreter, against PyTorch's results in f64 and the sketch interpreter.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
+
+mod support;
+
+use akg_core::conformance::sketch_cases;
+use akg_core::expr::Bindings;
+use akg_core::sketch::interpret;
+use akg_core::source::{Knobs, LaunchPlan, Source, TensorRole};
+use akg_core::{DType, Dsl, Sketch, Target, Tensor};
+use akg_dsl_triton::{TritonDsl, lower_program};
+
+/// Whether programs must run at the same time; Triton's interpreter runs them one after the other.
+fn meets(source: &Source, dims: &Bindings) -> bool {
+    let plan = support::plan(source);
+    plan.launches.iter().any(|l| l.cooperative && LaunchPlan::programs(l, dims).unwrap() > 1)
+}
+
+#[test]
+fn cases_match_pytorch() {
+    let Some(python) = support::python() else { return };
+    let dsl = TritonDsl::default();
+    // Descriptors, pointers, and another way to round to TF32.
+    let targets = [support::h100(), Target::new("cuda", "sm_80"), Target::new("hip", "gfx942")];
+    let mut jobs = Vec::new();
+    let mut checks = Vec::new();
+    for (number, case) in sketch_cases().unwrap().into_iter().enumerate() {
+        // Every other case with symbolic extents.
+        let dims = if number % 2 == 0 { case.dims.clone() } else { case.fixed_dims() };
+        let target = &targets[number / 2 % 3];
+        let sketch = case.sketch(&dims).unwrap();
+        let lower = |knobs: &Knobs| dsl.lower(&sketch, knobs, target).unwrap();
+        let mut source = lower(&case.knobs);
+        if meets(&source, &case.dims) {
+            let mut points = sketch.legal_points(&case.dims).map(|knobs| lower(&knobs));
+            let alone = points.find(|s| !meets(s, &case.dims));
+            source = alone.unwrap_or_else(|| panic!("{} always has several programs", case.name));
+        }
+        let label = format!("case_{}_{number}", case.name);
+        jobs.push(support::run_job(&label, &source, &case.dims, &case.inputs));
+        checks.push((case, source));
+    }
+    for ((case, source), result) in checks.iter().zip(support::interpret(python, &jobs)) {
+        let outputs = support::outputs(source, &case.dims, &result);
+        case.check(&outputs).unwrap_or_else(|e| panic!("{e}\n{}", source.text));
+    }
+}
+
+type Extents = &'static [(&'static str, i64)];
+
+/// Sketches that together use every operator, with extents that Triton does not have.
+const OPERATORS: [(&str, &str, Extents); 5] = [
+    ("shapes", include_str!("support/shapes.sketch"), &[("R", 7), ("L", 30)]),
+    ("dots", include_str!("support/dots.sketch"), &[("M", 45), ("N", 30), ("K", 50)]),
+    ("math", include_str!("support/math.sketch"), &[("L", 50)]),
+    ("integers", include_str!("support/integers.sketch"), &[("L", 50)]),
+    ("control", include_str!("support/control.sketch"), &[("A", 5), ("B", 4), ("L", 30)]),
+];
+
+#[test]
+fn operators_do_as_the_sketch_interpreter_does() {
+    let Some(python) = support::python() else { return };
+    let target = support::h100();
+    let (mut jobs, mut checks) = (Vec::new(), Vec::new());
+    for (name, text, dims) in OPERATORS {
+        let dims: Bindings = dims.iter().map(|(n, v)| ((*n).into(), *v)).collect();
+        let sketch = Sketch::parse(text).unwrap_or_else(|d| panic!("{name}:\n{}", d.render(text)));
+        let program = sketch.elaborate(&Knobs::new(), &dims).unwrap();
+        let mut random = Random(7);
+        let inputs: Vec<Tensor> = program
+            .with_role(TensorRole::Input)
+            .map(|(_, t)| {
+                let shape: Vec<usize> = t.shape.iter().map(|e| e.eval(&dims).unwrap() as usize).collect();
+                random.tensor(t.dtype, shape)
+            })
+            .collect();
+        let expected = interpret(&program, &inputs, &dims).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let source = lower_program(&program, &target, &Knobs::new()).unwrap();
+        jobs.push(support::run_job(&format!("operators_{name}"), &source, &dims, &inputs));
+        checks.push((name, source, dims, expected));
+    }
+    for ((sketch, source, dims, expected), result) in checks.iter().zip(support::interpret(python, &jobs)) {
+        let names = support::plan(source).with_role(TensorRole::Output).map(|(_, t)| t.name.as_str());
+        let got = support::outputs(source, dims, &result);
+        for ((name, got), want) in names.zip(&got).zip(expected) {
+            // A few roundings of the elements, or of the operands of the dot in tf32.
+            let unit = match name {
+                "coarse" => 1e-3,
+                _ => got.dtype().unit_roundoff().unwrap_or(0.0),
+            };
+            let elements = got.to_f64().unwrap().into_iter().zip(want.to_f64().unwrap());
+            for (i, (g, w)) in elements.enumerate() {
+                let same = g == w || (g.is_nan() && w.is_nan());
+                let near = (g - w).abs() <= 8.0 * unit * w.abs();
+                assert!(same || near, "{sketch}: {name}[{i}] is {g} instead of {w}\n{}", source.text);
+            }
+        }
+    }
+}
+
+/// Marsaglia's xorshift64, for inputs.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    /// Multiples of 1/64 up to 4 in magnitude, and small integers.
+    fn tensor(&mut self, dtype: DType, shape: Vec<usize>) -> Tensor {
+        let count: usize = shape.iter().product();
+        let mut bytes = Vec::new();
+        for _ in 0..count {
+            let i = self.next() as i64 % 256;
+            let f = i as f64 / 64.0;
+            match dtype {
+                DType::F64 => bytes.extend(f.to_le_bytes()),
+                DType::F32 => bytes.extend((f as f32).to_le_bytes()),
+                DType::F16 => bytes.extend(half::f16::from_f64(f).to_le_bytes()),
+                DType::I64 => bytes.extend((i / 4).to_le_bytes()),
+                DType::I32 => bytes.extend((i as i32 / 16).to_le_bytes()),
+                DType::U8 => bytes.push(i.unsigned_abs() as u8),
+                other => panic!("no inputs of {other}"),
+            }
+        }
+        Tensor::from_bytes(dtype, shape, &bytes).unwrap()
+    }
+}

@@ -1,0 +1,77 @@
+# Lowered from this sketch:
+#
+#   # y = x w^T for few rows and columns but a long K: programs share the sum, a second kernel adds their parts.
+#   sketch gemm_splitk(x: f32[M, K], w: f32[N, K]) -> y: f32[M, N]
+#   param K = 333
+#   param M = 9
+#   param N = 20
+#   knob BM in {16, 32, 64}
+#   knob BN in {32, 16, 64}
+#   knob BK in {32, 64}
+#   knob PARTS in {4, 2, 8, 16}
+#   hint STAGES in {2, 3}
+#   let CHUNK = roundup(ceildiv(K, PARTS), BK)
+#   buffer part: f32[PARTS, M, N]
+#
+#   kernel partial over (s in PARTS, m in ceildiv(M, BM), n in ceildiv(N, BN)) {
+#     acc = zeros f32[BM, BN]
+#     for k in s*CHUNK..min(K, (s + 1) * CHUNK) step BK pipeline(STAGES) {
+#       a = load x[m*BM :+ BM, k :+ BK] else 0
+#       c = load w[n*BN :+ BN, k :+ BK] else 0
+#       acc = dot(a, trans(c), acc) ieee
+#     }
+#     store part[s, m*BM :+ BM, n*BN :+ BN] = acc
+#   }
+#
+#   kernel sum over (m in ceildiv(M, BM), n in ceildiv(N, BN)) {
+#     acc = zeros f32[BM, BN]
+#     for s in 0..PARTS {
+#       acc = acc + (load part[s, m*BM :+ BM, n*BN :+ BN] else 0)
+#     }
+#     store y[m*BM :+ BM, n*BN :+ BN] = acc
+#   }
+#
+# Knobs: BK = 32, BM = 16, BN = 32, PARTS = 4, STAGES = 2
+import triton
+import triton.language as tl
+
+# How Triton compiles each kernel; `descriptors` are the boxes of parameters that are tensor descriptors.
+LAUNCH = {
+    "gemm_splitk_partial": {"num_stages": 3, "num_warps": 4},
+    "gemm_splitk_sum": {"num_stages": 3, "num_warps": 2},
+}
+
+
+@triton.jit
+def gemm_splitk_partial(x_ptr, w_ptr, part_ptr):
+    program = tl.program_id(0)
+    s = program
+    m = 0
+    n = 0
+    acc = tl.zeros((16, 32), tl.float32)
+    for k in tl.range(s * 96, tl.minimum(96 + s * 96, 333), 32, num_stages=2):
+        offs_m = m * 16 + tl.arange(0, 16)
+        offs_k = k + tl.arange(0, 32)
+        a = tl.load(x_ptr + offs_m[:, None] * 333 + offs_k[None, :], mask=(offs_m[:, None] < 9) & (offs_k[None, :] < 333), other=0.0)
+        offs_n = n * 32 + tl.arange(0, 32)
+        c = tl.load(w_ptr + offs_n[:, None] * 333 + offs_k[None, :], mask=(offs_n[:, None] < 20) & (offs_k[None, :] < 333), other=0.0)
+        acc = tl.dot(a, tl.trans(c), acc, input_precision="ieee")
+    offs_m_2 = m * 16 + tl.arange(0, 16)
+    offs_n_2 = n * 32 + tl.arange(0, 32)
+    tl.store(part_ptr + (s * 180) + offs_m_2[:, None] * 20 + offs_n_2[None, :], acc, mask=(offs_m_2[:, None] < 9) & (offs_n_2[None, :] < 20))
+
+
+@triton.jit
+def gemm_splitk_sum(part_ptr, y_ptr):
+    program = tl.program_id(0)
+    m = program
+    n = 0
+    acc = tl.zeros((16, 32), tl.float32)
+    for s in range(4):
+        offs_m = m * 16 + tl.arange(0, 16)
+        offs_n = n * 32 + tl.arange(0, 32)
+        t = tl.load(part_ptr + (s * 180) + offs_m[:, None] * 20 + offs_n[None, :], mask=(offs_m[:, None] < 9) & (offs_n[None, :] < 20), other=0.0)
+        acc = acc + t
+    offs_m_2 = m * 16 + tl.arange(0, 16)
+    offs_n_2 = n * 32 + tl.arange(0, 32)
+    tl.store(y_ptr + offs_m_2[:, None] * 20 + offs_n_2[None, :], acc, mask=(offs_m_2[:, None] < 9) & (offs_n_2[None, :] < 20))

@@ -1,0 +1,78 @@
+# Lowered from this sketch:
+#
+#   # h[t] = tanh(x[t] + h[t-1] w^T), a recurrence in one launch: every program keeps its rows of w on the chip, and all meet
+#   # after each step. x is the input's projection with the bias.
+#   sketch rnn(x: f32[T, B, H], h0: f32[B, H], w: f32[H, H]) -> y: f32[T, B, H]
+#   param B = 3
+#   param H = 40
+#   param T = 4
+#   knob BH in {16, 32, 64}
+#   buffer state: f32[2, B, H]
+#
+#   kernel main over (n in ceildiv(H, BH)) cooperative {
+#     wt = trans(load w[n*BH :+ BH, 0 :+ H] else 0)
+#     store state[0, 0 :+ B, n*BH :+ BH] = load h0[0 :+ B, n*BH :+ BH] else 0
+#     barrier
+#     for t in 0..T {
+#       # Two states in turn, so that nobody writes what another still reads.
+#       h = load state[t % 2, 0 :+ B, 0 :+ H]
+#       s = dot(h, wt) ieee
+#       s = tanh(s + (load x[t, 0 :+ B, n*BH :+ BH] else 0))
+#       store y[t, 0 :+ B, n*BH :+ BH] = s
+#       store state[(t + 1) % 2, 0 :+ B, n*BH :+ BH] = s
+#       barrier
+#     }
+#   }
+#
+# Knobs: BH = 16
+import triton
+import triton.language as tl
+from triton.language.extra import libdevice
+
+# How Triton compiles each kernel; `descriptors` are the boxes of parameters that are tensor descriptors.
+LAUNCH = {
+    "rnn_main": {"num_stages": 3, "num_warps": 4},
+    "akg_clear": {"num_stages": 1, "num_warps": 1},
+}
+
+
+# Waits for all programs. Every barrier adds the number of programs to the counter once.
+@triton.jit
+def akg_barrier(counter):
+    tl.debug_barrier()
+    programs = tl.num_programs(0)
+    ticket = tl.atomic_add(counter, 1, sem="acq_rel", scope="gpu")
+    goal = (ticket // programs + 1) * programs
+    arrived = tl.atomic_add(counter, 0, sem="acq_rel", scope="gpu")
+    while arrived < goal:
+        arrived = tl.atomic_add(counter, 0, sem="acq_rel", scope="gpu")
+    tl.debug_barrier()
+
+
+@triton.jit
+def rnn_main(w_ptr, h0_ptr, state_ptr, x_ptr, y_ptr, counter_ptr):
+    program = tl.program_id(0)
+    # A zero that Triton does not know: it folds what is added to a dot that starts from a known one.
+    zero = program >> 31
+    n = program
+    offs_n = n * 16 + tl.arange(0, 16)
+    offs = tl.arange(0, 64)
+    t = tl.load(w_ptr + offs_n[:, None] * 40 + offs[None, :], mask=(tl.arange(0, 64)[None, :] < 40) & (offs_n[:, None] < 40), other=0.0)
+    wt = tl.trans(t)
+    offs_2 = tl.arange(0, 4)
+    t_2 = tl.load(h0_ptr + offs_2[:, None] * 40 + offs_n[None, :], mask=(tl.arange(0, 4)[:, None] < 3) & (offs_n[None, :] < 40), other=0.0)
+    tl.store(state_ptr + offs_2[:, None] * 40 + offs_n[None, :], t_2, mask=(tl.arange(0, 4)[:, None] < 3) & (offs_n[None, :] < 40))
+    akg_barrier(counter_ptr)
+    for t_3 in range(4):
+        h = tl.load(state_ptr + ((t_3 % 2) * 120) + offs_2[:, None] * 40 + offs[None, :], mask=(tl.arange(0, 4)[:, None] < 3) & (tl.arange(0, 64)[None, :] < 40), other=0.0)
+        s = tl.dot(h, wt, tl.full((4, 16), zero.to(tl.float32), tl.float32), input_precision="ieee")
+        t_4 = tl.load(x_ptr + (t_3 * 120) + offs_2[:, None] * 40 + offs_n[None, :], mask=(tl.arange(0, 4)[:, None] < 3) & (offs_n[None, :] < 40), other=0.0)
+        s_2 = libdevice.tanh(s + t_4)
+        tl.store(y_ptr + (t_3 * 120) + offs_2[:, None] * 40 + offs_n[None, :], s_2, mask=(tl.arange(0, 4)[:, None] < 3) & (offs_n[None, :] < 40))
+        tl.store(state_ptr + (((1 + t_3) % 2) * 120) + offs_2[:, None] * 40 + offs_n[None, :], s_2, mask=(tl.arange(0, 4)[:, None] < 3) & (offs_n[None, :] < 40))
+        akg_barrier(counter_ptr)
+
+
+@triton.jit
+def akg_clear(counter_ptr):
+    tl.store(counter_ptr, 0)

@@ -1,0 +1,45 @@
+# Lowered from this sketch:
+#
+#   # Softmax along the last axis when a program's rows fit on the chip: one read, one write.
+#   sketch softmax_fits(x: f32[R, L]) -> y: f32[R, L]
+#   param L = 100
+#   param R = 5
+#   knob RB in {1, 2, 4, 8}
+#   let LB = pow2ceil(L)
+#   require RB*LB <= 65536
+#
+#   kernel main over (r in ceildiv(R, RB)) {
+#     t = load x[r*RB :+ RB, 0 :+ LB] else -inf
+#     t = exp(t - reduce_max(t, 1)[:, None])
+#     store y[r*RB :+ RB, 0 :+ LB] = t / reduce_sum(t, 1)[:, None]
+#   }
+#
+# Knobs: RB = 1
+import triton
+import triton.language as tl
+from triton.language.extra import libdevice
+
+# How Triton compiles each kernel; `descriptors` are the boxes of parameters that are tensor descriptors.
+LAUNCH = {
+    "softmax_fits_main": {"num_stages": 3, "num_warps": 1},
+}
+
+
+# NaN if either is.
+@triton.jit
+def akg_max(a, b):
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def softmax_fits_main(x_ptr, y_ptr):
+    program = tl.program_id(0)
+    r = program
+    offs_r = r + tl.arange(0, 1)
+    offs = tl.arange(0, 128)
+    t = tl.load(x_ptr + offs_r[:, None] * 100 + offs[None, :], mask=offs[None, :] < 100, other=float("-inf"))
+    t_2 = tl.reduce(t, 1, akg_max)
+    t_3 = libdevice.exp(t - t_2[:, None])
+    t_4 = tl.sum(t_3, 1)
+    t_5 = tl.div_rn(t_3, t_4[:, None])
+    tl.store(y_ptr + offs_r[:, None] * 100 + offs[None, :], t_5, mask=offs[None, :] < 100)

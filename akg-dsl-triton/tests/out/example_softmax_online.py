@@ -1,0 +1,71 @@
+# Lowered from this sketch:
+#
+#   # Softmax along a last axis of any length: maximum and denominator in one pass as a fold, then the results.
+#   sketch softmax_online(x: f32[R, L]) -> y: f32[R, L]
+#   param L = 100
+#   param R = 5
+#   knob RB in {1, 2, 4}
+#   knob BL in {256, 64, 1024, 4096}
+#   require RB*BL <= 16384
+#
+#   kernel main over (r in ceildiv(R, RB)) {
+#     mx = full f32[RB] -inf
+#     den = zeros f32[RB]
+#     for l in 0..L step BL {
+#       t = load x[r*RB :+ RB, l :+ BL] else -inf
+#       nm = max(mx, reduce_max(t, 1))
+#       # While everything is -inf there is no difference to take.
+#       base = select(nm == -inf, 0, nm)
+#       den = den * exp(mx - base) + reduce_sum(exp(t - base[:, None]), 1)
+#       mx = nm
+#     } combine (mx: mx2, den: den2) {
+#       nm = max(mx, mx2)
+#       base = select(nm == -inf, 0, nm)
+#       den = den * exp(mx - base) + den2 * exp(mx2 - base)
+#       mx = nm
+#     }
+#     for l in 0..L step BL {
+#       t = load x[r*RB :+ RB, l :+ BL] else -inf
+#       store y[r*RB :+ RB, l :+ BL] = exp(t - mx[:, None]) / den[:, None]
+#     }
+#   }
+#
+# Knobs: BL = 256, RB = 1
+import triton
+import triton.language as tl
+from triton.language.extra import libdevice
+
+# How Triton compiles each kernel; `descriptors` are the boxes of parameters that are tensor descriptors.
+LAUNCH = {
+    "softmax_online_main": {"num_stages": 3, "num_warps": 1},
+}
+
+
+# NaN if either is.
+@triton.jit
+def akg_max(a, b):
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def softmax_online_main(x_ptr, y_ptr):
+    program = tl.program_id(0)
+    r = program
+    mx = tl.full((1,), float("-inf"), tl.float32)
+    den = tl.zeros((1,), tl.float32)
+    for l in range(0, 100, 256):
+        offs_r = r + tl.arange(0, 1)
+        offs_l = l + tl.arange(0, 256)
+        t = tl.load(x_ptr + offs_r[:, None] * 100 + offs_l[None, :], mask=offs_l[None, :] < 100, other=float("-inf"))
+        t_2 = tl.reduce(t, 1, akg_max)
+        nm = tl.maximum(mx, t_2, propagate_nan=tl.PropagateNan.ALL)
+        base = tl.where(nm == float("-inf"), 0.0, nm)
+        t_3 = tl.sum(libdevice.exp(t - base[:, None]), 1)
+        den = (den * libdevice.exp(mx - base)) + t_3
+        mx = nm
+    for l_1 in range(0, 100, 256):
+        offs_r_2 = r + tl.arange(0, 1)
+        offs_l_1 = l_1 + tl.arange(0, 256)
+        t_4 = tl.load(x_ptr + offs_r_2[:, None] * 100 + offs_l_1[None, :], mask=offs_l_1[None, :] < 100, other=float("-inf"))
+        t_5 = tl.div_rn(libdevice.exp(t_4 - mx[:, None]), den[:, None])
+        tl.store(y_ptr + offs_r_2[:, None] * 100 + offs_l_1[None, :], t_5, mask=offs_l_1[None, :] < 100)

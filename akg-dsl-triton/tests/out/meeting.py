@@ -1,0 +1,53 @@
+# Lowered from this sketch:
+#
+#   # Programs that meet: neighbours see each other's sums.
+#   sketch meeting(x: f32[4, 100]) -> y: f32[4]
+#   buffer s: f32[4]
+#
+#   kernel main over (p in 4) cooperative {
+#     store s[p] = reduce_sum(load x[p, 0 :+ 100], 0)
+#     barrier
+#     store y[p] = (load s[(p + 1) % 4]) + (load s[(p + 3) % 4])
+#   }
+#
+import triton
+import triton.language as tl
+
+# How Triton compiles each kernel; `descriptors` are the boxes of parameters that are tensor descriptors.
+LAUNCH = {
+    "meeting_main": {"num_stages": 3, "num_warps": 1},
+    "akg_clear": {"num_stages": 1, "num_warps": 1},
+}
+
+
+# Waits for all programs. Every barrier adds the number of programs to the counter once.
+@triton.jit
+def akg_barrier(counter):
+    tl.debug_barrier()
+    programs = tl.num_programs(0)
+    ticket = tl.atomic_add(counter, 1, sem="acq_rel", scope="gpu")
+    goal = (ticket // programs + 1) * programs
+    arrived = tl.atomic_add(counter, 0, sem="acq_rel", scope="gpu")
+    while arrived < goal:
+        arrived = tl.atomic_add(counter, 0, sem="acq_rel", scope="gpu")
+    tl.debug_barrier()
+
+
+@triton.jit
+def meeting_main(x_ptr, s_ptr, y_ptr, counter_ptr):
+    program = tl.program_id(0)
+    p = program
+    offs = tl.arange(0, 128)
+    t = tl.load(x_ptr + (p * 100) + offs, mask=(tl.arange(0, 128) < 100), other=0.0)
+    t_2 = tl.sum(t, 0)
+    tl.store(s_ptr + p, t_2)
+    akg_barrier(counter_ptr)
+    t_3 = tl.load(s_ptr + ((1 + p) % 4))
+    t_4 = tl.load(s_ptr + ((3 + p) % 4))
+    t_5 = t_3 + t_4
+    tl.store(y_ptr + p, t_5)
+
+
+@triton.jit
+def akg_clear(counter_ptr):
+    tl.store(counter_ptr, 0)

@@ -1,0 +1,39 @@
+# Lowered from this sketch:
+#
+#   # Rows of a symbolic matrix.
+#   sketch softmax(x: f32[R, 1000]) -> y: f32[R, 1000]
+#
+#   kernel main over (r in ceildiv(R, 2)) {
+#     t = load x[r*2 :+ 2, 0 :+ 1024] else -inf
+#     e = exp(t - reduce_max(t, 1)[:, None])
+#     store y[r*2 :+ 2, 0 :+ 1024] = e / reduce_sum(e, 1)[:, None]
+#   }
+#
+import triton
+import triton.language as tl
+from triton.language.extra import libdevice
+
+# How Triton compiles each kernel; `descriptors` are the boxes of parameters that are tensor descriptors.
+LAUNCH = {
+    "softmax_main": {"num_stages": 3, "num_warps": 8},
+}
+
+
+# NaN if either is.
+@triton.jit
+def akg_max(a, b):
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def softmax_main(x_ptr, y_ptr, R):
+    program = tl.program_id(0).to(tl.int64)
+    r = program
+    offs_r = r * 2 + tl.arange(0, 2)
+    offs = tl.arange(0, 1024)
+    t = tl.load(x_ptr + tl.cast(offs_r[:, None], tl.int64) * 1000 + tl.cast(offs[None, :], tl.int64), mask=(offs_r[:, None] < R) & (offs[None, :] < 1000), other=float("-inf"))
+    t_2 = tl.reduce(t, 1, akg_max)
+    e = libdevice.exp(t - t_2[:, None])
+    t_3 = tl.sum(e, 1)
+    t_4 = tl.div_rn(e, t_3[:, None])
+    tl.store(y_ptr + tl.cast(offs_r[:, None], tl.int64) * 1000 + tl.cast(offs[None, :], tl.int64), t_4, mask=(offs_r[:, None] < R) & (offs[None, :] < 1000))
