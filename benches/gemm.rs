@@ -253,7 +253,7 @@ impl Problem {
 /// The designed product for a target, and its knobs.
 fn product(problem: &Problem, target: &Target, wanted: &[(&str, usize)]) -> Result<(Bundle, Knobs)> {
     let task = problem.task()?;
-    let design = designer::design(&task.graph)?;
+    let design = designer::design(&task, target)?;
     let mut knobs = design.knobs;
     for knob in design.sketch.knobs() {
         let named = wanted.iter().find(|(name, _)| *name == knob.name);

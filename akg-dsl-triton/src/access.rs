@@ -100,7 +100,11 @@ fn box_of(program: &TileProgram, access: &Access, fill: Scalar) -> Option<Vec<us
     let zero = matches!(fill, Scalar::Float(f) if f == 0.0) || fill == Scalar::Int(0);
     let guarded = access.dims.iter().any(|d| d.guard.below || d.guard.above);
     let whole = access.lanes.iter().all(|l| l.live == l.all);
-    if !(2..=5).contains(&access.dims.len()) || !whole || (guarded && !zero) || (tensor.align as i64) < BOX_BYTES {
+    if !(2..=5).contains(&access.dims.len())
+        || !whole
+        || (guarded && !zero)
+        || (tensor.align as i64) < BOX_BYTES
+    {
         return None;
     }
     let bytes = tensor.dtype.size() as i64;
@@ -147,7 +151,9 @@ impl Printer<'_> {
             .dims
             .iter()
             .map(|dim| match &dim.coordinate {
-                Coordinate::At(start) | Coordinate::Lanes { start, .. } => self.index(start).open().to_owned(),
+                Coordinate::At(start) | Coordinate::Lanes { start, .. } => {
+                    self.index(start).open().to_owned()
+                }
                 Coordinate::AtTile(_) | Coordinate::Index { .. } => String::new(),
             })
             .collect();
@@ -263,7 +269,11 @@ impl Printer<'_> {
     fn coordinate(&mut self, value: Val) -> Result<String> {
         let narrow = self.dtype(value).size() < 4;
         let text = self.bound(value)?;
-        Ok(if narrow { format!("{text}.to(tl.int32)") } else { text })
+        Ok(if narrow {
+            format!("{text}.to(tl.int32)")
+        } else {
+            text
+        })
     }
 
     fn widened(&self, coordinate: &str, access: &Access) -> String {

@@ -124,7 +124,8 @@ impl Compiler {
     ) -> Result<Result<Artifact, Failure>> {
         let dialect = Dialect::of(target)?;
         let launches = distinct(plan);
-        let request = json!({"build": {"text": text, "kernels": kernels(plan, &launches)?, "target": &dialect}});
+        let request =
+            json!({"build": {"text": text, "kernels": kernels(plan, &launches)?, "target": &dialect}});
         let failed = |kind, why: String| Ok(Err(Failure::new(kind, why)));
         let (compiled, isolation): (Vec<Compiled>, Isolation) = match self.answer(&request) {
             Ok((Answer::Ok(compiled), isolation)) => (compiled, isolation),
@@ -155,7 +156,10 @@ impl Compiler {
                 "{}: {} registers, {} bytes spilled, {} bytes shared, {} threads",
                 image.kernel,
                 image.report.registers.map_or("?".to_owned(), |n| n.to_string()),
-                image.report.spilled_bytes.map_or("?".to_owned(), |n| n.to_string()),
+                image
+                    .report
+                    .spilled_bytes
+                    .map_or("?".to_owned(), |n| n.to_string()),
                 image.shared_bytes,
                 image.threads
             )
@@ -204,7 +208,10 @@ fn offset(text: &str, line: usize, column: usize) -> usize {
         .take(line.saturating_sub(1))
         .map(str::len)
         .sum();
-    let length = text.get(start..).and_then(|rest| rest.lines().next()).map_or(0, str::len);
+    let length = text
+        .get(start..)
+        .and_then(|rest| rest.lines().next())
+        .map_or(0, str::len);
     start + column.saturating_sub(1).min(length)
 }
 
@@ -226,7 +233,10 @@ fn kernels(plan: &LaunchPlan, launches: &[&Launch]) -> Result<Vec<Value>> {
         let mut tensors = Vec::with_capacity(launch.tensors.len());
         for tensor in launch.tensors.iter().map(|t| plan.tensors.get(*t)) {
             let tensor = tensor.ok_or_else(|| {
-                Error::invalid(format!("kernel `{}` takes a tensor that the plan lacks", launch.kernel))
+                Error::invalid(format!(
+                    "kernel `{}` takes a tensor that the plan lacks",
+                    launch.kernel
+                ))
             })?;
             tensors.push(json!({"type": pointer(tensor.dtype)?, "align": tensor.align}));
         }
@@ -253,7 +263,11 @@ fn pointer(dtype: DType) -> Result<&'static str> {
         DType::BF16 => "*bf16",
         DType::F32 => "*fp32",
         DType::F64 => "*fp64",
-        other => return Err(Error::unsupported(format!("Triton has no element type for {other}"))),
+        other => {
+            return Err(Error::unsupported(format!(
+                "Triton has no element type for {other}"
+            )));
+        }
     })
 }
 
@@ -277,10 +291,14 @@ fn image(compiled: Compiled, launch: &Launch, plan: &LaunchPlan) -> Result<Kerne
         // The extents and strides of the tensor follow its description.
         let shape: Option<Vec<i64>> = tensor.shape.iter().map(Expr::as_const).collect();
         let shape = shape.filter(|shape| shape.len() == described.rank);
-        let shape = shape.ok_or_else(|| broken(format!("{} dimensions of `{}`", described.rank, tensor.name)))?;
+        let shape =
+            shape.ok_or_else(|| broken(format!("{} dimensions of `{}`", described.rank, tensor.name)))?;
         let strides = region::strides(&tensor.shape);
         let strides = strides.iter().filter_map(Expr::as_const);
-        parameters.extend(shape.iter().map(|value| Parameter::Constant { value: *value, bytes: 4 }));
+        parameters.extend(shape.iter().map(|value| Parameter::Constant {
+            value: *value,
+            bytes: 4,
+        }));
         parameters.extend(strides.map(|value| Parameter::Constant { value, bytes: 8 }));
     }
     parameters.extend((0..plan.dims.len()).map(|dim| Parameter::Dim { dim, bytes: 8 }));

@@ -75,7 +75,11 @@ impl Dsl for TritonDsl {
     }
 
     fn toolchain(&self, target: &Target) -> Result<String> {
-        Ok(format!("{}, {:?}", self.compiler.identity()?, Dialect::of(target)?))
+        Ok(format!(
+            "{}, {:?}",
+            self.compiler.identity()?,
+            Dialect::of(target)?
+        ))
     }
 
     fn check(&self, source: &Source) -> Vec<Diagnostic> {
@@ -84,7 +88,10 @@ impl Dsl for TritonDsl {
             Err(e) => return vec![Diagnostic::error(e.to_string(), 0..0)],
         };
         self.compiler.check(&source.text, plan).unwrap_or_else(|e| {
-            vec![Diagnostic::warning(format!("the syntax was not checked: {e}"), 0..0)]
+            vec![Diagnostic::warning(
+                format!("the syntax was not checked: {e}"),
+                0..0,
+            )]
         })
     }
 

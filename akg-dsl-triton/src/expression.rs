@@ -57,7 +57,11 @@ impl Printer<'_> {
             {
                 let text = literal(*scalar);
                 let negative = text.starts_with('-');
-                Some(if negative { Text::loose(text) } else { Text::tight(text) })
+                Some(if negative {
+                    Text::loose(text)
+                } else {
+                    Text::tight(text)
+                })
             }
             _ => None,
         }
@@ -199,7 +203,9 @@ impl Printer<'_> {
         let from = self.operand(from)?;
         let flat = self.variable("flat", &format!("tl.reshape({}, ({source_lanes},))", from.open()));
         let to = tuple(&to_tile.extents);
-        Ok(Text::tight(format!("tl.reshape(tl.gather({flat}, {source}, 0), {to})")))
+        Ok(Text::tight(format!(
+            "tl.reshape(tl.gather({flat}, {source}, 0), {to})"
+        )))
     }
 
     fn plain(&mut self, value: Val, op: &Op) -> Result<Text> {
@@ -222,7 +228,11 @@ impl Printer<'_> {
             Op::Iota => {
                 let count = extents.first().copied().unwrap_or(1);
                 let lanes = format!("tl.arange(0, {count})");
-                Text::tight(if ty == DType::I32 { lanes } else { format!("{lanes}.to({target})") })
+                Text::tight(if ty == DType::I32 {
+                    lanes
+                } else {
+                    format!("{lanes}.to({target})")
+                })
             }
             Op::Index(expr) => {
                 let text = self.index(expr);
@@ -255,10 +265,17 @@ impl Printer<'_> {
             }
             Op::Reduce(kind, a, axis) => self.reduce(*kind, *a, *axis, ty)?,
             Op::ArgReduce(kind, a, axis) => {
-                let function = self.call(if *kind == ReduceOp::Max { "akg_argmax" } else { "akg_argmin" });
+                let function = self.call(if *kind == ReduceOp::Max {
+                    "akg_argmax"
+                } else {
+                    "akg_argmin"
+                });
                 let operand = self.computing(*a)?;
                 let lane = self.lane(*a, *axis);
-                Text::tight(format!("tl.reduce(({}, {lane}), {axis}, {function})[1]", operand.open()))
+                Text::tight(format!(
+                    "tl.reduce(({}, {lane}), {axis}, {function})[1]",
+                    operand.open()
+                ))
             }
             Op::Scan {
                 op: kind,
@@ -327,7 +344,11 @@ impl Printer<'_> {
         };
         // Triton sums short integers in 32 bits, and halves are f32 while they are computed with.
         let same = matches!(ty, DType::F32 | DType::F64 | DType::I32 | DType::I64);
-        Ok(Text::tight(if same { text } else { format!("{text}.to({})", type_name(ty)?) }))
+        Ok(Text::tight(if same {
+            text
+        } else {
+            format!("{text}.to({})", type_name(ty)?)
+        }))
     }
 
     /// The number of each lane along `axis`, in the shape of `value`.
@@ -359,7 +380,10 @@ impl Printer<'_> {
         } else {
             (format!("tl.maximum({lane} - 1, 0)"), 0)
         };
-        let moved = self.variable("moved", &format!("tl.gather({}, {source}, {axis})", operand.open()));
+        let moved = self.variable(
+            "moved",
+            &format!("tl.gather({}, {source}, {axis})", operand.open()),
+        );
         let dtype = self.dtype(value);
         let bits = 8 * dtype.size() as u32;
         let neutral = match (kind, dtype) {
@@ -382,7 +406,11 @@ impl Printer<'_> {
         let float = dtype.is_float();
         if op == UnaryOp::IsNan {
             let text = self.computing(a)?;
-            let x = if text.is_name() { text.closed() } else { self.variable("t", text.open()) };
+            let x = if text.is_name() {
+                text.closed()
+            } else {
+                self.variable("t", text.open())
+            };
             return Ok(Text::loose(format!("{x} != {x}")));
         }
         let text = self.computing(a)?;
@@ -399,7 +427,10 @@ impl Printer<'_> {
             UnaryOp::Sqrt => Text::tight(format!("tl.sqrt_rn({x})")),
             UnaryOp::Round => Text::tight(format!("libdevice.rint({x})")),
             named => {
-                let name = UnaryOp::ALL.iter().find(|(op, _)| *op == named).map_or("", |(_, name)| name);
+                let name = UnaryOp::ALL
+                    .iter()
+                    .find(|(op, _)| *op == named)
+                    .map_or("", |(_, name)| name);
                 Text::tight(format!("libdevice.{name}({x})"))
             }
         })
@@ -407,7 +438,10 @@ impl Printer<'_> {
 
     fn binary(&mut self, op: BinaryOp, a: Val, b: Val) -> Result<Text> {
         let ty = self.dtype(a);
-        let (x, y) = if matches!(op, BinaryOp::Pow | BinaryOp::Ldexp | BinaryOp::Div | BinaryOp::Mod) {
+        let (x, y) = if matches!(
+            op,
+            BinaryOp::Pow | BinaryOp::Ldexp | BinaryOp::Div | BinaryOp::Mod
+        ) {
             (self.computing(a)?, self.computing(b)?)
         } else {
             self.pair(a, b)?
@@ -415,7 +449,11 @@ impl Printer<'_> {
         let infix = |sign: &str| Text::loose(format!("{} {sign} {}", x.closed(), y.closed()));
         let call = |name: &str| Text::tight(format!("{name}({}, {})", x.open(), y.open()));
         let extreme = |name: &str| {
-            let nan = if ty.is_float() { ", propagate_nan=tl.PropagateNan.ALL" } else { "" };
+            let nan = if ty.is_float() {
+                ", propagate_nan=tl.PropagateNan.ALL"
+            } else {
+                ""
+            };
             Text::tight(format!("tl.{name}({}, {}{nan})", x.open(), y.open()))
         };
         Ok(match op {

@@ -181,7 +181,9 @@ impl<'a> Scan<'a> {
         let mut order: Vec<(usize, Val)> = self.defined.iter().map(|(v, d)| (d.position, *v)).collect();
         order.sort_unstable();
         for (_, value) in &order {
-            let Some(op) = self.flow.ops.get(value) else { continue };
+            let Some(op) = self.flow.ops.get(value) else {
+                continue;
+            };
             if is_constant(self.kernel, *value, op) {
                 self.flow.inlined.insert(*value);
                 continue;
@@ -202,7 +204,9 @@ impl<'a> Scan<'a> {
         // Last definitions first: a tile's uses have moved before its operands' do.
         for (_, value) in order.iter().rev().filter(|(_, v)| self.flow.inlined.contains(v)) {
             let places = self.uses.get(value).cloned().unwrap_or_default();
-            let Some(op) = self.flow.ops.get(value) else { continue };
+            let Some(op) = self.flow.ops.get(value) else {
+                continue;
+            };
             for operand in operands(op) {
                 let uses = self.uses.entry(operand).or_default();
                 uses.retain(|u| u.by != Some(*value));
@@ -252,7 +256,10 @@ impl<'a> Scan<'a> {
         let last = uses.map(|u| {
             // A loop that does not define it reads it again.
             let around = u.loops.iter().find(|head| !definition.loops.contains(head));
-            around.and_then(|head| ends.get(head)).copied().unwrap_or(u.position)
+            around
+                .and_then(|head| ends.get(head))
+                .copied()
+                .unwrap_or(u.position)
         });
         Some((definition.position, last.max().unwrap_or(definition.position)))
     }

@@ -63,7 +63,11 @@ pub(crate) fn type_name(dtype: DType) -> Result<&'static str> {
         DType::BF16 => "tl.bfloat16",
         DType::F32 => "tl.float32",
         DType::F64 => "tl.float64",
-        other => return Err(Error::unsupported(format!("Triton has no element type for {other}"))),
+        other => {
+            return Err(Error::unsupported(format!(
+                "Triton has no element type for {other}"
+            )));
+        }
     })
 }
 
@@ -141,7 +145,9 @@ impl Indices<'_> {
         }
         match expr.terms() {
             [] => Text::tight("0"),
-            [term] if term.factors.len() + usize::from(term.coefficient != 1) < 2 && !text.starts_with('-') => {
+            [term]
+                if term.factors.len() + usize::from(term.coefficient != 1) < 2 && !text.starts_with('-') =>
+            {
                 Text::tight(text)
             }
             _ => Text::loose(text),
@@ -162,12 +168,16 @@ impl Indices<'_> {
         };
         match atom {
             Atom::Sym(name) => (self.symbol)(name),
-            Atom::FloorDiv(a, b) if rounds_down(a, b) => format!("({} // {})", self.closed(a), self.closed(b)),
+            Atom::FloorDiv(a, b) if rounds_down(a, b) => {
+                format!("({} // {})", self.closed(a), self.closed(b))
+            }
             Atom::FloorDiv(a, b) => {
                 (self.call)("akg_floordiv");
                 format!("akg_floordiv({}, {})", self.open(a), self.open(b))
             }
-            Atom::CeilDiv(a, b) if rounds_down(a, b) => format!("tl.cdiv({}, {})", self.open(a), self.open(b)),
+            Atom::CeilDiv(a, b) if rounds_down(a, b) => {
+                format!("tl.cdiv({}, {})", self.open(a), self.open(b))
+            }
             Atom::CeilDiv(a, b) => {
                 (self.call)("akg_floordiv");
                 format!("(-akg_floordiv({}, {}))", self.open(&-a), self.open(b))

@@ -29,7 +29,12 @@ const LAUNCH_DOC: &str = "# How Triton compiles each kernel; `descriptors` are t
 /// The program of `sketch` for Triton. Knobs of the DSL are passed over.
 pub(crate) fn tile_program(sketch: &Sketch, knobs: &Knobs) -> Result<(TileProgram, Knobs)> {
     let mut all = sketch.default_knobs();
-    all.extend(knobs.iter().filter(|(name, _)| !options::is_own(name)).map(|(n, v)| (n.clone(), *v)));
+    all.extend(
+        knobs
+            .iter()
+            .filter(|(name, _)| !options::is_own(name))
+            .map(|(n, v)| (n.clone(), *v)),
+    );
     let program = sketch.elaborate(&all, &Bindings::new()).map_err(Error::from)?;
     all.extend(knobs.clone());
     Ok((tiles::map(&program, &RULES), all))
@@ -81,11 +86,18 @@ pub(crate) fn print(program: &TileProgram, target: &Target, knobs: &Knobs) -> Re
     }
     let mut text = String::new();
     if !knobs.is_empty() {
-        let values: Vec<String> = knobs.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+        let values: Vec<String> = knobs
+            .iter()
+            .map(|(name, value)| format!("{name} = {value}"))
+            .collect();
         let _ = writeln!(text, "# Knobs: {}", values.join(", "));
     }
     text += "import triton\nimport triton.language as tl\n";
-    if functions.contains("libdevice.") || used.iter().any(|f| prelude::text(&[*f].into()).contains("libdevice.")) {
+    if functions.contains("libdevice.")
+        || used
+            .iter()
+            .any(|f| prelude::text(&[*f].into()).contains("libdevice."))
+    {
         text += "from triton.language.extra import libdevice\n";
     }
     text += "\n";
@@ -108,7 +120,9 @@ pub(crate) fn launch_dictionary(launch: &[(String, Options)]) -> Result<String> 
         let json = serde_json::to_value(options)
             .map_err(|e| Error::unexpected("launch options cannot be written").caused_by(e))?;
         let fields = json.as_object().into_iter().flatten();
-        let fields: Vec<String> = fields.map(|(key, value)| format!("\"{key}\": {}", spaced(value))).collect();
+        let fields: Vec<String> = fields
+            .map(|(key, value)| format!("\"{key}\": {}", spaced(value)))
+            .collect();
         let _ = writeln!(text, "    \"{name}\": {{{}}},", fields.join(", "));
     }
     Ok(text + "}\n")
@@ -127,7 +141,11 @@ const CLEAR: &str = "akg_clear";
 fn finish(plan: &mut LaunchPlan, kernels: &[TileKernel], names: &[&str]) -> bool {
     let counter = plan.tensors.len();
     let mut launches = Vec::with_capacity(plan.launches.len());
-    for ((mut launch, name), kernel) in std::mem::take(&mut plan.launches).into_iter().zip(names).zip(kernels) {
+    for ((mut launch, name), kernel) in std::mem::take(&mut plan.launches)
+        .into_iter()
+        .zip(names)
+        .zip(kernels)
+    {
         launch.kernel = (*name).to_owned();
         if kernel.cooperative {
             launches.push(Launch {

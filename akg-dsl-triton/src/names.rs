@@ -4,11 +4,62 @@ use std::collections::BTreeSet;
 
 /// Names that mean something to Python, to Triton's compiler, or in a printed module.
 const RESERVED: &[&str] = &[
-    "False", "None", "True", "abs", "and", "as", "assert", "async", "await", "bool", "break", "case", "class",
-    "continue", "def", "del", "elif", "else", "except", "finally", "float", "for", "from", "global", "if",
-    "import", "in", "int", "is", "isinstance", "lambda", "len", "libdevice", "list", "match", "max", "min",
-    "nonlocal", "not", "or", "pass", "print", "raise", "range", "return", "sum", "tl", "triton", "try", "tuple",
-    "type", "while", "with", "yield", "zero", "LAUNCH",
+    "False",
+    "None",
+    "True",
+    "abs",
+    "and",
+    "as",
+    "assert",
+    "async",
+    "await",
+    "bool",
+    "break",
+    "case",
+    "class",
+    "continue",
+    "def",
+    "del",
+    "elif",
+    "else",
+    "except",
+    "finally",
+    "float",
+    "for",
+    "from",
+    "global",
+    "if",
+    "import",
+    "in",
+    "int",
+    "is",
+    "isinstance",
+    "lambda",
+    "len",
+    "libdevice",
+    "list",
+    "match",
+    "max",
+    "min",
+    "nonlocal",
+    "not",
+    "or",
+    "pass",
+    "print",
+    "raise",
+    "range",
+    "return",
+    "sum",
+    "tl",
+    "triton",
+    "try",
+    "tuple",
+    "type",
+    "while",
+    "with",
+    "yield",
+    "zero",
+    "LAUNCH",
 ];
 
 /// The names of one kernel, each given once.
@@ -50,7 +101,9 @@ mod tests {
     #[test]
     fn names_are_identifiers_that_nothing_else_has() {
         let mut names = Names::new();
-        let given: Vec<String> = ["x", "x", "for", "2a", "a.b", "", "akg_max"].map(|n| names.fresh(n)).into();
+        let given: Vec<String> = ["x", "x", "for", "2a", "a.b", "", "akg_max"]
+            .map(|n| names.fresh(n))
+            .into();
         assert_eq!(given, ["x", "x_2", "for_2", "t2a", "a_b", "t", "_akg_max"]);
     }
 }

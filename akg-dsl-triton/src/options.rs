@@ -94,7 +94,9 @@ fn given(knobs: &Knobs, kernel: &str, name: &str) -> Option<i64> {
 /// Checks that every knob of the DSL names a kernel and has a legal value.
 pub(crate) fn check(knobs: &Knobs, kernels: &[TileKernel]) -> Result<()> {
     for (name, value) in knobs {
-        let Some((kernel, option)) = name.split_once('.') else { continue };
+        let Some((kernel, option)) = name.split_once('.') else {
+            continue;
+        };
         let tunable = TUNABLE.iter().find(|t| t.name == option);
         let Some(tunable) = tunable.filter(|_| kernels.iter().any(|k| k.name == kernel)) else {
             let kernels: Vec<_> = kernels.iter().map(|k| k.name.as_str()).collect();
@@ -117,7 +119,11 @@ pub(crate) fn descriptors(knobs: &Knobs, kernel: &TileKernel) -> bool {
 
 /// The options of `kernel`: those that `knobs` give, and what its tiles suggest.
 pub(crate) fn options(knobs: &Knobs, kernel: &TileKernel, descriptors: Vec<(String, Vec<usize>)>) -> Options {
-    let chosen = |name| given(knobs, &kernel.name, name).filter(|v| *v > 0).map(|v| v as u32);
+    let chosen = |name| {
+        given(knobs, &kernel.name, name)
+            .filter(|v| *v > 0)
+            .map(|v| v as u32)
+    };
     let sums = accumulator(kernel);
     let (work, share) = if sums > 0 {
         (sums, SUMS_PER_WARP)
@@ -142,7 +148,9 @@ pub(crate) fn options(knobs: &Knobs, kernel: &TileKernel, descriptors: Vec<(Stri
 fn accumulator(kernel: &TileKernel) -> usize {
     let flow = flow(kernel);
     let dots = flow.ops.iter().filter(|(_, op)| matches!(op, TileOp::Dot { .. }));
-    dots.map(|(value, _)| kernel.value(*value).extents.iter().product()).max().unwrap_or(0)
+    dots.map(|(value, _)| kernel.value(*value).extents.iter().product())
+        .max()
+        .unwrap_or(0)
 }
 
 /// Elements of the largest tile.

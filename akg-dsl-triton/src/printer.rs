@@ -186,7 +186,16 @@ impl<'a> Printer<'a> {
         let _ = writeln!(self.text, "@triton.jit\ndef {name}({}):", parameters.join(", "));
         let wide = if kernel.wide { ".to(tl.int64)" } else { "" };
         self.line(format!("{number} = tl.program_id(0){wide}"));
-        let alone = |op: &&TileOp| matches!(op, TileOp::Dot { init: None, separate: true, .. });
+        let alone = |op: &&TileOp| {
+            matches!(
+                op,
+                TileOp::Dot {
+                    init: None,
+                    separate: true,
+                    ..
+                }
+            )
+        };
         if self.flow.ops.values().any(|op| alone(op)) {
             self.line("# A zero that Triton does not know: it folds what is added to a dot that starts from a known one.");
             self.line(format!("zero = {number} >> 31"));

@@ -102,12 +102,24 @@ pub fn stub(plan: &LaunchPlan) -> Result<String> {
         for line in launch.doc.lines() {
             let _ = writeln!(out, "# {line}");
         }
-        let tensors = launch.tensors.iter().filter_map(|number| plan.tensors.get(*number));
+        let tensors = launch
+            .tensors
+            .iter()
+            .filter_map(|number| plan.tensors.get(*number));
         let mut parameters: Vec<String> = tensors.clone().map(|t| format!("{}_ptr", t.name)).collect();
         parameters.extend(plan.dims.iter().map(|d| d.to_string()));
-        let _ = writeln!(out, "@triton.jit\ndef {}({}):", launch.kernel, parameters.join(", "));
+        let _ = writeln!(
+            out,
+            "@triton.jit\ndef {}({}):",
+            launch.kernel,
+            parameters.join(", ")
+        );
         let grid: Vec<String> = launch.grid.iter().map(|e| format!("({e})")).collect();
-        let programs = if grid.is_empty() { "1".to_owned() } else { grid.join(" * ") };
+        let programs = if grid.is_empty() {
+            "1".to_owned()
+        } else {
+            grid.join(" * ")
+        };
         for tensor in tensors {
             let shape: Vec<String> = tensor.shape.iter().map(ToString::to_string).collect();
             let role = match tensor.role {
@@ -116,7 +128,11 @@ pub fn stub(plan: &LaunchPlan) -> Result<String> {
                 TensorRole::Scratch => "scratch, undefined at the start",
             };
             let (name, dtype) = (&tensor.name, tensor.dtype);
-            let _ = writeln!(out, "    # {name}_ptr: {role}: {dtype}[{}], row-major", shape.join(", "));
+            let _ = writeln!(
+                out,
+                "    # {name}_ptr: {role}: {dtype}[{}], row-major",
+                shape.join(", ")
+            );
         }
         let _ = writeln!(
             out,

@@ -27,7 +27,11 @@ fn sketches(folder: &Path) -> Vec<(String, Sketch, Knobs)> {
     let cases = sketch_cases().unwrap();
     for (name, _) in examples() {
         let case = cases.iter().find(|c| c.name == *name).unwrap();
-        found.push((format!("example_{name}"), case.sketch(&case.dims).unwrap(), case.knobs.clone()));
+        found.push((
+            format!("example_{name}"),
+            case.sketch(&case.dims).unwrap(),
+            case.knobs.clone(),
+        ));
     }
     found
 }
@@ -58,11 +62,15 @@ fn texts_are_as_reviewed_and_compile() {
         for target in targets {
             let source = dsl.lower(sketch, knobs, &target).unwrap();
             let built = dsl.build(&source, &target).unwrap();
-            let artifact =
-                built.unwrap_or_else(|f| panic!("{name} for {}: {}\n{}", target.arch, f.evidence, source.text));
+            let artifact = built
+                .unwrap_or_else(|f| panic!("{name} for {}: {}\n{}", target.arch, f.evidence, source.text));
             for image in Images::decode(&artifact).unwrap().kernels {
                 assert_eq!(&image.code[..4], b"\x7fELF");
-                assert!(image.report.registers.is_some_and(|n| n > 0), "{name} for {}", target.arch);
+                assert!(
+                    image.report.registers.is_some_and(|n| n > 0),
+                    "{name} for {}",
+                    target.arch
+                );
             }
         }
     };

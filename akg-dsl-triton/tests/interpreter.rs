@@ -14,7 +14,9 @@ use akg_dsl_triton::{TritonDsl, lower_program};
 /// Whether programs must run at the same time; Triton's interpreter runs them one after the other.
 fn meets(source: &Source, dims: &Bindings) -> bool {
     let plan = support::plan(source);
-    plan.launches.iter().any(|l| l.cooperative && LaunchPlan::programs(l, dims).unwrap() > 1)
+    plan.launches
+        .iter()
+        .any(|l| l.cooperative && LaunchPlan::programs(l, dims).unwrap() > 1)
 }
 
 #[test]
@@ -22,12 +24,20 @@ fn cases_match_pytorch() {
     let Some(python) = support::python() else { return };
     let dsl = TritonDsl::default();
     // Descriptors, pointers, and another way to round to TF32.
-    let targets = [support::h100(), Target::new("cuda", "sm_80"), Target::new("hip", "gfx942")];
+    let targets = [
+        support::h100(),
+        Target::new("cuda", "sm_80"),
+        Target::new("hip", "gfx942"),
+    ];
     let mut jobs = Vec::new();
     let mut checks = Vec::new();
     for (number, case) in sketch_cases().unwrap().into_iter().enumerate() {
         // Every other case with symbolic extents.
-        let dims = if number % 2 == 0 { case.dims.clone() } else { case.fixed_dims() };
+        let dims = if number % 2 == 0 {
+            case.dims.clone()
+        } else {
+            case.fixed_dims()
+        };
         let target = &targets[number / 2 % 3];
         let sketch = case.sketch(&dims).unwrap();
         let lower = |knobs: &Knobs| dsl.lower(&sketch, knobs, target).unwrap();
@@ -43,7 +53,8 @@ fn cases_match_pytorch() {
     }
     for ((case, source), result) in checks.iter().zip(support::interpret(python, &jobs)) {
         let outputs = support::outputs(source, &case.dims, &result);
-        case.check(&outputs).unwrap_or_else(|e| panic!("{e}\n{}", source.text));
+        case.check(&outputs)
+            .unwrap_or_else(|e| panic!("{e}\n{}", source.text));
     }
 }
 
@@ -51,11 +62,23 @@ type Extents = &'static [(&'static str, i64)];
 
 /// Sketches that together use every operator, with extents that Triton does not have.
 const OPERATORS: [(&str, &str, Extents); 5] = [
-    ("shapes", include_str!("support/shapes.sketch"), &[("R", 7), ("L", 30)]),
-    ("dots", include_str!("support/dots.sketch"), &[("M", 45), ("N", 30), ("K", 50)]),
+    (
+        "shapes",
+        include_str!("support/shapes.sketch"),
+        &[("R", 7), ("L", 30)],
+    ),
+    (
+        "dots",
+        include_str!("support/dots.sketch"),
+        &[("M", 45), ("N", 30), ("K", 50)],
+    ),
     ("math", include_str!("support/math.sketch"), &[("L", 50)]),
     ("integers", include_str!("support/integers.sketch"), &[("L", 50)]),
-    ("control", include_str!("support/control.sketch"), &[("A", 5), ("B", 4), ("L", 30)]),
+    (
+        "control",
+        include_str!("support/control.sketch"),
+        &[("A", 5), ("B", 4), ("L", 30)],
+    ),
 ];
 
 #[test]
@@ -77,11 +100,18 @@ fn operators_do_as_the_sketch_interpreter_does() {
             .collect();
         let expected = interpret(&program, &inputs, &dims).unwrap_or_else(|e| panic!("{name}: {e}"));
         let source = lower_program(&program, &target, &Knobs::new()).unwrap();
-        jobs.push(support::run_job(&format!("operators_{name}"), &source, &dims, &inputs));
+        jobs.push(support::run_job(
+            &format!("operators_{name}"),
+            &source,
+            &dims,
+            &inputs,
+        ));
         checks.push((name, source, dims, expected));
     }
     for ((sketch, source, dims, expected), result) in checks.iter().zip(support::interpret(python, &jobs)) {
-        let names = support::plan(source).with_role(TensorRole::Output).map(|(_, t)| t.name.as_str());
+        let names = support::plan(source)
+            .with_role(TensorRole::Output)
+            .map(|(_, t)| t.name.as_str());
         let got = support::outputs(source, dims, &result);
         for ((name, got), want) in names.zip(&got).zip(expected) {
             // A few roundings of the elements, or of the operands of the dot in tf32.
@@ -93,7 +123,11 @@ fn operators_do_as_the_sketch_interpreter_does() {
             for (i, (g, w)) in elements.enumerate() {
                 let same = g == w || (g.is_nan() && w.is_nan());
                 let near = (g - w).abs() <= 8.0 * unit * w.abs();
-                assert!(same || near, "{sketch}: {name}[{i}] is {g} instead of {w}\n{}", source.text);
+                assert!(
+                    same || near,
+                    "{sketch}: {name}[{i}] is {g} instead of {w}\n{}",
+                    source.text
+                );
             }
         }
     }

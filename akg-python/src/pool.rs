@@ -125,7 +125,10 @@ impl Pool {
         })?;
         let hash = blake3::hash(self.script.text.as_bytes()).to_hex();
         let directory = format!("{}-{}", self.script.name, hash.get(..16).unwrap_or(&hash));
-        let path = environment.cache.join(directory).join(format!("{}.py", self.script.name));
+        let path = environment
+            .cache
+            .join(directory)
+            .join(format!("{}.py", self.script.name));
         if !path.exists() {
             cache::write(&path, self.script.text.as_bytes())?;
         }

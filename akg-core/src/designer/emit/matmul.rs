@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use tiles::{DEPTHS, balanced, depths};
+
 use super::{Emitter, Names, Var, Walk, Written, compute_type};
 use crate::designer::device::Device;
 use crate::designer::plan::{Access, Axis, KernelPlan, Operand, Plan};
@@ -12,22 +14,11 @@ use crate::expr::Expr;
 use crate::sketch::ir::CompareOp;
 
 mod halves;
+mod tiles;
 
 /// The longest run of fused multiply-adds before the partial sum is added to those before it. Those of one `BK` are added
 /// up in f32, then those of all: three levels keep the error of long products at that of pairwise summation.
 const PROMOTE: u32 = 32;
-/// The most products that are added up in f32 on the third level too. The error of so many equal terms, in steps of the
-/// longest `BK`, is 1.7 times that of pairwise summation; with more it would go beyond twice that.
-const SINGLE: i64 = 8192;
-
-/// Lengths of tiles along the rows and the columns of the result.
-const LENGTHS: [i64; 2] = [512, 256];
-/// The same for short sums, where the result's tile is what must stay in a cache.
-const SHORT_LENGTHS: [i64; 2] = [256, 512];
-/// Lengths of tiles along the sum.
-const DEPTHS: [i64; 2] = [512, 256];
-/// Sums that are short.
-const SHORT: i64 = 256;
 /// Columns are tiled by multiples of the longest vector's lanes.
 const LANES: i64 = 16;
 
@@ -47,6 +38,8 @@ struct Product<'a> {
     /// The left and the right operand.
     operands: [Access; 2],
     dtype: DType,
+    /// Cores of the device.
+    cores: i64,
     /// The rows and the columns of the result, and the sum's innermost axis.
     rows: Axis,
     columns: Axis,
@@ -63,7 +56,7 @@ pub(in crate::designer) fn emit(
     number: usize,
     contract: PrimId,
 ) -> Result<Vec<Written>> {
-    let product = Product::new(plan, prims, kernel, contract)?;
+    let product = Product::new(device, plan, prims, kernel, contract)?;
     if let Some(written) = halves::emit(&product, device, names, number)? {
         return Ok(written);
     }
@@ -74,7 +67,13 @@ pub(in crate::designer) fn emit(
 }
 
 impl<'a> Product<'a> {
-    fn new(plan: &'a Plan, prims: &'a Prims, kernel: &'a KernelPlan, contract: PrimId) -> Result<Self> {
+    fn new(
+        device: Device<'_>,
+        plan: &'a Plan,
+        prims: &'a Prims,
+        kernel: &'a KernelPlan,
+        contract: PrimId,
+    ) -> Result<Self> {
         let access = |i: usize| match kernel.operands.get(&(contract, i)) {
             Some(Operand::Load(access)) => Ok(access.clone()),
             _ => Err(Error::unsupported(
@@ -113,6 +112,7 @@ impl<'a> Product<'a> {
             contract,
             operands: [a, b],
             dtype,
+            cores: device.cores().max(1),
             rows,
             columns,
             depth,
@@ -128,31 +128,22 @@ impl<'a> Product<'a> {
         self.kernel.axes.get(&self.contract).cloned().unwrap_or_default()
     }
 
-    /// Lengths of tiles along the rows and columns to choose from.
-    fn lengths(&self) -> [i64; 2] {
-        match self.extent(self.depth).as_const() {
-            Some(depth) if depth <= SHORT => SHORT_LENGTHS,
-            // Small tiles follow a diagonal closely.
-            _ if self.triangle().is_some() => SHORT_LENGTHS,
-            _ => LENGTHS,
-        }
-    }
-
     /// Walks along the result by grid indices, in tiles along rows and columns. Returns the grid.
     fn walk_result(&self, names: &mut Names, number: usize, walks: &mut HashMap<Axis, Walk>) -> Vec<String> {
+        let [row_lengths, column_lengths] = self.lengths();
         let mut grid = Vec::new();
         for axis in self.result() {
             let extent = self.extent(axis);
-            let (name, grain) = match axis {
-                _ if axis == self.rows => ("BM", 1),
-                _ if axis == self.columns => ("BN", LANES),
+            let (name, grain, lengths) = match axis {
+                _ if axis == self.rows => ("BM", 1, row_lengths),
+                _ if axis == self.columns => ("BN", LANES, column_lengths),
                 _ => {
                     grid.push(format!("p{axis} in {extent}"));
                     walks.insert(axis, Walk::Index(format!("p{axis}")));
                     continue;
                 }
             };
-            let values = balanced(extent, &self.lengths(), grain);
+            let values = balanced(extent, &lengths, grain);
             let len = names.knob(name, number, &values);
             grid.push(format!("p{axis} in ceildiv({extent}, {len})"));
             let start = format!("p{axis}*{len}");
@@ -166,9 +157,13 @@ impl<'a> Product<'a> {
     fn parts(&self) -> Option<i64> {
         let is_only = self.kernel.reduced.len() == 1 && self.dtype == DType::F32;
         let depth = self.extent(self.depth).as_const().filter(|_| is_only)?;
+        let [row_lengths, column_lengths] = self.lengths();
         let programs = self.result().iter().try_fold(1i64, |programs, axis| {
-            let is_tile = *axis == self.rows || *axis == self.columns;
-            let length = if is_tile { self.lengths()[0] } else { 1 };
+            let length = match *axis {
+                axis if axis == self.rows => row_lengths[0],
+                axis if axis == self.columns => column_lengths[0],
+                _ => 1,
+            };
             Some(programs.saturating_mul(ceildiv(self.extent(*axis).as_const()?, length)))
         })?;
         let parts = (PROGRAMS / programs.max(1)).min(depth / PART);
@@ -331,24 +326,6 @@ impl<'a> Product<'a> {
         Ok(format!("dot({}, {}) ieee{promote}", left.text, right.text))
     }
 
-    /// The number of products in an element of the result.
-    fn products(&self) -> Option<i64> {
-        let mut extents = self
-            .kernel
-            .reduced
-            .iter()
-            .map(|axis| self.extent(*axis).as_const());
-        extents.try_fold(1i64, |all, extent| Some(all.saturating_mul(extent?)))
-    }
-
-    /// The type that so many products are added up in.
-    fn sums(&self, products: Option<i64>) -> DType {
-        match self.dtype {
-            DType::F32 if products.is_some_and(|n| n <= SINGLE) => DType::F32,
-            _ => DType::F64,
-        }
-    }
-
     /// Adds up the products of all iterations in `acc0`, of the type `sums`, if the condition holds.
     fn accumulate(
         &self,
@@ -464,29 +441,6 @@ impl<'a> Product<'a> {
         let is_order = matches!(op, CompareOp::Ge | CompareOp::Gt | CompareOp::Le | CompareOp::Lt);
         (is_order && along(operand(*condition, 0), self.columns)).then_some((op, diagonal))
     }
-}
-
-/// Lengths of tiles along a sum of so many products in this type.
-fn depths(sums: DType, products: Option<i64>) -> &'static [i64] {
-    match products {
-        Some(products) if sums == DType::F32 && products > SINGLE / 2 => &DEPTHS[..1],
-        _ => &DEPTHS,
-    }
-}
-
-/// About as long as each of `lengths`, in multiples of `grain`, but such that the last tile along `extent` is nearly as
-/// long as the others.
-fn balanced(extent: &Expr, lengths: &[i64], grain: i64) -> Vec<i64> {
-    let mut values: Vec<i64> = lengths
-        .iter()
-        .map(|length| match extent.as_const() {
-            Some(extent) if extent <= *length => extent.max(1),
-            Some(extent) => ceildiv(ceildiv(extent, ceildiv(extent, *length)), grain) * grain,
-            None => *length,
-        })
-        .collect();
-    values.dedup();
-    values
 }
 
 /// Whether tiles of some of these lengths reach beyond the extent.
