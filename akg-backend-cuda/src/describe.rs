@@ -1,7 +1,7 @@
 //! Devices, described by numbers.
 
 use akg_core::dtype::DType;
-use akg_core::target::Target;
+use akg_core::target::{Residency, Target};
 
 use crate::CudaBackend;
 use crate::driver::{Attribute, Device, Result};
@@ -76,6 +76,7 @@ pub(crate) fn target(device: Device) -> Result<Target> {
     let mut target = Target::new(CudaBackend::NAME, arch(device)?);
     target.name = device.name()?;
     target.cores = cores as u32;
+    target.threads = number(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)? as u32;
     target.vector_bytes = VECTOR_BYTES;
     target.tile_bytes = number(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
     target.caches = vec![
@@ -99,5 +100,12 @@ pub(crate) fn target(device: Device) -> Result<Target> {
         }
     }
     target.launch_seconds = LAUNCH_SECONDS;
+    target.residency = Some(Residency {
+        programs: number(Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR)? as u32,
+        threads_of_program: number(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)? as u32,
+        registers: number(Attribute::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR)? as u32,
+        tile_bytes: shared,
+        reserved_bytes: number(Attribute::CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK)?,
+    });
     Ok(target)
 }

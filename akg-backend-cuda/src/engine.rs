@@ -408,7 +408,7 @@ fn upload_file(to: u64, file: &File, bytes: u64) -> Result<()> {
         return Ok(());
     }
     // SAFETY: the caller froze the file, which is long enough.
-    let map = unsafe { MmapOptions::new().len(bytes as usize).map(file) }.map_err(cannot_map)?;
+    let map = unsafe { MmapOptions::new().len(bytes as usize).populate().map(file) }.map_err(cannot_map)?;
     Ok(upload(to, &map)?)
 }
 
@@ -419,7 +419,8 @@ fn download_file(file: &File, from: u64, bytes: u64) -> Result<()> {
         return Ok(());
     }
     // SAFETY: the caller sealed the file at its length and does not look at it yet.
-    let mut map = unsafe { MmapOptions::new().len(bytes as usize).map_mut(file) }.map_err(cannot_map)?;
+    let mut map =
+        unsafe { MmapOptions::new().len(bytes as usize).populate().map_mut(file) }.map_err(cannot_map)?;
     Ok(download(&mut map, from)?)
 }
 

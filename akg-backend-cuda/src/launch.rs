@@ -212,12 +212,12 @@ impl Place<'_> {
                 return self.map(tensor(descriptor.tensor)?, descriptor);
             }
             Parameter::Dim { dim, bytes } => {
-                let value = self.values.get(*dim).copied().ok_or_else(missing)?;
-                if !fits(value, *bytes) {
-                    return Ok(Err(format!("{value} does not fit an integer of {bytes} bytes")));
-                }
-                Argument::Word(value as u64)
+                return Ok(integer(
+                    self.values.get(*dim).copied().ok_or_else(missing)?,
+                    *bytes,
+                ));
             }
+            Parameter::Constant { value, bytes } => return Ok(integer(*value, *bytes)),
             Parameter::Scratch(wanted) if wanted.bytes == 0 => Argument::Word(0),
             Parameter::Scratch(_) => Argument::Word(scratch.next().ok_or_else(missing)?),
         }))
@@ -265,12 +265,16 @@ impl Place<'_> {
     }
 }
 
-/// Whether a signed integer of so many bytes can hold a value.
-fn fits(value: i64, bytes: u32) -> bool {
-    match bytes {
-        0 => false,
+/// The value of a parameter that is a signed integer of so many bytes.
+fn integer(value: i64, bytes: u32) -> Result<Argument, String> {
+    let fits = match bytes {
         1..8 => matches!(value >> (8 * bytes - 1), 0 | -1),
         _ => bytes == 8,
+    };
+    if fits {
+        Ok(Argument::Word(value as u64))
+    } else {
+        Err(format!("{value} does not fit an integer of {bytes} bytes"))
     }
 }
 

@@ -4,7 +4,7 @@
 
 mod common;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use akg_backend_cuda::{CUDA_CPP, CudaBackend, SERVICE, absence};
 use akg_core::backend::{BackendExt as _, Cache, Call, Limits, LoadedExt as _, Poison, RunRequest};
@@ -335,10 +335,13 @@ fn times_grow_with_the_work() {
     plan.launches[0].grid = vec![1056.into()];
     let made = artifact(CUDA_CPP, plan, text.as_bytes(), 512);
     block_on(async {
+        let began = Instant::now();
         let mut loaded = backend().load(made, Limits::default()).await.unwrap().unwrap();
+        println!("loaded in {:?}", began.elapsed());
         for len in [1 << 10, 1 << 28] {
-            let began = std::time::Instant::now();
-            loaded.bind(call(len, 0)).await.unwrap().unwrap();
+            let call = call(len, 0);
+            let began = Instant::now();
+            loaded.bind(call).await.unwrap().unwrap();
             let bound = began.elapsed();
             let mut times = Vec::new();
             for (calls, cache) in [

@@ -104,6 +104,9 @@ fn devices_are_described_by_numbers() {
     // The numbers of the mock are those of an H200, whose datasheet has these rates.
     assert_eq!((device.arch.as_str(), device.cores), ("sm_90a", 132));
     assert_eq!(device.tile_bytes, 227 << 10);
+    let residency = device.residency.unwrap();
+    assert_eq!((device.threads, residency.registers), (2048, 65536));
+    assert_eq!(residency.tile_bytes - residency.reserved_bytes, device.tile_bytes);
     let near = |value: f64, datasheet: f64| (value / datasheet - 1.0).abs() < 0.1;
     assert!(near(device.bandwidth, 4.8e12), "{}", device.bandwidth);
     assert!(near(device.peak[&DType::F32], 67e12), "{:?}", device.peak);

@@ -38,6 +38,24 @@ pub struct Target {
     pub peak: BTreeMap<DType, f64>,
     /// Seconds that one kernel launch costs.
     pub launch_seconds: f64,
+    /// What programs share that run on one core at the same time; `None` where a core runs one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub residency: Option<Residency>,
+}
+
+/// What one core has for all programs that run on it at the same time, beside its [threads](Target::threads).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Residency {
+    /// Programs at most.
+    pub programs: u32,
+    /// Threads of one program at most.
+    pub threads_of_program: u32,
+    /// 32-bit registers.
+    pub registers: u32,
+    /// Bytes of on-chip memory.
+    pub tile_bytes: u64,
+    /// Bytes of it that each program takes beside its tiles.
+    pub reserved_bytes: u64,
 }
 
 impl Target {
@@ -45,10 +63,13 @@ impl Target {
     /// anew, and the size of memory.
     pub fn fingerprint(&self) -> Digest {
         let features: Vec<&str> = self.features.iter().map(String::as_str).collect();
-        let numbers = format!(
+        let mut numbers = format!(
             "{} {} {} {} {:?}",
             self.cores, self.threads, self.vector_bytes, self.tile_bytes, self.caches
         );
+        if let Some(residency) = &self.residency {
+            numbers += &format!(" {residency:?}");
+        }
         Digest::of_parts([
             self.backend.as_str(),
             &self.arch,
@@ -75,6 +96,7 @@ impl Target {
             bandwidth: 0.0,
             peak: BTreeMap::new(),
             launch_seconds: 5e-6,
+            residency: None,
         }
     }
 }

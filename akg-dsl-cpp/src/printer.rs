@@ -266,6 +266,12 @@ impl Printer<'_> {
                 let (offset, len) = (self.offset(offset), self.index(len));
                 self.line(&format!("{function}({to} + {offset}, {from}, {len});"));
             }
+            Stmt::Prefetch { tensor, offset, len } => {
+                let function = self.prelude("akg_prefetch");
+                let from = self.param(*tensor).map_or(String::new(), |p| p.name.clone());
+                let (offset, len) = (self.offset(offset), self.index(len));
+                self.line(&format!("{function}({from} + {offset}, {len});"));
+            }
             Stmt::Scan {
                 local,
                 offset,

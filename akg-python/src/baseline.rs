@@ -72,8 +72,6 @@ impl Variant {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct BaselineOptions {
-    /// Where PyTorch runs, by its name for the device: `cpu`, `cuda`, `cuda:1`.
-    pub device: String,
     /// PyTorch's threads, which should be as many as the candidate has; `None` leaves its choice.
     pub threads: Option<u32>,
     /// How long one request may take.
@@ -87,7 +85,6 @@ pub struct BaselineOptions {
 impl Default for BaselineOptions {
     fn default() -> Self {
         Self {
-            device: "cpu".to_owned(),
             threads: None,
             timeout: Duration::from_secs(120),
             compile_timeout: Duration::from_secs(180),
@@ -114,11 +111,23 @@ const SPIN: Duration = Duration::from_millis(3);
 #[derive(Debug)]
 pub struct BaselineWorker {
     python: Python,
+    device: String,
 }
 
+/// PyTorch's name for the processor.
+const HOST: &str = "cpu";
+
 impl BaselineWorker {
-    /// A worker for `task`, with at most so many bytes of private memory if a number is given. Starts nothing yet.
-    pub fn new(environment: Environment, task: BaselineTask<'_>, memory: Option<u64>) -> Result<Self> {
+    /// A worker for `task` on `device`, which PyTorch knows by that name (`cpu`, `cuda`, `cuda:1`), with at most so many
+    /// bytes of private memory if a number is given. Starts nothing yet.
+    ///
+    /// On a device the module runs in [`Basic`](akg_core::isolation::IsolationLevel::Basic) isolation.
+    pub fn new(
+        environment: Environment,
+        task: BaselineTask<'_>,
+        device: &str,
+        memory: Option<u64>,
+    ) -> Result<Self> {
         let path = match task {
             BaselineTask::Module(module) => Some(&module.path),
             BaselineTask::Graph(_) => None,
@@ -144,7 +153,15 @@ impl BaselineWorker {
         let python = ALLOCATOR
             .iter()
             .fold(python, |p, (name, value)| p.variable(name, value));
-        Ok(Self { python })
+        let python = if device == HOST {
+            python
+        } else {
+            python.with_devices()
+        };
+        Ok(Self {
+            python,
+            device: device.to_owned(),
+        })
     }
 
     /// Starts the process, which imports PyTorch and its compiler while the caller does other things.
@@ -169,6 +186,7 @@ pub struct Baselines {
     /// Keeps the memory of inputs that the worker maps.
     _inputs: Vec<Vec<Tensor>>,
     options: BaselineOptions,
+    device: String,
     threads: u32,
 }
 
@@ -211,6 +229,7 @@ impl Baselines {
         let shared = sets.iter().map(share).collect::<Result<_>>()?;
         Ok(Self {
             python: worker.python,
+            device: worker.device,
             task: serde_json::to_value(task_call(task)?)
                 .map_err(|e| Error::unexpected("cannot write a baseline's task").caused_by(e))?,
             graph,
@@ -241,7 +260,7 @@ impl Baselines {
         let call = Call::Prepare {
             variant: variant.key(),
             task: &self.task,
-            device: &self.options.device,
+            device: &self.device,
             threads: self.options.threads,
         };
         let limit = self.options.timeout;
@@ -287,7 +306,7 @@ impl Baselines {
     /// asking and answering takes.
     pub fn execute(&mut self, variant: Variant, calls: u32, cache: Cache) -> Result<Executed> {
         // On a device, emptying the caches hides the time that the first launch takes.
-        let is_host = self.options.device == "cpu";
+        let is_host = self.device == HOST;
         let flush = (cache == Cache::Cold).then_some(self.options.flush_bytes);
         if is_host && flush.is_some() {
             self.execute_now(variant, 0, flush)?;

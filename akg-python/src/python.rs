@@ -56,6 +56,8 @@ pub struct Python {
     variables: Vec<(&'static str, OsString)>,
     /// Directories that it may write to.
     writable: Vec<PathBuf>,
+    /// The isolation that it has at most.
+    at_most: IsolationLevel,
     /// The directory of the modules that it reads.
     modules: Option<PathBuf>,
     worker: Option<Process>,
@@ -88,6 +90,7 @@ impl Python {
             imports: &["torch"],
             variables: Vec::new(),
             writable: Vec::new(),
+            at_most: IsolationLevel::Strict,
             modules: None,
             worker: None,
         }
@@ -113,6 +116,12 @@ impl Python {
     /// Lets workers that start from now on change what is in a directory.
     pub(crate) fn writable(mut self, directory: PathBuf) -> Self {
         self.writable.push(directory);
+        self
+    }
+
+    /// Lets workers that start from now on use what drivers of devices need, which strict isolation takes away.
+    pub(crate) fn with_devices(mut self) -> Self {
+        self.at_most = IsolationLevel::Basic;
         self
     }
 
@@ -329,6 +338,7 @@ impl Python {
             .arg("-u")
             .arg(&script)
             .quota(QUOTA)
+            .at_most(self.at_most)
             .isolation(self.options.isolation);
         let program = self.imports.iter().fold(program, |p, module| p.arg(module));
         let readable = self.environment.roots.iter();

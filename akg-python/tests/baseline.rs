@@ -40,7 +40,7 @@ fn baselines(name: &str, seeds: &[u64], options: BaselineOptions) -> Option<(Bas
         })
         .collect();
     let task = BaselineTask::Module(&module);
-    let worker = BaselineWorker::new(environment()?, task, None).unwrap();
+    let worker = BaselineWorker::new(environment()?, task, "cpu", None).unwrap();
     let baselines = Baselines::new(worker, task, sets.clone(), options).unwrap();
     Some((baselines, sets))
 }
@@ -126,7 +126,7 @@ fn a_graph_takes_part_in_contests() {
     };
     let sets = vec![set(1.0), set(-0.5)];
     let task = BaselineTask::Graph(&graph);
-    let mut worker = BaselineWorker::new(environment, task, None).unwrap();
+    let mut worker = BaselineWorker::new(environment, task, "cpu", None).unwrap();
     worker.start().unwrap();
     worker.wait().unwrap();
     let mut baselines = Baselines::new(worker, task, sets.clone(), BaselineOptions::default()).unwrap();

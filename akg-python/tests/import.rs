@@ -101,7 +101,7 @@ fn graphs_compute_what_their_modules_compute() {
         let inputs = python.materialize(&module, seeds).unwrap();
         let eager = |task| {
             let (environment, sets) = (python.environment().clone(), vec![inputs.clone()]);
-            let worker = BaselineWorker::new(environment, task, None).unwrap();
+            let worker = BaselineWorker::new(environment, task, "cpu", None).unwrap();
             let mut baselines = Baselines::new(worker, task, sets, BaselineOptions::default()).unwrap();
             baselines.prepare(Variant::Eager).unwrap()
         };

@@ -228,6 +228,22 @@ fn a_worker_outlives_the_thread_that_started_it() {
 }
 
 #[test]
+fn a_service_that_a_worker_lacks_is_named() {
+    let worker = std::path::Path::new(env!("CARGO_BIN_EXE_akg-worker"));
+    let mut process = akg_worker::find(Some(worker))
+        .unwrap()
+        .arg("tpu-7")
+        .spawn()
+        .unwrap();
+    let (how, stderr) = ended(request(&mut process, 20).unwrap_err());
+    assert!(matches!(how, Ended::Exited(_)), "{how:?}");
+    assert!(
+        stderr.contains("`tpu-7`") && stderr.contains("akg::worker::init"),
+        "{stderr}"
+    );
+}
+
+#[test]
 fn broken_messages_are_protocol_errors() {
     let wrong_id = says(r#"{"id":7,"ok":5}"#);
     let wrong_type = says(r#"{"id":1,"ok":"five"}"#);

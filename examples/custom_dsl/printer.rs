@@ -244,6 +244,8 @@ impl Printer<'_> {
                 let text = format!("for (int64_t i = 0; i < {len}; ++i) {to}[{offset} + i] = {from}[i];");
                 self.line(&text);
             }
+            // A hint, which this language has no words for.
+            Stmt::Prefetch { .. } => {}
             Stmt::Scan {
                 local,
                 offset,

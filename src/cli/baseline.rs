@@ -40,6 +40,8 @@ pub(super) fn baselines(attempt: &Attempt) -> Vec<Baseline> {
 pub(super) struct PyTorch {
     environment: Environment,
     module: Option<ImportedModule>,
+    /// The backend, whose name is PyTorch's for its devices.
+    device: String,
     /// The worker of the next contest.
     worker: Arc<Mutex<Option<BaselineWorker>>>,
     progress: Progress,
@@ -48,7 +50,7 @@ pub(super) struct PyTorch {
 
 impl PyTorch {
     /// `None` without a Python that has PyTorch.
-    pub(super) fn find(loaded: &Loaded, config: &Config, progress: &Progress) -> Option<Self> {
+    pub(super) fn find(loaded: &Loaded, backend: &str, config: &Config, progress: &Progress) -> Option<Self> {
         let environment = match &loaded.python {
             Some(python) => {
                 let python = python.lock().unwrap_or_else(PoisonError::into_inner);
@@ -59,6 +61,7 @@ impl PyTorch {
         Some(Self {
             environment,
             module: loaded.module.clone(),
+            device: backend.to_owned(),
             worker: Arc::default(),
             progress: progress.clone(),
             reports: Arc::default(),
@@ -86,7 +89,7 @@ impl PyTorch {
     }
 
     fn worker(&self, task: &Task) -> Result<BaselineWorker> {
-        BaselineWorker::new(self.environment.clone(), self.what(task), None)
+        BaselineWorker::new(self.environment.clone(), self.what(task), &self.device, None)
     }
 
     fn what<'a>(&'a self, task: &'a Task) -> BaselineTask<'a> {
@@ -105,11 +108,7 @@ impl PyTorch {
         let started = lock(&self.worker).take();
         let worker = started.map_or_else(|| self.worker(task), Ok)?;
         let mut options = BaselineOptions::default();
-        if target.backend == "cpu" {
-            options.threads = Some(target.cores);
-        } else {
-            options.device.clone_from(&target.backend);
-        }
+        options.threads = (self.device == "cpu").then_some(target.cores);
         if let Some(cache) = target.caches.last() {
             options.flush_bytes = 2 * cache;
         }
@@ -179,7 +178,7 @@ impl Rivals for PyTorch {
     }
 
     fn identity(&self) -> String {
-        self.environment.describe()
+        format!("{} on {}", self.environment.describe(), self.device)
     }
 
     fn account(&self) -> serde_json::Value {

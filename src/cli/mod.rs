@@ -16,8 +16,10 @@ mod print;
 
 mod baseline;
 mod bench;
+mod build;
 mod bundle;
 mod check;
+mod device;
 mod doctor;
 mod export;
 mod progress;
@@ -51,6 +53,8 @@ enum Command {
     Export(export::ExportArgs),
     /// Prints the sketch that the rules design for a task.
     Sketch(sketch::SketchArgs),
+    /// Designs, writes and builds a kernel for a device that need not be here, and neither runs nor verifies it.
+    Build(build::BuildArgs),
     /// Checks a file: a sketch, a graph in JSON, or a kernel source.
     Check(check::CheckArgs),
     /// Shows what tuning found, and moves it between stores.
@@ -185,6 +189,7 @@ impl Cli {
             Command::Verify(args) => args.run(),
             Command::Export(args) => args.run(),
             Command::Sketch(args) => args.run(),
+            Command::Build(args) => args.run(),
             Command::Check(args) => args.run(),
             Command::Records(args) => args.run(),
             Command::Show(args) => args.run(),

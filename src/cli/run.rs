@@ -131,7 +131,7 @@ pub(super) fn session(
     let pytorch = if judge.no_baseline {
         None
     } else {
-        PyTorch::find(loaded, python, progress)
+        PyTorch::find(loaded, &target.backend, python, progress)
     };
     let (observer, ahead, task) = (progress.clone(), pytorch.clone(), loaded.task.clone());
     let session = Session::new(dsl, Arc::clone(&backend))

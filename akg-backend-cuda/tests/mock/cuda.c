@@ -81,8 +81,8 @@ int cuDeviceTotalMem_v2(size_t *bytes, int device) { (void)device; *bytes = MEMO
 int cuDevicePrimaryCtxRetain(void **context, int device) { (void)device; *context = &sticky; return SUCCESS; }
 int cuCtxSetCurrent(void *context) { return context == &sticky ? SUCCESS : INVALID_VALUE; }
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
-    static const int known[][2] = {{13, 1980000}, {16, 132}, {36, 3201000}, {37, 6144}, {38, 50 << 20}, {75, 9}, {76, 0},
-                                   {81, 233472}, {97, SHARED}};
+    static const int known[][2] = {{1, 1024}, {13, 1980000}, {16, 132}, {36, 3201000}, {37, 6144}, {38, 50 << 20}, {39, 2048}, {75, 9}, {76, 0},
+                                   {81, 233472}, {82, 65536}, {97, SHARED}, {106, 32}, {111, 1024}};
     (void)device;
     for (unsigned i = 0; i < sizeof known / sizeof *known; i++)
         if (known[i][0] == attribute) { *value = known[i][1]; return SUCCESS; }

@@ -18,29 +18,35 @@ static inline float akg_exp_tail(float r) {
 //# akg_exp_rest akg_fma
 // x - n * ln(2) for an integer n of at most 8 bits.
 static inline float akg_exp_rest(float x, float n) { return akg_fma(n, 0x1.05c610p-29f, akg_fma(n, -0x1.62e430p-1f, x)); }
-//# akg_exp_scaled akg_bits
-// value * 2^n for values near 1 and n of -180..=128, where shifted = n + 0x1.8p23; rounds once. Low: for n below -60.
-static inline float akg_exp_scaled(float value, float shifted, bool low) {
-  const uint32_t power = (akg_bits<uint32_t>(shifted) + (low ? 64u : 0u)) << 23;
-  return akg_bits<float>(akg_bits<uint32_t>(value) + power) * (low ? 0x1p-64f : 1.0f);
+//# akg_above akg_bits
+// x, or the limit where x is less than that, for a limit below zero: its size in bits is compared. NaN may get lost.
+static inline float akg_above(float x, float limit) {
+  const uint32_t bits = akg_bits<uint32_t>(x), most = akg_bits<uint32_t>(limit);
+  return akg_bits<float>(bits < most ? bits : most);
 }
-//# akg_exp akg_exp_tail akg_exp_rest akg_exp_scaled
+//# akg_exp_scaled akg_bits
+// value * 2^n for values near 1 and n of -150..=128, where shifted = n + 0x1.8p23; rounds once.
+static inline float akg_exp_scaled(float value, float shifted) {
+  const int32_t least = -125 * (1 << 23), power = int32_t(akg_bits<uint32_t>(shifted) << 23);
+  const int32_t first = power > least ? power : least, rest = power - first;
+  return akg_bits<float>(akg_bits<int32_t>(value) + first) * akg_bits<float>(rest + 0x3f800000);
+}
+//# akg_exp akg_exp_tail akg_exp_rest akg_exp_scaled akg_above
 // At most 1.1 units in the last place.
 static inline float akg_exp(float x) {
-  const float shifted = akg_fma(x, 0x1.715476p+0f, 0x1.8p23f);
-  const float near = 1 + akg_exp_tail(akg_exp_rest(x, shifted - 0x1.8p23f));
-  const float y = akg_exp_scaled(near, shifted, x < -80);
-  return x < 88.722839f ? (x > -104 ? y : 0) : x * __builtin_inff();
+  const float c = akg_above(x, -104.f), shifted = akg_fma(c, 0x1.715476p+0f, 0x1.8p23f);
+  const float y = akg_exp_scaled(1 + akg_exp_tail(akg_exp_rest(c, shifted - 0x1.8p23f)), shifted);
+  return x < 88.722839f ? y : x * __builtin_inff();
 }
 static inline double akg_exp(double x) { return __builtin_exp(x); }
-//# akg_exp2 akg_exp_tail akg_exp_scaled akg_fma
+//# akg_exp2 akg_exp_tail akg_exp_scaled akg_above akg_fma
 // At most 1.2 units in the last place.
 static inline float akg_exp2(float x) {
-  const float shifted = x + 0x1.8p23f, r = x - (shifted - 0x1.8p23f);
+  const float c = akg_above(x, -151.f), shifted = c + 0x1.8p23f, r = c - (shifted - 0x1.8p23f);
   // The product with ln(2) in two parts.
   const float high = r * 0x1.62e430p-1f, low = akg_fma(r, 0x1.62e430p-1f, -high) + r * -0x1.05c610p-29f;
-  const float y = akg_exp_scaled(1 + (akg_exp_tail(high) + low), shifted, x < -120);
-  return x < 128 ? (x > -151 ? y : 0) : x * __builtin_inff();
+  const float y = akg_exp_scaled(1 + (akg_exp_tail(high) + low), shifted);
+  return x < 128 ? y : x * __builtin_inff();
 }
 static inline double akg_exp2(double x) { return __builtin_exp2(x); }
 //# akg_expm1 akg_exp_tail akg_exp_rest akg_bits

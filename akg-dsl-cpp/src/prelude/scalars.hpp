@@ -178,6 +178,14 @@ static inline void akg_store_line(void *to, const void *from) {
 #else
 static inline void akg_store_line(void *to, const void *from) { __builtin_memcpy(to, from, 64); }
 #endif
+//# akg_prefetch
+// Asks for the lines of n elements; addresses outside of the tensor do no harm.
+template <class T> static inline void akg_prefetch(const T *from, int64_t n) {
+#if defined(__GNUC__)
+  const char *const first = reinterpret_cast<const char *>(from);
+  for (int64_t i = 0; i < n * int64_t(sizeof(T)); i += 64) __builtin_prefetch(first + i);
+#endif
+}
 //# akg_stream akg_store_line
 // Writes n elements past the caches; the lines at the ends, which others may share, as usual.
 template <class T> static inline void akg_stream(T *__restrict to, const T *__restrict from, int64_t n) {

@@ -75,16 +75,48 @@ extern "C" void moments_sums(void *const *tensors, const int64_t *dims, int64_t 
     alignas(64) float q[4];
     for (int i_2 = 0; i_2 < 4; ++i_2) {
       double acc = 0.0;
+      alignas(64) float line[64];
+      alignas(64) double lanes[16];
+      #pragma omp simd
+      for (int i_4 = 0; i_4 < 16; ++i_4) {
+        lanes[i_4] = 0.0;
+      }
       double acc_1 = 0.0;
-      #pragma omp simd reduction(+ : acc) reduction(+ : acc_1)
-      for (int i_3 = 0; i_3 < 64; ++i_3) {
-        const float t = float(x[i * 256L + i_2 * 64L + i_3]);
-        const double v = double(t);
-        const double v_1 = double(t * t);
-        acc = acc + v;
-        acc_1 = acc_1 + v_1;
+      alignas(64) float line_1[64];
+      alignas(64) double lanes_1[16];
+      #pragma omp simd
+      for (int i_5 = 0; i_5 < 16; ++i_5) {
+        lanes_1[i_5] = 0.0;
+      }
+      for (int part = 0; part < 64; part += 64) {
+        #pragma omp simd
+        for (int i_3 = part; i_3 < part + 64; ++i_3) {
+          const float t = float(x[i * 256L + i_2 * 64L + i_3]);
+          line[i_3 - part] = t;
+          line_1[i_3 - part] = t * t;
+        }
+        for (int block = 0; block < 64; block += 64) {
+          #pragma omp simd
+          for (int lane = 0; lane < 16; ++lane) {
+            lanes[lane] = lanes[lane] + double((line[block + lane] + line[block + lane + 16]) + (line[block + lane + 32] + line[block + lane + 48]));
+          }
+        }
+        for (int block_1 = 0; block_1 < 64; block_1 += 64) {
+          #pragma omp simd
+          for (int lane_2 = 0; lane_2 < 16; ++lane_2) {
+            lanes_1[lane_2] = lanes_1[lane_2] + double((line_1[block_1 + lane_2] + line_1[block_1 + lane_2 + 16]) + (line_1[block_1 + lane_2 + 32] + line_1[block_1 + lane_2 + 48]));
+          }
+        }
+      }
+      #pragma omp simd reduction(+ : acc)
+      for (int lane_1 = 0; lane_1 < 16; ++lane_1) {
+        acc = acc + lanes[lane_1];
       }
       s[i_2] = float(acc);
+      #pragma omp simd reduction(+ : acc_1)
+      for (int lane_3 = 0; lane_3 < 16; ++lane_3) {
+        acc_1 = acc_1 + lanes_1[lane_3];
+      }
       q[i_2] = float(acc_1);
     }
     #pragma omp simd
@@ -93,8 +125,8 @@ extern "C" void moments_sums(void *const *tensors, const int64_t *dims, int64_t 
     }
     // store square
     #pragma omp simd
-    for (int i_4 = 0; i_4 < 4; ++i_4) {
-      square[i * 4L + i_4] = q[i_4] / 64.0f;
+    for (int i_6 = 0; i_6 < 4; ++i_6) {
+      square[i * 4L + i_6] = q[i_6] / 64.0f;
     }
   }
 }

@@ -39,17 +39,22 @@ static inline float akg_exp_tail(float r) {
 }
 // x - n * ln(2) for an integer n of at most 8 bits.
 static inline float akg_exp_rest(float x, float n) { return akg_fma(n, 0x1.05c610p-29f, akg_fma(n, -0x1.62e430p-1f, x)); }
-// value * 2^n for values near 1 and n of -180..=128, where shifted = n + 0x1.8p23; rounds once. Low: for n below -60.
-static inline float akg_exp_scaled(float value, float shifted, bool low) {
-  const uint32_t power = (akg_bits<uint32_t>(shifted) + (low ? 64u : 0u)) << 23;
-  return akg_bits<float>(akg_bits<uint32_t>(value) + power) * (low ? 0x1p-64f : 1.0f);
+// x, or the limit where x is less than that, for a limit below zero: its size in bits is compared. NaN may get lost.
+static inline float akg_above(float x, float limit) {
+  const uint32_t bits = akg_bits<uint32_t>(x), most = akg_bits<uint32_t>(limit);
+  return akg_bits<float>(bits < most ? bits : most);
+}
+// value * 2^n for values near 1 and n of -150..=128, where shifted = n + 0x1.8p23; rounds once.
+static inline float akg_exp_scaled(float value, float shifted) {
+  const int32_t least = -125 * (1 << 23), power = int32_t(akg_bits<uint32_t>(shifted) << 23);
+  const int32_t first = power > least ? power : least, rest = power - first;
+  return akg_bits<float>(akg_bits<int32_t>(value) + first) * akg_bits<float>(rest + 0x3f800000);
 }
 // At most 1.1 units in the last place.
 static inline float akg_exp(float x) {
-  const float shifted = akg_fma(x, 0x1.715476p+0f, 0x1.8p23f);
-  const float near = 1 + akg_exp_tail(akg_exp_rest(x, shifted - 0x1.8p23f));
-  const float y = akg_exp_scaled(near, shifted, x < -80);
-  return x < 88.722839f ? (x > -104 ? y : 0) : x * __builtin_inff();
+  const float c = akg_above(x, -104.f), shifted = akg_fma(c, 0x1.715476p+0f, 0x1.8p23f);
+  const float y = akg_exp_scaled(1 + akg_exp_tail(akg_exp_rest(c, shifted - 0x1.8p23f)), shifted);
+  return x < 88.722839f ? y : x * __builtin_inff();
 }
 static inline double akg_exp(double x) { return __builtin_exp(x); }
 
@@ -65,37 +70,54 @@ extern "C" void softmax_main(void *const *tensors, const int64_t *dims, int64_t 
     alignas(64) float e[2048];
     // reduce_max(t, 1)
     alignas(64) float tile_1[2];
-    const int i_4_hi = akg_clip_hi(r * 2L, 1, R, 2);
-    for (int i_4 = 0; i_4 < 2; ++i_4) {
+    const int i_5_hi = akg_clip_hi(r * 2L, 1, R, 2);
+    for (int i_5 = 0; i_5 < 2; ++i_5) {
       float acc_1 = (-__builtin_inff());
       int32_t nan = 0;
       #pragma omp simd reduction(max : acc_1) reduction(| : nan)
-      for (int i_5 = 0; i_5 < 1024; ++i_5) {
-        const float t = i_4 < i_4_hi && i_5 < 1000 ? x[r * 2000L + i_4 * 1000L + i_5] : (-__builtin_inff());
+      for (int i_6 = 0; i_6 < 1024; ++i_6) {
+        const float t = i_5 < i_5_hi && i_6 < 1000 ? x[r * 2000L + i_5 * 1000L + i_6] : (-__builtin_inff());
         acc_1 = (t > acc_1) ? t : acc_1;
         nan = nan | int32_t(t != t);
       }
-      tile_1[i_4] = (nan != 0) ? __builtin_nanf("") : acc_1;
+      tile_1[i_5] = (nan != 0) ? __builtin_nanf("") : acc_1;
     }
     const int i_2_hi = akg_clip_hi(r * 2L, 1, R, 2);
     for (int i_2 = 0; i_2 < 2; ++i_2) {
       const float v = tile_1[i_2];
       double acc = 0.0;
+      alignas(64) float line[256];
+      alignas(64) double lanes[16];
+      #pragma omp simd
+      for (int i_4 = 0; i_4 < 16; ++i_4) {
+        lanes[i_4] = 0.0;
+      }
+      for (int part = 0; part < 1024; part += 256) {
+        #pragma omp simd
+        for (int i_3 = part; i_3 < part + 256; ++i_3) {
+          const float e_1 = akg_exp((i_2 < i_2_hi && i_3 < 1000 ? x[r * 2000L + i_2 * 1000L + i_3] : (-__builtin_inff())) - v);
+          e[i_2 * 1024 + i_3] = e_1;
+          line[i_3 - part] = e_1;
+        }
+        for (int block = 0; block < 256; block += 64) {
+          #pragma omp simd
+          for (int lane = 0; lane < 16; ++lane) {
+            lanes[lane] = lanes[lane] + double((line[block + lane] + line[block + lane + 16]) + (line[block + lane + 32] + line[block + lane + 48]));
+          }
+        }
+      }
       #pragma omp simd reduction(+ : acc)
-      for (int i_3 = 0; i_3 < 1024; ++i_3) {
-        const float e_1 = akg_exp((i_2 < i_2_hi && i_3 < 1000 ? x[r * 2000L + i_2 * 1000L + i_3] : (-__builtin_inff())) - v);
-        const double v_1 = double(e_1);
-        e[i_2 * 1024 + i_3] = e_1;
-        acc = acc + v_1;
+      for (int lane_1 = 0; lane_1 < 16; ++lane_1) {
+        acc = acc + lanes[lane_1];
       }
       tile[i_2] = float(acc);
     }
     const int i_hi = akg_clip_hi(r * 2L, 1, R, 2);
     for (int i = 0; i < i_hi; ++i) {
-      const float v_2 = tile[i];
+      const float v_1 = tile[i];
       #pragma omp simd
       for (int i_1 = 0; i_1 < 1000; ++i_1) {
-        y[r * 2000L + i * 1000L + i_1] = e[i * 1024 + i_1] / v_2;
+        y[r * 2000L + i * 1000L + i_1] = e[i * 1024 + i_1] / v_1;
       }
     }
   }

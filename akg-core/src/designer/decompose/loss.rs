@@ -1,7 +1,11 @@
 //! Losses: element-wise work and one reduction, so that each input is read once.
+//!
+//! What is computed for a row after its sums is in double precision: there is little of it, and the distances or logarithms
+//! that a loss subtracts from each other are much larger than what remains.
 
 use super::Step;
 use crate::designer::prim::{PrimId, Prims};
+use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::sketch::ir::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
@@ -46,7 +50,7 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
         "cosine_similarity" => return cosine_similarity(s).map(|y| Some(vec![y])),
         "nll_loss" => {
             let scores = s.tensor("self")?;
-            return class_losses(s, scores, 0.0).map(|y| Some(vec![y]));
+            return class_losses(s, scores, None, 0.0).map(|y| Some(vec![y]));
         }
         "cross_entropy_loss" => return cross_entropy(s).map(|y| Some(vec![y])),
         _ => return Ok(None),
@@ -54,7 +58,7 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
     reduce(s, losses).map(|y| Some(vec![y]))
 }
 
-/// What ATen's `reduction` leaves of element-wise losses: 0 all of them, 1 their mean, 2 their sum.
+/// What ATen's `reduction` leaves of losses: 0 all of them, 1 their mean, 2 their sum.
 fn reduce(s: &mut Step<'_>, losses: PrimId) -> Result<PrimId> {
     let axes: Vec<usize> = (0..s.prims.rank(losses)).collect();
     let result = match s.call.int("reduction")? {
@@ -62,8 +66,20 @@ fn reduce(s: &mut Step<'_>, losses: PrimId) -> Result<PrimId> {
         1 => s.prims.mean(losses, &axes)?,
         _ => s.prims.reduce(ReduceOp::Sum, losses, &axes, false),
     };
-    let shape = s.result(0)?.shape.clone();
-    Ok(s.prims.reshape(result, shape))
+    finish(s, result)
+}
+
+/// A value in the element type and shape of the result.
+fn finish(s: &mut Step<'_>, value: PrimId) -> Result<PrimId> {
+    let result = s.result(0)?.clone();
+    let value = s.prims.cast(value, result.dtype);
+    Ok(s.prims.reshape(value, result.shape))
+}
+
+/// Sums along a dimension in double precision.
+fn wide_sum(p: &mut Prims, x: PrimId, dim: usize) -> PrimId {
+    let x = p.cast(x, DType::F64);
+    p.reduce(ReduceOp::Sum, x, &[dim], false)
 }
 
 /// `self` and `target` in the element type of the result.
@@ -162,18 +178,18 @@ fn weighted(s: &mut Step<'_>, losses: PrimId) -> Result<PrimId> {
     s.prims.mul(losses, weight)
 }
 
-/// Norms of order `p` along the last axis.
+/// Norms of order `p` along the last axis, in double precision.
 fn norms(s: &mut Step<'_>, x: PrimId, p: f64) -> Result<PrimId> {
     let last = s.prims.rank(x).saturating_sub(1);
     if p == 2.0 {
         let squares = s.prims.mul(x, x)?;
-        let sum = s.prims.reduce(ReduceOp::Sum, squares, &[last], false);
+        let sum = wide_sum(s.prims, squares, last);
         return s.prims.unary(UnaryOp::Sqrt, sum);
     }
     let magnitude = s.prims.unary(UnaryOp::Abs, x)?;
     let order = s.prims.number(p);
     let powers = s.prims.binary(BinaryOp::Pow, magnitude, order)?;
-    let sum = s.prims.reduce(ReduceOp::Sum, powers, &[last], false);
+    let sum = wide_sum(s.prims, powers, last);
     let root = s.prims.number(1.0 / p);
     s.prims.binary(BinaryOp::Pow, sum, root)
 }
@@ -213,11 +229,11 @@ fn cosine_similarity(s: &mut Step<'_>) -> Result<PrimId> {
     let shape = s.prims.shape(products).to_vec();
     let dim = s.dim("dim", shape.len())?;
     let (a, b) = (s.prims.expand(a, shape.clone()), s.prims.expand(b, shape));
-    let dot = s.prims.reduce(ReduceOp::Sum, products, &[dim], false);
+    let dot = wide_sum(s.prims, products, dim);
     let eps = s.call.number("eps")?;
     let length = |p: &mut Prims, x: PrimId| {
         let squares = p.mul(x, x)?;
-        let sum = p.reduce(ReduceOp::Sum, squares, &[dim], false);
+        let sum = wide_sum(p, squares, dim);
         let length = p.unary(UnaryOp::Sqrt, sum)?;
         let eps = p.number(eps);
         p.binary(BinaryOp::Max, length, eps)
@@ -225,19 +241,22 @@ fn cosine_similarity(s: &mut Step<'_>) -> Result<PrimId> {
     let (la, lb) = (length(s.prims, a)?, length(s.prims, b)?);
     let lengths = s.prims.mul(la, lb)?;
     let cosine = s.prims.div(dot, lengths)?;
-    Ok(s.prims.reshape(cosine, result.shape))
+    finish(s, cosine)
 }
 
 /// Cross entropy of scores with class indices, or with distributions over the classes.
 fn cross_entropy(s: &mut Step<'_>) -> Result<PrimId> {
     let scores = s.tensor("self")?;
     let axis = usize::from(s.prims.rank(scores) > 1);
-    let logs = super::reduce::log_softmax(s, scores, axis)?;
     let smoothing = s.call.number("label_smoothing")?;
     let target = s.tensor("target")?;
     if !s.prims.dtype(target).is_float() {
-        return class_losses(s, logs, smoothing);
+        let (shifted, _, sum) = super::reduce::exponentials(s, scores, axis)?;
+        let sum = s.prims.cast(sum, DType::F64);
+        let log = s.prims.unary(UnaryOp::Log, sum)?;
+        return class_losses(s, shifted, Some(log), smoothing);
     }
+    let logs = super::reduce::log_softmax(s, scores, axis)?;
     let classes = classes(s, logs)?;
     let mut target = s.prims.cast(target, s.prims.dtype(logs));
     if smoothing != 0.0 {
@@ -257,8 +276,7 @@ fn cross_entropy(s: &mut Step<'_>) -> Result<PrimId> {
         2 => s.prims.reduce(ReduceOp::Sum, losses, &axes, false),
         _ => losses,
     };
-    let shape = s.result(0)?.shape.clone();
-    Ok(s.prims.reshape(result, shape))
+    finish(s, result)
 }
 
 /// The number of classes of `[C]` or `[N, C, …]`.
@@ -284,12 +302,13 @@ fn class_weights(s: &mut Step<'_>, logs: PrimId) -> Result<Option<PrimId>> {
     Ok(Some(s.prims.reshape(weight, shape)))
 }
 
-/// Negative log likelihood of class indices, mixed with the mean over all classes by `smoothing`. The class of a sample
-/// is picked by comparing it with the coordinate, in the pass that reads the scores anyway. Means are weighted.
-fn class_losses(s: &mut Step<'_>, logs: PrimId, smoothing: f64) -> Result<PrimId> {
+/// Negative log likelihood of class indices, mixed with the mean over all classes by `smoothing`. The logarithms of the
+/// probabilities are `scores`, less each row's `log` (of extent 1 along the classes) if there is one. The class of a sample is picked by comparing it
+/// with the coordinate, in the pass that reads the scores anyway. Means are weighted.
+fn class_losses(s: &mut Step<'_>, scores: PrimId, log: Option<PrimId>, smoothing: f64) -> Result<PrimId> {
     let ignored = s.call.int("ignore_index")?;
-    let classes = classes(s, logs)?;
-    let shape = s.prims.shape(logs).to_vec();
+    let classes = classes(s, scores)?;
+    let shape = s.prims.shape(scores).to_vec();
     let axis = usize::from(shape.len() > 1);
     let place = s.prims.coordinate(axis, shape.clone());
     let target = s.tensor("target")?;
@@ -303,22 +322,38 @@ fn class_losses(s: &mut Step<'_>, logs: PrimId, smoothing: f64) -> Result<PrimId
     let zero = s.prims.number(0.0);
     let pick = |p: &mut Prims, from: PrimId| {
         let picked = p.select(is_target, from, zero)?;
-        Ok::<_, Error>(p.reduce(ReduceOp::Sum, picked, &[axis], false))
+        let sum = p.reduce(ReduceOp::Sum, picked, &[axis], false);
+        Ok::<_, Error>(p.cast(sum, DType::F64))
     };
-    let weight = class_weights(s, logs)?;
-    let weighted = match weight {
-        Some(weight) => s.prims.mul(logs, weight)?,
-        None => logs,
+    let mut losses = pick(s.prims, scores)?;
+    let sample = s.prims.shape(losses).to_vec();
+    if let Some(log) = log {
+        let log = s.prims.reshape(log, sample.clone());
+        losses = s.prims.sub(losses, log)?;
+    }
+    let weight = class_weights(s, scores)?;
+    let weight_of_target = match weight {
+        Some(weight) => Some(pick(s.prims, weight)?),
+        None => None,
     };
-    let mut losses = pick(s.prims, weighted)?;
+    if let Some(weight) = weight_of_target {
+        losses = s.prims.mul(losses, weight)?;
+    }
     if smoothing != 0.0 {
-        let all = s.prims.reduce(ReduceOp::Sum, weighted, &[axis], false);
+        let mut logs = s.prims.cast(scores, DType::F64);
+        if let Some(log) = log {
+            logs = s.prims.sub(logs, log)?;
+        }
+        if let Some(weight) = weight {
+            let weight = s.prims.cast(weight, DType::F64);
+            logs = s.prims.mul(logs, weight)?;
+        }
+        let all = wide_sum(s.prims, logs, axis);
         let all = s.prims.mul_number(all, smoothing / classes)?;
         losses = s.prims.mul_number(losses, 1.0 - smoothing)?;
         losses = s.prims.add(losses, all)?;
     }
     let losses = s.prims.unary(UnaryOp::Neg, losses)?;
-    let sample = s.prims.shape(losses).to_vec();
     let target = s.prims.reshape(target, sample);
     let ignored = s.prims.number(ignored as f64);
     let is_ignored = s.prims.compare(CompareOp::Eq, target, ignored)?;
@@ -330,15 +365,13 @@ fn class_losses(s: &mut Step<'_>, logs: PrimId, smoothing: f64) -> Result<PrimId
         1 => {
             let counts = s.prims.compare(CompareOp::Ne, target, ignored)?;
             let mut shares = s.prims.cast(counts, s.prims.dtype(losses));
-            if let Some(weight) = weight {
-                let picked = pick(s.prims, weight)?;
-                shares = s.prims.mul(shares, picked)?;
+            if let Some(weight) = weight_of_target {
+                shares = s.prims.mul(shares, weight)?;
             }
             let count = s.prims.reduce(ReduceOp::Sum, shares, &axes, false);
             s.prims.div(total, count)?
         }
         _ => total,
     };
-    let shape = s.result(0)?.shape.clone();
-    Ok(s.prims.reshape(result, shape))
+    finish(s, result)
 }

@@ -97,7 +97,7 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
 }
 
 /// `x` less its maximum along `axis`, the exponential of that, and its sum.
-fn exponentials(s: &mut Step<'_>, x: PrimId, axis: usize) -> Result<(PrimId, PrimId, PrimId)> {
+pub(super) fn exponentials(s: &mut Step<'_>, x: PrimId, axis: usize) -> Result<(PrimId, PrimId, PrimId)> {
     let max = s.prims.reduce(ReduceOp::Max, x, &[axis], true);
     let shifted = s.prims.sub(x, max)?;
     let e = s.prims.unary(UnaryOp::Exp, shifted)?;

@@ -1,12 +1,13 @@
 //! Element-wise work and reductions over one set of axes: element-wise chains, reductions, softmax, norms, scans.
 //!
 //! A program owns a tile of the kept axes and walks along the reduced ones, once for each level of dependent reductions:
-//! softmax takes the maximum in the first pass, the sum in the second, and stores in the third. Where the reduced axis
-//! fits into one tile there is no loop and the data is read once. Where there are few programs with long walks, each
+//! variance-like reductions take two. Softmax takes maximum and sum in the first pass and stores in the second. Where the
+//! reduced axis fits into one tile there is no loop and the data is read once. Where there are few programs with long walks, each
 //! walk is split over many programs and every pass becomes a kernel.
 
 mod accumulate;
 mod fill;
+mod online;
 mod parts;
 mod scan;
 mod shape;
@@ -84,6 +85,7 @@ pub(in crate::designer) fn emit(
     emitter.tile = shape.tile;
     let mut passes = Passes {
         levels: HashMap::new(),
+        scales: HashMap::new(),
         loops,
         grid,
         number,
@@ -107,6 +109,8 @@ pub(in crate::designer) fn emit(
 struct Passes<'a> {
     /// The number of passes that must be complete before a primitive is known.
     levels: HashMap<PrimId, usize>,
+    /// Sums whose terms are scaled by a maximum that the same loop finds, with the maximum.
+    scales: HashMap<PrimId, PrimId>,
     /// Loop indices over the reduced axes; empty if one tile holds them.
     loops: Vec<String>,
     /// Program indices over the kept axes.
@@ -147,7 +151,12 @@ impl Passes<'_> {
         for id in &self.emitter.kernel.nodes {
             let inputs = self.operand_nodes(*id);
             let level = inputs.iter().filter_map(|n| self.levels.get(n)).max();
-            let level = level.copied().unwrap_or(0) + usize::from(self.is_reduction(*id));
+            let mut level = level.copied().unwrap_or(0) + usize::from(self.is_reduction(*id));
+            let max = self.maximum_of_terms(*id).filter(|_| !self.loops.is_empty());
+            if let Some(max) = max {
+                level = self.levels.get(&max).copied().unwrap_or(level);
+                self.scales.insert(*id, max);
+            }
             self.levels.insert(*id, level);
         }
     }
@@ -266,7 +275,12 @@ impl Passes<'_> {
             self.scan_tile(id, scan, before, masked)?;
         }
         for (id, accumulator) in &accumulators {
-            self.accumulate(*id, accumulator, masked)?;
+            let scaled = self.scaled_by(*id, &accumulators);
+            if !scaled.is_empty() {
+                self.accumulate_scaled(*id, accumulator, &scaled, masked)?;
+            } else if !self.scales.contains_key(id) {
+                self.accumulate(*id, accumulator, masked)?;
+            }
         }
         self.emitter.store_all(|_, id| work.stores.contains(&id))?;
         self.emitter.close();

@@ -1,6 +1,6 @@
 //! Reductions and scans.
 //!
-//! Floating sums and products are kept in f64, extremes in the tile's type.
+//! Floating sums and products are kept in f64 (see also [`sums`](super::sums)), extremes in the tile's type.
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -13,6 +13,7 @@ use super::ir::{Accumulation, LocalId, LoopKind, Scalar, Stmt};
 use super::mapper::{Mapper, Resource, State};
 use super::nest::Nest;
 use super::node::NodeKind;
+use super::sums::Gathered;
 
 /// One reduction of a group over the same tile.
 struct Sum {
@@ -24,6 +25,8 @@ struct Sum {
     accumulator: LocalId,
     nan: Option<LocalId>,
     result: LocalId,
+    /// How it is taken part by part, if it is.
+    gathered: Option<Gathered>,
 }
 
 /// The tile and axis of a reduction.
@@ -68,6 +71,9 @@ impl Mapper<'_> {
         let index = self.frame.index.clone();
         let inner = extents.get(axis + 1..).unwrap_or_default().to_vec();
         let level = loops_before(&extents, axis);
+        let is_innermost = inner.iter().all(|e| *e == 1) && extents.get(axis) != Some(&1);
+        let len = extents.get(axis).copied().filter(|_| is_innermost);
+        let parts = len.and_then(|len| self.parts_of_sums(&group, len));
         let mut before = Vec::new();
         let mut sums = Vec::new();
         for (r, result) in group.iter().zip(results) {
@@ -84,6 +90,12 @@ impl Mapper<'_> {
                 before.extend(self.fill(seen, Vec::new(), DType::I32, Constant::Int(0)));
                 nan = Some(seen);
             }
+            let mut gathered = None;
+            if let Some(parts) = parts.as_ref().filter(|_| self.is_single_sum(*r)) {
+                let (sum, declared) = self.gather(parts);
+                before.extend(declared);
+                gathered = Some(sum);
+            }
             sums.push(Sum {
                 v: *r,
                 op,
@@ -92,12 +104,17 @@ impl Mapper<'_> {
                 accumulator,
                 nan,
                 result,
+                gathered,
             });
         }
         let inner_index: Vec<Expr> = index.get(axis + 1..).unwrap_or_default().to_vec();
         let mut effects = Vec::new();
         for sum in &sums {
             let value = self.element(sum.operand, &index)?;
+            if let (Some(gathered), Some(parts), Some(at)) = (&sum.gathered, &parts, index.get(axis)) {
+                effects.push(gathered.effect(parts, at, value));
+                continue;
+            }
             effects.push(Effect::Accumulate {
                 op: sum.op,
                 local: sum.accumulator,
@@ -108,19 +125,26 @@ impl Mapper<'_> {
             });
         }
         let mut kinds = Vec::new();
+        let mut each = Vec::new();
         let mut after = Vec::new();
         for sum in &sums {
-            kinds.push((Accumulation::Reduce(sum.op), sum.accumulator));
+            match (&sum.gathered, &parts) {
+                (Some(gathered), Some(parts)) => {
+                    each.push(self.add_part(gathered, parts));
+                    after.push(self.add_lanes(gathered, sum.accumulator));
+                }
+                _ => kinds.push((Accumulation::Reduce(sum.op), sum.accumulator)),
+            }
             kinds.extend(sum.nan.map(|nan| (Accumulation::Or, nan)));
             after.extend(self.finish(sum, &extents, axis, &index));
         }
-        let is_innermost = inner.iter().all(|e| *e == 1) && extents.get(axis) != Some(&1);
         let innermost = LoopKind::Vector(if is_innermost { kinds } else { Vec::new() });
         self.close(outer, effects, |axes, effects| Nest {
             level,
             before,
             after,
             innermost,
+            parts: parts.map(|parts| (parts, each)),
             ..Nest::parallel(axes, effects)
         });
         for sum in &sums {
@@ -336,7 +360,7 @@ impl Mapper<'_> {
     }
 
     /// A local that is declared by the returned statement.
-    fn scratch(&mut self, name: &str, dtype: DType, extents: &[usize]) -> (LocalId, Option<Stmt>) {
+    pub(super) fn scratch(&mut self, name: &str, dtype: DType, extents: &[usize]) -> (LocalId, Option<Stmt>) {
         let extents: Vec<usize> = extents.iter().copied().filter(|e| *e != 1).collect();
         let local = self.local(name, dtype, &extents);
         (local, self.out.pop())

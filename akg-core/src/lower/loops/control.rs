@@ -57,7 +57,8 @@ impl<'a> Mapper<'a> {
             inner.block = block;
             self.next.insert(c.next, *local);
         }
-        self.statements(&l.body)?;
+        let index = axes.last().map(|(symbol, _, _, step)| (symbol.clone(), *step));
+        self.advancing(index, |mapper| mapper.statements(&l.body))?;
         self.at += 1;
         let targets: Vec<_> = l.carried.iter().map(|c| c.next).zip(storage.clone()).collect();
         self.assign(targets)?;

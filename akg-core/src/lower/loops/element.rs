@@ -321,6 +321,13 @@ impl Mapper<'_> {
         }
     }
 
+    /// A fresh loop index in `0..=last`.
+    pub(super) fn counter(&mut self, name: &str, last: i64) -> Symbol {
+        let symbol = self.names.fresh(name);
+        self.ranges.insert(symbol.clone(), (0, last));
+        symbol
+    }
+
     /// A statement that fills a local with a constant.
     pub(super) fn fill(
         &mut self,

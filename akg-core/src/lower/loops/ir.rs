@@ -153,6 +153,15 @@ pub enum Stmt {
         /// The number of elements.
         len: Expr,
     },
+    /// A hint that elements of a tensor will be read soon. Some of them may be outside of it.
+    Prefetch {
+        /// The tensor.
+        tensor: TensorId,
+        /// The first element.
+        offset: Expr,
+        /// The number of elements.
+        len: Expr,
+    },
     /// Replaces elements of a local of [`DType::F64`] by their running sums or products, which may be associated in any way.
     Scan {
         /// The local.

@@ -85,6 +85,10 @@ pub(super) struct Mapper<'a> {
     pub(super) written: BTreeSet<TensorId>,
     /// Tensors that are written past the caches.
     pub(super) streamed: BTreeSet<TensorId>,
+    /// The loops around the statement at hand by index and step, the one over programs first.
+    pub(super) advances: Vec<(Symbol, i64)>,
+    /// Rows that loops have read so far, by their first elements.
+    pub(super) rows_read: Vec<(TensorId, Expr)>,
     /// What nodes are called in the sketch.
     pub(super) labels: HashMap<NodeId, String>,
     pub(super) block: usize,
@@ -128,6 +132,8 @@ impl<'a> Mapper<'a> {
             next: HashMap::new(),
             written,
             streamed: streamed_tensors(program, kernel, machine),
+            advances: Vec::new(),
+            rows_read: Vec::new(),
             labels: HashMap::new(),
             block: 0,
             blocks: 0,
@@ -168,7 +174,8 @@ impl<'a> Mapper<'a> {
             indices.push((self.declare(&axis.symbol, (0, last.max(0))), number));
         }
         let kernel = self.kernel;
-        self.statements(&kernel.body)?;
+        let index = indices.last().map(|(symbol, _)| (symbol.clone(), 1));
+        self.advancing(index, |mapper| mapper.statements(&kernel.body))?;
         Ok(LoopKernel {
             name: format!("{}_{}", self.program.name, kernel.name),
             doc: kernel.doc.clone(),

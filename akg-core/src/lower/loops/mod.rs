@@ -6,6 +6,7 @@
 //! possible: stores clip their loops, and other loops exist in a version for the interior and one for the border.
 
 mod added;
+mod ahead;
 mod collect;
 mod control;
 mod dot;
@@ -16,9 +17,11 @@ mod mapper;
 mod names;
 mod nest;
 mod node;
+mod parts;
 mod rows;
 mod storage;
 mod stream;
+mod sums;
 mod uses;
 
 use crate::error::Result;

@@ -6,10 +6,12 @@ use crate::dtype::DType;
 use crate::expr::{Expr, Symbol};
 use crate::sketch::ir::{CompareOp, Condition};
 
+use super::ahead::Ahead;
 use super::effect::Effect;
 use super::ir::{LoopKind, Scalar, Stmt};
 use super::mapper::Mapper;
 use super::node::{Guard, NodeId, NodeKind};
+use super::parts::Parts;
 use super::stream::Stream;
 
 /// Loops around effects.
@@ -26,6 +28,8 @@ pub(super) struct Nest {
     pub(super) after: Vec<Stmt>,
     /// The innermost loop.
     pub(super) innermost: LoopKind,
+    /// The parts that the innermost loop is cut into, and what follows each.
+    pub(super) parts: Option<(Parts, Vec<Stmt>)>,
 }
 
 impl Nest {
@@ -39,6 +43,7 @@ impl Nest {
             before: Vec::new(),
             after: Vec::new(),
             innermost: LoopKind::Vector(Vec::new()),
+            parts: None,
         }
     }
 }
@@ -66,6 +71,8 @@ pub(super) struct Plan {
     pub(super) block: Option<Symbol>,
     /// How the innermost loop stores, if that goes past the caches.
     pub(super) stream: Option<Stream>,
+    /// What the innermost loop reads ahead.
+    ahead: Vec<Ahead>,
 }
 
 impl Mapper<'_> {
@@ -79,6 +86,7 @@ impl Mapper<'_> {
             plan.stream = self.stream(nest);
         }
         plan.block = self.block_of_rows(nest, &plan);
+        plan.ahead = self.read_ahead(nest, &plan);
         let mut interior: Vec<Condition> = Vec::new();
         for check in plan.checks.values() {
             match check {
@@ -201,6 +209,7 @@ impl Mapper<'_> {
             checks: HashMap::new(),
             block: None,
             stream: None,
+            ahead: Vec::new(),
         }
     }
 
@@ -353,20 +362,21 @@ impl Mapper<'_> {
                 let (lo, hi) = clipped.range(symbol, *len);
                 let is_innermost = level + 1 == nest.axes.len();
                 let inside = self.level(nest, plan, clipped, level + 1, interior);
-                body.push(match &plan.stream {
-                    Some(stream) if is_innermost => {
-                        stream.parts(symbol, lo, hi, nest.innermost.clone(), inside)
+                let kind = nest.innermost.clone();
+                body.push(match (&plan.stream, &nest.parts) {
+                    (Some(stream), _) if is_innermost => stream.split(symbol, (lo, hi), kind, inside),
+                    (_, Some((parts, after))) if is_innermost => {
+                        parts.split(symbol, (lo, hi), kind, inside, |start, len| {
+                            let next = plan.ahead.iter().map(|row| row.part(start, &len));
+                            next.chain(after.iter().cloned()).collect()
+                        })
                     }
                     _ => Stmt::For {
                         symbol: symbol.clone(),
                         lo,
                         hi,
                         step: 1,
-                        kind: if is_innermost {
-                            nest.innermost.clone()
-                        } else {
-                            LoopKind::Tile
-                        },
+                        kind: if is_innermost { kind } else { LoopKind::Tile },
                         body: inside,
                     },
                 });

@@ -15,6 +15,7 @@ use super::effect::Effect;
 use super::ir::{LocalId, LoopKind, Stmt};
 use super::mapper::{Mapper, loaded_tensors, stored_tensors};
 use super::nest::{Nest, affine};
+use super::parts::Parts;
 
 /// Bytes that are gathered before they are written out.
 const PART: usize = 4096;
@@ -30,10 +31,7 @@ pub(super) struct Stream {
     offset: Expr,
     /// Where the loop gathers.
     local: LocalId,
-    /// The elements of a part.
-    part: usize,
-    /// The index of the first element of a part.
-    start: Symbol,
+    parts: Parts,
 }
 
 /// The tensors that `kernel` stores past the caches: those too large for the last one that it does not read.
@@ -83,14 +81,11 @@ impl Mapper<'_> {
             return None;
         }
         let part = (*len).min(PART / dtype.size());
-        let start = self.names.fresh("part");
-        self.ranges.insert(start.clone(), (0, *len as i64));
         Some(Stream {
             tensor,
             offset: offset.clone(),
             local: self.local("line", dtype, &[part]),
-            part,
-            start,
+            parts: self.parts(part, *len),
         })
     }
 }
@@ -98,46 +93,27 @@ impl Mapper<'_> {
 impl Stream {
     /// Where the element at index `symbol` is gathered.
     pub(super) fn place(&self, symbol: &Symbol) -> (LocalId, Expr) {
-        let start = Expr::symbol(self.start.clone());
-        (self.local, Expr::symbol(symbol.clone()) - start)
+        (self.local, self.parts.place(&Expr::symbol(symbol.clone())))
     }
 
-    /// The innermost loop over `lo..hi`, part by part.
-    pub(super) fn parts(&self, symbol: &Symbol, lo: Expr, hi: Expr, kind: LoopKind, body: Vec<Stmt>) -> Stmt {
-        let (start, part) = (Expr::symbol(self.start.clone()), Expr::from(self.part));
-        let whole = (&hi - &lo)
-            .as_const()
-            .is_some_and(|len| len % self.part as i64 == 0);
-        let end = if whole {
-            &start + &part
-        } else {
-            (&start + &part).minimum(&hi)
-        };
-        let offset = self
-            .offset
-            .substitute(&|s| (s == &**symbol).then(|| start.clone()));
-        Stmt::For {
-            symbol: self.start.clone(),
-            lo,
-            hi,
-            step: self.part as i64,
-            kind: LoopKind::Tile,
-            body: vec![
-                Stmt::For {
-                    symbol: symbol.clone(),
-                    lo: start.clone(),
-                    hi: end.clone(),
-                    step: 1,
-                    kind,
-                    body,
-                },
-                Stmt::Stream {
-                    tensor: self.tensor,
-                    offset,
-                    from: self.local,
-                    len: end - start,
-                },
-            ],
-        }
+    /// The innermost loop over `range`, part by part.
+    pub(super) fn split(
+        &self,
+        symbol: &Symbol,
+        range: (Expr, Expr),
+        kind: LoopKind,
+        body: Vec<Stmt>,
+    ) -> Stmt {
+        self.parts.split(symbol, range, kind, body, |start, len| {
+            let offset = self
+                .offset
+                .substitute(&|s| (s == &**symbol).then(|| start.clone()));
+            vec![Stmt::Stream {
+                tensor: self.tensor,
+                offset,
+                from: self.local,
+                len,
+            }]
+        })
     }
 }

@@ -36,6 +36,14 @@ impl Accumulator {
             Kind::Extreme { name, index, .. } => vec![name, index],
         }
     }
+
+    /// The variable that all elements so far are combined in.
+    pub(super) fn fold(&self) -> Result<&str> {
+        match &self.kind {
+            Kind::Fold { name, .. } => Ok(name),
+            Kind::Extreme { .. } => Err(Error::unexpected("an emitter combines what it should index")),
+        }
+    }
 }
 
 impl Passes<'_> {

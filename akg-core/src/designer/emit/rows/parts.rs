@@ -136,7 +136,8 @@ impl Passes<'_> {
         let known = own.into_iter().chain(reductions);
         for id in known.filter(|id| partials.contains_key(id)).collect::<Vec<_>>() {
             if let Some(partial) = partials.get(&id) {
-                self.combine(id, partial, parts)?;
+                let max = self.scales.get(&id).and_then(|max| partials.get(max));
+                self.combine(id, partial, max, parts)?;
             }
         }
         self.outer(&needed, pass)
@@ -187,8 +188,8 @@ impl Passes<'_> {
         Ok(Partial { buffers, accumulator })
     }
 
-    /// Combines the accumulators of all parts.
-    fn combine(&mut self, id: PrimId, partial: &Partial, parts: &Parts) -> Result<()> {
+    /// Combines the accumulators of all parts; `max` has the maxima that they are scaled by.
+    fn combine(&mut self, id: PrimId, partial: &Partial, max: Option<&Partial>, parts: &Parts) -> Result<()> {
         let (kept, _) = self.slot();
         let (region, overhangs) = self.emitter.place(&kept)?;
         let region: Vec<String> = region
@@ -199,13 +200,16 @@ impl Passes<'_> {
         let axes = partial.accumulator.axes.clone();
         let axis = axes.len();
         let mut loaded = Vec::new();
-        for buffer in &partial.buffers {
+        for buffer in partial.buffers.iter().chain(max.iter().flat_map(|m| &m.buffers)) {
             let text = format!("load {buffer}[{}]{rest}", region.join(", "));
             loaded.push(self.bind("x", text, axes.clone()).text);
         }
         let own = compute_type(self.emitter.prims.dtype(id));
         let text = match (&partial.accumulator.kind, loaded.as_slice()) {
             (Kind::Fold { op, .. }, [parts]) => format!("reduce_{}({parts}, {axis})", reduction(*op)),
+            (Kind::Fold { .. }, [sums, maxima]) => {
+                self.combine_scaled(&partial.accumulator, maxima, sums).text
+            }
             _ => return Err(Error::unexpected("parts of a reduction that cannot be combined")),
         };
         let text = if partial.accumulator.dtype == own {

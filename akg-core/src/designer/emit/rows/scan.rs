@@ -107,7 +107,8 @@ impl Passes<'_> {
         };
         let result = self.bind("s", narrow, var.axes.clone());
         self.emitter.define(id, result);
-        let own = widened(format!("reduce_{}({}, {position})", reduction(scan.op), var.text));
+        // Elements may cancel: a tile's total is as exact as the running one.
+        let own = format!("reduce_{}({}, {position})", reduction(scan.op), widened(var.text));
         let line = format!("{total} = {}", combined(scan.op, total, &own));
         self.emitter.line(line);
         Ok(())

@@ -1,0 +1,92 @@
+//! Sums of exponentials in the pass that finds their maximum: whenever a tile raises the maximum, the sum so far shrinks
+//! accordingly (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018).
+
+use super::super::{Emitter, Var, literal};
+use super::Passes;
+use super::accumulate::Accumulator;
+use crate::designer::plan::Operand;
+use crate::designer::prim::{MapOp, Prim, PrimId};
+use crate::error::Result;
+use crate::sketch::ir::{BinaryOp, ReduceOp, UnaryOp};
+
+impl Passes<'_> {
+    /// The maximum `m` of `x`, if `id` is the sum of `exp(x - m)`.
+    pub(super) fn maximum_of_terms(&self, id: PrimId) -> Option<PrimId> {
+        let prim = |id: PrimId| &self.emitter.prims.node(id).prim;
+        let operand = |id: PrimId, i: usize| self.emitter.kernel.operands.get(&(id, i));
+        let node = |id: PrimId, i: usize| match operand(id, i) {
+            Some(Operand::Node(node)) => Some(*node),
+            _ => None,
+        };
+        let term = node(id, 0)?;
+        let difference = node(term, 0)?;
+        let max = node(difference, 1)?;
+        let fits = matches!(prim(id), Prim::Reduce(ReduceOp::Sum, ..))
+            && matches!(prim(term), Prim::Map(MapOp::Unary(UnaryOp::Exp), _))
+            && matches!(prim(difference), Prim::Map(MapOp::Binary(BinaryOp::Sub), _))
+            && matches!(prim(max), Prim::Reduce(ReduceOp::Max, ..))
+            && operand(difference, 0) == operand(max, 0);
+        fits.then_some(max)
+    }
+
+    /// Takes a tile into account in a maximum and in the `sums` whose terms it scales.
+    pub(super) fn accumulate_scaled(
+        &mut self,
+        id: PrimId,
+        max: &Accumulator,
+        sums: &[&Accumulator],
+        masked: bool,
+    ) -> Result<()> {
+        let (mut x, position) = self.argument(id)?;
+        if masked {
+            let lowest = literal(f64::NEG_INFINITY, max.dtype);
+            x = self.mask(x, position, &lowest)?;
+        }
+        let so_far = max.fold()?;
+        let text = format!("max({so_far}, reduce_max({}, {position}))", x.text);
+        let top = self.bind("m", text, max.axes.clone());
+        let base = self.base(&top);
+        let shrink = format!("exp(f64({so_far}) - f64({}))", base.text);
+        let shrink = self.bind("w", shrink, base.axes.clone()).text;
+        let text = format!("exp({} - {})", x.text, Emitter::expanded(&base, &x.axes));
+        let terms = self.bind("t", text, x.axes).text;
+        for sum in sums {
+            let name = sum.fold()?;
+            let line = format!("{name} = {name}*{shrink} + f64(reduce_sum({terms}, {position}))");
+            self.emitter.line(line);
+        }
+        self.emitter.line(format!("{so_far} = {}", top.text));
+        Ok(())
+    }
+
+    /// What to subtract for a maximum: itself, or zero if no element so far is above negative infinity.
+    fn base(&mut self, max: &Var) -> Var {
+        let text = format!("select({0} == -inf, 0.0, {0})", max.text);
+        self.bind("b", text, max.axes.clone())
+    }
+
+    /// The sum of the sums of all parts, from tiles of the parts' maxima and sums.
+    pub(super) fn combine_scaled(&mut self, sum: &Accumulator, maxima: &str, sums: &str) -> Var {
+        let axis = sum.axes.len();
+        let top = self.bind("m", format!("reduce_max({maxima}, {axis})"), sum.axes.clone());
+        let base = self.base(&top).text;
+        let base = match axis {
+            0 => base,
+            _ => format!("{base}[{}None]", ":, ".repeat(axis)),
+        };
+        let text = format!("reduce_sum({sums}*exp(f64({maxima}) - f64({base})), {axis})");
+        self.bind("s", text, sum.axes.clone())
+    }
+
+    /// The sums among the reductions of a pass whose terms `max` scales.
+    pub(super) fn scaled_by<'a>(
+        &self,
+        max: PrimId,
+        accumulators: &'a [(PrimId, Accumulator)],
+    ) -> Vec<&'a Accumulator> {
+        let scaled = accumulators
+            .iter()
+            .filter(|(id, _)| self.scales.get(id) == Some(&max));
+        scaled.map(|(_, sum)| sum).collect()
+    }
+}

@@ -1,0 +1,66 @@
+//! `akg build`: a kernel for a device, which need not be here, from task to machine code.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use akg::{Error, Result, designer};
+use clap::Args;
+
+use super::device::DeviceArgs;
+use super::progress::Progress;
+use super::run::write;
+use super::task::{load, python};
+use super::{PythonArgs, TaskArgs};
+
+#[derive(Debug, Args)]
+pub(super) struct BuildArgs {
+    #[command(flatten)]
+    task: TaskArgs,
+    #[command(flatten)]
+    python: PythonArgs,
+    #[command(flatten)]
+    device: DeviceArgs,
+    /// The kernel language.
+    #[arg(long, default_value = "cpp")]
+    dsl: String,
+    /// Directory for the sketch, the source and the artifact.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+impl BuildArgs {
+    pub(super) fn run(self) -> Result<ExitCode> {
+        let target = self.device.target()?;
+        let dsl = akg::registry().dsl(&self.dsl)?;
+        let progress = Progress::new(false);
+        let config = self.python.config();
+        let loaded = load(&self.task, None, || python(&config, &progress), &progress)?;
+        let design = designer::design(&loaded.task, &target)?;
+        progress.step("building");
+        let source = dsl.lower(&design.sketch, &design.knobs, &target)?;
+        if let Some(out) = &self.out {
+            std::fs::create_dir_all(out)
+                .map_err(|e| Error::io(format!("cannot create {}", out.display()), e))?;
+            write(&out.join("kernel.sketch"), &design.sketch.to_string())?;
+            write(&out.join(format!("kernel.{}", self.dsl)), &source.text)?;
+        }
+        let built = dsl.build(&source, &target)?;
+        progress.done();
+        let artifact = match built {
+            Ok(artifact) => artifact,
+            Err(failure) => {
+                eprintln!("{}: {}", failure.kind.name(), failure.evidence);
+                return Ok(ExitCode::from(1));
+            }
+        };
+        for (what, report) in &artifact.metadata {
+            println!("{what}: {report}");
+        }
+        if let Some(out) = &self.out {
+            let text = serde_json::to_string(&artifact)
+                .map_err(|e| Error::unexpected("cannot write an artifact").caused_by(e))?;
+            write(&out.join("artifact.json"), &text)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
