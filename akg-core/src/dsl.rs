@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 pub use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::Result;
 use crate::sketch::{Knob, Sketch};
+#[cfg(doc)]
+use crate::source::is_dsl_knob;
 use crate::source::{Artifact, Knobs, Source};
 use crate::target::Target;
 use crate::verdict::Failure;
@@ -49,7 +51,7 @@ pub trait Dsl: Send + Sync + fmt::Debug {
     fn capability(&self) -> &DslCapability;
 
     /// The DSL's own knobs for `sketch`, beside those that the sketch declares: choices that its language leaves open, such
-    /// as the threads of a program. They change no result, and their names hold a `.`, as no sketch's do.
+    /// as the threads of a program. They change no result, and their names are `KERNEL.NAME`, see [`is_dsl_knob`].
     fn knobs(&self, sketch: &Sketch, target: &Target) -> Result<Vec<Knob>> {
         let _ = (sketch, target);
         Ok(Vec::new())

@@ -11,6 +11,18 @@ use crate::expr::{Bindings, Expr, Symbol};
 /// Values for a sketch's knobs and type knobs, by name.
 pub type Knobs = BTreeMap<String, KnobValue>;
 
+/// Whether a knob is one of a DSL's own and not one that a sketch declares: its name holds a `.`.
+pub fn is_dsl_knob(name: &str) -> bool {
+    name.contains('.')
+}
+
+/// `knobs` without the DSL's own.
+pub fn sketch_knobs(knobs: &Knobs) -> Knobs {
+    let mut knobs = knobs.clone();
+    knobs.retain(|name, _| !is_dsl_knob(name));
+    knobs
+}
+
 /// The value of one knob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(untagged)]

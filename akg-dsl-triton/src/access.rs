@@ -100,11 +100,8 @@ fn box_of(program: &TileProgram, access: &Access, fill: Scalar) -> Option<Vec<us
     let zero = matches!(fill, Scalar::Float(f) if f == 0.0) || fill == Scalar::Int(0);
     let guarded = access.dims.iter().any(|d| d.guard.below || d.guard.above);
     let whole = access.lanes.iter().all(|l| l.live == l.all);
-    if !(2..=5).contains(&access.dims.len())
-        || !whole
-        || (guarded && !zero)
-        || (tensor.align as i64) < BOX_BYTES
-    {
+    let aligned = tensor.align as i64 % BOX_BYTES == 0;
+    if !(2..=5).contains(&access.dims.len()) || !whole || (guarded && !zero) || !aligned {
         return None;
     }
     let bytes = tensor.dtype.size() as i64;
@@ -113,10 +110,6 @@ fn box_of(program: &TileProgram, access: &Access, fill: Scalar) -> Option<Vec<us
         let stride = dim.stride.as_const()?;
         dim.extent.as_const().filter(|n| i32::try_from(*n).is_ok())?;
         let innermost = i + 1 == access.dims.len();
-        if innermost != (stride == 1) && !innermost {
-            // A stride of 1 further out is an innermost extent of 1.
-            return None;
-        }
         if !innermost && stride * bytes % BOX_BYTES != 0 {
             return None;
         }
@@ -187,7 +180,7 @@ impl Printer<'_> {
             if lanes.live < lanes.all {
                 let place = expand(axis, rank);
                 let lane = format!("tl.arange(0, {}){place}", lanes.all);
-                masks.push(format!("({lane} < {})", lanes.live));
+                masks.push(format!("{lane} < {}", lanes.live));
             }
         }
         // What all lanes have in common is one sum.
@@ -224,30 +217,35 @@ impl Printer<'_> {
                 }
             };
             if dim.guard.below {
-                masks.push(format!("({coordinate}{place} >= 0)"));
+                masks.push(format!("{coordinate}{place} >= 0"));
             }
             if dim.guard.above {
                 let extent = self.index(&dim.extent).closed();
-                masks.push(format!("({coordinate}{place} < {extent})"));
+                masks.push(format!("{coordinate}{place} < {extent}"));
             }
         }
         if !common.is(0) {
-            terms.insert(0, self.index(&common).closed());
+            terms.insert(0, self.index(&common).open().to_owned());
         }
         terms.insert(0, self.parameter(access.tensor));
         let mask = match masks.as_slice() {
             [] => None,
-            [one] => Some(one.trim_start_matches('(').trim_end_matches(')').to_owned())
-                .filter(|inner| !inner.contains(['(', ')']))
-                .or_else(|| Some(one.clone())),
-            _ => Some(masks.join(" & ")),
+            [one] => Some(one.clone()),
+            _ => Some(
+                masks
+                    .iter()
+                    .map(|m| format!("({m})"))
+                    .collect::<Vec<_>>()
+                    .join(" & "),
+            ),
         };
         Ok((terms.join(" + "), mask))
     }
 
     /// The coordinates along one axis as a variable, which other accesses of the block share.
     fn lanes(&mut self, start: &Expr, step: i64, all: usize) -> String {
-        let start_text = self.index(start);
+        let start = self.resolved(start);
+        let start_text = self.index(&start);
         let arange = match step {
             1 => format!("tl.arange(0, {all})"),
             step => format!("tl.arange(0, {all}) * {step}"),
@@ -262,7 +260,7 @@ impl Printer<'_> {
             [] => "offs".to_owned(),
             names => format!("offs_{}", names.join("_")),
         };
-        self.shared_variable(&name, text)
+        self.hoisted_variable(&name, text, &start.symbols())
     }
 
     /// A tile of indices in a type that offsets fit.

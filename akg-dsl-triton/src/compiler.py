@@ -44,11 +44,11 @@ def answer(arguments):
     with os.fdopen(reader, "rb") as source:
         reply = source.read()
     _, status = os.waitpid(child, 0)
-    if status == 0:
+    if status == 0 and reply:
         return json.loads(reply)
     errors.seek(0)
     said = errors.read()[-LONGEST_MESSAGE:].decode(errors="replace").strip()
-    return {"failed": f"the compiler ended with status {os.waitstatus_to_exitcode(status)}: {said}"}
+    return {"failed": f"the compiler ended with status {os.waitstatus_to_exitcode(status)} and no result: {said}"}
 
 
 def work(arguments):

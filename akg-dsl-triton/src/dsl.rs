@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use akg_core::diagnostic::Diagnostic;
 use akg_core::dsl::{Dsl, DslCapability, Stage};
 use akg_core::error::{Error, Result};
+use akg_core::expr::Bindings;
 use akg_core::sketch::{Knob, Sketch};
 use akg_core::source::{Artifact, Knobs, LaunchPlan, Source, SourceForm};
 use akg_core::target::Target;
@@ -54,13 +55,15 @@ impl Dsl for TritonDsl {
     }
 
     fn knobs(&self, sketch: &Sketch, target: &Target) -> Result<Vec<Knob>> {
-        let (program, _) = lower::tile_program(sketch, &Knobs::new())?;
+        // The first values may break a requirement of the sketch.
+        let legal = sketch.legal_points(&Bindings::new()).next().unwrap_or_default();
+        let (program, _) = lower::tile_program(sketch, &legal)?;
         Ok(options::knobs(&program.kernels, &Dialect::of(target)?))
     }
 
     fn lower(&self, sketch: &Sketch, knobs: &Knobs, target: &Target) -> Result<Source> {
         let (program, all) = lower::tile_program(sketch, knobs)?;
-        let mut source = lower::print(&program, target, &all)?;
+        let mut source = lower::print(program, target, &all)?;
         let quoted: String = sketch
             .to_string()
             .lines()
@@ -74,12 +77,8 @@ impl Dsl for TritonDsl {
         self.compiler.build(&source.text, plan(source)?, target)
     }
 
-    fn toolchain(&self, target: &Target) -> Result<String> {
-        Ok(format!(
-            "{}, {:?}",
-            self.compiler.identity()?,
-            Dialect::of(target)?
-        ))
+    fn toolchain(&self, _target: &Target) -> Result<String> {
+        self.compiler.identity()
     }
 
     fn check(&self, source: &Source) -> Vec<Diagnostic> {

@@ -468,6 +468,10 @@ impl Printer<'_> {
             BinaryOp::Min => extreme("minimum"),
             BinaryOp::Max => extreme("maximum"),
             BinaryOp::Pow => call("libdevice.pow"),
+            BinaryOp::Ldexp if self.power(b, ty).is_some() => {
+                let power = self.power(b, ty).unwrap_or(1.0);
+                Text::loose(format!("{} * {}", x.closed(), literal(Scalar::Float(power))))
+            }
             BinaryOp::Ldexp => Text::tight(format!(
                 "libdevice.ldexp({}, {}.to(tl.int32))",
                 x.open(),
@@ -479,6 +483,17 @@ impl Printer<'_> {
             BinaryOp::Shl => infix("<<"),
             BinaryOp::Shr => infix(">>"),
         })
+    }
+
+    /// The power of two whose exponent is a constant, if multiplying by it is the same: it must be a normal number.
+    fn power(&self, exponent: Val, dtype: DType) -> Option<f64> {
+        let smallest = if dtype == DType::F64 { -1022 } else { -126 };
+        match self.flow.ops.get(&exponent) {
+            Some(TileOp::Plain(Op::Full(Scalar::Int(n)))) if (smallest..128).contains(n) => {
+                Some(2f64.powi(*n as i32))
+            }
+            _ => None,
+        }
     }
 
     /// The function that combines two elements.

@@ -64,8 +64,17 @@ struct Use {
     block: usize,
     /// The loops around it with their heads and, once it is known, ends.
     loops: Vec<usize>,
-    /// The tile that is computed there, if one is.
-    by: Option<Val>,
+    by: Reader,
+}
+
+/// What reads a tile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reader {
+    /// The operator that computes a tile.
+    Op(Val),
+    Store,
+    /// The end of a block or the start of a loop.
+    Edge,
 }
 
 struct Scan<'a> {
@@ -97,7 +106,7 @@ impl<'a> Scan<'a> {
         self.defined.insert(value, definition);
     }
 
-    fn read(&mut self, value: Val, block: usize, by: Option<Val>) {
+    fn read(&mut self, value: Val, block: usize, by: Reader) {
         let at = Use {
             position: self.position,
             block,
@@ -116,20 +125,20 @@ impl<'a> Scan<'a> {
                 TileStmt::Let { .. } | TileStmt::Barrier => {}
                 TileStmt::Define { value, op } => {
                     for operand in operands(op) {
-                        self.read(operand, block, Some(*value));
+                        self.read(operand, block, Reader::Op(*value));
                     }
                     self.define(*value, block);
                     self.flow.ops.insert(*value, op);
                 }
                 TileStmt::Store { access, value, .. } => {
                     for operand in indices(access).chain([*value]) {
-                        self.read(operand, block, None);
+                        self.read(operand, block, Reader::Store);
                     }
                 }
                 TileStmt::For(l) => {
                     let head = self.position;
                     for carried in &l.carried {
-                        self.read(carried.initial, block, None);
+                        self.read(carried.initial, block, Reader::Edge);
                     }
                     self.loops.push(head);
                     for carried in &l.carried {
@@ -139,7 +148,7 @@ impl<'a> Scan<'a> {
                     self.block(&l.body);
                     self.position += 1;
                     for carried in &l.carried {
-                        self.read(carried.next, 0, None);
+                        self.read(carried.next, 0, Reader::Edge);
                     }
                     self.loops.pop();
                     let end = self.position;
@@ -157,12 +166,22 @@ impl<'a> Scan<'a> {
                     merges,
                     ..
                 } => {
-                    for (body, taken) in [(then, true), (otherwise, false)] {
-                        self.block(body);
-                        self.position += 1;
+                    // What an empty branch leaves as it is can be overwritten in the other.
+                    let unchanged = otherwise.is_empty();
+                    if unchanged {
                         for merge in merges {
-                            self.read(if taken { merge.then } else { merge.otherwise }, 0, None);
+                            self.read(merge.otherwise, 0, Reader::Edge);
                         }
+                    }
+                    self.block(then);
+                    self.position += 1;
+                    for merge in merges {
+                        self.read(merge.then, 0, Reader::Edge);
+                    }
+                    self.block(otherwise);
+                    self.position += 1;
+                    for merge in merges.iter().filter(|_| !unchanged) {
+                        self.read(merge.otherwise, 0, Reader::Edge);
                     }
                     for merge in merges {
                         self.define(merge.result, block);
@@ -191,7 +210,7 @@ impl<'a> Scan<'a> {
             let inlined: usize = operands(op).iter().filter_map(|o| weight.get(o)).sum();
             let once = match self.uses.get(value).map(Vec::as_slice) {
                 Some([only]) => {
-                    only.by.is_some() && self.defined.get(value).is_some_and(|d| d.block == only.block)
+                    only.by != Reader::Edge && self.defined.get(value).is_some_and(|d| d.block == only.block)
                 }
                 _ => false,
             };
@@ -209,7 +228,7 @@ impl<'a> Scan<'a> {
             };
             for operand in operands(op) {
                 let uses = self.uses.entry(operand).or_default();
-                uses.retain(|u| u.by != Some(*value));
+                uses.retain(|u| u.by != Reader::Op(*value));
                 uses.extend(places.iter().cloned());
             }
         }
@@ -285,6 +304,7 @@ fn is_expression(op: &TileOp) -> bool {
                 | Op::Bits(_)
                 | Op::Transpose(..)
                 | Op::Reshape(_)
+                | Op::Reduce(..)
         )
     )
 }

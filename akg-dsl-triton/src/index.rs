@@ -127,8 +127,17 @@ pub(crate) struct Indices<'a> {
 impl Indices<'_> {
     /// Triton's `//` and `%` truncate: they serve where nothing is negative.
     pub(crate) fn text(&mut self, expr: &Expr) -> Text {
+        let terms = expr.terms();
+        if let [term] = terms
+            && let ([atom], 1) = (term.factors.as_slice(), term.coefficient)
+        {
+            return self.atom(atom);
+        }
         let mut text = String::new();
-        for term in expr.terms() {
+        // What is added comes before what is subtracted, and variables before the constant.
+        let mut terms: Vec<_> = terms.iter().collect();
+        terms.sort_by_key(|t| (t.coefficient < 0, t.factors.is_empty()));
+        for term in &terms {
             let coefficient = term.coefficient.unsigned_abs();
             let sign = match (text.is_empty(), term.coefficient < 0) {
                 (true, false) => "",
@@ -136,20 +145,16 @@ impl Indices<'_> {
                 (false, false) => " + ",
                 (false, true) => " - ",
             };
-            let mut factors: Vec<String> = term.factors.iter().map(|a| self.atom(a)).collect();
+            let mut factors: Vec<String> = term.factors.iter().map(|a| self.atom(a).closed()).collect();
             if factors.is_empty() || coefficient != 1 {
                 factors.push(coefficient.to_string());
             }
             text += sign;
             text += &factors.join(" * ");
         }
-        match expr.terms() {
+        match terms.as_slice() {
             [] => Text::tight("0"),
-            [term]
-                if term.factors.len() + usize::from(term.coefficient != 1) < 2 && !text.starts_with('-') =>
-            {
-                Text::tight(text)
-            }
+            [term] if term.factors.is_empty() && term.coefficient >= 0 => Text::tight(text),
             _ => Text::loose(text),
         }
     }
@@ -162,33 +167,35 @@ impl Indices<'_> {
         self.text(expr).open().to_owned()
     }
 
-    fn atom(&mut self, atom: &Atom) -> String {
+    fn atom(&mut self, atom: &Atom) -> Text {
         let rounds_down = |a: &Expr, b: &Expr| {
             self.facts.non_negative(a) && self.facts.range(b).is_some_and(|(lo, _)| lo > 0)
         };
         match atom {
-            Atom::Sym(name) => (self.symbol)(name),
+            Atom::Sym(name) => Text::tight((self.symbol)(name)),
             Atom::FloorDiv(a, b) if rounds_down(a, b) => {
-                format!("({} // {})", self.closed(a), self.closed(b))
+                Text::loose(format!("{} // {}", self.closed(a), self.closed(b)))
             }
             Atom::FloorDiv(a, b) => {
                 (self.call)("akg_floordiv");
-                format!("akg_floordiv({}, {})", self.open(a), self.open(b))
+                Text::tight(format!("akg_floordiv({}, {})", self.open(a), self.open(b)))
             }
             Atom::CeilDiv(a, b) if rounds_down(a, b) => {
-                format!("tl.cdiv({}, {})", self.open(a), self.open(b))
+                Text::tight(format!("tl.cdiv({}, {})", self.open(a), self.open(b)))
             }
             Atom::CeilDiv(a, b) => {
                 (self.call)("akg_floordiv");
-                format!("(-akg_floordiv({}, {}))", self.open(&-a), self.open(b))
+                Text::loose(format!("-akg_floordiv({}, {})", self.open(&-a), self.open(b)))
             }
-            Atom::Mod(a, b) if rounds_down(a, b) => format!("({} % {})", self.closed(a), self.closed(b)),
+            Atom::Mod(a, b) if rounds_down(a, b) => {
+                Text::loose(format!("{} % {}", self.closed(a), self.closed(b)))
+            }
             Atom::Mod(a, b) => {
                 (self.call)("akg_mod");
-                format!("akg_mod({}, {})", self.open(a), self.open(b))
+                Text::tight(format!("akg_mod({}, {})", self.open(a), self.open(b)))
             }
-            Atom::Min(a, b) => format!("tl.minimum({}, {})", self.open(a), self.open(b)),
-            Atom::Max(a, b) => format!("tl.maximum({}, {})", self.open(a), self.open(b)),
+            Atom::Min(a, b) => Text::tight(format!("tl.minimum({}, {})", self.open(a), self.open(b))),
+            Atom::Max(a, b) => Text::tight(format!("tl.maximum({}, {})", self.open(a), self.open(b))),
         }
     }
 }

@@ -8,7 +8,9 @@ mod dsl;
 mod expression;
 mod flow;
 mod index;
+mod layout;
 mod lower;
+mod modelnew;
 mod names;
 mod options;
 mod prelude;
@@ -18,6 +20,7 @@ mod text;
 pub use config::TritonConfig;
 pub use dsl::TritonDsl;
 pub use lower::lower_program;
+pub use modelnew::modelnew;
 pub use text::stub;
 
 use akg_core::registry::Registry;

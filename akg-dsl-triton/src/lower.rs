@@ -8,7 +8,7 @@ use akg_core::error::{Error, Result, ResultExt as _};
 use akg_core::expr::Bindings;
 use akg_core::lower::tiles::{self, TileKernel, TileProgram, TileRules};
 use akg_core::sketch::{Sketch, ir};
-use akg_core::source::{Knobs, Launch, LaunchPlan, PlanTensor, Source, SourceForm, TensorRole};
+use akg_core::source::{Knobs, Launch, LaunchPlan, PlanTensor, Source, SourceForm, TensorRole, sketch_knobs};
 use akg_core::target::Target;
 
 use crate::dialect::Dialect;
@@ -22,6 +22,10 @@ pub(crate) const RULES: TileRules = TileRules {
     min_contraction: 16,
 };
 
+/// Every tensor starts at a multiple of so many bytes, as allocators of device memory give them: wide accesses and the copy
+/// engine need it.
+const ALIGN: usize = 16;
+
 /// Begins the dictionary of a module that says how its kernels are compiled.
 const LAUNCH_DOC: &str = "# How Triton compiles each kernel; `descriptors` are the boxes of parameters that are tensor \
                           descriptors.\n";
@@ -29,12 +33,7 @@ const LAUNCH_DOC: &str = "# How Triton compiles each kernel; `descriptors` are t
 /// The program of `sketch` for Triton. Knobs of the DSL are passed over.
 pub(crate) fn tile_program(sketch: &Sketch, knobs: &Knobs) -> Result<(TileProgram, Knobs)> {
     let mut all = sketch.default_knobs();
-    all.extend(
-        knobs
-            .iter()
-            .filter(|(name, _)| !options::is_own(name))
-            .map(|(n, v)| (n.clone(), *v)),
-    );
+    all.extend(sketch_knobs(knobs));
     let program = sketch.elaborate(&all, &Bindings::new()).map_err(Error::from)?;
     all.extend(knobs.clone());
     Ok((tiles::map(&program, &RULES), all))
@@ -43,12 +42,15 @@ pub(crate) fn tile_program(sketch: &Sketch, knobs: &Knobs) -> Result<(TileProgra
 /// Prints a typed sketch as Triton for `target`. `knobs` are recorded as what it was elaborated with; those of the DSL are
 /// followed.
 pub fn lower_program(program: &ir::Program, target: &Target, knobs: &Knobs) -> Result<Source> {
-    print(&tiles::map(program, &RULES), target, knobs)
+    print(tiles::map(program, &RULES), target, knobs)
 }
 
 /// Prints a program for Triton.
-pub(crate) fn print(program: &TileProgram, target: &Target, knobs: &Knobs) -> Result<Source> {
+pub(crate) fn print(mut program: TileProgram, target: &Target, knobs: &Knobs) -> Result<Source> {
     let dialect = Dialect::of(target)?;
+    for tensor in &mut program.tensors {
+        tensor.align = tensor.align.max(ALIGN);
+    }
     options::check(knobs, &program.kernels)?;
     let mut names = Names::new();
     let mut used = BTreeSet::new();
@@ -57,7 +59,7 @@ pub(crate) fn print(program: &TileProgram, target: &Target, knobs: &Knobs) -> Re
     for kernel in &program.kernels {
         let name = names.fresh(&format!("{}_{}", program.name, kernel.name));
         let descriptors = options::descriptors(knobs, kernel);
-        let printed = printer::print(program, kernel, &name, &dialect, descriptors)
+        let printed = printer::print(&program, kernel, &name, &dialect, descriptors)
             .context("kernel", || kernel.name.clone())?;
         used.extend(printed.used);
         let _ = write!(functions, "\n\n{}", printed.text);
@@ -69,7 +71,11 @@ pub(crate) fn print(program: &TileProgram, target: &Target, knobs: &Knobs) -> Re
     if clears {
         let mut parameters = vec!["counter_ptr".to_owned()];
         let mut names = Names::new();
-        parameters.extend(plan.dims.iter().map(|dim| names.fresh(dim)));
+        parameters.extend(
+            plan.dims
+                .iter()
+                .map(|dim| format!("{}: tl.int64", names.fresh(dim))),
+        );
         let _ = write!(
             functions,
             "\n\n@triton.jit\ndef {CLEAR}({}):\n    tl.store(counter_ptr, 0)\n",
@@ -85,8 +91,10 @@ pub(crate) fn print(program: &TileProgram, target: &Target, knobs: &Knobs) -> Re
         ));
     }
     let mut text = String::new();
-    if !knobs.is_empty() {
-        let values: Vec<String> = knobs
+    // Those of the DSL are what `LAUNCH` says.
+    let own = sketch_knobs(knobs);
+    if !own.is_empty() {
+        let values: Vec<String> = own
             .iter()
             .map(|(name, value)| format!("{name} = {value}"))
             .collect();

@@ -78,11 +78,6 @@ pub(crate) fn knobs(kernels: &[TileKernel], dialect: &Dialect) -> Vec<Knob> {
     kernels.iter().flat_map(of).collect()
 }
 
-/// Whether a knob belongs to the DSL and not to the sketch.
-pub(crate) fn is_own(name: &str) -> bool {
-    name.contains('.')
-}
-
 /// The value of a knob of `kernel`; `None` if the lowering is to choose.
 fn given(knobs: &Knobs, kernel: &str, name: &str) -> Option<i64> {
     match knobs.get(&format!("{kernel}.{name}")) {

@@ -5,14 +5,15 @@ use std::fmt::Write as _;
 
 use akg_core::dtype::DType;
 use akg_core::error::Result;
-use akg_core::expr::Expr;
+use akg_core::expr::{Expr, Symbol};
 use akg_core::lower::tiles::{TileKernel, TileLoop, TileOp, TileProgram, TileStmt};
-use akg_core::sketch::ir::{Carried, Condition, TensorId, Val};
+use akg_core::sketch::ir::{Carried, Condition, Op, ReduceOp, TensorId, Val};
 
 use crate::access;
 use crate::dialect::Dialect;
 use crate::flow::{Flow, flow};
 use crate::index::{Indices, Text, compare};
+use crate::layout::statement;
 use crate::names::Names;
 
 /// An unrolled loop has at most so many iterations.
@@ -31,11 +32,11 @@ pub(crate) struct Printed {
 
 /// Prints `kernel` of `program` as the function `name`. `descriptors` asks for tensor descriptors where they can be used;
 /// a cooperative kernel takes its counter as its last tensor.
-pub(crate) fn print(
-    program: &TileProgram,
-    kernel: &TileKernel,
+pub(crate) fn print<'a>(
+    program: &'a TileProgram,
+    kernel: &'a TileKernel,
     name: &str,
-    dialect: &Dialect,
+    dialect: &'a Dialect,
     descriptors: bool,
 ) -> Result<Printed> {
     let flow = flow(kernel);
@@ -52,6 +53,7 @@ pub(crate) fn print(
     });
     let parameters: BTreeMap<_, _> = parameters.collect();
     let mut printer = Printer {
+        program,
         kernel,
         dialect,
         flow,
@@ -62,10 +64,10 @@ pub(crate) fn print(
         names,
         used: BTreeSet::new(),
         text: String::new(),
-        depth: 1,
-        scopes: vec![BTreeMap::new()],
+        scopes: vec![Scope::default()],
+        constants: BTreeMap::new(),
     };
-    printer.kernel(program, name)?;
+    printer.kernel(name)?;
     let described = |(tensor, shape): (&TensorId, &Vec<usize>)| (printer.parameter(*tensor), shape.clone());
     Ok(Printed {
         descriptors: printer.boxes.iter().map(described).collect(),
@@ -75,6 +77,7 @@ pub(crate) fn print(
 }
 
 pub(crate) struct Printer<'a> {
+    program: &'a TileProgram,
     pub(crate) kernel: &'a TileKernel,
     pub(crate) dialect: &'a Dialect,
     pub(crate) flow: Flow<'a>,
@@ -88,25 +91,59 @@ pub(crate) struct Printer<'a> {
     names: Names,
     used: BTreeSet<&'static str>,
     text: String,
-    depth: usize,
-    /// Expressions that have a variable in each open block.
-    scopes: Vec<BTreeMap<String, String>>,
+    /// The open blocks.
+    scopes: Vec<Scope>,
+    /// The values of index symbols that are constant.
+    constants: BTreeMap<String, Expr>,
+}
+
+/// An open block.
+#[derive(Debug, Default)]
+struct Scope {
+    /// The variables of expressions.
+    known: BTreeMap<String, String>,
+    /// Index symbols that are defined in it.
+    symbols: BTreeSet<String>,
+    /// Where in the text the statement begins that it belongs to.
+    opened: usize,
 }
 
 impl<'a> Printer<'a> {
     pub(crate) fn line(&mut self, line: impl AsRef<str>) {
-        let _ = writeln!(self.text, "{:1$}{2}", "", 4 * self.depth, line.as_ref());
+        self.text += &statement(self.scopes.len(), line.as_ref());
     }
 
     /// A variable for an expression that the current block may use again.
     pub(crate) fn shared_variable(&mut self, name: &str, text: String) -> String {
-        if let Some(known) = self.scopes.iter().rev().find_map(|scope| scope.get(&text)) {
+        self.variable_in(self.scopes.len() - 1, name, text)
+    }
+
+    /// A variable for an expression of index symbols, defined where all of them are known.
+    pub(crate) fn hoisted_variable(
+        &mut self,
+        name: &str,
+        text: String,
+        symbols: &BTreeSet<Symbol>,
+    ) -> String {
+        let needed = |scope: &Scope| symbols.iter().any(|s| scope.symbols.contains(&**s));
+        let at = self.scopes.iter().rposition(needed).unwrap_or(0);
+        self.variable_in(at, name, text)
+    }
+
+    fn variable_in(&mut self, at: usize, name: &str, text: String) -> String {
+        if let Some(known) = self.scopes.iter().find_map(|scope| scope.known.get(&text)) {
             return known.clone();
         }
         let variable = self.names.fresh(name);
-        self.line(format!("{variable} = {text}"));
-        if let Some(scope) = self.scopes.last_mut() {
-            scope.insert(text, variable.clone());
+        let line = statement(at + 1, &format!("{variable} = {text}"));
+        let end = self.text.len();
+        let place = self.scopes.get(at + 1).map_or(end, |inner| inner.opened);
+        self.text.insert_str(place, &line);
+        for inner in self.scopes.iter_mut().skip(at + 1) {
+            inner.opened += line.len();
+        }
+        if let Some(scope) = self.scopes.get_mut(at) {
+            scope.known.insert(text, variable.clone());
         }
         variable
     }
@@ -136,7 +173,13 @@ impl<'a> Printer<'a> {
         self.parameters.get(&tensor).cloned().unwrap_or_default()
     }
 
+    /// An index expression in terms of symbols that have a variable.
+    pub(crate) fn resolved(&self, expr: &Expr) -> Expr {
+        expr.substitute(&|name| self.constants.get(name).cloned())
+    }
+
     pub(crate) fn index(&mut self, expr: &Expr) -> Text {
+        let expr = &self.resolved(expr);
         let kernel = self.kernel;
         let symbols = &self.symbols;
         let used = &mut self.used;
@@ -153,7 +196,33 @@ impl<'a> Printer<'a> {
     fn define_symbol(&mut self, name: &str) -> String {
         let variable = self.names.fresh(name);
         self.symbols.insert(name.to_owned(), variable.clone());
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.symbols.insert(name.to_owned());
+        }
         variable
+    }
+
+    /// What a tile without a name is called: after what it is.
+    fn base_name(&self, value: Val) -> String {
+        let tile = &self.kernel.value(value).name;
+        if !tile.is_empty() {
+            return tile.clone();
+        }
+        let name = match self.flow.ops.get(&value) {
+            Some(TileOp::Load { access, .. }) => return format!("{}_tile", self.tensor_name(access.tensor)),
+            Some(TileOp::Mask { value, .. }) => return self.base_name(*value),
+            Some(TileOp::Dot { .. }) => "product",
+            Some(TileOp::Plain(Op::Reduce(ReduceOp::Sum, ..))) => "total",
+            Some(TileOp::Plain(Op::Reduce(ReduceOp::Max, ..))) => "most",
+            Some(TileOp::Plain(Op::Reduce(ReduceOp::Min, ..))) => "least",
+            Some(TileOp::Plain(Op::Scan { .. })) => "running",
+            _ => "t",
+        };
+        name.to_owned()
+    }
+
+    fn tensor_name(&self, tensor: TensorId) -> &'a str {
+        self.program.tensors.get(tensor.0).map_or("", |t| t.name.as_str())
     }
 
     /// The variable of a tile.
@@ -163,22 +232,28 @@ impl<'a> Printer<'a> {
         if let Some(Some(name)) = self.variables.get(at) {
             return name.clone();
         }
-        let base = &self.kernel.value(value).name;
-        let name = self.names.fresh(if base.is_empty() { "t" } else { base });
+        let base = self.base_name(value);
+        let name = self.names.fresh(&base);
         if let Some(slot) = self.variables.get_mut(at) {
             *slot = Some(name.clone());
         }
         name
     }
 
-    fn kernel(&mut self, program: &TileProgram, name: &str) -> Result<()> {
+    fn kernel(&mut self, name: &str) -> Result<()> {
         let kernel = self.kernel;
         let mut parameters: Vec<String> = kernel.tensors.iter().map(|t| self.parameter(*t)).collect();
         let counter = kernel.cooperative.then(|| self.names.fresh("counter_ptr"));
         parameters.extend(counter.clone());
-        let number = self.define_symbol(&kernel.program);
-        for dim in &program.dims {
-            parameters.push(self.define_symbol(dim));
+        // The number of a program is its index where a grid has one axis.
+        let is_number = |stmt: &&TileStmt| matches!(stmt, TileStmt::Let { value, .. } if value.as_symbol() == Some(&kernel.program));
+        let number = match kernel.body.iter().find(is_number) {
+            Some(TileStmt::Let { symbol, .. }) => self.define_symbol(symbol),
+            _ => self.define_symbol(&kernel.program),
+        };
+        self.symbols.insert(kernel.program.to_string(), number.clone());
+        for dim in &self.program.dims {
+            parameters.push(format!("{}: tl.int64", self.define_symbol(dim)));
         }
         for line in kernel.doc.lines() {
             let _ = writeln!(self.text, "# {line}");
@@ -206,11 +281,7 @@ impl<'a> Printer<'a> {
     fn block(&mut self, body: &[TileStmt]) -> Result<()> {
         for stmt in body {
             match stmt {
-                TileStmt::Let { symbol, value } => {
-                    let value = self.index(value);
-                    let symbol = self.define_symbol(symbol);
-                    self.line(format!("{symbol} = {}", value.open()));
-                }
+                TileStmt::Let { symbol, value } => self.let_(symbol, value),
                 TileStmt::Define { value, op } => {
                     if !self.flow.inlined.contains(value) {
                         let text = self.op(*value, op)?;
@@ -227,13 +298,18 @@ impl<'a> Printer<'a> {
                     merges,
                 } => {
                     let condition = self.condition(condition);
+                    let opened = self.text.len();
                     self.line(format!("if {}:", condition.open()));
-                    let values = merges.iter().map(|m| (m.result, m.then)).collect();
-                    self.branch(then, values)?;
-                    if !otherwise.is_empty() || !merges.is_empty() {
+                    self.open(opened);
+                    self.close(then, merges.iter().map(|m| (m.result, m.then)).collect())?;
+                    let values: Vec<_> = merges.iter().map(|m| (m.result, m.otherwise)).collect();
+                    let changes = values
+                        .iter()
+                        .any(|(to, from)| self.flow.variable(*to) != self.flow.variable(*from));
+                    if !otherwise.is_empty() || changes {
                         self.line("else:");
-                        let values = merges.iter().map(|m| (m.result, m.otherwise)).collect();
-                        self.branch(otherwise, values)?;
+                        self.open(opened);
+                        self.close(otherwise, values)?;
                     }
                 }
                 TileStmt::Barrier => {
@@ -245,18 +321,37 @@ impl<'a> Printer<'a> {
         Ok(())
     }
 
-    /// A block that may end by giving variables their values.
-    fn branch(&mut self, body: &[TileStmt], values: Vec<(Val, Val)>) -> Result<()> {
-        self.depth += 1;
-        self.scopes.push(BTreeMap::new());
-        let start = self.text.len();
+    /// Names an index, unless it is a constant or has a variable.
+    fn let_(&mut self, symbol: &Symbol, value: &Expr) {
+        let value = self.resolved(value);
+        if self.symbols.contains_key(&**symbol) {
+            return;
+        }
+        if value.as_const().is_some() {
+            self.constants.insert(symbol.to_string(), value);
+            return;
+        }
+        let text = self.index(&value);
+        let symbol = self.define_symbol(symbol);
+        self.line(format!("{symbol} = {}", text.open()));
+    }
+
+    /// Opens the block of the statement that begins at `opened`.
+    fn open(&mut self, opened: usize) {
+        self.scopes.push(Scope {
+            opened,
+            ..Scope::default()
+        });
+    }
+
+    /// The statements of the open block, which may end by giving variables their values; closes it.
+    fn close(&mut self, body: &[TileStmt], values: Vec<(Val, Val)>) -> Result<()> {
         self.block(body)?;
         self.assign(values)?;
-        if self.text.len() == start {
+        if self.text.ends_with(":\n") {
             self.line("pass");
         }
         self.scopes.pop();
-        self.depth -= 1;
         Ok(())
     }
 
@@ -298,14 +393,14 @@ impl<'a> Printer<'a> {
             }
             None => "range",
         };
+        self.open(self.text.len());
         let counter = self.define_symbol(&l.symbol);
-        self.line(format!("for {counter} in {range}({bounds}):"));
+        let depth = self.scopes.len() - 1;
+        self.text += &statement(depth, &format!("for {counter} in {range}({bounds}):"));
         if self.kernel.wide {
-            self.depth += 1;
             self.line(format!("{counter} = tl.cast({counter}, tl.int64)"));
-            self.depth -= 1;
         }
-        self.branch(&l.body, pairs(|c| c.inner, |c| c.next))?;
+        self.close(&l.body, pairs(|c| c.inner, |c| c.next))?;
         self.assign(pairs(|c| c.result, |c| c.inner))
     }
 

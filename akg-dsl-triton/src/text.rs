@@ -107,7 +107,7 @@ pub fn stub(plan: &LaunchPlan) -> Result<String> {
             .iter()
             .filter_map(|number| plan.tensors.get(*number));
         let mut parameters: Vec<String> = tensors.clone().map(|t| format!("{}_ptr", t.name)).collect();
-        parameters.extend(plan.dims.iter().map(|d| d.to_string()));
+        parameters.extend(plan.dims.iter().map(|d| format!("{d}: tl.int64")));
         let _ = writeln!(
             out,
             "@triton.jit\ndef {}({}):",

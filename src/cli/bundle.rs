@@ -186,7 +186,10 @@ pub(super) fn export(path: &Path, form: &str, out: Option<&Path>) -> Result<()> 
     let bundle = Bundle::read(path)?;
     match form {
         "modelnew" => {
-            let text = akg::cpu::modelnew(&bundle)?;
+            let text = match bundle.manifest().dsl.as_str() {
+                "triton" => akg::triton::modelnew(&bundle)?,
+                _ => akg::cpu::modelnew(&bundle)?,
+            };
             match out {
                 Some(file) => write(file, &text),
                 None => std::io::stdout()

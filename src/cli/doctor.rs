@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use akg::cuda::CudaBackend;
 use akg::python::{Environment, Origin, Package};
 use akg::source::{Knobs, LaunchPlan, Source, SourceForm};
-use akg::{Result, Target, blocking};
+use akg::{ErrorKind, Result, Target, blocking};
 use clap::Args;
 
 use super::PythonArgs;
@@ -56,7 +56,15 @@ impl DoctorArgs {
                 knobs: Knobs::new(),
             };
             let backend = dsl.capability().backends.first().cloned().unwrap_or_default();
-            let built = dsl.build(&probe, &Target::new(backend, std::env::consts::ARCH));
+            let target = Target::new(backend, std::env::consts::ARCH);
+            let built = match dsl.build(&probe, &target) {
+                // A language for devices that are not here still has its compiler.
+                Err(e) if e.kind() == ErrorKind::Unsupported => {
+                    say(&format!("DSL {}", dsl.name()), dsl.toolchain(&target));
+                    continue;
+                }
+                built => built,
+            };
             say(
                 &format!("DSL {}", dsl.name()),
                 built.map(|b| match b {

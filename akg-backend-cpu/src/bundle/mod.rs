@@ -7,9 +7,9 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
+use akg_core::bundle::module::{DimSource, dim_sources};
 use akg_core::bundle::{Bundle, Manifest, Port};
 use akg_core::error::{Error, Result, ResultExt as _};
-use akg_core::expr::Symbol;
 use akg_core::source::{LaunchPlan, TensorRole};
 use akg_core::{AnyView, AnyViewMut, Tensor};
 use akg_worker::client::FORMAT;
@@ -62,7 +62,7 @@ impl LoadOptions {
 pub struct LoadedBundle {
     manifest: Manifest,
     /// Where the values of the plan's dims come from.
-    dims: Vec<Dim>,
+    dims: Vec<DimSource>,
     /// The plan's tensors of the caller, by role.
     inputs: Vec<usize>,
     outputs: Vec<usize>,
@@ -75,20 +75,6 @@ pub struct LoadedBundle {
     meeting: Option<Mutex<Team>>,
     /// Last, so that threads are gone before their code is.
     image: Image,
-}
-
-/// A dim of the plan.
-#[derive(Debug)]
-struct Dim {
-    name: Symbol,
-    /// Its position in the plan's dims.
-    position: usize,
-    /// It is this extent of this input.
-    input: usize,
-    axis: usize,
-    /// The values that the contract allows.
-    lo: i64,
-    hi: i64,
 }
 
 impl fmt::Debug for LoadedBundle {
@@ -136,7 +122,7 @@ impl LoadedBundle {
         let tensors = bundle.graph().constants().iter().map(|c| c.tensor.clone());
         let cooperative = manifest.plan.launches.iter().any(|l| l.cooperative);
         Ok(Self {
-            dims: dims(&manifest)?,
+            dims: dim_sources(&manifest)?,
             outputs: indices(TensorRole::Output),
             inputs,
             constants: constants.into_iter().zip(tensors).collect(),
@@ -243,7 +229,7 @@ impl LoadedBundle {
     }
 
     /// A frame for these values of the dims: the one of an earlier call if there is one.
-    fn frame(&self, value: impl Fn(&Dim) -> Option<i64>) -> Result<Frame> {
+    fn frame(&self, value: impl Fn(&DimSource) -> Option<i64>) -> Result<Frame> {
         let other = {
             let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
             let fits = |frame: &Frame| {
@@ -293,32 +279,4 @@ impl LoadedBundle {
             }
         }
     }
-}
-
-/// Where the values of the plan's dims come from.
-fn dims(manifest: &Manifest) -> Result<Vec<Dim>> {
-    let dim = |(position, name): (usize, &Symbol)| {
-        let places = manifest.inputs.iter().enumerate().flat_map(|(i, port)| {
-            let axes = port.shape.iter().enumerate();
-            axes.map(move |(axis, extent)| (i, axis, extent))
-        });
-        let place = places
-            .into_iter()
-            .find(|(_, _, extent)| extent.as_symbol() == Some(name));
-        let (input, axis, _) = place.ok_or_else(|| {
-            Error::unsupported(format!(
-                "no input of the bundle has the dim `{name}` as an extent"
-            ))
-        })?;
-        let range = manifest.contract.ranges.get(name);
-        Ok(Dim {
-            name: name.clone(),
-            position,
-            input,
-            axis,
-            lo: range.map_or(1, |r| r.lo),
-            hi: range.map_or(i64::MAX, |r| r.hi),
-        })
-    };
-    manifest.plan.dims.iter().enumerate().map(dim).collect()
 }

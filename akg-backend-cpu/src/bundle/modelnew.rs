@@ -1,9 +1,9 @@
 //! Bundles as PyTorch modules.
 
-use akg_core::bundle::{Bundle, ModuleInput, Port};
+use akg_core::bundle::Bundle;
+use akg_core::bundle::module::{constructor, dim_sources, places, tuple};
 use akg_core::error::{Error, Result};
 use akg_core::expr::Expr;
-use akg_core::graph::InputKind;
 use akg_core::source::{LaunchPlan, TensorRole};
 use akg_worker::client::FORMAT;
 use base64::Engine as _;
@@ -48,7 +48,9 @@ pub fn modelnew(bundle: &Bundle) -> Result<String> {
     );
     let init = match module {
         Some(_) => String::new(),
-        None => constructor(&manifest.inputs)?,
+        None => constructor(&manifest.inputs, &|port| {
+            format!("_akg_types[\"{}\"]", port.dtype)
+        })?,
     };
     let order = |role| plan.with_role(role).map(|(i, _)| i).collect::<Vec<_>>();
     let mut inputs = order(TensorRole::Input);
@@ -122,61 +124,9 @@ pub fn modelnew(bundle: &Bundle) -> Result<String> {
     Ok(text + &filled)
 }
 
-/// Where `ModelNew` finds each input: a position among the arguments of `forward`, or the path of an attribute.
-fn places(bundle: &Bundle) -> Vec<serde_json::Value> {
-    let manifest = bundle.manifest();
-    if bundle.module().is_some() {
-        let place = |input: &ModuleInput| match input {
-            ModuleInput::Attribute(path) => json!(path),
-            ModuleInput::Argument(position) => json!(position),
-        };
-        return manifest.module.iter().map(place).collect();
-    }
-    let mut arguments = 0..;
-    let place = |port: &Port| match port.kind {
-        Some(InputKind::Weight | InputKind::State) => json!(port.name),
-        _ => json!(arguments.next()),
-    };
-    manifest.inputs.iter().map(place).collect()
-}
-
-/// A constructor that makes the weights in the graph's order, for a task without a module.
-fn constructor(inputs: &[Port]) -> Result<String> {
-    let mut lines = Vec::new();
-    for port in inputs {
-        let parameter = match port.kind {
-            Some(InputKind::Weight) if port.dtype.is_float() => true,
-            Some(InputKind::Weight | InputKind::State) => false,
-            _ => continue,
-        };
-        let name = &port.name;
-        if port.shape.iter().any(|extent| extent.as_const().is_none()) {
-            return Err(Error::unsupported(format!(
-                "the weight `{name}` has symbolic extents, which a PyTorch module cannot construct"
-            )));
-        }
-        let shape = tuple(port.shape.iter().map(Expr::to_string));
-        let dtype = format!("_akg_types[\"{}\"]", port.dtype);
-        lines.push(match (parameter, port.dtype.is_float()) {
-            (true, _) => {
-                format!("self.register_parameter(\"{name}\", nn.Parameter(torch.randn({shape}).to({dtype})))")
-            }
-            (_, true) => format!("self.register_buffer(\"{name}\", torch.randn({shape}).to({dtype}))"),
-            _ => format!("self.register_buffer(\"{name}\", torch.zeros({shape}, dtype={dtype}))"),
-        });
-    }
-    if lines.is_empty() {
-        return Ok(String::new());
-    }
-    Ok(format!(
-        "    def __init__(self):\n        super().__init__()\n        {}\n\n",
-        lines.join("\n        ")
-    ))
-}
-
 /// The dims with where their values come from.
 fn dims(bundle: &Bundle) -> Result<Vec<serde_json::Value>> {
-    let dims = super::dims(bundle.manifest())?;
+    let dims = dim_sources(bundle.manifest())?;
     Ok(dims
         .iter()
         .map(|d| json!([d.name, d.input, d.axis, d.lo, d.hi]))
@@ -206,14 +156,6 @@ fn list(items: impl Iterator<Item = String>) -> String {
         [one] => format!("[{one}]"),
         _ => format!("[\n    {},\n]", items.join(",\n    ")),
     }
-}
-
-/// A Python tuple.
-fn tuple(items: impl Iterator<Item = String>) -> String {
-    format!(
-        "({})",
-        items.map(|item| item + ", ").collect::<String>().trim_end()
-    )
 }
 
 /// JSON without booleans is Python but for one word.

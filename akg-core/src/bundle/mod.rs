@@ -39,6 +39,7 @@ use crate::verifier::Candidate;
 
 mod check;
 mod file;
+pub mod module;
 
 /// The version of the form that this library reads and writes.
 pub const VERSION: u32 = 1;

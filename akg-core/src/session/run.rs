@@ -10,7 +10,7 @@ use super::{Event, Outcome};
 use crate::conductor::{ConductContext, Next};
 use crate::designer::Design;
 use crate::error::Result;
-use crate::source::Knobs;
+use crate::source::{Knobs, sketch_knobs};
 use crate::store::TuningRecord;
 use crate::target::Target;
 use crate::tuner::{Ending, Memory, Origin, Tuning, TuningPolicy};
@@ -48,7 +48,12 @@ impl<'a> Run<'a> {
         let recorded = memory.chosen().map(|r| r.knobs.clone());
         let legal = design.sketch.legal_points(&task.contract.hints);
         let known = recorded
-            .filter(|k| design.sketch.elaborate(k, &task.contract.hints).is_ok())
+            .filter(|k| {
+                design
+                    .sketch
+                    .elaborate(&sketch_knobs(k), &task.contract.hints)
+                    .is_ok()
+            })
             .into_iter()
             .chain([design.knobs.clone()]);
         for point in known.chain(legal.take(MOST_POINTS)) {

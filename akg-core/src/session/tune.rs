@@ -145,8 +145,14 @@ impl<'a> Tuner<'a> {
 
     /// Tries recorded configurations, then each group of knobs; gives the reason for the end.
     async fn explore(&mut self) -> Result<String> {
+        let own = self
+            .road
+            .session
+            .dsl
+            .knobs(&self.design.sketch, self.road.target)?;
         let space = Space {
             sketch: &self.design.sketch,
+            own: &own,
             hints: &self.road.task.contract.hints,
             target: self.road.target,
         };

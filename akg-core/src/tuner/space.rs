@@ -6,8 +6,8 @@ use rayon::prelude::*;
 
 use crate::expr::Bindings;
 use crate::sketch::syntax::Item;
-use crate::sketch::{Sketch, cost};
-use crate::source::Knobs;
+use crate::sketch::{Knob, Sketch, cost};
+use crate::source::{KnobValue, Knobs, is_dsl_knob, sketch_knobs};
 use crate::target::Target;
 
 /// Configurations of a group that are looked at; of more, as many at equal distances.
@@ -18,6 +18,8 @@ const MOST_POINTS: usize = 1024;
 pub struct Space<'a> {
     /// The sketch.
     pub sketch: &'a Sketch,
+    /// The DSL's own knobs for it. A configuration that lacks one has its first value.
+    pub own: &'a [Knob],
     /// Values of its symbols.
     pub hints: &'a Bindings,
     /// The device.
@@ -28,18 +30,23 @@ impl Space<'_> {
     /// Whether a configuration is complete and legal.
     pub fn contains(&self, knobs: &Knobs) -> bool {
         let declared = self.sketch.knobs();
-        let legal = |k: &crate::sketch::Knob| knobs.get(&k.name).is_some_and(|v| k.values.contains(v));
-        knobs.len() == declared.len() && declared.iter().all(legal) && self.seconds(knobs).is_some()
+        let complete = declared.iter().all(|k| knobs.contains_key(&k.name));
+        let legal = |(name, value): (&String, &KnobValue)| {
+            let mut all = declared.iter().chain(self.own);
+            all.any(|k| k.name == *name && k.values.contains(value))
+        };
+        complete && knobs.iter().all(legal) && self.seconds(knobs).is_some()
     }
 
-    /// The time that the cost model gives a configuration; `None` if it is illegal.
+    /// The time that the cost model gives a configuration; `None` if it is illegal. It knows nothing of the DSL's own
+    /// knobs.
     pub fn seconds(&self, knobs: &Knobs) -> Option<f64> {
-        let program = self.sketch.elaborate(knobs, self.hints).ok()?;
+        let program = self.sketch.elaborate(&sketch_knobs(knobs), self.hints).ok()?;
         Some(cost(&program, self.hints, self.target).ok()?.seconds)
     }
 
     /// Knobs that belong together, because a kernel, a buffer or a requirement has them both. What is no knob in several
-    /// kernels is in none of these groups.
+    /// kernels is in none of these groups. The DSL's own come last, in a group for each kernel.
     pub fn groups(&self) -> Vec<Vec<String>> {
         let tree = self.sketch.tree();
         // The knobs behind each name: a knob itself, or those in a definition or a buffer's extents.
@@ -89,14 +96,36 @@ impl Space<'_> {
             names.map(|k| k.name.clone()).collect()
         };
         let groups = groups.into_iter().map(in_order);
-        groups.filter(|g| !g.is_empty()).collect()
+        groups
+            .filter(|g| !g.is_empty())
+            .chain(self.own_groups())
+            .collect()
+    }
+
+    /// The DSL's own knobs by what stands before the `.` in their names.
+    fn own_groups(&self) -> Vec<Vec<String>> {
+        let kernel = |name: &str| name.split_once('.').map(|(kernel, _)| kernel.to_owned());
+        let mut groups: Vec<Vec<String>> = Vec::new();
+        for knob in self.own.iter().filter(|k| k.values.len() > 1) {
+            match groups.last_mut() {
+                Some(group) if group.first().map(|n| kernel(n)) == Some(kernel(&knob.name)) => {
+                    group.push(knob.name.clone());
+                }
+                _ => groups.push(vec![knob.name.clone()]),
+            }
+        }
+        groups
     }
 
     /// The legal configurations that differ from `base` in `group` alone, those that the cost model likes best first,
-    /// with their times; of equal ones, those with earlier values first.
+    /// with their times; of equal ones, those with fewer of the DSL's own choices and those with earlier values first.
     pub fn ranked(&self, base: &Knobs, group: &[String]) -> Vec<(Knobs, f64)> {
         let knobs: Vec<_> = self.sketch.knobs();
-        let knobs: Vec<_> = knobs.iter().filter(|k| group.contains(&k.name)).collect();
+        let knobs: Vec<_> = knobs
+            .iter()
+            .chain(self.own)
+            .filter(|k| group.contains(&k.name))
+            .collect();
         let count = knobs.iter().fold(1usize, |n, k| n.saturating_mul(k.values.len()));
         let stride = count.div_ceil(MOST_POINTS).max(1);
         let point = |mut index: usize| {
@@ -104,7 +133,11 @@ impl Space<'_> {
             for knob in knobs.iter().rev() {
                 let digit = index % knob.values.len();
                 index /= knob.values.len();
-                point.extend(knob.values.get(digit).map(|v| (knob.name.clone(), *v)));
+                if digit == 0 && is_dsl_knob(&knob.name) {
+                    point.remove(&knob.name);
+                } else {
+                    point.extend(knob.values.get(digit).map(|v| (knob.name.clone(), *v)));
+                }
             }
             point
         };
@@ -115,7 +148,7 @@ impl Space<'_> {
             Some((point, seconds))
         });
         let mut ranked: Vec<(Knobs, f64)> = costed.collect();
-        ranked.sort_by(|a, b| a.1.total_cmp(&b.1));
+        ranked.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.len().cmp(&b.0.len())));
         ranked
     }
 }
@@ -124,7 +157,6 @@ impl Space<'_> {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::source::KnobValue;
 
     const TWO: &str = "sketch two(x: f32[4096]) -> y: f32[4096]\nknob A in {64, 128, 4096}\nlet HALF = A // 2\nknob B in {32, \
                        4096}\nknob ONE in {1}\nknob C in {64, 8}\nrequire C <= B\nbuffer h: f32[4096]\n\nkernel k0 over (p in \
@@ -138,6 +170,7 @@ mod tests {
         target.cores = 4;
         let space = Space {
             sketch: &sketch,
+            own: &[],
             hints: &hints,
             target: &target,
         };
@@ -161,5 +194,47 @@ mod tests {
         let b = of(1);
         assert_eq!(values("B", &b), [KnobValue::Int(4096); 2]);
         assert!(b.iter().all(|(k, _)| k["A"] == base["A"] && space.contains(k)));
+    }
+
+    #[test]
+    fn choices_of_the_dsl_come_last_and_one_at_a_time_first() {
+        let sketch = Sketch::parse(TWO).unwrap();
+        let (hints, target) = (Bindings::new(), Target::new("cpu", "x86_64"));
+        let knob = |name: &str, values: &[i64]| Knob {
+            name: name.to_owned(),
+            values: values.iter().map(|v| KnobValue::Int(*v)).collect(),
+            hint: true,
+        };
+        let own = [
+            knob("k0.warps", &[0, 4, 8]),
+            knob("k0.stages", &[0, 2]),
+            knob("k1.warps", &[0, 4]),
+        ];
+        let space = Space {
+            sketch: &sketch,
+            own: &own,
+            hints: &hints,
+            target: &target,
+        };
+        let groups = space.groups();
+        assert_eq!(
+            groups[2..],
+            [
+                vec!["k0.warps".to_owned(), "k0.stages".into()],
+                vec!["k1.warps".into()]
+            ]
+        );
+        let mut base = sketch.default_knobs();
+        base.insert("C".into(), KnobValue::Int(8));
+        let ranked = space.ranked(&base, &groups[2]);
+        let choices: Vec<Vec<&str>> = ranked
+            .iter()
+            .map(|(k, _)| k.keys().filter(|n| is_dsl_knob(n)).map(String::as_str).collect())
+            .collect();
+        let (one, both) = (vec!["k0.warps"], vec!["k0.stages", "k0.warps"]);
+        assert_eq!(choices, [vec!["k0.stages"], one.clone(), one, both.clone(), both]);
+        assert!(ranked.iter().all(|(k, _)| space.contains(k)));
+        base.insert("k0.warps".into(), KnobValue::Int(3));
+        assert!(!space.contains(&base), "no program has 3 warps");
     }
 }

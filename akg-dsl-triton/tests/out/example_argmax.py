@@ -50,20 +50,21 @@ def akg_argmax(a, i, b, j):
 
 @triton.jit
 def argmax_main(x_ptr, y_ptr):
-    program = tl.program_id(0)
-    r = program
+    r = tl.program_id(0)
     mx = tl.full((2,), float("-inf"), tl.float32)
     at = tl.full((2,), 0, tl.int32)
+    offs_r = r * 2 + tl.arange(0, 2)
     for l in range(0, 100, 64):
-        offs_r = r * 2 + tl.arange(0, 2)
         offs_l = l + tl.arange(0, 64)
-        t = tl.load(x_ptr + offs_r[:, None] * 100 + offs_l[None, :], mask=(offs_r[:, None] < 5) & (offs_l[None, :] < 100), other=float("-inf"))
+        t = tl.load(
+            x_ptr + offs_r[:, None] * 100 + offs_l[None, :],
+            mask=(offs_r[:, None] < 5) & (offs_l[None, :] < 100),
+            other=float("-inf"),
+        )
         m = tl.reduce(t, 1, akg_max)
         better = (m > mx) | ((m != m) & ((mx != mx) == 0))
         lane = tl.broadcast_to(tl.arange(0, 64)[None, :], (2, 64))
         t_2 = tl.reduce((t, lane), 1, akg_argmax)[1]
         at = tl.where(better, tl.cast(l, tl.int32) + t_2, at)
         mx = tl.maximum(mx, m, propagate_nan=tl.PropagateNan.ALL)
-    t_3 = at.to(tl.int64)
-    offs_r_2 = r * 2 + tl.arange(0, 2)
-    tl.store(y_ptr + offs_r_2, t_3, mask=offs_r_2 < 5)
+    tl.store(y_ptr + offs_r, at.to(tl.int64), mask=offs_r < 5)

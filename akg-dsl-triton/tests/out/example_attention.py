@@ -45,7 +45,7 @@ from triton.language.extra import libdevice
 
 # How Triton compiles each kernel; `descriptors` are the boxes of parameters that are tensor descriptors.
 LAUNCH = {
-    "attention_main": {"num_stages": 3, "num_warps": 4},
+    "attention_main": {"descriptors": {"k_desc": [1, 32, 16], "q_desc": [1, 16, 16], "v_desc": [1, 32, 16]}, "num_stages": 3, "num_warps": 4},
 }
 
 
@@ -56,36 +56,34 @@ def akg_max(a, b):
 
 
 @triton.jit
-def attention_main(q_ptr, k_ptr, v_ptr, o_ptr):
+def attention_main(q_desc, k_desc, v_desc, o_ptr):
     program = tl.program_id(0)
-    g = (program // 4)
-    m = (program % 4)
-    offs_m = m * 16 + tl.arange(0, 16)
-    offs = tl.arange(0, 16)
-    qt = tl.load(q_ptr + (g * 800) + offs_m[:, None] * 16 + offs[None, :], mask=offs_m[:, None] < 50, other=0.0)
+    g = program // 4
+    m = program % 4
+    qt = tl.reshape(q_desc.load([g, m * 16, 0]), (16, 16))
     scale = libdevice.rsqrt(tl.full((), 16.0, tl.float32)) * 1.4426950408889634
     row = tl.cast(m * 16, tl.int32) + tl.arange(0, 16)
     mx = tl.full((16,), float("-inf"), tl.float32)
     den = tl.zeros((16,), tl.float32)
     acc = tl.zeros((16, 16), tl.float32)
-    for n in tl.range(0, tl.minimum(16 + m * 16, 50), 32, num_stages=2):
-        offs_n = n + tl.arange(0, 32)
-        kt = tl.load(k_ptr + (g * 800) + offs_n[:, None] * 16 + offs[None, :], mask=offs_n[:, None] < 50, other=0.0)
-        vt = tl.load(v_ptr + (g * 800) + offs_n[:, None] * 16 + offs[None, :], mask=offs_n[:, None] < 50, other=0.0)
+    for n in tl.range(0, tl.minimum(m * 16 + 16, 50), 32, num_stages=2):
+        kt = tl.reshape(k_desc.load([g, n, 0]), (32, 16))
+        vt = tl.reshape(v_desc.load([g, n, 0]), (32, 16))
         s = tl.dot(qt, tl.trans(kt))
         s_2 = s * scale
-        if (32 + n) > tl.minimum(1 + m * 16, 50):
+        if (n + 32) > tl.minimum(m * 16 + 1, 50):
             col = tl.cast(n, tl.int32) + tl.arange(0, 32)
-            s_3 = tl.where((row[:, None] >= col[None, :]) & (col < 50)[None, :], s_2, float("-inf"))
-        else:
-            s_3 = s_2
-        t = tl.reduce(s_3, 1, akg_max)
-        nm = tl.maximum(mx, t, propagate_nan=tl.PropagateNan.ALL)
-        p = libdevice.exp2(s_3 - nm[:, None])
+            s_2 = tl.where((row[:, None] >= col[None, :]) & (col < 50)[None, :], s_2, float("-inf"))
+        nm = tl.maximum(mx, tl.reduce(s_2, 1, akg_max), propagate_nan=tl.PropagateNan.ALL)
+        p = libdevice.exp2(s_2 - nm[:, None])
         shrink = libdevice.exp2(mx - nm)
-        t_2 = tl.sum(p, 1)
-        den = (den * shrink) + t_2
+        den = (den * shrink) + tl.sum(p, 1)
         acc = tl.dot(p.to(tl.float16), vt, acc * shrink[:, None])
         mx = nm
-    t_3 = tl.div_rn(acc, den[:, None]).to(tl.float16)
-    tl.store(o_ptr + (g * 800) + offs_m[:, None] * 16 + offs[None, :], t_3, mask=offs_m[:, None] < 50)
+    offs_m = m * 16 + tl.arange(0, 16)
+    offs = tl.arange(0, 16)
+    tl.store(
+        o_ptr + g * 800 + offs_m[:, None] * 16 + offs[None, :],
+        tl.div_rn(acc, den[:, None]).to(tl.float16),
+        mask=offs_m[:, None] < 50,
+    )

@@ -29,8 +29,7 @@ LAUNCH = {
 
 @triton.jit
 def bincount_clear(y_ptr):
-    program = tl.program_id(0)
-    b = program
+    b = tl.program_id(0)
     t = tl.full((32,), 0, tl.int32)
     offs_b = b * 32 + tl.arange(0, 32)
     tl.store(y_ptr + offs_b, t, mask=offs_b < 40)
@@ -38,8 +37,7 @@ def bincount_clear(y_ptr):
 
 @triton.jit
 def bincount_count(x_ptr, y_ptr):
-    program = tl.program_id(0)
-    l = program
+    l = tl.program_id(0)
     offs_l = l * 64 + tl.arange(0, 64)
     v = tl.load(x_ptr + offs_l, mask=offs_l < 1000, other=-1)
     t = tl.full((64,), 1, tl.int32)

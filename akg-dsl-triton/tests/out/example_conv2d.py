@@ -67,48 +67,54 @@ LAUNCH = {
 @triton.jit
 def conv2d_nhwc(x_ptr, xt_ptr):
     program = tl.program_id(0)
-    n = (program // 11)
-    h = (program % 11)
-    i = 0
-    c = 0
-    offs_c = c * 16 + tl.arange(0, 16)
-    offs_i = i * 32 + tl.arange(0, 32)
-    t = tl.load(x_ptr + (h * 13 + n * 715) + offs_c[:, None] * 143 + offs_i[None, :], mask=(offs_c[:, None] < 5) & (offs_i[None, :] < 13), other=0.0)
-    t_2 = tl.trans(t)
-    tl.store(xt_ptr + (h * 104 + n * 1144) + offs_i[:, None] * 8 + offs_c[None, :], t_2, mask=(offs_i[:, None] < 13) & (offs_c[None, :] < 8))
+    n = program // 11
+    h = program % 11
+    offs = tl.arange(0, 16)
+    offs_2 = tl.arange(0, 32)
+    t = tl.load(
+        x_ptr + h * 13 + n * 715 + offs[:, None] * 143 + offs_2[None, :],
+        mask=(offs[:, None] < 5) & (offs_2[None, :] < 13),
+        other=0.0,
+    )
+    tl.store(
+        xt_ptr + h * 104 + n * 1144 + offs_2[:, None] * 8 + offs[None, :],
+        tl.trans(t),
+        mask=(offs_2[:, None] < 13) & (offs[None, :] < 8),
+    )
 
 
 @triton.jit
 def conv2d_weights(w_ptr, wt_ptr):
     program = tl.program_id(0)
-    kh = (program // 21)
-    kw = ((program % 21) // 7)
-    o = ((program % 21) % 7)
+    kh = program // 21
+    kw = (program % 21) // 7
+    o = (program % 21) % 7
     for c in range(0, 8, 16):
         offs_c = c + tl.arange(0, 16)
-        t = tl.load(w_ptr + (kh * 3 + kw + o * 45) + offs_c * 9, mask=offs_c < 5, other=0.0)
-        tl.store(wt_ptr + (kh * 168 + kw * 56 + o * 8) + offs_c, t, mask=offs_c < 8)
+        w_tile = tl.load(w_ptr + kh * 3 + kw + o * 45 + offs_c * 9, mask=offs_c < 5, other=0.0)
+        tl.store(wt_ptr + kh * 168 + kw * 56 + o * 8 + offs_c, w_tile, mask=offs_c < 8)
 
 
 @triton.jit
 def conv2d_main(xt_desc, wt_desc, b_ptr, y_ptr):
     program = tl.program_id(0)
-    n = (program // 6)
-    i = ((program % 6) // 2)
-    j = ((program % 6) % 2)
-    o = 0
+    n = program // 6
+    i = (program % 6) // 2
+    j = (program % 6) % 2
     acc = tl.zeros((32, 32), tl.float32)
     for kh_kw_c in tl.range(9, num_stages=2):
-        kh = (kh_kw_c // 3)
-        kw = (kh_kw_c % 3)
-        c = 0
-        a = tl.reshape(xt_desc.load([n, -1 + i * 4 + kh, -1 + j * 8 + kw, c]), (4, 8, 16))
-        k = tl.reshape(wt_desc.load([kh, kw, o * 32, c]), (32, 16))
+        kh = kh_kw_c // 3
+        kw = kh_kw_c % 3
+        a = tl.reshape(xt_desc.load([n, i * 4 + kh - 1, j * 8 + kw - 1, 0]), (4, 8, 16))
+        k = tl.reshape(wt_desc.load([kh, kw, 0, 0]), (32, 16))
         acc = tl.dot(tl.reshape(a, (32, 16)), tl.trans(k), acc, input_precision="ieee")
-    offs_o = o * 32 + tl.arange(0, 32)
-    t = tl.load(b_ptr + offs_o, mask=offs_o < 7, other=0.0)
-    t_2 = tl.trans(acc) + t[:, None]
-    t_3 = tl.reshape(t_2, (32, 4, 8))
+    offs = tl.arange(0, 32)
+    b_tile = tl.load(b_ptr + offs, mask=offs < 7, other=0.0)
+    t = tl.trans(acc) + b_tile[:, None]
     offs_i = i * 4 + tl.arange(0, 4)
     offs_j = j * 8 + tl.arange(0, 8)
-    tl.store(y_ptr + (n * 1001) + offs_o[:, None, None] * 143 + offs_i[None, :, None] * 13 + offs_j[None, None, :], t_3, mask=(offs_o[:, None, None] < 7) & (offs_i[None, :, None] < 11) & (offs_j[None, None, :] < 13))
+    tl.store(
+        y_ptr + n * 1001 + offs[:, None, None] * 143 + offs_i[None, :, None] * 13 + offs_j[None, None, :],
+        tl.reshape(t, (32, 4, 8)),
+        mask=(offs[:, None, None] < 7) & (offs_i[None, :, None] < 11) & (offs_j[None, None, :] < 13),
+    )

@@ -53,46 +53,36 @@ LAUNCH = {
 
 @triton.jit
 def cumsum_sums(x_ptr, part_ptr):
-    program = tl.program_id(0)
-    r = program
-    c = 0
+    r = tl.program_id(0)
     s = tl.zeros((256,), tl.float32)
     for t in range(4):
-        offs_c_t = c * 1024 + t * 256 + tl.arange(0, 256)
-        t_2 = tl.load(x_ptr + (r * 1000) + offs_c_t, mask=offs_c_t < 1000, other=0.0)
-        s = s + t_2
-    t_3 = tl.sum(s, 0)
-    tl.store(part_ptr + (c + r), t_3)
+        offs_t = t * 256 + tl.arange(0, 256)
+        x_tile = tl.load(x_ptr + r * 1000 + offs_t, mask=offs_t < 1000, other=0.0)
+        s = s + x_tile
+    tl.store(part_ptr + r, tl.sum(s, 0))
 
 
 @triton.jit
 def cumsum_offsets(part_ptr, offset_ptr):
-    program = tl.program_id(0)
-    r = program
+    r = tl.program_id(0)
     before = tl.full((), 0.0, tl.float32)
     for c in range(0, 1, 64):
         offs_c = c + tl.arange(0, 64)
         v = tl.load(part_ptr + r + offs_c, mask=offs_c < 1, other=0.0)
         lane = tl.arange(0, 64)
         moved = tl.gather(v, tl.maximum(lane - 1, 0), 0)
-        t = tl.cumsum(tl.where(lane == 0, tl.full((), 0, moved.dtype), moved), 0)
-        t_2 = t + before
-        tl.store(offset_ptr + r + offs_c, t_2, mask=offs_c < 1)
-        t_3 = tl.sum(v, 0)
-        before = before + t_3
+        running = tl.cumsum(tl.where(lane == 0, tl.full((), 0, moved.dtype), moved), 0)
+        tl.store(offset_ptr + r + offs_c, running + before, mask=offs_c < 1)
+        before = before + tl.sum(v, 0)
 
 
 @triton.jit
 def cumsum_prefixes(offset_ptr, x_ptr, y_ptr):
-    program = tl.program_id(0)
-    r = program
-    c = 0
-    before = tl.load(offset_ptr + (c + r))
+    r = tl.program_id(0)
+    before = tl.load(offset_ptr + r)
     for t in range(4):
-        offs_c_t = c * 1024 + t * 256 + tl.arange(0, 256)
-        v = tl.load(x_ptr + (r * 1000) + offs_c_t, mask=offs_c_t < 1000, other=0.0)
-        t_2 = tl.cumsum(v, 0)
-        t_3 = t_2 + before
-        tl.store(y_ptr + (r * 1000) + offs_c_t, t_3, mask=offs_c_t < 1000)
-        t_4 = tl.sum(v, 0)
-        before = before + t_4
+        offs_t = t * 256 + tl.arange(0, 256)
+        v = tl.load(x_ptr + r * 1000 + offs_t, mask=offs_t < 1000, other=0.0)
+        running = tl.cumsum(v, 0)
+        tl.store(y_ptr + r * 1000 + offs_t, running + before, mask=offs_t < 1000)
+        before = before + tl.sum(v, 0)

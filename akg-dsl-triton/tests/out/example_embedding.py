@@ -26,10 +26,18 @@ LAUNCH = {
 @triton.jit
 def embedding_main(ids_ptr, table_ptr, y_ptr):
     program = tl.program_id(0)
-    t = (program // 2)
-    d = (program % 2)
+    t = program // 2
+    d = program % 2
     offs_t = t * 8 + tl.arange(0, 8)
     i = tl.load(ids_ptr + offs_t, mask=offs_t < 13, other=0)
     offs_d = d * 64 + tl.arange(0, 64)
-    t_2 = tl.load(table_ptr + i[:, None] * 70 + offs_d[None, :], mask=(i[:, None] >= 0) & (i[:, None] < 20) & (offs_d[None, :] < 70), other=0.0)
-    tl.store(y_ptr + offs_t[:, None] * 70 + offs_d[None, :], t_2, mask=(offs_t[:, None] < 13) & (offs_d[None, :] < 70))
+    table_tile = tl.load(
+        table_ptr + i[:, None] * 70 + offs_d[None, :],
+        mask=(i[:, None] >= 0) & (i[:, None] < 20) & (offs_d[None, :] < 70),
+        other=0.0,
+    )
+    tl.store(
+        y_ptr + offs_t[:, None] * 70 + offs_d[None, :],
+        table_tile,
+        mask=(offs_t[:, None] < 13) & (offs_d[None, :] < 70),
+    )

@@ -57,7 +57,6 @@
 # Knobs: BK = 32, BM = 32, BN = 32, GROUP = 8, RB = 4, SK = 64, STAGES = 2
 import triton
 import triton.language as tl
-from triton.language.extra import libdevice
 
 # How Triton compiles each kernel; `descriptors` are the boxes of parameters that are tensor descriptors.
 LAUNCH = {
@@ -93,53 +92,75 @@ def akg_max(a, b):
 # Finds each row's scale, the power of two of its largest element, and splits the scaled row.
 @triton.jit
 def gemm_split_split_0(x_ptr, sx_ptr, xh_ptr, xl_ptr):
-    program = tl.program_id(0)
-    r = program
+    r = tl.program_id(0)
     top = tl.zeros((4,), tl.float32)
+    offs_r = r * 4 + tl.arange(0, 4)
     for k in range(0, 70, 64):
-        offs_r = r * 4 + tl.arange(0, 4)
         offs_k = k + tl.arange(0, 64)
-        t = tl.load(x_ptr + offs_r[:, None] * 70 + offs_k[None, :], mask=(offs_r[:, None] < 37) & (offs_k[None, :] < 70), other=0.0)
-        t_2 = tl.reduce(tl.abs(t), 1, akg_max)
-        top = tl.maximum(top, t_2, propagate_nan=tl.PropagateNan.ALL)
+        x_tile = tl.load(
+            x_ptr + offs_r[:, None] * 70 + offs_k[None, :],
+            mask=(offs_r[:, None] < 37) & (offs_k[None, :] < 70),
+            other=0.0,
+        )
+        top = tl.maximum(top, tl.reduce(tl.abs(x_tile), 1, akg_max), propagate_nan=tl.PropagateNan.ALL)
     scale = akg_pow2_floor(top)
-    offs_r_2 = r * 4 + tl.arange(0, 4)
-    tl.store(sx_ptr + offs_r_2, scale, mask=offs_r_2 < 37)
+    tl.store(sx_ptr + offs_r, scale, mask=offs_r < 37)
     for k_1 in range(0, 70, 64):
         offs_k_1 = k_1 + tl.arange(0, 64)
-        t_3 = tl.load(x_ptr + offs_r_2[:, None] * 70 + offs_k_1[None, :], mask=(offs_r_2[:, None] < 37) & (offs_k_1[None, :] < 70), other=0.0)
-        t_4 = tl.div_rn(t_3, scale[:, None])
-        h = t_4.to(tl.float16)
-        tl.store(xh_ptr + offs_r_2[:, None] * 70 + offs_k_1[None, :], h, mask=(offs_r_2[:, None] < 37) & (offs_k_1[None, :] < 70))
-        t_5 = libdevice.ldexp(t_4 - h.to(tl.float32), tl.full((), 11, tl.int32).to(tl.int32))
-        t_6 = t_5.to(tl.float16)
-        tl.store(xl_ptr + offs_r_2[:, None] * 70 + offs_k_1[None, :], t_6, mask=(offs_r_2[:, None] < 37) & (offs_k_1[None, :] < 70))
+        x_tile_2 = tl.load(
+            x_ptr + offs_r[:, None] * 70 + offs_k_1[None, :],
+            mask=(offs_r[:, None] < 37) & (offs_k_1[None, :] < 70),
+            other=0.0,
+        )
+        t = tl.div_rn(x_tile_2, scale[:, None])
+        h = t.to(tl.float16)
+        tl.store(
+            xh_ptr + offs_r[:, None] * 70 + offs_k_1[None, :],
+            h,
+            mask=(offs_r[:, None] < 37) & (offs_k_1[None, :] < 70),
+        )
+        tl.store(
+            xl_ptr + offs_r[:, None] * 70 + offs_k_1[None, :],
+            ((t - h.to(tl.float32)) * 2048.0).to(tl.float16),
+            mask=(offs_r[:, None] < 37) & (offs_k_1[None, :] < 70),
+        )
 
 
 # Finds each row's scale, the power of two of its largest element, and splits the scaled row.
 @triton.jit
 def gemm_split_split_1(w_ptr, sw_ptr, wh_ptr, wl_ptr):
-    program = tl.program_id(0)
-    r = program
+    r = tl.program_id(0)
     top = tl.zeros((4,), tl.float32)
+    offs_r = r * 4 + tl.arange(0, 4)
     for k in range(0, 70, 64):
-        offs_r = r * 4 + tl.arange(0, 4)
         offs_k = k + tl.arange(0, 64)
-        t = tl.load(w_ptr + offs_r[:, None] * 70 + offs_k[None, :], mask=(offs_r[:, None] < 50) & (offs_k[None, :] < 70), other=0.0)
-        t_2 = tl.reduce(tl.abs(t), 1, akg_max)
-        top = tl.maximum(top, t_2, propagate_nan=tl.PropagateNan.ALL)
+        w_tile = tl.load(
+            w_ptr + offs_r[:, None] * 70 + offs_k[None, :],
+            mask=(offs_r[:, None] < 50) & (offs_k[None, :] < 70),
+            other=0.0,
+        )
+        top = tl.maximum(top, tl.reduce(tl.abs(w_tile), 1, akg_max), propagate_nan=tl.PropagateNan.ALL)
     scale = akg_pow2_floor(top)
-    offs_r_2 = r * 4 + tl.arange(0, 4)
-    tl.store(sw_ptr + offs_r_2, scale, mask=offs_r_2 < 50)
+    tl.store(sw_ptr + offs_r, scale, mask=offs_r < 50)
     for k_1 in range(0, 70, 64):
         offs_k_1 = k_1 + tl.arange(0, 64)
-        t_3 = tl.load(w_ptr + offs_r_2[:, None] * 70 + offs_k_1[None, :], mask=(offs_r_2[:, None] < 50) & (offs_k_1[None, :] < 70), other=0.0)
-        t_4 = tl.div_rn(t_3, scale[:, None])
-        h = t_4.to(tl.float16)
-        tl.store(wh_ptr + offs_r_2[:, None] * 70 + offs_k_1[None, :], h, mask=(offs_r_2[:, None] < 50) & (offs_k_1[None, :] < 70))
-        t_5 = libdevice.ldexp(t_4 - h.to(tl.float32), tl.full((), 11, tl.int32).to(tl.int32))
-        t_6 = t_5.to(tl.float16)
-        tl.store(wl_ptr + offs_r_2[:, None] * 70 + offs_k_1[None, :], t_6, mask=(offs_r_2[:, None] < 50) & (offs_k_1[None, :] < 70))
+        w_tile_2 = tl.load(
+            w_ptr + offs_r[:, None] * 70 + offs_k_1[None, :],
+            mask=(offs_r[:, None] < 50) & (offs_k_1[None, :] < 70),
+            other=0.0,
+        )
+        t = tl.div_rn(w_tile_2, scale[:, None])
+        h = t.to(tl.float16)
+        tl.store(
+            wh_ptr + offs_r[:, None] * 70 + offs_k_1[None, :],
+            h,
+            mask=(offs_r[:, None] < 50) & (offs_k_1[None, :] < 70),
+        )
+        tl.store(
+            wl_ptr + offs_r[:, None] * 70 + offs_k_1[None, :],
+            ((t - h.to(tl.float32)) * 2048.0).to(tl.float16),
+            mask=(offs_r[:, None] < 50) & (offs_k_1[None, :] < 70),
+        )
 
 
 # The partial sum of a block starts from the small products and is added to the accumulator once, rounded to f32.
@@ -147,26 +168,42 @@ def gemm_split_split_1(w_ptr, sw_ptr, wh_ptr, wl_ptr):
 def gemm_split_main(xh_ptr, xl_ptr, wh_ptr, wl_ptr, sx_ptr, sw_ptr, b_ptr, y_ptr):
     program = tl.program_id(0)
     m = (program // 16) * 8 + ((program % 16) % tl.minimum(2 - (program // 16) * 8, 8))
-    n = ((program % 16) // tl.minimum(2 - (program // 16) * 8, 8))
+    n = (program % 16) // tl.minimum(2 - (program // 16) * 8, 8)
     acc = tl.zeros((32, 32), tl.float32)
+    offs_m = m * 32 + tl.arange(0, 32)
+    offs_n = n * 32 + tl.arange(0, 32)
     for k in tl.range(0, 70, 32, num_stages=2):
-        offs_m = m * 32 + tl.arange(0, 32)
         offs_k = k + tl.arange(0, 32)
-        ah = tl.load(xh_ptr + offs_m[:, None] * 70 + offs_k[None, :], mask=(offs_m[:, None] < 37) & (offs_k[None, :] < 70), other=0.0)
-        al = tl.load(xl_ptr + offs_m[:, None] * 70 + offs_k[None, :], mask=(offs_m[:, None] < 37) & (offs_k[None, :] < 70), other=0.0)
-        offs_n = n * 32 + tl.arange(0, 32)
-        ch = tl.load(wh_ptr + offs_n[:, None] * 70 + offs_k[None, :], mask=(offs_n[:, None] < 50) & (offs_k[None, :] < 70), other=0.0)
-        cl = tl.load(wl_ptr + offs_n[:, None] * 70 + offs_k[None, :], mask=(offs_n[:, None] < 50) & (offs_k[None, :] < 70), other=0.0)
+        ah = tl.load(
+            xh_ptr + offs_m[:, None] * 70 + offs_k[None, :],
+            mask=(offs_m[:, None] < 37) & (offs_k[None, :] < 70),
+            other=0.0,
+        )
+        al = tl.load(
+            xl_ptr + offs_m[:, None] * 70 + offs_k[None, :],
+            mask=(offs_m[:, None] < 37) & (offs_k[None, :] < 70),
+            other=0.0,
+        )
+        ch = tl.load(
+            wh_ptr + offs_n[:, None] * 70 + offs_k[None, :],
+            mask=(offs_n[:, None] < 50) & (offs_k[None, :] < 70),
+            other=0.0,
+        )
+        cl = tl.load(
+            wl_ptr + offs_n[:, None] * 70 + offs_k[None, :],
+            mask=(offs_n[:, None] < 50) & (offs_k[None, :] < 70),
+            other=0.0,
+        )
         small = tl.dot(ah, tl.trans(cl))
         small_2 = tl.dot(al, tl.trans(ch), small)
-        t = libdevice.ldexp(small_2, tl.full((), -11, tl.int32).to(tl.int32))
-        t_2 = tl.dot(ah, tl.trans(ch), t)
-        acc = acc + t_2
-    offs_m_2 = m * 32 + tl.arange(0, 32)
-    t_3 = tl.load(sx_ptr + offs_m_2, mask=offs_m_2 < 37, other=0.0)
-    offs_n_2 = n * 32 + tl.arange(0, 32)
-    t_4 = tl.load(sw_ptr + offs_n_2, mask=offs_n_2 < 50, other=0.0)
-    t_5 = (acc * t_3[:, None]) * t_4[None, :]
-    t_6 = tl.load(b_ptr + offs_n_2, mask=offs_n_2 < 50, other=0.0)
-    t_7 = t_5 + t_6[None, :]
-    tl.store(y_ptr + offs_m_2[:, None] * 50 + offs_n_2[None, :], t_7, mask=(offs_m_2[:, None] < 37) & (offs_n_2[None, :] < 50))
+        product = tl.dot(ah, tl.trans(ch), small_2 * 0.00048828125)
+        acc = acc + product
+    sx_tile = tl.load(sx_ptr + offs_m, mask=offs_m < 37, other=0.0)
+    sw_tile = tl.load(sw_ptr + offs_n, mask=offs_n < 50, other=0.0)
+    t = (acc * sx_tile[:, None]) * sw_tile[None, :]
+    b_tile = tl.load(b_ptr + offs_n, mask=offs_n < 50, other=0.0)
+    tl.store(
+        y_ptr + offs_m[:, None] * 50 + offs_n[None, :],
+        t + b_tile[None, :],
+        mask=(offs_m[:, None] < 37) & (offs_n[None, :] < 50),
+    )

@@ -44,34 +44,45 @@ LAUNCH = {
 
 @triton.jit
 def gemm_splitk_partial(x_ptr, w_ptr, part_ptr):
-    program = tl.program_id(0)
-    s = program
-    m = 0
-    n = 0
+    s = tl.program_id(0)
     acc = tl.zeros((16, 32), tl.float32)
-    for k in tl.range(s * 96, tl.minimum(96 + s * 96, 333), 32, num_stages=2):
-        offs_m = m * 16 + tl.arange(0, 16)
+    offs = tl.arange(0, 16)
+    offs_2 = tl.arange(0, 32)
+    for k in tl.range(s * 96, tl.minimum(s * 96 + 96, 333), 32, num_stages=2):
         offs_k = k + tl.arange(0, 32)
-        a = tl.load(x_ptr + offs_m[:, None] * 333 + offs_k[None, :], mask=(offs_m[:, None] < 9) & (offs_k[None, :] < 333), other=0.0)
-        offs_n = n * 32 + tl.arange(0, 32)
-        c = tl.load(w_ptr + offs_n[:, None] * 333 + offs_k[None, :], mask=(offs_n[:, None] < 20) & (offs_k[None, :] < 333), other=0.0)
+        a = tl.load(
+            x_ptr + offs[:, None] * 333 + offs_k[None, :],
+            mask=(offs[:, None] < 9) & (offs_k[None, :] < 333),
+            other=0.0,
+        )
+        c = tl.load(
+            w_ptr + offs_2[:, None] * 333 + offs_k[None, :],
+            mask=(offs_2[:, None] < 20) & (offs_k[None, :] < 333),
+            other=0.0,
+        )
         acc = tl.dot(a, tl.trans(c), acc, input_precision="ieee")
-    offs_m_2 = m * 16 + tl.arange(0, 16)
-    offs_n_2 = n * 32 + tl.arange(0, 32)
-    tl.store(part_ptr + (s * 180) + offs_m_2[:, None] * 20 + offs_n_2[None, :], acc, mask=(offs_m_2[:, None] < 9) & (offs_n_2[None, :] < 20))
+    tl.store(
+        part_ptr + s * 180 + offs[:, None] * 20 + offs_2[None, :],
+        acc,
+        mask=(offs[:, None] < 9) & (offs_2[None, :] < 20),
+    )
 
 
 @triton.jit
 def gemm_splitk_sum(part_ptr, y_ptr):
-    program = tl.program_id(0)
-    m = program
-    n = 0
+    m = tl.program_id(0)
     acc = tl.zeros((16, 32), tl.float32)
+    offs_m = m * 16 + tl.arange(0, 16)
+    offs = tl.arange(0, 32)
     for s in range(4):
-        offs_m = m * 16 + tl.arange(0, 16)
-        offs_n = n * 32 + tl.arange(0, 32)
-        t = tl.load(part_ptr + (s * 180) + offs_m[:, None] * 20 + offs_n[None, :], mask=(offs_m[:, None] < 9) & (offs_n[None, :] < 20), other=0.0)
-        acc = acc + t
-    offs_m_2 = m * 16 + tl.arange(0, 16)
-    offs_n_2 = n * 32 + tl.arange(0, 32)
-    tl.store(y_ptr + offs_m_2[:, None] * 20 + offs_n_2[None, :], acc, mask=(offs_m_2[:, None] < 9) & (offs_n_2[None, :] < 20))
+        part_tile = tl.load(
+            part_ptr + s * 180 + offs_m[:, None] * 20 + offs[None, :],
+            mask=(offs_m[:, None] < 9) & (offs[None, :] < 20),
+            other=0.0,
+        )
+        acc = acc + part_tile
+    tl.store(
+        y_ptr + offs_m[:, None] * 20 + offs[None, :],
+        acc,
+        mask=(offs_m[:, None] < 9) & (offs[None, :] < 20),
+    )

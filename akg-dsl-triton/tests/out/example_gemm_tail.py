@@ -38,18 +38,27 @@ LAUNCH = {
 def gemm_tail_main(x_ptr, w_ptr, b_ptr, y_ptr):
     program = tl.program_id(0)
     m = (program // 16) * 8 + ((program % 16) % tl.minimum(2 - (program // 16) * 8, 8))
-    n = ((program % 16) // tl.minimum(2 - (program // 16) * 8, 8))
+    n = (program % 16) // tl.minimum(2 - (program // 16) * 8, 8)
     acc = tl.zeros((32, 32), tl.float32)
+    offs_m = m * 32 + tl.arange(0, 32)
+    offs_n = n * 32 + tl.arange(0, 32)
     for k in tl.range(0, 70, 32, num_stages=2):
-        offs_m = m * 32 + tl.arange(0, 32)
         offs_k = k + tl.arange(0, 32)
-        a = tl.load(x_ptr + offs_m[:, None] * 70 + offs_k[None, :], mask=(offs_m[:, None] < 37) & (offs_k[None, :] < 70), other=0.0)
-        offs_n = n * 32 + tl.arange(0, 32)
-        c = tl.load(w_ptr + offs_n[:, None] * 70 + offs_k[None, :], mask=(offs_n[:, None] < 50) & (offs_k[None, :] < 70), other=0.0)
+        a = tl.load(
+            x_ptr + offs_m[:, None] * 70 + offs_k[None, :],
+            mask=(offs_m[:, None] < 37) & (offs_k[None, :] < 70),
+            other=0.0,
+        )
+        c = tl.load(
+            w_ptr + offs_n[:, None] * 70 + offs_k[None, :],
+            mask=(offs_n[:, None] < 50) & (offs_k[None, :] < 70),
+            other=0.0,
+        )
         acc = tl.dot(a, tl.trans(c), acc, input_precision="ieee")
-    offs_n_2 = n * 32 + tl.arange(0, 32)
-    t = tl.load(b_ptr + offs_n_2, mask=offs_n_2 < 50, other=0.0)
-    t_2 = acc + t[None, :]
-    t_3 = tl.where(t_2 > 0.0, t_2, 0.01 * t_2)
-    offs_m_2 = m * 32 + tl.arange(0, 32)
-    tl.store(y_ptr + offs_m_2[:, None] * 50 + offs_n_2[None, :], t_3, mask=(offs_m_2[:, None] < 37) & (offs_n_2[None, :] < 50))
+    b_tile = tl.load(b_ptr + offs_n, mask=offs_n < 50, other=0.0)
+    t = acc + b_tile[None, :]
+    tl.store(
+        y_ptr + offs_m[:, None] * 50 + offs_n[None, :],
+        tl.where(t > 0.0, t, 0.01 * t),
+        mask=(offs_m[:, None] < 37) & (offs_n[None, :] < 50),
+    )

@@ -43,33 +43,41 @@ LAUNCH = {
 
 @triton.jit
 def layernorm_main(x_ptr, g_ptr, b_ptr, y_ptr):
-    program = tl.program_id(0)
-    r = program
+    r = tl.program_id(0)
     s = tl.zeros((1, 256), tl.float32)
+    offs_r = r + tl.arange(0, 1)
     for l in range(0, 100, 256):
-        offs_r = r + tl.arange(0, 1)
         offs_l = l + tl.arange(0, 256)
-        t = tl.load(x_ptr + offs_r[:, None] * 100 + offs_l[None, :], mask=offs_l[None, :] < 100, other=0.0)
-        s = s + t
-    t_2 = tl.sum(s, 1)
-    mean = tl.div_rn(t_2, tl.full((), 100.0, tl.float32))
+        x_tile = tl.load(
+            x_ptr + offs_r[:, None] * 100 + offs_l[None, :],
+            mask=offs_l[None, :] < 100,
+            other=0.0,
+        )
+        s = s + x_tile
+    mean = tl.div_rn(tl.sum(s, 1), tl.full((), 100.0, tl.float32))
     q = tl.zeros((1, 256), tl.float32)
     for l_1 in range(0, 100, 256):
-        offs_r_2 = r + tl.arange(0, 1)
         offs_l_1 = l_1 + tl.arange(0, 256)
-        t_3 = tl.load(x_ptr + offs_r_2[:, None] * 100 + offs_l_1[None, :], mask=offs_l_1[None, :] < 100, other=0.0)
-        d = t_3 - mean[:, None]
-        t_4 = ((tl.cast(l_1, tl.int32) + tl.arange(0, 256)) < 100)[None, :]
-        d_2 = tl.where(t_4, d, 0.0)
+        x_tile_2 = tl.load(
+            x_ptr + offs_r[:, None] * 100 + offs_l_1[None, :],
+            mask=offs_l_1[None, :] < 100,
+            other=0.0,
+        )
+        d = x_tile_2 - mean[:, None]
+        t = ((tl.cast(l_1, tl.int32) + tl.arange(0, 256)) < 100)[None, :]
+        d_2 = tl.where(t, d, 0.0)
         q = q + (d_2 * d_2)
-    t_5 = tl.sum(q, 1)
-    inv = libdevice.rsqrt(tl.div_rn(t_5, tl.full((), 100.0, tl.float32)) + 1e-5)
+    t_2 = tl.div_rn(tl.sum(q, 1), tl.full((), 100.0, tl.float32)) + 1e-5
+    inv = libdevice.rsqrt(t_2)
     for l_2 in range(0, 100, 256):
-        offs_r_3 = r + tl.arange(0, 1)
         offs_l_2 = l_2 + tl.arange(0, 256)
-        t_6 = tl.load(x_ptr + offs_r_3[:, None] * 100 + offs_l_2[None, :], mask=offs_l_2[None, :] < 100, other=0.0)
-        t_7 = (t_6 - mean[:, None]) * inv[:, None]
-        t_8 = tl.load(g_ptr + offs_l_2, mask=offs_l_2 < 100, other=0.0)
-        t_9 = tl.load(b_ptr + offs_l_2, mask=offs_l_2 < 100, other=0.0)
-        t_10 = (t_7 * t_8[None, :]) + t_9[None, :]
-        tl.store(y_ptr + offs_r_3[:, None] * 100 + offs_l_2[None, :], t_10, mask=offs_l_2[None, :] < 100)
+        x_tile_3 = tl.load(
+            x_ptr + offs_r[:, None] * 100 + offs_l_2[None, :],
+            mask=offs_l_2[None, :] < 100,
+            other=0.0,
+        )
+        t_3 = (x_tile_3 - mean[:, None]) * inv[:, None]
+        g_tile = tl.load(g_ptr + offs_l_2, mask=offs_l_2 < 100, other=0.0)
+        b_tile = tl.load(b_ptr + offs_l_2, mask=offs_l_2 < 100, other=0.0)
+        t_4 = (t_3 * g_tile[None, :]) + b_tile[None, :]
+        tl.store(y_ptr + offs_r[:, None] * 100 + offs_l_2[None, :], t_4, mask=offs_l_2[None, :] < 100)

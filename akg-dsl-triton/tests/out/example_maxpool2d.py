@@ -40,17 +40,24 @@ LAUNCH = {
 @triton.jit
 def maxpool2d_main(x_ptr, y_ptr):
     program = tl.program_id(0)
-    p = (program // 2)
-    i = (program % 2)
-    j = 0
+    p = program // 2
+    i = program % 2
     acc = tl.full((4, 32), float("-inf"), tl.float32)
     for kh_kw in tl.static_range(4):
-        kh = (kh_kw // 2)
-        kw = (kh_kw % 2)
+        kh = kh_kw // 2
+        kw = kh_kw % 2
         offs_i_kh = i * 8 + kh + tl.arange(0, 4) * 2
-        offs_j_kw = j * 64 + kw + tl.arange(0, 32) * 2
-        t = tl.load(x_ptr + (p * 221) + offs_i_kh[:, None] * 17 + offs_j_kw[None, :], mask=(offs_i_kh[:, None] < 13) & (offs_j_kw[None, :] < 17), other=float("-inf"))
+        offs_kw = kw + tl.arange(0, 32) * 2
+        t = tl.load(
+            x_ptr + p * 221 + offs_i_kh[:, None] * 17 + offs_kw[None, :],
+            mask=(offs_i_kh[:, None] < 13) & (offs_kw[None, :] < 17),
+            other=float("-inf"),
+        )
         acc = tl.maximum(acc, t, propagate_nan=tl.PropagateNan.ALL)
     offs_i = i * 4 + tl.arange(0, 4)
-    offs_j = j * 32 + tl.arange(0, 32)
-    tl.store(y_ptr + (p * 48) + offs_i[:, None] * 8 + offs_j[None, :], acc, mask=(offs_i[:, None] < 6) & (offs_j[None, :] < 8))
+    offs = tl.arange(0, 32)
+    tl.store(
+        y_ptr + p * 48 + offs_i[:, None] * 8 + offs[None, :],
+        acc,
+        mask=(offs_i[:, None] < 6) & (offs[None, :] < 8),
+    )

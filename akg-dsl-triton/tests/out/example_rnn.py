@@ -51,25 +51,52 @@ def akg_barrier(counter):
 
 @triton.jit
 def rnn_main(w_ptr, h0_ptr, state_ptr, x_ptr, y_ptr, counter_ptr):
-    program = tl.program_id(0)
+    n = tl.program_id(0)
     # A zero that Triton does not know: it folds what is added to a dot that starts from a known one.
-    zero = program >> 31
-    n = program
+    zero = n >> 31
     offs_n = n * 16 + tl.arange(0, 16)
     offs = tl.arange(0, 64)
-    t = tl.load(w_ptr + offs_n[:, None] * 40 + offs[None, :], mask=(tl.arange(0, 64)[None, :] < 40) & (offs_n[:, None] < 40), other=0.0)
-    wt = tl.trans(t)
+    w_tile = tl.load(
+        w_ptr + offs_n[:, None] * 40 + offs[None, :],
+        mask=(tl.arange(0, 64)[None, :] < 40) & (offs_n[:, None] < 40),
+        other=0.0,
+    )
+    wt = tl.trans(w_tile)
     offs_2 = tl.arange(0, 4)
-    t_2 = tl.load(h0_ptr + offs_2[:, None] * 40 + offs_n[None, :], mask=(tl.arange(0, 4)[:, None] < 3) & (offs_n[None, :] < 40), other=0.0)
-    tl.store(state_ptr + offs_2[:, None] * 40 + offs_n[None, :], t_2, mask=(tl.arange(0, 4)[:, None] < 3) & (offs_n[None, :] < 40))
+    h0_tile = tl.load(
+        h0_ptr + offs_2[:, None] * 40 + offs_n[None, :],
+        mask=(tl.arange(0, 4)[:, None] < 3) & (offs_n[None, :] < 40),
+        other=0.0,
+    )
+    tl.store(
+        state_ptr + offs_2[:, None] * 40 + offs_n[None, :],
+        h0_tile,
+        mask=(tl.arange(0, 4)[:, None] < 3) & (offs_n[None, :] < 40),
+    )
     akg_barrier(counter_ptr)
-    for t_3 in range(4):
-        h = tl.load(state_ptr + ((t_3 % 2) * 120) + offs_2[:, None] * 40 + offs[None, :], mask=(tl.arange(0, 4)[:, None] < 3) & (tl.arange(0, 64)[None, :] < 40), other=0.0)
+    for t in range(4):
+        h = tl.load(
+            state_ptr + (t % 2) * 120 + offs_2[:, None] * 40 + offs[None, :],
+            mask=(tl.arange(0, 4)[:, None] < 3) & (tl.arange(0, 64)[None, :] < 40),
+            other=0.0,
+        )
         s = tl.dot(h, wt, tl.full((4, 16), zero.to(tl.float32), tl.float32), input_precision="ieee")
-        t_4 = tl.load(x_ptr + (t_3 * 120) + offs_2[:, None] * 40 + offs_n[None, :], mask=(tl.arange(0, 4)[:, None] < 3) & (offs_n[None, :] < 40), other=0.0)
-        s_2 = libdevice.tanh(s + t_4)
-        tl.store(y_ptr + (t_3 * 120) + offs_2[:, None] * 40 + offs_n[None, :], s_2, mask=(tl.arange(0, 4)[:, None] < 3) & (offs_n[None, :] < 40))
-        tl.store(state_ptr + (((1 + t_3) % 2) * 120) + offs_2[:, None] * 40 + offs_n[None, :], s_2, mask=(tl.arange(0, 4)[:, None] < 3) & (offs_n[None, :] < 40))
+        x_tile = tl.load(
+            x_ptr + t * 120 + offs_2[:, None] * 40 + offs_n[None, :],
+            mask=(tl.arange(0, 4)[:, None] < 3) & (offs_n[None, :] < 40),
+            other=0.0,
+        )
+        s_2 = libdevice.tanh(s + x_tile)
+        tl.store(
+            y_ptr + t * 120 + offs_2[:, None] * 40 + offs_n[None, :],
+            s_2,
+            mask=(tl.arange(0, 4)[:, None] < 3) & (offs_n[None, :] < 40),
+        )
+        tl.store(
+            state_ptr + ((t + 1) % 2) * 120 + offs_2[:, None] * 40 + offs_n[None, :],
+            s_2,
+            mask=(tl.arange(0, 4)[:, None] < 3) & (offs_n[None, :] < 40),
+        )
         akg_barrier(counter_ptr)
 
 

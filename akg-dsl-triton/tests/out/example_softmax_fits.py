@@ -33,13 +33,13 @@ def akg_max(a, b):
 
 @triton.jit
 def softmax_fits_main(x_ptr, y_ptr):
-    program = tl.program_id(0)
-    r = program
+    r = tl.program_id(0)
     offs_r = r + tl.arange(0, 1)
     offs = tl.arange(0, 128)
     t = tl.load(x_ptr + offs_r[:, None] * 100 + offs[None, :], mask=offs[None, :] < 100, other=float("-inf"))
-    t_2 = tl.reduce(t, 1, akg_max)
-    t_3 = libdevice.exp(t - t_2[:, None])
-    t_4 = tl.sum(t_3, 1)
-    t_5 = tl.div_rn(t_3, t_4[:, None])
-    tl.store(y_ptr + offs_r[:, None] * 100 + offs[None, :], t_5, mask=offs[None, :] < 100)
+    t_2 = libdevice.exp(t - tl.reduce(t, 1, akg_max)[:, None])
+    tl.store(
+        y_ptr + offs_r[:, None] * 100 + offs[None, :],
+        tl.div_rn(t_2, tl.sum(t_2, 1)[:, None]),
+        mask=offs[None, :] < 100,
+    )

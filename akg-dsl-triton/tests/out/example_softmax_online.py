@@ -49,23 +49,30 @@ def akg_max(a, b):
 
 @triton.jit
 def softmax_online_main(x_ptr, y_ptr):
-    program = tl.program_id(0)
-    r = program
+    r = tl.program_id(0)
     mx = tl.full((1,), float("-inf"), tl.float32)
     den = tl.zeros((1,), tl.float32)
+    offs_r = r + tl.arange(0, 1)
     for l in range(0, 100, 256):
-        offs_r = r + tl.arange(0, 1)
         offs_l = l + tl.arange(0, 256)
-        t = tl.load(x_ptr + offs_r[:, None] * 100 + offs_l[None, :], mask=offs_l[None, :] < 100, other=float("-inf"))
-        t_2 = tl.reduce(t, 1, akg_max)
-        nm = tl.maximum(mx, t_2, propagate_nan=tl.PropagateNan.ALL)
+        t = tl.load(
+            x_ptr + offs_r[:, None] * 100 + offs_l[None, :],
+            mask=offs_l[None, :] < 100,
+            other=float("-inf"),
+        )
+        nm = tl.maximum(mx, tl.reduce(t, 1, akg_max), propagate_nan=tl.PropagateNan.ALL)
         base = tl.where(nm == float("-inf"), 0.0, nm)
-        t_3 = tl.sum(libdevice.exp(t - base[:, None]), 1)
-        den = (den * libdevice.exp(mx - base)) + t_3
+        den = (den * libdevice.exp(mx - base)) + tl.sum(libdevice.exp(t - base[:, None]), 1)
         mx = nm
     for l_1 in range(0, 100, 256):
-        offs_r_2 = r + tl.arange(0, 1)
         offs_l_1 = l_1 + tl.arange(0, 256)
-        t_4 = tl.load(x_ptr + offs_r_2[:, None] * 100 + offs_l_1[None, :], mask=offs_l_1[None, :] < 100, other=float("-inf"))
-        t_5 = tl.div_rn(libdevice.exp(t_4 - mx[:, None]), den[:, None])
-        tl.store(y_ptr + offs_r_2[:, None] * 100 + offs_l_1[None, :], t_5, mask=offs_l_1[None, :] < 100)
+        t_2 = tl.load(
+            x_ptr + offs_r[:, None] * 100 + offs_l_1[None, :],
+            mask=offs_l_1[None, :] < 100,
+            other=float("-inf"),
+        )
+        tl.store(
+            y_ptr + offs_r[:, None] * 100 + offs_l_1[None, :],
+            tl.div_rn(libdevice.exp(t_2 - mx[:, None]), den[:, None]),
+            mask=offs_l_1[None, :] < 100,
+        )

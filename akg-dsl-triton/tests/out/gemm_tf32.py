@@ -23,7 +23,7 @@ import triton.language as tl
 
 # How Triton compiles each kernel; `descriptors` are the boxes of parameters that are tensor descriptors.
 LAUNCH = {
-    "gemm_tf32_main": {"num_stages": 3, "num_warps": 8},
+    "gemm_tf32_main": {"descriptors": {"w_desc": [128, 32], "x_desc": [128, 32]}, "num_stages": 3, "num_warps": 8},
 }
 
 
@@ -36,21 +36,20 @@ def akg_tf32(x):
 
 
 @triton.jit
-def gemm_tf32_main(x_ptr, w_ptr, b_ptr, y_ptr):
+def gemm_tf32_main(x_desc, w_desc, b_ptr, y_ptr):
     program = tl.program_id(0)
     m = (program // 128) * 8 + ((program % 128) % tl.minimum(8, 8 - (program // 128) * 8))
-    n = ((program % 128) // tl.minimum(8, 8 - (program // 128) * 8))
+    n = (program % 128) // tl.minimum(8, 8 - (program // 128) * 8)
     acc = tl.zeros((128, 128), tl.float32)
     for k in tl.range(0, 512, 32, num_stages=3):
-        offs_m = m * 128 + tl.arange(0, 128)
-        offs_k = k + tl.arange(0, 32)
-        a = tl.load(x_ptr + offs_m[:, None] * 512 + offs_k[None, :])
-        offs_n = n * 128 + tl.arange(0, 128)
-        c = tl.load(w_ptr + offs_n[:, None] * 512 + offs_k[None, :])
+        a = x_desc.load([m * 128, k])
+        c = w_desc.load([n * 128, k])
         acc = tl.dot(akg_tf32(a), akg_tf32(tl.trans(c)), acc, input_precision="tf32")
-    offs_n_2 = n * 128 + tl.arange(0, 128)
-    t = tl.load(b_ptr + offs_n_2)
-    t_2 = acc + t[None, :]
-    t_3 = tl.maximum(t_2, 0.0, propagate_nan=tl.PropagateNan.ALL)
-    offs_m_2 = m * 128 + tl.arange(0, 128)
-    tl.store(y_ptr + offs_m_2[:, None] * 2048 + offs_n_2[None, :], t_3)
+    offs_n = n * 128 + tl.arange(0, 128)
+    b_tile = tl.load(b_ptr + offs_n)
+    t = acc + b_tile[None, :]
+    offs_m = m * 128 + tl.arange(0, 128)
+    tl.store(
+        y_ptr + offs_m[:, None] * 2048 + offs_n[None, :],
+        tl.maximum(t, 0.0, propagate_nan=tl.PropagateNan.ALL),
+    )

@@ -35,17 +35,14 @@ def akg_barrier(counter):
 
 @triton.jit
 def meeting_main(x_ptr, s_ptr, y_ptr, counter_ptr):
-    program = tl.program_id(0)
-    p = program
+    p = tl.program_id(0)
     offs = tl.arange(0, 128)
-    t = tl.load(x_ptr + (p * 100) + offs, mask=(tl.arange(0, 128) < 100), other=0.0)
-    t_2 = tl.sum(t, 0)
-    tl.store(s_ptr + p, t_2)
+    x_tile = tl.load(x_ptr + p * 100 + offs, mask=tl.arange(0, 128) < 100, other=0.0)
+    tl.store(s_ptr + p, tl.sum(x_tile, 0))
     akg_barrier(counter_ptr)
-    t_3 = tl.load(s_ptr + ((1 + p) % 4))
-    t_4 = tl.load(s_ptr + ((3 + p) % 4))
-    t_5 = t_3 + t_4
-    tl.store(y_ptr + p, t_5)
+    s_tile = tl.load(s_ptr + (p + 1) % 4)
+    s_tile_2 = tl.load(s_ptr + (p + 3) % 4)
+    tl.store(y_ptr + p, s_tile + s_tile_2)
 
 
 @triton.jit

@@ -31,30 +31,32 @@ LAUNCH = {
 
 @triton.jit
 def moments_sums(x_ptr, mean_ptr, square_ptr):
-    program = tl.program_id(0)
-    i = program
+    i = tl.program_id(0)
     offs_i = i * 4 + tl.arange(0, 4)
     offs = tl.arange(0, 64)
-    t = tl.load(x_ptr + offs_i[:, None] * 64 + offs[None, :])
-    t_2 = t.to(tl.float32)
-    s = tl.sum(t_2, 1)
-    q = tl.sum(t_2 * t_2, 1)
-    t_3 = tl.div_rn(s, tl.full((), 64.0, tl.float32))
-    tl.store(mean_ptr + offs_i, t_3)
-    t_4 = tl.div_rn(q, tl.full((), 64.0, tl.float32))
-    tl.store(square_ptr + offs_i, t_4)
+    x_tile = tl.load(x_ptr + offs_i[:, None] * 64 + offs[None, :])
+    t = x_tile.to(tl.float32)
+    s = tl.sum(t, 1)
+    q = tl.sum(t * t, 1)
+    tl.store(mean_ptr + offs_i, tl.div_rn(s, tl.full((), 64.0, tl.float32)))
+    tl.store(square_ptr + offs_i, tl.div_rn(q, tl.full((), 64.0, tl.float32)))
 
 
 @triton.jit
 def moments_pool(x_ptr, pooled_ptr):
-    program = tl.program_id(0)
-    i = program
+    i = tl.program_id(0)
     acc = tl.full((32,), float("-inf"), tl.float16)
     for a_b in range(9):
-        a = (a_b // 3)
-        b = (a_b % 3)
-        offs_b = -1 + b + tl.arange(0, 32) * 2
-        t = tl.load(x_ptr + (-64 + a * 64 + i * 128) + offs_b, mask=((-1 + a + i * 2) >= 0) & (offs_b >= 0), other=float("-inf"))
-        acc = tl.maximum(acc.to(tl.float32), t.to(tl.float32), propagate_nan=tl.PropagateNan.ALL).to(tl.float16)
+        a = a_b // 3
+        b = a_b % 3
+        offs_b = b - 1 + tl.arange(0, 32) * 2
+        x_tile = tl.load(
+            x_ptr + a * 64 + i * 128 - 64 + offs_b,
+            mask=((a + i * 2 - 1) >= 0) & (offs_b >= 0),
+            other=float("-inf"),
+        )
+        acc = tl.maximum(acc.to(tl.float32), x_tile.to(tl.float32), propagate_nan=tl.PropagateNan.ALL).to(
+            tl.float16,
+        )
     offs = tl.arange(0, 32)
-    tl.store(pooled_ptr + (i * 32) + offs, acc)
+    tl.store(pooled_ptr + i * 32 + offs, acc)

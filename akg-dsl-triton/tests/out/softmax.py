@@ -26,14 +26,18 @@ def akg_max(a, b):
 
 
 @triton.jit
-def softmax_main(x_ptr, y_ptr, R):
-    program = tl.program_id(0).to(tl.int64)
-    r = program
+def softmax_main(x_ptr, y_ptr, R: tl.int64):
+    r = tl.program_id(0).to(tl.int64)
     offs_r = r * 2 + tl.arange(0, 2)
     offs = tl.arange(0, 1024)
-    t = tl.load(x_ptr + tl.cast(offs_r[:, None], tl.int64) * 1000 + tl.cast(offs[None, :], tl.int64), mask=(offs_r[:, None] < R) & (offs[None, :] < 1000), other=float("-inf"))
-    t_2 = tl.reduce(t, 1, akg_max)
-    e = libdevice.exp(t - t_2[:, None])
-    t_3 = tl.sum(e, 1)
-    t_4 = tl.div_rn(e, t_3[:, None])
-    tl.store(y_ptr + tl.cast(offs_r[:, None], tl.int64) * 1000 + tl.cast(offs[None, :], tl.int64), t_4, mask=(offs_r[:, None] < R) & (offs[None, :] < 1000))
+    t = tl.load(
+        x_ptr + tl.cast(offs_r[:, None], tl.int64) * 1000 + tl.cast(offs[None, :], tl.int64),
+        mask=(offs_r[:, None] < R) & (offs[None, :] < 1000),
+        other=float("-inf"),
+    )
+    e = libdevice.exp(t - tl.reduce(t, 1, akg_max)[:, None])
+    tl.store(
+        y_ptr + tl.cast(offs_r[:, None], tl.int64) * 1000 + tl.cast(offs[None, :], tl.int64),
+        tl.div_rn(e, tl.sum(e, 1)[:, None]),
+        mask=(offs_r[:, None] < R) & (offs[None, :] < 1000),
+    )

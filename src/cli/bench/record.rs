@@ -5,7 +5,7 @@ use akg::designer::KernelSummary;
 use akg::isolation::Isolation;
 use akg::python::Shrink;
 use akg::session::Outcome;
-use akg::source::Knobs;
+use akg::source::{Knobs, sketch_knobs};
 use akg::timing::{Claim, Contest, Interval, SideTimes, Timing};
 use akg::tuner::Origin;
 use akg::verdict::ErrorMeasure;
@@ -155,7 +155,7 @@ impl Work {
         let knobs = outcome.best().map(|best| &best.source.knobs);
         let flops = Sketch::parse(&outcome.sketch).ok().and_then(|sketch| {
             let knobs = knobs.cloned().unwrap_or_else(|| sketch.default_knobs());
-            let program = sketch.elaborate(&knobs, hints).ok()?;
+            let program = sketch.elaborate(&sketch_knobs(&knobs), hints).ok()?;
             let cost = sketch::cost(&program, hints, target).ok()?;
             Some(cost.kernels.iter().map(sketch::KernelCost::flops).sum())
         });

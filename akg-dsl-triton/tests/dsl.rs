@@ -1,0 +1,356 @@
+//! Knobs, what goes wrong, hand-written sources, and what becomes of promoted sums.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
+
+mod support;
+
+use std::process::Command;
+use std::time::Duration;
+
+use akg_core::image::{Images, Parameter};
+use akg_core::source::{KnobValue, Knobs, Source};
+use akg_core::verdict::FailureKind;
+use akg_core::{Dsl, Error, ErrorKind, Sketch, Target};
+use akg_dsl_triton::{TritonConfig, TritonDsl};
+
+const DOUBLE: &str = "sketch double(x: f32[5]) -> y: f32[5]
+kernel main over (i in 1) { store y[0 :+ 5] = 2 * (load x[0 :+ 5]) }";
+
+fn product(body: &str) -> String {
+    format!(
+        "sketch product(x: f16[512, 512], w: f16[512, 512]) -> y: f32[512, 512]
+kernel main over (m in 8, n in 8) {{
+  acc = zeros f32[64, 64]
+  for k in 0..512 step 64 {{
+    a = load x[m*64 :+ 64, k :+ 64]
+    c = load w[n*64 :+ 64, k :+ 64]
+    {body}
+  }}
+  store y[m*64 :+ 64, n*64 :+ 64] = acc
+}}"
+    )
+}
+
+fn lower(text: &str, knobs: &[(&str, i64)]) -> Result<Source, Error> {
+    let sketch = Sketch::parse(text).unwrap_or_else(|d| panic!("{}", d.render(text)));
+    let knobs: Knobs = knobs
+        .iter()
+        .map(|(n, v)| ((*n).to_owned(), KnobValue::Int(*v)))
+        .collect();
+    TritonDsl::default().lower(&sketch, &knobs, &support::h100())
+}
+
+/// A hand-written source.
+fn written(text: &str) -> Source {
+    let plan = r#"# akg-launch: {"tensors": [{"name": "x", "dtype": "f32", "shape": [5], "role": "input", "align": 16},
+# {"name": "y", "dtype": "f32", "shape": [5], "role": "output", "align": 16}],
+# "launches": [{"kernel": "double", "grid": [1], "tensors": [0, 1]}]}
+"#;
+    TritonDsl::default().parse(&format!("{plan}{text}")).unwrap()
+}
+
+const RIGHT: &str = "import triton
+import triton.language as tl
+
+@triton.jit
+def double(x_ptr, y_ptr, BLOCK: tl.constexpr = 8):
+    offs = tl.arange(0, BLOCK)
+    tl.store(y_ptr + offs, 2.0 * tl.load(x_ptr + offs, mask=offs < 5), mask=offs < 5)
+";
+
+fn failure(source: &Source) -> String {
+    let built = TritonDsl::default().build(source, &support::h100()).unwrap();
+    let failure = built.unwrap_err();
+    assert_eq!(failure.kind, FailureKind::CompileFailed);
+    failure.evidence
+}
+
+#[test]
+fn knobs_of_the_dsl_are_options_of_a_kernel() {
+    let (target, dsl) = (support::h100(), TritonDsl::default());
+    let names = |text: &str, target: &Target| -> Vec<String> {
+        let knobs = dsl.knobs(&Sketch::parse(text).unwrap(), target).unwrap();
+        knobs.into_iter().map(|k| k.name).collect()
+    };
+    let text = product("acc = dot(a, trans(c), acc) f16");
+    assert_eq!(names(DOUBLE, &target), ["main.warps"]);
+    assert_eq!(
+        names(&text, &target),
+        ["main.warps", "main.stages", "main.descriptors"]
+    );
+    assert_eq!(
+        names(&text, &Target::new("cuda", "sm_80")),
+        ["main.warps", "main.stages"]
+    );
+
+    let plain = lower(&text, &[]).unwrap();
+    assert!(plain.text.contains("x_desc.load([m * 64, k])"), "{}", plain.text);
+    let chosen = lower(
+        &text,
+        &[("main.warps", 16), ("main.stages", 5), ("main.descriptors", 0)],
+    )
+    .unwrap();
+    assert!(
+        chosen.text.contains("{\"num_stages\": 5, \"num_warps\": 16}"),
+        "{}",
+        chosen.text
+    );
+    assert!(!chosen.text.contains("x_desc"));
+    assert_eq!(chosen.knobs["main.warps"], KnobValue::Int(16));
+    // What changes nothing is the same text.
+    assert_eq!(lower(&text, &[("main.stages", 3)]).unwrap().text, plain.text);
+    for (knob, value) in [
+        ("main.warps", 3),
+        ("main.colour", 1),
+        ("other.warps", 4),
+        ("NONE", 1),
+    ] {
+        let error = lower(&text, &[(knob, value)]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{knob}: {error}");
+    }
+}
+
+#[test]
+fn described_tensors_come_with_their_extents() {
+    if support::python().is_none() {
+        return;
+    }
+    let source = lower(&product("acc = dot(a, trans(c), acc) f16"), &[]).unwrap();
+    let artifact = TritonDsl::default()
+        .build(&source, &support::h100())
+        .unwrap()
+        .unwrap();
+    let images = Images::decode(&artifact).unwrap();
+    let kernel = images.get("product_main").unwrap();
+    assert_eq!(kernel.threads, 128);
+    let constant = |value, bytes| Parameter::Constant { value, bytes };
+    let [first, extents @ .., tensor, global, profile] = kernel.parameters.as_slice() else {
+        panic!("{:?}", kernel.parameters)
+    };
+    let numbers = [
+        constant(512, 4),
+        constant(512, 4),
+        constant(512, 8),
+        constant(1, 8),
+    ];
+    assert!(
+        matches!(first, Parameter::Descriptor(d) if d.tensor == 0 && d.block == [64, 64]),
+        "{first:?}"
+    );
+    assert_eq!(extents[..4], numbers);
+    assert!(
+        matches!(&extents[4], Parameter::Descriptor(d) if d.tensor == 1),
+        "{extents:?}"
+    );
+    assert_eq!(extents[5..], numbers);
+    assert_eq!(*tensor, Parameter::Tensor(2));
+    assert!(matches!(
+        (global, profile),
+        (Parameter::Scratch(_), Parameter::Scratch(_))
+    ));
+}
+
+/// Additions of f32 in the machine code of a kernel that sums products.
+fn additions(body: &str) -> usize {
+    let source = lower(&product(body), &[]).unwrap();
+    let artifact = TritonDsl::default()
+        .build(&source, &support::h100())
+        .unwrap()
+        .unwrap();
+    let code = &Images::decode(&artifact).unwrap().kernels[0].code.clone();
+    let name = format!("product_{}.cubin", akg_core::Digest::of(body.as_bytes()));
+    let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&file, code).unwrap();
+    let script = "import os, subprocess, sys, triton\n\
+                  tool = os.path.join(os.path.dirname(triton.__file__), 'backends/nvidia/bin/cuobjdump')\n\
+                  sys.stdout.write(subprocess.run([tool, '-sass', sys.argv[1]], capture_output=True, text=True).stdout)";
+    let output = Command::new(support::python().unwrap())
+        .args(["-c", script])
+        .arg(&file)
+        .output()
+        .unwrap();
+    let assembly = String::from_utf8(output.stdout).unwrap();
+    assert!(assembly.contains("HGMMA"), "{}", source.text);
+    assembly.lines().filter(|line| line.contains(" FADD ")).count()
+}
+
+#[test]
+fn promoted_sums_are_rounded_before_they_are_added() {
+    if support::python().is_none() {
+        return;
+    }
+    // 64 * 64 sums in 128 threads.
+    assert_eq!(additions("acc = dot(a, trans(c), acc) f16"), 0);
+    assert!(additions("acc = dot(a, trans(c), acc) f16 promote(64)") >= 32);
+    assert!(additions("acc = acc + dot(a, trans(c)) f16") >= 32);
+}
+
+#[test]
+fn stubs_are_read_back_and_built() {
+    let (dsl, target) = (TritonDsl::default(), support::h100());
+    let source = lower(DOUBLE, &[]).unwrap();
+    for form in ["stub", "source"] {
+        let read = dsl.parse(&dsl.export(&source, form).unwrap()).unwrap();
+        assert_eq!(read.form, source.form, "{form}");
+        if support::python().is_some() {
+            assert!(dsl.check(&read).is_empty(), "{form}: {:?}", dsl.check(&read));
+            dsl.build(&read, &target).unwrap().unwrap();
+        }
+    }
+    assert!(dsl.export(&source, "poem").is_err());
+    for text in [
+        "",
+        "import triton",
+        "# akg-launch:",
+        "# akg-launch: {\"tensors\": [], \"launches\": []}",
+    ] {
+        assert_eq!(
+            dsl.parse(text).unwrap_err().kind(),
+            ErrorKind::InvalidInput,
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn the_check_says_what_is_wrong_and_where() {
+    if support::python().is_none() {
+        return;
+    }
+    let check = |text: &str| {
+        let source = written(text);
+        let found = TritonDsl::default().check(&source);
+        found
+            .into_iter()
+            .map(|d| {
+                (
+                    d.message,
+                    source.text[d.span.start..]
+                        .lines()
+                        .next()
+                        .unwrap_or_default()
+                        .to_owned(),
+                )
+            })
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(check(RIGHT), []);
+    for (text, message, place) in [
+        (
+            RIGHT.replace("x_ptr +", "x_ptr + +/"),
+            "invalid syntax",
+            "/ offs, mask=offs < 5)",
+        ),
+        (
+            format!("import os\n{RIGHT}"),
+            "`os` cannot be imported",
+            "import os",
+        ),
+        (
+            RIGHT.replace("def double", "def other"),
+            "starts kernel `double`",
+            "# akg-launch",
+        ),
+        (
+            RIGHT
+                .replace("def double", "def double2")
+                .replace("@triton.jit\n", ""),
+            "is no kernel",
+            "def double2",
+        ),
+        (
+            RIGHT.replace("2.0 *", "eval('2.0') *"),
+            "`eval` has no place",
+            "eval('2.0')",
+        ),
+        (RIGHT.replace(" = 8", ""), "no default value", "BLOCK"),
+        (
+            RIGHT.replace("x_ptr, y_ptr, BLOCK: tl.constexpr = 8", "x_ptr"),
+            "has 1 parameters",
+            "def double",
+        ),
+    ] {
+        let found = check(&text);
+        let hit = found
+            .iter()
+            .any(|(m, p)| m.contains(message) && p.contains(place));
+        assert!(hit, "{message} at {place} is not in {found:#?}");
+    }
+}
+
+#[test]
+fn rejected_texts_are_failures_with_their_line() {
+    if support::python().is_none() {
+        return;
+    }
+    TritonDsl::default()
+        .build(&written(RIGHT), &support::h100())
+        .unwrap()
+        .unwrap();
+    let line = |text: &str, part: &str| {
+        let text = written(text).text;
+        text.lines().position(|l| l.contains(part)).unwrap() + 1
+    };
+    for (text, part, words) in [
+        (
+            RIGHT.replace("tl.arange(0, BLOCK)", "tl.arange(0, 5)"),
+            "arange",
+            "power of 2",
+        ),
+        (RIGHT.replace("tl.load(", "tl.lode("), "lode", "lode"),
+        (RIGHT.replace("x_ptr +", "x_ptr + +/"), "+/", "syntax"),
+        (format!("{RIGHT}\n1 / 0\n"), "1 / 0", "ZeroDivisionError"),
+    ] {
+        let evidence = failure(&written(&text));
+        let line = format!("line {}", line(&text, part));
+        assert!(
+            evidence.contains(&line) && evidence.contains(words),
+            "{line}, {words}: {evidence}"
+        );
+    }
+    let evidence = failure(&written(&RIGHT.replace("def double", "def other")));
+    assert!(evidence.contains("there is no kernel `double`"), "{evidence}");
+}
+
+#[test]
+fn a_text_that_ends_or_stalls_the_compiler_harms_no_other() {
+    if support::python().is_none() {
+        return;
+    }
+    let mut config = TritonConfig::default();
+    config.time_limit = Duration::from_secs(20);
+    let dsl = TritonDsl::new(&config);
+    let target = support::h100();
+    for (text, words) in [
+        ("import os\nos._exit(0)", "no result"),
+        ("import os\nos.abort()", "status -6"),
+        ("import triton\ntriton.jit = None\nraise SystemExit", "SystemExit"),
+        ("while True:\n    n = 1", "longer than 20 s"),
+    ] {
+        let failure = dsl.build(&written(text), &target).unwrap().unwrap_err();
+        assert_eq!(failure.kind, FailureKind::CompileFailed);
+        assert!(failure.evidence.contains(words), "{words}: {}", failure.evidence);
+        dsl.build(&written(RIGHT), &target).unwrap().unwrap();
+    }
+}
+
+#[test]
+fn too_much_shared_memory_is_a_failure() {
+    if support::python().is_none() {
+        return;
+    }
+    let source = lower(
+        &product("acc = dot(a, trans(c), acc) f16"),
+        &[("main.stages", 16)],
+    )
+    .unwrap();
+    let evidence = failure(&source);
+    assert!(evidence.contains("bytes of shared memory"), "{evidence}");
+}
+
+#[test]
+fn a_device_that_triton_does_not_know_is_unsupported() {
+    let sketch = Sketch::parse(DOUBLE).unwrap();
+    let error = TritonDsl::default().lower(&sketch, &Knobs::new(), &Target::new("cpu", "x86_64"));
+    assert_eq!(error.unwrap_err().kind(), ErrorKind::Unsupported);
+}

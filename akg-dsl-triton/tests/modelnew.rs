@@ -1,0 +1,174 @@
+//! Bundles as PyTorch modules, run in Triton's interpreter.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
+
+mod support;
+
+use std::path::Path;
+use std::process::Command;
+
+use akg_core::bundle::{Bundle, Evidence, ModuleInput};
+use akg_core::source::{Artifact, Knobs, SourceForm};
+use akg_core::task::SizeRange;
+use akg_core::verdict::Verdict;
+use akg_core::{Accuracy, Candidate, DType, Dsl, ErrorKind, Expr, Graph, Sketch, Task, Tensor};
+use akg_dsl_triton::{TritonDsl, modelnew};
+
+/// `y = 2 x + w + c`, by two kernels with a buffer between.
+const SKETCH: &str = "# In one pass.
+sketch shift(x: f32[N, 4], w: f32[4], c: f32[4]) -> y: f32[N, 4]
+buffer t: f32[N, 4]
+kernel scale over (n in ceildiv(N, 8)) {
+  store t[n*8 :+ 8, 0 :+ 4] = 2 * (load x[n*8 :+ 8, 0 :+ 4] else 0)
+}
+kernel shift over (n in ceildiv(N, 8)) {
+  s = (load w[0 :+ 4]) + (load c[0 :+ 4])
+  store y[n*8 :+ 8, 0 :+ 4] = (load t[n*8 :+ 8, 0 :+ 4] else 0) + s[None, :]
+}";
+
+const MODULE: &str = "import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.unused = nn.Linear(3, 3)
+        self.w = nn.Parameter(torch.randn(4))
+
+    def forward(self, x):
+        return x + x + self.w + torch.arange(4)
+";
+
+fn task() -> Task {
+    let mut graph = Graph::new("shift");
+    let x = graph.input("x", DType::F32, [Expr::symbol("N"), 4.into()]);
+    let w = graph.weight("w", DType::F32, [4]);
+    let c = graph.constant("c", Tensor::from_slice([4], &[0f32, 1.0, 2.0, 3.0]).unwrap());
+    let t = graph.add(x, x).unwrap();
+    let t = graph.add(t, w).unwrap();
+    let y = graph.add(t, c).unwrap();
+    graph.output(y);
+    let mut task = Task::new("shift", graph);
+    task.contract.hints.insert("N".into(), 100);
+    task.contract
+        .ranges
+        .insert("N".into(), SizeRange { lo: 1, hi: 1000 });
+    task
+}
+
+/// A bundle that nobody has built.
+fn bundle(dsl: &str) -> Bundle {
+    let target = support::h100();
+    let sketch = Sketch::parse(SKETCH).unwrap_or_else(|d| panic!("{}", d.render(SKETCH)));
+    let mut source = TritonDsl::default()
+        .lower(&sketch, &Knobs::new(), &target)
+        .unwrap();
+    source.dsl = dsl.to_owned();
+    let SourceForm::Lowered { plan } = source.form.clone() else {
+        panic!("no plan")
+    };
+    let artifact = Artifact {
+        format: "cubin".into(),
+        bytes: Vec::new(),
+        plan,
+        metadata: [].into(),
+    };
+    let evidence = Evidence {
+        verdict: Verdict::new(Accuracy::Fp32),
+        timing: None,
+        bound_seconds: None,
+        kernels: Vec::new(),
+    };
+    Bundle::new(&task(), &target, Candidate { source, artifact }, SKETCH, evidence).unwrap()
+}
+
+/// Runs a script in which `m` is the exported module, made for the CPU, where the interpreter's tensors are.
+fn with_module(python: &Path, name: &str, text: &str, script: &str) {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.py"));
+    std::fs::write(&file, text.replace("!= \"cuda\"", "!= \"cpu\"")).unwrap();
+    let script = format!("import sys, torch\nsys.path.insert(0, sys.argv[1])\nimport {name} as m\n{script}");
+    let output = Command::new(python)
+        .env("TRITON_INTERPRET", "1")
+        .args(["-c", &script, env!("CARGO_TARGET_TMPDIR")])
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}\n{text}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+#[test]
+fn modelnew_is_the_module_with_other_kernels() {
+    let inputs = vec![ModuleInput::Argument(0), ModuleInput::Attribute("w".into())];
+    let text = modelnew(&bundle("triton").with_module(MODULE, inputs).unwrap()).unwrap();
+    let code: String = text
+        .lines()
+        .map(|l| l.split('#').next().unwrap_or_default().to_owned() + "\n")
+        .collect();
+    for word in ["pass", "try:", "except ", "import threading"] {
+        assert!(!code.contains(word), "benchmarks refuse files with `{word}`");
+    }
+    for word in ["@triton.jit", "tl.", "class ModelNew(Model):"] {
+        assert!(code.contains(word), "benchmarks want `{word}`");
+    }
+    let Some(python) = support::python() else { return };
+    with_module(
+        python,
+        "modelnew_of_module",
+        &text,
+        "
+torch.manual_seed(42)
+model = m.Model()
+torch.manual_seed(42)
+new = m.ModelNew()
+assert all(torch.equal(p, q) for p, q in zip(model.parameters(), new.parameters(), strict=True))
+def same(x):
+    with torch.no_grad():
+        assert torch.allclose(model(x), new(x), rtol=1e-6, atol=1e-6)
+for n in (1, 7, 100):
+    same(torch.randn(n, 4))
+same(torch.randn(4, 9).t())
+same(torch.randn(101)[1:].reshape(25, 4))
+def refuses(words, *x):
+    try:
+        new(*x)
+    except ValueError as error:
+        assert words in str(error), error
+    else:
+        raise AssertionError(words)
+refuses('float32', torch.zeros(2, 4, dtype=torch.float64))
+refuses('shape', torch.zeros(2, 5))
+refuses('from 1 to 1000', torch.zeros(1001, 4))
+",
+    );
+}
+
+#[test]
+fn without_a_module_weights_become_parameters() {
+    let text = modelnew(&bundle("triton")).unwrap();
+    let Some(python) = support::python() else { return };
+    with_module(
+        python,
+        "modelnew_of_graph",
+        &text,
+        "
+torch.manual_seed(1)
+new = m.ModelNew()
+torch.manual_seed(1)
+assert torch.equal(new.w, torch.randn(4))
+x = torch.randn(5, 4)
+assert torch.allclose(new(x), 2 * x + new.w + torch.arange(4))
+",
+    );
+}
+
+#[test]
+fn other_languages_have_no_triton_form() {
+    assert_eq!(
+        modelnew(&bundle("poem")).unwrap_err().kind(),
+        ErrorKind::Unsupported
+    );
+}

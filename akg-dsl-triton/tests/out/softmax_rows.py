@@ -1,0 +1,34 @@
+# Lowered from this sketch:
+#
+#   # Softmax of rows that fit a tile.
+#   sketch softmax_rows(x: f32[4096, 8192]) -> y: f32[4096, 8192]
+#
+#   kernel main over (r in 4096) {
+#     t = load x[r, 0 :+ 8192]
+#     e = exp(t - reduce_max(t, 0))
+#     store y[r, 0 :+ 8192] = e / reduce_sum(e, 0)
+#   }
+#
+import triton
+import triton.language as tl
+from triton.language.extra import libdevice
+
+# How Triton compiles each kernel; `descriptors` are the boxes of parameters that are tensor descriptors.
+LAUNCH = {
+    "softmax_rows_main": {"num_stages": 3, "num_warps": 8},
+}
+
+
+# NaN if either is.
+@triton.jit
+def akg_max(a, b):
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def softmax_rows_main(x_ptr, y_ptr):
+    r = tl.program_id(0)
+    offs = tl.arange(0, 8192)
+    t = tl.load(x_ptr + r * 8192 + offs)
+    e = libdevice.exp(t - tl.reduce(t, 0, akg_max))
+    tl.store(y_ptr + r * 8192 + offs, tl.div_rn(e, tl.sum(e, 0)))
