@@ -6,11 +6,14 @@
     reason = "a test's helpers may fail the test"
 )]
 
+mod common;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use common::{Place, expect, has_compiler};
 use serde_json::{Value, json};
 
 const ALL_VERIFIED: i32 = 0;
@@ -26,64 +29,23 @@ const SOFTMAX: &str = r#"{"akg_graph": 1, "name": "softmax",
 /// No rule designs this.
 const POOL: &str = r#"{"akg_graph": 1, "name": "pool",
   "inputs": [{"name": "x", "dtype": "f32", "shape": [2, 3, 8, 8]}],
-  "nodes": [{"op": "aten.max_pool2d.default", "args": {"self": "x", "kernel_size": [2, 2]}, "outputs": ["y"]}],
+  "nodes": [{"op": "aten.max_pool2d.default", "args": {"self": "x", "kernel_size": [2, 2], "stride": [1, 1]}, "outputs": ["y"]}],
   "outputs": [{"value": "y"}]}"#;
 
-struct Place(tempfile::TempDir);
-
-impl Place {
-    fn new(files: &[(&str, &str)]) -> Self {
-        let place = Self(tempfile::tempdir().unwrap());
-        for (name, text) in files {
-            let path = place.root().join(name);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        place
-    }
-
-    fn root(&self) -> PathBuf {
-        self.0.path().join("root")
-    }
-
-    fn out(&self) -> PathBuf {
-        self.0.path().join("out")
-    }
-
-    fn bench(&self, args: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_akg"));
-        command.args(["bench", "kernelbench", "--no-baseline", "--tune", "0"]);
-        command.args(["--contest-seconds", "100ms", "--root"]);
-        command.arg(self.root()).arg("--out").arg(self.out()).args(args);
-        command.env_remove("AKG_WORKER").output().unwrap()
-    }
-
-    fn json(&self, file: &str) -> Value {
-        serde_json::from_str(&fs::read_to_string(self.out().join(file)).unwrap()).unwrap()
-    }
+fn out(place: &Place) -> PathBuf {
+    place.path("out")
 }
 
-#[track_caller]
-fn expect(output: &Output, status: i32, words: &[&str]) {
-    let text = format!(
-        "{}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    assert_eq!(output.status.code(), Some(status), "{text}");
-    for word in words {
-        assert!(text.contains(word), "`{word}` is not in:\n{text}");
-    }
+fn bench(place: &Place, args: &[&str]) -> Output {
+    let mut command = place.akg();
+    command.args(["bench", "kernelbench", "--no-baseline", "--tune", "0"]);
+    command.args(["--contest-seconds", "100ms", "--root"]);
+    command.arg(place.path("root")).arg("--out").arg(out(place));
+    command.args(args).output().unwrap()
 }
 
-fn has_compiler() -> bool {
-    let found = ["c++", "g++", "clang++"]
-        .iter()
-        .any(|c| Command::new(c).arg("--version").output().is_ok());
-    if !found {
-        eprintln!("skipped: no C++ compiler");
-    }
-    found
+fn result(place: &Place, file: &str) -> Value {
+    serde_json::from_str(&fs::read_to_string(out(place).join(file)).unwrap()).unwrap()
 }
 
 /// The names of all fields but those of maps that are named by their content.
@@ -107,14 +69,17 @@ fn failures_are_results_and_results_stay() {
     if !has_compiler() {
         return;
     }
-    let place = Place::new(&[("level1/2_softmax.json", SOFTMAX), ("level2/10_pool_.json", POOL)]);
+    let place = Place::with(&[
+        ("root/level1/2_softmax.json", SOFTMAX),
+        ("root/level2/10_pool_.json", POOL),
+    ]);
     expect(
-        &place.bench(&[]),
+        &bench(&place, &[]),
         SOME_FAILED,
         &["1-2", "softmax", "failed: 2-10 pool"],
     );
 
-    let results = place.json("results.json");
+    let results = result(&place, "results.json");
     assert_eq!(results["schema"], 1);
     assert_eq!(results["chosen"], 2);
     let problems = results["problems"].as_array().unwrap();
@@ -134,7 +99,7 @@ fn failures_are_results_and_results_stay() {
     assert_eq!(results["summary"]["all"]["verified"], 1);
     assert_eq!(results["summary"]["families"]["pooling"]["problems"], 1);
     assert_eq!(results["summary"]["failed"][0]["problem"], "2-10");
-    let summary = fs::read_to_string(place.out().join("summary.md")).unwrap();
+    let summary = fs::read_to_string(out(&place).join("summary.md")).unwrap();
     assert!(
         summary.contains("| 1-2 | softmax |") && summary.contains("failed: 2-10 pool"),
         "{summary}"
@@ -156,32 +121,32 @@ fn failures_are_results_and_results_stay() {
 
     let show = Command::new(env!("CARGO_BIN_EXE_akg"))
         .arg("show")
-        .arg(place.out().join("1-2"))
+        .arg(out(&place).join("1-2"))
         .output();
     expect(&show.unwrap(), 0, &["softmax: pass"]);
 
-    expect(&place.bench(&[]), TROUBLE, &["is not empty", "--resume"]);
+    expect(&bench(&place, &[]), TROUBLE, &["is not empty", "--resume"]);
     expect(
-        &place.bench(&["--resume", "--seed", "5"]),
+        &bench(&place, &["--resume", "--seed", "5"]),
         TROUBLE,
         &["seed was 0 and is now 5"],
     );
     expect(
-        &place.bench(&["--resume"]),
+        &bench(&place, &["--resume"]),
         SOME_FAILED,
         &["1-2", "failed: 2-10 pool"],
     );
-    assert_eq!(place.json("results.json")["problems"], results["problems"]);
+    assert_eq!(result(&place, "results.json")["problems"], results["problems"]);
     expect(
-        &place.bench(&["--resume", "--retry"]),
+        &bench(&place, &["--resume", "--retry"]),
         SOME_FAILED,
         &["failed: 2-10 pool"],
     );
-    let retried = place.json("2-10/record.json");
+    let retried = result(&place, "2-10/record.json");
     assert_ne!(retried["date"], pool["date"]);
     assert_eq!(retried["status"], pool["status"]);
     expect(
-        &place.bench(&["--resume", "--levels", "1"]),
+        &bench(&place, &["--resume", "--levels", "1"]),
         ALL_VERIFIED,
         &["all: 1 of 1 verified"],
     );
@@ -189,36 +154,39 @@ fn failures_are_results_and_results_stay() {
 
 #[test]
 fn a_run_in_parts_says_that_it_is_one() {
-    let place = Place::new(&[("level1/2_softmax.json", SOFTMAX)]);
+    let place = Place::with(&[("root/level1/2_softmax.json", SOFTMAX)]);
     expect(
-        &place.bench(&["--stop-after", "0"]),
+        &bench(&place, &["--stop-after", "0"]),
         STOPPED,
         &["stopped after 0 of 1 problems; go on with --resume"],
     );
-    assert_eq!(place.json("results.json")["problems"], json!([]));
+    assert_eq!(result(&place, "results.json")["problems"], json!([]));
 }
 
 #[test]
 fn what_cannot_be_run_is_said_before_anything_runs() {
-    let place = Place::new(&[("level1/2_softmax.json", SOFTMAX), ("level2/1_module.py", "")]);
+    let place = Place::with(&[
+        ("root/level1/2_softmax.json", SOFTMAX),
+        ("root/level2/1_module.py", ""),
+    ]);
     expect(
-        &place.bench(&["--levels", "1,4"]),
+        &bench(&place, &["--levels", "1,4"]),
         TROUBLE,
         &["no level4", "it has 1-2"],
     );
     expect(
-        &place.bench(&["--problems", "1-3"]),
+        &bench(&place, &["--problems", "1-3"]),
         TROUBLE,
         &["problem 3", "1-2"],
     );
-    expect(&place.bench(&["--problems", "one"]), TROUBLE, &["1,2,19-32"]);
-    let python = place.bench(&["--python", "/bin/false"]);
+    expect(&bench(&place, &["--problems", "one"]), TROUBLE, &["1,2,19-32"]);
+    let python = bench(&place, &["--python", "/bin/false"]);
     expect(&python, TROUBLE, &["/bin/false", "no working Python"]);
-    let other = place.out();
+    let other = out(&place);
     fs::create_dir_all(&other).unwrap();
     fs::write(other.join("notes.txt"), "mine").unwrap();
     expect(
-        &place.bench(&["--resume", "--levels", "1"]),
+        &bench(&place, &["--resume", "--levels", "1"]),
         TROUBLE,
         &["holds no run"],
     );
@@ -226,12 +194,12 @@ fn what_cannot_be_run_is_said_before_anything_runs() {
 
 #[test]
 fn a_reader_that_has_gone_is_no_panic() {
-    let place = Place::new(&[("level1/2_softmax.json", SOFTMAX)]);
+    let place = Place::with(&[("root/level1/2_softmax.json", SOFTMAX)]);
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let sketch = Command::new(env!("CARGO_BIN_EXE_akg"))
         .arg("sketch")
-        .arg(place.root().join("level1/2_softmax.json"))
+        .arg(place.path("root/level1/2_softmax.json"))
         .stdout(writer)
         .output();
     expect(&sketch.unwrap(), 0, &[]);

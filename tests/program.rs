@@ -6,9 +6,12 @@
     reason = "a test's helpers may fail the test"
 )]
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+mod common;
 
+use std::path::Path;
+use std::process::Output;
+
+use common::{Place, expect, has_compiler};
 use serde_json::Value;
 
 const PASS: i32 = 0;
@@ -22,56 +25,10 @@ const TINY: &str = r#"{"akg_graph": 1, "name": "tiny",
             {"op": "aten.softmax.int", "args": {"self": "r", "dim": -1}, "outputs": ["y"]}],
   "outputs": [{"value": "y"}]}"#;
 
-struct Place(tempfile::TempDir);
-
-impl Place {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn file(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.0.path().join(name);
-        std::fs::write(&path, text).unwrap();
-        path
-    }
-
-    /// The program, with a store of this place's own.
-    fn akg(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_akg"));
-        command.env_remove("AKG_WORKER");
-        command.env("AKG_STORE", self.0.path().join("store.sqlite"));
-        command
-    }
-}
-
-#[track_caller]
-fn expect(output: &Output, status: i32, words: &[&str]) -> String {
-    let text = format!(
-        "{}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    assert_eq!(output.status.code(), Some(status), "{text}");
-    for word in words {
-        assert!(text.contains(word), "`{word}` is not in:\n{text}");
-    }
-    text
-}
-
 fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|e| {
         panic!("{e}: {}", String::from_utf8_lossy(&output.stdout));
     })
-}
-
-fn has_compiler() -> bool {
-    let found = ["c++", "g++", "clang++"]
-        .iter()
-        .any(|c| Command::new(c).arg("--version").output().is_ok());
-    if !found {
-        eprintln!("skipped: no C++ compiler");
-    }
-    found
 }
 
 #[test]
@@ -81,7 +38,7 @@ fn a_graph_becomes_a_verified_kernel() {
     }
     let place = Place::new();
     let task = place.file("tiny.json", TINY);
-    let out = place.0.path().join("out");
+    let out = place.path("out");
     let run = place
         .akg()
         .args(["run", "--json", "--no-baseline", "--out"])
@@ -271,7 +228,7 @@ fn bad_sketches_are_shown_where_they_are_wrong() {
 fn missing_tools_and_full_disks_cost_nothing() {
     let place = Place::new();
     let task = place.file("tiny.json", TINY);
-    let empty = place.0.path().join("empty");
+    let empty = place.path("empty");
     std::fs::create_dir(&empty).unwrap();
     let run = place
         .akg()
@@ -285,7 +242,7 @@ fn missing_tools_and_full_disks_cost_nothing() {
     assert_eq!(json(&run)["status"], "tool-missing");
 
     if cfg!(target_os = "linux") {
-        let out = place.0.path().join("full");
+        let out = place.path("full");
         std::fs::create_dir(&out).unwrap();
         std::os::unix::fs::symlink("/dev/full", out.join("report.json")).unwrap();
         let run = place
@@ -382,12 +339,12 @@ fn what_was_found_is_remembered_and_moved() {
     assert_eq!(run(&["--tune", "0", "--secret", "7"])["recalled"], false);
     assert_eq!(run(&["--tune", "0", "--no-store"])["recalled"], false);
 
-    let file = place.0.path().join("records.jsonl");
+    let file = place.path("records.jsonl");
     let records = |args: &[&str]| place.akg().arg("records").args(args).output().unwrap();
     let name = file.to_str().unwrap();
     expect(&records(&["export", name]), PASS, &["records.jsonl"]);
     expect(&records(&["list"]), PASS, &["product", "[96, 64]", "fp32"]);
-    let other = place.0.path().join("other.sqlite");
+    let other = place.path("other.sqlite");
     let other = other.to_str().unwrap();
     expect(
         &records(&["import", "--store", other, name]),

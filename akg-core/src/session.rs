@@ -49,6 +49,7 @@ pub struct Session {
     timing: Option<ContestPolicy>,
     tuning: Option<TuningPolicy>,
     store: Arc<dyn Store>,
+    retry: bool,
     witness: Arc<dyn Fn() -> Box<dyn Witness> + Send + Sync>,
     limits: Limits,
 }
@@ -81,6 +82,7 @@ impl Session {
             timing: Some(ContestPolicy::default()),
             tuning: None,
             store: Arc::new(MemoryStore::new()),
+            retry: false,
             witness: Arc::new(|| Box::new(Machine)),
             limits: Limits::default(),
         }
@@ -147,6 +149,14 @@ impl Session {
     #[must_use]
     pub fn with_store(mut self, store: Arc<dyn Store>) -> Self {
         self.store = store;
+        self
+    }
+
+    /// Whether what is in the store but was disturbed is measured again: a contest that claims nothing, and tuning in which
+    /// others used the machine all the time. By default it is not: the same run twice takes its time once.
+    #[must_use]
+    pub fn with_retry(mut self, retry: bool) -> Self {
+        self.retry = retry;
         self
     }
 

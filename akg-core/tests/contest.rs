@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use akg_core::backend::Cache;
 use akg_core::timing::{
-    Claim, Contest, ContestPolicy, Disturbance, Entrants, Floor, Side, Testimony, Witness, contest,
+    Claim, Contest, ContestPolicy, Disturbance, Entrants, Floor, Side, Testimony, Usage, Witness, contest,
 };
 use akg_core::verdict::{Failure, FailureKind};
 use async_trait::async_trait;
@@ -20,8 +20,8 @@ struct World {
     rng: ChaCha8Rng,
     /// Everything takes longer by this factor at this time.
     slowness: fn(f64) -> f64,
-    /// Time in which others waited for the processor.
-    waited: f64,
+    /// Processor time that others used.
+    others: f64,
 }
 
 type Shared = Arc<Mutex<World>>;
@@ -31,7 +31,7 @@ fn world(seed: u64) -> Shared {
         now: 0.0,
         rng: ChaCha8Rng::seed_from_u64(seed),
         slowness: |_| 1.0,
-        waited: 0.0,
+        others: 0.0,
     }))
 }
 
@@ -56,6 +56,9 @@ impl World {
     }
 }
 
+/// Those of the simulated machine.
+const PROCESSORS: usize = 4;
+
 struct Observer(Shared);
 
 impl Witness for Observer {
@@ -71,8 +74,11 @@ impl Witness for Observer {
         Some(Duration::ZERO)
     }
 
-    fn waited(&mut self) -> Option<Duration> {
-        Some(Duration::from_secs_f64(self.0.lock().unwrap().waited))
+    fn others(&mut self) -> Option<Usage> {
+        Some(Usage {
+            seconds: self.0.lock().unwrap().others,
+            processors: PROCESSORS,
+        })
     }
 }
 
@@ -86,8 +92,8 @@ struct Simulated {
     batch: fn(f64, u32) -> f64,
     /// Grows the time of a call over simulated seconds.
     growth: f64,
-    /// Whether others wait for the processor meanwhile.
-    crowd: bool,
+    /// How many processors others use meanwhile.
+    crowd: f64,
     /// The execution from which on outputs are wrong.
     wrong_from: u32,
     executions: u32,
@@ -103,7 +109,7 @@ fn side(name: &'static str, world: &Shared, call: f64) -> Simulated {
         noise: 0.02,
         batch: |call, calls| call * f64::from(calls),
         growth: 0.0,
-        crowd: false,
+        crowd: 0.0,
         wrong_from: u32::MAX,
         executions: 0,
     }
@@ -127,9 +133,7 @@ impl Side for Simulated {
         let cold = if cache == Cache::Cold { 3.0 } else { 1.0 };
         let constant = world.pass(CONSTANT, 0.1);
         let batch = world.pass(cold * (self.batch)(call, calls), self.noise);
-        if self.crowd {
-            world.waited += constant + batch;
-        }
+        world.others += self.crowd * (constant + batch);
         Ok(Ok(Duration::from_secs_f64(constant + batch)))
     }
 
@@ -288,19 +292,31 @@ fn rounds_with_a_slow_machine_are_left_out() {
     assert!((contest.comparisons[0].ratio - 2.0).abs() < 0.06);
 }
 
-#[test]
-fn others_that_wait_for_the_processor_disturb() {
+/// Sides of `call` seconds beside others that use so many processors.
+fn crowded(call: f64, processors: f64) -> Contest {
     let world = world(6);
     let mut sides =
-        [("candidate", 1e-3), ("candidate", 1e-3), ("rival", 2e-3)].map(|(n, c)| side(n, &world, c));
-    // Whoever runs, somebody waits.
-    sides.iter_mut().for_each(|side| side.crowd = true);
+        [("candidate", call), ("candidate", call), ("rival", 2.0 * call)].map(|(n, c)| side(n, &world, c));
+    sides.iter_mut().for_each(|side| side.crowd = processors);
     let [candidate, twin, rival] = &mut sides;
-    let contest = duel(candidate, twin, rival, 6);
+    duel(candidate, twin, rival, 6)
+}
+
+#[test]
+fn others_that_use_the_processors_disturb() {
+    let contest = crowded(0.1, 0.5);
     let interrupted = |d: &Disturbance| matches!(d, Disturbance::Interrupted { rounds, of } if rounds == of);
     assert!(contest.disturbances.iter().any(interrupted), "{contest:?}");
     assert!(contest.comparisons.iter().all(|c| c.claim == Claim::Noise));
-    assert!((contest.candidate().unwrap().warm.median().unwrap() / 1e-3 - 1.0).abs() < 0.05);
+    assert!((contest.candidate().unwrap().warm.median().unwrap() / 0.1 - 1.0).abs() < 0.05);
+}
+
+#[test]
+fn what_the_system_does_by_itself_and_what_is_uncertain_does_not_disturb() {
+    for contest in [crowded(0.1, 0.1), crowded(1e-3, 0.5)] {
+        assert!(contest.is_stable() && contest.discarded == 0, "{contest:?}");
+        assert_eq!(contest.comparisons[0].claim, Claim::Faster);
+    }
 }
 
 #[test]
@@ -343,7 +359,7 @@ fn stolen_time_is_accounted() {
         fn stolen(&mut self) -> Option<Duration> {
             Some(self.now() / 10)
         }
-        fn waited(&mut self) -> Option<Duration> {
+        fn others(&mut self) -> Option<Usage> {
             None
         }
     }
@@ -390,6 +406,31 @@ fn a_side_that_turns_wrong_in_timed_rounds_is_caught() {
         assert_eq!(contest.candidate().unwrap().failure, None);
         assert!(contest.sides[1].failure.is_some());
     }
+}
+
+#[test]
+fn long_calls_get_the_rounds_that_a_claim_takes() {
+    let held = |patience: u64| {
+        let world = world(1);
+        let mut sides = [("candidate", 0.45), ("rival", 0.3)].map(|(n, c)| side(n, &world, c));
+        // One outlier among eight leaves no claim.
+        sides.iter_mut().for_each(|side| side.noise = 0.0);
+        let [candidate, rival] = &mut sides;
+        let entrants = Entrants {
+            candidate,
+            twin: None,
+            rivals: vec![rival],
+            floor: None,
+        };
+        let mut policy = policy();
+        policy.budget = Duration::from_secs(6);
+        policy.patience = Duration::from_secs(patience);
+        block_on(contest(entrants, &policy, 1, &mut Observer(world))).unwrap()
+    };
+    let (impatient, patient) = (held(0), held(60));
+    assert!(impatient.rounds < 8 && !impatient.is_stable(), "{impatient:?}");
+    assert!(patient.rounds == 8 && patient.is_stable(), "{patient:?}");
+    assert_eq!(patient.against_best(Cache::Warm).unwrap().claim, Claim::Slower);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use akg_core::isolation::Isolation;
 use akg_core::session::Outcome;
 use akg_core::source::{Artifact, KnobValue, Knobs, Launch, LaunchPlan, Source, SourceForm};
 use akg_core::store::{Measurement, MemoryStore, Store, StoreExt as _, TuningRecord};
-use akg_core::timing::Witness;
+use akg_core::timing::{Usage, Witness};
 use akg_core::tuner::{Origin, TuningPolicy};
 use akg_core::verdict::{Failure, FailureKind};
 use akg_core::{
@@ -52,6 +52,8 @@ struct World {
     loads: usize,
     /// The load at which the device is lost.
     lost_at: Option<usize>,
+    /// Whether others use the machine.
+    crowded: bool,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -307,8 +309,12 @@ impl Witness for Clock {
         None
     }
 
-    fn waited(&mut self) -> Option<Duration> {
-        None
+    fn others(&mut self) -> Option<Usage> {
+        let used = |w: &mut World| if w.crowded { 100.0 * w.now } else { 0.0 };
+        Some(Usage {
+            seconds: self.0.with(used),
+            processors: 1,
+        })
     }
 }
 
@@ -407,6 +413,24 @@ fn a_second_run_does_nothing_again() {
     assert_eq!((a.key, &a.verdict, &a.timing), (b.key, &b.verdict, &b.timing));
     assert!(b.recalled && !a.recalled && b.timing.is_some());
     again.with(|w| assert_eq!((w.builds.len(), w.verdicts.len(), w.loads), (0, 0, 0)));
+}
+
+#[test]
+fn what_was_disturbed_is_measured_again_only_if_asked() {
+    let (world, store) = (Shared::default(), Arc::default());
+    world.with(|w| w.crowded = true);
+    let first = run(&world, &store, 4096, PLENTY);
+    assert_eq!(best(&first), (KnobValue::Int(64), KnobValue::Int(64)));
+    assert!(!first.best().unwrap().timing.as_ref().unwrap().is_stable());
+    let calm = Shared::default();
+    let second = run(&calm, &store, 4096, PLENTY);
+    assert_eq!(second.best().unwrap().timing, first.best().unwrap().timing);
+    assert!(second.tuning.unwrap().stopped.contains("others used the machine"));
+    calm.with(|w| assert_eq!((w.builds.len(), w.verdicts.len(), w.loads), (0, 0, 0)));
+    let session = session(&calm, &store, PLENTY).with_retry(true);
+    let retried = block_on(session.run(&task(4096))).unwrap();
+    assert_eq!(best(&retried), FASTEST);
+    assert!(retried.best().unwrap().timing.as_ref().unwrap().is_stable());
 }
 
 #[test]

@@ -7,8 +7,8 @@ use std::process::ExitStatus;
 use akg_core::error::{Error, ErrorKind, Result};
 use akg_core::isolation::Isolation;
 use akg_core::target::Target;
-use akg_worker::available_memory;
 use akg_worker::process::{Finished, Program, ResourceLimits};
+use akg_worker::{available_memory, on_path};
 
 use crate::config::CppConfig;
 
@@ -32,9 +32,6 @@ const LIMITS: ResourceLimits = ResourceLimits {
     total: Some(4 << 30),
     processes: Some(64),
 };
-
-/// Where a compiler outside the system's directories has its parts, beside the directory of its program.
-const PARTS: [&str; 6] = ["bin", "include", "lib", "lib64", "libexec", "share"];
 
 /// Flags that make arithmetic what the text says, rounded operator by operator, and let loops be vectorised.
 ///
@@ -155,7 +152,7 @@ pub(crate) fn identity(config: &CppConfig, target: &Target) -> Result<String> {
 pub(crate) fn compile(config: &CppConfig, target: &Target, text: &str, mode: Mode) -> Result<Compilation> {
     let compiler = find(config)?;
     let flags = flags(config, target);
-    let program = program(&compiler, config)?
+    let program = program(&compiler, config)
         .args(&flags)
         .args(match mode {
             Mode::Link => ["-shared", "-o", "kernel.so"].as_slice(),
@@ -184,8 +181,9 @@ pub(crate) fn compile(config: &CppConfig, target: &Target, text: &str, mode: Mod
 }
 
 /// The compiler as a confined program.
-fn program(compiler: &Path, config: &CppConfig) -> Result<Program> {
+fn program(compiler: &Path, config: &CppConfig) -> Program {
     let mut program = Program::new(compiler)
+        .installation(compiler)
         .env("LC_ALL", "C")
         .limits(LIMITS)
         .quota(QUOTA)
@@ -193,17 +191,7 @@ fn program(compiler: &Path, config: &CppConfig) -> Result<Program> {
     if let Some(worker) = &config.worker {
         program = program.supervisor(worker);
     }
-    let real = compiler
-        .canonicalize()
-        .map_err(|e| Error::io(format!("cannot run {}", compiler.display()), e))?;
-    let prefix = real
-        .parent()
-        .filter(|p| p.ends_with("bin"))
-        .and_then(Path::parent);
-    Ok(PARTS
-        .iter()
-        .filter_map(|part| Some(prefix?.join(part)))
-        .fold(program, Program::readable))
+    program
 }
 
 /// An error if the compiler failed for want of disk or memory, which is not the text's fault, unless it wanted more
@@ -250,18 +238,9 @@ fn find(config: &CppConfig) -> Result<PathBuf> {
             .filter(|v| !v.is_empty())
             .map(PathBuf::from)
     });
-    let search = |name: &Path| -> Option<PathBuf> {
-        if name.components().count() > 1 {
-            return name.is_file().then(|| name.to_owned());
-        }
-        let path = std::env::var_os("PATH")?;
-        std::env::split_paths(&path)
-            .map(|directory| directory.join(name))
-            .find(|p| p.is_file())
-    };
     let found = match &named {
-        Some(name) => search(name),
-        None => CANDIDATES.iter().find_map(|name| search(Path::new(name))),
+        Some(name) => on_path(name),
+        None => CANDIDATES.iter().find_map(|name| on_path(Path::new(name))),
     };
     found.ok_or_else(|| {
         let looked_for = match &named {
@@ -280,7 +259,7 @@ fn find(config: &CppConfig) -> Result<PathBuf> {
 
 /// The first line that the compiler says about itself.
 fn version(compiler: &Path, config: &CppConfig) -> Result<String> {
-    let program = program(compiler, config)?.arg("--version");
+    let program = program(compiler, config).arg("--version");
     let finished: Finished = program.run(config.time_limit, OUTPUT_LIMIT)?;
     Ok(first_lines(&finished.output(), 1))
 }

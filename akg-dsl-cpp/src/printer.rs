@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 use akg_core::dtype::DType;
 use akg_core::expr::Expr;
 use akg_core::lower::loops::ir::{
-    Accumulation, Dot, Local, LocalId, LoopKernel, LoopKind, Matrix, Pack, Param, Place, Scalar, Stmt, Sums,
+    Accumulation, Dot, Layout, Local, LocalId, LoopKernel, LoopKind, Matrix, Pack, Param, Place, Scalar,
+    Stmt, Sums,
 };
 use akg_core::sketch::ir::{ReduceOp, StoreMode, TensorId};
 
@@ -400,15 +401,18 @@ impl Printer<'_> {
         let function = self.prelude("akg_dot");
         let name = |id: LocalId| self.local(id).map_or("", |l| l.name.as_str());
         let [m, n, k] = dot.extents;
-        let [row, column] = dot.a_strides;
         let [rows, vectors] = dot.block;
+        let [block, row, column] = match dot.a_layout {
+            Layout::Strided([row, column]) => [row, row, column],
+            Layout::Panels => [k, 1, rows],
+        };
         let sums = match dot.sums {
             Sums::Continue => "akg_continue",
             Sums::Add => "akg_add",
             Sums::Replace => "akg_replace",
         };
         let line = format!(
-            "{function}<{m}, {n}, {k}, {row}, {column}, {rows}, {vectors}, {}, {sums}, {}>({}, {}, {});",
+            "{function}<{m}, {n}, {k}, {block}, {row}, {column}, {rows}, {vectors}, {}, {sums}, {}>({}, {}, {});",
             dot.chunk,
             held_type(dot.sum),
             name(dot.a),

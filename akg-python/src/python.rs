@@ -1,5 +1,6 @@
 //! The worker as seen from Rust.
 
+use std::env;
 use std::ffi::OsString;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -10,8 +11,8 @@ use akg_core::expr::Bindings;
 use akg_core::isolation::{Isolation, IsolationLevel};
 use akg_core::tensor::byte_len;
 use akg_core::{Graph, Tensor};
-use akg_worker::machine_memory;
 use akg_worker::process::{Process, Program, RequestError, ResourceLimits};
+use akg_worker::{machine_memory, on_path};
 use serde::de::DeserializeOwned;
 
 use crate::calls::{Call, Done, Job, JobCall, Outcome, Outcomes, Precision, Seeds, Types};
@@ -73,6 +74,14 @@ const INHERITED: [&str; 8] = [
     "CXX",
     "OMP_NUM_THREADS",
     "CUDA_VISIBLE_DEVICES",
+];
+
+/// Variables that name the compilers that PyTorch runs, what it runs if they are not set, and what these compilers run.
+const COMPILERS: [(Option<&str>, &str); 4] = [
+    (Some("CXX"), "g++"),
+    (Some("CC"), "gcc"),
+    (None, "as"),
+    (None, "ld"),
 ];
 
 /// Bytes of temporary files.
@@ -343,6 +352,7 @@ impl Python {
         let program = self.imports.iter().fold(program, |p, module| p.arg(module));
         let readable = self.environment.roots.iter();
         let program = readable.fold(program, Program::readable);
+        let program = compilers().iter().fold(program, |p, tool| p.installation(tool));
         let program = self.writable.iter().fold(program, Program::writable);
         let program = self.modules.iter().fold(program, show_modules);
         let program = INHERITED.iter().fold(program, |p, name| p.inherit(name));
@@ -356,6 +366,15 @@ impl Python {
         };
         program.limits(limits).spawn()
     }
+}
+
+/// Where the compilers are that PyTorch runs, as far as there are any.
+fn compilers() -> Vec<PathBuf> {
+    let found = COMPILERS.iter().filter_map(|(variable, default)| {
+        let named = variable.and_then(env::var_os).filter(|name| !name.is_empty());
+        on_path(Path::new(&named.unwrap_or_else(|| default.into())))
+    });
+    found.collect()
 }
 
 /// Lets a program read Python files and packages in a directory, and list what else is there, as Python does to find

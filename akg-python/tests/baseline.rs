@@ -78,7 +78,16 @@ fn expected(x: &Tensor) -> Vec<f64> {
 
 #[test]
 fn compiled_and_eager_compute_the_same_on_every_set() {
-    let Some((mut baselines, sets)) = baselines("parameters.py", &[1, 2], BaselineOptions::default()) else {
+    compiled_and_eager_agree("parameters.py");
+}
+
+#[test]
+fn compiled_and_eager_update_state_alike() {
+    compiled_and_eager_agree("buffers.py");
+}
+
+fn compiled_and_eager_agree(name: &str) {
+    let Some((mut baselines, sets)) = baselines(name, &[1, 2], BaselineOptions::default()) else {
         return;
     };
     let compiled = baselines.prepare(Variant::Compiled).unwrap();

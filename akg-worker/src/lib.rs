@@ -28,9 +28,11 @@ mod space;
 mod stage;
 pub mod team;
 mod tool;
+mod toolchain;
 mod worker;
 
 pub use describe::features;
 pub use locate::{find, init, init_with, isolation};
 pub use memory::{available as available_memory, total as machine_memory};
 pub use serve::{Service, answer_calls};
+pub use toolchain::on_path;

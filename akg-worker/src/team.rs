@@ -13,7 +13,7 @@ pub(crate) const STACK: usize = 8 << 20;
 /// Threads at most of a cooperative launch.
 pub const MOST_THREADS: u64 = 1 << 12;
 
-/// How many ranges of programs each thread takes on average: more balance better, fewer cost less.
+/// A thread takes its part of what is left divided by this: more balance better, fewer cost less.
 const RANGES_PER_THREAD: i64 = 4;
 
 /// Turns at a barrier before a thread lets others run.
@@ -102,17 +102,24 @@ impl Team {
     /// The kernel must be what the artifact's plan says, and the arguments what it takes.
     pub unsafe fn launch(&self, kernel: Kernel, arguments: &Arguments, programs: i64) {
         let threads = self.threads() as i64;
-        // Two at least, if every thread has work then: a kernel that ignores the end of its range must not pass.
-        let least = if programs >= 2 * threads { 2 } else { 1 };
-        let range = (programs / (threads * RANGES_PER_THREAD)).max(least);
+        let end = |first: i64| {
+            // Two at first, if every thread has work then: a kernel that ignores the end of its range must not pass.
+            let least = if first == 0 && programs >= 2 * threads {
+                2
+            } else {
+                1
+            };
+            first + ((programs - first) / (threads * RANGES_PER_THREAD)).max(least)
+        };
         let next = AtomicI64::new(0);
+        let take = || {
+            next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |first| {
+                (first < programs).then(|| end(first))
+            })
+        };
         let work = || {
-            loop {
-                let first = next.fetch_add(range, Ordering::Relaxed);
-                if first >= programs {
-                    break;
-                }
-                let last = programs.min(first + range);
+            while let Ok(first) = take() {
+                let last = end(first);
                 // SAFETY: by this function's contract.
                 unsafe { kernel(arguments.tensors.as_ptr(), arguments.dims.as_ptr(), first, last) };
             }

@@ -2,7 +2,7 @@
 
 use akg::DType;
 use akg::expr::{Atom, Expr};
-use akg::lower::loops::ir::{Dot, LocalId, LoopKernel, Pack, Place, Scalar, Stmt, Sums};
+use akg::lower::loops::ir::{Dot, Layout, LocalId, LoopKernel, Pack, Place, Scalar, Stmt, Sums};
 use akg::sketch::ir::{
     BinaryOp, CompareOp, Condition, ReduceOp, Scalar as Constant, StoreMode, TensorId, UnaryOp,
 };
@@ -305,11 +305,18 @@ impl Printer<'_> {
             &self.local(dot.b)?.name,
             &self.local(dot.c)?.name,
         );
-        let ([m, n, k], [row, column], width) = (dot.extents, dot.a_strides, dot.width);
+        let ([m, n, k], width) = (dot.extents, dot.width);
+        let left = match dot.a_layout {
+            Layout::Strided([row, column]) => format!("i * {row} + p * {column}"),
+            Layout::Panels => {
+                let rows = dot.block[0];
+                format!("i / {rows} * {} + p * {rows} + i % {rows}", k * rows)
+            }
+        };
         let assign = if dot.sums == Sums::Replace { "=" } else { "+=" };
         let text = format!(
             "for (int i = 0; i < {m}; ++i)\n  for (int j = 0; j < {n}; ++j) {{\n    double sum = 0;\n    for (int p = 0; p < {k}; \
-             ++p) sum += (double){a}[i * {row} + p * {column}] * {b}[j / {width} * {} + p * {width} + j % {width}];\n    {c}[i * \
+             ++p) sum += (double){a}[{left}] * {b}[j / {width} * {} + p * {width} + j % {width}];\n    {c}[i * \
              {n} + j] {assign} sum;\n  }}",
             k * width
         );

@@ -132,8 +132,8 @@ struct JudgeArgs {
     /// Do not run PyTorch for comparison.
     #[arg(long)]
     no_baseline: bool,
-    /// Wall time of the contest with PyTorch, if that is enough for it; at most three times as much. By default 10 s, and 2 s
-    /// with nobody to compare with.
+    /// Wall time of the contest with PyTorch, if that is enough for it; at most three times as much, or three minutes if
+    /// calls are so long that it takes that. By default 10 s, and 2 s with nobody to compare with.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     contest_seconds: Option<Duration>,
 }
@@ -171,6 +171,7 @@ impl JudgeArgs {
         let mut policy = ContestPolicy::default();
         if self.no_baseline {
             policy.budget = Duration::from_secs(2);
+            policy.patience = Duration::ZERO;
         }
         if let Some(budget) = self.contest_seconds {
             policy.budget = budget;

@@ -72,7 +72,8 @@ impl RunArgs {
         let session = session
             .with_budget(self.budget)
             .with_tuning(tuning(self.tune))
-            .with_store(store);
+            .with_store(store)
+            .with_retry(self.memory.retry);
         let outcome = blocking::run(&session, &loaded.task)?;
         if let Some(path) = &self.bundle {
             bundle::save(path, &session, &loaded, &outcome)?;

@@ -38,6 +38,9 @@ pub(super) struct MemoryArgs {
     /// Remember nothing, and use nothing that was remembered.
     #[arg(long, conflicts_with = "store")]
     no_store: bool,
+    /// Measure again what the store has but others disturbed: contests without a claim, and tuning.
+    #[arg(long)]
+    pub(super) retry: bool,
 }
 
 impl MemoryArgs {

@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use akg::source::SourceForm;
+use akg::sqlite::SqliteStore;
 use akg::{Error, Result, blocking};
 use clap::Args;
 
@@ -34,6 +36,10 @@ pub(super) struct VerifyArgs {
     python: PythonArgs,
     #[command(flatten)]
     judge: JudgeArgs,
+    /// Keep what is found out about a source in this store, and take from there what is known. By default everything is
+    /// done anew, as always for a bundle.
+    #[arg(long, value_name = "FILE")]
+    store: Option<PathBuf>,
     #[command(flatten)]
     report: ReportArgs,
 }
@@ -47,10 +53,14 @@ impl VerifyArgs {
             ..Default::default()
         };
         let mut report = Report::new(task, &self.target.dsl, &self.target.backend);
-        let result = if bundle::is_bundle(&self.source) {
-            bundle::verify(&self.source, &self.judge, &mut report, &progress)
-        } else {
+        let result = if !bundle::is_bundle(&self.source) {
             self.judge(&mut report, &progress)
+        } else if self.store.is_some() {
+            Err(Error::invalid(
+                "a bundle is always judged anew; leave out --store",
+            ))
+        } else {
+            bundle::verify(&self.source, &self.judge, &mut report, &progress)
         };
         finish(result, &report, &self.report, &progress)
     }
@@ -88,7 +98,10 @@ impl VerifyArgs {
                 })
                 .collect();
         }
-        let session = session(&self.target, &self.judge, &config, &loaded, progress, |_| {})?;
+        let mut session = session(&self.target, &self.judge, &config, &loaded, progress, |_| {})?;
+        if let Some(store) = &self.store {
+            session = session.with_store(Arc::new(SqliteStore::open(store)?));
+        }
         progress.step("building");
         let (attempt, target) = blocking::judge(&session, source, &loaded.task)?;
         report.device = Some(target.name.clone());

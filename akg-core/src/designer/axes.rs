@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::prim::visits_inside;
+use super::window::visits_inside;
 use crate::expr::Expr;
 
 /// Names an axis.

@@ -31,6 +31,7 @@ mod plan;
 mod prim;
 #[cfg(test)]
 mod tests;
+mod window;
 
 /// Decides how a task is cut into kernels and each kernel into tiles.
 #[derive(Debug)]

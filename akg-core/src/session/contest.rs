@@ -195,8 +195,8 @@ impl Road<'_> {
         attempt.verdict.checks.first().map_or(0, |c| c.seed)
     }
 
-    /// Times a candidate beside its rivals, unless the store has an undisturbed contest of the same kind. A candidate
-    /// that fails in it has the failure in its verdict afterwards.
+    /// Times a candidate beside its rivals, unless the store has a contest of the same kind: an undisturbed one, or any if
+    /// the session does not retry. A candidate that fails in it has the failure in its verdict afterwards.
     pub(super) async fn time(
         &self,
         attempt: &mut Attempt,
@@ -210,8 +210,10 @@ impl Road<'_> {
             env!("CARGO_PKG_VERSION"),
         ]);
         let measured = session.store.all::<Measurement>(Some(attempt.key))?;
-        let same = |m: &&Measurement| m.challenged.is_none() && m.setting == setting && m.contest.is_stable();
-        let measurement = match measured.iter().rfind(same) {
+        let same = |m: &&Measurement| m.challenged.is_none() && m.setting == setting;
+        let stable = measured.iter().filter(same).rfind(|m| m.contest.is_stable());
+        let any = || measured.iter().rfind(same).filter(|_| !session.retry);
+        let measurement = match stable.or_else(any) {
             Some(measurement) => measurement.clone(),
             None => {
                 let written = self.keep(attempt.source.clone())?;

@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::source::{Knobs, sketch_knobs};
 use crate::store::TuningRecord;
 use crate::target::Target;
-use crate::tuner::{Memory, Origin, Tuning, TuningPolicy};
+use crate::tuner::{Ending, Memory, Origin, Tuning, TuningPolicy};
 use crate::verdict::Failure;
 
 /// Legal configurations that the conductor can choose from, beside the designer's and the recorded one.
@@ -148,15 +148,17 @@ impl<'a> Run<'a> {
         };
         let is_first = |r: &&TuningRecord| r.knobs == first.knobs && r.source == first.written.hash;
         let record = self.memory.chosen().filter(is_first).cloned();
-        let larger = |policy: &&TuningPolicy| match record.as_ref().map(|r| r.ended_by) {
-            Some(ended_by) => ended_by.is_some_and(|seconds| policy.budget.as_secs_f64() > seconds),
-            None => true,
+        let again = |record: &TuningRecord, policy: &TuningPolicy| {
+            let larger = |seconds| policy.budget.as_secs_f64() > seconds;
+            record.ended_by.is_some_and(larger) || (record.disturbed && session.retry)
         };
-        let wanted = session.tuning.as_ref().filter(|_| times).filter(larger);
+        let untuned = |policy: &&TuningPolicy| record.as_ref().is_none_or(|record| again(record, policy));
+        let wanted = session.tuning.as_ref().filter(|_| times).filter(untuned);
         let several = leaders.len() > 1 && times && (session.timing.is_some() || wanted.is_some());
         let mut tuning = Tuning {
             relative: 1.0,
             stopped: match &record {
+                Some(record) if record.disturbed => "others used the machine while an earlier run tuned",
                 Some(_) => "an earlier run tuned",
                 None => "no tuning was asked for",
             }
@@ -164,7 +166,7 @@ impl<'a> Run<'a> {
             ..Tuning::default()
         };
         let mut arena = None;
-        let mut ended_by = None;
+        let mut ending = Ending::default();
         let mut ladder = leaders.get(..1).unwrap_or_default().to_vec();
         if several || wanted.is_some() {
             let seed = self.outcome.attempts.get(first.attempt.unwrap_or_default());
@@ -182,7 +184,7 @@ impl<'a> Run<'a> {
                 self.outcome.bound_seconds,
             );
             let tuned = tuner.run(leaders).await?;
-            (ladder, tuning, ended_by) = (tuned.ladder, tuned.tuning, tuned.ended_by);
+            (ladder, tuning, ending) = (tuned.ladder, tuned.tuning, tuned.ending);
         }
         while let Some(leader) = ladder.last().cloned() {
             if let Some(at) = self.confirm(&leader, arena.as_ref()).await? {
@@ -195,7 +197,7 @@ impl<'a> Run<'a> {
                 if wanted.is_some() {
                     let chosen = (&leader.knobs, leader.written.hash);
                     self.memory
-                        .choose(&*session.store, chosen, leader.relative, ended_by)?;
+                        .choose(&*session.store, chosen, leader.relative, ending)?;
                 }
                 session.observer.event(Event::Tuned(&tuning));
                 self.outcome.winner = Some(at);

@@ -12,7 +12,7 @@ use crate::digest::Digest;
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::{Artifact, Knobs};
 use crate::timing::{Claim, Disturbance};
-use crate::tuner::{Memory, Origin, Space, Trial, Tuning, TuningPolicy};
+use crate::tuner::{Ending, Memory, Origin, Space, Trial, Tuning, TuningPolicy};
 use crate::verdict::{Failure, FailureKind};
 
 /// The reason for the end that more time removes.
@@ -89,9 +89,7 @@ pub(super) struct Tuned {
     /// Those that were the fastest, the fastest last.
     pub(super) ladder: Vec<Leader>,
     pub(super) tuning: Tuning,
-    /// The budget that ended it, in seconds; nothing if others used the machine in all duels, which proves nothing. `None`
-    /// if it ended by itself.
-    pub(super) ended_by: Option<f64>,
+    pub(super) ending: Ending,
 }
 
 impl<'a> Tuner<'a> {
@@ -136,15 +134,11 @@ impl<'a> Tuner<'a> {
             cut_short,
             ..Tuning::default()
         };
-        let in_vain = self.duels > 0 && self.disturbed == self.duels;
-        let budget = if in_vain {
-            0.0
-        } else {
-            self.policy.budget.as_secs_f64()
-        };
+        let disturbed = self.duels > 0 && self.disturbed == self.duels;
+        let budget = (disturbed || tuning.cut_short).then_some(self.policy.budget.as_secs_f64());
         Ok(Tuned {
             ladder: std::mem::take(&mut self.ladder),
-            ended_by: (in_vain || tuning.cut_short).then_some(budget),
+            ending: Ending { budget, disturbed },
             tuning,
         })
     }

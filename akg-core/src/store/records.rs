@@ -191,10 +191,12 @@ pub struct TuningRecord {
     /// Whether tuning ended with it, fully verified.
     #[serde(default)]
     pub chosen: bool,
-    /// Of a chosen one, the budget in seconds by which tuning ended, 0 if others used the machine in all duels; `None` if it
-    /// ended by itself.
+    /// Of a chosen one, the budget in seconds by which tuning ended; `None` if it ended by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_by: Option<f64>,
+    /// Of a chosen one, whether all duels were disturbed, so that it is only what tuning began with.
+    #[serde(default)]
+    pub disturbed: bool,
     /// When, in seconds since 1970.
     pub at: u64,
 }

@@ -11,10 +11,9 @@ const SLOWED: f64 = 1.1;
 /// A round of which this part of the wall time was stolen is left out.
 const STOLEN: f64 = 0.02;
 
-/// A round is left out if tasks waited for a processor for this part of the wall time. Sides have no more threads than
-/// there are processors, and the judge sleeps while they run; but the threads of a kernel of microseconds wait for each
-/// other's processors up to half of the time on a machine that nobody else uses.
-const WAITED: f64 = 0.6;
+/// A round in which others used this part of all processors' time is left out. What the system does by itself is less;
+/// one busy program is more on up to twenty processors, where a kernel's threads would wait for the one that shares.
+const OTHERS: f64 = 0.05;
 
 /// A side may drift against the candidate by this much over a run. What all sides share, pairs cancel.
 const DRIFT: f64 = 0.03;
@@ -45,7 +44,7 @@ pub(super) fn assess(rounds: &[Round], names: &[String], own: usize, policy: &Co
     let calm = |r: &&Round| {
         r.reference <= SLOWED * usual
             && r.stolen.is_none_or(|s| s <= STOLEN)
-            && r.waited.is_none_or(|w| w <= WAITED)
+            && r.others.is_none_or(|o| o <= OTHERS)
     };
     let kept: Vec<Round> = rounds.iter().filter(calm).cloned().collect();
     let interrupted = 3 * kept.len() < 2 * rounds.len();

@@ -11,7 +11,7 @@ use super::assess::{Assessment, assess};
 use super::floor::Floor;
 use super::outcome::{Contest, Disturbance, SideTimes};
 use super::side::Side;
-use super::statistics::median;
+use super::statistics::{fewest_samples, median};
 use super::witness::Witness;
 use crate::backend::Cache;
 use crate::error::Result;
@@ -21,12 +21,16 @@ use crate::verdict::Failure;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ContestPolicy {
-    /// Rounds at least. They may take three times the budget; after that the contest ends without a claim.
+    /// Rounds at least. They may take three times the budget.
     pub least_rounds: u32,
     /// Rounds at most.
     pub most_rounds: u32,
     /// Wall time after which no further round begins, beside the least.
     pub budget: Duration,
+    /// Wall time in which the [fewest rounds](fewest_samples) that say anything are held, whatever the budget: where one
+    /// call is long. If they do not fit, the contest ends without a claim.
+    #[serde(default)]
+    pub patience: Duration,
     /// Untimed calls before each timed batch. One if a single call is long.
     pub warmup: u32,
     /// Whether calls with empty caches are timed too.
@@ -49,6 +53,7 @@ impl Default for ContestPolicy {
             least_rounds: 12,
             most_rounds: 60,
             budget: Duration::from_secs(10),
+            patience: Duration::from_secs(180),
             warmup: 2,
             cold: true,
             confidence: 0.99,
@@ -94,6 +99,9 @@ const MOST_CALLS: u32 = 1 << 20;
 
 /// Precision is looked at once in so many rounds.
 const LOOK_EVERY: usize = 4;
+
+/// Seconds by which what others used may be wrong: systems count in ticks of a hundredth, for each process and processor.
+const UNCERTAIN: f64 = 0.03;
 
 /// Rounds before the candidate can be hopelessly slower.
 const CONCEDED_AFTER: usize = 3;
@@ -209,8 +217,8 @@ pub(super) struct Round {
     pub(super) reference: f64,
     /// Stolen processor time over wall time.
     pub(super) stolen: Option<f64>,
-    /// Time in which tasks waited for a processor over wall time.
-    pub(super) waited: Option<f64>,
+    /// Processor time that others used over that of all processors, as far as it is certain.
+    pub(super) others: Option<f64>,
 }
 
 /// A side's failure, or akg's own trouble.
@@ -323,8 +331,13 @@ impl Ring<'_, '_> {
         let policy = self.policy;
         let done = self.rounds.len() + 1;
         let spent = self.witness.now().saturating_sub(start);
-        if done >= policy.most_rounds as usize || spent >= 3 * policy.budget {
+        if done >= policy.most_rounds as usize {
             return true;
+        }
+        if spent >= 3 * policy.budget {
+            let assessment = assess(&self.rounds, &self.names(), self.own, policy);
+            let few = assessment.kept() + 1 < fewest_samples(policy.confidence);
+            return !few || spent >= policy.patience;
         }
         if done < policy.least_rounds as usize {
             return false;
@@ -340,7 +353,7 @@ impl Ring<'_, '_> {
     async fn round(&mut self, verify: bool) -> Result<()> {
         let number = self.next;
         self.next += 1;
-        let (began, stolen, waited) = (self.witness.now(), self.witness.stolen(), self.witness.waited());
+        let (began, stolen, others) = (self.witness.now(), self.witness.stolen(), self.witness.others());
         let mut order: Vec<usize> = (0..self.runners.len()).collect();
         order.shuffle(&mut self.rng);
         let mut samples = vec![None; order.len()];
@@ -359,19 +372,21 @@ impl Ring<'_, '_> {
             }
         }
         let wall = self.witness.now().saturating_sub(began).as_secs_f64();
-        let part = |after: Option<Duration>, before: Option<Duration>| {
-            let passed = after?.saturating_sub(before?).as_secs_f64();
-            Some(passed / wall.max(f64::MIN_POSITIVE))
-        };
-        let stolen = part(self.witness.stolen(), stolen);
-        let waited = part(self.witness.waited(), waited);
+        let wall = wall.max(f64::MIN_POSITIVE);
+        let stolen = stolen
+            .zip(self.witness.stolen())
+            .map(|(before, after)| after.saturating_sub(before).as_secs_f64() / wall);
+        let others = others.zip(self.witness.others()).map(|(before, after)| {
+            let certain = after.seconds - before.seconds - UNCERTAIN;
+            certain.max(0.0) / (wall * after.processors.max(1) as f64)
+        });
         let before = self.last_reference;
         self.last_reference = self.witness.reference().as_secs_f64();
         self.rounds.push(Round {
             samples,
             reference: before.max(self.last_reference),
             stolen,
-            waited,
+            others,
         });
         Ok(())
     }

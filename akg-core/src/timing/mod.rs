@@ -15,9 +15,10 @@
 //!   noise of this run; a smaller difference is none. Below [one percent](ContestPolicy::resolution) nothing is claimed:
 //!   the layout of code and data alone moves times by that much (Mytkowicz et al., Producing wrong data without doing
 //!   anything obviously wrong, ASPLOS 2009).
-//! - **The machine is watched.** A loop of the judge's own, the hypervisor's account of stolen time and the system's of
-//!   tasks that wait for a processor tell rounds in which others used the machine; these are left out. A run in which
-//!   too many are, or in which a side drifts against the candidate, is repeated; if that does not help it claims nothing.
+//! - **The machine is watched.** A loop of the judge's own, the hypervisor's account of stolen time and the processor time that
+//!   neither was idle nor went to akg and what it started tell rounds in which others used the machine; these are left
+//!   out. A run in which too many are, or in which a side drifts against the candidate, is repeated; if that does not help
+//!   it claims nothing.
 //! - **Timed outputs are verified** after the first round, the last and others at random.
 //! - **The floor.** A time below what the device needs to move the task's bytes and form its products is
 //!   [disbelieved](Floor).
@@ -35,4 +36,4 @@ pub use floor::{Floor, product_flops};
 pub use outcome::{Claim, Comparison, Contest, Disturbance, Noise, SideTimes};
 pub use side::{Check, LoadedSide, Side, Testimony, choice};
 pub use statistics::{Interval, Timing, Trend, bootstrap_median, fewest_samples, median, trend};
-pub use witness::{Machine, Witness};
+pub use witness::{Machine, Usage, Witness};

@@ -119,6 +119,7 @@ mod tests {
                 faster: relative.is_some_and(|r| r < 1.0),
                 chosen,
                 ended_by: relative.filter(|_| chosen),
+                disturbed: chosen && at % 2 == 0,
                 at,
             }
         });

@@ -87,6 +87,7 @@ impl Memory {
             faster: false,
             chosen: false,
             ended_by: None,
+            disturbed: false,
             at: 0,
         };
         let (mut same, mut near) = (HashMap::new(), Vec::new());
@@ -141,19 +142,20 @@ impl Memory {
         self.keep(store, record)
     }
 
-    /// Keeps that tuning ended with a configuration: its time over that of the first, and the budget if that ended it.
+    /// Keeps that tuning ended with a configuration: its time over that of the first, and how it ended.
     pub(crate) fn choose(
         &mut self,
         store: &dyn Store,
         (knobs, source): (&Knobs, Digest),
         relative: f64,
-        ended_by: Option<f64>,
+        ending: Ending,
     ) -> Result<()> {
         let known = self.of(knobs, source).cloned();
         let mut record = known.unwrap_or_else(|| self.record(knobs, source));
         record.relative = Some(relative);
         record.chosen = true;
-        record.ended_by = ended_by;
+        record.ended_by = ending.budget;
+        record.disturbed = ending.disturbed;
         record.at = now();
         self.keep(store, record)
     }
@@ -167,6 +169,15 @@ impl Memory {
             ..self.blank.clone()
         }
     }
+}
+
+/// How tuning ended.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Ending {
+    /// The seconds that ended it; `None` if it ended by itself.
+    pub(crate) budget: Option<f64>,
+    /// Whether all duels were disturbed, which proves nothing.
+    pub(crate) disturbed: bool,
 }
 
 #[cfg(test)]

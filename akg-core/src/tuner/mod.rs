@@ -20,7 +20,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use exchange::{export, import};
-pub(crate) use memory::Memory;
+pub(crate) use memory::{Ending, Memory};
 pub use memory::{kernel_of, shape_of};
 pub use space::Space;
 
@@ -52,6 +52,7 @@ impl Default for TuningPolicy {
             least_rounds: 8,
             most_rounds: 16,
             budget: Duration::from_secs(2),
+            patience: Duration::ZERO,
             warmup: 1,
             cold: false,
             confidence: 0.95,

@@ -66,17 +66,83 @@ template <class T> struct akg_vector {
   typedef T type __attribute__((vector_size(AKG_VECTOR_BYTES)));
   static constexpr int lanes = AKG_VECTOR_BYTES / int(sizeof(T));
 };
-// The matrix from[k * row + n] in panels of W columns, each row by row; zero from `rows` and `columns` on.
+// The matrix from[k * row + n] in panels of W columns, each row by row; zero from `rows` and `columns` on. A few rows of
+// all panels at a time, so that neither side needs more pages and lines of one cache set than there are. Whole vectors
+// are written where later rows of the panel overwrite what is too much.
 template <int K, int N, int W, class T>
 static inline void akg_pack(const T *__restrict from, int64_t row, int rows, int columns, T *__restrict to) {
-  for (int k = 0; k < rows; ++k, from += row) {
-    int n = 0;
-    for (; n + W <= columns; n += W) __builtin_memcpy(to + n * K + k * W, from + n, W * sizeof(T));
-    for (; n < N; n += W)
-      for (int j = 0; j < W; ++j) to[n * K + k * W + j] = n + j < columns ? from[n + j] : T(0);
+  constexpr int lanes = akg_vector<T>::lanes, wide = (W + lanes - 1) / lanes * lanes, some = 8, line = 64 / int(sizeof(T));
+  for (int first = 0; first < K; first += some)
+    for (int n = 0; n < N; n += W) {
+      const int end = akg_min(first + some, K);
+      T *out = to + n * K + first * W;
+      const T *in = from + first * row + n;
+      for (int k = first; k < end; ++k, in += row, out += W) {
+        if (k + some < rows)
+          for (int j = 0; j < W; j += line) __builtin_prefetch(in + some * row + j);
+        if (k >= rows) __builtin_memset(out, 0, W * sizeof(T));
+        else if (n + wide <= columns && k * W + wide <= end * W) __builtin_memcpy(out, in, wide * sizeof(T));
+        else if (n + W <= columns) __builtin_memcpy(out, in, W * sizeof(T));
+        else
+          for (int j = 0; j < W; ++j) out[j] = n + j < columns ? in[j] : T(0);
+      }
+    }
+}
+#include <utility>
+// Lanes of a and b in turn, from lane FIRST on.
+template <int FIRST, class V, int... I>
+static inline V akg_interleave(V a, V b, std::integer_sequence<int, I...>) {
+  constexpr int lanes = sizeof...(I);
+#if defined(__clang__)
+  return __builtin_shufflevector(a, b, (FIRST + I / 2 + I % 2 * lanes)...);
+#else
+  typedef decltype(a < b) mask;
+  return __builtin_shuffle(a, b, mask{(FIRST + I / 2 + I % 2 * lanes)...});
+#endif
+}
+// out[j * stride + i] = in[i * row + j] for a square of one vector's lanes, of which ROWS rows exist and WIDTH are written:
+// every round of perfect shuffles moves one bit of the row number to the column number.
+template <int ROWS, int WIDTH, class T>
+static inline void akg_transpose(const T *__restrict in, int64_t row, T *__restrict out, int64_t stride) {
+  typedef typename akg_vector<T>::type vector;
+  constexpr int lanes = akg_vector<T>::lanes;
+  const auto each = std::make_integer_sequence<int, lanes>{};
+  vector r[lanes] = {}, s[lanes];
+#pragma GCC unroll 16
+  for (int i = 0; i < ROWS; ++i) __builtin_memcpy(&r[i], in + i * row, sizeof(vector));
+#pragma GCC unroll 4
+  for (int round = 1; round < lanes; round *= 2) {
+#pragma GCC unroll 8
+    for (int i = 0; i < lanes / 2; ++i) {
+      s[2 * i] = akg_interleave<0>(r[i], r[i + lanes / 2], each);
+      s[2 * i + 1] = akg_interleave<lanes / 2>(r[i], r[i + lanes / 2], each);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < lanes; ++i) r[i] = s[i];
   }
-  for (int k = rows; k < K; ++k)
-    for (int n = 0; n < N; n += W) __builtin_memset(to + n * K + k * W, 0, W * sizeof(T));
+#pragma GCC unroll 16
+  for (int i = 0; i < lanes; ++i) __builtin_memcpy(out + i * stride, &r[i], WIDTH * sizeof(T));
+}
+// The columns of one panel from J on.
+template <int K, int W, int J, class T>
+static inline void akg_pack_columns(const T *__restrict from, int64_t row, int rows, int columns, T *__restrict to) {
+  constexpr int lanes = akg_vector<T>::lanes, some = W - J < lanes ? W - J : lanes, width = W < lanes ? lanes : some;
+  constexpr int ahead = 256 / int(sizeof(T));
+  int k = 0;
+  if (J + some <= columns)
+    for (; k + lanes <= rows; k += lanes) {
+      for (int j = J; j < J + some; ++j) __builtin_prefetch(from + j * row + k + ahead);
+      akg_transpose<some, width>(from + J * row + k, row, to + k * W + J, W);
+    }
+  for (; k < K; ++k)
+    for (int j = J; j < J + some; ++j) to[k * W + j] = k < rows && j < columns ? from[j * row + k] : T(0);
+  if constexpr (J + lanes < W) akg_pack_columns<K, W, J + lanes>(from, row, rows, columns, to);
+}
+// The matrix from[n * row + k] in panels of W columns n, each row by row; zero from `rows` and `columns` on. Panels
+// narrower than a vector are written by whole vectors, so that what follows the last one is overwritten too.
+template <int K, int N, int W, class T>
+static inline void akg_pack_transposed(const T *__restrict from, int64_t row, int rows, int columns, T *__restrict to) {
+  for (int n = 0; n < N; n += W) akg_pack_columns<K, W, 0>(from + n * row, row, rows, columns - n, to + n * K);
 }
 #if defined(__clang__)
 #define AKG_FUSED
@@ -137,25 +203,26 @@ static void akg_panel(const T *a, const T *b, S *__restrict c, int64_t row) {
       c[i * row + j] = S(SUMS == akg_add ? c[i * row + j] + all : all);
     }
 }
-template <int M, int R, int C, int W, int VALID, int K, int ROW, int COLUMN, int CHUNK, akg_sums SUMS, class SUM,
-          class T, class S>
+template <int M, int R, int C, int W, int VALID, int K, int BLOCK, int ROW, int COLUMN, int CHUNK, akg_sums SUMS,
+          class SUM, class T, class S>
 static inline void akg_panels(const T *a, const T *b, S *c, int64_t row) {
   constexpr int rest = M % R;
   for (int m = 0; m + R <= M; m += R)
-    akg_panel<R, C, W, VALID, K, ROW, COLUMN, CHUNK, SUMS, SUM>(a + m * ROW, b, c + m * row, row);
+    akg_panel<R, C, W, VALID, K, ROW, COLUMN, CHUNK, SUMS, SUM>(a + m * BLOCK, b, c + m * row, row);
   if (rest)
-    akg_panel<rest ? rest : 1, C, W, VALID, K, ROW, COLUMN, CHUNK, SUMS, SUM>(a + (M - rest) * ROW, b,
+    akg_panel<rest ? rest : 1, C, W, VALID, K, ROW, COLUMN, CHUNK, SUMS, SUM>(a + (M - rest) * BLOCK, b,
                                                                             c + (M - rest) * row, row);
 }
-// c[M, N] = a[M, K] * b[K, N] by blocks of R rows and C vectors of columns. Panels of b are as wide as a block.
-template <int M, int N, int K, int ROW, int COLUMN, int R, int C, int CHUNK, akg_sums SUMS, class SUM, class T,
-          class S>
+// c[M, N] = a[M, K] * b[K, N] by blocks of R rows and C vectors of columns. Panels of b are as wide as a block. The block
+// from row m on begins at m * BLOCK in a; its rows and columns are ROW and COLUMN apart.
+template <int M, int N, int K, int BLOCK, int ROW, int COLUMN, int R, int C, int CHUNK, akg_sums SUMS, class SUM,
+          class T, class S>
 static inline void akg_dot(const T *a, const T *b, S *c) {
   constexpr int lanes = akg_vector<T>::lanes, width = C * lanes, rest = N % width, last = (rest + lanes - 1) / lanes;
   for (int n = 0; n + width <= N; n += width)
-    akg_panels<M, R, C, width, width, K, ROW, COLUMN, CHUNK, SUMS, SUM>(a, b + n * K, c + n, N);
+    akg_panels<M, R, C, width, width, K, BLOCK, ROW, COLUMN, CHUNK, SUMS, SUM>(a, b + n * K, c + n, N);
   if (rest)
-    akg_panels<M, R, last ? last : 1, width, rest ? rest : 1, K, ROW, COLUMN, CHUNK, SUMS, SUM>(
+    akg_panels<M, R, last ? last : 1, width, rest ? rest : 1, K, BLOCK, ROW, COLUMN, CHUNK, SUMS, SUM>(
         a, b + (N - rest) * K, c + (N - rest), N);
 }
 
@@ -175,26 +242,21 @@ extern "C" void gemm_main(void *const *tensors, const int64_t *dims, int64_t fir
     }
     for (int64_t k = 0; k < 1024; k += 256) {
       // dot(a, b)
-      alignas(64) static thread_local float left[69632];
-      for (int i_2 = 0; i_2 < 256; ++i_2) {
-        #pragma omp simd
-        for (int i_3 = 0; i_3 < 256; ++i_3) {
-          left[i_2 * 272 + i_3] = x[m * 262144L + i_2 * 1024L + i_3 + k];
-        }
-      }
+      alignas(64) static thread_local float left[65544];
+      akg_pack_transposed<256, 256, 4>(x + m * 262144L + k, 1024, 256, 256, left);
       alignas(64) static thread_local float right[98304];
       akg_pack<256, 384, 24>(w + k * 768L + n * 384L, 768, 256, 384, right);
-      akg_dot<256, 384, 256, 272, 1, 4, 3, 32, akg_add, float>(left, right, acc);
+      akg_dot<256, 384, 256, 256, 1, 4, 4, 3, 32, akg_add, float>(left, right, acc);
     }
     // store y
-    alignas(64) float line[384];
+    alignas(64) float line[256];
     for (int i_6 = 0; i_6 < 256; ++i_6) {
-      for (int part = 0; part < 384; part += 384) {
+      for (int part = 0; part < 384; part += 256) {
         #pragma omp simd
-        for (int i_7 = part; i_7 < part + 384; ++i_7) {
+        for (int i_7 = part; i_7 < akg_min<int64_t>(part + 256, 384); ++i_7) {
           line[i_7 - part] = float(acc[i_6 * 384 + i_7]);
         }
-        akg_stream(y + m * 196608L + i_6 * 768L + n * 384L + part, line, 384);
+        akg_stream(y + m * 196608L + i_6 * 768L + n * 384L + part, line, akg_min<int64_t>(part + 256, 384) - part);
       }
     }
   }

@@ -22,10 +22,11 @@ def is_out_of_memory(error):
 
 
 def first_line(error):
-    """The exception's type and the first line of what it says."""
-    text = str(error).strip().splitlines()
+    """The exception's type and the first line of what it says, with those that the first only announces."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     name = type(error).__name__
-    return f"{name}: {text[0].strip()}" if text else name
+    end = next((at for at, line in enumerate(lines) if not line.endswith(":")), len(lines))
+    return f"{name}: {' '.join(lines[: end + 1])}" if lines else name
 
 
 def place(error, path):

@@ -32,23 +32,23 @@ class Files:
     """Maps each file once for one call. Writes to these tensors stay private to this process."""
 
     def __init__(self):
-        self._bytes = {}
+        self._mapped = {}
 
     def tensor(self, descriptor):
         dtype, shape = DTYPES[descriptor["dtype"]], descriptor["shape"]
-        size = math.prod(shape) * dtype.itemsize
-        if size == 0:
+        if math.prod(shape) == 0:
             return torch.empty(shape, dtype=dtype)
         path, offset = descriptor["path"], descriptor["offset"]
-        if path not in self._bytes:
-            length = os.path.getsize(path)
-            self._bytes[path] = torch.from_file(path, shared=False, size=length, dtype=torch.uint8)
-        return self._bytes[path][offset : offset + size].view(dtype).view(shape)
+        if path not in self._mapped:
+            with open(path, "rb") as file:
+                self._mapped[path] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        # Each has a storage of its own: what a module updates in place must not be a view of its other inputs.
+        return torch.frombuffer(self._mapped[path], dtype=dtype, count=math.prod(shape), offset=offset).view(shape)
 
     def touch(self):
         """Reads from every page, so that none is supplied later, on somebody's clock."""
-        for mapped in self._bytes.values():
-            mapped[:: mmap.PAGESIZE].sum()
+        for mapped in self._mapped.values():
+            torch.frombuffer(mapped, dtype=torch.uint8)[:: mmap.PAGESIZE].sum()
 
 
 def write(slot, name, tensor):

@@ -62,8 +62,8 @@ pub(super) struct KernelBenchArgs {
     /// Go on with the run in the output directory: what is finished is kept, what is verified is not judged again.
     #[arg(long)]
     resume: bool,
-    /// With --resume: try problems again that have no verified kernel, or whose contest was disturbed.
-    #[arg(long, requires = "resume")]
+    /// Try problems again that have no verified kernel or whose contest was disturbed, in the output directory or the store.
+    #[arg(long)]
     retry: bool,
     /// Where candidates, verdicts and measurements are kept, instead of `store.sqlite` in the output directory. What another
     /// run left there is used: its verdicts, its tuning and its times.

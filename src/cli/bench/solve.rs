@@ -117,7 +117,8 @@ impl Solver<'_> {
         let session = session
             .with_budget(args.seconds_per_problem)
             .with_tuning(tuning(args.tune))
-            .with_store(self.store.clone());
+            .with_store(self.store.clone())
+            .with_retry(args.retry);
         let Some(outcome) = self.stop.run(session.run(&loaded.task)) else {
             return Ok(false);
         };

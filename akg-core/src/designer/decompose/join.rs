@@ -1,7 +1,8 @@
 //! Operators that join tensors, take them apart, or surround them.
 
 use super::{Step, normalise, scan};
-use crate::designer::prim::{PrimId, Window};
+use crate::designer::prim::PrimId;
+use crate::designer::window::Window;
 use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::sketch::ir::{BinaryOp, CompareOp};

@@ -1,7 +1,8 @@
 //! Views, copies and masks by position.
 
 use super::{Step, normalise};
-use crate::designer::prim::{PrimId, Window};
+use crate::designer::prim::PrimId;
+use crate::designer::window::Window;
 use crate::error::Result;
 use crate::expr::Expr;
 use crate::sketch::ir::CompareOp;

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use tiles::{DEPTHS, balanced, depths};
+
 use super::{Emitter, Names, Var, Walk, Written, compute_type};
 use crate::designer::device::Device;
 use crate::designer::plan::{Access, Axis, KernelPlan, Operand, Plan};
@@ -12,17 +14,11 @@ use crate::expr::Expr;
 use crate::sketch::ir::CompareOp;
 
 mod halves;
+mod tiles;
 
 /// The longest run of fused multiply-adds before the partial sum is added to those before it. Those of one `BK` are added
-/// up in f32, those of all in f64: three levels keep the error of long products at that of pairwise summation.
+/// up in f32, then those of all: three levels keep the error of long products at that of pairwise summation.
 const PROMOTE: u32 = 32;
-
-/// Lengths of tiles along the rows and the columns of the result.
-const LENGTHS: [i64; 2] = [512, 256];
-/// The same for short sums, where the result's tile is what must stay in a cache.
-const SHORT_LENGTHS: [i64; 2] = [256, 512];
-/// Lengths of tiles along the sum.
-const DEPTHS: [i64; 2] = [256, 512];
 /// Columns are tiled by multiples of the longest vector's lanes.
 const LANES: i64 = 16;
 
@@ -42,6 +38,8 @@ struct Product<'a> {
     /// The left and the right operand.
     operands: [Access; 2],
     dtype: DType,
+    /// Cores of the device.
+    cores: i64,
     /// The rows and the columns of the result, and the sum's innermost axis.
     rows: Axis,
     columns: Axis,
@@ -58,7 +56,7 @@ pub(in crate::designer) fn emit(
     number: usize,
     contract: PrimId,
 ) -> Result<Vec<Written>> {
-    let product = Product::new(plan, prims, kernel, contract)?;
+    let product = Product::new(device, plan, prims, kernel, contract)?;
     if let Some(written) = halves::emit(&product, device, names, number)? {
         return Ok(written);
     }
@@ -69,7 +67,13 @@ pub(in crate::designer) fn emit(
 }
 
 impl<'a> Product<'a> {
-    fn new(plan: &'a Plan, prims: &'a Prims, kernel: &'a KernelPlan, contract: PrimId) -> Result<Self> {
+    fn new(
+        device: Device<'_>,
+        plan: &'a Plan,
+        prims: &'a Prims,
+        kernel: &'a KernelPlan,
+        contract: PrimId,
+    ) -> Result<Self> {
         let access = |i: usize| match kernel.operands.get(&(contract, i)) {
             Some(Operand::Load(access)) => Ok(access.clone()),
             _ => Err(Error::unsupported(
@@ -108,6 +112,7 @@ impl<'a> Product<'a> {
             contract,
             operands: [a, b],
             dtype,
+            cores: device.cores().max(1),
             rows,
             columns,
             depth,
@@ -123,31 +128,22 @@ impl<'a> Product<'a> {
         self.kernel.axes.get(&self.contract).cloned().unwrap_or_default()
     }
 
-    /// Lengths of tiles along the rows and columns to choose from.
-    fn lengths(&self) -> [i64; 2] {
-        match self.extent(self.depth).as_const() {
-            Some(depth) if depth <= DEPTHS[0] => SHORT_LENGTHS,
-            // Small tiles follow a diagonal closely.
-            _ if self.triangle().is_some() => SHORT_LENGTHS,
-            _ => LENGTHS,
-        }
-    }
-
     /// Walks along the result by grid indices, in tiles along rows and columns. Returns the grid.
     fn walk_result(&self, names: &mut Names, number: usize, walks: &mut HashMap<Axis, Walk>) -> Vec<String> {
+        let [row_lengths, column_lengths] = self.lengths();
         let mut grid = Vec::new();
         for axis in self.result() {
             let extent = self.extent(axis);
-            let (name, grain) = match axis {
-                _ if axis == self.rows => ("BM", 1),
-                _ if axis == self.columns => ("BN", LANES),
+            let (name, grain, lengths) = match axis {
+                _ if axis == self.rows => ("BM", 1, row_lengths),
+                _ if axis == self.columns => ("BN", LANES, column_lengths),
                 _ => {
                     grid.push(format!("p{axis} in {extent}"));
                     walks.insert(axis, Walk::Index(format!("p{axis}")));
                     continue;
                 }
             };
-            let values = balanced(extent, &self.lengths(), grain);
+            let values = balanced(extent, &lengths, grain);
             let len = names.knob(name, number, &values);
             grid.push(format!("p{axis} in ceildiv({extent}, {len})"));
             let start = format!("p{axis}*{len}");
@@ -161,9 +157,13 @@ impl<'a> Product<'a> {
     fn parts(&self) -> Option<i64> {
         let is_only = self.kernel.reduced.len() == 1 && self.dtype == DType::F32;
         let depth = self.extent(self.depth).as_const().filter(|_| is_only)?;
+        let [row_lengths, column_lengths] = self.lengths();
         let programs = self.result().iter().try_fold(1i64, |programs, axis| {
-            let is_tile = *axis == self.rows || *axis == self.columns;
-            let length = if is_tile { self.lengths()[0] } else { 1 };
+            let length = match *axis {
+                axis if axis == self.rows => row_lengths[0],
+                axis if axis == self.columns => column_lengths[0],
+                _ => 1,
+            };
             Some(programs.saturating_mul(ceildiv(self.extent(*axis).as_const()?, length)))
         })?;
         let parts = (PROGRAMS / programs.max(1)).min(depth / PART);
@@ -175,7 +175,8 @@ impl<'a> Product<'a> {
         let mut walks = HashMap::new();
         let grid = self.walk_result(names, number, &mut walks);
         let extent = self.extent(self.depth);
-        let values = balanced(extent, &DEPTHS, 1);
+        let sums = self.sums(self.products());
+        let values = balanced(extent, depths(sums, self.products()), 1);
         let len = names.knob("BK", number, &values);
         let is_short = extent.as_const().is_some_and(|e| values == [e]);
         let mut loops = Vec::new();
@@ -206,8 +207,8 @@ impl<'a> Product<'a> {
             "y0"
         } else {
             let condition = self.condition(&e)?;
-            self.accumulate(&mut e, &loops, condition)?;
-            self.narrow(&mut e)
+            self.accumulate(&mut e, &loops, condition, sums)?;
+            self.narrow(&mut e, sums)
         };
         self.finish(e, text, format!("k{number}"), &grid)
     }
@@ -218,10 +219,10 @@ impl<'a> Product<'a> {
         let grid = self.walk_result(names, number, &mut walks);
         let extent = self.extent(self.depth);
         let total = extent.as_const().unwrap_or_default();
-        let longest = DEPTHS.iter().copied().max().unwrap_or(1);
-        let part = ceildiv(ceildiv(total, parts), longest) * longest;
+        let part = ceildiv(ceildiv(total, parts), DEPTHS[0]) * DEPTHS[0];
         let parts = ceildiv(total, part);
-        let len = names.knob("BK", number, &DEPTHS);
+        let sums = self.sums(Some(part));
+        let len = names.knob("BK", number, depths(sums, Some(part)));
         let extents: Vec<_> = self
             .result()
             .iter()
@@ -246,8 +247,9 @@ impl<'a> Product<'a> {
             &mut e,
             &[format!("r{} in 0..{part} step {len}", self.depth)],
             None,
+            sums,
         )?;
-        let text = self.narrow(&mut e);
+        let text = self.narrow(&mut e, sums);
         e.line(format!("store part{number}[s0, {}] = {text}", self.region(&e)?));
         let parts_name = format!("k{number}_parts");
         let sums = e.finish(&format!(
@@ -286,7 +288,7 @@ impl<'a> Product<'a> {
             "acc0 = acc0 + f64(load part{number}[s0, {region}]{outside})"
         ));
         e.close();
-        let text = self.narrow(&mut e);
+        let text = self.narrow(&mut e, DType::F64);
         let all = self.finish(e, text, format!("k{number}"), &grid)?;
         Ok(vec![sums, all])
     }
@@ -324,18 +326,25 @@ impl<'a> Product<'a> {
         Ok(format!("dot({}, {}) ieee{promote}", left.text, right.text))
     }
 
-    /// Adds up the products of all iterations in `acc0`, if the condition holds.
-    fn accumulate(&self, e: &mut Emitter<'_>, loops: &[String], condition: Option<String>) -> Result<()> {
+    /// Adds up the products of all iterations in `acc0`, of the type `sums`, if the condition holds.
+    fn accumulate(
+        &self,
+        e: &mut Emitter<'_>,
+        loops: &[String],
+        condition: Option<String>,
+        sums: DType,
+    ) -> Result<()> {
         let extents = e.extents(&[self.rows, self.columns])?;
-        e.line(format!("acc0 = zeros f64{extents}"));
+        e.line(format!("acc0 = zeros {sums}{extents}"));
         if let Some(condition) = &condition {
             e.open(format!("if {condition} {{"));
         }
         e.open(format!("for {} {{", loops.join(", ")));
         let product = self.dot(e)?;
-        e.line(match self.dtype {
-            DType::F64 => format!("acc0 = acc0 + {product}"),
-            _ => format!("acc0 = acc0 + f64({product})"),
+        e.line(if sums == self.dtype {
+            format!("acc0 = acc0 + {product}")
+        } else {
+            format!("acc0 = acc0 + {sums}({product})")
         });
         e.close();
         if condition.is_some() {
@@ -344,10 +353,10 @@ impl<'a> Product<'a> {
         Ok(())
     }
 
-    /// The name of `acc0` in the type of the product.
-    fn narrow(&self, e: &mut Emitter<'_>) -> &'static str {
+    /// The name of `acc0`, of the type `sums`, in the type of the product.
+    fn narrow(&self, e: &mut Emitter<'_>, sums: DType) -> &'static str {
         e.tile = vec![self.rows, self.columns];
-        if self.dtype == DType::F64 {
+        if sums == self.dtype {
             return "acc0";
         }
         e.line(format!("y0 = {}(acc0)", self.dtype));
@@ -432,21 +441,6 @@ impl<'a> Product<'a> {
         let is_order = matches!(op, CompareOp::Ge | CompareOp::Gt | CompareOp::Le | CompareOp::Lt);
         (is_order && along(operand(*condition, 0), self.columns)).then_some((op, diagonal))
     }
-}
-
-/// About as long as each of `lengths`, in multiples of `grain`, but such that the last tile along `extent` is nearly as
-/// long as the others.
-fn balanced(extent: &Expr, lengths: &[i64], grain: i64) -> Vec<i64> {
-    let mut values: Vec<i64> = lengths
-        .iter()
-        .map(|length| match extent.as_const() {
-            Some(extent) if extent <= *length => extent.max(1),
-            Some(extent) => ceildiv(ceildiv(extent, ceildiv(extent, *length)), grain) * grain,
-            None => *length,
-        })
-        .collect();
-    values.dedup();
-    values
 }
 
 /// Whether tiles of some of these lengths reach beyond the extent.

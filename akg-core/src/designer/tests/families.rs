@@ -2,7 +2,7 @@
 
 use proptest::prelude::{ProptestConfig, proptest};
 
-use super::{F, check, check_all, unary};
+use super::{F, check, check_all, check_within, unary};
 use crate::graph::{Arg, Graph, ValueId};
 use crate::{DType, Result};
 
@@ -318,6 +318,46 @@ fn walks_split_over_programs() {
     });
     unary("group_norm", &[1, 8, 80, 105], |g, x| {
         g.group_norm(x, 2, None, None, 1e-5)
+    });
+}
+
+#[test]
+fn maxima_that_rise_on_the_way() {
+    for length in [9000, 40_000] {
+        unary("rising", &[2, length], |g, x| {
+            let steps = g.abs(x)?;
+            let x = along(g, "cumsum.default", steps, 1)?;
+            g.log_softmax(x, 1)
+        });
+        unary("late", &[2, length], |g, x| {
+            let nothing = g.full([2, 30_000], f64::NEG_INFINITY, F)?;
+            let x = g.cat(&[nothing, x], 1)?;
+            g.log_softmax(x, 1)
+        });
+    }
+    unary("none", &[2, 9000], |g, x| {
+        let nothing = g.mul(x, 0.0)?;
+        let x = g.log(nothing)?;
+        g.log_softmax(x, 1)
+    });
+}
+
+/// The loss is a small difference of large distances.
+#[test]
+fn what_follows_the_sums_of_a_loss_is_exact() {
+    check_within("far_apart", 1e-6, |g| {
+        let operands = ["anchor", "positive", "negative"].map(|name| {
+            let x = g.input(name, F, [3, 4096]);
+            g.mul(x, 64.0).map(|x| (name, x.into()))
+        });
+        let operands = operands.into_iter().collect::<Result<Vec<_>>>()?;
+        let margin = ("margin", 30.0.into());
+        let y = call(
+            g,
+            "triplet_margin_loss.default",
+            &[&operands[..], &[margin]].concat(),
+        )?;
+        Ok(vec![y])
     });
 }
 

@@ -58,10 +58,12 @@ impl<'a> Mapper<'a> {
             self.next.insert(c.next, *local);
         }
         let index = axes.last().map(|(symbol, _, _, step)| (symbol.clone(), *step));
-        self.advancing(index, |mapper| mapper.statements(&l.body))?;
-        self.at += 1;
         let targets: Vec<_> = l.carried.iter().map(|c| c.next).zip(storage.clone()).collect();
-        self.assign(targets)?;
+        self.advancing(index, |mapper| {
+            mapper.statements(&l.body)?;
+            mapper.at += 1;
+            mapper.assign(targets)
+        })?;
         self.next = outer_next;
         let mut body = self.leave(outer);
         for (symbol, lo, hi, step) in axes.into_iter().rev() {

@@ -8,7 +8,7 @@ use crate::sketch::ir::{Axis, DotMethod, Op, Scalar as Constant, Val};
 use super::Machine;
 use super::effect::Effect;
 use super::element::row_major;
-use super::ir::{Dot, LocalId, Matrix, Pack, Place, Stmt, Sums};
+use super::ir::{Dot, Layout, LocalId, Matrix, Pack, Place, Stmt, Sums};
 use super::mapper::{Mapper, Resource, State};
 use super::nest::Nest;
 use super::node::{NodeId, NodeKind};
@@ -77,7 +77,7 @@ impl Mapper<'_> {
         self.out.push(Stmt::Comment(self.describe(dot)));
         let block = block(self.machine, extents, dtype);
         let width = block[1] * (self.machine.vector_bytes / dtype.size());
-        let (a, a_strides) = self.left(a, method, dtype)?;
+        let (a, a_layout) = self.left(a, method, dtype, block[0])?;
         let b = self.right(b, method, dtype, width)?;
         let c = match init {
             Some(init) => self.accumulator(v, init)?,
@@ -85,7 +85,7 @@ impl Mapper<'_> {
         };
         self.out.push(Stmt::Dot(Dot {
             a,
-            a_strides,
+            a_layout,
             b,
             width,
             c,
@@ -103,11 +103,31 @@ impl Mapper<'_> {
         Ok(())
     }
 
-    /// The left operand in a local: rows and columns may lie either way.
-    fn left(&mut self, v: Val, method: DotMethod, dtype: DType) -> Result<(LocalId, [usize; 2])> {
+    /// The left operand in a local: part of a tensor in panels of `rows` rows, and what is computed as it is, where rows
+    /// and columns may lie either way.
+    fn left(&mut self, v: Val, method: DotMethod, dtype: DType, rows: usize) -> Result<(LocalId, Layout)> {
         let (source, transposed) = self.untransposed(v);
-        let (local, row) = self.dense(source, method, dtype)?;
-        Ok((local, if transposed { [1, row] } else { [row, 1] }))
+        let [m, k] = self.kernel.ty(v).extents[..] else {
+            return Err(Error::unexpected("the left operand of a dot is not a matrix"));
+        };
+        let Some(mut from) = self.packable(source, method, dtype)? else {
+            let (local, row) = self.dense(source, method, dtype)?;
+            let strides = if transposed { [1, row] } else { [row, 1] };
+            return Ok((local, Layout::Strided(strides)));
+        };
+        if !transposed {
+            from.strides.reverse();
+            from.valid.reverse();
+        }
+        let lanes = self.machine.vector_bytes / dtype.size();
+        let to = self.local("left", dtype, &[m.div_ceil(rows) * rows * k + lanes]);
+        self.out.push(Stmt::Pack(Pack {
+            from,
+            extents: [k, m],
+            to,
+            width: rows,
+        }));
+        Ok((to, Layout::Panels))
     }
 
     /// A matrix as the dot reads it in a local, and the distance of its rows.
@@ -139,9 +159,7 @@ impl Mapper<'_> {
         };
         let to = self.local("right", dtype, &[n.div_ceil(width), k, width]);
         let (source, transposed) = self.untransposed(v);
-        let as_is = self.kernel.ty(source).dtype == dtype && self.is_ready(source, method, dtype);
-        let plain = if as_is { self.plain(source)? } else { None };
-        let mut from = match plain {
+        let mut from = match self.packable(source, method, dtype)? {
             Some(matrix) => matrix,
             None => {
                 let (local, row) = self.dense(source, method, dtype)?;
@@ -165,6 +183,14 @@ impl Mapper<'_> {
             width,
         }));
         Ok(to)
+    }
+
+    /// The part of a tensor that a value is, if the dot reads its elements as they are.
+    fn packable(&mut self, v: Val, method: DotMethod, dtype: DType) -> Result<Option<Matrix>> {
+        if self.kernel.ty(v).dtype != dtype || !self.is_ready(v, method, dtype) {
+            return Ok(None);
+        }
+        self.plain(v)
     }
 
     /// The part of a tensor that a value is, if it is one with adjacent columns and zeros around it.

@@ -211,7 +211,8 @@ pub enum Accumulation {
 }
 
 /// Copies a matrix into panels of `width` columns, each row by row, the last one filled up with zeros: element `i, j`
-/// goes to `(j / width) * rows * width + i * width + j % width`.
+/// goes to `(j / width) * rows * width + i * width + j % width`. Elements after the last panel, as many as a vector
+/// register holds, may be overwritten.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pack {
     /// What is copied.
@@ -251,8 +252,8 @@ pub enum Place {
 pub struct Dot {
     /// The left operand.
     pub a: LocalId,
-    /// Distance of elements along `m` and `k` in `a`.
-    pub a_strides: [usize; 2],
+    /// Where the elements of the left operand are.
+    pub a_layout: Layout,
     /// The right operand, packed.
     pub b: LocalId,
     /// Columns of a panel of `b`: those of the register block.
@@ -271,6 +272,15 @@ pub struct Dot {
     pub sums: Sums,
     /// The register block: rows, and vectors of columns.
     pub block: [usize; 2],
+}
+
+/// Where a [`Dot`] finds element `i, p` of its left operand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// At `i * row + p * column`, for these two.
+    Strided([usize; 2]),
+    /// Where [`Pack`] puts element `p, i` in panels as wide as the register block has rows.
+    Panels,
 }
 
 /// How the sums of a [`Dot`] get into its result.

@@ -18,7 +18,7 @@ use super::nest::{Nest, affine};
 use super::parts::Parts;
 
 /// Bytes that are gathered before they are written out.
-const PART: usize = 4096;
+const PART: usize = 1024;
 
 /// Bytes of a row of a tile below which its first and last line, which it shares, weigh too much.
 const SHORTEST: usize = 256;

@@ -12,7 +12,6 @@ use super::bounds::ends;
 use super::prove::nonnegative;
 use super::walk::{Site, walk};
 use crate::diagnostic::{Diagnostic, Diagnostics};
-use crate::dtype::DType;
 use crate::expr::Symbol;
 use crate::sketch::ir::*;
 
@@ -274,8 +273,10 @@ impl<'a> Lanes<'a> {
                 let neutral = match op {
                     ReduceOp::Sum => lane.is(0.0),
                     ReduceOp::Prod => lane.is(1.0),
-                    ReduceOp::Max => lane.is(lowest(dtype)) || (lane.is(0.0) && self.is_nonnegative(v, 0)),
-                    ReduceOp::Min => lane.is(highest(dtype)),
+                    ReduceOp::Max => {
+                        lane.is(value::lowest(dtype)) || (lane.is(0.0) && self.is_nonnegative(v, 0))
+                    }
+                    ReduceOp::Min => lane.is(value::highest(dtype)),
                 };
                 let name = ReduceOp::ALL
                     .into_iter()
@@ -494,28 +495,5 @@ fn complaint(
             let note = "mask them: `select(first + iota(N) < EXTENT, t, neutral)`";
             Some(Diagnostic::warning(message, span.clone()).note(note))
         }
-    }
-}
-
-fn lowest(dtype: DType) -> f64 {
-    match dtype {
-        DType::I8 => f64::from(i8::MIN),
-        DType::I16 => f64::from(i16::MIN),
-        DType::I32 => f64::from(i32::MIN),
-        DType::I64 => i64::MIN as f64,
-        DType::Bool | DType::U8 => 0.0,
-        _ => f64::NEG_INFINITY,
-    }
-}
-
-fn highest(dtype: DType) -> f64 {
-    match dtype {
-        DType::Bool => 1.0,
-        DType::U8 => f64::from(u8::MAX),
-        DType::I8 => f64::from(i8::MAX),
-        DType::I16 => f64::from(i16::MAX),
-        DType::I32 => f64::from(i32::MAX),
-        DType::I64 => i64::MAX as f64,
-        _ => f64::INFINITY,
     }
 }

@@ -208,3 +208,28 @@ fn known(op: BinaryOp, x: f64, y: f64) -> Lane {
         _ => return Lane::Data,
     })
 }
+
+/// The least element, which leaves maxima unchanged.
+pub(super) fn lowest(dtype: DType) -> f64 {
+    match dtype {
+        DType::I8 => f64::from(i8::MIN),
+        DType::I16 => f64::from(i16::MIN),
+        DType::I32 => f64::from(i32::MIN),
+        DType::I64 => i64::MIN as f64,
+        DType::Bool | DType::U8 => 0.0,
+        _ => f64::NEG_INFINITY,
+    }
+}
+
+/// The greatest element, which leaves minima unchanged.
+pub(super) fn highest(dtype: DType) -> f64 {
+    match dtype {
+        DType::Bool => 1.0,
+        DType::U8 => f64::from(u8::MAX),
+        DType::I8 => f64::from(i8::MAX),
+        DType::I16 => f64::from(i16::MAX),
+        DType::I32 => f64::from(i32::MAX),
+        DType::I64 => i64::MAX as f64,
+        _ => f64::INFINITY,
+    }
+}
