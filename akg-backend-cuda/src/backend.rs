@@ -8,6 +8,7 @@ use akg_core::error::Result;
 use akg_core::isolation::Isolation;
 use akg_core::source::Artifact;
 use akg_core::target::Target;
+use akg_core::timing::{Clock, Witness};
 use akg_core::verdict::Failure;
 use akg_core::{Backend, DType, Error};
 use akg_worker::shm;
@@ -61,6 +62,10 @@ impl Backend for CudaBackend {
     async fn devices(&self) -> Result<Vec<Target>> {
         let config = self.config.clone();
         unblock(move || Ok(client::describe(config.worker.as_deref())?.unwrap_or_default())).await
+    }
+
+    fn witness(&self) -> Box<dyn Witness> {
+        Box::new(Clock)
     }
 
     fn allocate(&self, dtype: DType, shape: &[usize]) -> Result<Box<dyn TensorBuffer>> {

@@ -223,6 +223,14 @@ impl Stream {
         }
     }
 
+    /// Copies within the device.
+    pub(crate) fn copy(self, to: u64, from: u64, bytes: u64) -> Result<()> {
+        match bytes {
+            0 => Ok(()),
+            bytes => call!(cuMemcpyDtoDAsync_v2(to, from, bytes as usize, self.0)),
+        }
+    }
+
     /// Launches a kernel, with an address for each of its parameters.
     pub(crate) fn launch(self, kernel: &Kernel, shape: &Shape, arguments: &mut [*mut c_void]) -> Result<()> {
         let attribute = |id, value| sys::CUlaunchAttribute {

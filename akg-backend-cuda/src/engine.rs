@@ -12,8 +12,9 @@ use akg_core::verdict::{Failure, FailureKind};
 use akg_worker::plan;
 use memmap2::MmapOptions;
 
-use crate::driver::{self, Device, Event, Memory, Stream, download, upload};
+use crate::driver::{self, Device, Event, Memory, Stream, download};
 use crate::helpers::{Helpers, Range};
+use crate::kept::{Kept, cannot_map, check_length};
 use crate::launch::{Work, block_scratch};
 use crate::layout::{GUARD, MOST_ALIGN, Room, Slot, lay_out};
 use crate::program::Program;
@@ -31,6 +32,9 @@ const ATTEMPTS: u32 = 3;
 /// Part of the device's time, and time beside it, by which the host's may be longer: launching the first kernel, and
 /// hearing of the end of the last.
 const AGREEMENT: (f64, Duration) = (0.05, Duration::from_millis(1));
+
+/// The part of the device's memory that inputs may stay in between binds: one over this.
+const KEPT: u64 = 8;
 
 /// A device in the worker.
 #[derive(Debug)]
@@ -64,6 +68,7 @@ pub(crate) struct Engine {
     program: Program,
     /// Bytes of scratch at most.
     memory: u64,
+    kept: Kept,
     /// All tensors, with what is around them.
     arena: Option<Memory>,
     work: Work,
@@ -149,11 +154,13 @@ impl Engine {
             Ok(program) => program,
             Err(failure) => return Ok(Err(failure)),
         };
+        let kept = Kept::new(context.device.memory()? / KEPT);
         Ok(Ok(Self {
             context,
             plan: artifact.plan,
             program,
             memory,
+            kept,
             arena: None,
             work: Work::default(),
             bound: None,
@@ -211,7 +218,9 @@ impl Engine {
                             format!("input `{}` has no file", tensor.name),
                         )
                     })?;
-                    upload_file(tensor.slot.start, file, tensor.bytes())?;
+                    let helpers = &self.context.helpers;
+                    self.kept
+                        .place(tensor.slot.start, file, tensor.bytes(), stream, helpers)?;
                 }
                 TensorRole::Output | TensorRole::Scratch => {
                     stream.fill(tensor.slot.start, poison.byte(), tensor.bytes())?;
@@ -401,17 +410,6 @@ fn beside_other(index: usize) -> u8 {
         .unwrap_or(0x5a)
 }
 
-/// Copies a file to the device.
-fn upload_file(to: u64, file: &File, bytes: u64) -> Result<()> {
-    check_length(file, bytes)?;
-    if bytes == 0 {
-        return Ok(());
-    }
-    // SAFETY: the caller froze the file, which is long enough.
-    let map = unsafe { MmapOptions::new().len(bytes as usize).populate().map(file) }.map_err(cannot_map)?;
-    Ok(upload(to, &map)?)
-}
-
 /// Copies to a file from the device.
 fn download_file(file: &File, from: u64, bytes: u64) -> Result<()> {
     check_length(file, bytes)?;
@@ -422,18 +420,4 @@ fn download_file(file: &File, from: u64, bytes: u64) -> Result<()> {
     let mut map =
         unsafe { MmapOptions::new().len(bytes as usize).populate().map_mut(file) }.map_err(cannot_map)?;
     Ok(download(&mut map, from)?)
-}
-
-/// A file that is too short would kill this process when it is accessed.
-fn check_length(file: &File, bytes: u64) -> Result<()> {
-    let have = file.metadata().map_err(cannot_map)?.len();
-    if have < bytes {
-        let message = format!("shared memory has {have} bytes, not {bytes}");
-        return Err(Error::new(ErrorKind::Protocol, message));
-    }
-    Ok(())
-}
-
-fn cannot_map(error: std::io::Error) -> Error {
-    Error::io("cannot map shared memory", error)
 }

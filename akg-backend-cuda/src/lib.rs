@@ -8,6 +8,7 @@ mod describe;
 mod driver;
 mod engine;
 mod helpers;
+mod kept;
 mod launch;
 mod layout;
 mod program;

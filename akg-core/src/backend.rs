@@ -14,6 +14,7 @@ use crate::isolation::{Isolation, IsolationLevel};
 use crate::source::Artifact;
 use crate::target::Target;
 use crate::tensor::{Tensor, byte_len};
+use crate::timing::{Machine, Witness};
 use crate::verdict::Failure;
 
 /// What a backend can do, as data.
@@ -199,6 +200,11 @@ pub trait Backend: Send + Sync + fmt::Debug {
 
     /// The devices of this machine; empty if there are none.
     async fn devices(&self) -> Result<Vec<Target>>;
+
+    /// Who watches the machine while candidates are timed.
+    fn witness(&self) -> Box<dyn Witness> {
+        Box::new(Machine)
+    }
 
     /// Memory for an input, placed where it is copied least.
     fn allocate(&self, dtype: DType, shape: &[usize]) -> Result<Box<dyn TensorBuffer>> {

@@ -16,7 +16,7 @@ use crate::source::Source;
 use crate::store::{MemoryStore, Store};
 use crate::target::Target;
 use crate::task::Task;
-use crate::timing::{ContestPolicy, Machine, Witness};
+use crate::timing::{ContestPolicy, Witness};
 use crate::tuner::TuningPolicy;
 use crate::verifier::Verifier;
 use crate::verify::Judge;
@@ -50,7 +50,7 @@ pub struct Session {
     tuning: Option<TuningPolicy>,
     store: Arc<dyn Store>,
     retry: bool,
-    witness: Arc<dyn Fn() -> Box<dyn Witness> + Send + Sync>,
+    witness: Option<Arc<dyn Fn() -> Box<dyn Witness> + Send + Sync>>,
     limits: Limits,
 }
 
@@ -83,7 +83,7 @@ impl Session {
             tuning: None,
             store: Arc::new(MemoryStore::new()),
             retry: false,
-            witness: Arc::new(|| Box::new(Machine)),
+            witness: None,
             limits: Limits::default(),
         }
     }
@@ -160,10 +160,11 @@ impl Session {
         self
     }
 
-    /// Who watches the machine that candidates are timed on, if it is not [this one](Machine); asked once for each contest.
+    /// Who watches the machine that candidates are timed on, instead of who [the backend](Backend::witness) names; asked
+    /// once for each contest.
     #[must_use]
     pub fn with_witness(mut self, witness: impl Fn() -> Box<dyn Witness> + Send + Sync + 'static) -> Self {
-        self.witness = Arc::new(witness);
+        self.witness = Some(Arc::new(witness));
         self
     }
 
@@ -172,6 +173,14 @@ impl Session {
     pub fn with_rivals(mut self, rivals: impl Rivals + 'static) -> Self {
         self.rivals = Arc::new(rivals);
         self
+    }
+
+    /// Who watches a contest.
+    fn witness(&self) -> Box<dyn Witness> {
+        match &self.witness {
+            Some(witness) => witness(),
+            None => self.backend.witness(),
+        }
     }
 
     /// The first device of the backend that the DSL can write for.

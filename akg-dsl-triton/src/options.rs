@@ -5,14 +5,18 @@ use std::collections::BTreeMap;
 use akg_core::error::{Error, Result};
 use akg_core::lower::tiles::{TileKernel, TileOp};
 use akg_core::sketch::Knob;
+use akg_core::sketch::ir::Op;
 use akg_core::source::{KnobValue, Knobs};
 use serde::{Deserialize, Serialize};
 
 use crate::dialect::Dialect;
 use crate::flow::flow;
 
-/// Elements of its largest tile that a warp gets in a kernel without dots.
+/// Elements of its largest tile that a warp gets in a kernel that combines elements along axes.
 const ELEMENTS_PER_WARP: usize = 256;
+
+/// The same in element-wise kernels: 16 bytes for each thread at a time.
+const LANES_PER_WARP: usize = 128;
 
 /// Elements of an accumulator that a warp gets.
 const SUMS_PER_WARP: usize = 2048;
@@ -122,8 +126,10 @@ pub(crate) fn options(knobs: &Knobs, kernel: &TileKernel, descriptors: Vec<(Stri
     let sums = accumulator(kernel);
     let (work, share) = if sums > 0 {
         (sums, SUMS_PER_WARP)
-    } else {
+    } else if combines(kernel) {
         (largest(kernel), ELEMENTS_PER_WARP)
+    } else {
+        (largest(kernel), LANES_PER_WARP)
     };
     let suggested = match (work / share).max(1).next_power_of_two() {
         few @ 1..4 if sums > 0 => few.max(4),
@@ -146,6 +152,17 @@ fn accumulator(kernel: &TileKernel) -> usize {
     dots.map(|(value, _)| kernel.value(*value).extents.iter().product())
         .max()
         .unwrap_or(0)
+}
+
+/// Whether elements are combined along an axis.
+fn combines(kernel: &TileKernel) -> bool {
+    let along = |op: &TileOp| {
+        matches!(
+            op,
+            TileOp::Plain(Op::Reduce(..) | Op::ArgReduce(..) | Op::Scan { .. })
+        )
+    };
+    flow(kernel).ops.values().any(|op| along(op))
 }
 
 /// Elements of the largest tile.

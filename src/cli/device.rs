@@ -12,7 +12,8 @@ pub(super) struct DeviceArgs {
     /// The device's backend.
     #[arg(long, default_value = "cpu")]
     backend: String,
-    /// The device that this JSON file describes, instead of the first one that the backend finds; `akg doctor` prints those.
+    /// The device that this JSON file describes, instead of the first one that the backend finds. The repository has some in
+    /// `examples/devices`.
     #[arg(long, value_name = "FILE")]
     device: Option<PathBuf>,
 }

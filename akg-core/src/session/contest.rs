@@ -157,7 +157,7 @@ impl<'a> Arena<'a> {
             rivals: rivals.iter_mut().map(|r| &mut **r as &mut dyn Side).collect(),
             floor: Some(self.floor()?),
         };
-        contest(entrants, policy, self.seed, &mut *(session.witness)()).await
+        contest(entrants, policy, self.seed, &mut *session.witness()).await
     }
 
     /// Lets a challenger take turns with the fastest so far.
@@ -176,7 +176,7 @@ impl<'a> Arena<'a> {
             floor: Some(self.floor()?),
         };
         let session = self.road.session;
-        let contest = contest(entrants, policy, self.seed, &mut *(session.witness)()).await?;
+        let contest = contest(entrants, policy, self.seed, &mut *session.witness()).await?;
         session.store.save(&Measurement {
             candidate: challenger,
             challenged: Some(challenged),

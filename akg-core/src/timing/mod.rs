@@ -36,4 +36,4 @@ pub use floor::{Floor, product_flops};
 pub use outcome::{Claim, Comparison, Contest, Disturbance, Noise, SideTimes};
 pub use side::{Check, LoadedSide, Side, Testimony, choice};
 pub use statistics::{Interval, Timing, Trend, bootstrap_median, fewest_samples, median, trend};
-pub use witness::{Machine, Usage, Witness};
+pub use witness::{Clock, Machine, Usage, Witness};

@@ -144,11 +144,15 @@ def page_faults():
 
 
 def flush(size, device):
-    """Empties the caches: all threads walk memory that fills them."""
+    """Empties the caches: all threads walk memory that fills them. A device's are left full of what was written, as those
+    of other sides are."""
     global _walk
     if _walk.numel() != size or _walk.device.type != device.type:
         _walk = torch.ones(size, dtype=torch.uint8, device=device)
-    _walk.add_(1)
+    if device.type == "cpu":
+        _walk.add_(1)
+    else:
+        _walk.zero_()
 
 
 class ModuleRun:

@@ -87,6 +87,7 @@ pub(in crate::designer) fn emit(
         levels: HashMap::new(),
         scales: HashMap::new(),
         loops,
+        spreads: device.shares_tiles(),
         grid,
         number,
         emitter,
@@ -113,6 +114,8 @@ struct Passes<'a> {
     scales: HashMap<PrimId, PrimId>,
     /// Loop indices over the reduced axes; empty if one tile holds them.
     loops: Vec<String>,
+    /// Whether passes that only store have more programs than others.
+    spreads: bool,
     /// Program indices over the kept axes.
     grid: Vec<String>,
     number: usize,
@@ -270,7 +273,10 @@ impl Passes<'_> {
             .chain(scans.iter().map(|s| s.0))
             .collect();
         let masked = self.choose_fill(&combined)?;
-        self.emitter.open(format!("for {} {{", self.loops.join(", ")));
+        let is_looped = !self.loops.is_empty();
+        if is_looped {
+            self.emitter.open(format!("for {} {{", self.loops.join(", ")));
+        }
         for ((id, scan), before) in scans.into_iter().zip(&running) {
             self.scan_tile(id, scan, before, masked)?;
         }
@@ -283,7 +289,9 @@ impl Passes<'_> {
             }
         }
         self.emitter.store_all(|_, id| work.stores.contains(&id))?;
-        self.emitter.close();
+        if is_looped {
+            self.emitter.close();
+        }
         Ok(accumulators)
     }
 

@@ -139,8 +139,9 @@ fn kernel_cost(program: &Program, kernel: &Kernel, dims: &Bindings, target: &Tar
         from_memory += size * accesses.memory_elements(&wave, programs, cache / size.max(1.0));
     }
     let memory_bytes = from_memory + tally.written_bytes;
-    let waves = (programs / cores).ceil().max(1.0);
-    let utilisation = programs / (waves * cores);
+    let tile_bytes = tiles::peak_tile_bytes(kernel);
+    let shared = Shared::of(target, tile_bytes);
+    let utilisation = shared.utilisation(programs, cores);
     let rates = Rates { target };
     let arithmetic: f64 = tally
         .dots
@@ -151,9 +152,8 @@ fn kernel_cost(program: &Program, kernel: &Kernel, dims: &Bindings, target: &Tar
         + tally.wide_ops / rates.element(DType::F64);
     let busy = utilisation.max(f64::MIN_POSITIVE);
     let memory_seconds = memory_bytes / rates.memory() / (busy / CORES_FOR_MEMORY).min(1.0);
-    let tile_bytes = tiles::peak_tile_bytes(kernel);
     // Every turn moves the tiles that do not fit to the last cache and back.
-    let spilled = 2.0 * tile_bytes.saturating_sub(target.tile_bytes) as f64 * tally.turns;
+    let spilled = 2.0 * tile_bytes.saturating_sub(shared.room) as f64 * tally.turns;
     let cache_seconds = (requested + tally.written_bytes + spilled) / (CACHE_SPEEDUP * rates.memory()) / busy;
     let compute_seconds = arithmetic / busy;
     let slowest = memory_seconds.max(cache_seconds).max(compute_seconds);
@@ -178,6 +178,43 @@ fn kernel_cost(program: &Program, kernel: &Kernel, dims: &Bindings, target: &Tar
         compute_seconds,
         seconds: (slowest + INTERFERENCE * (parts - slowest)) / EFFICIENCY + target.launch_seconds,
     })
+}
+
+/// What programs share of a core.
+struct Shared {
+    /// Bytes that the tiles of one program can have there.
+    room: u64,
+    /// Programs that run there at the same time.
+    programs: f64,
+}
+
+impl Shared {
+    fn of(target: &Target, tile_bytes: u64) -> Self {
+        let Some(core) = &target.residency else {
+            return Self {
+                room: target.tile_bytes,
+                programs: 1.0,
+            };
+        };
+        // Accumulators lie in registers, everything else in on-chip memory.
+        let registers = 4 * u64::from(core.registers);
+        let all = core.tile_bytes + registers;
+        let needed = tile_bytes.max(1) + core.reserved_bytes;
+        Self {
+            room: target.tile_bytes + registers,
+            programs: (all / needed).clamp(1, u64::from(core.programs.max(1))) as f64,
+        }
+    }
+
+    /// The part of the cores that is busy, averaged over the waves of programs. Fewer programs than a core can hold keep it
+    /// as busy as it gets.
+    fn utilisation(&self, programs: f64, cores: f64) -> f64 {
+        let slots = cores * self.programs;
+        if programs <= slots {
+            return (programs / cores).min(1.0);
+        }
+        programs / ((programs / slots).ceil() * slots)
+    }
 }
 
 /// Counts what the statements of a kernel do.

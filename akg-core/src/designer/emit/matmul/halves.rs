@@ -3,7 +3,13 @@
 //! Each operand is scaled, row by row of the sum, by a power of two and split into a high half and, where the accuracy asks
 //! for it, a low one times 2^11. Three of the four products of such pairs give what f32 would, and more: Ootomo and Yokota,
 //! "Recovering single precision accuracy from Tensor Cores while surpassing the FP32 theoretical peak performance" (2022).
-//! Partial sums of one step are added to the accumulator rounded to f32, because the units that sum products truncate.
+//!
+//! The units that sum products cut off what does not fit, always toward zero. So partial sums of one step are added to the
+//! accumulator outside of them, rounded, and the rows of both operands are centred before they are split: with
+//! A = A' + a 1^T and B = B' + 1 b^T, where a and b are the rows' means, A B = A' B' + a (1^T B) + (A' 1) b^T. The sums on
+//! the right are known from the pass that finds the means, and what is cut off A' B' has no sign of its own.
+
+mod split;
 
 use std::collections::HashMap;
 
@@ -12,20 +18,17 @@ use crate::designer::device::{Device, Halves};
 use crate::designer::emit::{Emitter, Names, Var, Walk, Written};
 use crate::designer::plan::{Access, Axis};
 use crate::dtype::DType;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::expr::Expr;
 
-/// Elements that halves of an operand are made of at a time, and the rows of them where the sum's axis is not the last.
-const SPLIT: i64 = 4096;
-const SPLIT_ROWS: i64 = 64;
-/// The scales' range: what they and their reciprocals can be without leaving f32's normal numbers.
-const SCALES: [&str; 2] = ["0x1p-126", "0x1p126"];
 /// Halves lie in memory in rows of multiples of this many, 16 bytes, as copy engines ask.
 const GRAIN: i64 = 8;
 /// The shortest part of a sum that is worth a program.
 const PART: i64 = 512;
 /// Rows of a tile where the parts are added up.
 const PART_ROWS: i64 = 4;
+/// The variable for the product of what was split.
+const PRODUCT: &str = "z0";
 
 /// An operand that becomes halves.
 struct Operand {
@@ -34,9 +37,43 @@ struct Operand {
     axes: Vec<Axis>,
     /// Its own dimension of the result's tile.
     kept: Axis,
-    high: String,
-    low: Option<String>,
-    scale: String,
+    /// What its buffers are called.
+    name: String,
+    halves: Halves,
+}
+
+impl Operand {
+    fn buffer(&self, what: &str) -> String {
+        format!("{}_{what}", self.name)
+    }
+
+    fn high(&self) -> String {
+        self.buffer("HIGH")
+    }
+
+    fn low(&self) -> Option<String> {
+        (self.halves == Halves::Two).then(|| self.buffer("LOW"))
+    }
+
+    /// The power of two that each row is divided by.
+    fn scale(&self) -> String {
+        self.buffer("SCALE")
+    }
+
+    /// What is subtracted from each row first.
+    fn centre(&self) -> String {
+        self.buffer("CENTRE")
+    }
+
+    /// The sum of each row.
+    fn total(&self) -> String {
+        self.buffer("TOTAL")
+    }
+
+    /// What the sum of each row is after its centre was subtracted.
+    fn rest(&self) -> String {
+        self.buffer("REST")
+    }
 }
 
 /// A product of halves.
@@ -57,7 +94,8 @@ pub(super) fn emit(
     let Some(halves) = device.halves() else {
         return Ok(None);
     };
-    if product.dtype != DType::F32 || product.kernel.reduced.len() != 1 {
+    let is_known = product.extent(product.depth).as_const().is_some();
+    if product.dtype != DType::F32 || product.kernel.reduced.len() != 1 || !is_known {
         return Ok(None);
     }
     let operand = |i: usize, letter: char, kept: Axis| {
@@ -66,9 +104,8 @@ pub(super) fn emit(
             axes: product.kernel.walked(&access),
             access,
             kept,
-            high: format!("{letter}{number}_HIGH"),
-            low: (halves == Halves::Two).then(|| format!("{letter}{number}_LOW")),
-            scale: format!("{letter}{number}_SCALE"),
+            name: format!("{letter}{number}"),
+            halves,
         }
     };
     let split = Split {
@@ -79,7 +116,6 @@ pub(super) fn emit(
     };
     let mut written = Vec::new();
     for operand in &split.operands {
-        split.declare(operand, names);
         written.extend(split.write_halves(operand, names)?);
     }
     written.extend(split.write_product(names)?);
@@ -115,182 +151,16 @@ impl Split<'_> {
         }
     }
 
-    fn declare(&self, operand: &Operand, names: &mut Names) {
-        let padded: Vec<String> = operand.axes.iter().map(|a| self.padded(operand, *a)).collect();
-        for half in [Some(&operand.high), operand.low.as_ref()].into_iter().flatten() {
-            names
-                .buffers
-                .push(format!("buffer {half}: f16[{}] align 16", padded.join(", ")));
-        }
-        let rows = self.rows_of(operand);
-        let rows: Vec<String> = rows.iter().map(|a| self.extent(*a).to_string()).collect();
-        names
-            .buffers
-            .push(format!("buffer {}: f32[{}]", operand.scale, rows.join(", ")));
-    }
-
     /// The dimensions of an operand without the sum's.
     fn rows_of(&self, operand: &Operand) -> Vec<Axis> {
         let others = operand.axes.iter().copied();
         others.filter(|a| *a != self.depth()).collect()
     }
 
-    /// Kernels that scale and split an operand.
-    fn write_halves(&self, operand: &Operand, names: &mut Names) -> Result<Vec<Written>> {
-        let letter = if operand.kept == self.product.rows {
-            "a"
-        } else {
-            "b"
-        };
-        let name = format!("k{}_{letter}", self.number);
-        let depth = self.depth();
-        let (rows, step) = if operand.axes.last() == Some(&depth) {
-            let step = self.length(depth).map_or(SPLIT / 4, |k| {
-                (k.max(1) as u64).next_power_of_two().min(SPLIT as u64 / 2) as i64
-            });
-            ((SPLIT / step).min(16), step)
-        } else {
-            (SPLIT_ROWS, SPLIT / SPLIT_ROWS)
-        };
-        let mut walks = HashMap::new();
-        let mut grid = Vec::new();
-        let mut programs = Some(1i64);
-        for axis in self.rows_of(operand) {
-            let extent = self.padded(operand, axis);
-            let length = self.length(axis);
-            let index = format!("p{axis}");
-            if axis == operand.kept {
-                grid.push(format!("{index} in ceildiv({extent}, {rows})"));
-                let walk = Walk::Tile {
-                    start: format!("{index}*{rows}"),
-                    len: rows.to_string(),
-                    overhang: length.is_none_or(|l| l % rows != 0),
-                };
-                walks.insert(axis, walk);
-                programs = programs
-                    .zip(length)
-                    .map(|(n, l)| n.saturating_mul(ceildiv(l, rows)));
-            } else {
-                grid.push(format!("{index} in {extent}"));
-                walks.insert(axis, Walk::Index(index));
-                programs = programs.zip(length).map(|(n, l)| n.saturating_mul(l));
-            }
-        }
-        let chunk = self.chunk(programs, step);
-        let total = self.padded(operand, depth);
-        let is_short = self.length(depth).is_some_and(|k| k <= step);
-        let (start, end) = match (&chunk, is_short) {
-            (Some(chunk), _) => (format!("(part*{chunk} + r{depth})"), chunk.to_string()),
-            (None, true) => ("0".to_owned(), total),
-            (None, false) => (format!("r{depth}"), total),
-        };
-        let walk = Walk::Tile {
-            start,
-            len: step.to_string(),
-            overhang: self.length(depth).is_none_or(|k| k % chunk.unwrap_or(step) != 0),
-        };
-        walks.insert(depth, walk);
-        let head = format!("for r{depth} in 0..{end} step {step} {{");
-        let parts = chunk.zip(self.length(depth)).map(|(c, k)| ceildiv(k, c));
-
-        let mut e = self.emitter(names);
-        e.walks = walks;
-        let pair = [operand.kept, depth];
-        e.tile = operand
-            .axes
-            .iter()
-            .copied()
-            .filter(|a| pair.contains(a))
-            .collect();
-        let loops = !is_short || parts.is_some();
-        let along = e.tile.iter().position(|a| *a == depth).unwrap_or(1);
-        let scaled = self.rows_of(operand);
-        let (place, leaves) = e.place(&scaled)?;
-        let place = place.join(", ");
-        let outside = if leaves { " else 0.0" } else { "" };
-
-        let top = |e: &mut Emitter<'_>| -> Result<()> {
-            e.line(format!("top = zeros f32[{rows}]"));
-            if loops {
-                e.open(&head);
-            }
-            let x = e.load(&operand.access)?;
-            e.line(format!("top = max(top, reduce_max(abs({}), {along}))", x.text));
-            if loops {
-                e.close();
-            }
-            Ok(())
-        };
-        let mut written = Vec::new();
-        top(&mut e)?;
-        if let Some(parts) = parts {
-            let buffer = format!("{}_PARTS", operand.scale);
-            e.line(format!("store {buffer}[part, {place}] = top"));
-            grid.push(format!("part in {parts}"));
-            let parts_name = format!("{name}_top");
-            let text = e.finish(&format!("kernel {parts_name} over ({})", grid.join(", ")));
-            written.push(Written {
-                name: parts_name,
-                text,
-            });
-            // Every program of a row finds the same scale; the first keeps it.
-            e.line(format!(
-                "top = reduce_max(load {buffer}[0 :+ {parts}, {place}]{outside}, 0)"
-            ));
-        }
-        let [least, most] = SCALES;
-        e.line(format!("scale = min(max(pow2_floor(top), {least}), {most})"));
-        match parts {
-            Some(_) => {
-                e.open("if part == 0 {");
-                e.line(format!("store {}[{place}] = scale", operand.scale));
-                e.close();
-            }
-            None => e.line(format!("store {}[{place}] = scale", operand.scale)),
-        }
-        let marks = if along == 1 { "[:, None]" } else { "[None, :]" };
-        e.line("inverse = 1.0 / scale");
-        if loops {
-            e.open(&head);
-        }
-        let x = e.load(&operand.access)?;
-        let (halves, _) = e.place(&operand.axes)?;
-        let halves = halves.join(", ");
-        e.line(format!("whole = {} * inverse{marks}", x.text));
-        e.line("high = f16(whole)");
-        e.line(format!("store {}[{halves}] = high", operand.high));
-        if let Some(low) = &operand.low {
-            e.line(format!(
-                "store {low}[{halves}] = f16((whole - f32(high)) * 2048.0)"
-            ));
-        }
-        if loops {
-            e.close();
-        }
-        let text = e.finish(&format!("kernel {name} over ({})", grid.join(", ")));
-        written.push(Written { name, text });
-        if let Some(parts) = parts {
-            let rows: Vec<String> = scaled.iter().map(|a| self.extent(*a).to_string()).collect();
-            names.buffers.push(format!(
-                "buffer {}_PARTS: f32[{parts}, {}]",
-                operand.scale,
-                rows.join(", ")
-            ));
-        }
-        Ok(written)
-    }
-
-    /// The length of the parts of an operand's rows that are worth programs of their own, if `programs` are too few.
-    fn chunk(&self, programs: Option<i64>, step: i64) -> Option<i64> {
-        let wanted = self.device.programs() / programs?.max(1);
-        let length = self.length(self.depth())?;
-        parts_of(length, wanted.min(length / (4 * step)), step).map(|(_, part)| part)
-    }
-
     /// The kernel that multiplies, and the one that adds up the parts of the sum if there are any.
     fn write_product(&self, names: &mut Names) -> Result<Vec<Written>> {
         let (number, depth) = (self.number, self.depth());
-        let is_double = self.operands[0].low.is_some();
+        let is_double = self.operands[0].halves == Halves::Two;
         let lengths = |axis: Axis, most: &[i64]| -> Vec<i64> {
             let longest = self
                 .length(axis)
@@ -386,18 +256,18 @@ impl Split<'_> {
         if condition.is_some() {
             e.close();
         }
-        let scales = self.scales(&mut e)?;
         e.tile = tile.to_vec();
-        e.line(format!("y0 = acc0 * {scales}"));
+        self.rescale(&mut e)?;
         let Some((count, _)) = parts else {
             let name = format!("k{number}");
             let head = format!("kernel {name} over ({}){order}", grid.join(", "));
-            return Ok(vec![self.finish(e, name, &head)?]);
+            let sum = format!("f64({PRODUCT})");
+            return Ok(vec![self.finish(e, name, &head, &sum)?]);
         };
 
         let name = format!("k{number}_parts");
         let region = self.product.region(&e)?;
-        e.line(format!("store part{number}[s0, {region}] = y0"));
+        e.line(format!("store part{number}[s0, {region}] = {PRODUCT}"));
         let text = e.finish(&format!(
             "kernel {name} over (s0 in {count}, {}){order}",
             grid.join(", ")
@@ -433,10 +303,9 @@ impl Split<'_> {
             "acc0 = acc0 + f64(load part{number}[s0, {region}]{outside})"
         ));
         e.close();
-        e.line("y0 = f32(acc0)");
         let name = format!("k{number}");
         let head = format!("kernel {name} over ({})", grid.join(", "));
-        written.push(self.finish(e, name, &head)?);
+        written.push(self.finish(e, name, &head, "acc0")?);
         Ok(written)
     }
 
@@ -455,11 +324,11 @@ impl Split<'_> {
         };
         let left = [self.product.rows, self.depth()];
         let right = [self.depth(), self.product.columns];
-        half(&a.high, a, left, "ah")?;
-        half(&b.high, b, right, "bh")?;
-        if let (Some(a_low), Some(b_low)) = (&a.low, &b.low) {
-            half(a_low, a, left, "al")?;
-            half(b_low, b, right, "bl")?;
+        half(&a.high(), a, left, "ah")?;
+        half(&b.high(), b, right, "bh")?;
+        if let (Some(a_low), Some(b_low)) = (a.low(), b.low()) {
+            half(&a_low, a, left, "al")?;
+            half(&b_low, b, right, "bl")?;
             e.line("low = dot(al, bh) f16");
             e.line("low = dot(ah, bl, low) f16");
             e.line("acc0 = acc0 + dot(ah, bh, low * 0x1p-11) f16");
@@ -469,28 +338,45 @@ impl Split<'_> {
         Ok(())
     }
 
-    /// The text of the scales of the result's tile.
-    fn scales(&self, e: &mut Emitter<'_>) -> Result<String> {
-        let mut texts = Vec::new();
-        for (operand, marks) in self.operands.iter().zip(["[:, None]", "[None, :]"]) {
-            let (place, leaves) = e.place(&self.rows_of(operand))?;
-            let outside = if leaves { " else 0.0" } else { "" };
-            let name = operand.scale.to_lowercase();
-            e.line(format!(
-                "{name} = load {}[{}]{outside}",
-                operand.scale,
-                place.join(", ")
-            ));
-            texts.push(format!("{name}{marks}"));
-        }
-        match texts.as_slice() {
-            [a, b] => Ok(format!("{a} * {b}")),
-            _ => Err(Error::unexpected("a product has two operands")),
-        }
+    /// Loads something about the rows that the result's tile comes from, as a tile that lines up with it.
+    fn about(&self, e: &mut Emitter<'_>, operand: &Operand, buffer: &str) -> Result<String> {
+        let (place, leaves) = e.place(&self.rows_of(operand))?;
+        let outside = if leaves { " else 0.0" } else { "" };
+        let name = buffer.to_lowercase();
+        e.line(format!("{name} = load {buffer}[{}]{outside}", place.join(", ")));
+        let is_left = operand.kept == self.product.rows;
+        Ok(format!(
+            "{name}{}",
+            if is_left { "[:, None]" } else { "[None, :]" }
+        ))
     }
 
-    /// The work on the product, which is called `y0`, and the end of the kernel.
-    fn finish(&self, mut e: Emitter<'_>, name: String, head: &str) -> Result<Written> {
+    /// Makes [`PRODUCT`] of `acc0`: the product of what was split.
+    fn rescale(&self, e: &mut Emitter<'_>) -> Result<()> {
+        let [a, b] = &self.operands;
+        let scales = [self.about(e, a, &a.scale())?, self.about(e, b, &b.scale())?];
+        e.line(format!("{PRODUCT} = acc0 * {} * {}", scales[0], scales[1]));
+        Ok(())
+    }
+
+    /// Makes `y0` of `sum`, a product in f64 of what was split, by adding what centring took away.
+    fn restore(&self, e: &mut Emitter<'_>, sum: &str) -> Result<()> {
+        let [a, b] = &self.operands;
+        if a.halves == Halves::One {
+            e.line(format!("y0 = f32({sum})"));
+            return Ok(());
+        }
+        let (centre_a, total) = (self.about(e, a, &a.centre())?, self.about(e, b, &b.total())?);
+        let (rest, centre_b) = (self.about(e, a, &a.rest())?, self.about(e, b, &b.centre())?);
+        e.line(format!(
+            "y0 = f32({sum} + f64({centre_a}) * {total} + {rest} * f64({centre_b}))"
+        ));
+        Ok(())
+    }
+
+    /// The work on the product, which is `sum` without what centring took away, and the end of the kernel.
+    fn finish(&self, mut e: Emitter<'_>, name: String, head: &str, sum: &str) -> Result<Written> {
+        self.restore(&mut e, sum)?;
         let result = Var {
             text: "y0".to_owned(),
             axes: vec![self.product.rows, self.product.columns],

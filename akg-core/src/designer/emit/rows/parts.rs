@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::super::{Var, compute_type, reduction};
+use super::super::{Var, Walk, compute_type, reduction};
 use super::accumulate::{Accumulator, Kind};
 use super::{Passes, Work};
 use crate::designer::device::Device;
@@ -104,6 +104,12 @@ impl Passes<'_> {
             if work.is_empty() {
                 continue;
             }
+            let spread = self.spreads && work.reductions.is_empty();
+            if spread {
+                let programs = self.spread(parts);
+                grid.pop();
+                grid.push(programs);
+            }
             self.recall(work.results(), pass, &partials, parts)?;
             for (id, accumulator) in self.pass(&work)? {
                 let partial = self.keep(accumulator, partials.len(), parts, &mut declarations)?;
@@ -121,6 +127,26 @@ impl Passes<'_> {
             self.finish(format!("k{}", self.number), &grid);
         }
         Ok(declarations)
+    }
+
+    /// Gives every tile along the split axis a program of its own, from the last pass on, which only stores. Returns the
+    /// programs' axis of the grid.
+    fn spread(&mut self, parts: &Parts) -> String {
+        let extent = self.emitter.extent(parts.axis).clone();
+        let loop_of = format!("r{} ", parts.axis);
+        self.loops.retain(|head| !head.starts_with(&loop_of));
+        match self.emitter.walks.get_mut(&parts.axis) {
+            Some(Walk::Tile { start, len, .. }) => {
+                *start = format!("part*{len}");
+                format!("part in ceildiv({extent}, {len})")
+            }
+            walk => {
+                if let Some(walk) = walk {
+                    *walk = Walk::Index("part".to_owned());
+                }
+                format!("part in {extent}")
+            }
+        }
     }
 
     /// Makes the results of earlier passes known that `results` depend on.

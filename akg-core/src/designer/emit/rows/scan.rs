@@ -5,9 +5,10 @@ use std::collections::{BTreeSet, HashMap};
 use super::super::{Emitter, Var, Walk, compute_type, reduction};
 use super::Passes;
 use super::accumulate::{Accumulator, combined, identity};
-use crate::designer::plan::{Axis, KernelPlan};
+use crate::designer::plan::{Axis, KernelPlan, Operand};
 use crate::designer::prim::{Prim, PrimId, Prims, Scan};
 use crate::error::Result;
+use crate::sketch::ir::ReduceOp;
 
 /// Walks the scanned axes of a kernel whose scans run from the end in that order, so that what comes before an element
 /// is known when its tile is reached.
@@ -65,10 +66,47 @@ impl Passes<'_> {
 
     /// A scan whose axis is in the tile as a whole.
     pub(super) fn scan_whole(&mut self, id: PrimId, scan: Scan) -> Result<()> {
-        let (var, position) = self.argument(id)?;
+        let (var, position, scan) = self.scanned(id, scan)?;
         let result = self.bind("s", call(scan, &var.text, position), var.axes);
         self.emitter.define(id, result);
         Ok(())
+    }
+
+    /// What a scan combines, the position of its axis, and how it does.
+    ///
+    /// Where threads share tiles, moving elements to their neighbours is slow. There an exclusive scan of what is in memory
+    /// is an inclusive one of a tile that begins one element earlier.
+    fn scanned(&mut self, id: PrimId, scan: Scan) -> Result<(Var, usize, Scan)> {
+        let e = &mut self.emitter;
+        let axis = e.tile.iter().copied().find(|a| e.kernel.reduced.contains(a));
+        let neutral = match scan.op {
+            ReduceOp::Sum => Some(0.0),
+            ReduceOp::Prod if e.prims.dtype(id).is_float() => Some(1.0),
+            _ => None,
+        };
+        if let (true, true, Some(axis), Some(neutral)) = (self.spreads, scan.exclusive, axis, neutral)
+            && let Some(Operand::Load(access)) = e.kernel.operands.get(&(id, 0)).cloned()
+            && let Some(Walk::Tile { start, len, overhang }) = e.walks.get(&axis).cloned()
+        {
+            let earlier = Walk::Tile {
+                start: format!("{start} {} 1", if scan.reverse { '+' } else { '-' }),
+                len: len.clone(),
+                overhang: true,
+            };
+            let fill = std::mem::replace(&mut e.fill, neutral);
+            e.walks.insert(axis, earlier);
+            let var = e.load(&access)?;
+            e.fill = fill;
+            e.walks.insert(axis, Walk::Tile { start, len, overhang });
+            let position = var.axes.iter().position(|a| *a == axis).unwrap_or(0);
+            let inclusive = Scan {
+                exclusive: false,
+                ..scan
+            };
+            return Ok((var, position, inclusive));
+        }
+        let (var, position) = self.argument(id)?;
+        Ok((var, position, scan))
     }
 
     /// A scan of one tile, with what `before` holds of the earlier ones.
@@ -79,7 +117,7 @@ impl Passes<'_> {
         before: &Accumulator,
         masked: bool,
     ) -> Result<()> {
-        let (mut var, position) = self.argument(id)?;
+        let (mut var, position, scan) = self.scanned(id, scan)?;
         let element = compute_type(self.emitter.prims.dtype(id));
         if masked {
             var = self.mask(var, position, &identity(scan.op, element))?;

@@ -11,6 +11,8 @@ pub(super) struct Lengths {
     pub(super) whole_row: i64,
     /// The same for scans, whose results are a tile of their own.
     pub(super) scanned_row: i64,
+    /// The most rows that one tile holds as a whole if they are reduced.
+    whole_column: i64,
     /// Whether lengths must be powers of two.
     powers: bool,
     /// Elements of an element-wise tile.
@@ -28,9 +30,10 @@ impl Lengths {
         if device.shares_tiles() {
             Self {
                 whole_row: 8192,
+                whole_column: 128,
                 scanned_row: 4096,
                 powers: true,
-                chain: [2048, 1024],
+                chain: [1024, 2048],
                 rows: 4096,
                 columns: ([32, 16], [128, 64]),
                 transposed: ([64, 32], [64, 32]),
@@ -38,6 +41,7 @@ impl Lengths {
         } else {
             Self {
                 whole_row: 8192,
+                whole_column: 0,
                 scanned_row: 2048,
                 powers: false,
                 chain: [16384, 4096],
@@ -140,6 +144,13 @@ impl Shape {
                     .next_power_of_two() as i64;
                 blocks.insert(*a, ("BR", cut(*a, &[rows])));
                 blocks.insert(*b, ("BL", lengths));
+            }
+            // Short columns are read once.
+            [a, b] if kernel.reduced.contains(a) && extent(*a).is_some_and(|e| e <= tiles.whole_column) => {
+                let rows = extent(*a).map_or(1, |e| e.max(1) as u64).next_power_of_two() as i64;
+                let columns = (tiles.whole_row / rows).clamp(32, 128);
+                blocks.insert(*a, ("BR", cut(*a, &[rows])));
+                blocks.insert(*b, ("BC", cut(*b, &[columns, 64])));
             }
             [a, b] if kernel.reduced.contains(a) => {
                 blocks.insert(*a, ("BR", cut(*a, &tiles.columns.0)));
