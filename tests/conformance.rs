@@ -5,13 +5,19 @@
 use akg::conformance::{Probe, backend, dsl};
 use akg::cpp::CppDsl;
 use akg::cpu::CpuBackend;
+use akg::cuda::{CudaBackend, absence};
 use akg::source::{Artifact, Knobs, Source, SourceForm};
+use akg::triton::TritonDsl;
 use akg::{Backend, Dsl, Error, Result, Target};
 use futures::executor::block_on;
 use libtest_mimic::{Arguments, Trial};
 
 fn main() {
     akg::worker::init();
+    let no_gpu = absence(None).unwrap_or_else(|error| Some(error.to_string()));
+    if let Some(why) = &no_gpu {
+        eprintln!("SKIPPED: triton_on_cuda: {why}");
+    }
     let trials = vec![
         Trial::test("cpp_on_cpu", || {
             let cpu = CpuBackend::builder().build();
@@ -21,6 +27,15 @@ fn main() {
             assert_eq!(report.skipped(), 0, "{report}");
             Ok(())
         }),
+        Trial::test("triton_on_cuda", || {
+            let cuda = CudaBackend::builder().build();
+            let devices = block_on(cuda.devices()).unwrap();
+            let report = block_on(dsl(&TritonDsl::default(), &cuda, &devices[0]));
+            report.assert_held();
+            assert_eq!(report.skipped(), 0, "{report}");
+            Ok(())
+        })
+        .with_ignored_flag(no_gpu.is_some()),
         Trial::test("cpu", || {
             let report = block_on(backend(&CpuBackend::builder().build(), &probe));
             report.assert_held();
