@@ -17,8 +17,8 @@ const LARGEST_BOX: usize = 256;
 /// What the innermost run of a box, and every row of its tensor, must be a multiple of, in bytes.
 const BOX_BYTES: i64 = 16;
 
-/// The tensors of `kernel` that the copy engine moves, with the extents of their boxes: those that are read for dots, or
-/// written where there are dots, by boxes of one shape alone.
+/// The tensors of `kernel` that the copy engine moves, with the extents of their boxes: those that are read by boxes of
+/// one shape alone, for dots.
 pub(crate) fn boxes(
     program: &TileProgram,
     kernel: &TileKernel,
@@ -29,13 +29,10 @@ pub(crate) fn boxes(
         return BTreeMap::new();
     }
     let fed = feeds_dots(flow);
-    each_access(&kernel.body, &mut |access, way| {
-        let shape = match way {
-            Way::Read(value, fill) if fed.contains(&value) => box_of(program, access, fill),
-            // What lies outside is not written.
-            Way::Write(StoreMode::Set) if !fed.is_empty() => box_of(program, access, Scalar::Int(0)),
-            Way::Read(..) | Way::Write(_) => None,
-        };
+    each_access(&kernel.body, &mut |access, read| {
+        let shape = read
+            .filter(|(value, _)| fed.contains(value))
+            .and_then(|(_, fill)| box_of(program, access, fill));
         shapes
             .entry(access.tensor)
             .and_modify(|known| {
@@ -77,22 +74,15 @@ fn feeds_dots(flow: &Flow<'_>) -> Vec<Val> {
     found
 }
 
-/// What an access does.
-enum Way {
-    /// Reads a tile, with the fill outside the tensor.
-    Read(Val, Scalar),
-    Write(StoreMode),
-}
-
-/// Calls `f` with every access.
-fn each_access<'a>(body: &'a [TileStmt], f: &mut dyn FnMut(&'a Access, Way)) {
+/// Calls `f` with every access; a load comes with its tile and fill.
+fn each_access<'a>(body: &'a [TileStmt], f: &mut dyn FnMut(&'a Access, Option<(Val, Scalar)>)) {
     for stmt in body {
         match stmt {
             TileStmt::Define {
                 value,
                 op: TileOp::Load { access, fill },
-            } => f(access, Way::Read(*value, *fill)),
-            TileStmt::Store { access, mode, .. } => f(access, Way::Write(*mode)),
+            } => f(access, Some((*value, *fill))),
+            TileStmt::Store { access, .. } => f(access, None),
             TileStmt::For(l) => each_access(&l.body, f),
             TileStmt::If { then, otherwise, .. } => {
                 each_access(then, f);
@@ -148,8 +138,7 @@ impl Printer<'_> {
         }))
     }
 
-    /// Where the box of an access begins.
-    fn corner(&mut self, access: &Access) -> String {
+    fn load_box(&mut self, value: Val, access: &Access, shape: &[usize]) -> Text {
         let coordinates: Vec<String> = access
             .dims
             .iter()
@@ -160,12 +149,8 @@ impl Printer<'_> {
                 Coordinate::AtTile(_) | Coordinate::Index { .. } => String::new(),
             })
             .collect();
-        format!("[{}]", coordinates.join(", "))
-    }
-
-    fn load_box(&mut self, value: Val, access: &Access, shape: &[usize]) -> Text {
-        let (name, corner) = (self.parameter(access.tensor), self.corner(access));
-        let text = format!("{name}.load({corner})");
+        let name = self.parameter(access.tensor);
+        let text = format!("{name}.load([{}])", coordinates.join(", "));
         let extents = self.extents(value);
         Text::tight(if extents == shape {
             text
@@ -175,9 +160,6 @@ impl Printer<'_> {
     }
 
     pub(crate) fn store(&mut self, access: &Access, value: Val, mode: StoreMode) -> Result<()> {
-        if let Some(shape) = self.boxes.get(&access.tensor).cloned() {
-            return self.store_box(access, value, &shape);
-        }
         let value = self.operand(value)?;
         let (address, mask) = self.address(access)?;
         let mask = mask.map(|m| format!(", mask={m}")).unwrap_or_default();
@@ -186,19 +168,6 @@ impl Printer<'_> {
             StoreMode::AtomicAdd => "atomic_add",
         };
         self.line(format!("tl.{function}({address}, {}{mask})", value.open()));
-        Ok(())
-    }
-
-    fn store_box(&mut self, access: &Access, value: Val, shape: &[usize]) -> Result<()> {
-        let is_whole = self.extents(value) == shape;
-        let value = self.operand(value)?.open().to_owned();
-        let value = if is_whole {
-            value
-        } else {
-            format!("tl.reshape({value}, {})", tuple(shape))
-        };
-        let (name, corner) = (self.parameter(access.tensor), self.corner(access));
-        self.line(format!("{name}.store({corner}, {value})"));
         Ok(())
     }
 

@@ -62,7 +62,7 @@ fn a_compiler_outside_the_usual_directories_is_within_reach() {
     };
     let sets = vec![python.materialize(&module, seeds).unwrap()];
     let task = BaselineTask::Module(&module);
-    let worker = BaselineWorker::new(environment, task, None).unwrap();
+    let worker = BaselineWorker::new(environment, task, "cpu", None).unwrap();
     let mut baselines = Baselines::new(worker, task, sets, BaselineOptions::default()).unwrap();
     let compiled = baselines.prepare(Variant::Compiled).unwrap();
     let eager = baselines.prepare(Variant::Eager).unwrap();

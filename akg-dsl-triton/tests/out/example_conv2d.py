@@ -58,7 +58,7 @@ import triton.language as tl
 
 # How Triton compiles each kernel; `descriptors` are the boxes of parameters that are tensor descriptors.
 LAUNCH = {
-    "conv2d_nhwc": {"num_stages": 3, "num_warps": 2},
+    "conv2d_nhwc": {"num_stages": 3, "num_warps": 4},
     "conv2d_weights": {"num_stages": 3, "num_warps": 1},
     "conv2d_main": {"descriptors": {"wt_desc": [1, 1, 32, 16], "xt_desc": [1, 4, 8, 16]}, "num_stages": 3, "num_warps": 4},
 }

@@ -19,7 +19,7 @@ import triton.language as tl
 
 # How Triton compiles each kernel; `descriptors` are the boxes of parameters that are tensor descriptors.
 LAUNCH = {
-    "embedding_main": {"num_stages": 3, "num_warps": 2},
+    "embedding_main": {"num_stages": 3, "num_warps": 4},
 }
 
 

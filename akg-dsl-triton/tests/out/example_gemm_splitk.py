@@ -38,7 +38,7 @@ import triton.language as tl
 # How Triton compiles each kernel; `descriptors` are the boxes of parameters that are tensor descriptors.
 LAUNCH = {
     "gemm_splitk_partial": {"num_stages": 3, "num_warps": 4},
-    "gemm_splitk_sum": {"num_stages": 3, "num_warps": 2},
+    "gemm_splitk_sum": {"num_stages": 3, "num_warps": 4},
 }
 
 

@@ -1,5 +1,7 @@
 //! What the tests that need PyTorch share.
 
+#![allow(dead_code, reason = "each test program uses a part")]
+
 use std::io::Write as _;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};

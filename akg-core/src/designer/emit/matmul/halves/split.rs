@@ -59,7 +59,7 @@ impl Fact {
 
 /// How the programs of a kernel walk over an operand.
 struct Walks {
-    walks: HashMap<Axis, Walk>,
+    by_axis: HashMap<Axis, Walk>,
     /// Program indices over the rows.
     grid: Vec<String>,
     /// The head of the loop along a row; `None` if one tile holds it.
@@ -100,7 +100,7 @@ impl Split<'_> {
         };
         names.buffers.extend(rows.declarations());
         let mut e = self.emitter(names);
-        e.walks.clone_from(&rows.walks.walks);
+        e.walks.clone_from(&rows.walks.by_axis);
         e.tile = tile;
         rows.write(&mut e)
     }
@@ -148,7 +148,7 @@ impl Split<'_> {
         let len = step.to_string();
         walks.insert(depth, Walk::Tile { start, len, overhang });
         Walks {
-            walks,
+            by_axis: walks,
             grid,
             head: (!end.is_empty()).then(|| format!("for r{depth} in 0..{end} step {step} {{")),
             parts: parts.map(|(count, _)| count),
