@@ -81,7 +81,7 @@ fn a_device_that_is_described_badly_is_named() {
         .arg(&device)
         .arg(&task)
         .output();
-    expect(&built.unwrap(), TROUBLE, &["device.json", "backend"]);
+    expect(&built.unwrap(), TROUBLE, &["device.json", "expected a string"]);
     let missing = place
         .akg()
         .args(["build", "--device", "nowhere.json"])
