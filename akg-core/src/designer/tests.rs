@@ -305,6 +305,11 @@ fn products() {
         let a = g.relu(a)?;
         g.matmul(a, b)
     });
+    check("long_sums", |g| {
+        let a = g.input("a", F, [20, 2500]);
+        let b = g.input("b", F, [2500, 24]);
+        g.matmul(a, b)
+    });
     check("residual", |g| {
         let a = g.input("a", F, [40, 30]);
         let b = g.input("b", F, [30, 30]);

@@ -5,7 +5,7 @@
 //! "Recovering single precision accuracy from Tensor Cores while surpassing the FP32 theoretical peak performance" (2022).
 //!
 //! The units that sum products cut off what does not fit, always toward zero. So partial sums of one step are added to the
-//! accumulator outside of them, rounded, and the rows of both operands are centred before they are split: with
+//! accumulator outside of them, rounded, and rows that lie to one side of zero are centred before they are split: with
 //! A = A' + a 1^T and B = B' + 1 b^T, where a and b are the rows' means, A B = A' B' + a (1^T B) + (A' 1) b^T. The sums on
 //! the right are known from the pass that finds the means, and what is cut off A' B' has no sign of its own.
 
@@ -25,6 +25,10 @@ use crate::expr::Expr;
 const GRAIN: i64 = 8;
 /// The shortest part of a sum that is worth a program.
 const PART: i64 = 512;
+/// The longest sum that is added up step by step: rounding errors grow with the square root of the steps.
+const LEVEL: i64 = 1024;
+/// What the products of one step at most, and the parts of a sum, are multiples of.
+const STEP: i64 = 64;
 /// Rows of a tile where the parts are added up.
 const PART_ROWS: i64 = 4;
 /// The variable for the product of what was split.
@@ -182,7 +186,7 @@ impl Split<'_> {
         };
         let row_lengths = lengths(self.product.rows, &[128, 64]);
         let column_lengths = lengths(self.product.columns, columns);
-        let depth_lengths = lengths(depth, &[64, 32]);
+        let depth_lengths = lengths(depth, &[STEP, STEP / 2]);
         let tiles = self.product.result().iter().try_fold(1i64, |tiles, axis| {
             let length = match axis {
                 _ if *axis == self.product.rows => row_lengths[0],
@@ -218,9 +222,14 @@ impl Split<'_> {
         }
         let len = names.knob("BK", number, &depth_lengths);
         let stages = names.hint("STAGES", number, &[3, 4, 2]);
-        let (start, end) = match parts {
-            Some((_, part)) => (format!("s0*{part} + r{depth}"), part.to_string()),
-            None => (format!("r{depth}"), self.extent(depth).to_string()),
+        let (base, end) = match parts {
+            Some((_, part)) => (format!("s0*{part} + "), part),
+            None => (String::new(), self.length(depth).unwrap_or_default()),
+        };
+        let level = level_of(end).filter(|_| is_double);
+        let start = match level {
+            Some(_) => format!("{base}b{depth} + r{depth}"),
+            None => format!("{base}r{depth}"),
         };
         let walk = Walk::Tile {
             start,
@@ -244,15 +253,30 @@ impl Split<'_> {
             None => self.product.condition(&e)?,
         };
         let tile = [self.product.rows, self.product.columns];
-        e.line(format!("acc0 = zeros f32{}", e.extents(&tile)?));
+        e.tile = tile.to_vec();
+        let extents = e.extents(&tile)?;
+        e.line(format!("acc0 = zeros f32{extents}"));
         if let Some(condition) = &condition {
             e.open(format!("if {condition} {{"));
         }
-        e.open(format!(
-            "for r{depth} in 0..{end} step {len} pipeline({stages}) {{"
-        ));
-        self.multiply(&mut e)?;
-        e.close();
+        let steps = |e: &mut Emitter<'_>, end: i64, sum: &str| -> Result<()> {
+            e.open(format!(
+                "for r{depth} in 0..{end} step {len} pipeline({stages}) {{"
+            ));
+            self.multiply(e, sum)?;
+            e.close();
+            Ok(())
+        };
+        match level {
+            Some(level) => {
+                e.open(format!("for b{depth} in 0..{end} step {level} {{"));
+                e.line(format!("sum0 = zeros f32{extents}"));
+                steps(&mut e, level, "sum0")?;
+                e.line("acc0 = acc0 + sum0");
+                e.close();
+            }
+            None => steps(&mut e, end, "acc0")?,
+        }
         if condition.is_some() {
             e.close();
         }
@@ -310,7 +334,7 @@ impl Split<'_> {
     }
 
     /// One step of the sum.
-    fn multiply(&self, e: &mut Emitter<'_>) -> Result<()> {
+    fn multiply(&self, e: &mut Emitter<'_>, sum: &str) -> Result<()> {
         let [a, b] = &self.operands;
         let mut half = |name: &str, operand: &Operand, pair: [Axis; 2], variable: &str| -> Result<()> {
             let (place, _) = e.place(&operand.axes)?;
@@ -331,9 +355,9 @@ impl Split<'_> {
             half(&b_low, b, right, "bl")?;
             e.line("low = dot(al, bh) f16");
             e.line("low = dot(ah, bl, low) f16");
-            e.line("acc0 = acc0 + dot(ah, bh, low * 0x1p-11) f16");
+            e.line(format!("{sum} = {sum} + dot(ah, bh, low * 0x1p-11) f16"));
         } else {
-            e.line("acc0 = dot(ah, bh, acc0) f16");
+            e.line(format!("{sum} = dot(ah, bh, {sum}) f16"));
         }
         Ok(())
     }
@@ -386,6 +410,13 @@ impl Split<'_> {
         let text = e.finish(head);
         Ok(Written { name, text })
     }
+}
+
+/// The products that are summed before their sum is added to those before, if a sum of `length` is so long that its error
+/// would grow.
+fn level_of(length: i64) -> Option<i64> {
+    let count = ceildiv(length, LEVEL);
+    (count > 1).then(|| ceildiv(ceildiv(length, count), STEP) * STEP)
 }
 
 /// The number and the length of about `wanted` parts of a sum, in multiples of `step`: equal ones, if not many fewer.

@@ -316,7 +316,9 @@ impl RowPass<'_> {
     fn conclude(&self, e: &mut Emitter<'_>) {
         if self.is_centred() {
             let count = format!("{}.0", self.split.extent(self.split.depth()));
-            e.line(format!("centre = f32(total / {count})"));
+            e.line(format!("mean = f32(total / {count})"));
+            // Between values of very different sizes a mean is none's neighbour, and small ones would lose by it.
+            e.line("centre = select(abs(mean) * 4.0 >= most - least, mean, 0.0)");
             if self.is_left() {
                 e.line(format!("rest = total - f64(centre) * {count}"));
             }
