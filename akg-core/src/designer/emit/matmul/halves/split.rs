@@ -31,6 +31,12 @@ const TOTAL: Fact = Fact {
     dtype: DType::F64,
     first: "0.0",
 };
+const SIZE: Fact = Fact {
+    name: "size",
+    combine: "sum",
+    dtype: DType::F64,
+    first: "0.0",
+};
 const MOST: Fact = Fact {
     name: "most",
     combine: "max",
@@ -170,7 +176,7 @@ impl RowPass<'_> {
     /// What a first pass finds out.
     fn facts(&self) -> &'static [Fact] {
         if self.is_centred() {
-            &[TOTAL, MOST, LEAST]
+            &[TOTAL, SIZE, MOST, LEAST]
         } else {
             &[TOP]
         }
@@ -302,6 +308,7 @@ impl RowPass<'_> {
         let along = self.along;
         if self.is_centred() {
             e.line(format!("total = total + f64(reduce_sum({x}, {along}))"));
+            e.line(format!("size = size + f64(reduce_sum(abs({x}), {along}))"));
             let (low, high) = (self.within(e, &x, "-inf")?, self.within(e, &x, "inf")?);
             e.line(format!("most = max(most, reduce_max({low}, {along}))"));
             e.line(format!("least = min(least, reduce_min({high}, {along}))"));
@@ -317,8 +324,8 @@ impl RowPass<'_> {
         if self.is_centred() {
             let count = format!("{}.0", self.split.extent(self.split.depth()));
             e.line(format!("mean = f32(total / {count})"));
-            // Between values of very different sizes a mean is none's neighbour, and small ones would lose by it.
-            e.line("centre = select(abs(mean) * 4.0 >= most - least, mean, 0.0)");
+            // Values of both signs have little in common with their mean, and small ones would lose by it.
+            e.line("centre = select(abs(total) * 2.0 >= size, mean, 0.0)");
             if self.is_left() {
                 e.line(format!("rest = total - f64(centre) * {count}"));
             }
