@@ -310,6 +310,11 @@ fn products() {
         let b = g.input("b", F, [2500, 24]);
         g.matmul(a, b)
     });
+    check("long_sums_in_parts", |g| {
+        let a = g.input("a", F, [20, 17000]);
+        let b = g.input("b", F, [17000, 24]);
+        g.matmul(a, b)
+    });
     check("residual", |g| {
         let a = g.input("a", F, [40, 30]);
         let b = g.input("b", F, [30, 30]);

@@ -128,44 +128,62 @@ impl<'a> Product<'a> {
         self.kernel.axes.get(&self.contract).cloned().unwrap_or_default()
     }
 
-    /// Walks along the result by grid indices, in tiles along rows and columns. Returns the grid.
-    fn walk_result(&self, names: &mut Names, number: usize, walks: &mut HashMap<Axis, Walk>) -> Vec<String> {
-        let [row_lengths, column_lengths] = self.lengths();
+    /// Lengths of tiles along the rows and the columns, nearly equal ones.
+    fn balanced_lengths(&self) -> [Vec<i64>; 2] {
+        let [rows, columns] = self.lengths();
+        [
+            balanced(self.extent(self.rows), &rows, 1),
+            balanced(self.extent(self.columns), &columns, LANES),
+        ]
+    }
+
+    /// Walks along the result by grid indices, in tiles along rows and columns of these lengths. Returns the grid.
+    fn walk_result(
+        &self,
+        names: &mut Names,
+        number: usize,
+        [row_lengths, column_lengths]: &[Vec<i64>; 2],
+        walks: &mut HashMap<Axis, Walk>,
+    ) -> Vec<String> {
         let mut grid = Vec::new();
         for axis in self.result() {
             let extent = self.extent(axis);
-            let (name, grain, lengths) = match axis {
-                _ if axis == self.rows => ("BM", 1, row_lengths),
-                _ if axis == self.columns => ("BN", LANES, column_lengths),
+            let (name, values) = match axis {
+                _ if axis == self.rows => ("BM", row_lengths),
+                _ if axis == self.columns => ("BN", column_lengths),
                 _ => {
                     grid.push(format!("p{axis} in {extent}"));
                     walks.insert(axis, Walk::Index(format!("p{axis}")));
                     continue;
                 }
             };
-            let values = balanced(extent, &lengths, grain);
-            let len = names.knob(name, number, &values);
+            let len = names.knob(name, number, values);
             grid.push(format!("p{axis} in ceildiv({extent}, {len})"));
             let start = format!("p{axis}*{len}");
-            let overhang = overhangs(extent, &values);
+            let overhang = overhangs(extent, values);
             walks.insert(axis, Walk::Tile { start, len, overhang });
         }
         grid
+    }
+
+    /// The number of tiles of so many rows and columns in the result.
+    fn tiles(&self, rows: i64, columns: i64) -> Option<i64> {
+        self.result().iter().try_fold(1i64, |tiles, axis| {
+            let length = match *axis {
+                axis if axis == self.rows => rows,
+                axis if axis == self.columns => columns,
+                _ => 1,
+            };
+            Some(tiles.saturating_mul(ceildiv(self.extent(*axis).as_const()?, length)))
+        })
     }
 
     /// The number of parts that the sum is computed in, if the result alone has too few tiles to keep a machine busy.
     fn parts(&self) -> Option<i64> {
         let is_only = self.kernel.reduced.len() == 1 && self.dtype == DType::F32;
         let depth = self.extent(self.depth).as_const().filter(|_| is_only)?;
-        let [row_lengths, column_lengths] = self.lengths();
-        let programs = self.result().iter().try_fold(1i64, |programs, axis| {
-            let length = match *axis {
-                axis if axis == self.rows => row_lengths[0],
-                axis if axis == self.columns => column_lengths[0],
-                _ => 1,
-            };
-            Some(programs.saturating_mul(ceildiv(self.extent(*axis).as_const()?, length)))
-        })?;
+        let [rows, columns] = self.lengths();
+        let programs = self.tiles(rows[0], columns[0])?;
         let parts = (PROGRAMS / programs.max(1)).min(depth / PART);
         (parts > 1).then_some(parts)
     }
@@ -173,7 +191,7 @@ impl<'a> Product<'a> {
     /// One kernel: each program computes a tile of the result.
     fn emit_whole(&self, names: &mut Names, number: usize) -> Result<Written> {
         let mut walks = HashMap::new();
-        let grid = self.walk_result(names, number, &mut walks);
+        let grid = self.walk_result(names, number, &self.balanced_lengths(), &mut walks);
         let extent = self.extent(self.depth);
         let sums = self.sums(self.products());
         let values = balanced(extent, depths(sums, self.products()), 1);
@@ -210,28 +228,20 @@ impl<'a> Product<'a> {
             self.accumulate(&mut e, &loops, condition, sums)?;
             self.narrow(&mut e, sums)
         };
-        self.finish(e, text, format!("k{number}"), &grid)
+        self.finish(e, text, format!("k{number}"), &format!("({})", grid.join(", ")))
     }
 
     /// Two kernels: programs compute a tile of the result over a part of the sum, and others add the parts up.
     fn emit_parts(&self, names: &mut Names, number: usize, parts: i64) -> Result<Vec<Written>> {
         let mut walks = HashMap::new();
-        let grid = self.walk_result(names, number, &mut walks);
+        let grid = self.walk_result(names, number, &self.balanced_lengths(), &mut walks);
         let extent = self.extent(self.depth);
         let total = extent.as_const().unwrap_or_default();
         let part = ceildiv(ceildiv(total, parts), DEPTHS[0]) * DEPTHS[0];
         let parts = ceildiv(total, part);
         let sums = self.sums(Some(part));
         let len = names.knob("BK", number, depths(sums, Some(part)));
-        let extents: Vec<_> = self
-            .result()
-            .iter()
-            .map(|x| self.extent(*x).to_string())
-            .collect();
-        names.buffers.push(format!(
-            "buffer part{number}: f32[{parts}, {}]",
-            extents.join(", ")
-        ));
+        self.declare_parts(names, number, parts);
         let start = format!("s0*{part} + r{}", self.depth);
         let overhang = total % part != 0;
         let walk = Walk::Tile {
@@ -261,22 +271,52 @@ impl<'a> Product<'a> {
             text: sums,
         };
 
-        let mut grid = grid;
+        let (mut e, over) = self.add_parts(names, number, parts, PART_ROWS, walks, grid)?;
+        let text = self.narrow(&mut e, DType::F64);
+        let all = self.finish(e, text, format!("k{number}"), &over)?;
+        Ok(vec![sums, all])
+    }
+
+    /// The buffer for the result of each part of the sum.
+    fn declare_parts(&self, names: &mut Names, number: usize, parts: i64) {
+        let extents: Vec<_> = self
+            .result()
+            .iter()
+            .map(|x| self.extent(*x).to_string())
+            .collect();
+        names.buffers.push(format!(
+            "buffer part{number}: f32[{parts}, {}]",
+            extents.join(", ")
+        ));
+    }
+
+    /// Begins a kernel that adds the parts of the sum up, in tiles of so many rows, as `acc0` in f64. Returns what it is over,
+    /// too.
+    fn add_parts<'b>(
+        &'b self,
+        names: &'b Names,
+        number: usize,
+        parts: i64,
+        tile_rows: i64,
+        mut walks: HashMap<Axis, Walk>,
+        mut grid: Vec<String>,
+    ) -> Result<(Emitter<'b>, String)> {
         let rows = self.extent(self.rows);
-        let start = format!("p{}*{PART_ROWS}", self.rows);
+        let start = format!("p{}*{tile_rows}", self.rows);
         let walk = Walk::Tile {
             start,
-            len: PART_ROWS.to_string(),
-            overhang: overhangs(rows, &[PART_ROWS]),
+            len: tile_rows.to_string(),
+            overhang: overhangs(rows, &[tile_rows]),
         };
         walks.insert(self.rows, walk);
         for (axis, index) in self.result().iter().zip(&mut grid) {
             if *axis == self.rows {
-                *index = format!("p{axis} in ceildiv({rows}, {PART_ROWS})");
+                *index = format!("p{axis} in ceildiv({rows}, {tile_rows})");
             }
         }
         let mut e = Emitter::new(self.plan, self.prims, self.kernel, names);
         e.walks = walks;
+        e.tile = vec![self.rows, self.columns];
         let (region, leaves) = (self.region(&e)?, self.leaves(&e));
         e.line(format!(
             "acc0 = zeros f64{}",
@@ -288,9 +328,7 @@ impl<'a> Product<'a> {
             "acc0 = acc0 + f64(load part{number}[s0, {region}]{outside})"
         ));
         e.close();
-        let text = self.narrow(&mut e, DType::F64);
-        let all = self.finish(e, text, format!("k{number}"), &grid)?;
-        Ok(vec![sums, all])
+        Ok((e, format!("({})", grid.join(", "))))
     }
 
     /// The tile of the result as a region of a tensor of the result's extents.
@@ -363,8 +401,8 @@ impl<'a> Product<'a> {
         "y0"
     }
 
-    /// The work on the product, which is called `text`, and the end of the kernel.
-    fn finish(&self, mut e: Emitter<'_>, text: &str, name: String, grid: &[String]) -> Result<Written> {
+    /// The work on the product, which is called `text`, and the end of a kernel over programs in the order `over`.
+    fn finish(&self, mut e: Emitter<'_>, text: &str, name: String, over: &str) -> Result<Written> {
         e.define(
             self.contract,
             Var {
@@ -373,7 +411,7 @@ impl<'a> Product<'a> {
             },
         );
         e.store_all(|_, _| true)?;
-        let text = e.finish(&format!("kernel {name} over ({})", grid.join(", ")));
+        let text = e.finish(&format!("kernel {name} over {over}"));
         Ok(Written { name, text })
     }
 

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 
 use super::{Product, ceildiv};
 use crate::designer::device::{Device, Halves};
-use crate::designer::emit::{Emitter, Names, Var, Walk, Written};
+use crate::designer::emit::{Emitter, Names, Walk, Written};
 use crate::designer::plan::{Access, Axis};
 use crate::dtype::DType;
 use crate::error::Result;
@@ -169,14 +169,12 @@ impl Split<'_> {
             let longest = self
                 .length(axis)
                 .map_or(i64::MAX, |l| (l.max(16) as u64).next_power_of_two() as i64);
-            let mut lengths: Vec<i64> = most.iter().map(|l| (*l).min(longest)).collect();
-            let mut seen = Vec::new();
-            lengths.retain(|l| {
-                !seen.contains(l) && {
-                    seen.push(*l);
-                    true
+            let mut lengths: Vec<i64> = Vec::new();
+            for length in most.iter().map(|l| (*l).min(longest)) {
+                if !lengths.contains(&length) {
+                    lengths.push(length);
                 }
-            });
+            }
             lengths
         };
         let columns: &[i64] = if is_double {
@@ -184,42 +182,21 @@ impl Split<'_> {
         } else {
             &[256, 128, 64]
         };
-        let row_lengths = lengths(self.product.rows, &[128, 64]);
-        let column_lengths = lengths(self.product.columns, columns);
+        let lengths_of_tiles = [
+            lengths(self.product.rows, &[128, 64]),
+            lengths(self.product.columns, columns),
+        ];
         let depth_lengths = lengths(depth, &[STEP, STEP / 2]);
-        let tiles = self.product.result().iter().try_fold(1i64, |tiles, axis| {
-            let length = match axis {
-                _ if *axis == self.product.rows => row_lengths[0],
-                _ if *axis == self.product.columns => column_lengths[0],
-                _ => 1,
-            };
-            Some(tiles.saturating_mul(ceildiv(self.length(*axis)?, length)))
-        });
+        let [rows, columns] = &lengths_of_tiles;
+        let tiles = self.product.tiles(rows[0], columns[0]);
         let parts = tiles.zip(self.length(depth)).and_then(|(tiles, length)| {
             let wanted = (self.device.cores() / tiles.max(1)).min(length / PART);
             parts_of(length, wanted, depth_lengths.iter().copied().max().unwrap_or(1))
         });
         let mut walks = HashMap::new();
-        let mut grid = Vec::new();
-        for axis in self.product.result() {
-            let extent = self.extent(axis);
-            let (name, values) = match axis {
-                _ if axis == self.product.rows => ("BM", &row_lengths),
-                _ if axis == self.product.columns => ("BN", &column_lengths),
-                _ => {
-                    grid.push(format!("p{axis} in {extent}"));
-                    walks.insert(axis, Walk::Index(format!("p{axis}")));
-                    continue;
-                }
-            };
-            let len = names.knob(name, number, values);
-            grid.push(format!("p{axis} in ceildiv({extent}, {len})"));
-            let overhang = !values
-                .iter()
-                .all(|v| self.length(axis).is_some_and(|l| l % v == 0));
-            let start = format!("p{axis}*{len}");
-            walks.insert(axis, Walk::Tile { start, len, overhang });
-        }
+        let grid = self
+            .product
+            .walk_result(names, number, &lengths_of_tiles, &mut walks);
         let len = names.knob("BK", number, &depth_lengths);
         let stages = names.hint("STAGES", number, &[3, 4, 2]);
         let (base, end) = match parts {
@@ -259,7 +236,7 @@ impl Split<'_> {
         if let Some(condition) = &condition {
             e.open(format!("if {condition} {{"));
         }
-        let steps = |e: &mut Emitter<'_>, end: i64, sum: &str| -> Result<()> {
+        let steps = |e: &mut Emitter<'_>, end: &str, sum: &str| -> Result<()> {
             e.open(format!(
                 "for r{depth} in 0..{end} step {len} pipeline({stages}) {{"
             ));
@@ -271,11 +248,15 @@ impl Split<'_> {
             Some(level) => {
                 e.open(format!("for b{depth} in 0..{end} step {level} {{"));
                 e.line(format!("sum0 = zeros f32{extents}"));
-                steps(&mut e, level, "sum0")?;
+                let rest = match end % level {
+                    0 => level.to_string(),
+                    _ => format!("min({level}, {end} - b{depth})"),
+                };
+                steps(&mut e, &rest, "sum0")?;
                 e.line("acc0 = acc0 + sum0");
                 e.close();
             }
-            None => steps(&mut e, end, "acc0")?,
+            None => steps(&mut e, &end.to_string(), "acc0")?,
         }
         if condition.is_some() {
             e.close();
@@ -283,10 +264,9 @@ impl Split<'_> {
         e.tile = tile.to_vec();
         self.rescale(&mut e)?;
         let Some((count, _)) = parts else {
-            let name = format!("k{number}");
-            let head = format!("kernel {name} over ({}){order}", grid.join(", "));
-            let sum = format!("f64({PRODUCT})");
-            return Ok(vec![self.finish(e, name, &head, &sum)?]);
+            let over = format!("({}){order}", grid.join(", "));
+            let product = self.finish(e, &format!("f64({PRODUCT})"), &over)?;
+            return Ok(vec![product]);
         };
 
         let name = format!("k{number}_parts");
@@ -296,41 +276,12 @@ impl Split<'_> {
             "kernel {name} over (s0 in {count}, {}){order}",
             grid.join(", ")
         ));
-        let mut written = vec![Written { name, text }];
-        let extents: Vec<String> = result.iter().map(|a| self.extent(*a).to_string()).collect();
-        names.buffers.push(format!(
-            "buffer part{number}: f32[{count}, {}]",
-            extents.join(", ")
-        ));
-
-        let rows = self.product.rows;
-        let extent = self.extent(rows);
-        let walk = Walk::Tile {
-            start: format!("p{rows}*{PART_ROWS}"),
-            len: PART_ROWS.to_string(),
-            overhang: extent.as_const().is_none_or(|l| l % PART_ROWS != 0),
-        };
-        walks.insert(rows, walk);
-        for (axis, index) in result.iter().zip(&mut grid) {
-            if *axis == rows {
-                *index = format!("p{axis} in ceildiv({extent}, {PART_ROWS})");
-            }
-        }
-        let mut e = self.emitter(names);
-        e.walks = walks;
-        e.tile = tile.to_vec();
-        let outside = if self.product.leaves(&e) { " else 0.0" } else { "" };
-        let region = self.product.region(&e)?;
-        e.line(format!("acc0 = zeros f64{}", e.extents(&tile)?));
-        e.open(format!("for s0 in 0..{count} {{"));
-        e.line(format!(
-            "acc0 = acc0 + f64(load part{number}[s0, {region}]{outside})"
-        ));
-        e.close();
-        let name = format!("k{number}");
-        let head = format!("kernel {name} over ({})", grid.join(", "));
-        written.push(self.finish(e, name, &head, "acc0")?);
-        Ok(written)
+        let sums = Written { name, text };
+        self.product.declare_parts(names, number, count);
+        let (e, over) = self
+            .product
+            .add_parts(names, number, count, PART_ROWS, walks, grid)?;
+        Ok(vec![sums, self.finish(e, "acc0", &over)?])
     }
 
     /// One step of the sum.
@@ -398,17 +349,11 @@ impl Split<'_> {
         Ok(())
     }
 
-    /// The work on the product, which is `sum` without what centring took away, and the end of the kernel.
-    fn finish(&self, mut e: Emitter<'_>, name: String, head: &str, sum: &str) -> Result<Written> {
+    /// The work on the product, which is `sum` without what centring took away, and the end of a kernel over programs in the
+    /// order `over`.
+    fn finish(&self, mut e: Emitter<'_>, sum: &str, over: &str) -> Result<Written> {
         self.restore(&mut e, sum)?;
-        let result = Var {
-            text: "y0".to_owned(),
-            axes: vec![self.product.rows, self.product.columns],
-        };
-        e.define(self.product.contract, result);
-        e.store_all(|_, _| true)?;
-        let text = e.finish(head);
-        Ok(Written { name, text })
+        self.product.finish(e, "y0", format!("k{}", self.number), over)
     }
 }
 
