@@ -13,6 +13,7 @@ use akg_core::target::Target;
 use akg_core::tensor::Tensor;
 use akg_core::verdict::{Failure, FailureKind};
 use akg_worker::process::{Process, Program, RequestError};
+use akg_worker::seat::Execute;
 use akg_worker::{plan, shm};
 
 use crate::layout::MOST_ALIGN;
@@ -129,14 +130,16 @@ impl Executor {
             Err(failure) => Err(failure),
         })
     }
+}
 
+impl Execute for Executor {
     /// What contains the candidate.
-    pub(crate) fn isolation(&self) -> &Isolation {
+    fn isolation(&self) -> &Isolation {
         &self.isolation
     }
 
     /// Puts tensors in place.
-    pub(crate) fn bind(&mut self, mut call: backend::Call) -> Result<Result<(), Failure>> {
+    fn bind(&mut self, mut call: backend::Call) -> Result<Result<(), Failure>> {
         self.bound = None;
         plan::check(&self.artifact.plan, &call.dims, &call.inputs)?;
         call.inputs = call.inputs.iter().map(shm::share).collect::<Result<_>>()?;
@@ -166,7 +169,7 @@ impl Executor {
 
     /// Executes the plan so many times on what is bound; gives the time by the device's clock, which cannot be longer than
     /// what this process waited.
-    pub(crate) fn execute(&mut self, calls: u32, cache: Cache) -> Result<Result<Duration, Failure>> {
+    fn execute(&mut self, calls: u32, cache: Cache) -> Result<Result<Duration, Failure>> {
         self.bound()?;
         let began = Instant::now();
         let answer = match self.judge(&Call::Execute { calls, cache }, &[], self.limits.time)? {
@@ -189,7 +192,7 @@ impl Executor {
     }
 
     /// The outputs; nothing is bound afterwards.
-    pub(crate) fn take(&mut self) -> Result<Result<RunOutput, Failure>> {
+    fn take(&mut self) -> Result<Result<RunOutput, Failure>> {
         let plan = &self.artifact.plan;
         let shapes = plan::shapes(plan, &self.bound()?.dims)?;
         let tensors = plan.tensors.iter().zip(shapes);
@@ -215,7 +218,9 @@ impl Executor {
             Err(failure) => Err(failure),
         })
     }
+}
 
+impl Executor {
     fn bound(&self) -> Result<&backend::Call> {
         self.bound
             .as_ref()

@@ -8,6 +8,10 @@ use serde::{Deserialize, Serialize};
 use crate::dtype::DType;
 use crate::expr::{Bindings, Expr, Symbol};
 
+mod header;
+
+pub use header::LaunchHeader;
+
 /// Values for a sketch's knobs and type knobs, by name.
 pub type Knobs = BTreeMap<String, KnobValue>;
 

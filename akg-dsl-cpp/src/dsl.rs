@@ -163,7 +163,7 @@ impl Dsl for CppDsl {
             dsl: self.name().to_owned(),
             text: text.to_owned(),
             form: SourceForm::Lowered {
-                plan: text::launch_plan(text)?,
+                plan: text::HEADER.read(text)?,
             },
             knobs: Knobs::new(),
         })
@@ -176,7 +176,7 @@ impl Dsl for CppDsl {
             "source" => {
                 let json = serde_json::to_string(plan)
                     .map_err(|e| Error::unexpected("cannot write the launch plan as JSON").caused_by(e))?;
-                Ok(format!("{} {json}\n{}", text::MARKER, source.text))
+                Ok(format!("{} {json}\n{}", text::HEADER.marker(), source.text))
             }
             other => Err(Error::unsupported(format!(
                 "C++ has no form `{other}`; forms are {}",

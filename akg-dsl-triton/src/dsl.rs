@@ -118,7 +118,7 @@ impl Dsl for TritonDsl {
             dsl: NAME.to_owned(),
             text: text.to_owned(),
             form: SourceForm::Lowered {
-                plan: text::launch_plan(text)?,
+                plan: text::HEADER.read(text)?,
             },
             knobs: Knobs::new(),
         })
@@ -128,7 +128,7 @@ impl Dsl for TritonDsl {
         let plan = plan(source)?;
         match form {
             "stub" => text::stub(plan),
-            "source" => Ok(format!("{}{}", text::header(plan)?, source.text)),
+            "source" => Ok(format!("{}{}", text::HEADER.write(plan)?, source.text)),
             other => Err(Error::unsupported(format!(
                 "Triton has no form `{other}`; forms are {}",
                 self.capability.exports.join(", ")

@@ -14,6 +14,7 @@ use akg_core::verdict::{Failure, FailureKind};
 
 use crate::process::Program;
 use crate::protocol::{self, Answer, Fault};
+use crate::seat::Execute;
 use crate::stage::Stage;
 use crate::worker::{self, Worker, wrong_answer};
 use crate::{caches, describe, locate, plan, team};
@@ -102,15 +103,17 @@ impl Executor {
             failure: None,
         }))
     }
+}
 
+impl Execute for Executor {
     /// What contains the candidate.
-    pub fn isolation(&self) -> &Isolation {
+    fn isolation(&self) -> &Isolation {
         &self.worker.isolation
     }
 
     /// Puts tensors in place. If they need more threads for cooperative launches than there are, the artifact is loaded
     /// again in another worker that has them: threads must exist before the candidate does.
-    pub fn bind(&mut self, call: Call) -> Result<Result<(), Failure>> {
+    fn bind(&mut self, call: Call) -> Result<Result<(), Failure>> {
         if let Some(failure) = &self.failure {
             return Ok(Err(failure.clone()));
         }
@@ -161,7 +164,7 @@ impl Executor {
     ///
     /// # Errors
     /// [`InvalidInput`](akg_core::ErrorKind::InvalidInput) if nothing is bound.
-    pub fn execute(&mut self, calls: u32, cache: Cache) -> Result<Result<Duration, Failure>> {
+    fn execute(&mut self, calls: u32, cache: Cache) -> Result<Result<Duration, Failure>> {
         self.bound()?;
         if cache == Cache::Cold {
             caches::flush();
@@ -188,7 +191,7 @@ impl Executor {
     ///
     /// # Errors
     /// [`InvalidInput`](akg_core::ErrorKind::InvalidInput) if nothing is bound.
-    pub fn take(&mut self) -> Result<Result<RunOutput, Failure>> {
+    fn take(&mut self) -> Result<Result<RunOutput, Failure>> {
         let bound = self.bound()?;
         let (plan, placement) = (&self.artifact.plan, bound.placement);
         let Some(stage) = &self.stage else {
@@ -205,7 +208,9 @@ impl Executor {
         self.bound = None;
         Ok(taken)
     }
+}
 
+impl Executor {
     /// Scratch is the candidate's memory, though the caller allocates it.
     fn too_much_scratch(&self, shapes: &[Vec<usize>]) -> Result<Option<Failure>> {
         let mut left = self.limits.memory;

@@ -22,6 +22,7 @@ mod program;
 pub mod protocol;
 mod sandbox;
 mod scratch;
+pub mod seat;
 mod serve;
 pub mod shm;
 mod space;

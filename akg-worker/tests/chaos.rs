@@ -19,6 +19,7 @@ use akg_core::backend::{Cache, Call, Limits, Poison, RunOutput};
 use akg_core::source::{Artifact, LaunchPlan};
 use akg_core::verdict::{Failure, FailureKind};
 use akg_worker::client::Executor;
+use akg_worker::seat::Execute as _;
 use common::{WORKER, compile, request, simple_plan};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;

@@ -13,6 +13,7 @@ use akg_core::source::{LaunchPlan, TensorRole};
 use akg_core::verdict::{Failure, FailureKind};
 use akg_core::{ErrorKind, Expr, Tensor};
 use akg_worker::client::Executor;
+use akg_worker::seat::Execute as _;
 use common::{COPY, WORKER, compile, launch, ramp, request, simple_plan, tensor};
 
 /// Loads C++ with this plan; `None`, said aloud, without a compiler.

@@ -11,6 +11,7 @@ use akg_core::source::{Artifact, Launch, LaunchPlan, PlanTensor, TensorRole};
 use akg_core::verdict::Failure;
 use akg_core::{Expr, Tensor};
 use akg_worker::client::Executor;
+use akg_worker::seat::Execute as _;
 
 pub(crate) const WORKER: &str = env!("CARGO_BIN_EXE_akg-worker");
 
