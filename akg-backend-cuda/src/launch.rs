@@ -20,6 +20,8 @@ const MOST_BLOCKS: u64 = (1 << 31) - 1;
 /// A kernel's launch under given dims.
 #[derive(Debug)]
 struct Step {
+    /// Its number in the plan.
+    number: usize,
     kernel: Kernel,
     shape: Shape,
     arguments: Vec<Argument>,
@@ -101,7 +103,7 @@ impl Work {
         };
         let mut scratch = scratch.iter().copied();
         let mut steps = Vec::with_capacity(plan.launches.len());
-        for launch in &plan.launches {
+        for (number, launch) in plan.launches.iter().enumerate() {
             let (kernel, image) = program.kernel(&launch.kernel)?;
             let blocks = blocks(launch, image, dims)?;
             if blocks > MOST_BLOCKS {
@@ -132,6 +134,7 @@ impl Work {
             // A grid without programs is nothing to launch.
             if blocks > 0 {
                 steps.push(Step {
+                    number,
                     kernel,
                     shape,
                     arguments,
@@ -168,6 +171,22 @@ impl Work {
             Some(graph) => stream.replay(graph),
             None => self.steps.iter_mut().try_for_each(|step| step.enqueue(stream)),
         }
+    }
+
+    /// Puts the launches on the stream one by one, and does something after each.
+    pub(crate) fn enqueue_each(
+        &mut self,
+        stream: Stream,
+        mut after: impl FnMut() -> driver::Result<()>,
+    ) -> driver::Result<()> {
+        self.steps
+            .iter_mut()
+            .try_for_each(|step| step.enqueue(stream).and_then(|()| after()))
+    }
+
+    /// What is launched: numbers in the plan, kernels, shapes.
+    pub(crate) fn launches(&self) -> impl Iterator<Item = (usize, Kernel, Shape)> {
+        self.steps.iter().map(|step| (step.number, step.kernel, step.shape))
     }
 }
 

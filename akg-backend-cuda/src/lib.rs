@@ -4,6 +4,7 @@ mod backend;
 mod client;
 mod compile;
 mod config;
+mod counters;
 mod describe;
 mod driver;
 mod engine;

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "this is a test")]
 
 mod common;
+#[path = "mock/observe.rs"]
+mod observe;
 
 use std::path::Path;
 use std::process::Command;
@@ -31,7 +33,7 @@ fn main() {
     }
     // The worker's loader finds the mock before any driver. SAFETY: no other thread runs yet.
     unsafe { std::env::set_var("LD_LIBRARY_PATH", directory.path()) };
-    let tests: [(&str, fn()); 7] = [
+    let tests: [(&str, fn()); 10] = [
         ("the_backend_keeps_the_rules", the_backend_keeps_the_rules),
         (
             "devices_are_described_by_numbers",
@@ -45,6 +47,18 @@ fn main() {
         ),
         ("limits_hold", limits_hold),
         ("a_worker_that_ends_is_a_crash", a_worker_that_ends_is_a_crash),
+        (
+            "launches_are_timed_and_counted",
+            observe::launches_are_timed_and_counted,
+        ),
+        (
+            "a_profile_does_without_the_tool",
+            observe::a_profile_does_without_the_tool,
+        ),
+        (
+            "unknown_metrics_are_left_out",
+            observe::unknown_metrics_are_left_out,
+        ),
     ];
     let trials = tests.map(|(name, test)| {
         let run = move || {
