@@ -90,11 +90,8 @@ pub fn diagnose(facts: &Facts<'_>, target: &Target) -> Finding {
         .filter(|(_, part)| *part >= BUSY)
         .max_by(|a, b| a.1.total_cmp(&b.1));
     if let Some((bottleneck, part)) = busiest {
-        let cache = counters
-            .filter(|c| bottleneck == Bottleneck::Memory && c.cache > c.memory)
-            .is_some();
         let what = match bottleneck {
-            Bottleneck::Memory if cache => "the last cache's bandwidth".to_owned(),
+            Bottleneck::Memory if counters.is_some_and(|c| c.cache > c.memory) => "the last cache's bandwidth".to_owned(),
             Bottleneck::Memory => format!("memory bandwidth, for {} of data", bytes(work.bytes)),
             Bottleneck::Tensor => "the peak of the matrix units".to_owned(),
             _ => "the peak rate of instructions".to_owned(),

@@ -1,6 +1,5 @@
 //! Profiles of artifacts: measured on a backend, or estimated without.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::diagnose::{Facts, diagnose, overall};
@@ -12,7 +11,6 @@ use crate::sketch::{Sketch, cost};
 use crate::source::{Artifact, Knobs, LaunchPlan, sketch_knobs};
 use crate::target::Target;
 use crate::task::Task;
-use crate::timing::median;
 use crate::verdict::Failure;
 use crate::verify::{Distribution, make_inputs};
 
@@ -81,8 +79,7 @@ impl Profile {
             Ok(observation) => observation,
             Err(failure) => return Ok(Err(failure)),
         };
-        let seconds = median(&times).unwrap_or(0.0);
-        Ok(Ok(subject.profile(Some(seconds), observation)))
+        Ok(Ok(subject.profile(Some(least(&times)), observation)))
     }
 
     /// What can be said without a device: the cost model's times, and what the compiler reports.
@@ -112,7 +109,7 @@ async fn prepare(
     Ok(loaded.execute(1, Cache::Warm).await?.map(|_| loaded))
 }
 
-/// Seconds of one call in each of some batches.
+/// Seconds of one call in each of some batches. What disturbs a batch makes it longer, so the least counts.
 async fn batches(loaded: &mut dyn Loaded) -> Result<Result<Vec<f64>, Failure>> {
     let once = match loaded.execute(1, Cache::Warm).await? {
         Ok(time) => time.as_secs_f64().max(1e-9),
@@ -248,24 +245,18 @@ impl Subject<'_> {
             cost(&program, dims, self.target).ok()
         });
         let costs = costs.map_or_else(Vec::new, |cost| cost.kernels);
-        let costs: BTreeMap<_, _> = costs.iter().map(|cost| (cost.name.as_str(), cost)).collect();
-        let mut uncounted = Vec::new();
-        let mut works = Vec::with_capacity(plan.launches.len());
-        for launch in &plan.launches {
-            works.push(match costs.get(launch.kernel.as_str()) {
-                Some(cost) => Work::of_cost(cost, self.target),
-                None => {
-                    uncounted.push(format!("`{}`", launch.kernel));
-                    Work::of_tensors(launch, plan, dims, self.target)
-                }
-            });
+        // DSLs put the task's name before a kernel's.
+        let mut pairs = plan.launches.iter().zip(&costs);
+        if costs.len() == plan.launches.len() && pairs.all(|(l, cost)| l.kernel.ends_with(&cost.name)) {
+            return costs.iter().map(|cost| Work::of_cost(cost, self.target)).collect();
         }
-        if !uncounted.is_empty() {
-            notes.push(format!(
-                "no sketch says what {} has to do: its bytes are those of its tensors, its operations are not counted",
-                uncounted.join(", ")
-            ));
-        }
-        works
+        notes.push(
+            "no sketch says what the launches have to do: bytes are those of their tensors, operations are not counted"
+                .to_owned(),
+        );
+        let launches = plan.launches.iter();
+        launches
+            .map(|launch| Work::of_tensors(launch, plan, dims, self.target))
+            .collect()
     }
 }

@@ -20,6 +20,7 @@ use crate::target::Target;
 
 pub use diagnose::{Facts, diagnose};
 pub use measure::Subject;
+pub use print::{scaled, time};
 pub use resources::{Occupancy, Resources};
 pub use work::Work;
 
@@ -33,7 +34,7 @@ pub struct Profile {
     pub target: Target,
     /// Whether times were measured; else they are the cost model's.
     pub measured: bool,
-    /// Seconds of one call of the whole plan, with warm caches.
+    /// Seconds of one call of the whole plan, with warm caches: the least of some batches.
     pub seconds: f64,
     /// The launches in order.
     pub launches: Vec<LaunchProfile>,
@@ -66,6 +67,21 @@ pub struct LaunchProfile {
     pub counters: Option<Counters>,
     /// What holds it back.
     pub finding: Finding,
+}
+
+impl LaunchProfile {
+    /// Bytes to and from memory: as counted if they were, else as the cost model has them.
+    pub fn memory_bytes(&self) -> f64 {
+        let counted = self.counters.as_ref();
+        let counted = counted.and_then(|c| Some(c.read_bytes? + c.written_bytes?));
+        counted.unwrap_or(self.work.bytes)
+    }
+
+    /// Operations for each byte to and from memory; `None` if nothing is moved or computed.
+    pub fn intensity(&self) -> Option<f64> {
+        let (ops, bytes) = (self.work.ops(), self.memory_bytes());
+        (ops > 0.0 && bytes > 0.0).then(|| ops / bytes)
+    }
 }
 
 /// What a backend observed of the launches of a plan.

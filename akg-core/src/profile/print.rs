@@ -7,8 +7,8 @@ use super::{LaunchProfile, Profile};
 /// Reasons to wait that are printed at most.
 const MOST_STALLS: usize = 3;
 
-/// An amount with a decimal prefix: `1.5 MB`.
-pub(super) fn scaled(value: f64, unit: &str) -> String {
+/// An amount with a decimal prefix and a unit: `1.5 MB`.
+pub fn scaled(value: f64, unit: &str) -> String {
     let prefixes = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
     match prefixes.iter().find(|(scale, _)| value >= *scale) {
         Some((scale, prefix)) => format!("{:.1} {prefix}{unit}", value / scale),
@@ -17,7 +17,7 @@ pub(super) fn scaled(value: f64, unit: &str) -> String {
 }
 
 /// A time with a decimal prefix: `1.5 ms`.
-fn time(seconds: f64) -> String {
+pub fn time(seconds: f64) -> String {
     let prefixes = [(1.0, "s"), (1e-3, "ms"), (1e-6, "µs")];
     match prefixes.iter().find(|(scale, _)| seconds >= *scale) {
         Some((scale, unit)) => format!("{:.2} {unit}", seconds / scale),
@@ -64,15 +64,15 @@ impl fmt::Display for LaunchProfile {
         }
         writeln!(f)?;
         let rate = |amount: f64| if self.seconds > 0.0 { amount / self.seconds } else { 0.0 };
-        let work = &self.work;
+        let (bytes, ops) = (self.memory_bytes(), self.work.ops());
         write!(
             f,
             "    {} to and from memory ({})",
-            scaled(work.bytes, "B"),
-            scaled(rate(work.bytes), "B/s")
+            scaled(bytes, "B"),
+            scaled(rate(bytes), "B/s")
         )?;
-        if work.ops() > 0.0 {
-            let (ops, rate) = (scaled(work.ops(), "op"), scaled(rate(work.ops()), "op/s"));
+        if ops > 0.0 {
+            let (ops, rate) = (scaled(ops, "op"), scaled(rate(ops), "op/s"));
             write!(f, ", {ops} ({rate})")?;
         }
         writeln!(f)?;
@@ -94,7 +94,7 @@ impl fmt::Display for LaunchProfile {
         if let Some(occupancy) = &self.occupancy {
             writeln!(
                 f,
-                "    {} blocks fit a core, {:.0} % of its threads, limited by {}",
+                "    blocks that fit a core: {}, with {:.0} % of its threads, limited by {}",
                 occupancy.blocks,
                 occupancy.part * 100.0,
                 occupancy.limit

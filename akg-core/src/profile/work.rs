@@ -86,11 +86,6 @@ impl Work {
     pub fn ops(&self) -> f64 {
         self.tensor_flops + self.other_ops
     }
-
-    /// Operations for each byte; `None` if nothing is moved or computed.
-    pub fn intensity(&self) -> Option<f64> {
-        (self.bytes > 0.0 && self.ops() > 0.0).then(|| self.ops() / self.bytes)
-    }
 }
 
 fn seconds(amount: f64, rate: f64) -> f64 {
