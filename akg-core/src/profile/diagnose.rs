@@ -1,6 +1,6 @@
 //! The rule that names what holds a launch back.
 
-use super::{Bottleneck, Counters, Finding, LaunchProfile, Occupancy, Resources, Work};
+use super::{Bottleneck, Counters, Finding, LaunchProfile, Occupancy, Resources, Work, scaled};
 use crate::target::Target;
 
 /// A resource that is used to this part of its peak holds the launch back. Nsight Compute draws the line there too.
@@ -48,8 +48,8 @@ pub struct Facts<'a> {
 /// Names what holds a launch back on a target.
 ///
 /// A launch that hardly takes longer than an empty one is held back by launching. Otherwise the resource that is used most
-/// is named if that is at least 60 % of its peak, by the counters if there are any, else by the work over the time at the
-/// target's peaks. Where nothing is that busy it is latency, and the evidence says what is known of why so little is in
+/// is named if that is at least 60 % of its peak, by the counters if there are any, else by the work over the time, less that
+/// of an empty launch, at the target's peaks. Where nothing is that busy it is latency, and the evidence says what is known of why so little is in
 /// flight.
 pub fn diagnose(facts: &Facts<'_>, target: &Target) -> Finding {
     let Facts {
@@ -68,7 +68,8 @@ pub fn diagnose(facts: &Facts<'_>, target: &Target) -> Finding {
             ),
         };
     }
-    let over = |part: f64| if seconds > 0.0 { part / seconds } else { 0.0 };
+    // Launching is no work.
+    let over = |part: f64| part / (seconds - target.launch_seconds).max(f64::MIN_POSITIVE);
     let estimated = [
         (Bottleneck::Memory, over(work.memory_seconds)),
         (Bottleneck::Tensor, over(work.tensor_seconds)),
@@ -92,7 +93,11 @@ pub fn diagnose(facts: &Facts<'_>, target: &Target) -> Finding {
     if let Some((bottleneck, part)) = busiest {
         let what = match bottleneck {
             Bottleneck::Memory if counters.is_some_and(|c| c.cache > c.memory) => "the last cache's bandwidth".to_owned(),
-            Bottleneck::Memory => format!("memory bandwidth, for {} of data", bytes(work.bytes)),
+            Bottleneck::Memory if part > 1.0 => format!(
+                "memory bandwidth for {} of data, so that caches must hold some",
+                scaled(work.bytes, "B")
+            ),
+            Bottleneck::Memory => format!("memory bandwidth for {} of data", scaled(work.bytes, "B")),
             Bottleneck::Tensor => "the peak of the matrix units".to_owned(),
             _ => "the peak rate of instructions".to_owned(),
         };
@@ -188,10 +193,6 @@ fn percent(part: f64) -> String {
     format!("{:.0} %", part * 100.0)
 }
 
-fn bytes(amount: f64) -> String {
-    super::print::scaled(amount, "B")
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -231,6 +232,8 @@ mod tests {
             (1e-3, work(0.3e-3, 0.1e-3, 0.8e-3), Bottleneck::Issue),
             (1e-3, work(0.3e-3, 0.2e-3, 0.5e-3), Bottleneck::Latency),
             (5e-6, work(4.9e-6, 0.0, 0.0), Bottleneck::Launch),
+            // 3 of 9 µs are for the launch.
+            (9e-6, work(4e-6, 0.0, 0.0), Bottleneck::Memory),
         ];
         for (seconds, work, bottleneck) in cases {
             let finding = found(seconds, work, &Resources::default(), None);
@@ -239,7 +242,7 @@ mod tests {
         let finding = found(1e-3, work(0.9e-3, 0.0, 0.0), &Resources::default(), None);
         assert_eq!(
             finding.evidence,
-            "it uses 90 % of memory bandwidth, for 4.0 GB of data (at least)"
+            "it uses 90 % of memory bandwidth for 4.0 GB of data (at least)"
         );
     }
 

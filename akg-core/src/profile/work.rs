@@ -91,3 +91,81 @@ impl Work {
 fn seconds(amount: f64, rate: f64) -> f64 {
     if rate > 0.0 { amount / rate } else { 0.0 }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::expr::Expr;
+    use crate::source::{PlanTensor, TensorRole};
+
+    fn h200() -> Target {
+        let mut target = Target::new("cuda", "sm_90a");
+        target.bandwidth = 4.8e12;
+        target.peak = [(DType::F16, 1e15), (DType::F32, 6e13), (DType::F64, 6e13)].into();
+        target
+    }
+
+    #[test]
+    fn products_are_counted_where_they_run() {
+        let cost = KernelCost {
+            name: "k".into(),
+            programs: 1,
+            requested_bytes: 1e9,
+            distinct_bytes: 1e9,
+            written_bytes: 0.0,
+            memory_bytes: 4.8e9,
+            dot_flops: [("tf32 f32".to_owned(), 5e12), ("ieee f32".to_owned(), 6e10)].into(),
+            element_ops: 3e10,
+            tile_bytes: 0,
+            utilisation: 1.0,
+            memory_seconds: 1e-3,
+            cache_seconds: 0.0,
+            compute_seconds: 0.0,
+            seconds: 0.02,
+        };
+        let work = Work::of_cost(&cost, &h200());
+        assert_eq!((work.tensor_flops, work.other_ops), (5e12, 9e10));
+        let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
+        // TF32 at half the rate of f16; an operation on elements is half a multiply-add.
+        assert!(near(work.tensor_seconds, 1e-2), "{work:?}");
+        assert!(near(work.issue_seconds, 2e-3), "{work:?}");
+        assert!(near(work.memory_seconds, 1e-3), "{work:?}");
+
+        // A device without units for matrices does everything in the same place.
+        let mut plain = h200();
+        plain.peak.remove(&DType::F16);
+        let work = Work::of_cost(&cost, &plain);
+        assert_eq!((work.tensor_flops, work.other_ops), (0.0, 5.09e12));
+    }
+
+    #[test]
+    fn without_a_sketch_each_tensor_is_touched_once() {
+        let tensor = |dtype, shape: Vec<Expr>| PlanTensor {
+            name: String::new(),
+            dtype,
+            shape,
+            role: TensorRole::Input,
+            align: 16,
+            holds: None,
+        };
+        let rows = Expr::symbol("N");
+        let plan = LaunchPlan {
+            dims: vec!["N".into()],
+            tensors: vec![
+                tensor(DType::F32, vec![rows, 4.into()]),
+                tensor(DType::F16, vec![10.into()]),
+                tensor(DType::F64, vec![999.into()]),
+            ],
+            launches: Vec::new(),
+        };
+        let launch = Launch {
+            kernel: "k".into(),
+            grid: Vec::new(),
+            tensors: vec![1, 0, 1],
+            cooperative: false,
+            doc: String::new(),
+        };
+        let work = Work::of_tensors(&launch, &plan, &[("N".into(), 3)].into(), &h200());
+        assert_eq!((work.bytes, work.ops()), (3.0 * 4.0 * 4.0 + 10.0 * 2.0, 0.0));
+    }
+}
