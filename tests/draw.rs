@@ -42,7 +42,9 @@ struct Picture {
 
 impl Picture {
     fn decode(bytes: &[u8]) -> Self {
-        let mut reader = png::Decoder::new(std::io::Cursor::new(bytes)).read_info().unwrap();
+        let mut reader = png::Decoder::new(std::io::Cursor::new(bytes))
+            .read_info()
+            .unwrap();
         let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
         let info = reader.next_frame(&mut pixels).unwrap();
         assert_eq!(info.color_type, png::ColorType::Rgb);
@@ -92,7 +94,10 @@ fn many_launches_fit_one_picture() {
     let launches: Vec<_> = (0..500)
         .map(|n| (1e-6 + f64::from(n) * 1e-9, 1e6, 0.0, Bottleneck::Memory))
         .collect();
-    for drawn in [draw::timeline(&profile(&launches)), draw::roofline(&profile(&launches))] {
+    for drawn in [
+        draw::timeline(&profile(&launches)),
+        draw::roofline(&profile(&launches)),
+    ] {
         let picture = Picture::decode(&drawn.unwrap());
         assert!(picture.pixels.len() / picture.width / 3 < 1500);
     }
@@ -127,6 +132,12 @@ fn a_launch_at_full_bandwidth_lies_on_the_roof() {
 #[test]
 fn pictures_are_the_same_every_time() {
     let profile = profile(&[(1e-3, 1e9, 1e10, Bottleneck::Issue)]);
-    assert_eq!(draw::roofline(&profile).unwrap(), draw::roofline(&profile).unwrap());
-    assert_eq!(draw::timeline(&profile).unwrap(), draw::timeline(&profile).unwrap());
+    assert_eq!(
+        draw::roofline(&profile).unwrap(),
+        draw::roofline(&profile).unwrap()
+    );
+    assert_eq!(
+        draw::timeline(&profile).unwrap(),
+        draw::timeline(&profile).unwrap()
+    );
 }

@@ -37,7 +37,10 @@ fn json(output: &Output) -> Value {
 /// The sum of a number over all launches.
 fn sum(profile: &Value, number: &str) -> f64 {
     let launches = profile["launches"].as_array().unwrap();
-    launches.iter().map(|l| l.pointer(number).unwrap().as_f64().unwrap()).sum()
+    launches
+        .iter()
+        .map(|l| l.pointer(number).unwrap().as_f64().unwrap())
+        .sum()
 }
 
 /// What holds for every profile of the layer.
@@ -47,7 +50,8 @@ fn check(profile: &Value) {
     assert!((sum(profile, "/share") - 1.0).abs() < 1e-9);
     let ops = sum(profile, "/work/tensor_flops") + sum(profile, "/work/other_ops");
     let product = 2.0 * 64.0 * 96.0 * 128.0;
-    assert!(ops >= product && ops < 4.0 * product, "{ops}");
+    // Schemes for precision multiply up to four times, and prepare the operands.
+    assert!(ops >= product && ops < 8.0 * product, "{ops}");
     let bytes = 4.0 * (64.0 * 96.0 + 96.0 * 128.0 + 64.0 * 128.0);
     assert!(sum(profile, "/work/bytes") >= bytes);
     for launch in profile["launches"].as_array().unwrap() {
@@ -81,7 +85,10 @@ fn a_kernel_on_this_machine_is_profiled() {
     expect(&profiled, PASS, &[]);
     let profile = json(&profiled);
     check(&profile);
-    assert_eq!((&profile["measured"], &profile["target"]["backend"]), (&true.into(), &"cpu".into()));
+    assert_eq!(
+        (&profile["measured"], &profile["target"]["backend"]),
+        (&true.into(), &"cpu".into())
+    );
     assert_eq!(width(&out.join("roofline.png")), 1090);
     assert_eq!(width(&out.join("timeline.png")), 1200);
     assert_eq!(json_file(&out.join("profile.json")), profile);
@@ -91,7 +98,15 @@ fn a_kernel_on_this_machine_is_profiled() {
     // The same kernel in a bundle has the same launches with the same work.
     let made = place
         .akg()
-        .args(["run", "--no-baseline", "--tune", "0", "--contest-seconds", "1", "--bundle"])
+        .args([
+            "run",
+            "--no-baseline",
+            "--tune",
+            "0",
+            "--contest-seconds",
+            "1",
+            "--bundle",
+        ])
         .arg(&bundle)
         .arg(&task)
         .output()
@@ -113,7 +128,8 @@ fn a_device_elsewhere_is_estimated() {
     let place = Place::new();
     let task = place.file("layer.json", LAYER);
     let mut akg = place.akg();
-    akg.args(["profile", "--json", "--dsl", "triton", "--device"]).arg(h200());
+    akg.args(["profile", "--json", "--dsl", "triton", "--device"])
+        .arg(h200());
     let profiled = akg.arg(&task).output().unwrap();
     let text = String::from_utf8_lossy(&profiled.stderr);
     if profiled.status.code() == Some(TROUBLE) && text.contains("akg doctor") {

@@ -19,9 +19,9 @@ use akg_worker::seat::Execute;
 use akg_worker::{plan, shm};
 
 use crate::layout::MOST_ALIGN;
-use crate::{CudaConfig, counters};
 use crate::program::foreign;
 use crate::protocol::{self, Answer, Call};
+use crate::{CudaConfig, counters};
 
 /// The artifact format of machine code: [`akg_core::image::Images`] whose code is what NVIDIA's assembler makes.
 pub const CUBIN: &str = "cubin";
@@ -235,7 +235,13 @@ impl Execute for Executor {
             notes: Vec::new(),
         };
         let required = self.limits.isolation;
-        counters::add(&mut observation, &self.config, &self.artifact, self.bound()?, required);
+        counters::add(
+            &mut observation,
+            &self.config,
+            &self.artifact,
+            self.bound()?,
+            required,
+        );
         Ok(Ok(observation))
     }
 }
@@ -244,11 +250,13 @@ impl Executor {
     /// What the device's clock and the driver say of each launch.
     fn observe_launches(&mut self, calls: u32) -> Result<Result<Vec<Observed>, Failure>> {
         self.bound()?;
-        Ok(match self.judge(&Call::Observe { calls }, &[], self.limits.time)? {
-            Ok(Answer::Observed(launches)) => Ok(launches),
-            Ok(other) => return Err(unexpected(&other)),
-            Err(failure) => Err(failure),
-        })
+        Ok(
+            match self.judge(&Call::Observe { calls }, &[], self.limits.time)? {
+                Ok(Answer::Observed(launches)) => Ok(launches),
+                Ok(other) => return Err(unexpected(&other)),
+                Err(failure) => Err(failure),
+            },
+        )
     }
 
     fn bound(&self) -> Result<&backend::Call> {

@@ -186,7 +186,9 @@ impl Work {
 
     /// What is launched: numbers in the plan, kernels, shapes.
     pub(crate) fn launches(&self) -> impl Iterator<Item = (usize, Kernel, Shape)> {
-        self.steps.iter().map(|step| (step.number, step.kernel, step.shape))
+        self.steps
+            .iter()
+            .map(|step| (step.number, step.kernel, step.shape))
     }
 }
 

@@ -381,7 +381,11 @@ fn launches_are_observed() {
     const LEN: usize = 1 << 20;
     let artifact = probe(Probe::TwoKernels).unwrap().unwrap();
     let observation = block_on(async {
-        let mut loaded = backend().load(artifact, Limits::default()).await.unwrap().unwrap();
+        let mut loaded = backend()
+            .load(artifact, Limits::default())
+            .await
+            .unwrap()
+            .unwrap();
         loaded.bind(call(LEN, 0)).await.unwrap().unwrap();
         loaded.observe(5).await.unwrap().unwrap()
     });

@@ -151,7 +151,9 @@ pub trait Loaded: Send + fmt::Debug {
     /// [`Unsupported`](crate::ErrorKind::Unsupported) where [`BackendCapability::observes`] is false.
     async fn observe(&mut self, calls: u32) -> Result<Result<Observation, Failure>> {
         let _ = calls;
-        Err(Error::unsupported("this backend does not observe single launches"))
+        Err(Error::unsupported(
+            "this backend does not observe single launches",
+        ))
     }
 }
 

@@ -29,7 +29,9 @@ pub trait Execute: Send + fmt::Debug + 'static {
     /// What each launch takes and uses.
     fn observe(&mut self, calls: u32) -> Result<Result<Observation, Failure>> {
         let _ = calls;
-        Err(Error::unsupported("this backend does not observe single launches"))
+        Err(Error::unsupported(
+            "this backend does not observe single launches",
+        ))
     }
 }
 

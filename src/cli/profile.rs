@@ -132,7 +132,12 @@ impl ProfileArgs {
     fn build(&self, target: Target, progress: &Progress) -> Result<Result<Made, Failure>> {
         let dsl = akg::registry().dsl(&self.target.dsl)?;
         let config = self.python.config();
-        let loaded = load(&self.task, self.size.memory, || python(&config, progress), progress)?;
+        let loaded = load(
+            &self.task,
+            self.size.memory,
+            || python(&config, progress),
+            progress,
+        )?;
         let design = designer::design(&loaded.task, &target)?;
         progress.step("building");
         let source = dsl.lower(&design.sketch, &design.knobs, &target)?;
@@ -163,11 +168,11 @@ impl ProfileArgs {
             .with_store(self.memory.open()?);
         let outcome = blocking::run(&session, &loaded.task)?;
         let Some(best) = outcome.best() else {
-            let failures = outcome.attempts.into_iter().rev();
-            let failure = failures.filter_map(|attempt| attempt.verdict.failure).next();
-            return failure.map(Err).ok_or_else(|| {
-                Error::unexpected(format!("no candidate was tried: {}", outcome.stopped))
-            });
+            let mut failures = outcome.attempts.into_iter().rev();
+            let failure = failures.find_map(|attempt| attempt.verdict.failure);
+            return failure
+                .map(Err)
+                .ok_or_else(|| Error::unexpected(format!("no candidate was tried: {}", outcome.stopped)));
         };
         Ok(dsl.build(&best.source, &outcome.target)?.map(|artifact| Made {
             sketch: Sketch::parse(&outcome.sketch).ok(),

@@ -63,8 +63,7 @@ impl Canvas {
     }
 
     pub(super) fn into_png(self) -> Result<Vec<u8>> {
-        let trouble =
-            |e: png::EncodingError| Error::unexpected("a picture cannot be written").caused_by(e);
+        let trouble = |e: png::EncodingError| Error::unexpected("a picture cannot be written").caused_by(e);
         let mut bytes = Vec::new();
         let mut encoder = png::Encoder::new(&mut bytes, self.size.width, self.size.height);
         encoder.set_color(png::ColorType::Rgb);
@@ -91,7 +90,8 @@ impl DrawTarget for Canvas {
         I: IntoIterator<Item = Pixel<Color>>,
     {
         for Pixel(Point { x, y }, color) in pixels {
-            let inside = (0..self.size.width as i32).contains(&x) && (0..self.size.height as i32).contains(&y);
+            let inside =
+                (0..self.size.width as i32).contains(&x) && (0..self.size.height as i32).contains(&y);
             let at = 3 * (y as usize * self.size.width as usize + x as usize);
             if inside && let Some(pixel) = self.pixels.get_mut(at..at + 3) {
                 pixel.copy_from_slice(&[color.r(), color.g(), color.b()]);

@@ -57,7 +57,14 @@ pub fn timeline(profile: &Profile) -> Result<Vec<u8>> {
     }
     canvas.text(&title, (LETTER, LETTER), Alignment::Left, BLACK);
     let plot = f64::from(WIDTH - NAMES - LABELS);
-    let x = |seconds: f64| NAMES + if whole > 0.0 { (seconds / whole * plot).round() as i32 } else { 0 };
+    let x = |seconds: f64| {
+        NAMES
+            + if whole > 0.0 {
+                (seconds / whole * plot).round() as i32
+            } else {
+                0
+            }
+    };
     for tick in 0..=TICKS {
         let seconds = whole * f64::from(tick) / f64::from(TICKS);
         canvas.line(((x(seconds), TOP), (x(seconds), height - 2 * LINE)), PALE, 1);

@@ -164,7 +164,10 @@ mod tests {
                  permission\n",
                 "ERR_NVGPUCTRPERM",
             ),
-            ("==WARNING== No kernels were profiled.\n", "No kernels were profiled"),
+            (
+                "==WARNING== No kernels were profiled.\n",
+                "No kernels were profiled",
+            ),
             ("", "nothing"),
             ("\"ID\",\"Name\"\n\"\",\"\"\n", "no kernel"),
             ("\"a\",\"b\"\n\"1\",\"2\"\n", "no line of names"),

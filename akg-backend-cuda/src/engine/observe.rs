@@ -17,9 +17,7 @@ impl Engine {
     pub(crate) fn observe(&mut self, calls: u32) -> Result<Result<Vec<Observed>, Failure>> {
         self.bound()?;
         self.context.helpers.prepare_flush()?;
-        Ok(self
-            .observe_launches(calls)
-            .map_err(|error| self.crashed(&error)))
+        Ok(self.observe_launches(calls).map_err(|error| self.crashed(&error)))
     }
 
     fn observe_launches(&mut self, calls: u32) -> driver::Result<Vec<Observed>> {

@@ -62,11 +62,17 @@ pub(super) fn launches_are_timed_and_counted() {
         let resources = &launch.resources;
         assert_eq!((resources.programs, resources.threads), (1000, Some(32)));
         // The numbers of the mock.
-        assert_eq!((resources.registers, resources.spilled_bytes), (Some(40), Some(16)));
+        assert_eq!(
+            (resources.registers, resources.spilled_bytes),
+            (Some(40), Some(16))
+        );
         assert_eq!(resources.shared_bytes, Some(256));
     }
     let read = |launch: &akg_core::profile::Observed| launch.counters.as_ref().unwrap().read_bytes;
-    assert_eq!((read(first), read(second)), (Some(134_226_432.0), Some(67_210_240.0)));
+    assert_eq!(
+        (read(first), read(second)),
+        (Some(134_226_432.0), Some(67_210_240.0))
+    );
     // Nothing but the two kernels, once.
     assert_eq!(std::fs::read_to_string(seen).unwrap(), "twice\nreverse\n");
 }
@@ -96,7 +102,12 @@ pub(super) fn a_profile_does_without_the_tool() {
     for (then, required, note) in cases {
         let tool = tool(directory.path(), &then.replace("{PRINTED}", PRINTED));
         let observation = observe(&tool, required);
-        assert!(observation.launches.iter().all(|l| l.seconds > 0.0 && l.counters.is_none()));
+        assert!(
+            observation
+                .launches
+                .iter()
+                .all(|l| l.seconds > 0.0 && l.counters.is_none())
+        );
         let [said] = observation.notes.as_slice() else {
             panic!("{observation:?}");
         };
@@ -113,5 +124,8 @@ pub(super) fn unknown_metrics_are_left_out() {
         "case $metrics in *tensor*) echo '==ERROR== Failed to find metric' > \"$log\"; exit 1;; esac\n\"$@\" || exit 1\ncp {PRINTED} \"$log\""
     );
     let observation = observe(&tool(directory.path(), &then), IsolationLevel::None);
-    assert!(observation.launches.iter().all(|l| l.counters.is_some()), "{observation:?}");
+    assert!(
+        observation.launches.iter().all(|l| l.counters.is_some()),
+        "{observation:?}"
+    );
 }

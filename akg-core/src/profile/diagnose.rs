@@ -92,7 +92,9 @@ pub fn diagnose(facts: &Facts<'_>, target: &Target) -> Finding {
         .max_by(|a, b| a.1.total_cmp(&b.1));
     if let Some((bottleneck, part)) = busiest {
         let what = match bottleneck {
-            Bottleneck::Memory if counters.is_some_and(|c| c.cache > c.memory) => "the last cache's bandwidth".to_owned(),
+            Bottleneck::Memory if counters.is_some_and(|c| c.cache > c.memory) => {
+                "the last cache's bandwidth".to_owned()
+            }
             Bottleneck::Memory if part > 1.0 => format!(
                 "memory bandwidth for {} of data, so that caches must hold some",
                 scaled(work.bytes, "B")
@@ -132,7 +134,10 @@ fn latency(facts: &Facts<'_>, parts: &[(Bottleneck, f64)], how: &str, target: &T
     } = facts.resources;
     let blocks = programs * u64::from(cluster.unwrap_or(1));
     if blocks > 0 && blocks < u64::from(target.cores) {
-        reasons.push(format!("{blocks} blocks leave some of {} cores idle", target.cores));
+        reasons.push(format!(
+            "{blocks} blocks leave some of {} cores idle",
+            target.cores
+        ));
     }
     if let Some(spilled) = spilled_bytes.filter(|n| *n > 0) {
         reasons.push(format!("each thread spills {spilled} bytes"));
@@ -147,7 +152,9 @@ fn latency(facts: &Facts<'_>, parts: &[(Bottleneck, f64)], how: &str, target: &T
     if let Some((name, warps)) = facts.counters.and_then(longest_stall) {
         let meaning = STALLS.iter().find(|(stall, _)| *stall == name);
         let meaning = meaning.map_or_else(String::new, |(_, meaning)| format!(", for {meaning}"));
-        reasons.push(format!("threads wait most in `{name}`{meaning} ({warps:.1} for each issued)"));
+        reasons.push(format!(
+            "threads wait most in `{name}`{meaning} ({warps:.1} for each issued)"
+        ));
     }
     reasons.join("; ")
 }
@@ -274,7 +281,10 @@ mod tests {
         );
         // A profiler that counted none of the resources says nothing about them.
         let empty = Counters::default();
-        assert_eq!(found(1e-3, work, &resources, Some(&empty)).bottleneck, Bottleneck::Memory);
+        assert_eq!(
+            found(1e-3, work, &resources, Some(&empty)).bottleneck,
+            Bottleneck::Memory
+        );
     }
 
     #[test]
@@ -286,7 +296,10 @@ mod tests {
         };
         let finding = found(1e-3, Work::default(), &Resources::default(), Some(&counters));
         assert_eq!(finding.bottleneck, Bottleneck::Memory);
-        assert!(finding.evidence.contains("85 % of the last cache's"), "{finding:?}");
+        assert!(
+            finding.evidence.contains("85 % of the last cache's"),
+            "{finding:?}"
+        );
     }
 
     proptest! {

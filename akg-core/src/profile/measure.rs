@@ -17,11 +17,11 @@ use crate::verify::{Distribution, make_inputs};
 /// Batches that are timed.
 const BATCHES: usize = 5;
 
-/// A batch takes about so long.
+/// A batch takes at least so long.
 const BATCH: Duration = Duration::from_millis(20);
 
 /// Calls of a batch at most.
-const MOST_CALLS: u32 = 10_000;
+const MOST_CALLS: u32 = 1 << 14;
 
 /// Calls in which single launches are observed.
 const OBSERVED_CALLS: u32 = 20;
@@ -65,21 +65,21 @@ impl Profile {
             Ok(loaded) => loaded,
             Err(failure) => return Ok(Err(failure)),
         };
-        let times = match batches(&mut *loaded).await? {
-            Ok(times) => times,
+        let seconds = match time(&mut *loaded).await? {
+            Ok(seconds) => seconds,
             Err(failure) => return Ok(Err(failure)),
         };
         let observed = if backend.capability().observes {
             loaded.observe(OBSERVED_CALLS).await?
         } else {
             drop(loaded);
-            apart(subject, backend, limits, &call, least(&times)).await?
+            apart(subject, backend, limits, &call, seconds).await?
         };
         let observation = match observed {
             Ok(observation) => observation,
             Err(failure) => return Ok(Err(failure)),
         };
-        Ok(Ok(subject.profile(Some(least(&times)), observation)))
+        Ok(Ok(subject.profile(Some(seconds), observation)))
     }
 
     /// What can be said without a device: the cost model's times, and what the compiler reports.
@@ -109,29 +109,26 @@ async fn prepare(
     Ok(loaded.execute(1, Cache::Warm).await?.map(|_| loaded))
 }
 
-/// Seconds of one call in each of some batches. What disturbs a batch makes it longer, so the least counts.
-async fn batches(loaded: &mut dyn Loaded) -> Result<Result<Vec<f64>, Failure>> {
-    let once = match loaded.execute(1, Cache::Warm).await? {
-        Ok(time) => time.as_secs_f64().max(1e-9),
-        Err(failure) => return Ok(Err(failure)),
-    };
-    let calls = ((BATCH.as_secs_f64() / once) as u32).clamp(1, MOST_CALLS);
-    let mut times = Vec::with_capacity(BATCHES);
-    for _ in 0..BATCHES {
-        let constant = match loaded.execute(0, Cache::Warm).await? {
-            Ok(time) => time,
-            Err(failure) => return Ok(Err(failure)),
-        };
-        match loaded.execute(calls, Cache::Warm).await? {
-            Ok(time) => times.push(time.saturating_sub(constant).as_secs_f64() / f64::from(calls)),
-            Err(failure) => return Ok(Err(failure)),
+/// Seconds of one call, of a batch that is long enough. What disturbs a batch makes it longer, so the least of several
+/// counts, less the least time of a batch without calls.
+async fn time(loaded: &mut dyn Loaded) -> Result<Result<f64, Failure>> {
+    let mut calls = 1;
+    loop {
+        let (mut constant, mut batch) = (Duration::MAX, Duration::MAX);
+        for _ in 0..BATCHES {
+            for (least, calls) in [(&mut constant, 0), (&mut batch, calls)] {
+                match loaded.execute(calls, Cache::Warm).await? {
+                    Ok(time) => *least = time.min(*least),
+                    Err(failure) => return Ok(Err(failure)),
+                }
+            }
         }
+        if batch >= BATCH || calls == MOST_CALLS {
+            let net = batch.saturating_sub(constant).as_secs_f64();
+            return Ok(Ok(net / f64::from(calls)));
+        }
+        calls = (calls * 4).min(MOST_CALLS);
     }
-    Ok(Ok(times))
-}
-
-fn least(times: &[f64]) -> f64 {
-    times.iter().copied().reduce(f64::min).unwrap_or(0.0)
 }
 
 /// Times the launches of a plan by what each adds to those before it, `whole` being the seconds of all.
@@ -155,8 +152,8 @@ async fn apart(
                 Ok(loaded) => loaded,
                 Err(failure) => return Ok(Err(failure)),
             };
-            match batches(&mut *loaded).await? {
-                Ok(times) => least(&times),
+            match time(&mut *loaded).await? {
+                Ok(seconds) => seconds,
                 Err(failure) => return Ok(Err(failure)),
             }
         };
@@ -248,7 +245,10 @@ impl Subject<'_> {
         // DSLs put the task's name before a kernel's.
         let mut pairs = plan.launches.iter().zip(&costs);
         if costs.len() == plan.launches.len() && pairs.all(|(l, cost)| l.kernel.ends_with(&cost.name)) {
-            return costs.iter().map(|cost| Work::of_cost(cost, self.target)).collect();
+            return costs
+                .iter()
+                .map(|cost| Work::of_cost(cost, self.target))
+                .collect();
         }
         notes.push(
             "no sketch says what the launches have to do: bytes are those of their tensors, operations are not counted"

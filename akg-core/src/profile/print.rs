@@ -63,7 +63,13 @@ impl fmt::Display for LaunchProfile {
             write!(f, " {}", self.doc)?;
         }
         writeln!(f)?;
-        let rate = |amount: f64| if self.seconds > 0.0 { amount / self.seconds } else { 0.0 };
+        let rate = |amount: f64| {
+            if self.seconds > 0.0 {
+                amount / self.seconds
+            } else {
+                0.0
+            }
+        };
         let (bytes, ops) = (self.memory_bytes(), self.work.ops());
         write!(
             f,
