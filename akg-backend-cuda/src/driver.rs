@@ -83,6 +83,12 @@ macro_rules! call {
     };
 }
 
+mod chain;
+mod context;
+
+pub(crate) use chain::{Chain, Launch};
+pub(crate) use context::{Context, Entered};
+
 /// Loads the driver and initialises it; gives the number of devices.
 ///
 /// # Errors
@@ -200,10 +206,18 @@ pub(crate) fn download(bytes: &mut [u8], from: u64) -> Result<()> {
 }
 
 /// The order of work on the device.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stream(sys::CUstream);
 
 impl Stream {
+    /// The stream that everything is on which names none.
+    pub(crate) const DEFAULT: Self = Self(ptr::null_mut());
+
+    /// The stream of a handle.
+    pub(crate) fn of(handle: sys::CUstream) -> Self {
+        Self(handle)
+    }
+
     /// A stream that lives until the process ends. Copies outside of it wait for it, and it for them.
     pub(crate) fn new() -> Result<Self> {
         let mut stream = ptr::null_mut();
@@ -233,29 +247,7 @@ impl Stream {
 
     /// Launches a kernel, with an address for each of its parameters.
     pub(crate) fn launch(self, kernel: &Kernel, shape: &Shape, arguments: &mut [*mut c_void]) -> Result<()> {
-        let attribute = |id, value| sys::CUlaunchAttribute {
-            id,
-            pad: [0; 4],
-            value,
-        };
-        let mut attributes = Vec::new();
-        if shape.cluster > 1 {
-            let clusters = sys::CUlaunchAttributeValue_union__bindgen_ty_1 {
-                x: shape.cluster,
-                y: 1,
-                z: 1,
-            };
-            attributes.push(attribute(
-                sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
-                sys::CUlaunchAttributeValue { clusterDim: clusters },
-            ));
-        }
-        if shape.cooperative {
-            attributes.push(attribute(
-                sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_COOPERATIVE,
-                sys::CUlaunchAttributeValue { cooperative: 1 },
-            ));
-        }
+        let mut attributes = shape.attributes();
         let config = sys::CUlaunchConfig {
             gridDimX: shape.blocks,
             gridDimY: 1,
@@ -265,8 +257,8 @@ impl Stream {
             blockDimZ: 1,
             sharedMemBytes: shape.shared_bytes,
             hStream: self.0,
-            attrs: attributes.as_mut_ptr(),
-            numAttrs: attributes.len() as u32,
+            attrs: attributes.all.as_mut_ptr(),
+            numAttrs: attributes.count as u32,
         };
         // The driver copies attributes and arguments before it returns.
         call!(cuLaunchKernelEx(
@@ -303,6 +295,57 @@ pub(crate) struct Shape {
     pub(crate) cluster: u32,
     pub(crate) shared_bytes: u32,
     pub(crate) cooperative: bool,
+}
+
+impl Shape {
+    /// What a launch asks for beyond its grid.
+    fn attributes(&self) -> Attributes {
+        let mut attributes = Attributes {
+            all: [sys::CUlaunchAttribute {
+                id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_IGNORE,
+                pad: [0; 4],
+                value: sys::CUlaunchAttributeValue { cooperative: 0 },
+            }; 2],
+            count: 0,
+        };
+        if self.cluster > 1 {
+            let clusters = sys::CUlaunchAttributeValue_union__bindgen_ty_1 {
+                x: self.cluster,
+                y: 1,
+                z: 1,
+            };
+            attributes.push(
+                sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+                sys::CUlaunchAttributeValue { clusterDim: clusters },
+            );
+        }
+        if self.cooperative {
+            attributes.push(
+                sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_COOPERATIVE,
+                sys::CUlaunchAttributeValue { cooperative: 1 },
+            );
+        }
+        attributes
+    }
+}
+
+/// Attributes of a launch, of which there are two at most.
+struct Attributes {
+    all: [sys::CUlaunchAttribute; 2],
+    count: usize,
+}
+
+impl Attributes {
+    fn push(&mut self, id: sys::CUlaunchAttributeID, value: sys::CUlaunchAttributeValue) {
+        if let Some(place) = self.all.get_mut(self.count) {
+            (place.id, place.value) = (id, value);
+            self.count += 1;
+        }
+    }
+
+    fn as_slice(&self) -> &[sys::CUlaunchAttribute] {
+        self.all.get(..self.count).unwrap_or_default()
+    }
 }
 
 /// Recorded work.
@@ -365,7 +408,7 @@ impl Event {
     }
 }
 
-/// Loaded code. Stays until the process ends.
+/// Loaded code. Stays until it is unloaded.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Module(sys::CUmodule);
 
@@ -375,6 +418,11 @@ impl Module {
         let mut module = ptr::null_mut();
         call!(cuModuleLoadData(&raw mut module, code.as_ptr().cast()))?;
         Ok(Self(module))
+    }
+
+    /// Takes the code away, of which no kernel may run or be launched any more.
+    pub(crate) fn unload(self) {
+        let _ = call!(cuModuleUnload(self.0));
     }
 
     pub(crate) fn kernel(self, symbol: &str) -> Result<Kernel> {
@@ -441,4 +489,9 @@ pub(crate) fn tensor_map(
         sys::CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
     ))?;
     Ok(map)
+}
+
+/// Makes a description that of another tensor of the same extents.
+pub(crate) fn move_tensor_map(map: &mut sys::CUtensorMap, address: u64) -> Result<()> {
+    call!(cuTensorMapReplaceAddress(&raw mut *map, address as *mut c_void))
 }

@@ -18,6 +18,7 @@ const PORTABLE_CLUSTER: u32 = 8;
 #[derive(Debug)]
 pub(crate) struct Program {
     kernels: BTreeMap<String, (Kernel, KernelImage)>,
+    modules: Vec<Module>,
 }
 
 impl Program {
@@ -58,7 +59,16 @@ impl Program {
                 Err(evidence) => return Ok(failed(evidence)),
             };
         }
-        Ok(Ok(Self { kernels }))
+        Ok(Ok(Self {
+            kernels,
+            modules: modules.into_values().collect(),
+        }))
+    }
+
+    /// Takes the code away, of which no kernel may run any more.
+    pub(crate) fn unload(&mut self) {
+        self.kernels.clear();
+        self.modules.drain(..).for_each(Module::unload);
     }
 
     /// The kernel of this name, which the artifact was checked to have.

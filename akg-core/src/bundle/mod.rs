@@ -37,6 +37,7 @@ use crate::timing::Contest;
 use crate::verdict::Verdict;
 use crate::verifier::Candidate;
 
+pub mod call;
 mod check;
 mod file;
 pub mod module;
