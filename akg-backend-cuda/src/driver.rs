@@ -408,8 +408,8 @@ impl Event {
     }
 }
 
-/// Loaded code. Stays until it is unloaded.
-#[derive(Debug, Clone, Copy)]
+/// Loaded code, unloaded when dropped: no kernel of it may run or be launched then.
+#[derive(Debug)]
 pub(crate) struct Module(sys::CUmodule);
 
 impl Module {
@@ -420,17 +420,19 @@ impl Module {
         Ok(Self(module))
     }
 
-    /// Takes the code away, of which no kernel may run or be launched any more.
-    pub(crate) fn unload(self) {
-        let _ = call!(cuModuleUnload(self.0));
-    }
-
-    pub(crate) fn kernel(self, symbol: &str) -> Result<Kernel> {
+    pub(crate) fn kernel(&self, symbol: &str) -> Result<Kernel> {
         let not_found = || DriverError::new("cuModuleGetFunction", CUresult::CUDA_ERROR_NOT_FOUND);
         let symbol = CString::new(symbol).map_err(|_| not_found())?;
         let mut kernel = ptr::null_mut();
         call!(cuModuleGetFunction(&raw mut kernel, self.0, symbol.as_ptr()))?;
         Ok(Kernel(kernel))
+    }
+}
+
+impl Drop for Module {
+    fn drop(&mut self) {
+        // Refused only where the context has ended, and with it the code.
+        let _ = call!(cuModuleUnload(self.0));
     }
 }
 

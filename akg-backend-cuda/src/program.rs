@@ -1,6 +1,7 @@
 //! The loaded code of an artifact: a kernel for each launch of its plan.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use akg_core::error::{Error, Result};
 use akg_core::image::{Images, KernelImage};
@@ -15,10 +16,10 @@ use crate::{CUBIN, CUDA_CPP, describe};
 const PORTABLE_CLUSTER: u32 = 8;
 
 /// The kernels of an artifact by their names in the plan.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Program {
     kernels: BTreeMap<String, (Kernel, KernelImage)>,
-    modules: Vec<Module>,
+    _modules: Vec<Module>,
 }
 
 impl Program {
@@ -36,20 +37,16 @@ impl Program {
         for mut image in images.kernels {
             // Several kernels may be of one text or one image.
             let code = std::mem::take(&mut image.code);
-            let module = match modules.get(&code) {
-                Some(module) => *module,
-                None => {
+            let module = match modules.entry(code) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(place) => {
                     let machine_code = match artifact.format.as_str() {
-                        CUBIN => Ok(code.clone()),
-                        CUDA_CPP => compile(&code, &arch)?,
+                        CUBIN => Ok(place.key().clone()),
+                        CUDA_CPP => compile(place.key(), &arch)?,
                         other => return Err(foreign(other)),
                     };
-                    let module = match machine_code {
-                        Ok(code) => load(&code, &image.kernel, &arch),
-                        Err(failure) => Err(failure),
-                    };
-                    match module {
-                        Ok(module) => *modules.entry(code).or_insert(module),
+                    match machine_code.and_then(|code| load(&code, &image.kernel, &arch)) {
+                        Ok(module) => place.insert(module),
                         Err(failure) => return Ok(Err(failure)),
                     }
                 }
@@ -61,14 +58,8 @@ impl Program {
         }
         Ok(Ok(Self {
             kernels,
-            modules: modules.into_values().collect(),
+            _modules: modules.into_values().collect(),
         }))
-    }
-
-    /// Takes the code away, of which no kernel may run any more.
-    pub(crate) fn unload(&mut self) {
-        self.kernels.clear();
-        self.modules.drain(..).for_each(Module::unload);
     }
 
     /// The kernel of this name, which the artifact was checked to have.
@@ -104,7 +95,7 @@ fn load(code: &[u8], kernel: &str, arch: &str) -> Result<Module, Failure> {
     })
 }
 
-fn kernel(module: Module, image: &KernelImage, most_shared: u64) -> Result<Kernel, String> {
+fn kernel(module: &Module, image: &KernelImage, most_shared: u64) -> Result<Kernel, String> {
     let of = |what: String| format!("kernel `{}` {what}", image.kernel);
     let kernel = module
         .kernel(&image.symbol)

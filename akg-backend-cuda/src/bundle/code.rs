@@ -94,7 +94,7 @@ impl Drop for Code {
         // Without the context there is nothing left to free.
         if let Ok(_entered) = self.context.enter() {
             let _ = self.context.wait();
-            self.program.unload();
+            self.program = Program::default();
             self.constants.clear();
         }
     }

@@ -7,7 +7,14 @@ use std::process::Command;
 pub(crate) fn build(directory: &Path) -> Result<(), String> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mock/cuda.c");
     let output = Command::new("cc")
-        .args(["-std=c11", "-O2", "-shared", "-fPIC", "-Wl,-soname,libcuda.so", "-o"])
+        .args([
+            "-std=c11",
+            "-O2",
+            "-shared",
+            "-fPIC",
+            "-Wl,-soname,libcuda.so",
+            "-o",
+        ])
         .arg(directory.join("libcuda.so"))
         .arg(&source)
         .output()

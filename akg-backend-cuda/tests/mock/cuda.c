@@ -16,7 +16,7 @@ enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_IMAGE = 200, I
 #define SHARED 232448
 
 // A kernel's failure is the answer to everything after it. There is one context, which threads make theirs.
-static int sticky;
+int sticky;
 static _Thread_local void *current;
 #define ALIVE if (sticky) return sticky; if (!current) return INVALID_CONTEXT
 
@@ -153,9 +153,10 @@ static struct kernel { const char *name; body run; int parameters; } kernels[] =
 
 int cuModuleLoadData(void **module, const void *image) {
     ALIVE;
+    if (memcmp(image, "\177ELF mock", 9) && memcmp(image, ".version", 8)) return INVALID_IMAGE;
     *module = kernels;
     mock_counts.modules++;
-    return memcmp(image, "\177ELF mock", 9) == 0 || memcmp(image, ".version", 8) == 0 ? SUCCESS : INVALID_IMAGE;
+    return SUCCESS;
 }
 
 int cuModuleUnload(void *module) { (void)module; mock_counts.modules--; return SUCCESS; }
