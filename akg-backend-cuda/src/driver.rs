@@ -282,6 +282,11 @@ impl Stream {
         enqueued.and(ended).map(|()| graph)
     }
 
+    /// Brings recorded work to the device without doing it.
+    pub(crate) fn upload(self, graph: &Executable) -> Result<()> {
+        call!(cuGraphUpload(graph.0, self.0))
+    }
+
     pub(crate) fn replay(self, graph: &Executable) -> Result<()> {
         call!(cuGraphLaunch(graph.0, self.0))
     }
@@ -441,6 +446,11 @@ impl Drop for Module {
 pub(crate) struct Kernel(sys::CUfunction);
 
 impl Kernel {
+    /// Brings its code to the device now. Otherwise the driver does that at the first launch, and waits for all others.
+    pub(crate) fn load(self) -> Result<()> {
+        call!(cuFuncLoad(self.0))
+    }
+
     /// Allows launches that ask for so much shared memory.
     pub(crate) fn allow_shared(self, bytes: u32) -> Result<()> {
         let most = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;

@@ -116,5 +116,8 @@ fn kernel(module: &Module, image: &KernelImage, most_shared: u64) -> Result<Kern
             ))
         })?;
     }
+    kernel
+        .load()
+        .map_err(|error| of(format!("cannot be brought to the device: {error}")))?;
     Ok(kernel)
 }

@@ -101,8 +101,8 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// Plans calls whose scratch memory begins at `scratch`.
-    pub(super) fn new(code: &Code, dims: Vec<i64>, need: Need, scratch: u64) -> Result<Self> {
+    /// Plans calls on a stream whose scratch memory begins at `scratch`.
+    pub(super) fn new(code: &Code, dims: Vec<i64>, need: Need, scratch: u64, stream: Stream) -> Result<Self> {
         let plan = code.signature().plan();
         let mut addresses = vec![UNKNOWN; plan.tensors.len()];
         let of_scratch = need
@@ -118,7 +118,7 @@ impl Frame {
         let mut steps = steps(plan, code.program(), &need.bindings, &addresses, &blocks)?
             .map_err(|failure| Error::invalid(failure.evidence))?;
         let chain = match steps.len() {
-            2.. if code.graphs() => Some(chain(&mut steps)?),
+            2.. if code.graphs() => Some(chain(&mut steps, stream)?),
             _ => None,
         };
         Ok(Self {
@@ -163,10 +163,13 @@ impl Frame {
     }
 }
 
-fn chain(steps: &mut [Step]) -> driver::Result<Chain> {
+/// All steps, ready on the device.
+fn chain(steps: &mut [Step], stream: Stream) -> driver::Result<Chain> {
     let mut chain = Chain::builder()?;
     for step in steps {
         chain.push(step.launch())?;
     }
-    chain.finish()
+    let chain = chain.finish()?;
+    chain.upload(stream)?;
+    Ok(chain)
 }

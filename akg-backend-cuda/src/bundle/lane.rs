@@ -95,7 +95,8 @@ impl Lane {
             self.frames.swap_remove(oldest);
         }
         let (address, _) = self.scratch.range();
-        self.frames.push(Frame::new(code, dims, need, address)?);
+        self.frames
+            .push(Frame::new(code, dims, need, address, self.stream)?);
         Ok(self.frames.len() - 1)
     }
 

@@ -67,6 +67,11 @@ impl Chain {
         ))
     }
 
+    /// Brings the launches to the device, so that the first run takes no longer than others.
+    pub(crate) fn upload(&self, stream: Stream) -> Result<()> {
+        stream.upload(&self.executable)
+    }
+
     /// Puts all launches on a stream.
     pub(crate) fn run(&self, stream: Stream) -> Result<()> {
         stream.replay(&self.executable)

@@ -168,6 +168,7 @@ int cuModuleGetFunction(struct kernel **function, void *module, const char *name
     return NOT_FOUND;
 }
 
+int cuFuncLoad(struct kernel *function) { ALIVE; return function ? SUCCESS : INVALID_VALUE; }
 int cuFuncSetAttribute(void *function, int attribute, int value) {
     (void)function;
     return attribute == 8 && value > SHARED ? INVALID_VALUE : SUCCESS;
@@ -269,6 +270,7 @@ int cuGraphExecUpdate_v2(struct graph *executable, const struct graph *graph, vo
     return SUCCESS;
 }
 int cuGraphExecDestroy(struct graph *executable) { mock_counts.graphs--; free(executable); return SUCCESS; }
+int cuGraphUpload(struct graph *executable, void *stream) { (void)executable, (void)stream; ALIVE; return SUCCESS; }
 int cuGraphLaunch(struct graph *executable, void *stream) {
     ALIVE;
     mock_counts.replays++, mock_counts.stream = stream;
