@@ -140,10 +140,12 @@ impl Frame {
         &self.shapes
     }
 
-    /// Sets the address of a tensor of the plan.
-    pub(super) fn put(&mut self, index: usize, address: u64) {
-        if let Some(place) = self.addresses.get_mut(index) {
-            *place = address;
+    /// Sets the addresses of tensors of the plan.
+    pub(super) fn put(&mut self, indices: &[usize], addresses: impl Iterator<Item = u64>) {
+        for (index, address) in indices.iter().zip(addresses) {
+            if let Some(place) = self.addresses.get_mut(*index) {
+                *place = address;
+            }
         }
     }
 

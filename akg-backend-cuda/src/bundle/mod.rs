@@ -169,13 +169,8 @@ impl LoadedBundle {
         let lane = Lane::of(&mut self.lanes, stream.0);
         let frame = lane.frame(&self.code, |dim| dim_of(dim, inputs))?;
         signature.check_tensors(frame.shapes(), inputs, outputs)?;
-        let addresses = |tensors: &[DeviceTensor<'_>], frame: &mut frame::Frame, indices: &[usize]| {
-            for (index, tensor) in indices.iter().zip(tensors) {
-                frame.put(*index, tensor.address());
-            }
-        };
-        addresses(inputs, frame, signature.inputs());
-        addresses(outputs, frame, signature.outputs());
+        frame.put(signature.inputs(), inputs.iter().map(DeviceTensor::address));
+        frame.put(signature.outputs(), outputs.iter().map(DeviceTensor::address));
         Ok(frame.enqueue(stream.0)?)
     }
 
@@ -201,12 +196,8 @@ impl LoadedBundle {
         let _entered = self.code.enter()?;
         let lane = Lane::of(&mut self.lanes, stream.0);
         let frame = lane.frame(&self.code, |dim| dims.get(dim.position).copied())?;
-        for (index, address) in signature.inputs().iter().zip(inputs) {
-            frame.put(*index, *address);
-        }
-        for (index, address) in signature.outputs().iter().zip(outputs) {
-            frame.put(*index, *address);
-        }
+        frame.put(signature.inputs(), inputs.iter().copied());
+        frame.put(signature.outputs(), outputs.iter().copied());
         Ok(frame.enqueue(stream.0)?)
     }
 
