@@ -65,6 +65,8 @@ class Template:
         # What is there stays, and copies need not look at it.
         gc.collect()
         gc.freeze()
+        empty(os.getcwd())
+        # Shows whether the system lets this process find them.
         descendants()
         self._traits = traits()
         signal.signal(signal.SIGCHLD, self._bury)
