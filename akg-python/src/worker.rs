@@ -13,7 +13,7 @@ use akg_worker::{machine_memory, on_path};
 use serde::de::DeserializeOwned;
 
 use crate::calls::{Call, Done};
-use crate::environment::Environment;
+use crate::environment::{BYTECODE, Environment};
 use crate::python::PythonOptions;
 use crate::sources;
 use crate::transfer::Files;
@@ -175,6 +175,10 @@ impl Worker {
         let program = self.writable.iter().fold(program, Program::writable);
         let program = self.modules.iter().fold(program, show_modules);
         let program = INHERITED.iter().fold(program, |p, name| p.inherit(name));
+        let bytecode = self.environment.bytecode.iter();
+        let program = bytecode.fold(program, |p, directory| {
+            p.readable(directory).env(BYTECODE, directory)
+        });
         let variables = self.variables.iter();
         let program = variables.fold(program, |p, (name, value)| p.env(name, value));
         let limits = ResourceLimits {

@@ -92,7 +92,8 @@ impl Template {
             isolation: self.isolation.clone(),
             scratch: process.scratch().to_owned(),
             supervisor: process.supervisor(),
-            end: None,
+            has_ended: false,
+            status: None,
             last_words: String::new(),
         };
         Ok(Process::new(
@@ -110,8 +111,9 @@ pub(crate) struct Copied {
     isolation: Isolation,
     scratch: PathBuf,
     supervisor: Pid,
-    /// Set once it has ended: how it did so by itself.
-    end: Option<Option<ExitStatus>>,
+    has_ended: bool,
+    /// How it ended, if it did so by itself.
+    status: Option<ExitStatus>,
     /// What the template wrote to its standard error, if it ended too.
     last_words: String,
 }
@@ -136,21 +138,22 @@ impl Copied {
 
     /// Whether it has ended with its template. What ends alone closes its pipes: the template sees to that.
     pub(crate) fn has_exited(&self) -> bool {
-        self.end.is_some() || !lock(&self.template).is_alive()
+        self.has_ended || !lock(&self.template).is_alive()
     }
 
     /// Waits for the end, but not longer than `limit`, and ends what is left; whether the end came.
     pub(crate) fn wait(&mut self, limit: Duration) -> bool {
-        if self.end.is_none() {
-            self.end = Some(self.ask(limit));
+        if !self.has_ended {
+            self.has_ended = true;
+            self.status = self.ask(limit);
         }
-        self.end.flatten().is_some()
+        self.status.is_some()
     }
 
     /// Ends it with everything that it started, and tells how it ended if it did by itself.
     pub(crate) fn end(&mut self) -> Option<ExitStatus> {
         self.wait(Duration::ZERO);
-        self.end.flatten()
+        self.status
     }
 
     fn ask(&mut self, limit: Duration) -> Option<ExitStatus> {
