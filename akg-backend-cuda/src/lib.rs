@@ -9,6 +9,7 @@ mod driver;
 mod engine;
 mod helpers;
 mod kept;
+mod lanes;
 mod launch;
 mod layout;
 mod program;

@@ -170,7 +170,7 @@ fn graphs_follow_their_tensors() {
             .await
             .unwrap()
             .unwrap();
-        for (len, placement) in [(8, 0), (8, 1), (300_000, 1), (8, 0), (0, 2), (1, 3), (8, 1)] {
+        for (len, placement) in [(8, 0), (8, 1), (6_000_001, 1), (8, 0), (0, 2), (1, 3), (8, 1)] {
             let call = call(len, placement);
             let given = call.inputs[0].as_slice::<f32>().unwrap().to_vec();
             let output = loaded.run(call).await.unwrap().unwrap();

@@ -35,9 +35,12 @@ pub(super) fn kernel<T: Real>(name: &str) -> Option<Kernel<T>> {
     Some(kernel)
 }
 
+/// What makes a matrix product, by other means if there are any.
+type Product<E> = fn(Option<&dyn Products>, &Matrix<'_, E>, &Matrix<'_, E>, &mut [E]);
+
 /// How elements are multiplied and added: the products of one carrier.
 struct Ring<'a, E> {
-    product: fn(Option<&dyn Products>, &Matrix<'_, E>, &Matrix<'_, E>, &mut [E]),
+    product: Product<E>,
     add: fn(E, E) -> E,
     /// Who else can make products.
     by: Option<&'a dyn Products>,
