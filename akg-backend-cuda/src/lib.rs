@@ -12,6 +12,7 @@ mod kept;
 mod lanes;
 mod launch;
 mod layout;
+mod products;
 mod program;
 mod protocol;
 mod serve;

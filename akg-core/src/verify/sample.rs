@@ -35,6 +35,9 @@ const CACHED_BYTES: usize = 1 << 20;
 /// What all rows have in common is read again for each piece, so that a piece is at least one part in so many of it.
 const SHARED_PARTS: usize = 16;
 
+/// Bytes in common from which products with them may be worth the way to a device.
+const LARGE_SHARED_BYTES: usize = 8 << 20;
+
 /// A sample is at least one part in so many of the rows.
 const SAMPLES: usize = 32;
 
@@ -173,7 +176,7 @@ impl<'a> Sample<'a> {
         let rows = plan.rows();
         let row = plan.row_elements().max(1) * size_of::<f64>();
         let shared = plan.shared_elements() * size_of::<f64>();
-        let bytes = if by_device && shared > 0 {
+        let bytes = if by_device && shared >= LARGE_SHARED_BYTES {
             MOST_BYTES
         } else {
             CACHED_BYTES.max(shared / SHARED_PARTS).min(MOST_BYTES)
