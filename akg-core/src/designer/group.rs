@@ -4,15 +4,18 @@
 //! kernel that the emitters can write: element-wise work and reductions over one common set of axes, or one product
 //! followed by element-wise work on its result. Otherwise it starts a kernel of its own. Since a primitive only ever
 //! joins its latest producer, kernels never depend on each other in a circle. Element-wise work on inputs alone has no
-//! producer: it waits, and is computed again in every kernel that reads it. A reduction of inputs alone joins the latest
-//! kernel that reduces one of them.
+//! producer: it waits, and is computed again in every kernel that reads it. So does a conversion to f64, with products
+//! of what it gives: it costs less to repeat than to store. A reduction that cannot join its producer joins the
+//! latest kernel that reduces what it reads.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::axes::{Axes, AxisId, Conflict, distinct};
 use super::decompose::Decomposed;
-use super::prim::{Prim, PrimId, Prims};
+use super::prim::{MapOp, Prim, PrimId, Prims};
+use crate::dtype::DType;
 use crate::error::{Error, Result};
+use crate::sketch::ir::BinaryOp;
 
 /// Where a primitive of a kernel gets an operand from.
 #[derive(Debug, Clone, PartialEq)]
@@ -330,18 +333,18 @@ struct Cut<'a> {
     groups: Vec<Group>,
     /// The group that computes each placed primitive.
     home: HashMap<PrimId, usize>,
-    /// Element-wise work on inputs alone, computed wherever it is read.
+    /// Element-wise work on inputs alone, and conversions to f64: computed wherever they are read.
     waiting: HashSet<PrimId>,
 }
 
 impl Cut<'_> {
     fn place(&mut self, id: PrimId, fuse: bool) -> Result<()> {
         let prims = self.prims;
-        let producers: Vec<PrimId> = prims.operands(id).into_iter().map(|o| prims.root(o)).collect();
-        let latest = producers.iter().filter_map(|p| self.home.get(p).copied()).max();
-        let latest = latest.or_else(|| self.sibling(id));
+        let read = self.read(id);
+        let latest = read.iter().filter_map(|r| self.home.get(r).copied()).max();
         let is_map = matches!(prims.node(id).prim, Prim::Map(..));
-        if fuse && is_map && latest.is_none() && !self.outputs.contains(&id) {
+        let waits = is_map && (latest.is_none() || self.widens(id));
+        if fuse && waits && !self.outputs.contains(&id) {
             self.waiting.insert(id);
             return Ok(());
         }
@@ -353,26 +356,26 @@ impl Cut<'_> {
                 self.start(producer)?;
             }
         }
-        if !is_contract
-            && let Some(at) = latest.filter(|_| fuse)
-            && let Some(group) = self.groups.get(at)
-            && let Some(trial) = group
-                .with(prims, id, &self.waiting)
-                .filter(|trial| self.is_legal(group, trial, id))
-        {
-            self.groups[at] = trial;
-            self.home.insert(id, at);
-            return Ok(());
+        let candidates = [latest, self.sibling(id, &read).filter(|s| Some(*s) > latest)];
+        for at in candidates.into_iter().flatten() {
+            if !is_contract
+                && fuse
+                && let Some(group) = self.groups.get(at)
+                && let Some(trial) = group
+                    .with(prims, id, &self.waiting)
+                    .filter(|trial| self.is_legal(group, trial, id))
+            {
+                self.groups[at] = trial;
+                self.home.insert(id, at);
+                return Ok(());
+            }
         }
         self.start(id)
     }
 
-    /// The latest group that may take up a reduction of inputs alone because it reduces one of them, too.
-    fn sibling(&self, id: PrimId) -> Option<usize> {
+    /// What a primitive reads, itself or through what waits.
+    fn read(&self, id: PrimId) -> HashSet<PrimId> {
         let prims = self.prims;
-        if !matches!(prims.node(id).prim, Prim::Reduce(..)) {
-            return None;
-        }
         let (mut read, mut stack) = (HashSet::new(), vec![id]);
         while let Some(reader) = stack.pop() {
             for root in prims.operands(reader).into_iter().map(|o| prims.root(o)) {
@@ -382,6 +385,26 @@ impl Cut<'_> {
                     read.insert(root);
                 }
             }
+        }
+        read
+    }
+
+    /// Whether element-wise work converts to f64, or multiplies what waits to be converted.
+    fn widens(&self, id: PrimId) -> bool {
+        let prims = self.prims;
+        let waits = |a: &PrimId| self.waiting.contains(&prims.root(*a));
+        prims.dtype(id) == DType::F64
+            && match &prims.node(id).prim {
+                Prim::Map(MapOp::Cast, _) => true,
+                Prim::Map(MapOp::Binary(BinaryOp::Mul), args) => args.iter().all(waits),
+                _ => false,
+            }
+    }
+
+    /// The latest group that may take up a reduction because it reduces something that the reduction reads.
+    fn sibling(&self, id: PrimId, read: &HashSet<PrimId>) -> Option<usize> {
+        if !matches!(self.prims.node(id).prim, Prim::Reduce(..)) {
+            return None;
         }
         self.groups
             .iter()
@@ -419,21 +442,25 @@ impl Cut<'_> {
             let axes = trial.axes_of(*n);
             kept.iter().all(|a| axes.contains(a))
         };
-        let stays = |n: &PrimId| {
-            let read_here = |c: &PrimId| trial.dims.contains_key(c);
-            !self.outputs.contains(n) && self.consumers.get(n).is_none_or(|c| c.iter().all(read_here))
-        };
         let recomputed = |n: &PrimId| self.waiting.contains(n);
         complete(&id)
             && before
                 .nodes
                 .iter()
-                .all(|n| complete(n) || stays(n) || recomputed(n))
+                .all(|n| complete(n) || self.stays(trial, *n) || recomputed(n))
+    }
+
+    /// Whether no other group needs what `group` computes; what waits may still be computed by others, too.
+    fn stays(&self, group: &Group, id: PrimId) -> bool {
+        let read_here =
+            |c: &PrimId| group.dims.contains_key(c) && (!self.waiting.contains(c) || self.stays(group, *c));
+        let readers = self.consumers.get(&id);
+        !self.outputs.contains(&id) && readers.is_none_or(|c| c.iter().all(read_here))
     }
 }
 
 /// Every primitive that an output depends on.
-pub(super) fn needed(decomposed: &Decomposed) -> HashSet<PrimId> {
+fn needed(decomposed: &Decomposed) -> HashSet<PrimId> {
     let mut needed = HashSet::new();
     let mut stack = decomposed.outputs.clone();
     while let Some(id) = stack.pop() {
@@ -445,7 +472,7 @@ pub(super) fn needed(decomposed: &Decomposed) -> HashSet<PrimId> {
 }
 
 /// The computed primitives that read each computed primitive, through views.
-pub(super) fn consumers(prims: &Prims, needed: &HashSet<PrimId>) -> HashMap<PrimId, Vec<PrimId>> {
+fn consumers(prims: &Prims, needed: &HashSet<PrimId>) -> HashMap<PrimId, Vec<PrimId>> {
     let mut out: HashMap<PrimId, Vec<PrimId>> = HashMap::new();
     for id in needed.iter().copied().filter(|id| prims.is_computed(*id)) {
         for operand in prims.operands(id) {
