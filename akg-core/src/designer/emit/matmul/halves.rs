@@ -1,13 +1,16 @@
 //! Products of f32 operands on devices that multiply halves much faster.
 //!
 //! Each operand is scaled, row by row of the sum, by a power of two and split into a high half and, where the accuracy asks
-//! for it, a low one times 2^11. Three of the four products of such pairs give what f32 would, and more: Ootomo and Yokota,
+//! for it, a low one. Three of the four products of such pairs give what f32 would, and more: Ootomo and Yokota,
 //! "Recovering single precision accuracy from Tensor Cores while surpassing the FP32 theoretical peak performance" (2022).
+//! Rows are scaled to nearly the largest half, so that low halves keep their bits without a scale of their own, and all
+//! three products are of one size.
 //!
 //! The units that sum products cut off what does not fit, always toward zero. So partial sums of one step are added to the
 //! accumulator outside of them, rounded, and rows that lie to one side of zero are centred before they are split: with
 //! A = A' + a 1^T and B = B' + 1 b^T, where a and b are the rows' means, A B = A' B' + a (1^T B) + (A' 1) b^T. The sums on
-//! the right are known from the pass that finds the means, and what is cut off A' B' has no sign of its own.
+//! the right are known from the pass that finds the means, and what is cut off A' B' has no sign of its own. A centre has
+//! few bits, as the larger part of a sum has: their product, which may be nearly all of the result, is exact in f32.
 
 mod split;
 
@@ -31,6 +34,10 @@ const LEVEL: i64 = 1024;
 const STEP: i64 = 64;
 /// Rows of a tile where the parts are added up.
 const PART_ROWS: i64 = 4;
+/// The largest element of a row that was scaled is between this, as a power of two, and its double.
+const TOP: &str = "0x1p14";
+/// What takes that of both operands off a product.
+const BOTH_TOPS: &str = "0x1p-28";
 /// The variable for the product of what was split.
 const PRODUCT: &str = "z0";
 
@@ -69,9 +76,9 @@ impl Operand {
         self.buffer("CENTRE")
     }
 
-    /// The sum of each row.
-    fn total(&self) -> String {
-        self.buffer("TOTAL")
+    /// The first bits of the sum of each row, and the others.
+    fn totals(&self) -> [String; 2] {
+        ["TOTAL_HIGH", "TOTAL_LOW"].map(|what| self.buffer(what))
     }
 
     /// What the sum of each row is after its centre was subtracted.
@@ -186,7 +193,10 @@ impl Split<'_> {
             lengths(self.product.rows, &[128, 64]),
             lengths(self.product.columns, columns),
         ];
-        let depth_lengths = lengths(depth, &[STEP, STEP / 2]);
+        // A short sum is one step, and nothing is left to choose.
+        let is_short = self.length(depth).is_some_and(|length| length <= STEP);
+        let steps_to_choose = if is_short { &[STEP][..] } else { &[STEP, STEP / 2] };
+        let depth_lengths = lengths(depth, steps_to_choose);
         let [rows, columns] = &lengths_of_tiles;
         let tiles = self.product.tiles(rows[0], columns[0]);
         let parts = tiles.zip(self.length(depth)).and_then(|(tiles, length)| {
@@ -198,7 +208,6 @@ impl Split<'_> {
             .product
             .walk_result(names, number, &lengths_of_tiles, &mut walks);
         let len = names.knob("BK", number, &depth_lengths);
-        let stages = names.hint("STAGES", number, &[3, 4, 2]);
         let (base, end) = match parts {
             Some((_, part)) => (format!("s0*{part} + "), part),
             None => (String::new(), self.length(depth).unwrap_or_default()),
@@ -206,6 +215,7 @@ impl Split<'_> {
         let level = level_of(end).filter(|_| is_double);
         let start = match level {
             Some(_) => format!("{base}b{depth} + r{depth}"),
+            None if is_short => "0".to_owned(),
             None => format!("{base}r{depth}"),
         };
         let walk = Walk::Tile {
@@ -214,6 +224,7 @@ impl Split<'_> {
             overhang: true,
         };
         walks.insert(depth, walk);
+        let stages = (!is_short).then(|| names.hint("STAGES", number, &[3, 4, 2]));
         let result = self.product.result();
         let order = match result.as_slice() {
             [.., a, b] if *a == self.product.rows && *b == self.product.columns => {
@@ -237,6 +248,9 @@ impl Split<'_> {
             e.open(format!("if {condition} {{"));
         }
         let steps = |e: &mut Emitter<'_>, end: &str, sum: &str| -> Result<()> {
+            let Some(stages) = &stages else {
+                return self.multiply(e, sum);
+            };
             e.open(format!(
                 "for r{depth} in 0..{end} step {len} pipeline({stages}) {{"
             ));
@@ -265,7 +279,7 @@ impl Split<'_> {
         self.rescale(&mut e)?;
         let Some((count, _)) = parts else {
             let over = format!("({}){order}", grid.join(", "));
-            let product = self.finish(e, &format!("f64({PRODUCT})"), &over)?;
+            let product = self.finish(e, PRODUCT, &over)?;
             return Ok(vec![product]);
         };
 
@@ -281,7 +295,7 @@ impl Split<'_> {
         let (e, over) = self
             .product
             .add_parts(names, number, count, PART_ROWS, walks, grid)?;
-        Ok(vec![sums, self.finish(e, "acc0", &over)?])
+        Ok(vec![sums, self.finish(e, "f32(acc0)", &over)?])
     }
 
     /// One step of the sum.
@@ -306,7 +320,7 @@ impl Split<'_> {
             half(&b_low, b, right, "bl")?;
             e.line("low = dot(al, bh) f16");
             e.line("low = dot(ah, bl, low) f16");
-            e.line(format!("{sum} = {sum} + dot(ah, bh, low * 0x1p-11) f16"));
+            e.line(format!("{sum} = {sum} + dot(ah, bh, low) f16"));
         } else {
             e.line(format!("{sum} = dot(ah, bh, {sum}) f16"));
         }
@@ -330,21 +344,26 @@ impl Split<'_> {
     fn rescale(&self, e: &mut Emitter<'_>) -> Result<()> {
         let [a, b] = &self.operands;
         let scales = [self.about(e, a, &a.scale())?, self.about(e, b, &b.scale())?];
-        e.line(format!("{PRODUCT} = acc0 * {} * {}", scales[0], scales[1]));
+        e.line(format!(
+            "{PRODUCT} = acc0 * {BOTH_TOPS} * {} * {}",
+            scales[0], scales[1]
+        ));
         Ok(())
     }
 
-    /// Makes `y0` of `sum`, a product in f64 of what was split, by adding what centring took away.
+    /// Makes `y0` of `sum`, a product in f32 of what was split, by adding what centring took away.
     fn restore(&self, e: &mut Emitter<'_>, sum: &str) -> Result<()> {
         let [a, b] = &self.operands;
         if a.halves == Halves::One {
-            e.line(format!("y0 = f32({sum})"));
+            e.line(format!("y0 = {sum}"));
             return Ok(());
         }
-        let (centre_a, total) = (self.about(e, a, &a.centre())?, self.about(e, b, &b.total())?);
+        let centre_a = self.about(e, a, &a.centre())?;
+        let [high, low] = b.totals();
+        let (high, low) = (self.about(e, b, &high)?, self.about(e, b, &low)?);
         let (rest, centre_b) = (self.about(e, a, &a.rest())?, self.about(e, b, &b.centre())?);
         e.line(format!(
-            "y0 = f32({sum} + f64({centre_a}) * {total} + {rest} * f64({centre_b}))"
+            "y0 = {centre_a} * {high} + ({centre_a} * {low} + {rest} * {centre_b} + {sum})"
         ));
         Ok(())
     }
