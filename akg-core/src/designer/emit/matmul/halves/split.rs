@@ -227,6 +227,7 @@ impl RowPass<'_> {
             .collect();
         let rows = rows.join(", ");
         let halves = [Some(operand.high()), operand.low()].into_iter().flatten();
+        let halves = halves.filter(|_| !operand.is_inside);
         let mut lines: Vec<String> = halves
             .map(|half| format!("buffer {half}: f16[{padded}] align 16"))
             .collect();
@@ -260,7 +261,9 @@ impl RowPass<'_> {
         let Some(parts) = self.walks.parts else {
             self.conclude(e);
             self.keep(e, &place);
-            self.divide(e)?;
+            if !self.operand.is_inside {
+                self.divide(e)?;
+            }
             let text = e.finish(&format!("kernel {name} over ({grid})"));
             return Ok(vec![Written { name, text }]);
         };
@@ -268,9 +271,9 @@ impl RowPass<'_> {
             let buffer = fact.parts(self.operand);
             e.line(format!("store {buffer}[part, {place}] = {}", fact.name));
         }
-        let grid = format!("{grid}, part in {parts}");
+        let shared = format!("{grid}, part in {parts}");
         let survey = format!("{name}_rows");
-        let text = e.finish(&format!("kernel {survey} over ({grid})"));
+        let text = e.finish(&format!("kernel {survey} over ({shared})"));
         written.push(Written { name: survey, text });
 
         let outside = if leaves { " else 0.0" } else { "" };
@@ -280,12 +283,18 @@ impl RowPass<'_> {
             e.line(format!("{what} = reduce_{combine}({text}, 0)"));
         }
         self.conclude(e);
-        // Every program of a row finds the same; the first keeps it.
-        e.open("if part == 0 {");
-        self.keep(e, &place);
-        e.close();
-        self.divide(e)?;
-        let text = e.finish(&format!("kernel {name} over ({grid})"));
+        let over = if self.operand.is_inside {
+            self.keep(e, &place);
+            grid
+        } else {
+            // Every program of a row finds the same; the first keeps it.
+            e.open("if part == 0 {");
+            self.keep(e, &place);
+            e.close();
+            self.divide(e)?;
+            shared
+        };
+        let text = e.finish(&format!("kernel {name} over ({over})"));
         written.push(Written { name, text });
         Ok(written)
     }
