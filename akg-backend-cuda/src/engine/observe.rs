@@ -24,9 +24,10 @@ impl Engine {
         let stream = self.context.stream;
         let mut observed = vec![Observed::default(); self.plan.launches.len()];
         let mut numbers = Vec::new();
-        for (number, kernel, shape) in self.work.launches() {
-            numbers.push(number);
-            if let Some(observed) = observed.get_mut(number) {
+        for step in self.work.steps() {
+            let (kernel, shape) = (step.kernel, step.shape);
+            numbers.push(step.number);
+            if let Some(observed) = observed.get_mut(step.number) {
                 observed.resources = Resources {
                     programs: u64::from(shape.blocks / shape.cluster.max(1)),
                     threads: Some(shape.threads),
@@ -81,7 +82,7 @@ impl Engine {
         };
         let replayed = once();
         Ok(match replayed {
-            Ok(()) => Ok(self.work.launches().map(|(number, ..)| number).collect()),
+            Ok(()) => Ok(self.work.steps().iter().map(|step| step.number).collect()),
             Err(error) => Err(self.crashed(&error)),
         })
     }

@@ -4,15 +4,18 @@
 //! kernel that the emitters can write: element-wise work and reductions over one common set of axes, or one product
 //! followed by element-wise work on its result. Otherwise it starts a kernel of its own. Since a primitive only ever
 //! joins its latest producer, kernels never depend on each other in a circle. Element-wise work on inputs alone has no
-//! producer: it waits, and is computed again in every kernel that reads it. A reduction of inputs alone joins the latest
-//! kernel that reduces one of them.
+//! producer: it waits, and is computed again in every kernel that reads it. So does element-wise work on what a product
+//! must store in any case, and a conversion to f64 with products of what it gives: they cost less to repeat than to
+//! store. A reduction that cannot join its producer joins the latest kernel that reduces what it reads.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::axes::{Axes, AxisId, Conflict, distinct};
 use super::decompose::Decomposed;
-use super::prim::{Prim, PrimId, Prims};
+use super::prim::{MapOp, Prim, PrimId, Prims};
+use crate::dtype::DType;
 use crate::error::{Error, Result};
+use crate::sketch::ir::BinaryOp;
 
 /// Where a primitive of a kernel gets an operand from.
 #[derive(Debug, Clone, PartialEq)]
@@ -330,18 +333,17 @@ struct Cut<'a> {
     groups: Vec<Group>,
     /// The group that computes each placed primitive.
     home: HashMap<PrimId, usize>,
-    /// Element-wise work on inputs alone, computed wherever it is read.
+    /// Element-wise work on inputs alone, and conversions to f64: computed wherever they are read.
     waiting: HashSet<PrimId>,
 }
 
 impl Cut<'_> {
     fn place(&mut self, id: PrimId, fuse: bool) -> Result<()> {
         let prims = self.prims;
-        let producers: Vec<PrimId> = prims.operands(id).into_iter().map(|o| prims.root(o)).collect();
-        let latest = producers.iter().filter_map(|p| self.home.get(p).copied()).max();
-        let latest = latest.or_else(|| self.sibling(id));
+        let latest = self.latest(id);
         let is_map = matches!(prims.node(id).prim, Prim::Map(..));
-        if fuse && is_map && latest.is_none() && !self.outputs.contains(&id) {
+        let waits = latest.is_none_or(|at| self.widens(id) || self.is_read_back(at, id));
+        if fuse && is_map && waits && !self.outputs.contains(&id) {
             self.waiting.insert(id);
             return Ok(());
         }
@@ -353,36 +355,93 @@ impl Cut<'_> {
                 self.start(producer)?;
             }
         }
-        if !is_contract
-            && let Some(at) = latest.filter(|_| fuse)
-            && let Some(group) = self.groups.get(at)
-            && let Some(trial) = group
-                .with(prims, id, &self.waiting)
-                .filter(|trial| self.is_legal(group, trial, id))
-        {
-            self.groups[at] = trial;
-            self.home.insert(id, at);
-            return Ok(());
+        let sibling = self.sibling(id).filter(|at| latest.is_none_or(|l| *at > l));
+        let homes = latest.into_iter().chain(sibling).filter(|_| fuse && !is_contract);
+        for at in homes {
+            let Some(group) = self.groups.get(at) else {
+                continue;
+            };
+            let trial = group.with(prims, id, &self.waiting);
+            if let Some(trial) = trial.filter(|trial| self.is_legal(group, trial, id)) {
+                self.groups[at] = trial;
+                self.home.insert(id, at);
+                return Ok(());
+            }
         }
         self.start(id)
     }
 
-    /// The latest group that may take up a reduction of inputs alone because it reduces one of them, too.
-    fn sibling(&self, id: PrimId) -> Option<usize> {
-        let prims = self.prims;
-        if !matches!(prims.node(id).prim, Prim::Reduce(..)) {
-            return None;
-        }
-        let (mut read, mut stack) = (HashSet::new(), vec![id]);
+    /// The latest group that something depends on.
+    fn latest(&self, id: PrimId) -> Option<usize> {
+        let reached = self.upstream(id, |id| self.waiting.contains(&id));
+        reached.iter().filter_map(|id| self.home.get(id).copied()).max()
+    }
+
+    /// The primitives that something reads, and what those read that are to be looked `through`.
+    fn upstream(&self, id: PrimId, through: impl Fn(PrimId) -> bool) -> HashSet<PrimId> {
+        let (mut reached, mut stack) = (HashSet::new(), vec![id]);
         while let Some(reader) = stack.pop() {
-            for root in prims.operands(reader).into_iter().map(|o| prims.root(o)) {
-                if self.waiting.contains(&root) {
+            for root in self
+                .prims
+                .operands(reader)
+                .into_iter()
+                .map(|o| self.prims.root(o))
+            {
+                if reached.insert(root) && through(root) {
                     stack.push(root);
-                } else {
-                    read.insert(root);
                 }
             }
         }
+        reached
+    }
+
+    /// Whether element-wise work converts to f64, or multiplies what waits to be converted.
+    fn widens(&self, id: PrimId) -> bool {
+        let prims = self.prims;
+        let waits = |a: &PrimId| self.waiting.contains(&prims.root(*a));
+        prims.dtype(id) == DType::F64
+            && match &prims.node(id).prim {
+                Prim::Map(MapOp::Cast, _) => true,
+                Prim::Map(MapOp::Binary(BinaryOp::Mul), args) => args.iter().all(waits),
+                _ => false,
+            }
+    }
+
+    /// Whether readers of element-wise work on a product had better compute it again, because what it is made of is stored
+    /// in any case.
+    fn is_read_back(&self, at: usize, id: PrimId) -> bool {
+        let prims = self.prims;
+        let Some(group) = self.groups.get(at).filter(|g| g.contract.is_some()) else {
+            return false;
+        };
+        let readers = |id: PrimId| self.consumers.get(&id).into_iter().flatten().copied();
+        let reads_memory = |reader: PrimId, id: PrimId| {
+            let mut operands = prims.operands(reader).into_iter();
+            matches!(prims.node(reader).prim, Prim::Contract(..))
+                || operands.any(|o| prims.root(o) == id && prims.is_windowed(o))
+        };
+        let is_stored = |made: PrimId| {
+            let mut others = readers(made).filter(|reader| *reader != id);
+            others.any(|reader| reads_memory(reader, made) || self.is_beyond(group, reader))
+        };
+        let read = self.upstream(id, |id| self.waiting.contains(&id));
+        let mut made = read.into_iter().filter(|root| group.dims.contains_key(root));
+        !readers(id).any(|reader| reads_memory(reader, id)) && made.any(is_stored)
+    }
+
+    /// Whether something depends on a combination of elements of the group's results.
+    fn is_beyond(&self, group: &Group, id: PrimId) -> bool {
+        let is_own = |id: &PrimId| group.dims.contains_key(id) || !self.prims.is_computed(*id);
+        let combines = |id: &PrimId| !is_own(id) && !matches!(self.prims.node(*id).prim, Prim::Map(..));
+        combines(&id) || self.upstream(id, |id| !is_own(&id)).iter().any(combines)
+    }
+
+    /// The latest group that may take up a reduction because it reduces something that the reduction reads.
+    fn sibling(&self, id: PrimId) -> Option<usize> {
+        if !matches!(self.prims.node(id).prim, Prim::Reduce(..)) {
+            return None;
+        }
+        let read = self.upstream(id, |id| self.waiting.contains(&id));
         self.groups
             .iter()
             .rposition(|g| !g.reductions.is_empty() && read.iter().any(|r| g.loads.contains_key(r)))
@@ -411,29 +470,36 @@ impl Cut<'_> {
         Ok(())
     }
 
-    /// Whether everything that must be stored still has all the axes of the kernel's programs: a value with fewer can
-    /// be used there but not stored.
+    /// Whether no program repeats a combination of elements that another one makes, and everything that must be stored
+    /// still has all the axes of the kernel's programs: a value with fewer can be used there but not stored.
     fn is_legal(&self, before: &Group, trial: &Group, id: PrimId) -> bool {
         let kept = trial.kept();
         let complete = |n: &PrimId| {
             let axes = trial.axes_of(*n);
             kept.iter().all(|a| axes.contains(a))
         };
-        let stays = |n: &PrimId| {
-            let read_here = |c: &PrimId| trial.dims.contains_key(c);
-            !self.outputs.contains(n) && self.consumers.get(n).is_none_or(|c| c.iter().all(read_here))
-        };
         let recomputed = |n: &PrimId| self.waiting.contains(n);
+        let combines =
+            |n: &&PrimId| matches!(self.prims.node(**n).prim, Prim::Reduce(..) | Prim::ArgReduce(..));
         complete(&id)
+            && before.nodes.iter().filter(combines).all(complete)
             && before
                 .nodes
                 .iter()
-                .all(|n| complete(n) || stays(n) || recomputed(n))
+                .all(|n| complete(n) || self.stays(trial, *n) || recomputed(n))
+    }
+
+    /// Whether no other group needs what `group` computes; what waits may still be computed by others, too.
+    fn stays(&self, group: &Group, id: PrimId) -> bool {
+        let read_here =
+            |c: &PrimId| group.dims.contains_key(c) && (!self.waiting.contains(c) || self.stays(group, *c));
+        let readers = self.consumers.get(&id);
+        !self.outputs.contains(&id) && readers.is_none_or(|c| c.iter().all(read_here))
     }
 }
 
 /// Every primitive that an output depends on.
-pub(super) fn needed(decomposed: &Decomposed) -> HashSet<PrimId> {
+fn needed(decomposed: &Decomposed) -> HashSet<PrimId> {
     let mut needed = HashSet::new();
     let mut stack = decomposed.outputs.clone();
     while let Some(id) = stack.pop() {
@@ -445,7 +511,7 @@ pub(super) fn needed(decomposed: &Decomposed) -> HashSet<PrimId> {
 }
 
 /// The computed primitives that read each computed primitive, through views.
-pub(super) fn consumers(prims: &Prims, needed: &HashSet<PrimId>) -> HashMap<PrimId, Vec<PrimId>> {
+fn consumers(prims: &Prims, needed: &HashSet<PrimId>) -> HashMap<PrimId, Vec<PrimId>> {
     let mut out: HashMap<PrimId, Vec<PrimId>> = HashMap::new();
     for id in needed.iter().copied().filter(|id| prims.is_computed(*id)) {
         for operand in prims.operands(id) {
