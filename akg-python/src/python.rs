@@ -305,7 +305,7 @@ impl Python {
         let current = self.current.take().filter(|c| c.serves == serves);
         let mut process = match current {
             Some(current) if current.process.is_alive() => current.process,
-            _ => self.process(deadline)?,
+            _ => self.process(deadline, progress)?,
         };
         let (answer, goes_on) = ask(&mut process, call, files, deadline, progress);
         if goes_on {
@@ -315,7 +315,10 @@ impl Python {
     }
 
     /// A process that has PyTorch loaded and has served nothing yet.
-    fn process(&mut self, deadline: Instant) -> Result<Process> {
+    fn process(&mut self, deadline: Instant, progress: &mut dyn FnMut(&str)) -> Result<Process> {
+        if self.template.is_none() {
+            progress("loading PyTorch");
+        }
         for _ in 0..ATTEMPTS {
             if !self.copies {
                 break;

@@ -6,7 +6,6 @@ limits or priorities are others than before, there are no more copies.
 """
 
 import ctypes
-import gc
 import os
 import resource
 import shutil
@@ -62,9 +61,6 @@ class Template:
         control(SET_CHILD_SUBREAPER, 1)
         # Refuses this process's memory and descriptors to others of the same user.
         control(SET_DUMPABLE, 0)
-        # What is there stays, and copies need not look at it.
-        gc.collect()
-        gc.freeze()
         empty(os.getcwd())
         # Shows whether the system lets this process find them.
         descendants()
