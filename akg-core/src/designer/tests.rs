@@ -58,6 +58,12 @@ fn check_within(name: &str, error: f64, build: impl FnOnce(&mut Graph) -> Result
     for y in build(&mut g).unwrap() {
         g.output(y);
     }
+    check_on(&[Target::new("cpu", "x86_64"), many_threads()], g, error);
+}
+
+/// The same on these devices.
+#[track_caller]
+fn check_on(targets: &[Target], g: Graph, error: f64) {
     let none = Bindings::new();
     let inputs: Vec<Tensor> = g
         .inputs()
@@ -69,10 +75,22 @@ fn check_within(name: &str, error: f64, build: impl FnOnce(&mut Graph) -> Result
         })
         .collect();
     let expected = evaluate(&g, &inputs, &Options::default()).unwrap();
-    let task = Task::new(name, g);
-    for target in [Target::new("cpu", "x86_64"), many_threads()] {
-        check_design(&task, &target, &inputs, &expected, error);
+    let task = Task::new(g.name().to_owned(), g);
+    for target in targets {
+        check_design(&task, target, &inputs, &expected, error);
     }
+}
+
+#[test]
+fn strips_of_short_sums() {
+    let mut target = many_threads();
+    target.cores = 1;
+    let mut g = Graph::new("strips_of_short_sums");
+    let a = g.input("a", F, [512, 3]);
+    let b = g.input("b", F, [3, 2048]);
+    let y = g.matmul(a, b).unwrap();
+    g.output(y);
+    check_on(&[target], g, 1e-5);
 }
 
 /// A device whose cores share tiles between threads, and multiply halves fast.
@@ -303,6 +321,16 @@ fn products() {
         let a = g.input("a", F, [40, 30]);
         let b = g.input("b", F, [30, 20]);
         let a = g.relu(a)?;
+        g.matmul(a, b)
+    });
+    check("few_rows", |g| {
+        let x = g.input("x", F, [19, 128]);
+        let w = g.weight("w", F, [300, 128]);
+        g.linear(x, w, None)
+    });
+    check("few_tiles_in_parts", |g| {
+        let a = g.input("a", F, [20, 1024]);
+        let b = g.input("b", F, [1024, 24]);
         g.matmul(a, b)
     });
     check("long_sums", |g| {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Operand, Split, TOP, ceildiv, parts_of};
+use super::{GRAIN, Operand, Split, TOP, ceildiv, parts_of};
 use crate::designer::device::Halves;
 use crate::designer::emit::{Emitter, Names, Walk, Written};
 use crate::designer::plan::Axis;
@@ -18,8 +18,8 @@ const KEPT_COLUMN: i64 = 1024;
 /// Rows of a tile at most where they are columns in memory, and where they are not.
 const MOST_COLUMNS: i64 = 64;
 const MOST_ROWS: i64 = 16;
-/// The scales' range: what they and [`TOP`] over them can be without leaving f32's normal numbers.
-const SCALES: [&str; 2] = ["0x1p-112", "0x1p126"];
+/// The least scale: [`TOP`] over it is a number of f32.
+const LEAST_SCALE: &str = "0x1p-112";
 
 /// Something about every row: its name, how that of two parts combines, and the type of it all.
 struct Fact {
@@ -124,7 +124,7 @@ impl Split<'_> {
     fn walk(&self, operand: &Operand) -> Walks {
         let depth = self.depth();
         let length = self.length(depth).unwrap_or(TILE);
-        let whole = (length.max(1) as u64).next_power_of_two() as i64;
+        let whole = (length.max(GRAIN) as u64).next_power_of_two() as i64;
         let is_last = operand.axes.last() == Some(&depth);
         let (most, kept) = if is_last {
             (MOST_ROWS, KEPT)
@@ -381,8 +381,7 @@ impl RowPass<'_> {
             }
             e.line("top = max(most - centre, centre - least)");
         }
-        let [least, most] = SCALES;
-        e.line(format!("scale = min(max(pow2_floor(top), {least}), {most})"));
+        e.line(format!("scale = max(pow2_floor(top), {LEAST_SCALE})"));
     }
 
     fn keep(&self, e: &mut Emitter<'_>, place: &str) {
