@@ -187,6 +187,7 @@ fn declare(
                     .map(|a| group.axes.extent(a).clone())
                     .collect()
             };
+            let before = extents(group);
             if let Some(known) = declared.get(key) {
                 let template: Vec<AxisId> = known.iter().flat_map(|e| group.axes.fresh(e)).collect();
                 group.axes.align(axes, &template).map_err(|Conflict| {
@@ -194,6 +195,8 @@ fn declare(
                 })?;
             }
             let now = extents(group);
+            // An axis that is split here is split in the group's other tensors, too.
+            changed |= before != now;
             changed |= declared.insert(key.clone(), now.clone()) != Some(now);
         }
         if !changed {
