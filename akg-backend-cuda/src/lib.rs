@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod backend;
+mod bundle;
 mod client;
 mod compile;
 mod config;
@@ -9,15 +10,19 @@ mod driver;
 mod engine;
 mod helpers;
 mod kept;
+mod lanes;
 mod launch;
 mod layout;
+mod products;
 mod program;
 mod protocol;
 mod serve;
+mod step;
 
 use akg_core::Registry;
 
 pub use backend::CudaBackend;
+pub use bundle::{DeviceTensor, LoadOptions, LoadedBundle, Stream};
 pub use client::{CUBIN, CUDA_CPP, absence};
 pub use config::{CudaBuilder, CudaConfig};
 pub use serve::SERVICE;
