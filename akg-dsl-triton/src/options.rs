@@ -15,6 +15,9 @@ use crate::flow::flow;
 /// Elements of its largest tile that a warp gets in a kernel that combines elements along axes.
 const ELEMENTS_PER_WARP: usize = 256;
 
+/// The same in kernels that scan: a thread's own elements are combined fastest.
+const SCANNED_PER_WARP: usize = 512;
+
 /// The same in element-wise kernels: 16 bytes for each thread at a time.
 const LANES_PER_WARP: usize = 128;
 
@@ -126,7 +129,9 @@ pub(crate) fn options(knobs: &Knobs, kernel: &TileKernel, descriptors: Vec<(Stri
     let sums = accumulator(kernel);
     let (work, share) = if sums > 0 {
         (sums, SUMS_PER_WARP)
-    } else if combines(kernel) {
+    } else if any(kernel, |op| matches!(op, Op::Scan { .. })) {
+        (largest(kernel), SCANNED_PER_WARP)
+    } else if any(kernel, |op| matches!(op, Op::Reduce(..) | Op::ArgReduce(..))) {
         (largest(kernel), ELEMENTS_PER_WARP)
     } else {
         (largest(kernel), LANES_PER_WARP)
@@ -135,6 +140,7 @@ pub(crate) fn options(knobs: &Knobs, kernel: &TileKernel, descriptors: Vec<(Stri
         few @ 1..4 if sums > 0 => few.max(4),
         few @ ..=8 => few,
         // Rows of many thousands of elements.
+        many if sums == 0 && many > 64 => 32,
         many if sums == 0 && many > 32 => 16,
         _ => 8,
     };
@@ -154,15 +160,10 @@ fn accumulator(kernel: &TileKernel) -> usize {
         .unwrap_or(0)
 }
 
-/// Whether elements are combined along an axis.
-fn combines(kernel: &TileKernel) -> bool {
-    let along = |op: &TileOp| {
-        matches!(
-            op,
-            TileOp::Plain(Op::Reduce(..) | Op::ArgReduce(..) | Op::Scan { .. })
-        )
-    };
-    flow(kernel).ops.values().any(|op| along(op))
+/// Whether some element-wise or combining operation is of a kind.
+fn any(kernel: &TileKernel, kind: impl Fn(&Op) -> bool) -> bool {
+    let is = |op: &TileOp| matches!(op, TileOp::Plain(op) if kind(op));
+    flow(kernel).ops.values().any(|op| is(op))
 }
 
 /// Elements of the largest tile.

@@ -50,6 +50,13 @@ impl<'a> Device<'a> {
         }
     }
 
+    /// Bytes that one program on each core may read and find in the cache of all cores when it reads them again, beside
+    /// what it writes meanwhile; `None` for cores with caches of their own.
+    pub(super) fn second_read(&self) -> Option<i64> {
+        let cache = *self.target.caches.last().filter(|_| self.shares_tiles())?;
+        i64::try_from(cache / 5 * 3).ok()?.checked_div(self.cores())
+    }
+
     /// The halves of f32 operands whose products are faster, and exact enough, than those of the operands themselves.
     pub(super) fn halves(&self) -> Option<Halves> {
         let rate = |dtype| self.target.peak.get(&dtype).copied().unwrap_or(0.0);

@@ -205,6 +205,7 @@ fn declare(
                     .map(|a| group.axes.extent(a).clone())
                     .collect()
             };
+            let before = extents(group);
             let viewed = match key {
                 TensorKey::View(source, _) => declared.get(&TensorKey::Buffer(*source)),
                 _ => None,
@@ -216,6 +217,8 @@ fn declare(
                 })?;
             }
             let now = extents(group);
+            // An axis that is split here is split in the group's other tensors, too.
+            changed |= before != now;
             changed |= declared.insert(key.clone(), now.clone()) != Some(now);
         }
         if !changed {

@@ -164,6 +164,13 @@ impl Prims {
 
     /// Both operands must have the same type already, or one be a literal.
     pub(super) fn binary(&mut self, op: BinaryOp, a: PrimId, b: PrimId) -> Result<PrimId> {
+        // Compilers keep divisions by one.
+        if matches!(op, BinaryOp::Mul | BinaryOp::Div)
+            && self.node(b).prim == Prim::Number(1.0)
+            && !self.is_number(a)
+        {
+            return Ok(a);
+        }
         let dtype = self.dtype(if self.is_number(a) { b } else { a });
         self.map(MapOp::Binary(op), vec![a, b], dtype)
     }

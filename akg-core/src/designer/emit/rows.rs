@@ -32,14 +32,9 @@ pub(in crate::designer) fn emit(
     number: usize,
 ) -> Result<Vec<Written>> {
     let shape = Shape::choose(kernel);
-    let scans = |id: &PrimId| matches!(prims.node(*id).prim, Prim::Scan(..));
     let lengths = Lengths::of(device);
-    let longest = if kernel.nodes.iter().any(scans) {
-        lengths.scanned_row
-    } else {
-        lengths.whole_row
-    };
-    let blocks = shape.blocks(kernel, &lengths, longest);
+    let row = lengths.row(device, plan, prims, kernel);
+    let blocks = shape.blocks(kernel, &lengths, row);
     let parts = Parts::choose(device, prims, kernel, &shape.order, &blocks);
     let mut walks = HashMap::new();
     let mut grid = Vec::new();

@@ -2,8 +2,9 @@
 
 use proptest::prelude::{ProptestConfig, proptest};
 
-use super::{F, check, check_all, check_within, unary};
+use super::{F, check, check_all, check_within, design, many_threads, unary};
 use crate::graph::{Arg, Graph, ValueId};
+use crate::task::Task;
 use crate::{DType, Result};
 
 fn call(g: &mut Graph, op: &str, args: &[(&str, Arg)]) -> Result<ValueId> {
@@ -243,29 +244,42 @@ fn losses_of_classes() {
     });
 }
 
+/// Batch norm of `x` with weights for its channels, and the statistics if it is `training`.
+fn batch_norm(g: &mut Graph, x: ValueId, channels: i64, training: bool) -> Result<Vec<ValueId>> {
+    let [w, b, mean, var] = ["w", "b", "mean", "var"].map(|name| g.weight(name, F, [channels]));
+    let var = g.exp(var)?;
+    let results = g.call(
+        "_native_batch_norm_legit_functional.default",
+        [
+            ("input", x.into()),
+            ("weight", w.into()),
+            ("bias", b.into()),
+            ("running_mean", mean.into()),
+            ("running_var", var.into()),
+            ("training", training.into()),
+            ("momentum", 0.1.into()),
+            ("eps", 1e-5.into()),
+        ],
+    )?;
+    Ok(if training { results } else { vec![results[0]] })
+}
+
+/// Batch norm of a product's result.
+fn normalised_product(g: &mut Graph) -> Result<Vec<ValueId>> {
+    let (x, w) = (g.input("x", F, [2000, 8]), g.weight("factor", F, [40, 8]));
+    let x = g.linear(x, w, None)?;
+    batch_norm(g, x, 40, true)
+}
+
 #[test]
 fn batch_statistics() {
     for training in [true, false] {
         check_all("batch_norm", |g| {
             let x = g.input("x", F, [6, 5, 7, 9]);
-            let [w, b, mean, var] = ["w", "b", "mean", "var"].map(|name| g.weight(name, F, [5]));
-            let var = g.exp(var)?;
-            let results = g.call(
-                "_native_batch_norm_legit_functional.default",
-                [
-                    ("input", x.into()),
-                    ("weight", w.into()),
-                    ("bias", b.into()),
-                    ("running_mean", mean.into()),
-                    ("running_var", var.into()),
-                    ("training", training.into()),
-                    ("momentum", 0.1.into()),
-                    ("eps", 1e-5.into()),
-                ],
-            )?;
-            Ok(if training { results } else { vec![results[0]] })
+            batch_norm(g, x, 5, training)
         });
     }
+    check_all("batch_norm_of_product", normalised_product);
     check("instance_norm", |g| {
         let x = g.input("x", F, [3, 4, 10, 12]);
         call(
@@ -284,6 +298,20 @@ fn batch_statistics() {
             ],
         )
     });
+}
+
+#[test]
+fn conversions_to_f64_are_not_stored() {
+    let mut g = Graph::new("normalised_product");
+    for y in normalised_product(&mut g).unwrap() {
+        g.output(y);
+    }
+    let design = design(&Task::new("normalised_product", g), &many_threads()).unwrap();
+    let text = design.sketch.to_string();
+    assert!(
+        text.contains("f32[2000, 40]") && !text.contains("f64[2000, 40]"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -35,6 +35,8 @@ impl Parts {
     ) -> Option<Self> {
         let extent = |a: Axis| kernel.extents.get(a)?.as_const();
         let (mut programs, mut walk) = (1i64, 1i64);
+        // Elements that a program takes at each step of its walk.
+        let mut width = 1i64;
         for axis in order {
             let length = extent(*axis)?;
             if kernel.reduced.contains(axis) {
@@ -45,14 +47,18 @@ impl Parts {
                     .and_then(|(_, b)| b.first().copied())
                     .unwrap_or(1);
                 programs = programs.saturating_mul((length + block - 1) / block.max(1));
+                if device.shares_tiles() {
+                    width = width.saturating_mul(block);
+                }
             }
         }
         let in_order = |id: &PrimId| matches!(prims.node(*id).prim, Prim::Scan(..) | Prim::ArgReduce(..));
         let enough = device.programs();
-        if programs >= enough || walk < 2 * WORTHWHILE || kernel.nodes.iter().any(in_order) {
+        let work = walk.saturating_mul(width);
+        if programs >= enough || work < 2 * WORTHWHILE || kernel.nodes.iter().any(in_order) {
             return None;
         }
-        let wanted = ((enough + programs - 1) / programs).min(walk / WORTHWHILE);
+        let wanted = ((enough + programs - 1) / programs).min(work / WORTHWHILE);
         let axis = order.iter().copied().find(|a| kernel.reduced.contains(a))?;
         let length = extent(axis)?;
         let steps = blocks.get(&axis).map_or(&[1][..], |(_, b)| b.as_slice());
@@ -104,11 +110,10 @@ impl Passes<'_> {
             if work.is_empty() {
                 continue;
             }
-            let spread = self.spreads && work.reductions.is_empty();
-            if spread {
-                let programs = self.spread(parts);
+            // Columns have long lists of parts to combine, which only several tiles are worth.
+            if self.spreads && work.reductions.is_empty() && self.emitter.tile.len() == 1 {
                 grid.pop();
-                grid.push(programs);
+                grid.extend(self.spread());
             }
             self.recall(work.results(), pass, &partials, parts)?;
             for (id, accumulator) in self.pass(&work)? {
@@ -129,24 +134,31 @@ impl Passes<'_> {
         Ok(declarations)
     }
 
-    /// Gives every tile along the split axis a program of its own, from the last pass on, which only stores. Returns the
-    /// programs' axis of the grid.
-    fn spread(&mut self, parts: &Parts) -> String {
-        let extent = self.emitter.extent(parts.axis).clone();
-        let loop_of = format!("r{} ", parts.axis);
-        self.loops.retain(|head| !head.starts_with(&loop_of));
-        match self.emitter.walks.get_mut(&parts.axis) {
-            Some(Walk::Tile { start, len, .. }) => {
-                *start = format!("part*{len}");
-                format!("part in ceildiv({extent}, {len})")
-            }
-            walk => {
-                if let Some(walk) = walk {
-                    *walk = Walk::Index("part".to_owned());
+    /// Gives every tile a program of its own, from the last pass on, which only stores. Returns what the programs go over
+    /// in place of the loops.
+    fn spread(&mut self) -> Vec<String> {
+        let loops = std::mem::take(&mut self.loops);
+        let mut grid = Vec::new();
+        for head in &loops {
+            let mut reduced = self.emitter.kernel.reduced.iter().copied();
+            let Some(axis) = reduced.find(|axis| head.starts_with(&format!("r{axis} "))) else {
+                continue;
+            };
+            let index = format!("r{axis}");
+            let extent = self.emitter.extent(axis).clone();
+            match self.emitter.walks.get_mut(&axis) {
+                Some(Walk::Tile { start, len, .. }) => {
+                    *start = format!("{index}*{len}");
+                    grid.push(format!("{index} in ceildiv({extent}, {len})"));
                 }
-                format!("part in {extent}")
+                Some(Walk::Index(at)) => {
+                    at.clone_from(&index);
+                    grid.push(format!("{index} in {extent}"));
+                }
+                None => {}
             }
         }
+        grid
     }
 
     /// Makes the results of earlier passes known that `results` depend on.

@@ -1,23 +1,37 @@
 //! Which axes of a kernel are tiled, and the lengths of the tiles.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use crate::designer::device::Device;
-use crate::designer::plan::{Axis, KernelPlan};
+use crate::designer::plan::{Axis, KernelPlan, Operand, Plan};
+use crate::designer::prim::{Prim, PrimId, Prims};
+
+/// How long a tile along a reduced contiguous axis is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RowTile {
+    /// The longest extent that one tile holds.
+    longest: i64,
+    /// The length where no sensible one divides the extent.
+    uneven: i64,
+    /// Elements that a tile of several short rows aims at.
+    several: i64,
+}
 
 /// Lengths of tiles that suit a device, the default first.
 pub(super) struct Lengths {
-    /// The longest reduced extent that one tile holds.
-    pub(super) whole_row: i64,
+    whole_row: RowTile,
     /// The same for scans, whose results are a tile of their own.
-    pub(super) scanned_row: i64,
-    /// The most rows that one tile holds as a whole if they are reduced.
+    scanned_row: RowTile,
+    /// The same for a row that one program of a core reads twice, and finds in the cache the second time.
+    cached_row: RowTile,
+    /// The most rows that one tile holds as a whole if they are reduced, and the elements of such a tile.
     whole_column: i64,
+    columns_at_once: i64,
     /// Whether lengths must be powers of two.
     powers: bool,
     /// Elements of an element-wise tile.
     chain: [i64; 2],
-    /// Elements that a tile of several short rows aims at.
+    /// Elements of an element-wise tile whose rows are short.
     rows: i64,
     /// Rows and columns of a tile whose rows are reduced.
     columns: ([i64; 2], [i64; 2]),
@@ -29,9 +43,23 @@ impl Lengths {
     pub(super) fn of(device: Device<'_>) -> Self {
         if device.shares_tiles() {
             Self {
-                whole_row: 8192,
+                whole_row: RowTile {
+                    longest: 16384,
+                    uneven: 8192,
+                    several: 4096,
+                },
+                cached_row: RowTile {
+                    longest: 32768,
+                    uneven: 32768,
+                    several: 4096,
+                },
                 whole_column: 128,
-                scanned_row: 4096,
+                columns_at_once: 8192,
+                scanned_row: RowTile {
+                    longest: 2048,
+                    uneven: 1024,
+                    several: 2048,
+                },
                 powers: true,
                 chain: [1024, 2048],
                 rows: 4096,
@@ -40,15 +68,41 @@ impl Lengths {
             }
         } else {
             Self {
-                whole_row: 8192,
+                whole_row: RowTile {
+                    longest: 8192,
+                    uneven: 4096,
+                    several: 4096,
+                },
+                cached_row: RowTile {
+                    longest: 8192,
+                    uneven: 4096,
+                    several: 4096,
+                },
                 whole_column: 0,
-                scanned_row: 2048,
+                columns_at_once: 8192,
+                scanned_row: RowTile {
+                    longest: 2048,
+                    uneven: 1024,
+                    several: 4096,
+                },
                 powers: false,
                 chain: [16384, 4096],
                 rows: 4096,
                 columns: ([128, 32], [512, 128]),
                 transposed: ([64, 32], [64, 128]),
             }
+        }
+    }
+
+    /// How long the tiles of rows are that `kernel` reduces.
+    pub(super) fn row(&self, device: Device<'_>, plan: &Plan, prims: &Prims, kernel: &KernelPlan) -> RowTile {
+        let is_scan = |id: &PrimId| matches!(prims.node(*id).prim, Prim::Scan(..));
+        if kernel.nodes.iter().any(is_scan) {
+            return self.scanned_row;
+        }
+        match (row_bytes(plan, kernel), device.second_read()) {
+            (Some(bytes), Some(cached)) if bytes <= cached => self.cached_row,
+            _ => self.whole_row,
         }
     }
 }
@@ -108,13 +162,12 @@ impl Shape {
         Self { order, tile }
     }
 
-    /// Knob name and legal tile lengths of each tiled axis, the default first; of at most `longest` elements along a
-    /// reduced contiguous axis.
+    /// Knob name and legal tile lengths of each tiled axis, the default first; `row` is for reduced contiguous axes.
     pub(super) fn blocks(
         &self,
         kernel: &KernelPlan,
         tiles: &Lengths,
-        longest: i64,
+        row: RowTile,
     ) -> HashMap<Axis, (&'static str, Vec<i64>)> {
         let extent = |a: Axis| kernel.extents[a].as_const();
         let cut = |a: Axis, lengths: &[i64]| -> Vec<i64> {
@@ -130,15 +183,15 @@ impl Shape {
         let mut blocks = HashMap::new();
         match self.tile.as_slice() {
             [a] if kernel.reduced.contains(a) => {
-                blocks.insert(*a, ("BL", row_lengths(extent(*a), longest, tiles.powers)));
+                blocks.insert(*a, ("BL", row_lengths(extent(*a), row, tiles.powers)));
             }
             [a] => {
                 blocks.insert(*a, ("BN", cut(*a, &tiles.chain)));
             }
             [a, b] if kernel.reduced.contains(b) => {
-                let lengths = row_lengths(extent(*b), longest, tiles.powers);
+                let lengths = row_lengths(extent(*b), row, tiles.powers);
                 let longest = lengths.iter().copied().max().unwrap_or(1);
-                let rows = u64::try_from(tiles.rows / longest)
+                let rows = u64::try_from(row.several / longest)
                     .unwrap_or(1)
                     .max(1)
                     .next_power_of_two() as i64;
@@ -151,7 +204,7 @@ impl Shape {
             // Short columns are read once.
             [a, b] if kernel.reduced.contains(a) && extent(*a).is_some_and(|e| e <= tiles.whole_column) => {
                 let rows = extent(*a).map_or(1, |e| e.max(1) as u64).next_power_of_two() as i64;
-                let columns = (tiles.whole_row / rows).clamp(32, 128);
+                let columns = (tiles.columns_at_once / rows).clamp(32, 128);
                 blocks.insert(*a, ("BR", cut(*a, &[rows])));
                 blocks.insert(*b, ("BC", cut(*b, &[columns, 64])));
             }
@@ -171,8 +224,33 @@ impl Shape {
     }
 }
 
+/// Bytes of a row of the only tensor that varies along the reduced axis of a kernel that reads it again for what it stores;
+/// `None` for other kernels.
+fn row_bytes(plan: &Plan, kernel: &KernelPlan) -> Option<i64> {
+    let row = *kernel.reduced.first().filter(|_| kernel.reduced.len() == 1)?;
+    let (mut read, mut written) = (BTreeSet::new(), false);
+    for operand in kernel.operands.values() {
+        if let Operand::Load(access) = operand
+            && access.axes.contains(&row)
+        {
+            read.insert(&access.tensor);
+        }
+    }
+    for (_, access) in &kernel.stores {
+        written |= access.axes.contains(&row);
+    }
+    let tensor = *read.first().filter(|_| read.len() == 1 && written)?;
+    let (dtype, _) = plan.tensors.get(tensor)?;
+    kernel
+        .extents
+        .get(row)?
+        .as_const()?
+        .checked_mul(dtype.size() as i64)
+}
+
 /// Tile lengths along a reduced contiguous axis: all of it if it is short, else long divisors, else any length.
-fn row_lengths(extent: Option<i64>, longest: i64, powers: bool) -> Vec<i64> {
+fn row_lengths(extent: Option<i64>, row: RowTile, powers: bool) -> Vec<i64> {
+    let RowTile { longest, uneven, .. } = row;
     let fits = |length: &i64| {
         if powers {
             length.count_ones() == 1
@@ -184,7 +262,7 @@ fn row_lengths(extent: Option<i64>, longest: i64, powers: bool) -> Vec<i64> {
         Some(e) if e <= longest => vec![e.max(1)],
         Some(e) => match (longest / 8..=longest).rev().find(|b| e % b == 0 && fits(b)) {
             Some(b) => vec![b],
-            None => vec![longest / 2, longest / 8],
+            None => vec![uneven, uneven / 4],
         },
         None => vec![1024],
     }
