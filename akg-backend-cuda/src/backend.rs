@@ -17,6 +17,7 @@ use blocking::unblock;
 
 use crate::client::{self, CUBIN, CUDA_CPP, Executor};
 use crate::products::DeviceProducts;
+use crate::spare::Spares;
 use crate::{CudaBuilder, CudaConfig};
 
 /// NVIDIA GPUs. Cloning shares them.
@@ -25,6 +26,7 @@ pub struct CudaBackend {
     config: Arc<CudaConfig>,
     capability: BackendCapability,
     turns: Turns,
+    spares: Arc<Spares>,
     products: Arc<DeviceProducts>,
 }
 
@@ -41,10 +43,11 @@ impl CudaBackend {
         let mut capability = BackendCapability::default();
         capability.formats = [CUBIN, CUDA_CPP].map(str::to_owned).to_vec();
         capability.times = true;
-        let turns = Turns::default();
+        let (config, turns) = (Arc::new(config), Turns::default());
         Self {
+            spares: Arc::new(Spares::new(config.clone(), turns.clone())),
             products: Arc::new(DeviceProducts::new(config.device, turns.clone())),
-            config: Arc::new(config),
+            config,
             capability,
             turns,
         }
@@ -79,8 +82,11 @@ impl Backend for CudaBackend {
     }
 
     async fn load(&self, artifact: Artifact, limits: Limits) -> Result<Result<Box<dyn Loaded>, Failure>> {
-        let config = self.config.clone();
-        let make = move || Executor::load(config.worker.as_deref(), config.device, artifact, limits);
-        self.turns.load(make).await
+        client::check(&artifact, &limits)?;
+        let spares = self.spares.clone();
+        let process = unblock(move || spares.take()).await?;
+        self.turns
+            .load(move || Executor::load(process, artifact, limits))
+            .await
     }
 }

@@ -16,6 +16,7 @@ mod products;
 mod program;
 mod protocol;
 mod serve;
+mod spare;
 
 use akg_core::Registry;
 

@@ -2,7 +2,7 @@
 
 use super::array::Array;
 use super::real::Real;
-use super::run::{Invocation, Kernel, Results};
+use super::invocation::{Invocation, Kernel, Results};
 use super::strided::Strided;
 use crate::error::Error;
 

@@ -3,7 +3,7 @@
 use super::array::{Array, Data, broadcast, each};
 use super::real::Real;
 use super::rearrange::remap;
-use super::run::{Invocation, Kernel, Results};
+use super::invocation::{Invocation, Kernel, Results};
 use super::strided::{Item, Strided};
 use super::view::position;
 use crate::error::{Error, Result};

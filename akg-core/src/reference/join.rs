@@ -2,7 +2,7 @@
 
 use super::array::{Array, Data, each};
 use super::real::Real;
-use super::run::{Invocation, Kernel, Results};
+use super::invocation::{Invocation, Kernel, Results};
 use super::strided::{Item, Strided};
 use crate::error::{Error, Result};
 

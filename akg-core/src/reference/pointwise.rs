@@ -2,7 +2,7 @@
 
 use super::array::{Array, Data, map, map_in_place, wrap};
 use super::real::Real;
-use super::run::{Invocation, Kernel, Results};
+use super::invocation::{Invocation, Kernel, Results};
 use crate::dtype::DTypeClass;
 
 mod binary;

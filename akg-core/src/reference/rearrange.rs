@@ -4,7 +4,7 @@ use super::array::{Array, Data, each};
 use super::parallel::lines;
 use super::pointwise::pick;
 use super::real::Real;
-use super::run::{Invocation, Kernel, Results, axis};
+use super::invocation::{Invocation, Kernel, Results, axis};
 use super::strided::{Item, Strided};
 use crate::error::{Error, Result};
 

@@ -3,7 +3,7 @@
 use super::array::Array;
 use super::pointwise::sigmoid;
 use super::real::Real;
-use super::run::{Invocation, Kernel, Results};
+use super::invocation::{Invocation, Kernel, Results};
 use super::strided::{Matrix, Strided};
 use crate::error::{Error, Result};
 

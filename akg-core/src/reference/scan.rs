@@ -2,7 +2,7 @@
 
 use super::array::{Array, Data, map_in_place, wrap};
 use super::real::Real;
-use super::run::{Invocation, Kernel, Results};
+use super::invocation::{Invocation, Kernel, Results};
 use super::softmax::along;
 use super::strided::Item;
 
