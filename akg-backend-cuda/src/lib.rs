@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod backend;
+mod bundle;
 mod client;
 mod compile;
 mod config;
@@ -17,10 +18,12 @@ mod program;
 mod protocol;
 mod serve;
 mod spare;
+mod step;
 
 use akg_core::Registry;
 
 pub use backend::CudaBackend;
+pub use bundle::{DeviceTensor, LoadOptions, LoadedBundle, Stream};
 pub use client::{CUBIN, CUDA_CPP, absence};
 pub use config::{CudaBuilder, CudaConfig};
 pub use serve::SERVICE;

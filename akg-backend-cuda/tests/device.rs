@@ -2,6 +2,10 @@
 //! test is its own worker, hence a `main` of its own.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "this is a test")]
 
+#[path = "device/bundle.rs"]
+mod bundle;
+#[path = "common/bundles.rs"]
+mod bundles;
 mod common;
 
 use std::sync::Arc;
@@ -25,7 +29,7 @@ fn main() {
     if let Some(why) = &missing {
         eprintln!("SKIPPED: {why}");
     }
-    let tests: [(&str, fn()); 11] = [
+    let tests: [(&str, fn()); 17] = [
         ("the_backend_keeps_the_rules", the_backend_keeps_the_rules),
         ("devices_are_described", devices_are_described),
         ("writes_beside_tensors_are_found", writes_beside_tensors_are_found),
@@ -52,6 +56,20 @@ fn main() {
             "pairwise_products_are_those_of_the_host_to_the_bit",
             pairwise_products_are_those_of_the_host_to_the_bit,
         ),
+            "bundles_compute_on_the_tensors_of_each_call",
+            bundle::compute_on_the_tensors_of_each_call,
+        ),
+        (
+            "bundles_are_called_on_streams_and_threads",
+            bundle::are_called_on_streams_and_threads,
+        ),
+        ("bundles_hold_constants", bundle::hold_constants),
+        ("bundles_move_tensor_maps", bundle::move_tensor_maps),
+        (
+            "bundles_have_clusters_and_barriers",
+            bundle::have_clusters_and_barriers,
+        ),
+        ("bundles_are_captured", bundle::are_captured),
     ];
     let trials = tests.map(|(name, test)| {
         let run = move || {

@@ -2,6 +2,8 @@
 //! is its own worker, hence a `main` of its own.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "this is a test")]
 
+#[path = "mock/build.rs"]
+mod build;
 mod common;
 
 use std::path::Path;
@@ -66,7 +68,7 @@ const MOCK: &str = "AKG_MOCK_DRIVER";
 /// Runs this program again with a loader that finds the mock before any driver; gives its exit code.
 fn with_mock() -> i32 {
     let directory = tempfile::tempdir().unwrap();
-    let built = build(directory.path());
+    let built = build::build(directory.path());
     if let Err(why) = &built {
         eprintln!("SKIPPED: {why}");
     }
@@ -79,20 +81,6 @@ fn with_mock() -> i32 {
     again.args(std::env::args_os().skip(1)).env(MOCK, mock);
     let status = again.env("LD_LIBRARY_PATH", directory.path()).status().unwrap();
     status.code().unwrap_or(1)
-}
-
-/// Builds the mock driver in a directory, or says why not.
-fn build(directory: &Path) -> std::result::Result<(), String> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mock/cuda.c");
-    let output = Command::new("cc")
-        .args(["-std=c11", "-O2", "-shared", "-fPIC", "-o"])
-        .arg(directory.join("libcuda.so"))
-        .arg(&source)
-        .output()
-        .map_err(|_| "no C compiler to build the mock driver".to_owned())?;
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{text}");
-    Ok(())
 }
 
 /// A probe; its kernels are those of the mock driver.

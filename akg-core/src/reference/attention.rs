@@ -1,10 +1,10 @@
 //! Attention.
 
 use super::array::{Array, Data, broadcast, map};
+use super::invocation::{Invocation, Kernel, Results};
 use super::matmul::unravel;
 use super::parallel::tasks;
 use super::real::Real;
-use super::invocation::{Invocation, Kernel, Results};
 use super::softmax::softmax_row;
 use super::strided::{Matrix, Strided};
 use crate::error::{Error, Result};

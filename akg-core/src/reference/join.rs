@@ -1,8 +1,8 @@
 //! Operators that join tensors or take them apart.
 
 use super::array::{Array, Data, each};
-use super::real::Real;
 use super::invocation::{Invocation, Kernel, Results};
+use super::real::Real;
 use super::strided::{Item, Strided};
 use crate::error::{Error, Result};
 

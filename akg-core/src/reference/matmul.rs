@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::array::{Array, broadcast, each, map_in_place, wrap};
 use super::fold::fold;
+use super::invocation::{Invocation, Kernel, Results};
 use super::parallel::tasks;
 use super::pointwise::combine;
 use super::product::Products;
 use super::real::Real;
-use super::invocation::{Invocation, Kernel, Results};
 use super::strided::{Item, Matrix, Strided};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
