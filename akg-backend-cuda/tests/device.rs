@@ -56,6 +56,7 @@ fn main() {
             "pairwise_products_are_those_of_the_host_to_the_bit",
             pairwise_products_are_those_of_the_host_to_the_bit,
         ),
+        (
             "bundles_compute_on_the_tensors_of_each_call",
             bundle::compute_on_the_tensors_of_each_call,
         ),
