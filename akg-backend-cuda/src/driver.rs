@@ -273,7 +273,7 @@ impl Stream {
     }
 
     /// Copies to the device, and waits for it. The address must have room for the bytes.
-    pub(crate) fn put(self, to: u64, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn upload(self, to: u64, bytes: &[u8]) -> Result<()> {
         call!(cuMemcpyHtoDAsync_v2(
             to,
             bytes.as_ptr().cast(),
@@ -284,7 +284,7 @@ impl Stream {
     }
 
     /// Copies from the device, and waits for it. The address must have as many bytes.
-    pub(crate) fn get(self, bytes: &mut [u8], from: u64) -> Result<()> {
+    pub(crate) fn download(self, bytes: &mut [u8], from: u64) -> Result<()> {
         call!(cuMemcpyDtoHAsync_v2(
             bytes.as_mut_ptr().cast(),
             from,
@@ -340,7 +340,7 @@ impl Stream {
     }
 
     /// Brings recorded work to the device without doing it.
-    pub(crate) fn upload(self, graph: &Executable) -> Result<()> {
+    pub(crate) fn place(self, graph: &Executable) -> Result<()> {
         call!(cuGraphUpload(graph.0, self.0))
     }
 

@@ -42,12 +42,12 @@ impl Lane {
     fn upload(&mut self, to: u64, piece: &[u8]) -> driver::Result<()> {
         let own = &mut self.memory.bytes_mut()[..piece.len()];
         own.copy_from_slice(piece);
-        self.stream.put(to, own)
+        self.stream.upload(to, own)
     }
 
     fn download(&mut self, piece: &mut [u8], from: u64) -> driver::Result<()> {
         let own = &mut self.memory.bytes_mut()[..piece.len()];
-        self.stream.get(own, from)?;
+        self.stream.download(own, from)?;
         piece.copy_from_slice(own);
         Ok(())
     }

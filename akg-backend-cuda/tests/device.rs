@@ -49,14 +49,6 @@ fn main() {
         ("the_copy_engine_moves_boxes", the_copy_engine_moves_boxes),
         ("times_grow_with_the_work", times_grow_with_the_work),
         (
-            "wide_products_are_those_of_the_host",
-            wide_products_are_those_of_the_host,
-        ),
-        (
-            "pairwise_products_are_those_of_the_host_to_the_bit",
-            pairwise_products_are_those_of_the_host_to_the_bit,
-        ),
-        (
             "bundles_compute_on_the_tensors_of_each_call",
             bundle::compute_on_the_tensors_of_each_call,
         ),
@@ -71,6 +63,14 @@ fn main() {
             bundle::have_clusters_and_barriers,
         ),
         ("bundles_are_captured", bundle::are_captured),
+        (
+            "wide_products_are_those_of_the_host",
+            wide_products_are_those_of_the_host,
+        ),
+        (
+            "pairwise_products_are_those_of_the_host_to_the_bit",
+            pairwise_products_are_those_of_the_host_to_the_bit,
+        ),
     ];
     let trials = tests.map(|(name, test)| {
         let run = move || {

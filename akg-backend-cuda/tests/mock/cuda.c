@@ -205,9 +205,8 @@ PRODUCT(product_f32, float)
 static struct kernel { const char *name; body run; int parameters; } kernels[] = {
     {"akg_flush_l2", flush, 3}, {"akg_digest", digest, 4}, {"twice", twice, 3}, {"overwrite", overwrite, 3}, {"third", third, 4},
     {"reverse", reverse, 3}, {"after", after, 3}, {"before", before, 3}, {"after_input", after_input, 3}, {"crash", crash, 3},
-    {"akg_product_f64", product_f64, 10}, {"akg_product_f32", product_f32, 10},
-    {"hang", hang, 3}, {"die", die_kernel, 3}, {"show_map", show_map, 2},
-    {"add", add, 3},
+    {"akg_product_f64", product_f64, 10}, {"akg_product_f32", product_f32, 10}, {"hang", hang, 3}, {"die", die_kernel, 3},
+    {"show_map", show_map, 2}, {"add", add, 3},
 };
 
 int cuModuleLoadData(void **module, const void *image) {
