@@ -43,6 +43,7 @@ impl CudaBackend {
         let mut capability = BackendCapability::default();
         capability.formats = [CUBIN, CUDA_CPP].map(str::to_owned).to_vec();
         capability.times = true;
+        capability.observes = true;
         let (config, turns) = (Arc::new(config), Turns::default());
         Self {
             spares: Arc::new(Spares::new(config.clone(), turns.clone())),
@@ -83,10 +84,10 @@ impl Backend for CudaBackend {
 
     async fn load(&self, artifact: Artifact, limits: Limits) -> Result<Result<Box<dyn Loaded>, Failure>> {
         client::check(&artifact, &limits)?;
-        let spares = self.spares.clone();
+        let (config, spares) = (self.config.clone(), self.spares.clone());
         let process = unblock(move || spares.take()).await?;
         self.turns
-            .load(move || Executor::load(process, artifact, limits))
+            .load(move || Executor::load(config, process, artifact, limits))
             .await
     }
 }
