@@ -17,6 +17,7 @@ use blocking::unblock;
 
 use crate::client::{self, CUBIN, CUDA_CPP, Executor};
 use crate::products::DeviceProducts;
+use crate::spare::Spares;
 use crate::{CudaBuilder, CudaConfig};
 
 /// NVIDIA GPUs. Cloning shares them.
@@ -25,6 +26,7 @@ pub struct CudaBackend {
     config: Arc<CudaConfig>,
     capability: BackendCapability,
     turns: Turns,
+    spares: Arc<Spares>,
     products: Arc<DeviceProducts>,
 }
 
@@ -42,10 +44,11 @@ impl CudaBackend {
         capability.formats = [CUBIN, CUDA_CPP].map(str::to_owned).to_vec();
         capability.times = true;
         capability.observes = true;
-        let turns = Turns::default();
+        let (config, turns) = (Arc::new(config), Turns::default());
         Self {
+            spares: Arc::new(Spares::new(config.clone(), turns.clone())),
             products: Arc::new(DeviceProducts::new(config.device, turns.clone())),
-            config: Arc::new(config),
+            config,
             capability,
             turns,
         }
@@ -80,8 +83,11 @@ impl Backend for CudaBackend {
     }
 
     async fn load(&self, artifact: Artifact, limits: Limits) -> Result<Result<Box<dyn Loaded>, Failure>> {
-        let config = self.config.clone();
-        let make = move || Executor::load(config, artifact, limits);
-        self.turns.load(make).await
+        client::check(&artifact, &limits)?;
+        let (config, spares) = (self.config.clone(), self.spares.clone());
+        let process = unblock(move || spares.take()).await?;
+        self.turns
+            .load(move || Executor::load(config, process, artifact, limits))
+            .await
     }
 }

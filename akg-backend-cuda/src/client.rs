@@ -68,6 +68,33 @@ pub(crate) fn describe(worker: Option<&Path>) -> Result<Result<Vec<Target>, Stri
     }
 }
 
+/// A new worker that has opened its device.
+pub(crate) fn open(config: &CudaConfig) -> Result<Process> {
+    let mut process = program(config.worker.as_deref())?.spawn()?;
+    let device = config.device;
+    match ask(&mut process, &Call::Open { device })? {
+        Answer::Opened => Ok(process),
+        Answer::Absent(why) => Err(Error::new(ErrorKind::NotFound, why)),
+        other => Err(unexpected(&other)),
+    }
+}
+
+/// Whether an artifact can be loaded by this backend, under these limits.
+pub(crate) fn check(artifact: &Artifact, limits: &Limits) -> Result<()> {
+    if ![CUBIN, CUDA_CPP].contains(&artifact.format.as_str()) {
+        return Err(foreign(&artifact.format));
+    }
+    plan::check_tensors(&artifact.plan)?;
+    isolation().demand(limits.isolation)
+}
+
+fn isolation() -> Isolation {
+    Isolation {
+        level: IsolationLevel::Basic,
+        missing: vec![MISSING.to_owned()],
+    }
+}
+
 /// Why this machine has no device, for people; `None` if it has one. `worker` is the worker program if configured.
 pub fn absence(worker: Option<&Path>) -> Result<Option<String>> {
     Ok(match describe(worker)? {
@@ -92,28 +119,13 @@ pub(crate) struct Executor {
 }
 
 impl Executor {
-    /// Loads an artifact in a new worker.
+    /// Loads an artifact, which was [checked](check), in a worker that has opened its device.
     pub(crate) fn load(
         config: Arc<CudaConfig>,
+        process: Process,
         artifact: Artifact,
         limits: Limits,
     ) -> Result<Result<Self, Failure>> {
-        if ![CUBIN, CUDA_CPP].contains(&artifact.format.as_str()) {
-            return Err(foreign(&artifact.format));
-        }
-        plan::check_tensors(&artifact.plan)?;
-        let isolation = Isolation {
-            level: IsolationLevel::Basic,
-            missing: vec![MISSING.to_owned()],
-        };
-        isolation.demand(limits.isolation)?;
-        let mut process = program(config.worker.as_deref())?.spawn()?;
-        let device = config.device;
-        match ask(&mut process, &Call::Open { device })? {
-            Answer::Opened => {}
-            Answer::Absent(why) => return Err(Error::new(ErrorKind::NotFound, why)),
-            other => return Err(unexpected(&other)),
-        }
         let load = Call::Load {
             artifact: artifact.clone(),
             memory: limits.memory,
@@ -121,7 +133,7 @@ impl Executor {
         let mut executor = Self {
             config,
             process,
-            isolation,
+            isolation: isolation(),
             artifact,
             limits,
             bound: None,
@@ -152,7 +164,7 @@ impl Execute for Executor {
             let path = input
                 .path()
                 .ok_or_else(|| Error::unexpected("a shared tensor has no file"))?;
-            open(path, File::options().read(true))
+            open_file(path, File::options().read(true))
         };
         let files: Vec<File> = call.inputs.iter().map(open).collect::<Result<_>>()?;
         let bind = Call::Bind {
@@ -206,7 +218,7 @@ impl Execute for Executor {
             .map(|(tensor, shape)| shm::allocate_unreserved(tensor.dtype, shape))
             .collect::<Result<Vec<_>>>()?;
         let options = File::options().read(true).write(true).clone();
-        let files = outputs.iter().map(|output| open(output.path(), &options));
+        let files = outputs.iter().map(|output| open_file(output.path(), &options));
         let files: Vec<File> = files.collect::<Result<_>>()?;
         let time = self.limits.time.max(STARTING);
         let taken = self.judge(&Call::Take, &files, time)?;
@@ -295,7 +307,7 @@ impl Executor {
 }
 
 /// Opens shared memory of this process.
-fn open(path: &Path, options: &OpenOptions) -> Result<File> {
+fn open_file(path: &Path, options: &OpenOptions) -> Result<File> {
     let cannot = |e| Error::io(format!("cannot open shared memory {}", path.display()), e);
     options.open(path).map_err(cannot)
 }

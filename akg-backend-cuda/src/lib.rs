@@ -18,6 +18,7 @@ mod products;
 mod program;
 mod protocol;
 mod serve;
+mod spare;
 mod step;
 
 use akg_core::Registry;

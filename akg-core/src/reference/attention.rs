@@ -1,10 +1,10 @@
 //! Attention.
 
 use super::array::{Array, Data, broadcast, map};
+use super::invocation::{Invocation, Kernel, Results};
 use super::matmul::unravel;
 use super::parallel::tasks;
 use super::real::Real;
-use super::run::{Invocation, Kernel, Results};
 use super::softmax::softmax_row;
 use super::strided::{Matrix, Strided};
 use crate::error::{Error, Result};
@@ -48,7 +48,7 @@ fn attention<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
     let bias = bias.as_ref().map(Strided::reader);
 
     let mut out = vec![T::zero(); shape.iter().product()];
-    let by = c.products();
+    let by = c.products;
     tasks(&mut out, rows * depth, &|at, out| {
         let prefix = unravel(at, &batch);
         let mut scores = vec![T::zero(); rows * columns];

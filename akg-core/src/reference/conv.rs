@@ -1,9 +1,9 @@
 //! Convolutions as matrix products over gathered windows.
 
 use super::array::Array;
+use super::invocation::{Invocation, Kernel, Results};
 use super::parallel::{lines, tasks};
 use super::real::Real;
-use super::run::{Invocation, Kernel, Results};
 use super::strided::{Matrix, Strided};
 use crate::error::Result;
 

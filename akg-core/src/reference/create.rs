@@ -1,8 +1,8 @@
 //! Operators that make tensors from numbers.
 
 use super::array::Array;
+use super::invocation::{Invocation, Kernel, Results};
 use super::real::Real;
-use super::run::{Invocation, Kernel, Results};
 use super::strided::Strided;
 use crate::error::Error;
 

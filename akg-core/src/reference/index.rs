@@ -1,9 +1,9 @@
 //! Gathering and scattering by index.
 
 use super::array::{Array, Data, broadcast, each};
+use super::invocation::{Invocation, Kernel, Results};
 use super::real::Real;
 use super::rearrange::remap;
-use super::run::{Invocation, Kernel, Results};
 use super::strided::{Item, Strided};
 use super::view::position;
 use crate::error::{Error, Result};

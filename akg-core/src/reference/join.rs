@@ -1,8 +1,8 @@
 //! Operators that join tensors or take them apart.
 
 use super::array::{Array, Data, each};
+use super::invocation::{Invocation, Kernel, Results};
 use super::real::Real;
-use super::run::{Invocation, Kernel, Results};
 use super::strided::{Item, Strided};
 use crate::error::{Error, Result};
 

@@ -2,9 +2,9 @@
 
 use super::array::{Array, broadcast, zip_in_place, zip3};
 use super::fold::{sum, sum_over};
+use super::invocation::{Invocation, Kernel, Results};
 use super::pointwise::combine;
 use super::real::Real;
-use super::run::{Invocation, Kernel, Results};
 use super::softmax::{along, log_softmax_row};
 use super::strided::Strided;
 use super::view::position;

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::array::{Array, broadcast, each, map_in_place, wrap};
 use super::fold::fold;
+use super::invocation::{Invocation, Kernel, Results};
 use super::parallel::tasks;
 use super::pointwise::combine;
 use super::product::Products;
 use super::real::Real;
-use super::run::{Invocation, Kernel, Results};
 use super::strided::{Item, Matrix, Strided};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -125,7 +125,7 @@ fn plain<T: Real>(c: &mut Invocation<'_, T>, a: &str, b: &str) -> Results<T> {
         b = b.clone().reshape(&[b.len(), 1])?;
     }
     let shape = c.shape(0)?;
-    Ok(vec![product(c.products(), a, b)?.reshape(&shape)?])
+    Ok(vec![product(c.products, a, b)?.reshape(&shape)?])
 }
 
 fn linear<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
@@ -140,7 +140,7 @@ fn linear<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
         x
     };
     let weight = each!(weight, w => w.swap(0, 1));
-    let out = product(c.products(), x, weight)?.reshape(&shape)?;
+    let out = product(c.products, x, weight)?.reshape(&shape)?;
     Ok(vec![match c.opt_array("bias")? {
         Some(bias) => sum(dtype, out, bias, &shape)?,
         None => out,
@@ -164,7 +164,7 @@ fn scaled<T: Real>(c: &mut Invocation<'_, T>, a: &str, b: &str) -> Results<T> {
     let (dtype, shape) = (c.dtype(0)?, c.shape(0)?);
     let (alpha, beta) = (c.operand("alpha")?, c.operand("beta")?);
     let (a, b) = (c.array(a)?, c.array(b)?);
-    let out = times(product(c.products(), a, b)?, alpha);
+    let out = times(product(c.products, a, b)?, alpha);
     if beta.clone().into_float().first() == T::zero() {
         return Ok(vec![out]);
     }
@@ -196,7 +196,7 @@ fn einsum<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
     let einsum = Einsum::parse(equation, &ranks)?;
     Ok(vec![if dtype.is_float() {
         let operands = arrays.into_iter().map(Array::into_float).collect();
-        Array::float(dtype, contract(&einsum, operands, &reals(c.products()))?)
+        Array::float(dtype, contract(&einsum, operands, &reals(c.products))?)
     } else {
         let operands = arrays.into_iter().map(Array::into_int).collect();
         Array::int(

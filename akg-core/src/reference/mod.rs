@@ -37,6 +37,7 @@ mod conv;
 mod create;
 mod fold;
 mod index;
+mod invocation;
 mod join;
 mod loss;
 mod matmul;

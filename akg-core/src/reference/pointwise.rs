@@ -1,8 +1,8 @@
 //! Element-wise operators.
 
 use super::array::{Array, Data, map, map_in_place, wrap};
+use super::invocation::{Invocation, Kernel, Results};
 use super::real::Real;
-use super::run::{Invocation, Kernel, Results};
 use crate::dtype::DTypeClass;
 
 mod binary;

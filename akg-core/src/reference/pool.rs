@@ -2,9 +2,9 @@
 
 use super::array::Array;
 use super::fold::sum;
+use super::invocation::{Invocation, Kernel, Results};
 use super::parallel::lines;
 use super::real::Real;
-use super::run::{Invocation, Kernel, Results};
 use super::strided::Strided;
 use crate::dtype::DType;
 use crate::error::Result;

@@ -1,10 +1,10 @@
 //! Operators that move elements without computing on them.
 
 use super::array::{Array, Data, each};
+use super::invocation::{Invocation, Kernel, Results, axis};
 use super::parallel::lines;
 use super::pointwise::pick;
 use super::real::Real;
-use super::run::{Invocation, Kernel, Results, axis};
 use super::strided::{Item, Strided};
 use crate::error::{Error, Result};
 

@@ -2,8 +2,8 @@
 
 use super::array::{Array, Data, map, wrap};
 use super::fold::{fold, sum_over};
+use super::invocation::{Invocation, Kernel, Results, axis};
 use super::real::Real;
-use super::run::{Invocation, Kernel, Results, axis};
 use super::strided::{Item, Strided};
 use crate::dtype::DType;
 use crate::error::{Error, Result};

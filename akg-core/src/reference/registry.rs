@@ -1,7 +1,7 @@
 //! Which function evaluates which operator.
 
+use super::invocation::Kernel;
 use super::real::Real;
-use super::run::Kernel;
 use super::{
     attention, conv, create, index, join, loss, matmul, norm, pointwise, pool, rearrange, reduce, rnn, scan,
     softmax, view,

@@ -1,9 +1,9 @@
 //! Recurrent networks.
 
 use super::array::Array;
+use super::invocation::{Invocation, Kernel, Results};
 use super::pointwise::sigmoid;
 use super::real::Real;
-use super::run::{Invocation, Kernel, Results};
 use super::strided::{Matrix, Strided};
 use crate::error::{Error, Result};
 

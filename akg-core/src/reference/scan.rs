@@ -1,8 +1,8 @@
 //! Cumulative sums and products.
 
 use super::array::{Array, Data, map_in_place, wrap};
+use super::invocation::{Invocation, Kernel, Results};
 use super::real::Real;
-use super::run::{Invocation, Kernel, Results};
 use super::softmax::along;
 use super::strided::Item;
 

@@ -1,8 +1,8 @@
 //! Views and copies.
 
 use super::array::{Array, each};
+use super::invocation::{Invocation, Kernel, Results, axis};
 use super::real::Real;
-use super::run::{Invocation, Kernel, Results, axis};
 use crate::error::{Error, Result};
 
 pub(super) fn kernel<T: Real>(name: &str) -> Option<Kernel<T>> {

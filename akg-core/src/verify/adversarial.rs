@@ -7,9 +7,10 @@ use async_trait::async_trait;
 use rand::seq::SliceRandom as _;
 use rand::{RngExt as _, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
 
 use super::hidden;
-use super::inputs::{Distribution, make_input, make_inputs};
+use super::inputs::{CHUNK, Distribution, Fresh, make_inputs};
 use super::life::{Data, Life, Ran};
 use super::sample::Extent;
 use crate::backend::{Backend, Limits, Poison};
@@ -268,8 +269,7 @@ impl Trial<'_> {
         input: &Tensor,
         rng: &mut ChaCha8Rng,
     ) -> Result<(Tensor, Option<Range<usize>>)> {
-        let seed = rng.random();
-        let fresh = make_input(self.task, self.backend, DATA, seed, &self.dims, position)?;
+        let fresh = Fresh::new(self.task, DATA, rng.random(), &self.dims, position)?;
         let rows = self.rows.as_ref();
         let row = rows
             .and_then(|rows| Some((rows.input_axis(position)?, rows.rows())))
@@ -282,15 +282,32 @@ impl Trial<'_> {
             None => (Part::stretch(input.len(), rng), None),
         };
         let mut buffer = self.backend.allocate(input.dtype(), input.shape())?;
-        let bytes = buffer.bytes_mut();
-        bytes.copy_from_slice(input.bytes());
         let size = input.dtype().size();
-        for range in part.ranges() {
-            let range = range.start * size..range.end * size;
-            if let (Some(to), Some(from)) = (bytes.get_mut(range.clone()), fresh.bytes().get(range)) {
-                to.copy_from_slice(from);
+        let change = |(number, (to, from)): (usize, (&mut [u8], &[u8]))| -> Result<()> {
+            to.copy_from_slice(from);
+            let first = number * CHUNK;
+            let mut ranges = part.within(first..first + to.len() / size).peekable();
+            if ranges.peek().is_none() {
+                return Ok(());
             }
-        }
+            // Aligned for every element type.
+            let mut words = vec![0u128; to.len().div_ceil(size_of::<u128>())];
+            let made = bytemuck::cast_slice_mut::<u128, u8>(&mut words).get_mut(..to.len());
+            let made = made.unwrap_or_default();
+            fresh.fill(made, number)?;
+            for range in ranges {
+                let range = (range.start - first) * size..(range.end - first) * size;
+                if let (Some(to), Some(from)) = (to.get_mut(range.clone()), made.get(range)) {
+                    to.copy_from_slice(from);
+                }
+            }
+            Ok(())
+        };
+        let bytes = CHUNK * size;
+        let to = buffer.bytes_mut().par_chunks_mut(bytes);
+        to.zip(input.bytes().par_chunks(bytes))
+            .enumerate()
+            .try_for_each(change)?;
         Ok((buffer.freeze()?, row))
     }
 
@@ -376,11 +393,16 @@ impl Part {
         }
     }
 
-    fn ranges(&self) -> impl Iterator<Item = Range<usize>> + use<'_> {
-        (0..self.count).map(|i| {
-            let start = self.start + i * self.stride;
-            start..start + self.length
-        })
+    /// What lies in a range of elements.
+    fn within(&self, range: Range<usize>) -> impl Iterator<Item = Range<usize>> + use<'_> {
+        let first = match range.start.checked_sub(self.start + self.length) {
+            Some(beyond) => beyond / self.stride.max(1) + 1,
+            None => 0,
+        };
+        (first..self.count)
+            .map(|i| self.start + i * self.stride)
+            .take_while(move |start| *start < range.end)
+            .map(move |start| start.max(range.start)..(start + self.length).min(range.end))
     }
 }
 
@@ -392,7 +414,11 @@ mod tests {
     fn a_row_is_what_lies_at_its_index() {
         let (shape, axis) = ([3, 4, 5], 1);
         let part = Part::row(&shape, axis, 2, 1);
-        let inside: Vec<usize> = part.ranges().flatten().collect();
+        let inside: Vec<usize> = (0..60)
+            .step_by(7)
+            .flat_map(|start| part.within(start..(start + 7).min(60)))
+            .flatten()
+            .collect();
         let expected: Vec<usize> = (0..60).filter(|i| i / 5 % 4 >= 2).collect();
         assert_eq!(inside, expected);
     }

@@ -34,16 +34,14 @@ pub(super) struct Comparison<'a> {
     pub(super) products: Option<Arc<dyn Products>>,
 }
 
-/// Judges randomly chosen rows of outputs, at the contract's sizes.
+/// Judges randomly chosen rows of outputs, at the contract's sizes, on the host alone: candidates are being timed.
 pub(crate) fn judge_sample(
     task: &Task,
     inputs: &[Tensor],
     outputs: &[Tensor],
     time: Duration,
-    products: Option<Arc<dyn Products>>,
 ) -> Result<Option<Failure>> {
-    let mut comparison = Comparison::returned(task, inputs, outputs, rand::random());
-    comparison.products = products;
+    let comparison = Comparison::returned(task, inputs, outputs, rand::random());
     let (_, failure) = comparison.judge(&Extent {
         time: Some(time),
         yardstick: time,

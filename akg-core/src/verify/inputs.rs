@@ -6,9 +6,10 @@ use std::fmt;
 use half::{bf16, f16};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::backend::{Backend, TensorBuffer};
+use crate::backend::Backend;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::Bindings;
@@ -113,23 +114,6 @@ pub fn make_inputs(
     Ok(tensors)
 }
 
-/// What [`make_inputs`] makes at one position.
-pub(super) fn make_input(
-    task: &Task,
-    backend: &dyn Backend,
-    distribution: Distribution,
-    seed: u64,
-    dims: &Bindings,
-    position: usize,
-) -> Result<Tensor> {
-    if captured_positions(task, distribution).contains(&position)
-        && let Some(tensor) = capture(task, &[position], seed)?.remove(&position)
-    {
-        return Ok(tensor);
-    }
-    generate(task, backend, distribution, seed, dims, position)
-}
-
 fn generate(
     task: &Task,
     backend: &dyn Backend,
@@ -138,37 +122,50 @@ fn generate(
     dims: &Bindings,
     position: usize,
 ) -> Result<Tensor> {
-    let graph = &task.graph;
-    let input = graph
-        .inputs()
-        .get(position)
-        .ok_or_else(|| Error::unexpected(format!("the graph has no input {position}")))?;
-    let ty = graph.ty(input.value);
-    let shape = ty.concrete_shape(dims)?;
-    let generator = task
-        .contract
-        .generators
-        .get(position)
-        .copied()
-        .unwrap_or_default();
-    let mut buffer = backend.allocate(ty.dtype, &shape)?;
-    let fan_in: usize = shape.iter().skip(1).product();
-    let gain = match input.kind {
-        InputKind::Weight if shape.len() > 1 => 1.0 / (fan_in.max(1) as f32).sqrt(),
-        _ => 1.0,
-    };
-    let stream = Stream {
-        distribution,
-        generator,
-        gain,
-        seed: mix(seed, position as u64),
-        kind: input.kind,
-        position,
-        row: shape.last().copied().unwrap_or(1).max(1),
-        elements: shape.iter().product(),
-    };
-    fill(buffer.as_mut(), ty.dtype, &stream)?;
+    let stream = Stream::new(task, distribution, seed, dims, position)?;
+    let mut buffer = backend.allocate(stream.dtype, &stream.shape)?;
+    let chunks = buffer.bytes_mut().par_chunks_mut(CHUNK * stream.dtype.size());
+    chunks
+        .enumerate()
+        .try_for_each(|(number, chunk)| stream.fill(chunk, number))?;
     buffer.freeze()
+}
+
+/// What [`make_inputs`] makes at one position, to be had in chunks.
+pub(super) enum Fresh {
+    Captured(Tensor),
+    Made(Stream),
+}
+
+impl Fresh {
+    pub(super) fn new(
+        task: &Task,
+        distribution: Distribution,
+        seed: u64,
+        dims: &Bindings,
+        position: usize,
+    ) -> Result<Self> {
+        if captured_positions(task, distribution).contains(&position)
+            && let Some(tensor) = capture(task, &[position], seed)?.remove(&position)
+        {
+            return Ok(Self::Captured(tensor));
+        }
+        Ok(Self::Made(Stream::new(task, distribution, seed, dims, position)?))
+    }
+
+    /// Writes the chunk of this number: [`CHUNK`] elements, or what is left of the last.
+    pub(super) fn fill(&self, chunk: &mut [u8], number: usize) -> Result<()> {
+        match self {
+            Self::Made(stream) => stream.fill(chunk, number),
+            Self::Captured(tensor) => {
+                let start = number * CHUNK * tensor.dtype().size();
+                let own = tensor.bytes().get(start..start + chunk.len());
+                chunk
+                    .copy_from_slice(own.ok_or_else(|| Error::unexpected("a captured tensor is too small"))?);
+                Ok(())
+            }
+        }
+    }
 }
 
 /// The positions of inputs that only the task's own code can make for these checks.
@@ -216,7 +213,7 @@ const SPECIAL: [f32; 8] = [
 ];
 
 /// Where the elements of one input come from.
-struct Stream {
+pub(super) struct Stream {
     distribution: Distribution,
     generator: Generator,
     gain: f32,
@@ -224,6 +221,8 @@ struct Stream {
     kind: InputKind,
     /// The input's number.
     position: usize,
+    dtype: DType,
+    shape: Vec<usize>,
     /// Elements of a row along the last axis.
     row: usize,
     /// Elements in all.
@@ -231,57 +230,7 @@ struct Stream {
 }
 
 /// Elements that one generator makes; chunks are independent so that threads can share the work.
-const CHUNK: usize = 1 << 20;
-
-fn fill(buffer: &mut dyn TensorBuffer, dtype: DType, stream: &Stream) -> Result<()> {
-    let bytes = buffer.bytes_mut();
-    let chunk_bytes = CHUNK * dtype.size();
-    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let chunks: Vec<(usize, &mut [u8])> = bytes.chunks_mut(chunk_bytes).enumerate().collect();
-    let per_thread = chunks.len().div_ceil(threads).max(1);
-    let mut chunks = chunks.into_iter();
-    std::thread::scope(|scope| {
-        let mut handles = Vec::new();
-        loop {
-            let share: Vec<_> = chunks.by_ref().take(per_thread).collect();
-            if share.is_empty() {
-                break;
-            }
-            handles.push(scope.spawn(move || {
-                share.into_iter().try_for_each(|(i, chunk)| {
-                    let mut rng = ChaCha8Rng::seed_from_u64(stream.seed);
-                    rng.set_stream(i as u64);
-                    fill_chunk(chunk, i * CHUNK, dtype, stream, &mut rng)
-                })
-            }));
-        }
-        handles.into_iter().try_for_each(|h| {
-            h.join()
-                .unwrap_or_else(|_| Err(Error::unexpected("a thread that makes inputs panicked")))
-        })
-    })
-}
-
-fn fill_chunk(
-    chunk: &mut [u8],
-    first: usize,
-    dtype: DType,
-    stream: &Stream,
-    rng: &mut ChaCha8Rng,
-) -> Result<()> {
-    match dtype {
-        DType::F32 => each(chunk, |n| stream.float(rng, first + n)),
-        DType::F64 => each(chunk, |n| f64::from(stream.float(rng, first + n))),
-        DType::F16 => each(chunk, |n| f16::from_f32(stream.float(rng, first + n))),
-        DType::BF16 => each(chunk, |n| bf16::from_f32(stream.float(rng, first + n))),
-        DType::Bool => each(chunk, |_| u8::from(rng.next_u32() & 1 == 1)),
-        DType::U8 => each(chunk, |_| stream.integer(rng, 0) as u8),
-        DType::I8 => each(chunk, |_| stream.integer(rng, -8) as i8),
-        DType::I16 => each(chunk, |_| stream.integer(rng, -8) as i16),
-        DType::I32 => each(chunk, |_| stream.integer(rng, -8) as i32),
-        DType::I64 => each(chunk, |_| stream.integer(rng, -8)),
-    }
-}
+pub(super) const CHUNK: usize = 1 << 20;
 
 fn each<T: bytemuck::Pod>(chunk: &mut [u8], mut next: impl FnMut(usize) -> T) -> Result<()> {
     let elements = bytemuck::try_cast_slice_mut::<u8, T>(chunk)
@@ -291,6 +240,60 @@ fn each<T: bytemuck::Pod>(chunk: &mut [u8], mut next: impl FnMut(usize) -> T) ->
 }
 
 impl Stream {
+    fn new(
+        task: &Task,
+        distribution: Distribution,
+        seed: u64,
+        dims: &Bindings,
+        position: usize,
+    ) -> Result<Self> {
+        let graph = &task.graph;
+        let input = graph
+            .inputs()
+            .get(position)
+            .ok_or_else(|| Error::unexpected(format!("the graph has no input {position}")))?;
+        let ty = graph.ty(input.value);
+        let shape = ty.concrete_shape(dims)?;
+        let fan_in: usize = shape.iter().skip(1).product();
+        let gain = match input.kind {
+            InputKind::Weight if shape.len() > 1 => 1.0 / (fan_in.max(1) as f32).sqrt(),
+            _ => 1.0,
+        };
+        let generator = task.contract.generators.get(position).copied();
+        Ok(Self {
+            distribution,
+            generator: generator.unwrap_or_default(),
+            gain,
+            seed: mix(seed, position as u64),
+            kind: input.kind,
+            position,
+            dtype: ty.dtype,
+            row: shape.last().copied().unwrap_or(1).max(1),
+            elements: shape.iter().product(),
+            shape,
+        })
+    }
+
+    /// Writes the chunk of this number.
+    fn fill(&self, chunk: &mut [u8], number: usize) -> Result<()> {
+        let first = number * CHUNK;
+        let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
+        rng.set_stream(number as u64);
+        let rng = &mut rng;
+        match self.dtype {
+            DType::F32 => each(chunk, |n| self.float(rng, first + n)),
+            DType::F64 => each(chunk, |n| f64::from(self.float(rng, first + n))),
+            DType::F16 => each(chunk, |n| f16::from_f32(self.float(rng, first + n))),
+            DType::BF16 => each(chunk, |n| bf16::from_f32(self.float(rng, first + n))),
+            DType::Bool => each(chunk, |_| u8::from(rng.next_u32() & 1 == 1)),
+            DType::U8 => each(chunk, |_| self.integer(rng, 0) as u8),
+            DType::I8 => each(chunk, |_| self.integer(rng, -8) as i8),
+            DType::I16 => each(chunk, |_| self.integer(rng, -8) as i16),
+            DType::I32 => each(chunk, |_| self.integer(rng, -8) as i32),
+            DType::I64 => each(chunk, |_| self.integer(rng, -8)),
+        }
+    }
+
     /// The element `at`.
     fn float(&self, rng: &mut ChaCha8Rng, at: usize) -> f32 {
         if self.distribution == Distribution::Contract && self.generator == Generator::Uniform01 {

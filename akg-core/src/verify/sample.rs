@@ -15,7 +15,8 @@ use crate::tensor::Tensor;
 /// How much of the outputs is compared.
 #[derive(Debug, Clone)]
 pub(super) struct Extent {
-    /// Reference time after which no further rows are compared; `None` for all rows.
+    /// Reference time after which no further rows are compared; `None` for all rows. Times are those of two cores: a
+    /// machine with more of them needs less for the same rows.
     pub(super) time: Option<Duration>,
     /// Time for the yardstick of the limits.
     pub(super) yardstick: Duration,
@@ -35,15 +36,23 @@ const CACHED_BYTES: usize = 1 << 20;
 /// What all rows have in common is read again for each piece, so that a piece is at least one part in so many of it.
 const SHARED_PARTS: usize = 16;
 
-/// Bytes in common from which products with them may be worth the way to a device.
+/// Bytes in common from which products with them may be worth the way to a device. Then a piece is as large, so that the
+/// way is not gone again and again for the same, up to the second number.
 const LARGE_SHARED_BYTES: usize = 8 << 20;
+const MOST_DEVICE_BYTES: usize = 1 << 30;
+
+/// The cores that an extent's times are for, and the least part of them that is left where there are more: not everything
+/// goes faster.
+const CORES: f64 = 2.0;
+const FASTEST: f64 = 0.25;
 
 /// A sample is at least one part in so many of the rows.
 const SAMPLES: usize = 32;
 
-/// Elements of each output, if it has as many, that are compared however long it takes, and that the yardstick is measured
-/// on: the error of fewer says little.
+/// Elements of each output, if it has as many, that are compared even if that takes so many times as long as it should, and
+/// that the yardstick is measured on: the error of fewer says little.
 const FEWEST: u64 = 64;
+const PATIENCE: u32 = 4;
 
 /// Elements of each output after which a sample ends, and those after which the yardstick is known well enough: more say
 /// no more.
@@ -148,6 +157,8 @@ pub(super) struct Sample<'a> {
     extent: &'a Extent,
     /// Elements of each output that suffice.
     fewest: Vec<u64>,
+    /// The part of the extent's times that this machine needs.
+    pace: f64,
     start: Instant,
 }
 
@@ -168,6 +179,7 @@ impl<'a> Sample<'a> {
             first: 1,
             extent,
             fewest: outputs.iter().map(|o| FEWEST.min(o.len() as u64)).collect(),
+            pace: (CORES / rayon::current_num_threads() as f64).clamp(FASTEST, 1.0),
             start: Instant::now(),
         };
         let Some(plan) = plan else {
@@ -177,7 +189,7 @@ impl<'a> Sample<'a> {
         let row = plan.row_elements().max(1) * size_of::<f64>();
         let shared = plan.shared_elements() * size_of::<f64>();
         let bytes = if by_device && shared >= LARGE_SHARED_BYTES {
-            MOST_BYTES
+            shared.clamp(MOST_BYTES, MOST_DEVICE_BYTES)
         } else {
             CACHED_BYTES.max(shared / SHARED_PARTS).min(MOST_BYTES)
         };
@@ -213,8 +225,10 @@ impl<'a> Sample<'a> {
             _ if self.given == 0 => self.first,
             None => self.at_once,
             Some(time) => {
+                let time = time.mul_f64(self.pace);
                 let elapsed = self.start.elapsed();
-                if !few(&found.compared) && (elapsed >= time || plenty(&found.compared, MOST)) {
+                let enough = !few(&found.compared) || elapsed >= time * PATIENCE;
+                if enough && (elapsed >= time || plenty(&found.compared, MOST)) {
                     return None;
                 }
                 let left = time.saturating_sub(elapsed).as_secs_f64();
@@ -229,7 +243,7 @@ impl<'a> Sample<'a> {
         } else if plenty(&found.yarded, MOST_YARDED) {
             0
         } else {
-            let left = self.extent.yardstick * threads.min(wave.len()) as u32;
+            let left = self.extent.yardstick.mul_f64(self.pace) * threads.min(wave.len()) as u32;
             let each = found.yard_spent.as_secs_f64() / found.yard_pieces.max(1) as f64;
             (left.saturating_sub(found.yard_spent).as_secs_f64() / each.max(1e-9)) as usize
         };

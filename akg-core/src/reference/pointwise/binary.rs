@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::super::array::{Array, Data, map, wrap, zip, zip_in_place};
+use super::super::invocation::{Invocation, Kernel, Results};
 use super::super::real::Real;
-use super::super::run::{Invocation, Kernel, Results};
 use super::super::strided::{Item, Strided};
 use super::float;
 use crate::dtype::{DType, DTypeClass};

@@ -1,8 +1,8 @@
 //! Choice between operands, clamping, conversion, and other element-wise operators of their own shape.
 
 use super::super::array::{Array, Data, map_in_place, wrap, zip, zip_in_place, zip3};
+use super::super::invocation::{Invocation, Kernel, Results};
 use super::super::real::Real;
-use super::super::run::{Invocation, Kernel, Results};
 use super::super::strided::{Item, Strided};
 use super::binary::combine;
 use super::sigmoid;

@@ -1,6 +1,6 @@
 //! What each operator needs of its operands for some rows of its results.
 
-use super::super::{conv, create, norm, pointwise, pool, reduce, rnn, run};
+use super::super::{conv, create, invocation, norm, pointwise, pool, reduce, rnn};
 use super::{Need, Obstacle};
 use crate::error::Error;
 use crate::graph::ops::{Call, Einsum};
@@ -188,7 +188,7 @@ impl Rule<'_> {
     }
 
     fn axis(&self, name: &str, rank: usize) -> Result<usize, Obstacle> {
-        Ok(run::axis(self.call.int(name)?, rank)?)
+        Ok(invocation::axis(self.call.int(name)?, rank)?)
     }
 
     /// The axes of `self` that an integer or a list of integers names.
@@ -200,7 +200,7 @@ impl Rule<'_> {
         };
         Ok(dims
             .into_iter()
-            .map(|d| run::axis(d, rank))
+            .map(|d| invocation::axis(d, rank))
             .collect::<Result<_, _>>()?)
     }
 
