@@ -171,7 +171,8 @@ impl PythonText {
                 let spaces = " ".repeat(indent.unwrap_or_default());
                 self.replace(at..at + 1, &format!("{spaces}..."));
             } else {
-                self.replace(at..at + 1, "");
+                let blank = self.lines.get(at + 1).is_some_and(|l| l.text.trim().is_empty());
+                self.replace(at..at + 1 + usize::from(blank), "");
             }
         }
     }

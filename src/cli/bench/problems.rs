@@ -47,7 +47,10 @@ impl Numbers {
     /// The first part of the choice of which nothing is `there`.
     fn missing(&self, there: &BTreeSet<u32>) -> Option<Self> {
         let lost = |stretch: &&RangeInclusive<u32>| there.range((**stretch).clone()).next().is_none();
-        self.0.iter().find(lost).map(|stretch| Self(vec![stretch.clone()]))
+        self.0
+            .iter()
+            .find(lost)
+            .map(|stretch| Self(vec![stretch.clone()]))
     }
 }
 
