@@ -18,7 +18,7 @@ const TROUBLE: i32 = 2;
 const DEVICE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/devices/nvidia-h200.json");
 
 /// Says of kernels that they are right unless the problem forbids it, and refuses as KernelBench's does.
-const EVALUATOR: &str = r##"
+const EVALUATOR: &str = r#"
 from openai import OpenAI
 from pydantic import BaseModel
 
@@ -38,7 +38,7 @@ def eval_kernel_against_ref(original_model_src, custom_model_src, measure_perfor
     assert "class ModelNew(nn.Module):" in custom_model_src or custom_model_src.endswith("ModelNew = Model\n")
     times = {"runtime": 2.0, "ref_runtime": 3.0} if measure_performance else {}
     return Result(compiled=True, correctness=True, metadata={"correctness_trials": "(5 / 5)"}, **times)
-"##;
+"#;
 
 const CHECKER: &str = r##"
 import re

@@ -1,5 +1,6 @@
 //! Kernels as PyTorch modules.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use akg_core::bundle::module::{constructor, dim_sources, places, tuple};
@@ -14,6 +15,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use crate::NAME;
+use crate::layout::statement;
 use crate::names::Names;
 use crate::python::{PythonText, parameters};
 
@@ -327,23 +329,29 @@ impl<'a> Forward<'a> {
                 port.name
             ));
         }
-        self.line(inputs.first().map_or_else(
+        // A call runs where its arguments are.
+        let given = inputs.iter().zip(&places).find(|(_, place)| place.is_u64());
+        let first = given
+            .map(|((at, _), _)| *at)
+            .or(inputs.first().map(|(at, _)| *at));
+        self.line(first.map_or_else(
             || "device = torch.device(\"cuda\")".to_owned(),
-            |(at, _)| format!("device = {}.device", name(*at)),
+            |at| format!("device = {}.device", name(at)),
         ));
         for (number, (at, _)) in constants.iter().enumerate() {
             self.line(format!("{} = akg_constant({number}, device)", name(*at)));
         }
-        for role in [TensorRole::Output, TensorRole::Scratch] {
-            for (at, tensor) in plan.with_role(role) {
-                let (dtype, shape) = (torch_type(tensor.dtype), shape(tensor));
-                self.line(format!(
-                    "{} = torch.empty({shape}, dtype={dtype}, device=device)",
-                    name(at)
-                ));
-            }
-        }
+        // Each is made when a kernel first needs it, so that the device has work while the later ones are made.
+        let mut unmade: BTreeMap<usize, &PlanTensor> = plan
+            .with_role(TensorRole::Output)
+            .chain(plan.with_role(TensorRole::Scratch))
+            .collect();
         for launch in &plan.launches {
+            for at in &launch.tensors {
+                if let Some(tensor) = unmade.remove(at) {
+                    self.line(empty(name(*at), tensor));
+                }
+            }
             let arguments = launch.tensors.iter().map(|t| name(*t).to_owned());
             let arguments: Vec<String> = arguments.chain(plan.dims.iter().map(|d| d.to_string())).collect();
             let cooperative = if launch.cooperative {
@@ -358,6 +366,12 @@ impl<'a> Forward<'a> {
                 arguments.join(", ")
             ));
         }
+        // What no kernel writes has no elements.
+        for (at, tensor) in plan.with_role(TensorRole::Output) {
+            if unmade.contains_key(&at) {
+                self.line(empty(name(at), tensor));
+            }
+        }
         let outputs: Vec<String> = plan
             .with_role(TensorRole::Output)
             .map(|(at, _)| name(at).to_owned())
@@ -366,7 +380,9 @@ impl<'a> Forward<'a> {
         let head = head.map_or(own, str::to_owned);
         let mut text = format!("{spaces}{head}\n");
         for line in &self.lines {
-            let _ = writeln!(text, "{spaces}    {line}");
+            for part in statement(1, line).lines() {
+                let _ = writeln!(text, "{spaces}{part}");
+            }
         }
         Ok(text)
     }
@@ -417,6 +433,12 @@ fn programs(grid: &[Expr]) -> String {
             extents.join(" * ")
         }
     }
+}
+
+/// Makes a tensor without contents.
+fn empty(name: &str, tensor: &PlanTensor) -> String {
+    let (shape, dtype) = (shape(tensor), torch_type(tensor.dtype));
+    format!("{name} = torch.empty({shape}, dtype={dtype}, device=device)")
 }
 
 fn shape(tensor: &PlanTensor) -> String {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use akg::bundle::Manifest;
 use akg::expr::Bindings;
+use akg::graph::ValueId;
 use akg::session::{Attempt, present};
 use akg::source::{Knobs, LaunchPlan, Source, SourceForm, TensorRole};
 use akg::triton::ModelNew;
@@ -184,8 +185,8 @@ fn plan(source: &Source) -> Result<&LaunchPlan> {
     }
 }
 
-/// Bytes of the device that an evaluation takes, about: there are inputs, results of this trial and of the one before, what
-/// comparing them takes, and what the reference or the kernels make on the way.
+/// Bytes of the device that an evaluation takes, about: there are inputs, a result of each side, four times as much while
+/// they are compared, and what the reference or the kernels make on the way.
 fn need(graph: &Graph, plan: &LaunchPlan) -> Result<u64> {
     let none = Bindings::new();
     let bytes = |value| {
@@ -203,7 +204,12 @@ fn need(graph: &Graph, plan: &LaunchPlan) -> Result<u64> {
         .iter()
         .map(|output| bytes(output.value))
         .sum::<Result<u64>>()?;
-    let between = graph.nodes().iter().flat_map(|node| &node.outputs);
+    let is_output = |value: &ValueId| graph.outputs().iter().any(|output| output.value == *value);
+    let between = graph
+        .nodes()
+        .iter()
+        .flat_map(|node| &node.outputs)
+        .filter(|value| !is_output(value));
     let between = between.map(|value| bytes(*value)).collect::<Result<Vec<_>>>()?;
     let scratch = plan.with_role(TensorRole::Scratch).map(|(_, tensor)| {
         let extents = tensor

@@ -49,6 +49,9 @@ pub(in crate::cli) struct EvaluateArgs {
     /// Go on with the run in the output directory: files and evaluations in it are kept.
     #[arg(long)]
     resume: bool,
+    /// Evaluate files again that did not pass.
+    #[arg(long, requires = "resume")]
+    retry: bool,
     /// Write the files and ask the static checker, which needs no GPU; evaluate later, with --resume.
     #[arg(long)]
     export_only: bool,
@@ -58,7 +61,7 @@ pub(in crate::cli) struct EvaluateArgs {
     /// Evaluations at the same time.
     #[arg(long, default_value_t = 1, conflicts_with = "timing")]
     jobs: usize,
-    /// Memory of the GPU for all evaluations at the same time, as in 100GB; by default three quarters of what it has.
+    /// Memory of the GPU for all evaluations at the same time, as in 100GB; by default 85 % of what it has.
     #[arg(long, value_parser = parse_bytes)]
     memory: Option<u64>,
     /// Wall time of one evaluation.
@@ -86,9 +89,8 @@ struct Summary<'a> {
     date: String,
     akg: &'static str,
     device: &'a Target,
-    chosen: usize,
     passed: usize,
-    evaluations: &'a [Evaluation],
+    evaluations: Vec<&'a Evaluation>,
 }
 
 /// The version of the form of `evaluations.json`.
@@ -139,11 +141,12 @@ impl EvaluateArgs {
             }
         }
         let (queue, freed) = (Mutex::new(queue), Condvar::new());
+        let others = self.others(&problems)?;
         let save = |evaluations: &mut Vec<Evaluation>| {
             evaluations.sort_by_key(|e| problems.iter().position(|p| p.id() == e.problem));
-            self.save(evaluations, &target, problems.len())
+            self.save(others.iter().chain(&*evaluations).collect(), &target)
         };
-        let memory = self.memory.unwrap_or(target.memory_bytes / 4 * 3);
+        let memory = self.memory.unwrap_or(target.memory_bytes / 100 * 85);
         let work = || -> Result<()> {
             while let Some((problem, export)) = next(&queue, &freed, memory, &late) {
                 progress
@@ -238,7 +241,8 @@ impl EvaluateArgs {
             let evaluation: Evaluation = read(&finished)?;
             let lacks_times =
                 self.timing && evaluation.status == Status::Pass && evaluation.answer.milliseconds.is_none();
-            if !lacks_times {
+            let is_retried = self.retry && evaluation.status != Status::Pass;
+            if !lacks_times && !is_retried {
                 return Ok(Err(evaluation));
             }
         }
@@ -306,7 +310,21 @@ impl EvaluateArgs {
         })
     }
 
-    fn save(&self, evaluations: &[Evaluation], device: &Target, chosen: usize) -> Result<()> {
+    /// The evaluations in the output directory of problems that were not chosen now.
+    fn others(&self, problems: &[Problem]) -> Result<Vec<Evaluation>> {
+        let cannot = |e| Error::io(format!("cannot list {}", self.out.display()), e);
+        let entries = std::fs::read_dir(&self.out).map_err(cannot)?;
+        let files = entries.flatten().map(|entry| entry.path().join(EVALUATION));
+        let mut others: Vec<Evaluation> = files
+            .filter(|file| file.exists())
+            .map(|file| read(&file))
+            .collect::<Result<_>>()?;
+        others.retain(|e| problems.iter().all(|p| p.id() != e.problem));
+        others.sort_by(|a, b| a.problem.cmp(&b.problem));
+        Ok(others)
+    }
+
+    fn save(&self, evaluations: Vec<&Evaluation>, device: &Target) -> Result<()> {
         let command: Vec<_> = std::env::args_os()
             .map(|a| a.to_string_lossy().into_owned())
             .collect();
@@ -316,7 +334,6 @@ impl EvaluateArgs {
             date: jiff::Timestamp::now().to_string(),
             akg: env!("CARGO_PKG_VERSION"),
             device,
-            chosen,
             passed: evaluations.iter().filter(|e| e.status == Status::Pass).count(),
             evaluations,
         };
