@@ -16,6 +16,7 @@ pub mod syntax;
 mod validate;
 
 use crate::diagnostic::Diagnostics;
+pub(crate) use cost::Rates;
 pub use cost::{Cost, KernelCost, cost};
 pub use elaborate::Knob;
 pub use examples::examples;

@@ -15,7 +15,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use self::rates::Rates;
+pub(crate) use self::rates::Rates;
 use self::space::{Index, Space};
 use self::traffic::{Accesses, Wave};
 use super::ir::{
