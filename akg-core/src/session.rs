@@ -32,6 +32,7 @@ mod tune;
 pub use contest::Rivals;
 pub use event::{Event, Observer};
 pub use outcome::{Attempt, Outcome};
+pub use plan::present;
 use road::Road;
 use run::Run;
 

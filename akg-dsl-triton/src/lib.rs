@@ -16,12 +16,13 @@ mod names;
 mod options;
 mod prelude;
 mod printer;
+mod python;
 mod text;
 
 pub use config::TritonConfig;
 pub use dsl::TritonDsl;
 pub use lower::lower_program;
-pub use modelnew::modelnew;
+pub use modelnew::{ModelNew, modelnew};
 pub use text::stub;
 
 use akg_core::registry::Registry;

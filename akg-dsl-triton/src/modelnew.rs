@@ -1,67 +1,198 @@
-//! Bundles as PyTorch modules.
+//! Kernels as PyTorch modules.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use akg_core::bundle::module::{constructor, dim_sources, places, tuple};
-use akg_core::bundle::{Bundle, Port};
+use akg_core::bundle::{Bundle, Manifest, Port};
 use akg_core::dtype::DType;
 use akg_core::error::{Error, Result};
 use akg_core::expr::Expr;
-use akg_core::source::{LaunchPlan, PlanTensor, TensorRole};
+use akg_core::graph::Graph;
+use akg_core::source::{PlanTensor, TensorRole};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use crate::NAME;
+use crate::layout::statement;
 use crate::names::Names;
+use crate::python::{PythonText, parameters};
 
 const TEMPLATE: &str = include_str!("modelnew.py");
 
-/// A Python file with a class `ModelNew` that computes what the bundle does on GPU tensors: the file needs PyTorch and
-/// Triton, which compiles the kernels in it.
+/// The value of a dim in a call.
+const DIM: &str = "
+
+def akg_dim(name, tensor, axis, low, high):
+    value = tensor.shape[axis] if axis < tensor.dim() else -1
+    if not low <= value <= high:
+        raise ValueError(f\"the dim `{name}` is {value}, and the contract holds from {low} to {high}\")
+    return value
+";
+
+const CEILDIV: &str = "
+
+def ceildiv(a, b):
+    return -(-a // b)
+";
+
+/// The graph's constants on a device, by number.
+const CONSTANT: &str = "
+
+@functools.cache
+def akg_constant(number, device):
+    text, dtype, shape = CONSTANTS[number]
+    data = torch.frombuffer(bytearray(base64.b64decode(text)) or bytearray(1), dtype=torch.uint8)
+    tensor = data.view(dtype).reshape(shape) if text else torch.empty(shape, dtype=dtype)
+    return tensor.to(device)
+";
+
+/// What a Python file with a class `ModelNew` is made of; it computes what the kernels do, on GPU tensors, and needs PyTorch
+/// and Triton, which compiles the kernels.
 ///
-/// For a task from a PyTorch module, the file holds the module's text, and `ModelNew` is its `Model` with another
-/// `forward`: the same parameters, constructed in the same order. Otherwise weights become parameters in the graph's
-/// order. Arguments of `forward` that are no tensors keep the values that they had when the task was made.
+/// For a task from a PyTorch module, the file holds the module's text, and in the place of `Model` stands `ModelNew`, which
+/// has another `forward`: the same parameters, constructed in the same order. Otherwise weights become parameters in the
+/// graph's order. Arguments of `forward` that are no tensors keep the values that they had when the task was made; masks and
+/// integers may come as floating-point numbers.
+#[derive(Debug, Clone, Copy)]
+pub struct ModelNew<'a> {
+    /// The kernels' plan, and what goes in and comes out.
+    pub manifest: &'a Manifest,
+    /// The computation.
+    pub graph: &'a Graph,
+    /// The text of the kernels.
+    pub kernels: &'a str,
+    /// The text of the PyTorch module that the task came from, if it came from one.
+    pub module: Option<&'a str>,
+    /// Why the kernels are believed to be right, in one line.
+    pub evidence: &'a str,
+}
+
+/// The text of a [`ModelNew`] that computes what the bundle does.
 ///
 /// # Errors
-/// [`Unsupported`](akg_core::ErrorKind::Unsupported) for bundles of other DSLs and for weights of symbolic extents.
+/// As for [`ModelNew::text`].
 pub fn modelnew(bundle: &Bundle) -> Result<String> {
-    let manifest = bundle.manifest();
-    if manifest.dsl != NAME {
-        return Err(Error::unsupported(format!(
-            "only bundles of Triton kernels become PyTorch modules with Triton kernels, not those of `{}`",
-            manifest.dsl
-        )));
-    }
-    let module = bundle.module();
-    let init = match module {
-        Some(_) => String::new(),
-        None => constructor(&manifest.inputs, &|port| torch_type(port.dtype))?,
+    let hash = bundle.content_hash()?;
+    let module = ModelNew {
+        manifest: bundle.manifest(),
+        graph: bundle.graph(),
+        kernels: &bundle.candidate().source.text,
+        module: bundle.module(),
+        evidence: &format!("The evidence that it is right is in the bundle {hash}."),
     };
-    let text = module.map_or_else(
-        || "import torch\nimport torch.nn as nn\n".to_owned(),
-        |text| format!("{}\n", text.trim_end()),
-    );
-    let fill = [
-        ("@AKG@", manifest.akg.clone()),
-        ("@NAME@", manifest.name.clone()),
-        ("@ACCURACY@", manifest.contract.accuracy.to_string()),
-        ("@HASH@", bundle.content_hash()?),
-        (
-            "@BASE@",
-            if module.is_some() { "Model" } else { "nn.Module" }.to_owned(),
-        ),
-        ("@INIT@", init),
-        ("@FORWARD@", Forward::new(bundle).text()?),
-        ("@CONSTANTS@", constants(bundle)),
-        ("@KERNELS@", bundle.candidate().source.text.trim_end().to_owned()),
-    ];
-    let mut filled = TEMPLATE.to_owned();
-    for (hole, value) in fill {
-        filled = filled.replace(hole, &value);
+    module.text()
+}
+
+impl ModelNew<'_> {
+    /// The file's text.
+    ///
+    /// # Errors
+    /// [`Unsupported`](akg_core::ErrorKind::Unsupported) for kernels in other languages, for weights of symbolic extents,
+    /// and for a module's text without a class `Model`.
+    pub fn text(&self) -> Result<String> {
+        let manifest = self.manifest;
+        if manifest.dsl != NAME {
+            return Err(Error::unsupported(format!(
+                "only Triton kernels become PyTorch modules with Triton kernels, not those of `{}`",
+                manifest.dsl
+            )));
+        }
+        let mut module = PythonText::new(self.module.unwrap_or_default());
+        let mut kernels = PythonText::new(self.kernels);
+        let mut imports = module.take_imports();
+        imports.extend(kernels.take_imports());
+        imports.extend(["import torch".to_owned(), "import torch.nn as nn".to_owned()]);
+        if self.kernels.contains("\"descriptors\"") {
+            imports.push("from triton.tools.tensor_descriptor import TensorDescriptor".to_owned());
+        }
+        let mut helpers = String::new();
+        if kernels.find(kernels.all(), 0, "LAUNCH").is_none() {
+            helpers += "\n\nLAUNCH = {}\n";
+        }
+        if !self.graph.constants().is_empty() {
+            imports.extend(["import base64".to_owned(), "import functools".to_owned()]);
+            helpers += &self.constants();
+            helpers += CONSTANT;
+        }
+        let class = self.class(&mut module)?;
+        for (name, text) in [("akg_dim(", DIM), ("ceildiv(", CEILDIV)] {
+            if class.contains(name) {
+                helpers += text;
+            }
+        }
+        // By the names of the modules.
+        imports.sort_by_key(|line| line.split_whitespace().nth(1).map(str::to_owned));
+        imports.dedup();
+        let aligns = manifest.inputs.iter().map(|port| port.align);
+        let plan = manifest.plan.with_role(TensorRole::Input).map(|(_, t)| t.align);
+        let fill = [
+            ("@NAME@", manifest.name.clone()),
+            ("@AKG@", manifest.akg.clone()),
+            ("@ACCURACY@", manifest.contract.accuracy.to_string()),
+            ("@EVIDENCE@", self.evidence.to_owned()),
+            ("@IMPORTS@", imports.join("\n")),
+            ("@ALIGN@", aligns.chain(plan).max().unwrap_or(1).to_string()),
+            ("@HELPERS@", helpers),
+            ("@KERNELS@", kernels.text()),
+            ("@MODULE@", class.trim_end().to_owned()),
+        ];
+        let mut filled = TEMPLATE.to_owned();
+        for (hole, value) in fill {
+            filled = filled.replacen(hole, &value, 1);
+        }
+        Ok(filled)
     }
-    Ok(text + &filled)
+
+    /// The class, and what stands beside it in the module's text.
+    fn class(&self, module: &mut PythonText) -> Result<String> {
+        let mut forward = Forward::new(self.manifest);
+        if self.module.is_none() {
+            let init = constructor(&self.manifest.inputs, &|port| torch_type(port.dtype))?;
+            forward.name_arguments();
+            let text = forward.text(None, "    ")?;
+            return Ok(format!("class ModelNew(nn.Module):\n{init}{text}"));
+        }
+        module.drop_docstrings();
+        let heads = ["class Model(", "class Model:"];
+        let class = heads.iter().find_map(|head| module.find(module.all(), 0, head));
+        let class = class.ok_or_else(|| {
+            Error::unsupported("the PyTorch module's text has no `class Model`, whose place `ModelNew` takes")
+        })?;
+        let (block, indent) = module.block(class);
+        let spaces = " ".repeat(indent);
+        if let Some(old) = module.find(block.clone(), indent, "def forward(") {
+            let head = module.line(old).to_owned();
+            let head = forward.take_parameters(&head).then_some(head);
+            let text = forward.text(head.as_deref(), &spaces)?;
+            let (place, _) = module.block(old);
+            module.replace(place, text.trim_end());
+        } else {
+            let text = forward.text(None, &spaces)?;
+            module.replace(block.end..block.end, &format!("\n{text}"));
+        }
+        let (block, _) = module.block(class);
+        let text = module.part(block.clone());
+        let text = text
+            .replacen("class Model", "class ModelNew", 1)
+            .replace("super(Model, self)", "super()");
+        module.replace(block, &text);
+        Ok(module.text())
+    }
+
+    /// The values of the graph's constants.
+    fn constants(&self) -> String {
+        let constants = self.graph.constants().iter().map(|c| {
+            format!(
+                "    (\"{}\", {}, {}),\n",
+                STANDARD.encode(c.tensor.bytes()),
+                torch_type(c.tensor.dtype()),
+                tuple(c.tensor.shape().iter().map(ToString::to_string))
+            )
+        });
+        format!("\n\nCONSTANTS = [\n{}]\n", constants.collect::<String>())
+    }
 }
 
 /// PyTorch's name of an element type.
@@ -81,142 +212,192 @@ fn torch_type(dtype: DType) -> String {
     format!("torch.{name}")
 }
 
-/// The values of the graph's constants.
-fn constants(bundle: &Bundle) -> String {
-    let constants = bundle.graph().constants().iter().map(|c| {
-        format!(
-            "    (\"{}\", {}, {}),\n",
-            STANDARD.encode(c.tensor.bytes()),
-            torch_type(c.tensor.dtype()),
-            tuple(c.tensor.shape().iter().map(ToString::to_string))
-        )
-    });
-    constants.collect()
-}
-
-/// Writes the body of `forward`.
+/// Writes `forward`.
 struct Forward<'a> {
-    bundle: &'a Bundle,
-    plan: &'a LaunchPlan,
-    /// The variables of the plan's tensors.
-    tensors: Vec<String>,
-    out: String,
+    manifest: &'a Manifest,
+    /// Where each input is.
+    places: Vec<Value>,
+    /// The parameters of `forward` after `self`; none if its arguments are told apart by their positions.
+    parameters: Vec<String>,
+    lines: Vec<String>,
 }
 
 impl<'a> Forward<'a> {
-    fn new(bundle: &'a Bundle) -> Self {
-        let plan = &bundle.manifest().plan;
+    fn new(manifest: &'a Manifest) -> Self {
+        Self {
+            manifest,
+            places: places(manifest),
+            parameters: Vec::new(),
+            lines: Vec::new(),
+        }
+    }
+
+    /// Names the parameters as the tensors.
+    fn name_arguments(&mut self) {
+        let mut names = self.names();
+        let arguments = self.manifest.inputs.iter().zip(&self.places);
+        let arguments = arguments.filter(|(_, place)| place.is_u64());
+        self.parameters = arguments.map(|(port, _)| names.fresh(&port.name)).collect();
+    }
+
+    /// Takes the parameters of a function's head, if each argument has one.
+    fn take_parameters(&mut self, head: &str) -> bool {
+        let mut names = parameters(head).unwrap_or_default();
+        names.drain(..names.len().min(1));
+        let last = self.places.iter().filter_map(Value::as_u64).max();
+        let enough = last.is_some_and(|last| (last as usize) < names.len());
+        if enough {
+            self.parameters = names;
+        }
+        enough
+    }
+
+    /// Names that variables cannot have.
+    fn names(&self) -> Names {
         let mut names = Names::new();
-        let taken = ["self", "arguments", "leaves", "device", "torch", "nn"];
         // Dims keep their names, which stand in extents.
-        for name in taken.into_iter().chain(plan.dims.iter().map(|d| &**d)) {
+        let dims = self.manifest.plan.dims.iter().map(|d| &**d);
+        for name in ["self", "arguments", "leaves", "device", "torch", "nn"]
+            .into_iter()
+            .chain(dims)
+        {
             names.fresh(name);
         }
-        let tensors = plan.tensors.iter().map(|t| names.fresh(&t.name)).collect();
-        Self {
-            bundle,
-            plan,
-            tensors,
-            out: String::new(),
+        names
+    }
+
+    fn line(&mut self, text: impl Into<String>) {
+        self.lines.push(text.into());
+    }
+
+    /// The text that finds an input.
+    fn find(&self, place: &Value) -> String {
+        match place {
+            Value::String(path) => attribute(path),
+            position => {
+                let at = position.as_u64().and_then(|at| usize::try_from(at).ok());
+                let name = at.and_then(|at| self.parameters.get(at));
+                name.cloned().unwrap_or_else(|| format!("leaves[{position}]"))
+            }
         }
     }
 
-    fn line(&mut self, text: impl AsRef<str>) {
-        let _ = writeln!(self.out, "        {}", text.as_ref());
-    }
-
-    fn name(&self, tensor: usize) -> &str {
-        self.tensors.get(tensor).map_or("", String::as_str)
-    }
-
-    fn of(&self, role: TensorRole) -> Vec<(usize, &'a PlanTensor)> {
-        self.plan.with_role(role).collect()
-    }
-
-    fn text(mut self) -> Result<String> {
-        let manifest = self.bundle.manifest();
-        let all = self.of(TensorRole::Input);
+    /// The method, with the head that it had or one of its own.
+    fn text(mut self, head: Option<&str>, spaces: &str) -> Result<String> {
+        let (manifest, plan) = (self.manifest, &self.manifest.plan);
+        let own = match self.parameters.as_slice() {
+            [] => "def forward(self, *arguments):".to_owned(),
+            names => format!("def forward(self, {}):", names.join(", ")),
+        };
+        if self.parameters.is_empty() && self.places.iter().any(Value::is_u64) {
+            self.line("leaves = torch.utils._pytree.tree_leaves(arguments)");
+        }
+        let all: Vec<(usize, &PlanTensor)> = plan.with_role(TensorRole::Input).collect();
         let (inputs, constants) = all.split_at(manifest.inputs.len().min(all.len()));
-        let places = places(self.bundle);
-        for (((at, tensor), port), place) in inputs.iter().zip(&manifest.inputs).zip(&places) {
-            let found = find(place);
-            let (name, label) = (self.name(*at).to_owned(), &port.name);
-            let (dtype, align) = (torch_type(tensor.dtype), tensor.align.max(port.align));
-            self.line(format!(
-                "{name} = _akg_input(\"{label}\", {found}, {dtype}, {align})"
-            ));
+        let places = self.places.clone();
+        let found: Vec<String> = places.iter().map(|place| self.find(place)).collect();
+        let mut names = self.names();
+        for parameter in &self.parameters {
+            names.fresh(parameter);
         }
-        let device = inputs.first().map_or_else(
-            || "torch.device(\"cuda\")".to_owned(),
-            |(at, _)| format!("{}.device", self.name(*at)),
-        );
-        self.line(format!("device = {device}"));
+        let mut variables: Vec<String> = plan.tensors.iter().map(|_| String::new()).collect();
+        // An argument keeps its name.
+        for ((at, _), found) in inputs.iter().zip(&found) {
+            if let (Some(variable), true) = (variables.get_mut(*at), self.parameters.contains(found)) {
+                variable.clone_from(found);
+            }
+        }
+        for (variable, tensor) in variables.iter_mut().zip(&plan.tensors) {
+            if variable.is_empty() {
+                *variable = names.fresh(&tensor.name);
+            }
+        }
+        let name = |tensor: usize| variables.get(tensor).map_or("", String::as_str);
         for dim in dim_sources(manifest)? {
-            let input = inputs
-                .get(dim.input)
-                .map_or("", |(at, _)| self.name(*at))
-                .to_owned();
-            let (name, axis) = (&dim.name, dim.axis);
+            let input = found.get(dim.input).map_or("", String::as_str);
+            let (dim_name, axis) = (&dim.name, dim.axis);
             self.line(format!(
-                "{name} = _akg_dim(\"{name}\", {input}, {axis}, {}, {})",
+                "{dim_name} = akg_dim(\"{dim_name}\", {input}, {axis}, {}, {})",
                 dim.lo, dim.hi
             ));
         }
-        for ((at, tensor), port) in inputs.iter().zip(&manifest.inputs) {
-            let (name, shape) = (self.name(*at).to_owned(), shape(tensor));
-            self.line(format!("_akg_check(\"{}\", {name}, {shape})", port.name));
+        for (((at, tensor), port), found) in inputs.iter().zip(&manifest.inputs).zip(&found) {
+            let (dtype, shape) = (torch_type(tensor.dtype), shape(tensor));
+            self.line(format!(
+                "{} = akg_input(\"{}\", {found}, {dtype}, {shape})",
+                name(*at),
+                port.name
+            ));
         }
+        // A call runs where its arguments are.
+        let given = inputs.iter().zip(&places).find(|(_, place)| place.is_u64());
+        let first = given
+            .map(|((at, _), _)| *at)
+            .or(inputs.first().map(|(at, _)| *at));
+        self.line(first.map_or_else(
+            || "device = torch.device(\"cuda\")".to_owned(),
+            |at| format!("device = {}.device", name(at)),
+        ));
         for (number, (at, _)) in constants.iter().enumerate() {
-            let name = self.name(*at).to_owned();
-            self.line(format!("{name} = _akg_constant({number}, device)"));
+            self.line(format!("{} = akg_constant({number}, device)", name(*at)));
         }
-        for role in [TensorRole::Output, TensorRole::Scratch] {
-            for (at, tensor) in self.of(role) {
-                let (name, dtype) = (self.name(at).to_owned(), torch_type(tensor.dtype));
-                let shape = shape(tensor);
-                self.line(format!(
-                    "{name} = torch.empty({shape}, dtype={dtype}, device=device)"
-                ));
+        // Each is made when a kernel first needs it, so that the device has work while the later ones are made.
+        let mut unmade: BTreeMap<usize, &PlanTensor> = plan
+            .with_role(TensorRole::Output)
+            .chain(plan.with_role(TensorRole::Scratch))
+            .collect();
+        for launch in &plan.launches {
+            for at in &launch.tensors {
+                if let Some(tensor) = unmade.remove(at) {
+                    self.line(empty(name(*at), tensor));
+                }
             }
-        }
-        for launch in &self.plan.launches {
-            let grid: Vec<String> = launch
-                .grid
-                .iter()
-                .map(|extent| format!("max({extent}, 0)"))
-                .collect();
-            let grid = match launch.grid.as_slice() {
-                [] => "1".to_owned(),
-                [one] if one.as_const().is_some() => one.to_string(),
-                _ => grid.join(" * "),
-            };
-            let mut arguments: Vec<String> =
-                launch.tensors.iter().map(|t| self.name(*t).to_owned()).collect();
-            arguments.extend(self.plan.dims.iter().map(|d| d.to_string()));
+            let arguments = launch.tensors.iter().map(|t| name(*t).to_owned());
+            let arguments: Vec<String> = arguments.chain(plan.dims.iter().map(|d| d.to_string())).collect();
             let cooperative = if launch.cooperative {
                 ", launch_cooperative_grid=True"
             } else {
                 ""
             };
-            let (kernel, arguments) = (&launch.kernel, arguments.join(", "));
             self.line(format!(
-                "_akg_launch({kernel}, {grid}, [{arguments}]{cooperative})"
+                "akg_launch({}, {}, {}{cooperative})",
+                launch.kernel,
+                programs(&launch.grid),
+                arguments.join(", ")
             ));
         }
-        self.results(&manifest.outputs, &places);
-        Ok(self.out)
+        // What no kernel writes has no elements.
+        for (at, tensor) in plan.with_role(TensorRole::Output) {
+            if unmade.contains_key(&at) {
+                self.line(empty(name(at), tensor));
+            }
+        }
+        let outputs: Vec<String> = plan
+            .with_role(TensorRole::Output)
+            .map(|(at, _)| name(at).to_owned())
+            .collect();
+        self.results(&manifest.outputs, outputs);
+        let head = head.map_or(own, str::to_owned);
+        let mut text = format!("{spaces}{head}\n");
+        for line in &self.lines {
+            for part in statement(1, line).lines() {
+                let _ = writeln!(text, "{spaces}{part}");
+            }
+        }
+        Ok(text)
     }
 
     /// Writes new contents where they belong and returns the rest.
-    fn results(&mut self, outputs: &[Port], places: &[Value]) {
+    fn results(&mut self, outputs: &[Port], names: Vec<String>) {
         let mut results = Vec::new();
-        for ((at, _), port) in self.of(TensorRole::Output).into_iter().zip(outputs) {
-            let name = self.name(at).to_owned();
-            let inputs = &self.bundle.manifest().inputs;
+        for (name, port) in names.into_iter().zip(outputs) {
+            let mut inputs = self.manifest.inputs.iter().zip(&self.places);
             let updated = port.updates.as_ref();
-            let updated = updated.and_then(|u| inputs.iter().zip(places).find(|(p, _)| p.name == *u));
-            match updated {
-                Some((_, place)) => self.line(format!("{}.data.copy_({name})", find(place))),
+            match updated.and_then(|updated| inputs.find(|(input, _)| input.name == *updated)) {
+                Some((_, place)) => {
+                    let line = format!("{}.copy_({name})", self.find(place));
+                    self.line(line);
+                }
                 None => results.push(name),
             }
         }
@@ -227,12 +408,37 @@ impl<'a> Forward<'a> {
     }
 }
 
-/// The text that finds an input.
-fn find(place: &Value) -> String {
-    match place {
-        Value::String(path) => format!("_akg_attribute(self, \"{path}\")"),
-        position => format!("leaves[{position}]"),
+/// The text for an attribute of the module, from its dotted path.
+fn attribute(path: &str) -> String {
+    let step = |found: String, name: &str| {
+        if name.starts_with(|c: char| c.is_alphabetic() || c == '_') {
+            format!("{found}.{name}")
+        } else {
+            format!("getattr({found}, \"{name}\")")
+        }
+    };
+    path.split('.').fold("self".to_owned(), step)
+}
+
+/// The number of programs, from the extents of the grid.
+fn programs(grid: &[Expr]) -> String {
+    let constant = grid
+        .iter()
+        .map(Expr::as_const)
+        .try_fold(1i64, |n, extent| n.checked_mul(extent?.max(0)));
+    match constant {
+        Some(number) => number.to_string(),
+        None => {
+            let extents: Vec<_> = grid.iter().map(|extent| format!("max({extent}, 0)")).collect();
+            extents.join(" * ")
+        }
     }
+}
+
+/// Makes a tensor without contents.
+fn empty(name: &str, tensor: &PlanTensor) -> String {
+    let (shape, dtype) = (shape(tensor), torch_type(tensor.dtype));
+    format!("{name} = torch.empty({shape}, dtype={dtype}, device=device)")
 }
 
 fn shape(tensor: &PlanTensor) -> String {

@@ -196,6 +196,16 @@ impl Environment {
         )
     }
 
+    /// Runs a program's text to its end, with this process's rights, and gives the last lines that it printed.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Timeout`] after `limit`.
+    pub fn run(&self, program: &str, arguments: &[&str], limit: Duration) -> Result<Vec<String>> {
+        let mut command = Command::new(&self.python);
+        command.arg("-c").arg(program).args(arguments);
+        Ok(command::run(&mut command, limit, &mut |_| {})?.output)
+    }
+
     /// The installed version of `package`, if it is there.
     pub fn version_of(&self, package: Package) -> Result<Option<String>> {
         let name = package.name();

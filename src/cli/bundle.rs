@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use akg::bundle::{Bundle, ModuleInput, Port};
 use akg::expr::Bindings;
-use akg::python::Source as ImportSource;
+use akg::python::{ImportedModule, Source as ImportSource};
 use akg::session::Outcome;
 use akg::source::TensorRole;
 use akg::verify::Judge;
@@ -26,13 +26,18 @@ pub(super) fn save(path: &Path, session: &Session, loaded: &Loaded, outcome: &Ou
     if let Some(module) = &loaded.module {
         let text = std::fs::read_to_string(&module.path)
             .map_err(|e| Error::io(format!("cannot read the module {}", module.path.display()), e))?;
-        let place = |source: &ImportSource| match source {
-            ImportSource::Attribute(path) => ModuleInput::Attribute(path.clone()),
-            ImportSource::Argument(position) => ModuleInput::Argument(*position),
-        };
-        bundle = bundle.with_module(text, module.inputs.iter().map(|i| place(&i.source)).collect())?;
+        bundle = bundle.with_module(text, module_inputs(module))?;
     }
     bundle.write(path)
+}
+
+/// Where the inputs of an imported module's graph are in the module.
+pub(super) fn module_inputs(module: &ImportedModule) -> Vec<ModuleInput> {
+    let place = |source: &ImportSource| match source {
+        ImportSource::Attribute(path) => ModuleInput::Attribute(path.clone()),
+        ImportSource::Argument(position) => ModuleInput::Argument(*position),
+    };
+    module.inputs.iter().map(|input| place(&input.source)).collect()
 }
 
 /// Whether a file is a bundle, by its first bytes.

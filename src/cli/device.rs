@@ -20,22 +20,20 @@ pub(super) struct DeviceArgs {
 
 impl DeviceArgs {
     pub(super) fn target(&self) -> Result<Target> {
-        match &self.device {
-            Some(path) => described(path),
-            None => self.found(),
-        }
+        target(&self.backend, self.device.as_deref())
     }
+}
 
-    fn found(&self) -> Result<Target> {
-        let devices = blocking::devices(&*akg::registry().backend(&self.backend)?)?;
-        devices.into_iter().next().ok_or_else(|| {
-            let message = format!(
-                "backend `{}` finds no device; describe one with --device",
-                self.backend
-            );
-            Error::new(ErrorKind::NotFound, message)
-        })
+/// The device that a file describes, or the first one that the backend finds.
+pub(super) fn target(backend: &str, file: Option<&Path>) -> Result<Target> {
+    if let Some(path) = file {
+        return described(path);
     }
+    let devices = blocking::devices(&*akg::registry().backend(backend)?)?;
+    devices.into_iter().next().ok_or_else(|| {
+        let message = format!("backend `{backend}` finds no device; describe one with --device");
+        Error::new(ErrorKind::NotFound, message)
+    })
 }
 
 /// The device that a JSON file describes.

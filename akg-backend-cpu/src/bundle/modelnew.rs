@@ -40,7 +40,7 @@ pub fn modelnew(bundle: &Bundle) -> Result<String> {
             launch.kernel
         )));
     }
-    let places = places(bundle);
+    let places = places(manifest);
     let module = bundle.module();
     let text = module.map_or_else(
         || "import torch\nimport torch.nn as nn\n".to_owned(),

@@ -77,6 +77,36 @@ pub struct Manifest {
     pub module: Vec<ModuleInput>,
 }
 
+impl Manifest {
+    /// What is known of a kernel for `task` before it is built: the format and the toolchain are empty, and a machine must
+    /// have all that `target` has.
+    ///
+    /// # Errors
+    /// If the plan is not one of the task.
+    pub fn of(task: &Task, target: &Target, source: &Source, plan: LaunchPlan) -> Result<Self> {
+        let (inputs, outputs) = check::ports(&task.graph, &plan)?;
+        Ok(Self {
+            name: task.name.clone(),
+            akg: env!("CARGO_PKG_VERSION").to_owned(),
+            inputs,
+            outputs,
+            contract: task.contract.clone(),
+            requires: Requirements {
+                backend: target.backend.clone(),
+                arch: target.arch.clone(),
+                features: target.features.clone(),
+            },
+            target: target.clone(),
+            format: String::new(),
+            plan,
+            toolchain: BTreeMap::new(),
+            dsl: source.dsl.clone(),
+            knobs: source.knobs.clone(),
+            module: Vec::new(),
+        })
+    }
+}
+
 /// A tensor that a call takes or writes: dense and row-major.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Port {
@@ -189,31 +219,14 @@ impl Bundle {
         evidence: Evidence,
     ) -> Result<Self> {
         let Candidate { source, artifact } = candidate;
-        let requires = Requirements {
-            backend: target.backend.clone(),
-            arch: target.arch.clone(),
-            features: match artifact.features() {
-                Some(features) => features.map(str::to_owned).collect(),
-                None => target.features.clone(),
-            },
-        };
-        let (inputs, outputs) = check::ports(&task.graph, &artifact.plan)?;
+        let mut manifest = Manifest::of(task, target, &source, artifact.plan.clone())?;
+        if let Some(features) = artifact.features() {
+            manifest.requires.features = features.map(str::to_owned).collect();
+        }
+        manifest.format = artifact.format;
+        manifest.toolchain = artifact.metadata;
         let bundle = Self {
-            manifest: Manifest {
-                name: task.name.clone(),
-                akg: env!("CARGO_PKG_VERSION").to_owned(),
-                inputs,
-                outputs,
-                contract: task.contract.clone(),
-                requires,
-                target: target.clone(),
-                format: artifact.format,
-                plan: artifact.plan,
-                toolchain: artifact.metadata,
-                dsl: source.dsl,
-                knobs: source.knobs,
-                module: Vec::new(),
-            },
+            manifest,
             evidence,
             graph: task.graph.clone(),
             sketch: sketch.into(),

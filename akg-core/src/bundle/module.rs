@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Bundle, Manifest, ModuleInput, Port};
+use super::{Manifest, ModuleInput, Port};
 use crate::error::{Error, Result};
 use crate::expr::{Expr, Symbol};
 use crate::graph::InputKind;
@@ -56,9 +56,8 @@ pub fn dim_sources(manifest: &Manifest) -> Result<Vec<DimSource>> {
 }
 
 /// Where a module finds each input: a position among the arguments of `forward`, or the path of an attribute.
-pub fn places(bundle: &Bundle) -> Vec<Value> {
-    let manifest = bundle.manifest();
-    if bundle.module().is_some() {
+pub fn places(manifest: &Manifest) -> Vec<Value> {
+    if !manifest.module.is_empty() {
         let place = |input: &ModuleInput| match input {
             ModuleInput::Attribute(path) => json!(path),
             ModuleInput::Argument(position) => json!(position),
@@ -113,8 +112,8 @@ pub fn constructor(inputs: &[Port], dtype: &dyn Fn(&Port) -> String) -> Result<S
 
 /// A Python tuple.
 pub fn tuple(items: impl Iterator<Item = String>) -> String {
-    format!(
-        "({})",
-        items.map(|item| item + ", ").collect::<String>().trim_end()
-    )
+    match items.collect::<Vec<_>>().as_slice() {
+        [one] => format!("({one},)"),
+        items => format!("({})", items.join(", ")),
+    }
 }

@@ -27,7 +27,7 @@ pub(super) fn bound(task: &Task, design: &Design, target: &Target) -> Option<f64
 ///
 /// # Errors
 /// A sketch that is not one of the task's inputs and outputs.
-pub(super) fn present(plan: &mut LaunchPlan, task: &Task, design: &Design) -> Result<(), Failure> {
+pub fn present(plan: &mut LaunchPlan, task: &Task, design: &Design) -> Result<(), Failure> {
     let wrong = |evidence| Err(Failure::new(FailureKind::WrongType, evidence));
     for tensor in plan.tensors.iter_mut().filter(|t| t.role == TensorRole::Scratch) {
         tensor.holds = design.intermediates.get(&tensor.name).cloned();

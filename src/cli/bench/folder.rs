@@ -150,7 +150,7 @@ pub(super) fn to_json(value: &impl Serialize) -> Result<String> {
     serde_json::to_string_pretty(value).map_err(|e| Error::unexpected("cannot write JSON").caused_by(e))
 }
 
-fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
+pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
     let text =
         fs::read_to_string(path).map_err(|e| Error::io(format!("cannot read {}", path.display()), e))?;
     serde_json::from_str(&text).map_err(|e| {
@@ -163,7 +163,7 @@ fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
 }
 
 /// Writes a file so that it is there as a whole or not at all, even if the machine stops.
-fn write_whole(path: &Path, text: &str) -> Result<()> {
+pub(super) fn write_whole(path: &Path, text: &str) -> Result<()> {
     let cannot = |e| Error::io(format!("cannot write {}", path.display()), e);
     let part = path.with_extension("part");
     let mut file = File::create(&part).map_err(cannot)?;

@@ -18,6 +18,7 @@ use super::progress::Progress;
 use super::task::{environment, lock, memory_budget, python_in};
 use super::{JudgeArgs, PythonArgs, SizeArgs, TargetArgs, parse_duration};
 
+mod evaluate;
 mod family;
 mod folder;
 mod problems;
@@ -33,12 +34,15 @@ pub(super) enum BenchCommand {
     /// KernelBench, or problems in the same form.
     #[command(name = "kernelbench")]
     KernelBench(KernelBenchArgs),
+    /// KernelBench's own evaluator on kernels as PyTorch modules.
+    Evaluate(evaluate::EvaluateArgs),
 }
 
 impl BenchCommand {
     pub(super) fn run(self) -> Result<ExitCode> {
         match self {
             BenchCommand::KernelBench(args) => args.run(),
+            BenchCommand::Evaluate(args) => args.run(),
         }
     }
 }
