@@ -29,6 +29,13 @@ def akg_exp(x):
     return tl.where(low, y * 2.3125502732234879e-10, y)
 
 
+#: akg_log1p
+# Triton tells libdevice to flush subnormal numbers to zero: small numbers are their own results.
+@triton.jit
+def akg_log1p(x):
+    return tl.where(tl.abs(x) < 5.9604644775390625e-08, x, libdevice.log1p(x))
+
+
 #: akg_sigmoid
 @triton.jit
 def akg_sigmoid(x):

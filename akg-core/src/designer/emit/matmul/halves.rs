@@ -297,7 +297,7 @@ impl Split<'_> {
         let extents = e.extents(&tile)?;
         self.prepare(&mut e)?;
         if let (Some(strip), Some(stages)) = (&strip, &strip_stages) {
-            self.halve(&mut e, &self.operands[0], 'a', [self.product.rows, depth])?;
+            Self::halve(&mut e, &self.operands[0], 'a', [self.product.rows, depth])?;
             e.open(format!("for {strip} in 0..{STRIP} pipeline({stages}) {{"));
         }
         e.line(format!("acc0 = zeros f32{extents}"));
@@ -395,7 +395,7 @@ impl Split<'_> {
     }
 
     /// Makes the halves of an operand in a step of the sum, of the tile of two axes: `ah` and `al`, or `bh` and `bl`.
-    fn halve(&self, e: &mut Emitter<'_>, operand: &Operand, letter: char, pair: [Axis; 2]) -> Result<()> {
+    fn halve(e: &mut Emitter<'_>, operand: &Operand, letter: char, pair: [Axis; 2]) -> Result<()> {
         if operand.is_inside {
             e.tile = pair.to_vec();
             let x = e.load(&operand.access)?.text;
@@ -428,9 +428,9 @@ impl Split<'_> {
     fn multiply(&self, e: &mut Emitter<'_>, sum: &str, has_left: bool) -> Result<()> {
         let [a, b] = &self.operands;
         if !has_left {
-            self.halve(e, a, 'a', [self.product.rows, self.depth()])?;
+            Self::halve(e, a, 'a', [self.product.rows, self.depth()])?;
         }
-        self.halve(e, b, 'b', [self.depth(), self.product.columns])?;
+        Self::halve(e, b, 'b', [self.depth(), self.product.columns])?;
         if a.halves == Halves::Two {
             e.line("low = dot(al, bh) f16");
             e.line("low = dot(ah, bl, low) f16");
