@@ -16,7 +16,8 @@ pub mod syntax;
 mod validate;
 
 use crate::diagnostic::Diagnostics;
-pub use cost::{Cost, KernelCost, cost};
+pub(crate) use cost::knows_warps;
+pub use cost::{Cost, KernelCost, Warps, cost, cost_with};
 pub use elaborate::Knob;
 pub use examples::examples;
 pub use interpret::{Folds, interpret, interpret_folds};

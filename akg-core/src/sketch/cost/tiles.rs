@@ -1,4 +1,4 @@
-//! How many bytes of tiles a program holds at once.
+//! How many bytes of tiles a program holds at once, and where.
 
 use crate::lower::analysis::{Interval, liveness};
 use crate::sketch::ir::{Kernel, Op, Stmt, Val};
@@ -34,6 +34,61 @@ pub(super) fn peak_tile_bytes(kernel: &Kernel) -> u64 {
         around + if replaced { 0 } else { result }
     };
     definitions.iter().map(held).max().unwrap_or(0)
+}
+
+/// Bytes of tiles that a program holds while it multiplies.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Held {
+    /// Tiles as loaded, one stage of each.
+    pub(super) loaded: u64,
+    /// Computed tiles.
+    pub(super) computed: u64,
+}
+
+/// The most bytes of each kind that are alive at a dot; `None` if there is no dot.
+pub(super) fn held_at_dots(kernel: &Kernel) -> Option<Held> {
+    let intervals = liveness(kernel).intervals;
+    let mut stages = vec![1; kernel.values.len()];
+    let mut definitions = Vec::new();
+    collect(&kernel.body, 1, &mut stages, &mut definitions);
+    // What is loaded, reordered or not.
+    let mut loaded = vec![false; kernel.values.len()];
+    for (value, op) in &definitions {
+        let is_loaded = match op {
+            Op::Load { .. } => true,
+            Op::Transpose(of, _) | Op::Reshape(of) => loaded.get(of.0 as usize) == Some(&true),
+            _ => false,
+        };
+        if let Some(slot) = loaded.get_mut(value.0 as usize) {
+            *slot = is_loaded;
+        }
+    }
+    let at = |(dot, op): &(Val, &Op)| {
+        let now = intervals.get(dot.0 as usize).copied().flatten()?.from;
+        let replaced = replaceable(op);
+        let mut held = Held::default();
+        let values = kernel.values.iter().zip(&intervals).zip(&loaded).enumerate();
+        for (value, ((info, life), loaded)) in values {
+            let Some(Interval { from, to }) = *life else {
+                continue;
+            };
+            let is_replaced = to == now && replaced.iter().any(|r| r.0 as usize == value);
+            if from <= now && now <= to && !is_replaced {
+                let bytes = info.ty.dtype.size() as u64 * info.ty.extents.iter().product::<usize>() as u64;
+                *(if *loaded {
+                    &mut held.loaded
+                } else {
+                    &mut held.computed
+                }) += bytes;
+            }
+        }
+        Some(held)
+    };
+    let dots = definitions.iter().filter(|(_, op)| matches!(op, Op::Dot { .. }));
+    dots.filter_map(at).reduce(|a, b| Held {
+        loaded: a.loaded.max(b.loaded),
+        computed: a.computed.max(b.computed),
+    })
 }
 
 /// Every definition outside `combine`, and how many stages of its tile a pipelined loop holds.
