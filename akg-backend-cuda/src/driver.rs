@@ -83,6 +83,14 @@ macro_rules! call {
     };
 }
 
+mod chain;
+mod context;
+mod map;
+
+pub(crate) use chain::{Chain, Launch};
+pub(crate) use context::{Context, Entered};
+pub(crate) use map::{move_tensor_map, tensor_map};
+
 /// Loads the driver and initialises it; gives the number of devices.
 ///
 /// # Errors
@@ -200,10 +208,18 @@ pub(crate) fn download(bytes: &mut [u8], from: u64) -> Result<()> {
 }
 
 /// The order of work on the device.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stream(sys::CUstream);
 
 impl Stream {
+    /// The stream that everything is on which names none.
+    pub(crate) const DEFAULT: Self = Self(ptr::null_mut());
+
+    /// The stream of a handle.
+    pub(crate) fn of(handle: sys::CUstream) -> Self {
+        Self(handle)
+    }
+
     /// A stream that lives until the process ends. Copies outside of it wait for it, and it for them.
     pub(crate) fn new() -> Result<Self> {
         let mut stream = ptr::null_mut();
@@ -233,29 +249,7 @@ impl Stream {
 
     /// Launches a kernel, with an address for each of its parameters.
     pub(crate) fn launch(self, kernel: &Kernel, shape: &Shape, arguments: &mut [*mut c_void]) -> Result<()> {
-        let attribute = |id, value| sys::CUlaunchAttribute {
-            id,
-            pad: [0; 4],
-            value,
-        };
-        let mut attributes = Vec::new();
-        if shape.cluster > 1 {
-            let clusters = sys::CUlaunchAttributeValue_union__bindgen_ty_1 {
-                x: shape.cluster,
-                y: 1,
-                z: 1,
-            };
-            attributes.push(attribute(
-                sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
-                sys::CUlaunchAttributeValue { clusterDim: clusters },
-            ));
-        }
-        if shape.cooperative {
-            attributes.push(attribute(
-                sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_COOPERATIVE,
-                sys::CUlaunchAttributeValue { cooperative: 1 },
-            ));
-        }
+        let mut attributes = shape.attributes();
         let config = sys::CUlaunchConfig {
             gridDimX: shape.blocks,
             gridDimY: 1,
@@ -265,8 +259,8 @@ impl Stream {
             blockDimZ: 1,
             sharedMemBytes: shape.shared_bytes,
             hStream: self.0,
-            attrs: attributes.as_mut_ptr(),
-            numAttrs: attributes.len() as u32,
+            attrs: attributes.all.as_mut_ptr(),
+            numAttrs: attributes.count as u32,
         };
         // The driver copies attributes and arguments before it returns.
         call!(cuLaunchKernelEx(
@@ -290,6 +284,11 @@ impl Stream {
         enqueued.and(ended).map(|()| graph)
     }
 
+    /// Brings recorded work to the device without doing it.
+    pub(crate) fn upload(self, graph: &Executable) -> Result<()> {
+        call!(cuGraphUpload(graph.0, self.0))
+    }
+
     pub(crate) fn replay(self, graph: &Executable) -> Result<()> {
         call!(cuGraphLaunch(graph.0, self.0))
     }
@@ -303,6 +302,57 @@ pub(crate) struct Shape {
     pub(crate) cluster: u32,
     pub(crate) shared_bytes: u32,
     pub(crate) cooperative: bool,
+}
+
+impl Shape {
+    /// What a launch asks for beyond its grid.
+    fn attributes(&self) -> Attributes {
+        let mut attributes = Attributes {
+            all: [sys::CUlaunchAttribute {
+                id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_IGNORE,
+                pad: [0; 4],
+                value: sys::CUlaunchAttributeValue { cooperative: 0 },
+            }; 2],
+            count: 0,
+        };
+        if self.cluster > 1 {
+            let clusters = sys::CUlaunchAttributeValue_union__bindgen_ty_1 {
+                x: self.cluster,
+                y: 1,
+                z: 1,
+            };
+            attributes.push(
+                sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+                sys::CUlaunchAttributeValue { clusterDim: clusters },
+            );
+        }
+        if self.cooperative {
+            attributes.push(
+                sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_COOPERATIVE,
+                sys::CUlaunchAttributeValue { cooperative: 1 },
+            );
+        }
+        attributes
+    }
+}
+
+/// Attributes of a launch, of which there are two at most.
+struct Attributes {
+    all: [sys::CUlaunchAttribute; 2],
+    count: usize,
+}
+
+impl Attributes {
+    fn push(&mut self, id: sys::CUlaunchAttributeID, value: sys::CUlaunchAttributeValue) {
+        if let Some(place) = self.all.get_mut(self.count) {
+            (place.id, place.value) = (id, value);
+            self.count += 1;
+        }
+    }
+
+    fn as_slice(&self) -> &[sys::CUlaunchAttribute] {
+        self.all.get(..self.count).unwrap_or_default()
+    }
 }
 
 /// Recorded work.
@@ -365,8 +415,8 @@ impl Event {
     }
 }
 
-/// Loaded code. Stays until the process ends.
-#[derive(Debug, Clone, Copy)]
+/// Loaded code, unloaded when dropped: no kernel of it may run or be launched then.
+#[derive(Debug)]
 pub(crate) struct Module(sys::CUmodule);
 
 impl Module {
@@ -377,7 +427,7 @@ impl Module {
         Ok(Self(module))
     }
 
-    pub(crate) fn kernel(self, symbol: &str) -> Result<Kernel> {
+    pub(crate) fn kernel(&self, symbol: &str) -> Result<Kernel> {
         let not_found = || DriverError::new("cuModuleGetFunction", CUresult::CUDA_ERROR_NOT_FOUND);
         let symbol = CString::new(symbol).map_err(|_| not_found())?;
         let mut kernel = ptr::null_mut();
@@ -386,11 +436,23 @@ impl Module {
     }
 }
 
+impl Drop for Module {
+    fn drop(&mut self) {
+        // Refused only where the context has ended, and with it the code.
+        let _ = call!(cuModuleUnload(self.0));
+    }
+}
+
 /// A kernel of loaded code.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Kernel(sys::CUfunction);
 
 impl Kernel {
+    /// Brings its code to the device now. Otherwise the driver does that at the first launch, and waits for all others.
+    pub(crate) fn load(self) -> Result<()> {
+        call!(cuFuncLoad(self.0))
+    }
+
     /// Allows launches that ask for so much shared memory.
     pub(crate) fn allow_shared(self, bytes: u32) -> Result<()> {
         let most = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
@@ -402,43 +464,4 @@ impl Kernel {
         let allowed = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED;
         call!(cuFuncSetAttribute(self.0, allowed, 1))
     }
-}
-
-/// The copy engine's description of a dense row-major tensor that is moved in boxes; `extents` and `block` have the
-/// outermost first.
-pub(crate) fn tensor_map(
-    address: u64,
-    element: sys::CUtensorMapDataType,
-    element_bytes: u64,
-    extents: &[u64],
-    block: &[u32],
-    swizzle: sys::CUtensorMapSwizzle,
-) -> Result<sys::CUtensorMap> {
-    let inward: Vec<u64> = extents.iter().rev().copied().collect();
-    let block: Vec<u32> = block.iter().rev().copied().collect();
-    let strides: Vec<u64> = inward
-        .iter()
-        .scan(element_bytes, |stride, extent| {
-            *stride *= extent;
-            Some(*stride)
-        })
-        .collect();
-    let steps = vec![1u32; block.len()];
-    let mut map = sys::CUtensorMap { opaque: [0; 16] };
-    // The strides of all but the innermost are read.
-    call!(cuTensorMapEncodeTiled(
-        &raw mut map,
-        element,
-        inward.len() as u32,
-        address as *mut c_void,
-        inward.as_ptr(),
-        strides.as_ptr(),
-        block.as_ptr(),
-        steps.as_ptr(),
-        sys::CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
-        swizzle,
-        sys::CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
-        sys::CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
-    ))?;
-    Ok(map)
 }

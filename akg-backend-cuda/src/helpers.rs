@@ -21,6 +21,7 @@ pub(crate) type Range = (u64, u64);
 pub(crate) struct Helpers {
     flush: Kernel,
     digest: Kernel,
+    _module: Module,
     /// So that kernels cannot make other bytes of the same digest.
     seed: u64,
     /// Blocks that fill the device.
@@ -38,6 +39,7 @@ impl Helpers {
         Ok(Self {
             flush: module.kernel("akg_flush_l2")?,
             digest: module.kernel("akg_digest")?,
+            _module: module,
             seed: RandomState::new().hash_one(std::process::id()),
             most_blocks: cores as u32 * 8,
             flushed_bytes: FLUSH_FACTOR * cache.next_multiple_of(16),

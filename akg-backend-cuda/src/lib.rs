@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod backend;
+mod bundle;
 mod client;
 mod compile;
 mod config;
@@ -14,10 +15,12 @@ mod layout;
 mod program;
 mod protocol;
 mod serve;
+mod step;
 
 use akg_core::Registry;
 
 pub use backend::CudaBackend;
+pub use bundle::{DeviceTensor, LoadOptions, LoadedBundle, Stream};
 pub use client::{CUBIN, CUDA_CPP, absence};
 pub use config::{CudaBuilder, CudaConfig};
 pub use serve::SERVICE;

@@ -1,6 +1,7 @@
 //! The loaded code of an artifact: a kernel for each launch of its plan.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use akg_core::error::{Error, Result};
 use akg_core::image::{Images, KernelImage};
@@ -15,9 +16,10 @@ use crate::{CUBIN, CUDA_CPP, describe};
 const PORTABLE_CLUSTER: u32 = 8;
 
 /// The kernels of an artifact by their names in the plan.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Program {
     kernels: BTreeMap<String, (Kernel, KernelImage)>,
+    _modules: Vec<Module>,
 }
 
 impl Program {
@@ -35,20 +37,16 @@ impl Program {
         for mut image in images.kernels {
             // Several kernels may be of one text or one image.
             let code = std::mem::take(&mut image.code);
-            let module = match modules.get(&code) {
-                Some(module) => *module,
-                None => {
+            let module = match modules.entry(code) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(place) => {
                     let machine_code = match artifact.format.as_str() {
-                        CUBIN => Ok(code.clone()),
-                        CUDA_CPP => compile(&code, &arch)?,
+                        CUBIN => Ok(place.key().clone()),
+                        CUDA_CPP => compile(place.key(), &arch)?,
                         other => return Err(foreign(other)),
                     };
-                    let module = match machine_code {
-                        Ok(code) => load(&code, &image.kernel, &arch),
-                        Err(failure) => Err(failure),
-                    };
-                    match module {
-                        Ok(module) => *modules.entry(code).or_insert(module),
+                    match machine_code.and_then(|code| load(&code, &image.kernel, &arch)) {
+                        Ok(module) => place.insert(module),
                         Err(failure) => return Ok(Err(failure)),
                     }
                 }
@@ -58,7 +56,10 @@ impl Program {
                 Err(evidence) => return Ok(failed(evidence)),
             };
         }
-        Ok(Ok(Self { kernels }))
+        Ok(Ok(Self {
+            kernels,
+            _modules: modules.into_values().collect(),
+        }))
     }
 
     /// The kernel of this name, which the artifact was checked to have.
@@ -94,7 +95,7 @@ fn load(code: &[u8], kernel: &str, arch: &str) -> Result<Module, Failure> {
     })
 }
 
-fn kernel(module: Module, image: &KernelImage, most_shared: u64) -> Result<Kernel, String> {
+fn kernel(module: &Module, image: &KernelImage, most_shared: u64) -> Result<Kernel, String> {
     let of = |what: String| format!("kernel `{}` {what}", image.kernel);
     let kernel = module
         .kernel(&image.symbol)
@@ -115,5 +116,8 @@ fn kernel(module: Module, image: &KernelImage, most_shared: u64) -> Result<Kerne
             ))
         })?;
     }
+    kernel
+        .load()
+        .map_err(|error| of(format!("cannot be brought to the device: {error}")))?;
     Ok(kernel)
 }

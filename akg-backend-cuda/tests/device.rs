@@ -2,6 +2,10 @@
 //! test is its own worker, hence a `main` of its own.
 #![expect(clippy::unwrap_used, reason = "this is a test")]
 
+#[path = "device/bundle.rs"]
+mod bundle;
+#[path = "common/bundles.rs"]
+mod bundles;
 mod common;
 
 use std::time::{Duration, Instant};
@@ -23,7 +27,7 @@ fn main() {
     if let Some(why) = &missing {
         eprintln!("SKIPPED: {why}");
     }
-    let tests: [(&str, fn()); 9] = [
+    let tests: [(&str, fn()); 15] = [
         ("the_backend_keeps_the_rules", the_backend_keeps_the_rules),
         ("devices_are_described", devices_are_described),
         ("writes_beside_tensors_are_found", writes_beside_tensors_are_found),
@@ -42,6 +46,21 @@ fn main() {
         ),
         ("the_copy_engine_moves_boxes", the_copy_engine_moves_boxes),
         ("times_grow_with_the_work", times_grow_with_the_work),
+        (
+            "bundles_compute_on_the_tensors_of_each_call",
+            bundle::compute_on_the_tensors_of_each_call,
+        ),
+        (
+            "bundles_are_called_on_streams_and_threads",
+            bundle::are_called_on_streams_and_threads,
+        ),
+        ("bundles_hold_constants", bundle::hold_constants),
+        ("bundles_move_tensor_maps", bundle::move_tensor_maps),
+        (
+            "bundles_have_clusters_and_barriers",
+            bundle::have_clusters_and_barriers,
+        ),
+        ("bundles_are_captured", bundle::are_captured),
     ];
     let trials = tests.map(|(name, test)| {
         let run = move || {

@@ -2,10 +2,10 @@
 //! is its own worker, hence a `main` of its own.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "this is a test")]
 
+#[path = "mock/build.rs"]
+mod build;
 mod common;
 
-use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use akg_backend_cuda::{CUBIN, CudaBackend, SERVICE};
@@ -25,7 +25,7 @@ const CODE: &[u8] = b"\x7fELF mock";
 fn main() {
     akg_worker::init_with(&[SERVICE]);
     let directory = tempfile::tempdir().unwrap();
-    let built = build(directory.path());
+    let built = build::build(directory.path());
     if let Err(why) = &built {
         eprintln!("SKIPPED: {why}");
     }
@@ -56,20 +56,6 @@ fn main() {
     let conclusion = libtest_mimic::run(&Arguments::from_args(), trials.into());
     drop(directory);
     conclusion.exit();
-}
-
-/// Builds the mock driver in a directory, or says why not.
-fn build(directory: &Path) -> std::result::Result<(), String> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mock/cuda.c");
-    let output = Command::new("cc")
-        .args(["-std=c11", "-O2", "-shared", "-fPIC", "-o"])
-        .arg(directory.join("libcuda.so"))
-        .arg(&source)
-        .output()
-        .map_err(|_| "no C compiler to build the mock driver".to_owned())?;
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{text}");
-    Ok(())
 }
 
 /// A probe; its kernels are those of the mock driver.

@@ -356,6 +356,7 @@ impl Printer<'_> {
             UnaryOp::Not if dtype == DType::Bool => Text::loose(format!("{} == 0", text.closed())),
             UnaryOp::Not => Text::loose(format!("~{}", text.closed())),
             UnaryOp::Abs => Text::tight(format!("tl.abs({x})")),
+            UnaryOp::Exp if dtype != DType::F64 => Text::tight(format!("{}({x})", self.call("akg_exp"))),
             UnaryOp::Sigmoid => Text::tight(format!("{}({x})", self.call("akg_sigmoid"))),
             UnaryOp::Pow2Floor => Text::tight(format!("{}({x})", self.call("akg_pow2_floor"))),
             UnaryOp::Floor | UnaryOp::Ceil | UnaryOp::Round | UnaryOp::Trunc if !float => text,

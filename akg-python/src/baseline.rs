@@ -17,8 +17,9 @@ use serde_json::Value;
 use crate::calls::{self, Call, Done, TaskCall, Types};
 use crate::environment::Environment;
 use crate::import::ImportedModule;
-use crate::python::{Python, PythonOptions, check_inputs, collect, output_sizes};
+use crate::python::{PythonOptions, check_inputs, collect, output_sizes};
 use crate::transfer::{self, Files};
+use crate::worker::Worker;
 
 /// What a baseline runs.
 #[derive(Debug, Clone, Copy)]
@@ -110,7 +111,7 @@ const SPIN: Duration = Duration::from_millis(3);
 /// ends with it.
 #[derive(Debug)]
 pub struct BaselineWorker {
-    python: Python,
+    worker: Worker,
     device: String,
 }
 
@@ -142,36 +143,36 @@ impl BaselineWorker {
             memory,
             ..PythonOptions::default()
         };
-        let mut python = Python::new(environment, options)
-            .imports(&["torch", "torch._inductor.compile_fx", "akg_worker.baseline"])
+        let imports = &["torch", "torch._inductor.compile_fx", "akg_worker.baseline"];
+        let mut worker = Worker::new(environment, options, imports)
             .writable(compiled.clone())
             .variable("TORCHINDUCTOR_CACHE_DIR", compiled)
             .variable("TORCHINDUCTOR_COMPILE_THREADS", "1");
         if let Some(path) = path {
-            python.show(path);
+            worker.show(path);
         }
-        let python = ALLOCATOR
+        let worker = ALLOCATOR
             .iter()
-            .fold(python, |p, (name, value)| p.variable(name, value));
-        let python = if device == HOST {
-            python
+            .fold(worker, |w, (name, value)| w.variable(name, value));
+        let worker = if device == HOST {
+            worker
         } else {
-            python.with_devices()
+            worker.with_devices()
         };
         Ok(Self {
-            python,
+            worker,
             device: device.to_owned(),
         })
     }
 
     /// Starts the process, which imports PyTorch and its compiler while the caller does other things.
     pub fn start(&mut self) -> Result<()> {
-        self.python.launch()
+        self.worker.launch()
     }
 
     /// Waits until a process that was started uses no processor any more.
     pub fn wait(&mut self) -> Result<()> {
-        self.python.wait()
+        self.worker.wait()
     }
 }
 
@@ -179,7 +180,7 @@ impl BaselineWorker {
 ///
 /// Calls run under `torch.no_grad()`, as in KernelBench, with float32 products in full precision.
 pub struct Baselines {
-    python: Python,
+    worker: Worker,
     graph: Graph,
     task: Value,
     sets: Vec<(Files, transfer::Inputs)>,
@@ -228,7 +229,7 @@ impl Baselines {
         };
         let shared = sets.iter().map(share).collect::<Result<_>>()?;
         Ok(Self {
-            python: worker.python,
+            worker: worker.worker,
             device: worker.device,
             task: serde_json::to_value(task_call(task)?)
                 .map_err(|e| Error::unexpected("cannot write a baseline's task").caused_by(e))?,
@@ -265,7 +266,7 @@ impl Baselines {
         };
         let limit = self.options.timeout;
         let prepared: calls::Prepared =
-            request(&mut self.python, &self.graph, &call, &Files::default(), limit)?;
+            request(&mut self.worker, &self.graph, &call, &Files::default(), limit)?;
         self.threads = prepared.threads;
         self.bind(variant, 0)?;
         let limit = match variant {
@@ -277,7 +278,7 @@ impl Baselines {
             variant: variant.key(),
         };
         let limit = self.options.timeout;
-        request::<Done>(&mut self.python, &self.graph, &call, &Files::default(), limit)?;
+        request::<Done>(&mut self.worker, &self.graph, &call, &Files::default(), limit)?;
         Ok(outputs)
     }
 
@@ -293,7 +294,7 @@ impl Baselines {
             inputs: names.zip(&shared.descriptors).collect(),
         };
         let limit = self.options.timeout;
-        request::<Done>(&mut self.python, &self.graph, &call, files, limit).map(|_| ())
+        request::<Done>(&mut self.worker, &self.graph, &call, files, limit).map(|_| ())
     }
 
     /// Calls a variant once on what is bound and gives its outputs. Bind again before the next call: what the module
@@ -323,7 +324,7 @@ impl Baselines {
         let start = Instant::now();
         let limit = self.options.timeout;
         let executed: calls::Executed =
-            request(&mut self.python, &self.graph, &call, &Files::default(), limit)?;
+            request(&mut self.worker, &self.graph, &call, &Files::default(), limit)?;
         let seconds = |s| Duration::try_from_secs_f64(s).unwrap_or_default();
         Ok(Executed {
             time: executed.device_seconds.map_or_else(|| start.elapsed(), seconds),
@@ -342,7 +343,7 @@ impl Baselines {
             outputs: &outputs.slots,
             output_names: &names,
         };
-        let reply: Types = request(&mut self.python, &self.graph, &call, &files, limit)?;
+        let reply: Types = request(&mut self.worker, &self.graph, &call, &files, limit)?;
         collect(outputs, reply.types)
     }
 }
@@ -359,13 +360,13 @@ fn cache_key(path: Option<&PathBuf>, graph: &str) -> Result<String> {
 }
 
 fn request<R: serde::de::DeserializeOwned>(
-    python: &mut Python,
+    worker: &mut Worker,
     graph: &Graph,
     call: &Call<'_>,
     files: &Files,
     limit: Duration,
 ) -> Result<R> {
-    python
+    worker
         .request(call, files, limit, &mut |_| {})
         .context("baseline of", || graph.name().to_owned())
 }

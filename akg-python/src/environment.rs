@@ -13,6 +13,7 @@ use crate::cache;
 use crate::command;
 use crate::install;
 use crate::pins::{OLDEST_TORCH, Package};
+use crate::sources;
 
 /// How long a question to an interpreter may take; importing torch from a cold disk is slow.
 const PROBE_LIMIT: Duration = Duration::from_secs(180);
@@ -58,7 +59,12 @@ pub struct Environment {
     pub(crate) cache: PathBuf,
     /// Where its files are.
     pub(crate) roots: Vec<PathBuf>,
+    /// Where its modules are kept compiled if they are not where they lie. No worker can write there.
+    pub(crate) bytecode: Option<PathBuf>,
 }
+
+/// The variable that tells Python where compiled modules are.
+pub(crate) const BYTECODE: &str = "PYTHONPYCACHEPREFIX";
 
 impl Environment {
     /// Finds an environment: the configured one; `AKG_PYTHON`; the active one if it has PyTorch 2.9 or newer; the one
@@ -113,6 +119,10 @@ impl Environment {
             let (major, minor) = OLDEST_TORCH;
             return unusable(format!("has PyTorch {torch_version}, older than {major}.{minor}"));
         }
+        // Importing takes seconds, so a success is remembered for this very installation.
+        let identity = format!("{} {} {:?}", python.display(), facts.python, facts.stamp);
+        let key = blake3::hash(identity.as_bytes()).to_hex();
+        let bytecode = (!facts.compiled).then(|| cache.join("bytecode").join(key.as_str()));
         let environment = Self {
             python: python.to_owned(),
             python_version: facts.python.clone(),
@@ -120,12 +130,10 @@ impl Environment {
             origin,
             cache: cache.to_owned(),
             roots: facts.roots.clone(),
+            bytecode,
         };
-        // Importing takes seconds, so a success is remembered for this very installation.
-        let identity = format!("{} {} {:?}", python.display(), facts.python, facts.stamp);
-        let key = blake3::hash(identity.as_bytes()).to_hex();
         let proof = cache.join("checked").join(key.as_str());
-        if !proof.exists() {
+        if !proof.exists() || environment.bytecode.as_ref().is_some_and(|b| !b.exists()) {
             if let Err(why) = environment.try_import()? {
                 return unusable(format!("cannot import torch: {why}"));
             }
@@ -135,10 +143,20 @@ impl Environment {
         Ok(environment)
     }
 
-    /// Imports torch; the inner error is what Python said.
+    /// Imports torch; the inner error is what Python said. Compiles all that workers import, where that is kept.
     pub(crate) fn try_import(&self) -> Result<Result<(), String>> {
         let mut command = Command::new(&self.python);
-        command.args(["-c", "import torch; torch.ones(2).sum().item()"]);
+        match &self.bytecode {
+            None => command.args(["-c", TRIAL]),
+            Some(directory) => {
+                let script = sources::write(&self.cache)?;
+                command
+                    .args(["-c", &format!("{COMPILATION}{TRIAL}")])
+                    .arg(script.parent().unwrap_or(&script))
+                    .env(BYTECODE, directory)
+                    .env_remove("PYTHONDONTWRITEBYTECODE")
+            }
+        };
         let done = command::run(&mut command, PROBE_LIMIT, &mut |_| {})?;
         Ok(if done.status.success() {
             Ok(())
@@ -203,6 +221,22 @@ impl fmt::Display for Origin {
     }
 }
 
+/// Shows whether torch can be imported.
+const TRIAL: &str = "import torch; torch.ones(2).sum().item()";
+
+/// Compiles the packages that torch consists of, on all processors, and then, by importing it, what else the workers need
+/// whose sources are in the directory given as argument.
+const COMPILATION: &str = r#"
+import compileall, contextlib, importlib.util, re, sys
+for name in ("torch", "sympy", "networkx", "mpmath", "numpy", "triton"):
+    spec = importlib.util.find_spec(name)
+    for directory in spec.submodule_search_locations if spec else []:
+        compileall.compile_dir(directory, quiet=2, workers=0, rx=re.compile("/tests?/|/testing/_internal/"))
+sys.path.insert(0, sys.argv[1])
+with contextlib.suppress(Exception):
+    import akg_worker.warm, akg_worker.replay, akg_worker.baseline, torch._inductor.compile_fx
+"#;
+
 /// What an interpreter says about itself without importing torch.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Facts {
@@ -210,6 +244,8 @@ pub(crate) struct Facts {
     pub(crate) torch: Option<String>,
     /// Where torch is and when it was put there.
     stamp: Option<String>,
+    /// Whether torch's modules are compiled.
+    compiled: bool,
     /// Where its modules and libraries are.
     pub(crate) roots: Vec<PathBuf>,
 }
@@ -217,20 +253,23 @@ pub(crate) struct Facts {
 const PROBE: &str = r#"
 import importlib.metadata, importlib.util, json, os, platform, sys
 torch = stamp = None
+compiled = False
 spec = importlib.util.find_spec("torch")
 if spec is not None and spec.origin:
     stamp = f"{spec.origin} {os.stat(spec.origin).st_mtime_ns}"
+    compiled = bool(spec.cached) and os.path.exists(spec.cached)
     try:
         torch = importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:
         pass
 roots = sorted({p for p in [sys.prefix, sys.base_prefix, *sys.path] if p and os.path.exists(p)})
-print(json.dumps({"python": platform.python_version(), "torch": torch, "stamp": stamp, "roots": roots}))
+print(json.dumps({"python": platform.python_version(), "torch": torch, "stamp": stamp, "compiled": compiled, "roots": roots}))
 "#;
 
 pub(crate) fn probe(python: &Path) -> Result<Facts> {
     let mut command = Command::new(python);
-    command.args(["-c", PROBE]);
+    // Workers do not get this variable of the caller's.
+    command.args(["-c", PROBE]).env_remove(BYTECODE);
     let done = command::run(&mut command, PROBE_LIMIT, &mut |_| {})?;
     let facts = serde_json::from_str(done.last_line());
     match facts {

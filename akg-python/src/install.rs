@@ -122,6 +122,8 @@ impl Environment {
             origin: Origin::Installed,
             cache: cache.to_owned(),
             roots: facts.roots,
+            // What pip installs is compiled.
+            bytecode: None,
         })
     }
 }

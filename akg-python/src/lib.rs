@@ -12,6 +12,7 @@ mod pool;
 mod python;
 mod sources;
 mod transfer;
+mod worker;
 
 pub use baseline::{
     BaselineOptions, BaselineSide, BaselineTask, BaselineWorker, Baselines, Executed, Variant,

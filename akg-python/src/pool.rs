@@ -14,8 +14,9 @@ use crate::cache;
 use crate::calls::Call;
 use crate::environment::{Config, Environment};
 use crate::pins::Package;
-use crate::python::{Python, PythonOptions};
+use crate::python::PythonOptions;
 use crate::transfer::Files;
+use crate::worker::Worker;
 
 /// A Python file with a function `answer(arguments)` that takes and returns what JSON can hold.
 #[derive(Debug, Clone, Copy)]
@@ -33,7 +34,7 @@ pub struct Script {
 /// Long-lived processes that run a [`Script`], as many as there are calls at once, but no more than processors.
 ///
 /// A process that dies, breaks the protocol or is too slow is replaced at the next call. All run confined, as every
-/// [`Python`] does.
+/// [`Python`](crate::Python) does.
 #[derive(Debug)]
 pub struct Pool {
     config: Config,
@@ -47,7 +48,7 @@ pub struct Pool {
 #[derive(Debug, Default)]
 struct State {
     found: Option<Found>,
-    idle: Vec<Python>,
+    idle: Vec<Worker>,
     busy: usize,
 }
 
@@ -87,17 +88,17 @@ impl Pool {
     /// process died; and what the script raises.
     pub fn call<R: DeserializeOwned>(&self, arguments: &Value, limit: Duration) -> Result<(R, Isolation)> {
         let found = self.find()?;
-        let mut python = self.take(&found);
+        let mut worker = self.take(&found);
         let call = Call::Answer {
             path: &found.path,
             arguments,
         };
-        python.show(&found.path);
-        let answer = python.request(&call, &Files::default(), limit, &mut |_| {});
-        let isolation = python.isolation().cloned().unwrap_or_default();
+        worker.show(&found.path);
+        let answer = worker.request(&call, &Files::default(), limit, &mut |_| {});
+        let isolation = worker.isolation().cloned().unwrap_or_default();
         let mut state = self.lock();
         state.busy -= 1;
-        state.idle.push(python);
+        state.idle.push(worker);
         drop(state);
         self.returned.notify_one();
         Ok((answer?, isolation))
@@ -142,13 +143,17 @@ impl Pool {
     }
 
     /// An idle process or a new one; waits while all are busy.
-    fn take(&self, found: &Found) -> Python {
+    fn take(&self, found: &Found) -> Worker {
         let full = |state: &mut State| state.busy >= self.most;
         let state = self.returned.wait_while(self.lock(), full);
         let mut state = state.unwrap_or_else(PoisonError::into_inner);
         state.busy += 1;
         state.idle.pop().unwrap_or_else(|| {
-            Python::new(found.environment.clone(), self.options.clone()).imports(self.script.imports)
+            Worker::new(
+                found.environment.clone(),
+                self.options.clone(),
+                self.script.imports,
+            )
         })
     }
 

@@ -1,9 +1,7 @@
 //! The worker as seen from Rust.
 
-use std::env;
-use std::ffi::OsString;
-use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use akg_core::error::{Error, ErrorKind, Result, ResultExt};
@@ -11,15 +9,14 @@ use akg_core::expr::Bindings;
 use akg_core::isolation::{Isolation, IsolationLevel};
 use akg_core::tensor::byte_len;
 use akg_core::{Graph, Tensor};
-use akg_worker::process::{Process, Program, RequestError, ResourceLimits};
-use akg_worker::{machine_memory, on_path};
+use akg_worker::process::{Process, RequestError, Template};
 use serde::de::DeserializeOwned;
 
 use crate::calls::{Call, Done, Job, JobCall, Outcome, Outcomes, Precision, Seeds, Types};
 use crate::environment::Environment;
 use crate::import::{Entry, ImportOptions, Imported, ImportedModule, graph_name};
-use crate::sources;
 use crate::transfer::{self, Files};
+use crate::worker::{Worker, ask};
 
 /// Limits of a Python worker.
 #[derive(Debug, Clone)]
@@ -46,100 +43,79 @@ impl Default for PythonOptions {
     }
 }
 
-/// A Python worker process. It starts at the first call that needs it, and again after it has died.
+/// A Python that has PyTorch loaded. It starts at the first call that needs it, and again after it has died.
+///
+/// Each module gets a process for itself, which is a copy of one that has loaded PyTorch and nothing else: what a module
+/// does to Python ends with it, and loading PyTorch takes its seconds once. A copy is kept until another module, or none,
+/// is what a call is about. It is as confined as the process that it was copied from, and cannot change that one; if it
+/// ends it, the next call starts another. Where processes cannot be copied, each module's starts by itself.
 #[derive(Debug)]
 pub struct Python {
-    environment: Environment,
-    options: PythonOptions,
-    /// Modules that the worker imports before the first call.
-    imports: &'static [&'static str],
-    /// Set in the worker's environment.
-    variables: Vec<(&'static str, OsString)>,
-    /// Directories that it may write to.
-    writable: Vec<PathBuf>,
-    /// The isolation that it has at most.
-    at_most: IsolationLevel,
-    /// The directory of the modules that it reads.
-    modules: Option<PathBuf>,
-    worker: Option<Process>,
+    worker: Worker,
+    current: Option<Current>,
+    /// What processes are copied from, once it is started.
+    template: Option<Template>,
+    /// Whether processes can be copied, as far as is known.
+    copies: bool,
 }
 
-/// What is passed on to the worker, beside what every worker gets.
-const INHERITED: [&str; 8] = [
-    "HOME",
-    "USER",
-    "VIRTUAL_ENV",
-    "PYTHONPATH",
-    "CC",
-    "CXX",
-    "OMP_NUM_THREADS",
-    "CUDA_VISIBLE_DEVICES",
-];
+/// The process that was called last.
+#[derive(Debug)]
+struct Current {
+    serves: Serves,
+    process: Process,
+}
 
-/// Variables that name the compilers that PyTorch runs, what it runs if they are not set, and what these compilers run.
-const COMPILERS: [(Option<&str>, &str); 4] = [
-    (Some("CXX"), "g++"),
-    (Some("CC"), "gcc"),
-    (None, "as"),
-    (None, "ld"),
-];
+/// What a process is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Serves {
+    /// A module, identified by its path and text.
+    Module(blake3::Hash),
+    /// Graphs, which do nothing to the process.
+    Graphs,
+}
 
-/// Bytes of temporary files.
-const QUOTA: u64 = 2 << 30;
+impl Serves {
+    fn module(path: &Path) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(path.as_os_str().as_encoded_bytes());
+        // A file that cannot be read is reported by the call.
+        hasher.update(&fs::read(path).unwrap_or_default());
+        Serves::Module(hasher.finalize())
+    }
+}
 
-/// Processes and threads, with those of compilers.
-const PROCESSES: u64 = 4096;
+/// What is loaded before a process is copied.
+const LOADED: &[&str] = &["torch", "akg_worker.warm", "akg_worker.replay"];
+
+/// Libraries that PyTorch loads must not start threads, which a copy would lack.
+const NO_THREADS: (&str, &str) = ("OPENBLAS_NUM_THREADS", "1");
+
+/// How often a template is started again that ended for unknown reasons, before processes start by themselves.
+const ATTEMPTS: usize = 2;
 
 impl Python {
     /// A worker in `environment`.
     pub fn new(environment: Environment, options: PythonOptions) -> Self {
+        let (name, value) = NO_THREADS;
         Self {
-            environment,
-            options,
-            imports: &["torch"],
-            variables: Vec::new(),
-            writable: Vec::new(),
-            at_most: IsolationLevel::Strict,
-            modules: None,
-            worker: None,
+            worker: Worker::new(environment, options, LOADED).variable(name, value),
+            current: None,
+            template: None,
+            copies: true,
         }
-    }
-
-    /// Lets workers that start from now on import other modules before the first call than `torch`.
-    pub(crate) fn imports(mut self, modules: &'static [&'static str]) -> Self {
-        self.imports = modules;
-        self
-    }
-
-    /// Sets a variable in the environment of workers that start from now on.
-    pub(crate) fn variable(mut self, name: &'static str, value: impl Into<OsString>) -> Self {
-        self.variables.push((name, value.into()));
-        self
     }
 
     /// The environment that it runs in.
     pub fn environment(&self) -> &Environment {
-        &self.environment
+        self.worker.environment()
     }
 
-    /// Lets workers that start from now on change what is in a directory.
-    pub(crate) fn writable(mut self, directory: PathBuf) -> Self {
-        self.writable.push(directory);
-        self
-    }
-
-    /// Lets workers that start from now on use what drivers of devices need, which strict isolation takes away.
-    pub(crate) fn with_devices(mut self) -> Self {
-        self.at_most = IsolationLevel::Basic;
-        self
-    }
-
-    /// Lets the worker read the module at `path`, with the Python files and packages beside it. One that was started
-    /// without that ends.
-    pub(crate) fn show(&mut self, path: &Path) {
-        if self.modules.as_deref() != path.parent() {
-            self.worker = None;
-            self.modules = path.parent().map(Path::to_owned);
+    /// Lets processes read the module at `path`, with the Python files and packages beside it. Those that were started
+    /// without that end.
+    fn show(&mut self, path: &Path) {
+        if self.worker.show(path) {
+            self.stop();
         }
     }
 
@@ -158,7 +134,7 @@ impl Python {
     ) -> Result<ImportedModule> {
         let cannot = |e| Error::io(format!("cannot read the module {}", path.display()), e);
         let path = &path.canonicalize().map_err(cannot)?;
-        let entry = Entry::new(&self.environment, path, options)?;
+        let entry = Entry::new(self.environment(), path, options)?;
         if let Some(imported) = entry.read().filter(|_| !options.refresh) {
             return imported.into_module(path, true);
         }
@@ -168,8 +144,9 @@ impl Python {
             name: &graph_name(path),
             halvings: options.halvings,
         };
+        let limit = self.worker.options().import_timeout;
         let imported: Imported = self
-            .request(&call, &Files::default(), self.options.import_timeout, progress)
+            .request(Serves::module(path), &call, &Files::default(), limit, progress)
             .context("module", || path.display())?;
         entry.write(&imported);
         imported.into_module(path, false)
@@ -213,8 +190,9 @@ impl Python {
             inputs_seed: seeds.inputs,
             outputs: &outputs.slots,
         };
+        let limit = self.worker.options().timeout;
         let reply: Types = self
-            .request(&call, &files, self.options.timeout, &mut |_| {})
+            .request(Serves::module(&module.path), &call, &files, limit, &mut |_| {})
             .context("module", || module.path.display())?;
         let made = collect(outputs, reply.types)?;
         for ((tensor, ty), &at) in made.iter().zip(types).zip(wanted) {
@@ -259,7 +237,8 @@ impl Python {
         }
         let float64 = precision == Precision::Float64;
         let call = Call::Evaluate { jobs: calls, float64 };
-        let reply: Outcomes = self.request(&call, &files, self.options.timeout, &mut |_| {})?;
+        let limit = self.worker.options().timeout;
+        let reply: Outcomes = self.request(Serves::Graphs, &call, &files, limit, &mut |_| {})?;
         let mut written = Vec::new();
         for (job, outcome) in jobs.iter().zip(&reply.jobs) {
             match outcome {
@@ -282,109 +261,85 @@ impl Python {
         Ok(results.collect())
     }
 
-    /// The isolation that the worker runs in; `None` while there is no worker.
+    /// The isolation that its processes run in; `None` while there is none.
     pub fn isolation(&self) -> Option<&Isolation> {
-        self.worker.as_ref().map(Process::isolation)
+        let current = self.current.as_ref().map(|c| c.process.isolation());
+        current.or_else(|| self.template.as_ref().map(Template::isolation))
     }
 
-    /// Starts the worker for the modules in the directory of `path`, unless it runs. It imports PyTorch while the caller
-    /// does other things.
+    /// Starts to load PyTorch, for modules in the directory of `path`, unless it is loaded, while the caller does other
+    /// things.
     pub fn start(&mut self, path: &Path) -> Result<()> {
         let path = path.canonicalize();
         self.show(&path.map_err(|e| Error::io("cannot find the module", e))?);
-        self.launch()
+        self.launch().map(|_| ())
     }
 
-    /// As [`start`](Self::start), for what the worker was told to show.
-    pub(crate) fn launch(&mut self) -> Result<()> {
-        if !self.worker.as_ref().is_some_and(Process::is_alive) {
-            self.worker = Some(self.spawn()?);
-        }
+    /// Waits until nothing that was started uses a processor any more.
+    pub fn wait(&mut self) -> Result<()> {
+        let Some(template) = &self.template else {
+            return Ok(());
+        };
+        let deadline = Instant::now() + self.worker.options().timeout;
+        template.request::<_, Done>(&Call::Ready {}, deadline)?;
         Ok(())
     }
 
-    /// Waits until a worker that was started has imported PyTorch and uses no processor any more.
-    pub fn wait(&mut self) -> Result<()> {
-        if self.worker.is_none() {
-            return Ok(());
-        }
-        let limit = self.options.timeout;
-        self.request::<Done>(&Call::Ready {}, &Files::default(), limit, &mut |_| {})
-            .map(|_| ())
-    }
-
-    /// Ends the worker process; the next call starts another.
+    /// Ends all processes; the next call starts others.
     pub fn stop(&mut self) {
-        self.worker = None;
+        self.current = None;
+        self.template = None;
     }
 
-    pub(crate) fn request<R: DeserializeOwned>(
+    /// Calls a process that serves this and nothing else.
+    fn request<R: DeserializeOwned>(
         &mut self,
+        serves: Serves,
         call: &Call<'_>,
         files: &Files,
         limit: Duration,
         progress: &mut dyn FnMut(&str),
     ) -> Result<R> {
         let deadline = Instant::now() + limit;
-        let files = files.open()?;
-        let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
-        let mut worker = match self.worker.take() {
-            Some(worker) if worker.is_alive() => worker,
-            _ => self.spawn()?,
+        // One that serves something else ends here, before the next is made.
+        let current = self.current.take().filter(|c| c.serves == serves);
+        let mut process = match current {
+            Some(current) if current.process.is_alive() => current.process,
+            _ => self.process(deadline)?,
         };
-        let answer = worker.request_passing(call, &files, deadline, progress);
-        // A worker that broke the protocol, died or was too slow is gone.
-        if matches!(answer, Ok(_) | Err(RequestError::Failed(_))) {
-            self.worker = Some(worker);
+        let (answer, goes_on) = ask(&mut process, call, files, deadline, progress);
+        if goes_on {
+            self.current = Some(Current { serves, process });
         }
-        Ok(answer?)
+        answer
     }
 
-    fn spawn(&self) -> Result<Process> {
-        let script = sources::write(&self.environment.cache)?;
-        let program = Program::new(self.environment.python())
-            .readable(script.parent().unwrap_or(&script))
-            .arg("-u")
-            .arg(&script)
-            .quota(QUOTA)
-            .at_most(self.at_most)
-            .isolation(self.options.isolation);
-        let program = self.imports.iter().fold(program, |p, module| p.arg(module));
-        let readable = self.environment.roots.iter();
-        let program = readable.fold(program, Program::readable);
-        let program = compilers().iter().fold(program, |p, tool| p.installation(tool));
-        let program = self.writable.iter().fold(program, Program::writable);
-        let program = self.modules.iter().fold(program, show_modules);
-        let program = INHERITED.iter().fold(program, |p, name| p.inherit(name));
-        let variables = self.variables.iter();
-        let program = variables.fold(program, |p, (name, value)| p.env(name, value));
-        let limits = ResourceLimits {
-            data: self.options.memory,
-            total: Some(self.options.memory.unwrap_or(machine_memory() / 4 * 3)),
-            processes: Some(PROCESSES),
-            ..ResourceLimits::default()
+    /// A process that has PyTorch loaded and has served nothing yet.
+    fn process(&mut self, deadline: Instant) -> Result<Process> {
+        for _ in 0..ATTEMPTS {
+            if !self.copies {
+                break;
+            }
+            match self.launch()?.fork(deadline) {
+                Ok(process) => return Ok(process),
+                Err(RequestError::Failed(_)) => self.copies = false,
+                // What was copied last may have ended it.
+                Err(RequestError::Ended { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+            self.template = None;
+        }
+        self.worker.spawn()
+    }
+
+    /// The template, started unless it runs.
+    fn launch(&mut self) -> Result<&Template> {
+        let template = match self.template.take() {
+            Some(template) if template.is_alive() => template,
+            _ => Template::new(self.worker.spawn()?),
         };
-        program.limits(limits).spawn()
+        Ok(self.template.insert(template))
     }
-}
-
-/// Where the compilers are that PyTorch runs, as far as there are any.
-fn compilers() -> Vec<PathBuf> {
-    let found = COMPILERS.iter().filter_map(|(variable, default)| {
-        let named = variable.and_then(env::var_os).filter(|name| !name.is_empty());
-        on_path(Path::new(&named.unwrap_or_else(|| default.into())))
-    });
-    found.collect()
-}
-
-/// Lets a program read Python files and packages in a directory, and list what else is there, as Python does to find
-/// them.
-fn show_modules(program: Program, directory: &PathBuf) -> Program {
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    let modules = entries
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|e| e == "py") || path.join("__init__.py").exists());
-    modules.fold(program.listable(directory), Program::readable)
 }
 
 /// The tensors in `outputs`, all of which the worker must have written.

@@ -66,10 +66,6 @@ impl Confined {
         &self.scratch
     }
 
-    pub(crate) fn child(&mut self) -> &mut Child {
-        &mut self.child
-    }
-
     /// The supervisor.
     pub(crate) fn id(&self) -> Pid {
         Pid::from_child(&self.child)

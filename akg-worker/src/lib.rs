@@ -8,6 +8,7 @@ mod crash;
 mod describe;
 mod engine;
 mod fault;
+mod fork;
 pub mod frame;
 mod halt;
 mod layout;

@@ -2,12 +2,11 @@
 //! standard input, which can carry descriptors, and pipes from its standard output and error.
 
 use std::collections::VecDeque;
-use std::io::{self, IoSlice, Read};
+use std::io::{self, IoSlice, PipeReader, Read};
 use std::mem::MaybeUninit;
 use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::process::{Child, ChildStderr, ChildStdout};
 use std::time::{Duration, Instant};
 
 use akg_core::error::Result;
@@ -36,42 +35,35 @@ pub(crate) struct Unsent<'a> {
     pub(crate) descriptors: &'a [BorrowedFd<'a>],
 }
 
-/// A connected pair: the caller's end, from which nothing can be read, and what becomes the worker's standard input.
-pub(crate) fn connection() -> io::Result<(UnixStream, OwnedFd)> {
-    let (ours, theirs) = UnixStream::pair()?;
-    // Whatever the worker sends here is refused instead of piling up.
-    ours.shutdown(Shutdown::Read)?;
-    Ok((ours, theirs.into()))
-}
-
 #[derive(Debug)]
 pub(crate) struct Pipes {
     stdin: UnixStream,
-    stdout: ChildStdout,
+    stdout: PipeReader,
     /// `None` once closed.
-    stderr: Option<ChildStderr>,
+    stderr: Option<PipeReader>,
     decoder: Decoder,
     tail: VecDeque<u8>,
 }
 
 impl Pipes {
-    pub(crate) fn new(stdin: UnixStream, child: &mut Child) -> io::Result<Self> {
-        let missing = || io::Error::other("a pipe is missing");
+    /// New ones, with what becomes the worker's standard input, output and error.
+    pub(crate) fn new() -> io::Result<(Self, [OwnedFd; 3])> {
+        let (stdin, input) = UnixStream::pair()?;
+        // Whatever the worker sends here is refused instead of piling up.
+        stdin.shutdown(Shutdown::Read)?;
+        let (stdout, output) = io::pipe()?;
+        let (stderr, errors) = io::pipe()?;
+        for end in [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()] {
+            rustix::io::ioctl_fionbio(end, true)?;
+        }
         let pipes = Self {
             stdin,
-            stdout: child.stdout.take().ok_or_else(missing)?,
-            stderr: Some(child.stderr.take().ok_or_else(missing)?),
+            stdout,
+            stderr: Some(stderr),
             decoder: Decoder::default(),
             tail: VecDeque::new(),
         };
-        let stderr = pipes.stderr.iter().map(AsFd::as_fd);
-        for pipe in [pipes.stdin.as_fd(), pipes.stdout.as_fd()]
-            .into_iter()
-            .chain(stderr)
-        {
-            rustix::io::ioctl_fionbio(pipe, true)?;
-        }
-        Ok(pipes)
+        Ok((pipes, [input.into(), output.into(), errors.into()]))
     }
 
     /// Waits until something moves, `deadline` or a moment has passed, then sends and receives what it can. `false` if

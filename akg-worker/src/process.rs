@@ -14,7 +14,7 @@ use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use akg_core::error::{Error, ErrorKind, Result};
@@ -24,9 +24,11 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::confined::Confined;
+use crate::fork::Copied;
 use crate::frame;
-use crate::pipes::{self, Pipes, Unsent};
+use crate::pipes::{Pipes, Unsent};
 
+pub use crate::fork::Template;
 pub use crate::program::{Program, ResourceLimits};
 pub use crate::sandbox::Mechanism;
 pub use crate::tool::Finished;
@@ -44,17 +46,13 @@ impl Program {
     /// [`ErrorKind::ToolMissing`] if there is no such program, or none that supervises it; [`ErrorKind::Unsupported`]
     /// if it needs more isolation than the system offers.
     pub fn spawn(&self) -> Result<Process> {
-        let cannot = |e| Error::io("cannot set up the pipes of a worker", e);
-        let (connection, stdin) = pipes::connection().map_err(cannot)?;
-        let mut confined = self.start([stdin.into(), Stdio::piped(), Stdio::piped()])?;
-        let pipes = Pipes::new(connection, confined.child()).map_err(cannot)?;
-        Ok(Process {
-            program: self.path().to_owned(),
-            confined,
+        let (pipes, ends) = Pipes::new().map_err(|e| Error::io("cannot set up the pipes of a worker", e))?;
+        let confined = self.start(ends.map(Into::into))?;
+        Ok(Process::new(
+            self.path().to_owned(),
+            Life::Started(confined),
             pipes,
-            last_id: 0,
-            ended: None,
-        })
+        ))
     }
 }
 
@@ -62,11 +60,45 @@ impl Program {
 #[derive(Debug)]
 pub struct Process {
     program: PathBuf,
-    confined: Confined,
+    life: Life,
     pipes: Pipes,
     last_id: u64,
     /// How it ended, once that is known.
     ended: Option<Ended>,
+}
+
+/// What a worker's process came from.
+#[derive(Debug)]
+pub(crate) enum Life {
+    /// A program that was started.
+    Started(Confined),
+    /// A process that was there.
+    Copied(Copied),
+}
+
+impl Life {
+    fn has_exited(&self) -> bool {
+        match self {
+            Life::Started(confined) => confined.has_exited(),
+            Life::Copied(copied) => copied.has_exited(),
+        }
+    }
+
+    /// Waits for the end, but not longer than `limit`; whether it came.
+    fn wait(&mut self, limit: Duration) -> bool {
+        match self {
+            Life::Started(confined) => confined.wait(limit),
+            Life::Copied(copied) => copied.wait(limit),
+        }
+    }
+
+    /// Ends everything, and tells how the worker ended, as far as that is known.
+    fn end(&mut self) -> Option<ExitStatus> {
+        match self {
+            Life::Started(confined) => confined.end(),
+            Life::Copied(copied) => copied.end(),
+        }
+    }
 }
 
 /// How a worker ended.
@@ -138,21 +170,45 @@ struct Reported {
 }
 
 impl Process {
+    pub(crate) fn new(program: PathBuf, life: Life, pipes: Pipes) -> Self {
+        Self {
+            program,
+            life,
+            pipes,
+            last_id: 0,
+            ended: None,
+        }
+    }
+
+    /// The program that it runs.
+    pub(crate) fn program(&self) -> &Path {
+        &self.program
+    }
+
     /// The isolation that it runs in, as its supervisor found before it started.
     pub fn isolation(&self) -> &Isolation {
-        self.confined.isolation()
+        match &self.life {
+            Life::Started(confined) => confined.isolation(),
+            Life::Copied(copied) => copied.isolation(),
+        }
     }
 
     /// The worker's private directory, gone with this value. The worker starts in it and finds it as `TMPDIR`; this
     /// path, which may be another, is the one for the caller. What lies there is the worker's choice, links to other
     /// places included.
     pub fn scratch(&self) -> &Path {
-        self.confined.scratch().view()
+        match &self.life {
+            Life::Started(confined) => confined.scratch().view(),
+            Life::Copied(copied) => copied.scratch(),
+        }
     }
 
     /// Its supervisor.
     pub(crate) fn supervisor(&self) -> Pid {
-        self.confined.id()
+        match &self.life {
+            Life::Started(confined) => confined.id(),
+            Life::Copied(copied) => copied.supervisor(),
+        }
     }
 
     /// Whether it has sent something that no request has asked for. Only sure of a worker that is stopped.
@@ -163,7 +219,7 @@ impl Process {
 
     /// Whether it can take another request.
     pub fn is_alive(&self) -> bool {
-        self.ended.is_none() && !self.confined.has_exited()
+        self.ended.is_none() && !self.life.has_exited()
     }
 
     /// Calls the worker and waits for its answer until `deadline`; `progress` gets its messages on the way.
@@ -195,7 +251,7 @@ impl Process {
             descriptors,
         };
         while self.ended.is_none() {
-            let exited = self.confined.has_exited();
+            let exited = self.life.has_exited();
             let open = self.pipes.exchange(&mut unsent, deadline);
             while let Some(reply) = self.pipes.next_message::<Reply<R>>().map_err(|e| self.broke(e))? {
                 if reply.id != id {
@@ -216,14 +272,23 @@ impl Process {
             if self.ended.is_none() && Instant::now() >= deadline {
                 self.kill();
                 let after = started.elapsed();
-                let stderr = self.pipes.stderr();
+                let stderr = self.stderr();
                 return Err(RequestError::TimedOut { after, stderr });
             }
         }
         Err(RequestError::Ended {
             how: self.ended.unwrap_or(Ended::Silent),
-            stderr: self.pipes.stderr(),
+            stderr: self.stderr(),
         })
+    }
+
+    /// The end of what it wrote to its standard error.
+    fn stderr(&self) -> String {
+        let own = self.pipes.stderr();
+        match &self.life {
+            Life::Started(_) => own,
+            Life::Copied(copied) => own + copied.last_words(),
+        }
     }
 
     /// Kills the worker and every process that it started.
@@ -234,13 +299,13 @@ impl Process {
     fn broke(&mut self, error: Error) -> RequestError {
         self.kill();
         let error = error.with("worker", self.program.display());
-        let stderr = self.pipes.stderr();
+        let stderr = self.stderr();
         RequestError::Protocol { error, stderr }
     }
 
     /// Finds out how a worker that closed its pipe ended.
     fn reap(&mut self) {
-        let exited = self.confined.wait(GRACE);
+        let exited = self.life.wait(GRACE);
         if let Some(status) = self.end(Ended::Silent)
             && exited
         {
@@ -253,7 +318,7 @@ impl Process {
             return None;
         }
         self.ended = Some(how);
-        let status = self.confined.end();
+        let status = self.life.end();
         self.pipes.drain();
         status
     }

@@ -1,7 +1,7 @@
 //! Loading the task that the command line names.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use akg::error::ErrorKind;
 use akg::expr::Bindings;
@@ -18,21 +18,23 @@ pub(super) struct Loaded {
     pub(super) task: Task,
     /// The imported module, for tasks from a `.py` file.
     pub(super) module: Option<ImportedModule>,
-    /// The Python worker that imported it.
-    pub(super) python: Option<Arc<Mutex<Python>>>,
+    /// The Python that imported it.
+    pub(super) python: Option<SharedPython>,
 }
+
+/// A Python that imports several modules, each in a process of its own.
+pub(super) type SharedPython = Arc<Mutex<Python>>;
 
 /// A module's own tensors, made by Python when they are asked for.
 #[derive(Debug)]
 struct ModuleTensors {
     module: ImportedModule,
-    python: Arc<Mutex<Python>>,
+    python: SharedPython,
 }
 
 impl Capture for ModuleTensors {
     fn capture(&self, positions: &[usize], seed: u64) -> Result<Vec<Tensor>> {
-        let mut python = self.python.lock().unwrap_or_else(PoisonError::into_inner);
-        python.materialize_some(
+        lock(&self.python).materialize_some(
             &self.module,
             positions,
             Seeds {
@@ -58,7 +60,7 @@ const MOST_HALVINGS: u32 = 12;
 pub(super) fn load(
     args: &TaskArgs,
     memory: Option<u64>,
-    python: impl FnOnce() -> Result<Python>,
+    python: impl FnOnce() -> Result<SharedPython>,
     progress: &Progress,
 ) -> Result<Loaded> {
     let mut loaded = if let Some(name) = args.task.strip_prefix("builtin:") {
@@ -101,20 +103,27 @@ pub(super) fn environment(config: &Config, progress: &Progress) -> Result<Enviro
 }
 
 /// A Python in that environment.
-pub(super) fn python(config: &Config, progress: &Progress) -> Result<Python> {
-    Ok(Python::new(
-        environment(config, progress)?,
-        PythonOptions::default(),
-    ))
+pub(super) fn python(config: &Config, progress: &Progress) -> Result<SharedPython> {
+    environment(config, progress).map(python_in)
 }
 
-fn import(path: &Path, memory: Option<u64>, mut python: Python, progress: &Progress) -> Result<Loaded> {
+/// A Python in an environment.
+pub(super) fn python_in(environment: Environment) -> SharedPython {
+    Arc::new(Mutex::new(Python::new(environment, PythonOptions::default())))
+}
+
+/// A panic elsewhere leaves nothing half done in it.
+pub(super) fn lock(python: &SharedPython) -> MutexGuard<'_, Python> {
+    python.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn import(path: &Path, memory: Option<u64>, python: SharedPython, progress: &Progress) -> Result<Loaded> {
     let mut halvings = 0;
     loop {
         progress.step("importing the module");
         let mut options = ImportOptions::default();
         options.halvings = halvings;
-        let module = python.import(path, &options, &mut |text| progress.step(text));
+        let module = lock(&python).import(path, &options, &mut |text| progress.step(text));
         let module = module.map_err(|e| match memory {
             Some(memory) if halvings > 0 => e.with("bytes that the tensors may take", memory),
             _ => e,
@@ -142,7 +151,10 @@ fn import(path: &Path, memory: Option<u64>, mut python: Python, progress: &Progr
                 akg::python::Generator::Captured => Generator::Captured,
             })
             .collect();
-        let python = Arc::new(Mutex::new(python));
+        if module.cached && task.contract.generators.contains(&Generator::Captured) {
+            // The module's code will be asked for its tensors. One that does not start is reported then.
+            let _ = lock(&python).start(path);
+        }
         task.capture = Some(Arc::new(ModuleTensors {
             module: module.clone(),
             python: Arc::clone(&python),

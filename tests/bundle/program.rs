@@ -2,8 +2,12 @@
 
 use std::process::{Command, Output};
 
+use akg::cpp::CppDsl;
 use akg::cpu::{LoadOptions, LoadedBundle};
-use akg::{Bundle, Tensor};
+use akg::source::SourceForm;
+use akg::{Bundle, Dsl as _, Target, Tensor};
+
+use crate::support::{inert, passed, scale_and_shift};
 
 const TINY: &str = r#"{"akg_graph": 1, "name": "tiny",
   "inputs": [{"name": "x", "dtype": "f32", "shape": [6, 40]}],
@@ -108,4 +112,37 @@ fn a_run_leaves_a_bundle_that_is_shown_judged_called_and_exported() {
         akg(arguments, 2, &["hash", "tiny.akg"]);
     }
     akg(&["verify", &task], 2, &["--task"]);
+}
+
+#[test]
+fn bundles_for_gpus_are_shown_and_judged_where_there_is_one() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("kernel.akg").display().to_string();
+    let (task, text) = scale_and_shift();
+    let source = CppDsl::default().parse(text).unwrap();
+    let SourceForm::Lowered { plan } = source.form else {
+        panic!("no plan")
+    };
+    let mut candidate = inert(plan);
+    candidate.source.dsl = "triton".into();
+    candidate.artifact.format = "cubin".into();
+    let target = Target::new("cuda", "sm_90a");
+    let bundle = Bundle::new(&task, &target, candidate, "", passed()).unwrap();
+    bundle.write(&file).unwrap();
+    akg(
+        &["show", &file],
+        0,
+        &[
+            "2 kernels in triton on sm_90a",
+            "needs: cuda, sm_90a",
+            "dim N: from 1 to 1000",
+        ],
+    );
+    akg(&["export", &file, "--form", "c"], 2, &["`triton`"]);
+    if akg::cuda::absence(Some(env!("CARGO_BIN_EXE_akg").as_ref()))
+        .unwrap()
+        .is_some()
+    {
+        akg(&["verify", &file], 2, &["`cuda`", "no device on this machine"]);
+    }
 }

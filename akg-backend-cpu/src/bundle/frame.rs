@@ -36,16 +36,7 @@ unsafe impl Send for Frame {}
 impl Frame {
     /// Plans a call with these values of the dims. The memory of `other` is used again if there is enough of it.
     pub(super) fn new(bundle: &LoadedBundle, dims: Vec<i64>, other: Option<Frame>) -> Result<Self> {
-        for (dim, value) in bundle.dims.iter().zip(&dims) {
-            if !(dim.lo..=dim.hi).contains(value) {
-                return Err(Error::invalid(format!(
-                    "the dim `{}` is {value}, and the contract holds from {} to {}",
-                    dim.name, dim.lo, dim.hi
-                )));
-            }
-        }
-        let names = bundle.dims.iter().map(|dim| dim.name.clone());
-        let bindings: Bindings = names.zip(dims.iter().copied()).collect();
+        let bindings = bundle.signature.bindings(&dims);
         let plan = bundle.plan();
         let shapes = plan::shapes(plan, &bindings)?;
         meet(bundle, &bindings)?;
@@ -62,7 +53,7 @@ impl Frame {
             })?),
         };
         let mut addresses = vec![std::ptr::null_mut(); plan.tensors.len()];
-        for (index, tensor) in &bundle.constants {
+        for (index, tensor) in bundle.signature.constants() {
             if let Some(address) = addresses.get_mut(*index) {
                 *address = tensor.bytes().as_ptr().cast_mut().cast::<c_void>();
             }
@@ -86,9 +77,9 @@ impl Frame {
         &self.dims
     }
 
-    /// The extents of a tensor of the plan.
-    pub(super) fn shape(&self, index: usize) -> &[usize] {
-        self.shapes.get(index).map_or(&[], Vec::as_slice)
+    /// The extents of the plan's tensors.
+    pub(super) fn shapes(&self) -> &[Vec<usize>] {
+        &self.shapes
     }
 
     /// Sets the address of a tensor of the plan.

@@ -7,11 +7,12 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use akg_core::bundle::module::{DimSource, dim_sources};
+use akg_core::bundle::call::{Signature, dim_of};
+use akg_core::bundle::module::DimSource;
 use akg_core::bundle::{Bundle, Manifest, Port};
 use akg_core::error::{Error, Result, ResultExt as _};
-use akg_core::source::{LaunchPlan, TensorRole};
-use akg_core::{AnyView, AnyViewMut, Tensor};
+use akg_core::source::LaunchPlan;
+use akg_core::{AnyView, AnyViewMut};
 use akg_worker::client::FORMAT;
 use akg_worker::object::Threads;
 use akg_worker::plan;
@@ -19,7 +20,6 @@ use akg_worker::team::Team;
 
 use crate::CpuBackend;
 
-mod check;
 mod frame;
 mod image;
 mod modelnew;
@@ -60,14 +60,7 @@ impl LoadOptions {
 /// one before allocates nothing. Any number of threads may call at the same time: each call that finds others at work
 /// gets scratch memory of its own, and those of a team share its threads.
 pub struct LoadedBundle {
-    manifest: Manifest,
-    /// Where the values of the plan's dims come from.
-    dims: Vec<DimSource>,
-    /// The plan's tensors of the caller, by role.
-    inputs: Vec<usize>,
-    outputs: Vec<usize>,
-    /// The plan's inputs that the caller does not give.
-    constants: Vec<(usize, Tensor)>,
+    signature: Signature,
     /// What calls that ended have left for those to come.
     idle: Mutex<Vec<Frame>>,
     team: Option<Team>,
@@ -80,9 +73,9 @@ pub struct LoadedBundle {
 impl fmt::Debug for LoadedBundle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LoadedBundle")
-            .field("name", &self.manifest.name)
-            .field("inputs", &self.manifest.inputs)
-            .field("outputs", &self.manifest.outputs)
+            .field("name", &self.manifest().name)
+            .field("inputs", &self.inputs())
+            .field("outputs", &self.outputs())
             .finish_non_exhaustive()
     }
 }
@@ -103,7 +96,7 @@ impl LoadedBundle {
     }
 
     unsafe fn of(bundle: &Bundle, options: &LoadOptions) -> Result<Self> {
-        let manifest = bundle.manifest().clone();
+        let manifest = bundle.manifest();
         let features: BTreeSet<String> = akg_worker::features().into_iter().map(str::to_owned).collect();
         manifest.requires.check(CpuBackend::NAME, ARCH, &features)?;
         if manifest.format != FORMAT {
@@ -116,16 +109,9 @@ impl LoadedBundle {
             return Err(Error::invalid("a bundle needs one thread at least"));
         }
         plan::check_tensors(&manifest.plan)?;
-        let indices = |role| manifest.plan.with_role(role).map(|(i, _)| i).collect::<Vec<_>>();
-        let mut inputs = indices(TensorRole::Input);
-        let constants = inputs.split_off(manifest.inputs.len().min(inputs.len()));
-        let tensors = bundle.graph().constants().iter().map(|c| c.tensor.clone());
         let cooperative = manifest.plan.launches.iter().any(|l| l.cooperative);
         Ok(Self {
-            dims: dim_sources(&manifest)?,
-            outputs: indices(TensorRole::Output),
-            inputs,
-            constants: constants.into_iter().zip(tensors).collect(),
+            signature: Signature::new(bundle)?,
             idle: Mutex::default(),
             team: match options.threads {
                 1 => None,
@@ -138,27 +124,26 @@ impl LoadedBundle {
             },
             // SAFETY: by this function's contract.
             image: unsafe { Image::load(bundle.artifact_bytes(), &manifest.plan)? },
-            manifest,
         })
     }
 
     /// What a call takes, in order.
     pub fn inputs(&self) -> &[Port] {
-        &self.manifest.inputs
+        &self.manifest().inputs
     }
 
     /// What a call writes, in order.
     pub fn outputs(&self) -> &[Port] {
-        &self.manifest.outputs
+        &self.manifest().outputs
     }
 
     /// The manifest.
     pub fn manifest(&self) -> &Manifest {
-        &self.manifest
+        self.signature.manifest()
     }
 
     fn plan(&self) -> &LaunchPlan {
-        &self.manifest.plan
+        self.signature.plan()
     }
 
     /// Computes the outputs from the inputs, in the order of [`inputs`](Self::inputs) and [`outputs`](Self::outputs).
@@ -167,14 +152,14 @@ impl LoadedBundle {
     /// [`InvalidInput`](akg_core::ErrorKind::InvalidInput) for tensors that are not those of the contract; nothing has
     /// been computed then.
     pub fn call(&self, inputs: &[AnyView<'_>], outputs: &mut [AnyViewMut<'_>]) -> Result<()> {
-        self.check_counts(inputs.len(), outputs.len())?;
+        self.signature.check_counts(inputs.len(), outputs.len())?;
         let mut frame = self.frame_of(inputs)?;
-        let checked = self.check_tensors(&frame, inputs, outputs);
+        let checked = self.signature.check_tensors(frame.shapes(), inputs, outputs);
         if checked.is_ok() {
-            for (index, view) in self.inputs.iter().zip(inputs) {
+            for (index, view) in self.signature.inputs().iter().zip(inputs) {
                 frame.put(*index, view.pointer().cast_mut().cast());
             }
-            for (index, view) in self.outputs.iter().zip(outputs) {
+            for (index, view) in self.signature.outputs().iter().zip(outputs) {
                 frame.put(*index, view.pointer().cast());
             }
         }
@@ -199,19 +184,13 @@ impl LoadedBundle {
         outputs: &[*mut c_void],
         dims: &[i64],
     ) -> Result<()> {
-        self.check_counts(inputs.len(), outputs.len())?;
-        if dims.len() != self.dims.len() {
-            return Err(Error::invalid(format!(
-                "{} values for the bundle's {} dims",
-                dims.len(),
-                self.dims.len()
-            )));
-        }
+        self.signature.check_counts(inputs.len(), outputs.len())?;
+        self.signature.check_dim_count(dims.len())?;
         let mut frame = self.frame(|dim| dims.get(dim.position).copied())?;
-        for (index, pointer) in self.inputs.iter().zip(inputs) {
+        for (index, pointer) in self.signature.inputs().iter().zip(inputs) {
             frame.put(*index, pointer.cast_mut());
         }
-        for (index, pointer) in self.outputs.iter().zip(outputs) {
+        for (index, pointer) in self.signature.outputs().iter().zip(outputs) {
             frame.put(*index, *pointer);
         }
         // SAFETY: by this function's contract.
@@ -222,10 +201,7 @@ impl LoadedBundle {
 
     /// A frame for the dims of these inputs.
     fn frame_of(&self, inputs: &[AnyView<'_>]) -> Result<Frame> {
-        self.frame(|dim| {
-            let extent = inputs.get(dim.input).and_then(|view| view.shape().get(dim.axis));
-            extent.and_then(|extent| i64::try_from(*extent).ok())
-        })
+        self.frame(|dim| dim_of(dim, inputs))
     }
 
     /// A frame for these values of the dims: the one of an earlier call if there is one.
@@ -233,7 +209,8 @@ impl LoadedBundle {
         let other = {
             let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
             let fits = |frame: &Frame| {
-                self.dims
+                self.signature
+                    .dims()
                     .iter()
                     .zip(frame.dims())
                     .all(|(dim, known)| value(dim) == Some(*known))
@@ -243,17 +220,7 @@ impl LoadedBundle {
                 None => idle.pop(),
             }
         };
-        let values = self.dims.iter().map(|dim| {
-            value(dim).ok_or_else(|| {
-                Error::invalid(format!(
-                    "the dim `{}` is extent {} of input `{}`, which has no such extent",
-                    dim.name,
-                    dim.axis,
-                    self.manifest.inputs.get(dim.input).map_or("", |port| &port.name)
-                ))
-            })
-        });
-        Frame::new(self, values.collect::<Result<_>>()?, other)
+        Frame::new(self, self.signature.dim_values(value)?, other)
     }
 
     fn put_back(&self, frame: Frame) {

@@ -24,7 +24,7 @@ impl LoadedBundle {
     /// As for [`call`](Self::call), and if there is no memory for the outputs.
     pub fn run(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
         let views: Vec<AnyView<'_>> = inputs.iter().map(AnyView::from).collect();
-        self.check_counts(views.len(), self.outputs.len())?;
+        self.signature.check_counts(views.len(), self.outputs().len())?;
         let shapes = self.output_shapes(&views)?;
         let mut memory = Vec::with_capacity(shapes.len());
         for (dtype, shape) in &shapes {
@@ -54,9 +54,14 @@ impl LoadedBundle {
 
     fn output_shapes(&self, inputs: &[AnyView<'_>]) -> Result<Vec<(DType, Vec<usize>)>> {
         let frame = self.frame_of(inputs)?;
-        let ports = self.manifest.outputs.iter().zip(&self.outputs);
+        let ports = self.outputs().iter().zip(self.signature.outputs());
         let shapes = ports
-            .map(|(port, index)| (port.dtype, frame.shape(*index).to_vec()))
+            .map(|(port, index)| {
+                (
+                    port.dtype,
+                    frame.shapes().get(*index).cloned().unwrap_or_default(),
+                )
+            })
             .collect();
         self.put_back(frame);
         Ok(shapes)

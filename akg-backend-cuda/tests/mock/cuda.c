@@ -9,15 +9,19 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_IMAGE = 200, NOT_FOUND = 500, ILLEGAL_ADDRESS = 700,
+enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_IMAGE = 200, INVALID_CONTEXT = 201, NOT_FOUND = 500, ILLEGAL_ADDRESS = 700,
        UPDATE_FAILURE = 910 };
 
 #define MEMORY ((size_t)1 << 30)
 #define SHARED 232448
 
-// A kernel's failure is the answer to everything after it.
-static int sticky;
-#define ALIVE if (sticky) return sticky
+// A kernel's failure is the answer to everything after it. There is one context, which threads make theirs.
+int sticky;
+static _Thread_local void *current;
+#define ALIVE if (sticky) return sticky; if (!current) return INVALID_CONTEXT
+
+// What a test in this process may ask for: what was done so far, and what is there now.
+struct counts { int64_t launches, replays, updates, allocations, memory, modules, contexts, graphs; void *stream; } mock_counts;
 
 static void die(const char *what) {
     fprintf(stderr, "mock driver: %s\n", what);
@@ -46,6 +50,7 @@ int cuMemAlloc_v2(uint64_t *address, size_t bytes) {
         if (posix_memalign((void **)&allocations[i].address, 512, bytes)) return OUT_OF_MEMORY;
         allocations[i].bytes = bytes;
         used += bytes;
+        mock_counts.allocations++, mock_counts.memory++;
         *address = (uint64_t)allocations[i].address;
         return SUCCESS;
     }
@@ -56,6 +61,7 @@ int cuMemFree_v2(uint64_t address) {
     for (int i = 0; i < 256; i++) {
         if ((uint64_t)allocations[i].address != address) continue;
         used -= allocations[i].bytes;
+        mock_counts.memory--;
         free(allocations[i].address);
         allocations[i].address = 0;
         return SUCCESS;
@@ -81,8 +87,14 @@ int cuDeviceGetCount(int *count) { *count = 1; return SUCCESS; }
 int cuDeviceGet(int *device, int ordinal) { *device = ordinal; return ordinal == 0 ? SUCCESS : 101; }
 int cuDeviceGetName(char *name, int length, int device) { (void)device; snprintf(name, length, "Mock GPU"); return SUCCESS; }
 int cuDeviceTotalMem_v2(size_t *bytes, int device) { (void)device; *bytes = MEMORY; return SUCCESS; }
-int cuDevicePrimaryCtxRetain(void **context, int device) { (void)device; *context = &sticky; return SUCCESS; }
-int cuCtxSetCurrent(void *context) { return context == &sticky ? SUCCESS : INVALID_VALUE; }
+int cuDevicePrimaryCtxRetain(void **context, int device) { (void)device; *context = &sticky; mock_counts.contexts++; return SUCCESS; }
+int cuDevicePrimaryCtxRelease_v2(int device) { (void)device; mock_counts.contexts--; return SUCCESS; }
+int cuCtxSetCurrent(void *context) { current = context; return context == &sticky ? SUCCESS : INVALID_VALUE; }
+int cuCtxGetCurrent(void **context) { *context = current; return SUCCESS; }
+int cuCtxGetDevice(int *device) { *device = 0; return current ? SUCCESS : INVALID_CONTEXT; }
+int cuCtxPushCurrent_v2(void *context) { if (current) die("a context is pushed on another"); return cuCtxSetCurrent(context); }
+int cuCtxPopCurrent_v2(void **context) { *context = current; current = 0; return SUCCESS; }
+int cuCtxSynchronize(void) { ALIVE; return SUCCESS; }
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
     static const int known[][2] = {{1, 1024}, {13, 1980000}, {16, 132}, {36, 3201000}, {37, 6144}, {38, 50 << 20}, {39, 2048}, {75, 9}, {76, 0},
                                    {81, 233472}, {82, 65536}, {97, SHARED}, {106, 32}, {111, 1024}};
@@ -117,6 +129,7 @@ static void after_input(int64_t programs, uint64_t *p) { twice(programs, p); FLO
 static void crash(int64_t programs, uint64_t *p) { (void)programs, (void)p; sticky = ILLEGAL_ADDRESS; }
 static void hang(int64_t programs, uint64_t *p) { (void)programs, (void)p; for (;;) pause(); }
 static void die_kernel(int64_t programs, uint64_t *p) { (void)programs, (void)p; _exit(0); }
+static void add(int64_t programs, uint64_t *p) { EACH FLOATS(2)[i] = FLOATS(0)[i] + FLOATS(1)[i]; }
 // What the first 16 words of a tensor map say.
 static void show_map(int64_t programs, uint64_t *p) { (void)programs; for (int i = 0; i < 16; i++) FLOATS(1)[i] = (float)((uint64_t *)p[0])[i]; }
 static void flush(int64_t programs, uint64_t *p) { (void)programs; memset(inside(p[0], 16 * p[1]), (int)p[2], 16 * p[1]); }
@@ -135,13 +148,18 @@ static struct kernel { const char *name; body run; int parameters; } kernels[] =
     {"akg_flush_l2", flush, 3}, {"akg_digest", digest, 4}, {"twice", twice, 3}, {"overwrite", overwrite, 3}, {"third", third, 4},
     {"reverse", reverse, 3}, {"after", after, 3}, {"before", before, 3}, {"after_input", after_input, 3}, {"crash", crash, 3},
     {"hang", hang, 3}, {"die", die_kernel, 3}, {"show_map", show_map, 2},
+    {"add", add, 3},
 };
 
 int cuModuleLoadData(void **module, const void *image) {
     ALIVE;
+    if (memcmp(image, "\177ELF mock", 9) && memcmp(image, ".version", 8)) return INVALID_IMAGE;
     *module = kernels;
-    return memcmp(image, "\177ELF mock", 9) == 0 || memcmp(image, ".version", 8) == 0 ? SUCCESS : INVALID_IMAGE;
+    mock_counts.modules++;
+    return SUCCESS;
 }
+
+int cuModuleUnload(void *module) { (void)module; mock_counts.modules--; return SUCCESS; }
 
 int cuModuleGetFunction(struct kernel **function, void *module, const char *name) {
     (void)module;
@@ -150,6 +168,7 @@ int cuModuleGetFunction(struct kernel **function, void *module, const char *name
     return NOT_FOUND;
 }
 
+int cuFuncLoad(struct kernel *function) { ALIVE; return function ? SUCCESS : INVALID_VALUE; }
 int cuFuncSetAttribute(void *function, int attribute, int value) {
     (void)function;
     return attribute == 8 && value > SHARED ? INVALID_VALUE : SUCCESS;
@@ -159,19 +178,28 @@ int cuTensorMapEncodeTiled(uint64_t *map, int type, uint32_t rank, uint64_t addr
                            const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave, int swizzle,
                            int promotion, int fill) {
     (void)steps, (void)interleave, (void)promotion, (void)fill;
+    uint64_t *words = map;
     if ((uint64_t)map % 64 || address % 16 || rank > 5) return INVALID_VALUE;
     for (uint32_t i = 0; i < rank; i++) if (box[i] > 256) return INVALID_VALUE;
     *map++ = type, *map++ = rank, *map++ = swizzle;
     for (uint32_t i = 0; i < rank; i++) *map++ = extents[i];
     for (uint32_t i = 0; i + 1 < rank; i++) *map++ = strides[i];
     for (uint32_t i = 0; i < rank; i++) *map++ = box[i];
+    // Maps of the tests have three dimensions at most.
+    words[15] = address;
+    return SUCCESS;
+}
+
+int cuTensorMapReplaceAddress(uint64_t *map, uint64_t address) {
+    if (address % 16) return INVALID_VALUE;
+    map[15] = address;
     return SUCCESS;
 }
 
 // Launches, at once or into a graph.
 
 struct config { unsigned grid[3], block[3], shared; void *stream, *attributes; unsigned count; };
-struct node { struct kernel *kernel; int64_t programs; uint64_t values[4]; uint64_t map[16]; };
+struct node { struct kernel *kernel; int64_t programs; uint64_t values[4]; uint64_t map[16]; int at; };
 struct graph { int length; struct node nodes[16]; };
 
 static struct graph *capturing;
@@ -181,20 +209,49 @@ static void run(struct node *node) {
     if (!sticky) node->kernel->run(node->programs, node->values);
 }
 
-int cuLaunchKernelEx(const struct config *config, struct kernel *kernel, void **parameters, void **extra) {
-    ALIVE;
-    (void)extra;
-    if (config->grid[1] != 1 || config->grid[2] != 1 || config->block[0] < 1 || config->block[0] > 1024 || !config->grid[0])
-        return INVALID_VALUE;
-    struct node node = {kernel, config->grid[0], {0}, {0}};
-    for (int i = 0; i < kernel->parameters; i++) memcpy(&node.values[i], parameters[i], 8);
-    if (strcmp(kernel->name, "show_map") == 0) memcpy(node.map, parameters[0], 128);
-    if (capturing) capturing->nodes[capturing->length++] = node;
-    else run(&node);
+static int node_of(struct node *node, struct kernel *kernel, const unsigned *grid, const unsigned *block, void **parameters) {
+    if (grid[1] != 1 || grid[2] != 1 || block[0] < 1 || block[0] > 1024 || !grid[0]) return INVALID_VALUE;
+    *node = (struct node){kernel, grid[0], {0}, {0}, node->at};
+    for (int i = 0; i < kernel->parameters; i++) memcpy(&node->values[i], parameters[i], 8);
+    if (strcmp(kernel->name, "show_map") == 0) memcpy(node->map, parameters[0], 128);
     return SUCCESS;
 }
 
-int cuStreamCreate(void **stream, unsigned flags) { (void)flags; *stream = &capturing; return SUCCESS; }
+int cuLaunchKernelEx(const struct config *config, struct kernel *kernel, void **parameters, void **extra) {
+    ALIVE;
+    (void)extra;
+    struct node node = {0};
+    int refused = node_of(&node, kernel, config->grid, config->block, parameters);
+    if (refused) return refused;
+    if (capturing) capturing->nodes[capturing->length++] = node;
+    else run(&node);
+    mock_counts.launches++, mock_counts.stream = config->stream;
+    return SUCCESS;
+}
+
+// Graphs that are made node by node. A node is known by its place in the graph.
+
+struct parameters { struct kernel *kernel; unsigned grid[3], block[3], shared; void **parameters, **extra, *other, *context; };
+
+int cuGraphCreate(struct graph **graph, unsigned flags) { (void)flags; ALIVE; *graph = calloc(1, sizeof **graph); return SUCCESS; }
+int cuGraphAddKernelNode_v2(struct node **node, struct graph *graph, struct node **before, size_t count, const struct parameters *p) {
+    if (count != (graph->length > 0) || (count && *before != &graph->nodes[graph->length - 1])) die("a launch is not after the one before");
+    *node = &graph->nodes[graph->length];
+    (*node)->at = graph->length++;
+    return node_of(*node, p->kernel, p->grid, p->block, p->parameters);
+}
+int cuGraphKernelNodeSetAttribute(struct node *node, int attribute, const void *value) {
+    (void)node, (void)value;
+    return attribute == 2 || attribute == 4 ? SUCCESS : INVALID_VALUE;
+}
+int cuGraphExecKernelNodeSetParams_v2(struct graph *executable, const struct node *node, const struct parameters *p) {
+    ALIVE;
+    mock_counts.updates++;
+    if (executable->nodes[node->at].kernel != p->kernel) die("another kernel is put into a graph");
+    return node_of(&executable->nodes[node->at], p->kernel, p->grid, p->block, p->parameters);
+}
+
+int cuStreamCreate(void **stream, unsigned flags) { (void)flags; *stream = malloc(1); return SUCCESS; }
 int cuStreamSynchronize(void *stream) { (void)stream; return sticky; }
 int cuStreamBeginCapture_v2(void *stream, int mode) { (void)stream, (void)mode; capturing = calloc(1, sizeof *capturing); return SUCCESS; }
 int cuStreamEndCapture(void *stream, struct graph **graph) { (void)stream; *graph = capturing; capturing = 0; return SUCCESS; }
@@ -202,6 +259,7 @@ int cuGraphDestroy(struct graph *graph) { free(graph); return SUCCESS; }
 int cuGraphInstantiateWithFlags(struct graph **executable, const struct graph *graph, unsigned long long flags) {
     (void)flags;
     *executable = malloc(sizeof **executable);
+    mock_counts.graphs++;
     **executable = *graph;
     return SUCCESS;
 }
@@ -211,9 +269,11 @@ int cuGraphExecUpdate_v2(struct graph *executable, const struct graph *graph, vo
     *executable = *graph;
     return SUCCESS;
 }
-int cuGraphExecDestroy(struct graph *executable) { free(executable); return SUCCESS; }
+int cuGraphExecDestroy(struct graph *executable) { mock_counts.graphs--; free(executable); return SUCCESS; }
+int cuGraphUpload(struct graph *executable, void *stream) { (void)executable, (void)stream; ALIVE; return SUCCESS; }
 int cuGraphLaunch(struct graph *executable, void *stream) {
-    (void)stream; ALIVE;
+    ALIVE;
+    mock_counts.replays++, mock_counts.stream = stream;
     for (int i = 0; i < executable->length; i++) run(&executable->nodes[i]);
     return SUCCESS;
 }

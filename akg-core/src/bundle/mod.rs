@@ -11,7 +11,7 @@
 //! | `graph.json` | the computation, with its constants |
 //! | `sketch.txt`, `source.txt` | the tile program and the source that was built from it |
 //! | `module.py` | the PyTorch module that the task came from, if it came from one |
-//! | `artifact.bin` | what the device loads, a shared object for CPUs |
+//! | `artifact.bin` | what the device loads, such as a shared object for CPUs |
 //!
 //! `akg-bundle` is the first member and fills the first 1024 bytes. It is one line of JSON with the version of the form
 //! (`akg_bundle`) and the BLAKE3 hash of every byte after those 1024 (`blake3`). Equal content gives equal bytes. The
@@ -37,6 +37,7 @@ use crate::timing::Contest;
 use crate::verdict::Verdict;
 use crate::verifier::Candidate;
 
+pub mod call;
 mod check;
 mod file;
 pub mod module;

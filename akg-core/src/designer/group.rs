@@ -4,8 +4,8 @@
 //! kernel that the emitters can write: element-wise work and reductions over one common set of axes, or one product
 //! followed by element-wise work on its result. Otherwise it starts a kernel of its own. Since a primitive only ever
 //! joins its latest producer, kernels never depend on each other in a circle. Element-wise work on inputs alone has no
-//! producer: it waits, and is computed again in every kernel that reads it. A reduction of inputs alone joins the latest
-//! kernel that reduces one of them.
+//! producer: it waits, and is computed again in every kernel that reads it; so does element-wise work on what a product
+//! must store in any case. A reduction that joins no producer joins the latest kernel that reduces one of its inputs.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -337,11 +337,10 @@ struct Cut<'a> {
 impl Cut<'_> {
     fn place(&mut self, id: PrimId, fuse: bool) -> Result<()> {
         let prims = self.prims;
-        let producers: Vec<PrimId> = prims.operands(id).into_iter().map(|o| prims.root(o)).collect();
-        let latest = producers.iter().filter_map(|p| self.home.get(p).copied()).max();
-        let latest = latest.or_else(|| self.sibling(id));
+        let latest = self.latest(id);
         let is_map = matches!(prims.node(id).prim, Prim::Map(..));
-        if fuse && is_map && latest.is_none() && !self.outputs.contains(&id) {
+        let waits = latest.is_none_or(|at| self.is_read_back(at, id));
+        if fuse && is_map && waits && !self.outputs.contains(&id) {
             self.waiting.insert(id);
             return Ok(());
         }
@@ -353,18 +352,73 @@ impl Cut<'_> {
                 self.start(producer)?;
             }
         }
-        if !is_contract
-            && let Some(at) = latest.filter(|_| fuse)
-            && let Some(group) = self.groups.get(at)
-            && let Some(trial) = group
-                .with(prims, id, &self.waiting)
-                .filter(|trial| self.is_legal(group, trial, id))
-        {
-            self.groups[at] = trial;
-            self.home.insert(id, at);
-            return Ok(());
+        let sibling = self.sibling(id).filter(|at| latest.is_none_or(|l| *at > l));
+        let homes = latest.into_iter().chain(sibling).filter(|_| fuse && !is_contract);
+        for at in homes {
+            let Some(group) = self.groups.get(at) else {
+                continue;
+            };
+            let trial = group.with(prims, id, &self.waiting);
+            if let Some(trial) = trial.filter(|trial| self.is_legal(group, trial, id)) {
+                self.groups[at] = trial;
+                self.home.insert(id, at);
+                return Ok(());
+            }
         }
         self.start(id)
+    }
+
+    /// The latest group that something depends on.
+    fn latest(&self, id: PrimId) -> Option<usize> {
+        let reached = self.upstream(id, |id| self.waiting.contains(&id));
+        reached.iter().filter_map(|id| self.home.get(id).copied()).max()
+    }
+
+    /// The primitives that something reads, and what those read that are to be looked `through`.
+    fn upstream(&self, id: PrimId, through: impl Fn(PrimId) -> bool) -> HashSet<PrimId> {
+        let (mut reached, mut stack) = (HashSet::new(), vec![id]);
+        while let Some(reader) = stack.pop() {
+            for root in self
+                .prims
+                .operands(reader)
+                .into_iter()
+                .map(|o| self.prims.root(o))
+            {
+                if reached.insert(root) && through(root) {
+                    stack.push(root);
+                }
+            }
+        }
+        reached
+    }
+
+    /// Whether readers of element-wise work on a product had better compute it again, because what it is made of is stored
+    /// in any case.
+    fn is_read_back(&self, at: usize, id: PrimId) -> bool {
+        let prims = self.prims;
+        let Some(group) = self.groups.get(at).filter(|g| g.contract.is_some()) else {
+            return false;
+        };
+        let readers = |id: PrimId| self.consumers.get(&id).into_iter().flatten().copied();
+        let reads_memory = |reader: PrimId, id: PrimId| {
+            let mut operands = prims.operands(reader).into_iter();
+            matches!(prims.node(reader).prim, Prim::Contract(..))
+                || operands.any(|o| prims.root(o) == id && prims.is_windowed(o))
+        };
+        let is_stored = |made: PrimId| {
+            let mut others = readers(made).filter(|reader| *reader != id);
+            others.any(|reader| reads_memory(reader, made) || self.is_beyond(group, reader))
+        };
+        let read = self.upstream(id, |id| self.waiting.contains(&id));
+        let mut made = read.into_iter().filter(|root| group.dims.contains_key(root));
+        !readers(id).any(|reader| reads_memory(reader, id)) && made.any(is_stored)
+    }
+
+    /// Whether something depends on a combination of elements of the group's results.
+    fn is_beyond(&self, group: &Group, id: PrimId) -> bool {
+        let is_own = |id: &PrimId| group.dims.contains_key(id) || !self.prims.is_computed(*id);
+        let combines = |id: &PrimId| !is_own(id) && !matches!(self.prims.node(*id).prim, Prim::Map(..));
+        combines(&id) || self.upstream(id, |id| !is_own(&id)).iter().any(combines)
     }
 
     /// The latest group that may take up a reduction of inputs alone because it reduces one of them, too.
@@ -373,16 +427,7 @@ impl Cut<'_> {
         if !matches!(prims.node(id).prim, Prim::Reduce(..)) {
             return None;
         }
-        let (mut read, mut stack) = (HashSet::new(), vec![id]);
-        while let Some(reader) = stack.pop() {
-            for root in prims.operands(reader).into_iter().map(|o| prims.root(o)) {
-                if self.waiting.contains(&root) {
-                    stack.push(root);
-                } else {
-                    read.insert(root);
-                }
-            }
-        }
+        let read = self.upstream(id, |id| self.waiting.contains(&id));
         self.groups
             .iter()
             .rposition(|g| !g.reductions.is_empty() && read.iter().any(|r| g.loads.contains_key(r)))
@@ -411,8 +456,8 @@ impl Cut<'_> {
         Ok(())
     }
 
-    /// Whether everything that must be stored still has all the axes of the kernel's programs: a value with fewer can
-    /// be used there but not stored.
+    /// Whether no program repeats a combination of elements that another one makes, and everything that must be stored
+    /// still has all the axes of the kernel's programs: a value with fewer can be used there but not stored.
     fn is_legal(&self, before: &Group, trial: &Group, id: PrimId) -> bool {
         let kept = trial.kept();
         let complete = |n: &PrimId| {
@@ -424,7 +469,10 @@ impl Cut<'_> {
             !self.outputs.contains(n) && self.consumers.get(n).is_none_or(|c| c.iter().all(read_here))
         };
         let recomputed = |n: &PrimId| self.waiting.contains(n);
+        let combines =
+            |n: &&PrimId| matches!(self.prims.node(**n).prim, Prim::Reduce(..) | Prim::ArgReduce(..));
         complete(&id)
+            && before.nodes.iter().filter(combines).all(complete)
             && before
                 .nodes
                 .iter()

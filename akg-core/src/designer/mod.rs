@@ -146,14 +146,18 @@ fn draft(
 ) -> Result<(String, decompose::Decomposed, Vec<KernelSummary>, Names)> {
     let mut decomposed = decompose::decompose(graph)?;
     copy_views(&mut decomposed);
-    let attempt = |fuse: bool| {
-        let plan = plan::plan(&decomposed, group::cut(&decomposed, fuse)?)?;
+    let attempt = |fuse: bool, views: bool| {
+        let plan = plan::plan(&decomposed, group::cut(&decomposed, fuse)?, views)?;
         let mut names = Names::default();
         let (text, kernels) = write(graph, device, &decomposed.prims, &plan, &mut names)?;
         Ok((text, kernels, names))
     };
-    // Fusion can ask for arrangements that no rule covers; separate kernels ask for less.
-    let (text, kernels, names) = attempt(true).or_else(|e: Error| attempt(false).map_err(|_| e))?;
+    // Fusion and views can ask for arrangements that no rule covers; separate kernels ask for less.
+    let fewer = [(true, false), (false, false)].into_iter();
+    let (text, kernels, names) = attempt(true, true).or_else(|error: Error| {
+        let mut others = fewer.filter_map(|(fuse, views)| attempt(fuse, views).ok());
+        others.next().ok_or(error)
+    })?;
     Ok((text, decomposed, kernels, names))
 }
 

@@ -18,6 +18,8 @@ pub(super) enum TensorKey {
     Input(ValueId),
     /// A result that another kernel reads.
     Buffer(PrimId),
+    /// A product's result as the kernel of that number reads it, with dimensions split that the product has in one piece.
+    View(PrimId, usize),
     /// The graph's output of that position.
     Output(usize),
 }
@@ -68,8 +70,9 @@ pub(super) struct Plan {
     pub(super) tensors: BTreeMap<TensorKey, (DType, Vec<Expr>)>,
 }
 
-/// Resolves stores and the declared extents of every tensor.
-pub(super) fn plan(decomposed: &Decomposed, mut groups: Vec<Group>) -> Result<Plan> {
+/// Resolves stores and the declared extents of every tensor. With `views`, readers of a product do not decide on the
+/// dimensions that it is tiled along.
+pub(super) fn plan(decomposed: &Decomposed, mut groups: Vec<Group>, views: bool) -> Result<Plan> {
     let prims = &decomposed.prims;
     let needed = needed(decomposed);
     let consumers = consumers(prims, &needed);
@@ -106,13 +109,16 @@ pub(super) fn plan(decomposed: &Decomposed, mut groups: Vec<Group>) -> Result<Pl
             }
         }
     }
-    let extents = declare(decomposed, &mut groups, &stores)?;
+    let with_product = groups.iter().filter(|g| views && g.contract.is_some());
+    let products: HashSet<PrimId> = with_product.flat_map(|g| g.nodes.clone()).collect();
+    let extents = declare(decomposed, &mut groups, &stores, &products)?;
     let mut plan = Plan {
         kernels: Vec::new(),
         tensors: extents,
     };
-    for (group, stores) in groups.iter().zip(&stores) {
-        plan.kernels.push(number(decomposed, group, stores));
+    for (g, (group, stores)) in groups.iter().zip(&stores).enumerate() {
+        let key_of = |source, axes: &[AxisId]| key_of(decomposed, &products, (g, group), source, axes);
+        plan.kernels.push(number(decomposed, group, stores, key_of));
     }
     coalesce(&mut plan);
     Ok(plan)
@@ -147,10 +153,18 @@ fn view_axes(group: &mut Group, decomposed: &Decomposed, id: PrimId) -> Result<V
     Ok(group.axes.resolve(&dims.concat()))
 }
 
-/// The tensor that a load reads.
-fn key_of(decomposed: &Decomposed, source: PrimId) -> TensorKey {
+/// The tensor that group number `g` reads.
+fn key_of(
+    decomposed: &Decomposed,
+    products: &HashSet<PrimId>,
+    (g, group): (usize, &Group),
+    source: PrimId,
+    axes: &[AxisId],
+) -> TensorKey {
+    let is_windowed = |a: &AxisId| group.axes.windowed(*a).is_some();
     match &decomposed.prims.node(source).prim {
         Prim::Input(value) => TensorKey::Input(*value),
+        _ if products.contains(&source) && !axes.iter().any(is_windowed) => TensorKey::View(source, g),
         _ => TensorKey::Buffer(source),
     }
 }
@@ -160,26 +174,30 @@ fn accesses(
     decomposed: &Decomposed,
     groups: &[Group],
     stores: &[Vec<(PrimId, TensorKey, Vec<AxisId>)>],
+    products: &HashSet<PrimId>,
 ) -> Vec<(usize, TensorKey, Vec<AxisId>)> {
     let mut out = Vec::new();
     for (g, (group, stores)) in groups.iter().zip(stores).enumerate() {
+        out.extend(stores.iter().map(|(_, key, axes)| (g, key.clone(), axes.clone())));
         for source in group.uses.values() {
             if let Use::Load { source, axes } = source {
-                out.push((g, key_of(decomposed, *source), axes.clone()));
+                let key = key_of(decomposed, products, (g, group), *source, axes);
+                out.push((g, key, axes.clone()));
             }
         }
-        out.extend(stores.iter().map(|(_, key, axes)| (g, key.clone(), axes.clone())));
     }
     out
 }
 
-/// Splits axes until all accesses of a tensor see the same extents, which become its declaration.
+/// Splits axes until all accesses of a tensor see the same extents, which become its declaration; those of a view also
+/// until its dimensions make up the tensor's.
 fn declare(
     decomposed: &Decomposed,
     groups: &mut [Group],
     stores: &[Vec<(PrimId, TensorKey, Vec<AxisId>)>],
+    products: &HashSet<PrimId>,
 ) -> Result<BTreeMap<TensorKey, (DType, Vec<Expr>)>> {
-    let accesses = accesses(decomposed, groups, stores);
+    let accesses = accesses(decomposed, groups, stores, products);
     let mut declared: BTreeMap<TensorKey, Vec<Expr>> = BTreeMap::new();
     loop {
         let mut changed = false;
@@ -193,7 +211,11 @@ fn declare(
                     .map(|a| group.axes.extent(a).clone())
                     .collect()
             };
-            if let Some(known) = declared.get(key) {
+            let viewed = match key {
+                TensorKey::View(source, _) => declared.get(&TensorKey::Buffer(*source)),
+                _ => None,
+            };
+            for known in viewed.into_iter().chain(declared.get(key)) {
                 let template: Vec<AxisId> = known.iter().flat_map(|e| group.axes.fresh(e)).collect();
                 group.axes.align(axes, &template).map_err(|Conflict| {
                     Error::unsupported("two kernels see one tensor in shapes without a common factorisation")
@@ -213,7 +235,7 @@ fn declare(
             .iter()
             .find(|n| n.prim == Prim::Input(*value))
             .map(|n| n.dtype),
-        TensorKey::Buffer(id) => Some(decomposed.prims.dtype(*id)),
+        TensorKey::Buffer(id) | TensorKey::View(id, _) => Some(decomposed.prims.dtype(*id)),
         TensorKey::Output(i) => decomposed.outputs.get(*i).map(|o| decomposed.prims.dtype(*o)),
     };
     let typed = declared
@@ -223,7 +245,12 @@ fn declare(
 }
 
 /// Numbers a group's axes.
-fn number(decomposed: &Decomposed, group: &Group, stores: &[(PrimId, TensorKey, Vec<AxisId>)]) -> KernelPlan {
+fn number(
+    decomposed: &Decomposed,
+    group: &Group,
+    stores: &[(PrimId, TensorKey, Vec<AxisId>)],
+    key_of: impl Fn(PrimId, &[AxisId]) -> TensorKey,
+) -> KernelPlan {
     let mut numbers: HashMap<AxisId, Axis> = HashMap::new();
     let mut extents = Vec::new();
     let mut windows = HashMap::new();
@@ -273,7 +300,7 @@ fn number(decomposed: &Decomposed, group: &Group, stores: &[(PrimId, TensorKey, 
                 Use::Number(v) => Operand::Number(*v),
                 Use::Coordinate(axes) => Operand::Coordinate(list(axes)),
                 Use::Load { source, axes } => Operand::Load(Access {
-                    tensor: key_of(decomposed, *source),
+                    tensor: key_of(*source, axes),
                     axes: list(axes),
                 }),
             };

@@ -4,6 +4,9 @@ A frame is a little-endian u32 length and that many bytes of JSON. A request is
 `{"version", "id", "call": {NAME: {...}}}`; its answer is `{"id", "ok": {...}}` or `{"id", "error": {"kind", "message"}}`,
 and any number of `{"id", "progress": text}` may come before it.
 
+The calls `fork` and `end` are for a process that is a template (template.py). With `fork` come three descriptors, on
+which the copy goes on as its standard input, output and error.
+
 The modules named as arguments are imported before the first request is read.
 """
 
@@ -21,6 +24,7 @@ import traceback
 import warnings
 
 from akg_worker.errors import CallError, describe
+from akg_worker.template import Template
 
 VERSION = 1
 
@@ -33,22 +37,38 @@ os.environ.setdefault("USER", "akg")
 
 
 class Channel:
-    """The two ends of the protocol, moved away from the descriptors that user code can reach by name."""
+    """The caller, on a socket and a pipe."""
 
-    def __init__(self):
-        self._input = socket.socket(fileno=os.dup(0))
+    def __init__(self, input, output):
+        self._input = socket.socket(fileno=input)
+        self._output = os.fdopen(output, "wb")
         self._files = []
-        self._output = os.fdopen(os.dup(1), "wb")
+
+    @classmethod
+    def standard(cls):
+        """On standard input and output, moved away from the descriptors that user code can reach by name."""
+        channel = cls(os.dup(0), os.dup(1))
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
         os.close(null)
         os.dup2(2, 1)
+        return channel
+
+    def close(self):
+        self._input.close()
+        self._output.close()
+
+    def take_files(self):
+        """The files that came with the last message, for whoever takes them to close."""
+        files, self._files = self._files, []
+        return files
+
+    def close_files(self):
+        for file in self.take_files():
+            os.close(file)
 
     def receive(self):
-        """The next message, or None when the caller has gone. The files that came with the last one are closed."""
-        for file in self._files:
-            os.close(file)
-        self._files = []
+        """The next message, or None when the caller has gone."""
         header = self._read(4)
         if len(header) < 4:
             return None
@@ -85,6 +105,9 @@ class Channel:
         self._output.flush()
 
 
+template = Template()
+
+
 @functools.cache
 def script(path):
     """The module in the file at `path`."""
@@ -94,11 +117,8 @@ def script(path):
     return module
 
 
-def answer(message, progress):
+def answer(name, arguments, progress):
     """Runs one call."""
-    if message["version"] != VERSION:
-        raise CallError("protocol", f"this worker speaks version {VERSION}, not {message['version']}")
-    ((name, arguments),) = message["call"].items()
     if name == "ready":
         return {}
     if name == "import":
@@ -119,27 +139,53 @@ def answer(message, progress):
         return getattr(baseline, name)(arguments)
     if name == "answer":
         return script(arguments["path"]).answer(arguments["arguments"])
+    if name == "end":
+        return template.end(arguments["seconds"])
     raise CallError("protocol", f"unknown call `{name}`")
 
 
-def serve():
-    channel = Channel()
+def go_on_as_copy(channel):
+    """The channel of a process that is a copy from now on."""
+    input, output, errors = channel.take_files()
+    channel.close()
+    os.dup2(errors, 2)
+    os.dup2(errors, 1)
+    os.close(errors)
+    return Channel(input, output)
+
+
+def serve(channel):
+    while (message := channel.receive()) is not None:
+        number = message["id"]
+        try:
+            if message["version"] != VERSION:
+                raise CallError("protocol", f"this worker speaks version {VERSION}, not {message['version']}")
+            ((name, arguments),) = message["call"].items()
+            if name == "fork":
+                if template.fork():
+                    channel = go_on_as_copy(channel)
+                    continue
+                ok = {}
+            else:
+                ok = answer(name, arguments, lambda text: channel.send({"id": number, "progress": text}))
+            reply = {"id": number, "ok": ok}
+        except BaseException as error:  # user code may raise anything, SystemExit included
+            traceback.print_exc()
+            reply = {"id": number, "error": describe(error)}
+        channel.close_files()
+        channel.send(reply)
+
+
+def main():
+    channel = Channel.standard()
     # Standard error is kept for what explains a crash.
     warnings.simplefilter("ignore")
     for module in sys.argv[1:]:
         # The call that needs it says what is wrong with it.
         with contextlib.suppress(Exception):
             importlib.import_module(module)
-    while (message := channel.receive()) is not None:
-        number = message["id"]
-        try:
-            ok = answer(message, lambda text: channel.send({"id": number, "progress": text}))
-            reply = {"id": number, "ok": ok}
-        except BaseException as error:  # user code may raise anything, SystemExit included
-            traceback.print_exc()
-            reply = {"id": number, "error": describe(error)}
-        channel.send(reply)
+    serve(channel)
 
 
 if __name__ == "__main__":
-    serve()
+    main()

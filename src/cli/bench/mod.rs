@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use akg::sqlite::SqliteStore;
@@ -15,7 +15,7 @@ use self::results::Results;
 use self::solve::Solver;
 use self::stop::Stop;
 use super::progress::Progress;
-use super::task::{environment, memory_budget};
+use super::task::{environment, lock, memory_budget, python_in};
 use super::{JudgeArgs, PythonArgs, SizeArgs, TargetArgs, parse_duration};
 
 mod family;
@@ -108,6 +108,12 @@ impl KernelBenchArgs {
         } else {
             None
         };
+        let python = environment.clone().map(python_in);
+        let module = problems.iter().find(|problem| problem.is_module());
+        if let (Some(python), Some(module)) = (&python, module) {
+            // Loads PyTorch while the devices are found. One that does not start is reported when it is asked.
+            let _ = lock(python).start(&module.path);
+        }
         let backend = akg::registry().backend(&self.target.backend)?;
         let device = blocking::devices(&*backend)?.into_iter().next();
         let device = device.ok_or_else(|| {
@@ -133,16 +139,14 @@ impl KernelBenchArgs {
             }
         }
         results.save(&folder)?;
-        let mut solver = Solver {
+        let solver = Solver {
             args: &self,
             memory,
-            environment,
+            python,
             store: Arc::new(store),
             stop: stop.clone(),
-            ahead: Arc::new(Mutex::new(None)),
         };
-        let mut open = open.into_iter().peekable();
-        while let Some(problem) = open.next() {
+        for problem in open {
             if stop.asked() || self.stop_after.is_some_and(|limit| start.elapsed() >= limit) {
                 break;
             }
@@ -154,11 +158,7 @@ impl KernelBenchArgs {
             );
             let what = format!("{} {}", problem.id(), problem.name());
             let progress = progress.about(&what, &standing);
-            let next = open
-                .peek()
-                .filter(|next| next.is_module())
-                .map(|next| next.path.as_path());
-            let Some(record) = solver.solve(problem, next, &folder.of(problem), &progress)? else {
+            let Some(record) = solver.solve(problem, &folder.of(problem), &progress)? else {
                 break;
             };
             folder.finish(problem, &record)?;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -36,43 +37,62 @@ impl Problem {
 
 /// A choice of numbers: `1,2,19-32`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Numbers(BTreeSet<u32>);
+pub(super) struct Numbers(Vec<RangeInclusive<u32>>);
 
-/// Numbers at most in one choice.
-const MOST: u32 = 100_000;
+impl Numbers {
+    fn contains(&self, number: u32) -> bool {
+        self.0.iter().any(|stretch| stretch.contains(&number))
+    }
+
+    /// The first part of the choice of which nothing is `there`.
+    fn missing(&self, there: &BTreeSet<u32>) -> Option<Self> {
+        let lost = |stretch: &&RangeInclusive<u32>| there.range((**stretch).clone()).next().is_none();
+        self.0
+            .iter()
+            .find(lost)
+            .map(|stretch| Self(vec![stretch.clone()]))
+    }
+}
+
+impl From<&BTreeSet<u32>> for Numbers {
+    fn from(numbers: &BTreeSet<u32>) -> Self {
+        let mut stretches: Vec<RangeInclusive<u32>> = Vec::new();
+        for number in numbers.iter().copied() {
+            match stretches.last_mut() {
+                Some(last) if *last.end() + 1 == number => *last = *last.start()..=number,
+                _ => stretches.push(number..=number),
+            }
+        }
+        Self(stretches)
+    }
+}
 
 impl FromStr for Numbers {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
         let bad = || Error::invalid(format!("`{text}` names no numbers; write them as in 1,2,19-32"));
-        let mut numbers = BTreeSet::new();
+        let mut stretches = Vec::new();
         for part in text.split(',') {
             let (low, high) = part.split_once('-').unwrap_or((part, part));
             let number = |text: &str| text.trim().parse::<u32>().map_err(|_| bad());
             let (low, high) = (number(low)?, number(high)?);
-            if low > high || high > MOST {
+            if low > high {
                 return Err(bad());
             }
-            numbers.extend(low..=high);
+            stretches.push(low..=high);
         }
-        Ok(Self(numbers))
+        Ok(Self(stretches))
     }
 }
 
 impl fmt::Display for Numbers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut rest = self.0.iter().copied().peekable();
         let mut separator = "";
-        while let Some(low) = rest.next() {
-            let mut high = low;
-            while rest.peek() == Some(&(high + 1)) {
-                high += 1;
-                rest.next();
-            }
-            match high - low {
-                0 => write!(f, "{separator}{low}")?,
-                _ => write!(f, "{separator}{low}-{high}")?,
+        for stretch in &self.0 {
+            match (stretch.start(), stretch.end()) {
+                (low, high) if low == high => write!(f, "{separator}{low}")?,
+                (low, high) => write!(f, "{separator}{low}-{high}")?,
             }
             separator = ",";
         }
@@ -84,7 +104,7 @@ impl fmt::Display for Numbers {
 /// the problems `NUMBER_NAME.py` and, with a graph in JSON, `NUMBER_NAME.json`.
 ///
 /// # Errors
-/// Also if a wanted level or problem is not there.
+/// Also if a wanted level or problem is not there; of a stretch of numbers, one is enough.
 pub(super) fn find(root: &Path, levels: Option<&Numbers>, numbers: Option<&Numbers>) -> Result<Vec<Problem>> {
     let inner = root.join("KernelBench");
     let root = if inner.is_dir() { inner.as_path() } else { root };
@@ -92,16 +112,15 @@ pub(super) fn find(root: &Path, levels: Option<&Numbers>, numbers: Option<&Numbe
         .iter()
         .filter_map(|path| path.file_name()?.to_str()?.strip_prefix("level")?.parse().ok())
         .collect::<BTreeSet<u32>>();
-    let wanted = levels.map_or(&there, |l| &l.0);
-    if let Some(missing) = wanted.difference(&there).next().copied() {
+    if let Some(missing) = levels.and_then(|l| l.missing(&there)) {
         return Err(Error::invalid(format!(
-            "{} has no level{missing}; it has {}",
+            "{} has no level {missing}; it has {}",
             root.display(),
-            Numbers(there)
+            Numbers::from(&there)
         )));
     }
     let mut problems = Vec::new();
-    for level in wanted {
+    for level in there.iter().filter(|n| levels.is_none_or(|l| l.contains(**n))) {
         problems.extend(
             list(&root.join(format!("level{level}")))?
                 .into_iter()
@@ -117,16 +136,16 @@ pub(super) fn find(root: &Path, levels: Option<&Numbers>, numbers: Option<&Numbe
                 }),
         );
     }
-    if let Some(Numbers(wanted)) = numbers {
+    if let Some(wanted) = numbers {
         let there = problems.iter().map(|p| p.number).collect();
-        if let Some(missing) = wanted.difference(&there).next().copied() {
+        if let Some(missing) = wanted.missing(&there) {
             return Err(Error::invalid(format!(
                 "no chosen level of {} has a problem {missing}; there are {}",
                 root.display(),
-                Numbers(there)
+                Numbers::from(&there)
             )));
         }
-        problems.retain(|p| wanted.contains(&p.number));
+        problems.retain(|p| wanted.contains(p.number));
     }
     problems.sort();
     if problems.is_empty() {
@@ -163,14 +182,14 @@ mod tests {
     proptest! {
         #[test]
         fn a_choice_reads_what_it_prints(chosen in prop::collection::btree_set(0u32..60, 1..30)) {
-            let numbers = Numbers(chosen);
+            let numbers = Numbers::from(&chosen);
             prop_assert_eq!(numbers.to_string().parse::<Numbers>().unwrap(), numbers);
         }
     }
 
     #[test]
     fn a_bad_choice_is_refused() {
-        for text in ["", "x", "3-1", "1,,2", "1-99999999"] {
+        for text in ["", "x", "3-1", "1,,2", "1-99999999999"] {
             assert!(text.parse::<Numbers>().is_err(), "{text}");
         }
     }
@@ -201,9 +220,10 @@ mod tests {
         };
         assert_eq!(ids(None, None).unwrap(), ["1-1 a", "1-10 b", "3-2 c"]);
         assert_eq!(ids(Some("1"), Some("10")).unwrap(), ["1-10 b"]);
+        assert_eq!(ids(None, Some("2-99")).unwrap(), ["1-10 b", "3-2 c"]);
         assert!(ids(Some("2"), None).unwrap_err().contains("it has 1,3"));
         assert!(
-            ids(Some("1"), Some("1-3"))
+            ids(Some("1"), Some("1,2-9"))
                 .unwrap_err()
                 .contains("there are 1,10")
         );

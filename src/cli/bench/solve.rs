@@ -3,10 +3,9 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
-use akg::python::{Environment, Python, PythonOptions};
 use akg::session::Event;
 use akg::store::Store;
 use akg::{Error, Result};
@@ -20,36 +19,25 @@ use crate::cli::TaskArgs;
 use crate::cli::progress::Progress;
 use crate::cli::report::{Report, TaskReport, describe};
 use crate::cli::run::{REPORT, conclude, prepare, session, tuning, write};
-use crate::cli::task::{load, python};
+use crate::cli::task::{SharedPython, load, lock, python};
 
 /// Solves problems one after the other.
 pub(super) struct Solver<'a> {
     pub(super) args: &'a KernelBenchArgs,
     /// Bytes that the tensors of a module may take.
     pub(super) memory: Option<u64>,
-    /// The Python of modules.
-    pub(super) environment: Option<Environment>,
+    /// The Python of modules: it has loaded PyTorch before the first of them, and each gets a process of its own.
+    pub(super) python: Option<SharedPython>,
     pub(super) store: Arc<dyn Store>,
     pub(super) stop: Stop,
-    /// Imports PyTorch for the next module while the candidate of this one is built and judged. Each module has a process
-    /// of its own, because what it does to PyTorch's global state must not reach the next.
-    pub(super) ahead: Ahead,
 }
 
-type Ahead = Arc<Mutex<Option<Python>>>;
-
 impl Solver<'_> {
-    /// What becomes of a problem, whatever goes wrong; `None` if the run is to end. `next` is the module after this one.
+    /// What becomes of a problem, whatever goes wrong; `None` if the run is to end.
     ///
     /// # Errors
     /// If the output directory cannot be written.
-    pub(super) fn solve(
-        &mut self,
-        problem: &Problem,
-        next: Option<&Path>,
-        out: &Path,
-        progress: &Progress,
-    ) -> Result<Option<Record>> {
+    pub(super) fn solve(&self, problem: &Problem, out: &Path, progress: &Progress) -> Result<Option<Record>> {
         let start = Instant::now();
         let task = TaskReport {
             name: problem.name(),
@@ -61,7 +49,7 @@ impl Solver<'_> {
         let mut findings = Findings::default();
         prepare(Some(out))?;
         // A bug that one problem shows must not cost the results of the others.
-        let road = || self.road(problem, next, out, progress, &mut report, &mut findings);
+        let road = || self.road(problem, out, progress, &mut report, &mut findings);
         match catch_unwind(AssertUnwindSafe(road)) {
             Ok(Ok(true)) => {}
             Ok(Ok(false)) => return Ok(None),
@@ -75,9 +63,8 @@ impl Solver<'_> {
 
     /// The way from the file to the report; whether it was gone to its end.
     fn road(
-        &mut self,
+        &self,
         problem: &Problem,
-        next: Option<&Path>,
         out: &Path,
         progress: &Progress,
         report: &mut Report,
@@ -89,27 +76,18 @@ impl Solver<'_> {
             task: problem.path.display().to_string(),
             accuracy: args.accuracy,
         };
-        let started = lock(&self.ahead).take();
-        let python = || started.map_or_else(|| python(&config, progress), Ok);
+        let python = || self.python.clone().map_or_else(|| python(&config, progress), Ok);
         let loaded = load(&task, self.memory, python, progress)?;
         report.task = describe(&loaded.task, &task.task, loaded.shrink());
         findings.family = Some(Family::of(&loaded.task.graph));
         if self.stop.asked() {
             return Ok(false);
         }
-        let (ahead, stop) = (self.ahead.clone(), self.stop.clone());
-        let next = self.environment.clone().zip(next.map(Path::to_owned));
+        let (shared, stop) = (self.python.clone(), self.stop.clone());
         let observe = move |event: &Event<'_>| {
-            let mut ahead = lock(&ahead);
-            match (event, &mut *ahead, &next) {
-                (Event::Built(_), None, Some((environment, module))) => {
-                    let mut python = Python::new(environment.clone(), PythonOptions::default());
-                    // One that does not start is started again, and reported, when its turn comes.
-                    *ahead = python.start(module).is_ok().then_some(python);
-                }
-                // What is timed from now on must not suffer; trouble comes back with the import.
-                (Event::Measuring, Some(python), _) => drop(python.wait()),
-                _ => {}
+            if let (Event::Measuring, Some(python)) = (event, &shared) {
+                // What is timed must not suffer from one that still starts; its trouble comes back with an import.
+                drop(lock(python).wait());
             }
             stop.step_ended();
         };
@@ -127,11 +105,6 @@ impl Solver<'_> {
         conclude(report, &loaded, &outcome, Some(out))?;
         Ok(true)
     }
-}
-
-/// A panic elsewhere leaves nothing half done here.
-fn lock(ahead: &Ahead) -> MutexGuard<'_, Option<Python>> {
-    ahead.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What a panic says.

@@ -220,14 +220,85 @@ impl<'a> Emitter<'a> {
             }
             leaves |= !self.stays_inside(*axis);
         }
-        let name = self.names.tensors.get(&access.tensor);
-        let name = name.ok_or_else(|| Error::unexpected("a tensor of the design has no name"))?;
-        Ok((format!("{name}[{}]", parts.join(", ")), order, leaves))
+        Ok((
+            format!("{}[{}]", self.name(&access.tensor)?, parts.join(", ")),
+            order,
+            leaves,
+        ))
+    }
+
+    fn name(&self, tensor: &TensorKey) -> Result<&str> {
+        let viewed = match tensor {
+            TensorKey::View(source, _) => TensorKey::Buffer(*source),
+            own => own.clone(),
+        };
+        let name = self.names.tensors.get(&viewed).map(String::as_str);
+        name.ok_or_else(|| Error::unexpected("a tensor of the design has no name"))
+    }
+
+    /// The region that an access through a view covers of the tensor, as a tile of its own shape, the order of the access's
+    /// tile axes, and whether it may leave the tensor. Of the view's dimensions that make up one of the tensor's, the
+    /// outermost that is tiled may be so in part.
+    fn viewed(&self, extents: &[Expr], access: &Access) -> Result<(String, Vec<Axis>, bool)> {
+        let unsupported =
+            || Error::unsupported("no design rule yet for tiles that lie scattered in a product");
+        let mut axes = access.axes.iter().peekable();
+        let (mut parts, mut order, mut leaves) = (Vec::new(), Vec::new(), false);
+        for extent in extents {
+            let mut start = Vec::new();
+            let mut len: Option<String> = None;
+            let mut inner = extent.clone();
+            while !inner.is(1) {
+                let axis = axes.next().ok_or_else(unsupported)?;
+                let outermost = inner == *extent;
+                inner = inner.exact_div(self.extent(*axis)).ok_or_else(unsupported)?;
+                let times = |text: &str| {
+                    if inner.is(1) {
+                        text.to_owned()
+                    } else {
+                        format!("({text})*{inner}")
+                    }
+                };
+                match self.walk(*axis)? {
+                    Walk::Index(at) if len.is_none() => start.push(times(at)),
+                    Walk::Tile {
+                        start: at,
+                        len: l,
+                        overhang,
+                    } if len.is_none() && (outermost || !overhang) => {
+                        start.push(times(at));
+                        len = Some(times(l));
+                        order.push(*axis);
+                        leaves |= overhang;
+                    }
+                    Walk::Tile { start: at, .. } if at == "0" => order.push(*axis),
+                    _ => return Err(unsupported()),
+                }
+            }
+            let start = start.join(" + ");
+            parts.push(match len {
+                Some(len) => format!("{start} :+ {len}"),
+                None => start,
+            });
+        }
+        Ok((
+            format!("{}[{}]", self.name(&access.tensor)?, parts.join(", ")),
+            order,
+            leaves,
+        ))
     }
 
     /// Loads a tile in compute type, or finds it loaded already. Binds it to a name.
     pub(super) fn load(&mut self, access: &Access) -> Result<Var> {
-        let (region, order, leaves) = self.region(access)?;
+        let split = match access.tensor {
+            TensorKey::View(source, _) => self.plan.tensors.get(&TensorKey::Buffer(source)),
+            _ => None,
+        };
+        let split = split.filter(|(_, extents)| extents.len() != access.axes.len());
+        let (region, order, leaves) = match split {
+            Some((_, extents)) => self.viewed(extents, access)?,
+            None => self.region(access)?,
+        };
         if let Some(var) = self.loads.iter().rev().find_map(|s| s.get(&region)) {
             return Ok(var.clone());
         }
@@ -248,6 +319,9 @@ impl<'a> Emitter<'a> {
         let mut text = format!("load {region}");
         if leaves {
             text = format!("{text} else {}", literal(fill, dtype));
+        }
+        if split.is_some() {
+            text = format!("reshape({text}, {})", self.extents(&order)?);
         }
         let axes = self.tile_axes(&order);
         if axes != order {

@@ -1,0 +1,4 @@
+import os
+import resource
+
+resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, (3, 3))
