@@ -215,6 +215,7 @@ impl Space<'_> {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use crate::target::Residency;
 
     const TWO: &str = "sketch two(x: f32[4096]) -> y: f32[4096]\nknob A in {64, 128, 4096}\nlet HALF = A // 2\nknob B in {32, \
                        4096}\nknob ONE in {1}\nknob C in {64, 8}\nrequire C <= B\nbuffer h: f32[4096]\n\nkernel k0 over (p in \
@@ -294,5 +295,61 @@ mod tests {
         assert!(ranked.iter().all(|(k, _)| space.contains(k)));
         base.insert("k0.warps".into(), KnobValue::Int(3));
         assert!(!space.contains(&base), "no program has 3 warps");
+    }
+
+    const PRODUCT: &str = "sketch product(x: f16[512, 512], w: f16[512, 512]) -> y: f32[512, 512]\nknob BM in {64, 128}\nhint \
+                           STAGES in {2, 3}\nbuffer h: f16[512, 512]\n\nkernel copy over (p in 512) {\n  store h[p, 0 :+ 512] = load \
+                           x[p, 0 :+ 512]\n}\n\nkernel main over (p in ceildiv(512, BM), q in 4) {\n  sum = zeros f32[BM, 128]\n  for \
+                           r in 0..512 step 64 pipeline(STAGES) {\n    a = load h[p*BM :+ BM, r :+ 64]\n    b = load w[r :+ 64, \
+                           q*128 :+ 128]\n    sum = dot(a, b, sum) f16\n  }\n  store y[p*BM :+ BM, q*128 :+ 128] = sum\n}\n";
+
+    #[test]
+    fn warps_of_what_multiplies_on_a_gpu_belong_to_its_tiles() {
+        let sketch = Sketch::parse(PRODUCT).unwrap();
+        let (hints, mut target) = (Bindings::new(), Target::new("cuda", "sm_90a"));
+        let knob = |name: &str, values: &[i64]| Knob {
+            name: name.to_owned(),
+            values: values.iter().map(|v| KnobValue::Int(*v)).collect(),
+            hint: true,
+        };
+        let own = [
+            knob("copy.warps", &[0, 4]),
+            knob("main.warps", &[0, 1, 4, 8]),
+            knob("main.stages", &[0, 2]),
+        ];
+        let groups = |target: &Target| {
+            let (sketch, own, hints) = (&sketch, &own[..], &hints);
+            let space = Space {
+                sketch,
+                own,
+                hints,
+                target,
+            };
+            let groups = space.groups();
+            let first = space.ranked(&sketch.default_knobs(), &groups[0]);
+            (groups.iter().map(|g| g.join(" ")).collect::<Vec<_>>(), first)
+        };
+        // Nothing is known of the device's cores.
+        assert_eq!(
+            groups(&target).0,
+            ["BM STAGES", "copy.warps", "main.warps main.stages"]
+        );
+        (target.cores, target.threads, target.clock) = (100, 2048, 1e9);
+        target.residency = Some(Residency {
+            programs: 32,
+            threads_of_program: 1024,
+            registers: 65536,
+            tile_bytes: 228 << 10,
+            reserved_bytes: 1024,
+        });
+        let (names, ranked) = groups(&target);
+        assert_eq!(names, ["BM STAGES main.warps", "copy.warps", "main.stages"]);
+        assert_eq!(ranked.len(), 2 * 2 * 3);
+        // 512 sums do not fit the registers of a thread.
+        let last = &ranked.last().unwrap().0;
+        assert_eq!(
+            (last["BM"], last["main.warps"]),
+            (KnobValue::Int(128), KnobValue::Int(1))
+        );
     }
 }
