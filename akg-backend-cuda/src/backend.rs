@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use akg_core::backend::{BackendCapability, Limits, Loaded, TensorBuffer};
 use akg_core::error::Result;
+use akg_core::reference::Products;
 use akg_core::source::Artifact;
 use akg_core::target::Target;
 use akg_core::timing::{Clock, Witness};
@@ -15,6 +16,7 @@ use async_trait::async_trait;
 use blocking::unblock;
 
 use crate::client::{self, CUBIN, CUDA_CPP, Executor};
+use crate::products::DeviceProducts;
 use crate::{CudaBuilder, CudaConfig};
 
 /// NVIDIA GPUs. Cloning shares them.
@@ -23,6 +25,7 @@ pub struct CudaBackend {
     config: Arc<CudaConfig>,
     capability: BackendCapability,
     turns: Turns,
+    products: Arc<DeviceProducts>,
 }
 
 impl CudaBackend {
@@ -38,10 +41,12 @@ impl CudaBackend {
         let mut capability = BackendCapability::default();
         capability.formats = [CUBIN, CUDA_CPP].map(str::to_owned).to_vec();
         capability.times = true;
+        let turns = Turns::default();
         Self {
+            products: Arc::new(DeviceProducts::new(config.device, turns.clone())),
             config: Arc::new(config),
             capability,
-            turns: Turns::default(),
+            turns,
         }
     }
 }
@@ -63,6 +68,10 @@ impl Backend for CudaBackend {
 
     fn witness(&self) -> Box<dyn Witness> {
         Box::new(Clock)
+    }
+
+    fn products(&self) -> Option<Arc<dyn Products>> {
+        Some(self.products.clone())
     }
 
     fn allocate(&self, dtype: DType, shape: &[usize]) -> Result<Box<dyn TensorBuffer>> {

@@ -198,7 +198,7 @@ impl Execute for Executor {
         let tensors = plan.tensors.iter().zip(shapes);
         let outputs = tensors
             .filter(|(tensor, _)| tensor.role == TensorRole::Output)
-            .map(|(tensor, shape)| shm::allocate(tensor.dtype, shape))
+            .map(|(tensor, shape)| shm::allocate_unreserved(tensor.dtype, shape))
             .collect::<Result<Vec<_>>>()?;
         let options = File::options().read(true).write(true).clone();
         let files = outputs.iter().map(|output| open(output.path(), &options));

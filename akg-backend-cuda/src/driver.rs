@@ -191,6 +191,39 @@ impl Drop for Memory {
     }
 }
 
+/// Memory of the host that stays where it is, so that copies to and from it need no help; freed when dropped.
+#[derive(Debug)]
+pub(crate) struct Pinned {
+    start: *mut u8,
+    bytes: usize,
+}
+
+impl Pinned {
+    pub(crate) fn new(bytes: usize) -> Result<Self> {
+        let mut start = ptr::null_mut();
+        call!(cuMemHostAlloc(&raw mut start, bytes, 0))?;
+        let pinned = Self {
+            start: start.cast(),
+            bytes,
+        };
+        // SAFETY: the driver gave so many bytes.
+        unsafe { pinned.start.write_bytes(0, bytes) };
+        Ok(pinned)
+    }
+
+    /// Its bytes. No copy may be under way.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: the memory is this value's alone, and was written.
+        unsafe { std::slice::from_raw_parts_mut(self.start, self.bytes) }
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        let _ = call!(cuMemFreeHost(self.start.cast()));
+    }
+}
+
 /// Copies to the device, and waits for it. The address must have room for the bytes.
 pub(crate) fn upload(to: u64, bytes: &[u8]) -> Result<()> {
     match bytes.len() {
@@ -239,6 +272,28 @@ impl Stream {
         }
     }
 
+    /// Copies to the device, and waits for it. The address must have room for the bytes.
+    pub(crate) fn upload(self, to: u64, bytes: &[u8]) -> Result<()> {
+        call!(cuMemcpyHtoDAsync_v2(
+            to,
+            bytes.as_ptr().cast(),
+            bytes.len(),
+            self.0
+        ))?;
+        self.wait()
+    }
+
+    /// Copies from the device, and waits for it. The address must have as many bytes.
+    pub(crate) fn download(self, bytes: &mut [u8], from: u64) -> Result<()> {
+        call!(cuMemcpyDtoHAsync_v2(
+            bytes.as_mut_ptr().cast(),
+            from,
+            bytes.len(),
+            self.0
+        ))?;
+        self.wait()
+    }
+
     /// Copies within the device.
     pub(crate) fn copy(self, to: u64, from: u64, bytes: u64) -> Result<()> {
         match bytes {
@@ -285,7 +340,7 @@ impl Stream {
     }
 
     /// Brings recorded work to the device without doing it.
-    pub(crate) fn upload(self, graph: &Executable) -> Result<()> {
+    pub(crate) fn place(self, graph: &Executable) -> Result<()> {
         call!(cuGraphUpload(graph.0, self.0))
     }
 

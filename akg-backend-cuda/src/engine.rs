@@ -9,12 +9,13 @@ use akg_core::expr::Bindings;
 use akg_core::source::{Artifact, LaunchPlan, TensorRole};
 use akg_core::tensor::byte_len;
 use akg_core::verdict::{Failure, FailureKind};
-use akg_worker::plan;
+use akg_worker::{plan, shm};
 use memmap2::MmapOptions;
 
 use crate::driver::{self, Device, Event, Memory, Stream, download};
 use crate::helpers::{Helpers, Range};
 use crate::kept::{Kept, cannot_map, check_length};
+use crate::lanes::Lanes;
 use crate::launch::{Work, block_scratch};
 use crate::layout::{GUARD, MOST_ALIGN, Room, Slot, lay_out};
 use crate::program::Program;
@@ -42,6 +43,7 @@ pub(crate) struct Context {
     pub(crate) device: Device,
     stream: Stream,
     helpers: Helpers,
+    lanes: Lanes,
     /// Two marks for timing.
     marks: [Event; 2],
 }
@@ -55,6 +57,7 @@ impl Context {
             device,
             stream: Stream::new()?,
             helpers: Helpers::load(device)?,
+            lanes: Lanes::new(device),
             marks: [Event::new()?, Event::new()?],
         })
     }
@@ -218,9 +221,9 @@ impl Engine {
                             format!("input `{}` has no file", tensor.name),
                         )
                     })?;
-                    let helpers = &self.context.helpers;
+                    let Context { helpers, lanes, .. } = &mut self.context;
                     self.kept
-                        .place(tensor.slot.start, file, tensor.bytes(), stream, helpers)?;
+                        .place(tensor.slot.start, file, tensor.bytes(), stream, helpers, lanes)?;
                 }
                 TensorRole::Output | TensorRole::Scratch => {
                     stream.fill(tensor.slot.start, poison.byte(), tensor.bytes())?;
@@ -359,7 +362,7 @@ impl Engine {
         let inputs_unchanged = !changed.any(|changed| changed);
         let tensors = bound.tensors.iter().filter(|t| t.role == TensorRole::Output);
         for (tensor, file) in tensors.zip(outputs) {
-            download_file(file, tensor.slot.start, tensor.bytes())?;
+            download_file(file, tensor.slot.start, tensor.bytes(), &mut self.context.lanes)?;
         }
         Ok(Ok(inputs_unchanged))
     }
@@ -411,13 +414,13 @@ fn beside_other(index: usize) -> u8 {
 }
 
 /// Copies to a file from the device.
-fn download_file(file: &File, from: u64, bytes: u64) -> Result<()> {
+fn download_file(file: &File, from: u64, bytes: u64, lanes: &mut Lanes) -> Result<()> {
     check_length(file, bytes)?;
     if bytes == 0 {
         return Ok(());
     }
     // SAFETY: the caller sealed the file at its length and does not look at it yet.
-    let mut map =
-        unsafe { MmapOptions::new().len(bytes as usize).populate().map_mut(file) }.map_err(cannot_map)?;
-    Ok(download(&mut map, from)?)
+    let mut map = unsafe { MmapOptions::new().len(bytes as usize).map_mut(file) }.map_err(cannot_map)?;
+    shm::reserve(file, &mut map)?;
+    Ok(lanes.download(&mut map, from)?)
 }

@@ -6,8 +6,9 @@ use std::os::unix::fs::MetadataExt as _;
 use akg_core::error::{Error, ErrorKind, Result};
 use memmap2::MmapOptions;
 
-use crate::driver::{Memory, Stream, upload};
+use crate::driver::{Memory, Stream};
 use crate::helpers::Helpers;
+use crate::lanes::Lanes;
 
 /// Copies of inputs, the oldest first.
 #[derive(Debug)]
@@ -44,6 +45,7 @@ impl Kept {
         bytes: u64,
         stream: Stream,
         helpers: &Helpers,
+        lanes: &mut Lanes,
     ) -> Result<()> {
         check_length(file, bytes)?;
         if bytes == 0 {
@@ -62,9 +64,8 @@ impl Kept {
             }
         }
         // SAFETY: the caller froze the file, which is long enough.
-        let map =
-            unsafe { MmapOptions::new().len(bytes as usize).populate().map(file) }.map_err(cannot_map)?;
-        upload(to, &map)?;
+        let map = unsafe { MmapOptions::new().len(bytes as usize).map(file) }.map_err(cannot_map)?;
+        lanes.upload(to, &map)?;
         self.keep(to, file, number, bytes, stream, helpers)
     }
 

@@ -1,6 +1,6 @@
 //! The backend on a real device, with kernels in CUDA C++. Without one everything is skipped, said aloud and counted. The
 //! test is its own worker, hence a `main` of its own.
-#![expect(clippy::unwrap_used, reason = "this is a test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "this is a test")]
 
 #[path = "device/bundle.rs"]
 mod bundle;
@@ -8,15 +8,17 @@ mod bundle;
 mod bundles;
 mod common;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use akg_backend_cuda::{CUDA_CPP, CudaBackend, SERVICE, absence};
 use akg_core::backend::{BackendExt as _, Cache, Call, Limits, LoadedExt as _, Poison, RunRequest};
 use akg_core::conformance::{self, Probe};
 use akg_core::image::{Descriptor, Images, Parameter, Scratch};
+use akg_core::reference::{Buffer, Matrix, Options, Precision, Products, evaluate};
 use akg_core::source::{Artifact, LaunchPlan, TensorRole};
 use akg_core::verdict::{Failure, FailureKind};
-use akg_core::{Backend, DType, Expr, Result, Tensor};
+use akg_core::{Backend, DType, Expr, Graph, Result, Tensor};
 use common::{artifact, plan_of, with_images};
 use futures::executor::block_on;
 use libtest_mimic::{Arguments, Trial};
@@ -27,7 +29,7 @@ fn main() {
     if let Some(why) = &missing {
         eprintln!("SKIPPED: {why}");
     }
-    let tests: [(&str, fn()); 15] = [
+    let tests: [(&str, fn()); 17] = [
         ("the_backend_keeps_the_rules", the_backend_keeps_the_rules),
         ("devices_are_described", devices_are_described),
         ("writes_beside_tensors_are_found", writes_beside_tensors_are_found),
@@ -61,6 +63,14 @@ fn main() {
             bundle::have_clusters_and_barriers,
         ),
         ("bundles_are_captured", bundle::are_captured),
+        (
+            "wide_products_are_those_of_the_host",
+            wide_products_are_those_of_the_host,
+        ),
+        (
+            "pairwise_products_are_those_of_the_host_to_the_bit",
+            pairwise_products_are_those_of_the_host_to_the_bit,
+        ),
     ];
     let trials = tests.map(|(name, test)| {
         let run = move || {
@@ -189,7 +199,7 @@ fn graphs_follow_their_tensors() {
             .await
             .unwrap()
             .unwrap();
-        for (len, placement) in [(8, 0), (8, 1), (300_000, 1), (8, 0), (0, 2), (1, 3), (8, 1)] {
+        for (len, placement) in [(8, 0), (8, 1), (6_000_001, 1), (8, 0), (0, 2), (1, 3), (8, 1)] {
             let call = call(len, placement);
             let given = call.inputs[0].as_slice::<f32>().unwrap().to_vec();
             let output = loaded.run(call).await.unwrap().unwrap();
@@ -392,4 +402,82 @@ fn times_grow_with_the_work() {
             );
         }
     });
+}
+
+/// The product of `a` and the transpose of `b`, made by the device or by the host.
+fn product(a: &Tensor, b: &Tensor, precision: Precision, by_device: bool) -> Buffer {
+    let graph = Graph::from_json(
+        r#"{"akg_graph": 1, "name": "product",
+            "inputs": [{"name": "a", "dtype": "f32", "shape": ["M", "K"]}, {"name": "b", "dtype": "f32", "shape": ["N", "K"]}],
+            "nodes": [{"op": "aten.linear.default", "args": {"input": "a", "weight": "b"}, "outputs": ["y"]}],
+            "outputs": [{"value": "y"}]}"#,
+    )
+    .unwrap();
+    let options = Options {
+        precision,
+        products: by_device.then(|| counted(backend().products().unwrap())),
+        ..Options::default()
+    };
+    let began = Instant::now();
+    let outcome = evaluate(&graph, &[a.clone(), b.clone()], &options).unwrap();
+    println!(
+        "{precision:?}, by the device: {by_device}, in {:?}",
+        began.elapsed()
+    );
+    outcome.into_iter().next().unwrap().data
+}
+
+/// Products that must be made.
+fn counted(products: Arc<dyn Products>) -> Arc<dyn Products> {
+    Arc::new(Demanded(products))
+}
+
+#[derive(Debug)]
+struct Demanded(Arc<dyn Products>);
+
+impl Products for Demanded {
+    fn fused(&self, a: &Matrix<'_, f64>, b: &Matrix<'_, f64>, out: &mut [f64]) -> bool {
+        assert!(self.0.fused(a, b, out), "the device made no product");
+        true
+    }
+
+    fn pairwise(&self, a: &Matrix<'_, f32>, b: &Matrix<'_, f32>, out: &mut [f32]) -> bool {
+        assert!(self.0.pairwise(a, b, out), "the device made no product");
+        true
+    }
+}
+
+/// Numbers of both signs in `[rows, cols]`, magnitudes spread.
+fn numbers(rows: usize, cols: usize) -> Tensor {
+    let number = |i: usize| {
+        let bits = (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
+        ((bits >> 40) as f32 / (1 << 23) as f32 - 1.0) * 2f32.powi((bits % 9) as i32)
+    };
+    let values: Vec<f32> = (0..rows * cols).map(number).collect();
+    Tensor::from_slice([rows, cols], &values).unwrap()
+}
+
+fn magnitudes(x: &Tensor) -> Tensor {
+    let values: Vec<f32> = x.as_slice::<f32>().unwrap().iter().map(|v| v.abs()).collect();
+    Tensor::from_slice(x.shape(), &values).unwrap()
+}
+
+fn wide_products_are_those_of_the_host() {
+    let (a, b) = (numbers(650, 1001), numbers(515, 1001));
+    let host = product(&a, &b, Precision::F64, false);
+    let device = product(&a, &b, Precision::F64, true);
+    let sizes = product(&magnitudes(&a), &magnitudes(&b), Precision::F64, false);
+    let (Buffer::F64(host), Buffer::F64(device), Buffer::F64(sizes)) = (host, device, sizes) else {
+        panic!("another precision");
+    };
+    for ((host, device), size) in host.iter().zip(&device).zip(&sizes) {
+        assert!((host - device).abs() <= 1e-15 * size, "{host} and {device}");
+    }
+}
+
+fn pairwise_products_are_those_of_the_host_to_the_bit() {
+    let (a, b) = (numbers(650, 1001), numbers(515, 1001));
+    let host = product(&a, &b, Precision::F32Pairwise, false);
+    let device = product(&a, &b, Precision::F32Pairwise, true);
+    assert_eq!(host, device);
 }

@@ -11,6 +11,7 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::expr::Bindings;
 use crate::isolation::{Isolation, IsolationLevel};
+use crate::reference::Products;
 use crate::source::Artifact;
 use crate::target::Target;
 use crate::tensor::{Tensor, byte_len};
@@ -204,6 +205,11 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// Who watches the machine while candidates are timed.
     fn witness(&self) -> Box<dyn Witness> {
         Box::new(Machine)
+    }
+
+    /// Who makes large matrix products for the judge's reference, in the judge's own process; `None` if its cores do.
+    fn products(&self) -> Option<Arc<dyn Products>> {
+        None
     }
 
     /// Memory for an input, placed where it is copied least.

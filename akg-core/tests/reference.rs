@@ -7,7 +7,7 @@ use std::path::Path;
 
 use akg_core::expr::Bindings;
 use akg_core::graph::Operator;
-use akg_core::reference::{Options, Outcome, Precision, Rounding, RowPlan, evaluate};
+use akg_core::reference::{Evaluation, Options, Outcome, Precision, Rounding, RowPlan, evaluate};
 use akg_core::{DType, ErrorKind, Graph, Tensor};
 use serde_json::Value;
 
@@ -183,9 +183,10 @@ fn check(precision: Precision, relative: f64, applies: impl Fn(&[Golden], &[Gold
 /// The outcomes of all rows of a plan, `step` at a time, next to each other.
 fn by_rows(plan: &RowPlan, graph: &Graph, inputs: &[Tensor], step: usize) -> Vec<Vec<f64>> {
     let mut all = vec![Vec::new(); graph.outputs().len()];
+    let evaluation = Evaluation::new(graph, inputs, Some(plan), Options::default()).unwrap();
     for start in (0..plan.rows()).step_by(step) {
         let rows = start..(start + step).min(plan.rows());
-        let outcomes = plan.evaluate(graph, inputs, rows, &Options::default()).unwrap();
+        let outcomes = evaluation.rows(rows).unwrap();
         for (all, outcome) in all.iter_mut().zip(outcomes) {
             all.extend(outcome.to_f64());
         }

@@ -18,7 +18,7 @@ const LARGEST_BOX: usize = 256;
 const BOX_BYTES: i64 = 16;
 
 /// The tensors of `kernel` that the copy engine moves, with the extents of their boxes: those that are read by boxes of
-/// one shape alone, for dots.
+/// one shape alone, for dots in loops: elsewhere nothing is done while it moves them.
 pub(crate) fn boxes(
     program: &TileProgram,
     kernel: &TileKernel,
@@ -29,9 +29,9 @@ pub(crate) fn boxes(
         return BTreeMap::new();
     }
     let fed = feeds_dots(flow);
-    each_access(&kernel.body, &mut |access, read| {
+    each_access(&kernel.body, false, &mut |access, read, is_repeated| {
         let shape = read
-            .filter(|(value, _)| fed.contains(value))
+            .filter(|(value, _)| is_repeated && fed.contains(value))
             .and_then(|(_, fill)| box_of(program, access, fill));
         shapes
             .entry(access.tensor)
@@ -74,19 +74,23 @@ fn feeds_dots(flow: &Flow<'_>) -> Vec<Val> {
     found
 }
 
-/// Calls `f` with every access; a load comes with its tile and fill.
-fn each_access<'a>(body: &'a [TileStmt], f: &mut dyn FnMut(&'a Access, Option<(Val, Scalar)>)) {
+/// Calls `f` with every access and whether it is in a loop; a load comes with its tile and fill.
+fn each_access<'a>(
+    body: &'a [TileStmt],
+    is_repeated: bool,
+    f: &mut dyn FnMut(&'a Access, Option<(Val, Scalar)>, bool),
+) {
     for stmt in body {
         match stmt {
             TileStmt::Define {
                 value,
                 op: TileOp::Load { access, fill },
-            } => f(access, Some((*value, *fill))),
-            TileStmt::Store { access, .. } => f(access, None),
-            TileStmt::For(l) => each_access(&l.body, f),
+            } => f(access, Some((*value, *fill)), is_repeated),
+            TileStmt::Store { access, .. } => f(access, None, is_repeated),
+            TileStmt::For(l) => each_access(&l.body, true, f),
             TileStmt::If { then, otherwise, .. } => {
-                each_access(then, f);
-                each_access(otherwise, f);
+                each_access(then, is_repeated, f);
+                each_access(otherwise, is_repeated, f);
             }
             TileStmt::Let { .. } | TileStmt::Define { .. } | TileStmt::Barrier => {}
         }

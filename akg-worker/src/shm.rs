@@ -10,6 +10,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -42,6 +43,16 @@ impl SharedBuffer {
     /// [`ErrorKind::OutOfResources`] if there is no room, [`ErrorKind::Unsupported`] if the system has no anonymous
     /// files or no `/proc`.
     pub fn allocate(bytes: usize) -> Result<Self> {
+        let buffer = Self::allocate_unreserved(bytes)?;
+        reserve_by_system(&buffer.file, bytes)?;
+        Ok(buffer)
+    }
+
+    /// Zeroed memory that takes room only as it is written, which kills the writer if there is none: see [`reserve`].
+    ///
+    /// # Errors
+    /// Those of [`allocate`](Self::allocate).
+    pub fn allocate_unreserved(bytes: usize) -> Result<Self> {
         // The system would rather kill processes than refuse to reserve more than there is.
         let free = memory::available();
         if bytes as u64 > free {
@@ -53,14 +64,7 @@ impl SharedBuffer {
         let file = anonymous_file()
             .map_err(|e| Error::new(ErrorKind::Unsupported, "cannot create shared memory").caused_by(e))?;
         // Zero-size tensors still need an address.
-        let length = bytes.max(1) as u64;
-        rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, length).map_err(|e| {
-            let kind = match e {
-                Errno::NOSPC | Errno::NOMEM | Errno::FBIG | Errno::DQUOT => ErrorKind::OutOfResources,
-                _ => ErrorKind::Io,
-            };
-            Error::new(kind, format!("cannot reserve {bytes} bytes of shared memory")).caused_by(e)
-        })?;
+        rustix::fs::ftruncate(&file, bytes.max(1) as u64).map_err(|e| cannot_reserve(bytes, e))?;
         rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW)
             .map_err(|e| Error::io("cannot seal shared memory", e.into()))?;
         let path = PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()));
@@ -192,14 +196,76 @@ pub struct SharedTensor {
     buffer: SharedBuffer,
 }
 
-/// A zeroed tensor in shared memory.
+/// A zeroed tensor in shared memory, which this process is about to write.
 pub fn allocate(dtype: DType, shape: impl Into<Vec<usize>>) -> Result<SharedTensor> {
+    let mut tensor = allocate_unreserved(dtype, shape)?;
+    reserve(&tensor.buffer.file, &mut tensor.buffer.map)?;
+    Ok(tensor)
+}
+
+/// A zeroed tensor in shared memory that takes room only as it is written: whoever does that calls [`reserve`] first.
+pub fn allocate_unreserved(dtype: DType, shape: impl Into<Vec<usize>>) -> Result<SharedTensor> {
     let shape = shape.into();
     Ok(SharedTensor {
         dtype,
-        buffer: SharedBuffer::allocate(byte_len(dtype, &shape)?)?,
+        buffer: SharedBuffer::allocate_unreserved(byte_len(dtype, &shape)?)?,
         shape,
     })
+}
+
+/// Bytes that a thread reserves at a time.
+const STRETCH: usize = 16 << 20;
+
+/// Reserves the memory of a file that is mapped here as a whole, to be written through this map: by all cores at once
+/// where that is faster, which finds the pages for the map, too.
+///
+/// # Errors
+/// [`ErrorKind::OutOfResources`] if there is no room.
+pub fn reserve(file: &File, map: &mut MmapMut) -> Result<()> {
+    let bytes = map.len();
+    let threads = thread::available_parallelism()
+        .map_or(1, usize::from)
+        .min(bytes / STRETCH);
+    let (next, map) = (AtomicUsize::new(0), &*map);
+    let populate = || -> bool {
+        loop {
+            let start = next.fetch_add(STRETCH, Ordering::Relaxed);
+            if start >= bytes {
+                return true;
+            }
+            if map
+                .advise_range(Advice::PopulateWrite, start, STRETCH.min(bytes - start))
+                .is_err()
+            {
+                return false;
+            }
+        }
+    };
+    let populated = threads > 1
+        && thread::scope(|scope| {
+            let threads: Vec<_> = (0..threads).map(|_| scope.spawn(populate)).collect();
+            threads.into_iter().all(|thread| thread.join().unwrap_or(false))
+        });
+    // Old systems cannot populate; where memory is short, this says so.
+    if populated {
+        Ok(())
+    } else {
+        reserve_by_system(file, bytes)
+    }
+}
+
+fn reserve_by_system(file: &File, bytes: usize) -> Result<()> {
+    // Zero-size tensors still need an address.
+    let reserved = rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes.max(1) as u64);
+    reserved.map_err(|e| cannot_reserve(bytes, e))
+}
+
+fn cannot_reserve(bytes: usize, cause: Errno) -> Error {
+    let kind = match cause {
+        Errno::NOSPC | Errno::NOMEM | Errno::FBIG | Errno::DQUOT => ErrorKind::OutOfResources,
+        _ => ErrorKind::Io,
+    };
+    Error::new(kind, format!("cannot reserve {bytes} bytes of shared memory")).caused_by(cause)
 }
 
 impl SharedTensor {

@@ -69,7 +69,7 @@ impl Chain {
 
     /// Brings the launches to the device, so that the first run takes no longer than others.
     pub(crate) fn upload(&self, stream: Stream) -> Result<()> {
-        stream.upload(&self.executable)
+        stream.place(&self.executable)
     }
 
     /// Puts all launches on a stream.

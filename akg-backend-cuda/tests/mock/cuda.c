@@ -70,6 +70,49 @@ int cuMemFree_v2(uint64_t address) {
     return INVALID_VALUE;
 }
 
+// Pinned memory of the host, which alone can be copied on a stream.
+
+static struct { char *address; size_t bytes; } pinned[16];
+
+static void *held(void *address, size_t bytes) {
+    for (int i = 0; i < 16; i++) {
+        char *from = pinned[i].address;
+        if (from && (char *)address >= from && (char *)address + bytes <= from + pinned[i].bytes) return address;
+    }
+    die("a copy on a stream of memory that is not pinned");
+    return 0;
+}
+
+int cuMemHostAlloc(void **address, size_t bytes, unsigned flags) {
+    (void)flags;
+    ALIVE;
+    for (int i = 0; i < 16; i++) {
+        if (pinned[i].address) continue;
+        *address = pinned[i].address = malloc(bytes);
+        pinned[i].bytes = bytes;
+        return *address ? SUCCESS : OUT_OF_MEMORY;
+    }
+    return OUT_OF_MEMORY;
+}
+
+int cuMemFreeHost(void *address) {
+    for (int i = 0; i < 16; i++) {
+        if (pinned[i].address != address) continue;
+        free(address);
+        pinned[i].address = 0;
+        return SUCCESS;
+    }
+    die("memory is freed that was not pinned");
+    return INVALID_VALUE;
+}
+
+int cuMemcpyHtoDAsync_v2(uint64_t to, void *from, size_t bytes, void *stream) {
+    (void)stream; ALIVE; memcpy(inside(to, bytes), held(from, bytes), bytes); return SUCCESS;
+}
+int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream) {
+    (void)stream; ALIVE; memcpy(held(to, bytes), inside(from, bytes), bytes); return SUCCESS;
+}
+
 int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes) { ALIVE; memcpy(inside(to, bytes), from, bytes); return SUCCESS; }
 int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes) { ALIVE; memcpy(to, inside(from, bytes), bytes); return SUCCESS; }
 int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *stream) {
@@ -144,11 +187,26 @@ static void digest(int64_t programs, uint64_t *p) {
     }
 }
 
+// Plain products: the order of sums is the real kernel's affair.
+#define PRODUCT(name, type)                                                                                              \
+    static void name(int64_t programs, uint64_t *p) {                                                                    \
+        const type *a = (type *)p[0], *b = (type *)p[3];                                                                 \
+        int64_t a_row = p[1], a_col = p[2], b_row = p[4], b_col = p[5], m = p[7], k = p[8], n = p[9];                    \
+        type *out = (type *)inside(p[6], m * n * sizeof(type));                                                          \
+        if (programs != (m + 63) / 64 * ((n + 63) / 64)) die("a product with another grid");                             \
+        for (int64_t i = 0; i < m * n; i++) out[i] = 0;                                                                  \
+        for (int64_t i = 0; i < m; i++)                                                                                  \
+            for (int64_t t = 0; t < k; t++)                                                                              \
+                for (int64_t j = 0; j < n; j++) out[i * n + j] += a[i * a_row + t * a_col] * b[t * b_row + j * b_col];   \
+    }
+PRODUCT(product_f64, double)
+PRODUCT(product_f32, float)
+
 static struct kernel { const char *name; body run; int parameters; } kernels[] = {
     {"akg_flush_l2", flush, 3}, {"akg_digest", digest, 4}, {"twice", twice, 3}, {"overwrite", overwrite, 3}, {"third", third, 4},
     {"reverse", reverse, 3}, {"after", after, 3}, {"before", before, 3}, {"after_input", after_input, 3}, {"crash", crash, 3},
-    {"hang", hang, 3}, {"die", die_kernel, 3}, {"show_map", show_map, 2},
-    {"add", add, 3},
+    {"akg_product_f64", product_f64, 10}, {"akg_product_f32", product_f32, 10}, {"hang", hang, 3}, {"die", die_kernel, 3},
+    {"show_map", show_map, 2}, {"add", add, 3},
 };
 
 int cuModuleLoadData(void **module, const void *image) {
@@ -199,7 +257,7 @@ int cuTensorMapReplaceAddress(uint64_t *map, uint64_t address) {
 // Launches, at once or into a graph.
 
 struct config { unsigned grid[3], block[3], shared; void *stream, *attributes; unsigned count; };
-struct node { struct kernel *kernel; int64_t programs; uint64_t values[4]; uint64_t map[16]; int at; };
+struct node { struct kernel *kernel; int64_t programs; uint64_t values[10]; uint64_t map[16]; int at; };
 struct graph { int length; struct node nodes[16]; };
 
 static struct graph *capturing;

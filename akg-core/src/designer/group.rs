@@ -4,15 +4,18 @@
 //! kernel that the emitters can write: element-wise work and reductions over one common set of axes, or one product
 //! followed by element-wise work on its result. Otherwise it starts a kernel of its own. Since a primitive only ever
 //! joins its latest producer, kernels never depend on each other in a circle. Element-wise work on inputs alone has no
-//! producer: it waits, and is computed again in every kernel that reads it; so does element-wise work on what a product
-//! must store in any case. A reduction that joins no producer joins the latest kernel that reduces one of its inputs.
+//! producer: it waits, and is computed again in every kernel that reads it. So does element-wise work on what a product
+//! must store in any case, and a conversion to f64 with products of what it gives: they cost less to repeat than to
+//! store. A reduction that cannot join its producer joins the latest kernel that reduces what it reads.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::axes::{Axes, AxisId, Conflict, distinct};
 use super::decompose::Decomposed;
-use super::prim::{Prim, PrimId, Prims};
+use super::prim::{MapOp, Prim, PrimId, Prims};
+use crate::dtype::DType;
 use crate::error::{Error, Result};
+use crate::sketch::ir::BinaryOp;
 
 /// Where a primitive of a kernel gets an operand from.
 #[derive(Debug, Clone, PartialEq)]
@@ -330,7 +333,7 @@ struct Cut<'a> {
     groups: Vec<Group>,
     /// The group that computes each placed primitive.
     home: HashMap<PrimId, usize>,
-    /// Element-wise work on inputs alone, computed wherever it is read.
+    /// Element-wise work on inputs alone, and conversions to f64: computed wherever they are read.
     waiting: HashSet<PrimId>,
 }
 
@@ -339,7 +342,7 @@ impl Cut<'_> {
         let prims = self.prims;
         let latest = self.latest(id);
         let is_map = matches!(prims.node(id).prim, Prim::Map(..));
-        let waits = latest.is_none_or(|at| self.is_read_back(at, id));
+        let waits = latest.is_none_or(|at| self.widens(id) || self.is_read_back(at, id));
         if fuse && is_map && waits && !self.outputs.contains(&id) {
             self.waiting.insert(id);
             return Ok(());
@@ -392,6 +395,18 @@ impl Cut<'_> {
         reached
     }
 
+    /// Whether element-wise work converts to f64, or multiplies what waits to be converted.
+    fn widens(&self, id: PrimId) -> bool {
+        let prims = self.prims;
+        let waits = |a: &PrimId| self.waiting.contains(&prims.root(*a));
+        prims.dtype(id) == DType::F64
+            && match &prims.node(id).prim {
+                Prim::Map(MapOp::Cast, _) => true,
+                Prim::Map(MapOp::Binary(BinaryOp::Mul), args) => args.iter().all(waits),
+                _ => false,
+            }
+    }
+
     /// Whether readers of element-wise work on a product had better compute it again, because what it is made of is stored
     /// in any case.
     fn is_read_back(&self, at: usize, id: PrimId) -> bool {
@@ -421,10 +436,9 @@ impl Cut<'_> {
         combines(&id) || self.upstream(id, |id| !is_own(&id)).iter().any(combines)
     }
 
-    /// The latest group that may take up a reduction of inputs alone because it reduces one of them, too.
+    /// The latest group that may take up a reduction because it reduces something that the reduction reads.
     fn sibling(&self, id: PrimId) -> Option<usize> {
-        let prims = self.prims;
-        if !matches!(prims.node(id).prim, Prim::Reduce(..)) {
+        if !matches!(self.prims.node(id).prim, Prim::Reduce(..)) {
             return None;
         }
         let read = self.upstream(id, |id| self.waiting.contains(&id));
@@ -464,10 +478,6 @@ impl Cut<'_> {
             let axes = trial.axes_of(*n);
             kept.iter().all(|a| axes.contains(a))
         };
-        let stays = |n: &PrimId| {
-            let read_here = |c: &PrimId| trial.dims.contains_key(c);
-            !self.outputs.contains(n) && self.consumers.get(n).is_none_or(|c| c.iter().all(read_here))
-        };
         let recomputed = |n: &PrimId| self.waiting.contains(n);
         let combines =
             |n: &&PrimId| matches!(self.prims.node(**n).prim, Prim::Reduce(..) | Prim::ArgReduce(..));
@@ -476,12 +486,20 @@ impl Cut<'_> {
             && before
                 .nodes
                 .iter()
-                .all(|n| complete(n) || stays(n) || recomputed(n))
+                .all(|n| complete(n) || self.stays(trial, *n) || recomputed(n))
+    }
+
+    /// Whether no other group needs what `group` computes; what waits may still be computed by others, too.
+    fn stays(&self, group: &Group, id: PrimId) -> bool {
+        let read_here =
+            |c: &PrimId| group.dims.contains_key(c) && (!self.waiting.contains(c) || self.stays(group, *c));
+        let readers = self.consumers.get(&id);
+        !self.outputs.contains(&id) && readers.is_none_or(|c| c.iter().all(read_here))
     }
 }
 
 /// Every primitive that an output depends on.
-pub(super) fn needed(decomposed: &Decomposed) -> HashSet<PrimId> {
+fn needed(decomposed: &Decomposed) -> HashSet<PrimId> {
     let mut needed = HashSet::new();
     let mut stack = decomposed.outputs.clone();
     while let Some(id) = stack.pop() {
@@ -493,7 +511,7 @@ pub(super) fn needed(decomposed: &Decomposed) -> HashSet<PrimId> {
 }
 
 /// The computed primitives that read each computed primitive, through views.
-pub(super) fn consumers(prims: &Prims, needed: &HashSet<PrimId>) -> HashMap<PrimId, Vec<PrimId>> {
+fn consumers(prims: &Prims, needed: &HashSet<PrimId>) -> HashMap<PrimId, Vec<PrimId>> {
     let mut out: HashMap<PrimId, Vec<PrimId>> = HashMap::new();
     for id in needed.iter().copied().filter(|id| prims.is_computed(*id)) {
         for operand in prims.operands(id) {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::axes::{AxisId, Conflict, Windowed};
 use super::decompose::Decomposed;
-use super::group::{Group, Use, consumers, needed};
+use super::group::{Group, Use};
 use super::prim::{Prim, PrimId};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -74,8 +74,6 @@ pub(super) struct Plan {
 /// dimensions that it is tiled along.
 pub(super) fn plan(decomposed: &Decomposed, mut groups: Vec<Group>, views: bool) -> Result<Plan> {
     let prims = &decomposed.prims;
-    let needed = needed(decomposed);
-    let consumers = consumers(prims, &needed);
     // Work that every reader repeats is never loaded.
     let loaded: HashSet<PrimId> = groups
         .iter()
@@ -92,11 +90,7 @@ pub(super) fn plan(decomposed: &Decomposed, mut groups: Vec<Group>, views: bool)
     for (group, stores) in groups.iter_mut().zip(&mut stores) {
         let members: HashSet<PrimId> = group.nodes.iter().copied().collect();
         for id in group.nodes.clone() {
-            let read_elsewhere = loaded.contains(&id)
-                && consumers
-                    .get(&id)
-                    .is_some_and(|c| c.iter().any(|c| !members.contains(c)));
-            if read_elsewhere {
+            if loaded.contains(&id) {
                 stores.push((id, TensorKey::Buffer(id), group.axes_of(id)));
             }
         }

@@ -48,10 +48,11 @@ fn attention<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
     let bias = bias.as_ref().map(Strided::reader);
 
     let mut out = vec![T::zero(); shape.iter().product()];
+    let by = c.products();
     tasks(&mut out, rows * depth, &|at, out| {
         let prefix = unravel(at, &batch);
         let mut scores = vec![T::zero(); rows * columns];
-        T::product(&query.matrix(&prefix), &key.matrix(&prefix), &mut scores);
+        T::product(by, &query.matrix(&prefix), &key.matrix(&prefix), &mut scores);
         let mut extra = vec![T::zero(); columns];
         for (row, scores) in scores.chunks_mut(columns.max(1)).enumerate() {
             for s in &mut *scores {
@@ -75,6 +76,7 @@ fn attention<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
             }
         }
         T::product(
+            by,
             &Matrix::dense(&scores, rows, columns),
             &value.matrix(&prefix),
             out,

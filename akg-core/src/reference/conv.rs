@@ -221,7 +221,7 @@ impl Job {
                     self.gather(plane, phases, taps[tap].1, first, row);
                 });
                 let values = &mut values[..self.out_channels * width];
-                T::product(&weights, &Matrix::dense(windows, terms, width), values);
+                T::product(None, &weights, &Matrix::dense(windows, terms, width), values);
                 for (values, out) in values.chunks(width).zip(out.chunks_mut(self.pixels())) {
                     for (i, value) in values.iter().enumerate() {
                         let [d, h, w] = split(first + i, counts);

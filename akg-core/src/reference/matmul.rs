@@ -6,6 +6,7 @@ use super::array::{Array, broadcast, each, map_in_place, wrap};
 use super::fold::fold;
 use super::parallel::tasks;
 use super::pointwise::combine;
+use super::product::Products;
 use super::real::Real;
 use super::run::{Invocation, Kernel, Results};
 use super::strided::{Item, Matrix, Strided};
@@ -23,7 +24,7 @@ pub(super) fn kernel<T: Real>(name: &str) -> Option<Kernel<T>> {
             let dtype = c.dtype(0)?;
             let (a, b) = (c.array("self")?.promote(dtype), c.array("vec2")?.promote(dtype));
             let (m, n) = (a.len(), b.len());
-            Ok(vec![product(a.reshape(&[m, 1])?, b.reshape(&[1, n])?)?])
+            Ok(vec![product(None, a.reshape(&[m, 1])?, b.reshape(&[1, n])?)?])
         },
         "linear.default" => linear,
         "addmm.default" => |c| scaled(c, "mat1", "mat2"),
@@ -34,13 +35,18 @@ pub(super) fn kernel<T: Real>(name: &str) -> Option<Kernel<T>> {
     Some(kernel)
 }
 
+/// What makes a matrix product, by other means if there are any.
+type Product<E> = fn(Option<&dyn Products>, &Matrix<'_, E>, &Matrix<'_, E>, &mut [E]);
+
 /// How elements are multiplied and added: the products of one carrier.
-struct Ring<E> {
-    product: fn(&Matrix<'_, E>, &Matrix<'_, E>, &mut [E]),
+struct Ring<'a, E> {
+    product: Product<E>,
     add: fn(E, E) -> E,
+    /// Who else can make products.
+    by: Option<&'a dyn Products>,
 }
 
-impl<E: Item> Ring<E> {
+impl<E: Item> Ring<'_, E> {
     /// Products of matrices whose leading axes broadcast.
     fn products(&self, a: Strided<E>, b: Strided<E>) -> Result<Strided<E>> {
         let (a_batch, b_batch) = (&a.shape()[..a.rank() - 2], &b.shape()[..b.rank() - 2]);
@@ -57,7 +63,7 @@ impl<E: Item> Ring<E> {
         let mut out = vec![E::default(); shape.iter().product()];
         tasks(&mut out, m * n, &|at, out| {
             let prefix = unravel(at, &batch);
-            (self.product)(&a.matrix(&prefix), &b.matrix(&prefix), out);
+            (self.product)(self.by, &a.matrix(&prefix), &b.matrix(&prefix), out);
         });
         Ok(Strided::new(shape, out))
     }
@@ -74,15 +80,16 @@ pub(super) fn unravel(at: usize, shape: &[usize]) -> Vec<usize> {
     index
 }
 
-fn reals<T: Real>() -> Ring<T> {
+fn reals<T: Real>(by: Option<&dyn Products>) -> Ring<'_, T> {
     Ring {
         product: T::product,
         add: |a, b| a + b,
+        by,
     }
 }
 
-fn integers() -> Ring<i64> {
-    fn product(a: &Matrix<'_, i64>, b: &Matrix<'_, i64>, out: &mut [i64]) {
+fn integers() -> Ring<'static, i64> {
+    fn product(_: Option<&dyn Products>, a: &Matrix<'_, i64>, b: &Matrix<'_, i64>, out: &mut [i64]) {
         for (at, out) in out.iter_mut().enumerate() {
             let (row, col) = (at / b.cols, at % b.cols);
             *out = (0..a.cols).fold(0, |s: i64, k| {
@@ -93,14 +100,15 @@ fn integers() -> Ring<i64> {
     Ring {
         product,
         add: i64::wrapping_add,
+        by: None,
     }
 }
 
 /// The product of matrices, or batches of them, of one element type.
-fn product<T: Real>(a: Array<T>, b: Array<T>) -> Result<Array<T>> {
+fn product<T: Real>(by: Option<&dyn Products>, a: Array<T>, b: Array<T>) -> Result<Array<T>> {
     let dtype = a.dtype;
     Ok(if dtype.is_float() {
-        Array::float(dtype, reals().products(a.into_float(), b.into_float())?)
+        Array::float(dtype, reals(by).products(a.into_float(), b.into_float())?)
     } else {
         let out = integers().products(a.into_int(), b.into_int())?;
         Array::int(dtype, map_in_place(out, |v| wrap(dtype, v)))
@@ -117,7 +125,7 @@ fn plain<T: Real>(c: &mut Invocation<'_, T>, a: &str, b: &str) -> Results<T> {
         b = b.clone().reshape(&[b.len(), 1])?;
     }
     let shape = c.shape(0)?;
-    Ok(vec![product(a, b)?.reshape(&shape)?])
+    Ok(vec![product(c.products(), a, b)?.reshape(&shape)?])
 }
 
 fn linear<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
@@ -132,7 +140,7 @@ fn linear<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
         x
     };
     let weight = each!(weight, w => w.swap(0, 1));
-    let out = product(x, weight)?.reshape(&shape)?;
+    let out = product(c.products(), x, weight)?.reshape(&shape)?;
     Ok(vec![match c.opt_array("bias")? {
         Some(bias) => sum(dtype, out, bias, &shape)?,
         None => out,
@@ -156,7 +164,7 @@ fn scaled<T: Real>(c: &mut Invocation<'_, T>, a: &str, b: &str) -> Results<T> {
     let (dtype, shape) = (c.dtype(0)?, c.shape(0)?);
     let (alpha, beta) = (c.operand("alpha")?, c.operand("beta")?);
     let (a, b) = (c.array(a)?, c.array(b)?);
-    let out = times(product(a, b)?, alpha);
+    let out = times(product(c.products(), a, b)?, alpha);
     if beta.clone().into_float().first() == T::zero() {
         return Ok(vec![out]);
     }
@@ -188,7 +196,7 @@ fn einsum<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
     let einsum = Einsum::parse(equation, &ranks)?;
     Ok(vec![if dtype.is_float() {
         let operands = arrays.into_iter().map(Array::into_float).collect();
-        Array::float(dtype, contract(&einsum, operands, &reals())?)
+        Array::float(dtype, contract(&einsum, operands, &reals(c.products()))?)
     } else {
         let operands = arrays.into_iter().map(Array::into_int).collect();
         Array::int(
@@ -232,7 +240,7 @@ impl<E: Item> Labelled<E> {
     }
 
     /// Sums the labels away for which `needed` is false.
-    fn reduce(self, needed: impl Fn(char) -> bool, ring: &Ring<E>) -> Self {
+    fn reduce(self, needed: impl Fn(char) -> bool, ring: &Ring<'_, E>) -> Self {
         let axes: Vec<usize> = (0..self.labels.len())
             .filter(|a| !needed(self.labels[*a]))
             .collect();
@@ -267,7 +275,7 @@ impl<E: Item> Labelled<E> {
 }
 
 /// Contracts the operands from left to right, each step one batched matrix product.
-fn contract<E: Item>(einsum: &Einsum, operands: Vec<Strided<E>>, ring: &Ring<E>) -> Result<Strided<E>> {
+fn contract<E: Item>(einsum: &Einsum, operands: Vec<Strided<E>>, ring: &Ring<'_, E>) -> Result<Strided<E>> {
     let mut extents: BTreeMap<char, usize> = BTreeMap::new();
     for (labels, x) in einsum.operands.iter().zip(&operands) {
         for (label, extent) in labels.iter().zip(x.shape()) {

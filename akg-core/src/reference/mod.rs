@@ -24,6 +24,8 @@
 //! # Ok::<(), akg_core::Error>(())
 //! ```
 
+use std::sync::Arc;
+
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::Graph;
@@ -55,7 +57,9 @@ mod softmax;
 mod strided;
 mod view;
 
-pub use rows::RowPlan;
+pub use product::Products;
+pub use rows::{Evaluation, RowPlan};
+pub use strided::Matrix;
 
 /// The arithmetic of an evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -107,6 +111,8 @@ pub struct Options {
     pub round_inputs: Option<Rounding>,
     /// Worker threads; `None` takes as many as the machine has cores.
     pub threads: Option<usize>,
+    /// Who makes large matrix products; `None` leaves all to the worker threads.
+    pub products: Option<Arc<dyn Products>>,
 }
 
 /// The elements of a result, in row-major order.
@@ -153,5 +159,5 @@ impl Outcome {
 /// operands (an index out of range, an integer division by zero); [`Unsupported`](crate::ErrorKind::Unsupported) for
 /// operators whose results are random. Errors name the node.
 pub fn evaluate(graph: &Graph, inputs: &[Tensor], options: &Options) -> Result<Vec<Outcome>> {
-    run::evaluate(graph, inputs, &[], options)
+    run::evaluate(graph, inputs, &[], None, options)
 }

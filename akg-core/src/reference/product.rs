@@ -1,9 +1,28 @@
 //! Matrix products: fused f64 by the `gemm` crate, and f32 with every product rounded and every sum pairwise.
 
+use std::fmt;
+
 use pulp::Arch;
 use rayon::prelude::*;
 
 use super::strided::Matrix;
+
+/// Makes matrix products faster than the host's cores: a device in the hands of the judge.
+///
+/// Each product is `out = a b`, with `out` dense, row-major and of `a.rows * b.cols` elements. `false` leaves it to the
+/// host, for whatever reason: no device, no memory, a product that is too small to be worth the way.
+pub trait Products: Send + Sync + fmt::Debug {
+    /// Sums of f64 products in any order, each multiply-add rounded once or twice.
+    fn fused(&self, a: &Matrix<'_, f64>, b: &Matrix<'_, f64>, out: &mut [f64]) -> bool;
+
+    /// Sums of f32 products, every product rounded, added up by the tree of [`Precision::F32Pairwise`]: the host's
+    /// result to the bit (NaN of any payload). The terms are padded with products of zeros to a multiple of 16, each 16
+    /// are a balanced tree, and these subtrees merge like the digits of a binary counter; the subtrees that are left are
+    /// added to 0, the smallest first.
+    ///
+    /// [`Precision::F32Pairwise`]: super::Precision::F32Pairwise
+    fn pairwise(&self, a: &Matrix<'_, f32>, b: &Matrix<'_, f32>, out: &mut [f32]) -> bool;
+}
 
 /// Multiply-adds below which a product stays on one thread.
 const PARALLEL_FROM: usize = 1 << 20;

@@ -7,7 +7,7 @@ use half::{bf16, f16};
 use num_traits::Float;
 
 use super::Buffer;
-use super::product;
+use super::product::{self, Products};
 use super::strided::Matrix;
 use crate::dtype::DType;
 
@@ -27,8 +27,8 @@ pub(super) trait Real:
     fn erfc(self) -> Self;
     /// The nearest integer, halves to even.
     fn round_even(self) -> Self;
-    /// `out = a b`, all its sums made the way of this precision; `out` is dense and row-major.
-    fn product(a: &Matrix<'_, Self>, b: &Matrix<'_, Self>, out: &mut [Self]);
+    /// `out = a b`, all its sums made the way of this precision; `out` is dense and row-major. `by` is asked first.
+    fn product(by: Option<&dyn Products>, a: &Matrix<'_, Self>, b: &Matrix<'_, Self>, out: &mut [Self]);
     /// Elements as the interpreter's result.
     fn buffer(values: Vec<Self>) -> Buffer;
 
@@ -83,8 +83,10 @@ impl Real for f64 {
     fn round_even(self) -> Self {
         self.round_ties_even()
     }
-    fn product(a: &Matrix<'_, f64>, b: &Matrix<'_, f64>, out: &mut [f64]) {
-        product::fused(a, b, out);
+    fn product(by: Option<&dyn Products>, a: &Matrix<'_, f64>, b: &Matrix<'_, f64>, out: &mut [f64]) {
+        if !by.is_some_and(|by| by.fused(a, b, out)) {
+            product::fused(a, b, out);
+        }
     }
     fn buffer(values: Vec<Self>) -> Buffer {
         Buffer::F64(values)
@@ -110,8 +112,10 @@ impl Real for f32 {
     fn round_even(self) -> Self {
         self.round_ties_even()
     }
-    fn product(a: &Matrix<'_, f32>, b: &Matrix<'_, f32>, out: &mut [f32]) {
-        product::pairwise(a, b, out);
+    fn product(by: Option<&dyn Products>, a: &Matrix<'_, f32>, b: &Matrix<'_, f32>, out: &mut [f32]) {
+        if !by.is_some_and(|by| by.pairwise(a, b, out)) {
+            product::pairwise(a, b, out);
+        }
     }
     fn buffer(values: Vec<Self>) -> Buffer {
         Buffer::F32(values)

@@ -79,7 +79,7 @@ fn affine<T: Real>(x: &[T], weight: &Strided<T>, bias: Option<&Vec<T>>) -> Vec<T
     let weight = weight.matrix(&[]);
     let rows = x.len() / weight.rows.max(1);
     let mut out = vec![T::zero(); rows * weight.cols];
-    T::product(&Matrix::dense(x, rows, weight.rows), &weight, &mut out);
+    T::product(None, &Matrix::dense(x, rows, weight.rows), &weight, &mut out);
     if let Some(bias) = bias {
         for row in out.chunks_mut(weight.cols.max(1)) {
             row.iter_mut().zip(bias).for_each(|(v, b)| *v += *b);

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::run::{self, Stretch};
+use super::run::{self, Shared, Stretch};
 use super::{Options, Outcome};
 use crate::error::{Error, Result};
 use crate::expr::Bindings;
@@ -23,6 +23,8 @@ pub struct RowPlan {
     /// What a row needs of each value; `None` for all of it.
     shares: Vec<Option<Share>>,
     inputs: Vec<ValueId>,
+    row_elements: usize,
+    shared_elements: usize,
 }
 
 /// The part of a value that belongs to one row: `per_row` indices of `axis`.
@@ -73,18 +75,25 @@ impl RowPlan {
             };
             match split.run(graph) {
                 Ok(()) => {
-                    let shares = split.needs.iter().zip(&shapes).map(|(need, shape)| match need {
-                        Some(Need::Along(axis)) => Some(Share {
-                            axis: *axis,
-                            per_row: shape[*axis] / rows,
-                        }),
-                        _ => None,
+                    let (mut row_elements, mut shared_elements) = (0, 0);
+                    let shares = split.needs.iter().zip(&shapes).map(|(need, shape)| {
+                        let elements: usize = shape.iter().product();
+                        let Some(Need::Along(axis)) = need else {
+                            shared_elements = shared_elements.max(elements);
+                            return None;
+                        };
+                        row_elements = row_elements.max(elements / rows);
+                        let per_row = shape[*axis] / rows;
+                        Some(Share { axis: *axis, per_row })
                     });
+                    let shares = shares.collect();
                     let inputs = graph.inputs().iter().map(|i| i.value).collect();
                     return Ok(Some(Self {
                         rows,
-                        shares: shares.collect(),
+                        shares,
                         inputs,
+                        row_elements,
+                        shared_elements,
                     }));
                 }
                 Err(Obstacle::Coarser(fewer)) => rows = fewer,
@@ -109,35 +118,83 @@ impl RowPlan {
             .map(|share| share.axis)
     }
 
-    /// Evaluates only `rows` of `graph`, the graph this plan was made for. `inputs` are the complete inputs; each
-    /// outcome is the stretch of the output's first axis that belongs to `rows`.
-    ///
-    /// # Errors
-    /// Those of [`evaluate`](super::evaluate), and if `rows` leaves the plan.
-    pub fn evaluate(
-        &self,
-        graph: &Graph,
-        inputs: &[Tensor],
-        rows: Range<usize>,
-        options: &Options,
-    ) -> Result<Vec<Outcome>> {
-        if rows.start > rows.end || rows.end > self.rows || self.shares.len() != graph.values().len() {
-            return Err(Error::invalid(format!(
-                "rows {rows:?} of a plan of {} rows",
-                self.rows
-            )));
-        }
+    /// Elements of the largest value that splits, in one row.
+    pub fn row_elements(&self) -> usize {
+        self.row_elements
+    }
+
+    /// Elements of the largest value that all rows have in common; 0 if there is none.
+    pub fn shared_elements(&self) -> usize {
+        self.shared_elements
+    }
+
+    fn stretches(&self, rows: Range<usize>) -> Vec<Option<Stretch>> {
         let stretch = |share: &Share| Stretch {
             axis: share.axis,
             start: rows.start * share.per_row,
             end: rows.end * share.per_row,
         };
-        let stretches: Vec<_> = self
-            .shares
+        self.shares
             .iter()
             .map(|share| share.as_ref().map(stretch))
-            .collect();
-        run::evaluate(graph, inputs, &stretches, options)
+            .collect()
+    }
+}
+
+/// An evaluation of a graph in stretches of rows, each of which can be had at any time and on any thread. What all rows
+/// have in common is computed once.
+#[derive(Debug)]
+pub struct Evaluation<'a> {
+    graph: &'a Graph,
+    inputs: &'a [Tensor],
+    options: Options,
+    /// None if the graph does not split.
+    rows: Option<(&'a RowPlan, Shared)>,
+}
+
+impl<'a> Evaluation<'a> {
+    /// Prepares the evaluation of `graph` on complete inputs. `plan` was made for it; without one there is a single
+    /// stretch, the whole.
+    ///
+    /// # Errors
+    /// Those of [`evaluate`](super::evaluate), and if the plan is that of another graph.
+    pub fn new(
+        graph: &'a Graph,
+        inputs: &'a [Tensor],
+        plan: Option<&'a RowPlan>,
+        options: Options,
+    ) -> Result<Self> {
+        let rows = match plan {
+            Some(plan) if plan.shares.len() != graph.values().len() => {
+                return Err(Error::invalid("the plan of rows is that of another graph"));
+            }
+            Some(plan) => Some((plan, run::share(graph, inputs, &plan.stretches(0..0), &options)?)),
+            None => None,
+        };
+        Ok(Self {
+            graph,
+            inputs,
+            options,
+            rows,
+        })
+    }
+
+    /// Each output's stretch along the first axis that belongs to `rows`; all of them without a plan.
+    ///
+    /// # Errors
+    /// Those of [`evaluate`](super::evaluate), and if `rows` leaves the plan.
+    pub fn rows(&self, rows: Range<usize>) -> Result<Vec<Outcome>> {
+        let Some((plan, shared)) = &self.rows else {
+            return run::evaluate(self.graph, self.inputs, &[], None, &self.options);
+        };
+        if rows.start > rows.end || rows.end > plan.rows {
+            return Err(Error::invalid(format!(
+                "rows {rows:?} of a plan of {} rows",
+                plan.rows
+            )));
+        }
+        let stretches = plan.stretches(rows);
+        run::evaluate(self.graph, self.inputs, &stretches, Some(shared), &self.options)
     }
 }
 

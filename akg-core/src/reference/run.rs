@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::array::Array;
+use super::product::Products;
 use super::real::Real;
 use super::strided::Strided;
 use super::{Buffer, Options, Outcome, Precision, registry};
@@ -30,18 +31,59 @@ pub(super) struct Stretch {
 /// The parts of values that a partial evaluation computes, by [`ValueId::index`]; `None` for whole values.
 pub(super) type Stretches = [Option<Stretch>];
 
-/// Evaluates `graph`, or only `stretches` of its values.
+/// The values that all stretches have in common, by [`ValueId::index`].
+#[derive(Debug)]
+pub(super) enum Shared {
+    F64(Vec<Option<Array<f64>>>),
+    F32(Vec<Option<Array<f32>>>),
+}
+
+/// Evaluates `graph`, or only `stretches` of its values, with what is `shared` known already.
 pub(super) fn evaluate(
     graph: &Graph,
     inputs: &[Tensor],
     stretches: &Stretches,
+    shared: Option<&Shared>,
     options: &Options,
 ) -> Result<Vec<Outcome>> {
     let bindings = bind(graph, inputs)?;
-    let run = || match options.precision {
-        Precision::F64 => Run::<f64>::new(graph, inputs, bindings, stretches, options)?.finish(),
-        Precision::F32Pairwise => Run::<f32>::new(graph, inputs, bindings, stretches, options)?.finish(),
+    let run = || match (options.precision, shared) {
+        (Precision::F64, None) => Run::<f64>::new(graph, inputs, bindings, stretches, options)?.finish(),
+        (Precision::F64, Some(Shared::F64(known))) => {
+            Run::new(graph, inputs, bindings, stretches, options)?.continue_from(known)
+        }
+        (Precision::F32Pairwise, None) => {
+            Run::<f32>::new(graph, inputs, bindings, stretches, options)?.finish()
+        }
+        (Precision::F32Pairwise, Some(Shared::F32(known))) => {
+            Run::new(graph, inputs, bindings, stretches, options)?.continue_from(known)
+        }
+        _ => Err(Error::unexpected("what is shared has another precision")),
     };
+    on_threads(options, run)
+}
+
+/// What all stretches have in common: the values that have no stretch, as far as others need them.
+pub(super) fn share(
+    graph: &Graph,
+    inputs: &[Tensor],
+    stretches: &Stretches,
+    options: &Options,
+) -> Result<Shared> {
+    let bindings = bind(graph, inputs)?;
+    let run = || {
+        Ok(match options.precision {
+            Precision::F64 => Shared::F64(Run::new(graph, inputs, bindings, stretches, options)?.share()?),
+            Precision::F32Pairwise => {
+                Shared::F32(Run::new(graph, inputs, bindings, stretches, options)?.share()?)
+            }
+        })
+    };
+    on_threads(options, run)
+}
+
+/// Runs on as many threads as the options say.
+fn on_threads<R: Send>(options: &Options, run: impl FnOnce() -> Result<R> + Send) -> Result<R> {
     match options.threads {
         None => run(),
         Some(threads) => rayon::ThreadPoolBuilder::new()
@@ -178,6 +220,44 @@ impl<'a, T: Real> Run<'a, T> {
         for position in 0..self.graph.nodes().len() {
             self.step(position)?;
         }
+        self.outcomes()
+    }
+
+    /// Computes only what has a stretch; the rest is known.
+    fn continue_from(mut self, known: &[Option<Array<T>>]) -> Result<Vec<Outcome>> {
+        self.known = known.to_vec();
+        for (position, node) in self.graph.nodes().iter().enumerate() {
+            if self.is_stretched(node) {
+                self.step(position)?;
+            }
+        }
+        self.outcomes()
+    }
+
+    /// Computes only what has no stretch; gives what others need of it.
+    fn share(mut self) -> Result<Vec<Option<Array<T>>>> {
+        let nodes = self.graph.nodes();
+        for (position, node) in nodes.iter().enumerate() {
+            if !self.is_stretched(node) {
+                self.step(position)?;
+            }
+        }
+        let stretched = nodes.iter().filter(|node| self.is_stretched(node));
+        let whole = |value: &ValueId| self.stretches.get(value.index()).is_some_and(Option::is_none);
+        let needed: Vec<ValueId> = stretched.flat_map(Node::inputs).filter(whole).collect();
+        for value in needed {
+            self.load(value)?;
+        }
+        Ok(self.known)
+    }
+
+    /// Whether only a stretch of what a node computes is needed.
+    fn is_stretched(&self, node: &Node) -> bool {
+        let stretch = |value: &ValueId| self.stretches.get(value.index()).copied().flatten();
+        node.outputs.iter().any(|value| stretch(value).is_some())
+    }
+
+    fn outcomes(mut self) -> Result<Vec<Outcome>> {
         let graph = self.graph;
         for output in graph.outputs() {
             self.load(output.value)?;
@@ -248,6 +328,7 @@ impl<'a, T: Real> Run<'a, T> {
             stretches: self.stretches,
             last_use: &self.last_use,
             known: &mut self.known,
+            products: self.options.products.as_deref(),
         };
         let results = kernel(&mut invocation)?;
         if results.len() != node.outputs.len() {
@@ -299,9 +380,15 @@ pub(super) struct Invocation<'a, T> {
     stretches: &'a Stretches,
     last_use: &'a [usize],
     known: &'a mut [Option<Array<T>>],
+    products: Option<&'a dyn Products>,
 }
 
-impl<T: Real> Invocation<'_, T> {
+impl<'a, T: Real> Invocation<'a, T> {
+    /// Who else can make matrix products.
+    pub(super) fn products(&self) -> Option<&'a dyn Products> {
+        self.products
+    }
+
     fn take(&mut self, value: ValueId) -> Result<Array<T>> {
         let index = value.index();
         let dies = self.last_use[index] == self.position;

@@ -331,20 +331,26 @@ impl<E: Item> Strided<E> {
     }
 }
 
-/// A strided matrix inside a slice.
+/// A strided matrix inside a slice: element `(row, col)` is at `offset + row * row_stride + col * col_stride`.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Matrix<'a, E> {
-    pub(super) data: &'a [E],
-    pub(super) offset: usize,
-    pub(super) rows: usize,
-    pub(super) cols: usize,
-    pub(super) row_stride: isize,
-    pub(super) col_stride: isize,
+pub struct Matrix<'a, E> {
+    /// What it lies in.
+    pub data: &'a [E],
+    /// Where its first element is.
+    pub offset: usize,
+    /// The number of rows.
+    pub rows: usize,
+    /// The number of columns.
+    pub cols: usize,
+    /// Elements from a row to the next.
+    pub row_stride: isize,
+    /// Elements from a column to the next.
+    pub col_stride: isize,
 }
 
-impl<'a, E: Item> Matrix<'a, E> {
+impl<'a, E: Copy> Matrix<'a, E> {
     /// A dense row-major matrix.
-    pub(super) fn dense(data: &'a [E], rows: usize, cols: usize) -> Self {
+    pub fn dense(data: &'a [E], rows: usize, cols: usize) -> Self {
         Self {
             data,
             offset: 0,

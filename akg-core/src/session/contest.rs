@@ -111,10 +111,11 @@ impl<'a> Arena<'a> {
 
     fn check(&self, accuracy: Accuracy) -> Check {
         let (mut task, sets) = (self.road.task.clone(), self.sets.clone());
+        let products = self.road.session.backend.products();
         task.contract.accuracy = accuracy;
         Arc::new(move |set, output| {
             let inputs = sets.get(set).map(Vec::as_slice).unwrap_or_default();
-            judge_sample(&task, inputs, &output.outputs, SAMPLE_TIME)
+            judge_sample(&task, inputs, &output.outputs, SAMPLE_TIME, products.clone())
         })
     }
 

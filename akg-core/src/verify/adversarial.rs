@@ -8,10 +8,10 @@ use rand::seq::SliceRandom as _;
 use rand::{RngExt as _, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::comparison::Extent;
 use super::hidden;
 use super::inputs::{Distribution, make_input, make_inputs};
 use super::life::{Data, Life, Ran};
+use super::sample::Extent;
 use crate::backend::{Backend, Limits, Poison};
 use crate::error::Result;
 use crate::expr::Bindings;

@@ -1,19 +1,21 @@
 //! Comparing what a run returned with the f64 reference.
 
 use std::ops::Range;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
-use rand::seq::SliceRandom;
 use rand::{RngExt as _, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
 
 use super::limits::{limit, yardstick};
-use super::measure::{Measured, Mismatch, add_outcome, compare};
+use super::measure::{Measured, Mismatch, compare};
+use super::sample::{Extent, Found, Piece, Sample};
 use crate::backend::Poison;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::expr::Bindings;
-use crate::reference::{Options, RowPlan, evaluate};
+use crate::reference::{Evaluation, Options, Products, RowPlan};
 use crate::task::Task;
 use crate::tensor::Tensor;
 use crate::verdict::{ErrorMeasure, Failure, FailureKind, OutputCheck};
@@ -28,6 +30,8 @@ pub(super) struct Comparison<'a> {
     pub(super) poison: Poison,
     /// Decides which rows are looked at.
     pub(super) seed: u64,
+    /// Who makes the reference's large matrix products.
+    pub(super) products: Option<Arc<dyn Products>>,
 }
 
 /// Judges randomly chosen rows of outputs, at the contract's sizes.
@@ -36,8 +40,10 @@ pub(crate) fn judge_sample(
     inputs: &[Tensor],
     outputs: &[Tensor],
     time: Duration,
+    products: Option<Arc<dyn Products>>,
 ) -> Result<Option<Failure>> {
-    let comparison = Comparison::returned(task, inputs, outputs, rand::random());
+    let mut comparison = Comparison::returned(task, inputs, outputs, rand::random());
+    comparison.products = products;
     let (_, failure) = comparison.judge(&Extent {
         time: Some(time),
         yardstick: time,
@@ -45,23 +51,6 @@ pub(crate) fn judge_sample(
     })?;
     Ok(failure)
 }
-
-/// How much of the outputs is compared.
-#[derive(Debug, Clone)]
-pub(super) struct Extent {
-    /// Reference time after which no further rows are compared; `None` for all rows.
-    pub(super) time: Option<Duration>,
-    /// Time for the yardstick of the limits.
-    pub(super) yardstick: Duration,
-    /// Rows that are compared first, if the graph splits into rows.
-    pub(super) first: Option<Range<usize>>,
-}
-
-/// Bytes of f64 values that one chunk of rows may take for its largest value.
-const CHUNK_BYTES: usize = 64 << 20;
-
-/// A sample is one part in so many of the rows.
-const SAMPLES: usize = 32;
 
 /// An error this many times its limit is above every limit that further evaluations could give.
 const HOPELESS: f64 = 100.0;
@@ -80,6 +69,7 @@ impl<'a> Comparison<'a> {
             outputs,
             poison: Poison::Ones,
             seed,
+            products: None,
         }
     }
 
@@ -89,80 +79,98 @@ impl<'a> Comparison<'a> {
             return Ok((Vec::new(), Some(failure)));
         }
         let graph = &self.task.graph;
-        let graph_inputs = self.inputs.get(..graph.inputs().len()).unwrap_or_default();
-        let rows = RowPlan::new(graph, self.dims)?;
-        let mut measured = vec![Measured::default(); self.outputs.len()];
-        let mut yards = vec![Measured::default(); self.outputs.len()];
-        let mut compared = vec![0u64; self.outputs.len()];
-        let options = Options::default();
-        let yard_options = yardstick(self.task.contract.accuracy);
-        let chunks = match &rows {
-            Some(rows) => self.chunks(rows.rows(), extent)?,
-            None => std::iter::once(0..1).collect(),
+        let plan = RowPlan::new(graph, self.dims)?;
+        let inputs = self.inputs.get(..graph.inputs().len()).unwrap_or_default();
+        let truth = Options {
+            products: self.products.clone(),
+            ..Options::default()
         };
-        let of = |inputs: &[Tensor], range: Range<usize>, options: &Options| match &rows {
-            Some(rows) => rows.evaluate(graph, inputs, range, options),
-            None => evaluate(graph, inputs, options),
+        let sides = Sides {
+            plan: plan.as_ref(),
+            truth: Evaluation::new(graph, inputs, plan.as_ref(), truth)?,
+            yardstick: Evaluation::new(graph, inputs, plan.as_ref(), self.yardstick())?,
         };
-        let start = Instant::now();
-        let mut yard_spent = Duration::ZERO;
-        let mut done = Vec::new();
-        for (n, range) in chunks.into_iter().enumerate() {
-            if n > 0 && extent.time.is_some_and(|t| start.elapsed() > t) {
-                break;
-            }
-            done.push(range.clone());
-            let reference = of(graph_inputs, range.clone(), &options)?;
-            for (i, (output, outcome)) in self.outputs.iter().zip(&reference).enumerate() {
-                let offset = rows
-                    .as_ref()
-                    .map_or(0, |rows| output.len() / rows.rows() * range.start);
-                let poison = self.poison.byte();
-                let measured = &mut measured[i];
-                let before = measured.clone();
-                let mut wrong = compare(measured, output, offset, outcome, None, poison)?;
-                if wrong.as_ref().is_some_and(|w| !w.poison) {
-                    // Rare, so that the arithmetic of the class is only looked up when it is asked for.
-                    let yardstick = of(graph_inputs, range.clone(), &yard_options)?;
-                    *measured = before;
-                    wrong = compare(measured, output, offset, outcome, yardstick.get(i), poison)?;
+        let mut sample = Sample::new(
+            plan.as_ref(),
+            self.outputs,
+            extent,
+            self.seed,
+            self.products.is_some(),
+        );
+        let mut found = Found::new(self.outputs.len());
+        while let Some(wave) = sample.next(&found) {
+            let piece = |(range, yard): &(Range<usize>, bool)| self.piece(&sides, range.clone(), *yard);
+            let pieces: Vec<Result<Piece>> = wave.par_iter().map(piece).collect();
+            for piece in pieces {
+                let piece = piece?;
+                if let Some((output, wrong)) = &piece.wrong {
+                    return Ok((Vec::new(), Some(self.mismatch(*output, wrong))));
                 }
-                compared[i] += (outcome.shape.iter().product::<usize>() * output.dtype().size()) as u64;
-                if let Some(wrong) = wrong {
-                    return Ok((Vec::new(), Some(self.mismatch(i, &wrong))));
-                }
-            }
-            if n == 0 || yard_spent < extent.yardstick {
-                let began = Instant::now();
-                // The first rows of the stretch say enough about its error.
-                let few = rows.as_ref().map_or(1, |rows| rows.rows().div_ceil(SAMPLES));
-                let few = range.start..range.end.min(range.start + few);
-                let yardstick = of(graph_inputs, few, &yard_options)?;
-                for (yard, (reference, got)) in yards.iter_mut().zip(reference.iter().zip(&yardstick)) {
-                    add_outcome(yard, reference, got);
-                }
-                yard_spent += began.elapsed();
+                found.add(&piece);
             }
         }
-        let limits = self.limits(&yards);
-        let concluded = self.conclude(&measured, &limits, &compared);
+        let concluded = self.conclude(&found, &self.limits(&found.yards));
         if concluded.1.is_none() || is_hopeless(&concluded.0) {
             return Ok(concluded);
         }
         let mut limits = vec![ErrorMeasure::default(); self.outputs.len()];
-        for inputs in appeal(graph_inputs, self.seed)? {
-            let mut yards = vec![Measured::default(); self.outputs.len()];
-            for range in &done {
-                let reference = of(graph_inputs, range.clone(), &options)?;
-                let yardstick = of(&inputs, range.clone(), &yard_options)?;
-                for (yard, (reference, got)) in yards.iter_mut().zip(reference.iter().zip(&yardstick)) {
-                    add_outcome(yard, reference, got);
+        for inputs in appeal(inputs, self.seed)? {
+            let yardstick = Evaluation::new(graph, &inputs, plan.as_ref(), self.yardstick())?;
+            let mut all = Found::new(self.outputs.len());
+            for wave in sample.done() {
+                let piece = |range: &Range<usize>| -> Result<Piece> {
+                    let mut piece = Piece::new(self.outputs.len());
+                    let reference = sides.truth.rows(range.clone())?;
+                    piece.measure_yard(&reference, || yardstick.rows(range.clone()))?;
+                    Ok(piece)
+                };
+                let pieces: Vec<Result<Piece>> = wave.par_iter().map(piece).collect();
+                for piece in pieces {
+                    all.add(&piece?);
                 }
             }
-            let found = self.limits(&yards);
-            limits = limits.iter().zip(found).map(|(a, b)| a.larger(b)).collect();
+            let own = self.limits(&all.yards);
+            limits = limits.iter().zip(own).map(|(a, b)| a.larger(b)).collect();
         }
-        Ok(self.conclude(&measured, &limits, &compared))
+        Ok(self.conclude(&found, &limits))
+    }
+
+    /// Compares one stretch of rows, and measures the yardstick's error in its first rows, if that is asked for.
+    fn piece(&self, sides: &Sides<'_>, range: Range<usize>, yard: bool) -> Result<Piece> {
+        let mut piece = Piece::new(self.outputs.len());
+        let reference = sides.truth.rows(range.clone())?;
+        for (i, (output, outcome)) in self.outputs.iter().zip(&reference).enumerate() {
+            let offset = sides
+                .plan
+                .map_or(0, |plan| output.len() / plan.rows() * range.start);
+            let poison = self.poison.byte();
+            let measured = &mut piece.measured[i];
+            let mut wrong = compare(measured, output, offset, outcome, None, poison)?;
+            if wrong.as_ref().is_some_and(|w| !w.poison) {
+                // Rare, so that the arithmetic of the class is only looked up when it is asked for.
+                let yardstick = sides.yardstick.rows(range.clone())?;
+                *measured = Measured::default();
+                wrong = compare(measured, output, offset, outcome, yardstick.get(i), poison)?;
+            }
+            piece.compared[i] = outcome.shape.iter().product();
+            if let Some(wrong) = wrong {
+                piece.wrong = Some((i, wrong));
+                return Ok(piece);
+            }
+        }
+        if yard {
+            let few = Sample::few(sides.plan, range);
+            piece.measure_yard(&reference, || sides.yardstick.rows(few))?;
+        }
+        Ok(piece)
+    }
+
+    /// How the yardstick of the task's class is evaluated.
+    fn yardstick(&self) -> Options {
+        Options {
+            products: self.products.clone(),
+            ..yardstick(self.task.contract.accuracy)
+        }
     }
 
     /// The largest error of each output in the task's class.
@@ -174,46 +182,18 @@ impl<'a> Comparison<'a> {
             .collect()
     }
 
-    /// Stretches of rows, small enough for the memory, enough of them for a sample, in an order that nobody can expect.
-    fn chunks(&self, rows: usize, extent: &Extent) -> Result<Vec<Range<usize>>> {
-        let mut largest = 0;
-        for value in self.task.graph.values() {
-            largest = largest.max(value.ty.concrete_shape(self.dims)?.iter().product());
-        }
-        let per_row = (largest / rows.max(1)).max(1) * size_of::<f64>();
-        let most = if extent.time.is_some() {
-            rows.div_ceil(SAMPLES)
-        } else {
-            rows
-        };
-        let step = (CHUNK_BYTES / per_row).clamp(1, most.max(1));
-        let mut chunks: Vec<_> = (0..rows)
-            .step_by(step)
-            .map(|start| start..(start + step).min(rows))
-            .collect();
-        chunks.shuffle(&mut ChaCha8Rng::seed_from_u64(self.seed ^ 0x726f_7773));
-        if let Some(first) = &extent.first {
-            chunks.insert(0, first.clone());
-        }
-        Ok(chunks)
-    }
-
-    fn conclude(
-        &self,
-        measured: &[Measured],
-        limits: &[ErrorMeasure],
-        compared: &[u64],
-    ) -> (Vec<OutputCheck>, Option<Failure>) {
+    fn conclude(&self, found: &Found, limits: &[ErrorMeasure]) -> (Vec<OutputCheck>, Option<Failure>) {
         let accuracy = self.task.contract.accuracy;
         let mut checks = Vec::new();
         let mut failure = None;
         for (i, output) in self.outputs.iter().enumerate() {
-            let (error, limit) = (measured[i].error(), limits[i]);
+            let (error, limit) = (found.measured[i].error(), limits[i]);
             let exact = !output.dtype().is_float();
+            let bytes = output.bytes().len() as u64;
             // Also false for an error that is no number.
             let within = error.rms <= limit.rms && error.max <= limit.max;
             if !exact && !within && failure.is_none() {
-                let worst = measured[i].worst();
+                let worst = found.measured[i].worst();
                 failure = Some(Failure::new(
                     FailureKind::WrongValues,
                     format!(
@@ -234,8 +214,8 @@ impl<'a> Comparison<'a> {
                 output: self.name(i).to_owned(),
                 error,
                 limit,
-                bytes_compared: compared[i].min(output.bytes().len() as u64),
-                bytes: output.bytes().len() as u64,
+                bytes_compared: bytes.min(found.compared[i] * output.dtype().size() as u64),
+                bytes,
             });
         }
         (checks, failure)
@@ -292,6 +272,14 @@ impl<'a> Comparison<'a> {
         }
         Ok(None)
     }
+}
+
+/// The evaluations that a comparison needs.
+struct Sides<'a> {
+    plan: Option<&'a RowPlan>,
+    truth: Evaluation<'a>,
+    /// In the arithmetic of the class.
+    yardstick: Evaluation<'a>,
 }
 
 /// Whether no limit of the class can allow these errors, whatever the yardstick says in the end.

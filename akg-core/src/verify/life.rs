@@ -1,12 +1,15 @@
 //! One life of a candidate: loaded once, fed one data set after the other.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
-use super::comparison::{Comparison, Extent};
+use super::comparison::Comparison;
 use super::inputs::Distribution;
+use super::sample::Extent;
 use crate::backend::{Backend, Cache, Call, Limits, Loaded, LoadedExt as _, Poison, RunOutput};
 use crate::error::Result;
 use crate::expr::Bindings;
+use crate::reference::Products;
 use crate::source::Artifact;
 use crate::task::Task;
 use crate::tensor::Tensor;
@@ -18,6 +21,8 @@ pub(super) type Digest = blake3::Hash;
 /// A loaded candidate and what it has returned so far.
 pub(super) struct Life {
     loaded: Box<dyn Loaded>,
+    /// Who makes the reference's large matrix products.
+    products: Option<Arc<dyn Products>>,
     /// Every output so far, and the data that it was for.
     seen: Vec<(Digest, String)>,
 }
@@ -74,8 +79,11 @@ impl Life {
             Err(failure) => return Ok(Err(failure)),
         };
         verdict.isolation = Some(loaded.isolation().clone());
-        let seen = Vec::new();
-        Ok(Ok(Self { loaded, seen }))
+        Ok(Ok(Self {
+            loaded,
+            products: backend.products(),
+            seen: Vec::new(),
+        }))
     }
 
     /// Runs once and compares what is returned, as [`compare`](Self::compare) does.
@@ -108,6 +116,7 @@ impl Life {
             outputs: &ran.outputs,
             poison: data.poison,
             seed: data.seed.wrapping_add(verdict.checks.len() as u64),
+            products: self.products.clone(),
         };
         let (outputs, failure) = comparison.judge(extent)?;
         verdict.checks.push(Check {
@@ -177,7 +186,7 @@ fn ran(run: RunOutput) -> Result<Ran, Failure> {
     }
     let mut hasher = blake3::Hasher::new();
     for output in &run.outputs {
-        hasher.update(output.bytes());
+        hasher.update_rayon(output.bytes());
     }
     Ok(Ran {
         outputs: run.outputs,

@@ -1,6 +1,7 @@
 //! Comparing a candidate's elements with the reference's.
 
 use half::{bf16, f16};
+use rayon::prelude::*;
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -26,6 +27,9 @@ pub(super) struct Worst {
     pub(super) expected: f64,
 }
 
+/// Elements that a thread looks at before it asks for more.
+const BLOCK: usize = 1 << 16;
+
 /// Sums over the elements compared so far.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Measured {
@@ -39,28 +43,48 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Adds elements: `reference` f64 values and what was computed instead, both for the elements from `offset` on.
-    /// Elements where either is not finite are skipped: they are equal or not, never close.
-    fn add(&mut self, offset: usize, reference: &[f64], got: impl Iterator<Item = f64>) {
-        for (i, (r, g)) in reference.iter().zip(got).enumerate() {
-            if !r.is_finite() || !g.is_finite() {
-                continue;
+    /// Adds elements: `reference` f64 values and what was computed instead of each, both for the elements from `offset`
+    /// on. Elements where either is not finite are skipped: they are equal or not, never close.
+    fn add(&mut self, offset: usize, reference: &[f64], got: impl Fn(usize) -> f64 + Sync) {
+        let block = |(number, values): (usize, &[f64])| {
+            let mut block = Self::default();
+            for (i, r) in (number * BLOCK..).zip(values) {
+                block.add_one(offset + i, *r, got(i));
             }
-            let error = (g - r).abs();
-            self.count += 1;
-            self.squared_error += error * error;
-            if error > self.max_error {
-                self.max_error = error;
-                self.worst = Worst {
-                    index: offset + i,
-                    got: g,
-                    expected: *r,
-                };
-            }
-            self.sum += r;
-            self.squares += r * r;
-            self.largest = self.largest.max(r.abs());
+            block
+        };
+        let blocks: Vec<Self> = reference.par_chunks(BLOCK).enumerate().map(block).collect();
+        blocks.iter().for_each(|block| self.merge(block));
+    }
+
+    #[inline(always)]
+    fn add_one(&mut self, index: usize, expected: f64, got: f64) {
+        if !expected.is_finite() || !got.is_finite() {
+            return;
         }
+        let error = (got - expected).abs();
+        self.count += 1;
+        self.squared_error += error * error;
+        if error > self.max_error {
+            self.max_error = error;
+            self.worst = Worst { index, got, expected };
+        }
+        self.sum += expected;
+        self.squares += expected * expected;
+        self.largest = self.largest.max(expected.abs());
+    }
+
+    /// Adds what was measured elsewhere.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.count += other.count;
+        self.squared_error += other.squared_error;
+        if other.max_error > self.max_error {
+            self.max_error = other.max_error;
+            self.worst = other.worst;
+        }
+        self.sum += other.sum;
+        self.squares += other.squares;
+        self.largest = self.largest.max(other.largest);
     }
 
     /// rms(ref − mean), or rms(ref) for constant outputs, or 1 for zero ones.
@@ -115,13 +139,11 @@ pub(super) fn add_outcome(measured: &mut Measured, reference: &Outcome, got: &Ou
         DType::F32 => (*r as f32).is_finite(),
         _ => true,
     };
-    let kept = |(r, g): (&f64, f64)| if in_range(r) { g } else { f64::NAN };
+    // Beyond the end is left out, too.
+    let kept = |i: usize, got: Option<f64>| got.filter(|_| in_range(&values[i])).unwrap_or(f64::NAN);
     match &got.data {
-        Buffer::F32(got) => {
-            let got = values.iter().zip(got.iter().map(|v| f64::from(*v)));
-            measured.add(0, values, got.map(kept));
-        }
-        Buffer::F64(got) => measured.add(0, values, values.iter().zip(got.iter().copied()).map(kept)),
+        Buffer::F32(got) => measured.add(0, values, |i| kept(i, got.get(i).map(|v| f64::from(*v)))),
+        Buffer::F64(got) => measured.add(0, values, |i| kept(i, got.get(i).copied())),
         _ => {}
     }
 }
@@ -188,10 +210,10 @@ pub(super) fn compare(
         Buffer::Bool(values) => {
             let bytes = output.bytes().get(offset..).unwrap_or_default();
             let wrong = bytes
-                .iter()
+                .par_iter()
                 .zip(values)
                 .enumerate()
-                .position(|(i, (b, v))| *b != u8::from(*v) && !excuse_exact(i, i64::from(*b)));
+                .position_first(|(i, (b, v))| *b != u8::from(*v) && !excuse_exact(i, i64::from(*b)));
             Ok(wrong.map(|i| Mismatch {
                 index: offset + i,
                 got: format!("byte {}", bytes[i]),
@@ -220,9 +242,9 @@ fn floats<T: Element>(
     measured: &mut Measured,
     stretch: Stretch<'_>,
     reference: &[f64],
-    excuse: &dyn Fn(usize, f64) -> bool,
-    widen: impl Fn(T) -> f64,
-    round: impl Fn(f64) -> f64,
+    excuse: &(dyn Fn(usize, f64) -> bool + Sync),
+    widen: impl Fn(T) -> f64 + Sync,
+    round: impl Fn(f64) -> f64 + Sync,
 ) -> Result<Option<Mismatch>> {
     let Stretch {
         output,
@@ -236,15 +258,19 @@ fn floats<T: Element>(
             "an output has fewer elements than the reference",
         ));
     }
-    let special = got.iter().zip(reference).enumerate().position(|(i, (g, r))| {
-        let g = widen(*g);
-        if g.is_finite() && r.is_finite() {
-            return false;
-        }
-        // A value beyond the type's range is rightly infinite.
-        let r = round(*r);
-        !(g.is_nan() && r.is_nan() || g == r || excuse(i, g))
-    });
+    let special = got
+        .par_iter()
+        .zip(reference)
+        .enumerate()
+        .position_first(|(i, (g, r))| {
+            let g = widen(*g);
+            if g.is_finite() && r.is_finite() {
+                return false;
+            }
+            // A value beyond the type's range is rightly infinite.
+            let r = round(*r);
+            !(g.is_nan() && r.is_nan() || g == r || excuse(i, g))
+        });
     if let Some(i) = special {
         let element = got[i];
         let bytes = bytemuck::bytes_of(&element);
@@ -255,7 +281,7 @@ fn floats<T: Element>(
             poison: bytes.iter().all(|b| *b == poison),
         }));
     }
-    measured.add(offset, reference, got.iter().map(|g| widen(*g)));
+    measured.add(offset, reference, |i| widen(got[i]));
     Ok(None)
 }
 
@@ -263,16 +289,16 @@ fn exact<T: Element>(
     output: &Tensor,
     offset: usize,
     reference: &[i64],
-    excuse: &dyn Fn(usize, i64) -> bool,
-    widen: impl Fn(T) -> i64,
+    excuse: &(dyn Fn(usize, i64) -> bool + Sync),
+    widen: impl Fn(T) -> i64 + Sync,
 ) -> Result<Option<Mismatch>> {
     let all = output.as_slice::<T>()?;
     let got = all.get(offset..).unwrap_or_default();
     let wrong = got
-        .iter()
+        .par_iter()
         .zip(reference)
         .enumerate()
-        .position(|(i, (g, r))| widen(*g) != *r && !excuse(i, widen(*g)));
+        .position_first(|(i, (g, r))| widen(*g) != *r && !excuse(i, widen(*g)));
     Ok(wrong.map(|i| Mismatch {
         index: offset + i,
         got: widen(got[i]).to_string(),

@@ -18,6 +18,7 @@ mod limits;
 mod measure;
 mod numeric;
 mod parts;
+mod sample;
 
 pub use adversarial::AdversarialVerifier;
 pub(crate) use comparison::judge_sample;

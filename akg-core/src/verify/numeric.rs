@@ -4,10 +4,11 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 
-use super::comparison::{Comparison, Extent};
+use super::comparison::Comparison;
 use super::hidden;
 use super::inputs::{Distribution, make_inputs};
 use super::life::{Data, Life};
+use super::sample::Extent;
 use crate::backend::{Backend, Limits, Poison};
 use crate::error::Result;
 use crate::expr::Bindings;

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::comparison::Extent;
 use super::hidden;
 use super::inputs::{Distribution, make_inputs};
 use super::life::{Data, Life};
+use super::sample::Extent;
 use crate::backend::{Backend, Limits, Poison};
 use crate::dtype::DType;
 use crate::error::{Error, Result};

@@ -82,7 +82,11 @@ pub(in crate::designer) fn emit(
     scan::reverse(&mut walks, prims, kernel);
     let mut emitter = Emitter::new(plan, prims, kernel, names);
     emitter.walks = walks;
-    emitter.tile = shape.tile;
+    emitter.tile = shape
+        .tile
+        .into_iter()
+        .filter(|a| blocks.contains_key(a))
+        .collect();
     let mut passes = Passes {
         levels: HashMap::new(),
         scales: HashMap::new(),

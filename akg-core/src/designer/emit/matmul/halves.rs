@@ -1,13 +1,16 @@
 //! Products of f32 operands on devices that multiply halves much faster.
 //!
 //! Each operand is scaled, row by row of the sum, by a power of two and split into a high half and, where the accuracy asks
-//! for it, a low one times 2^11. Three of the four products of such pairs give what f32 would, and more: Ootomo and Yokota,
+//! for it, a low one. Three of the four products of such pairs give what f32 would, and more: Ootomo and Yokota,
 //! "Recovering single precision accuracy from Tensor Cores while surpassing the FP32 theoretical peak performance" (2022).
+//! An operand that few tiles need is split where they multiply it, others beforehand. Rows are scaled to nearly the largest half, so that low halves keep their bits without a scale of their own, and all
+//! three products are of one size.
 //!
 //! The units that sum products cut off what does not fit, always toward zero. So partial sums of one step are added to the
 //! accumulator outside of them, rounded, and rows that lie to one side of zero are centred before they are split: with
 //! A = A' + a 1^T and B = B' + 1 b^T, where a and b are the rows' means, A B = A' B' + a (1^T B) + (A' 1) b^T. The sums on
-//! the right are known from the pass that finds the means, and what is cut off A' B' has no sign of its own.
+//! the right are known from the pass that finds the means, and what is cut off A' B' has no sign of its own. A centre has
+//! few bits, as the larger part of a sum has: their product, which may be nearly all of the result, is exact in f32.
 
 mod split;
 
@@ -29,8 +32,15 @@ const PART: i64 = 512;
 const LEVEL: i64 = 1024;
 /// What the products of one step at most, and the parts of a sum, are multiples of.
 const STEP: i64 = 64;
+/// The most tiles of the result that split the same part of an operand: its halves take as much memory as it does, and are
+/// written and read besides.
+const SPLITS: i64 = 2;
 /// Rows of a tile where the parts are added up.
 const PART_ROWS: i64 = 4;
+/// The largest element of a row that was scaled is between this, as a power of two, and its double.
+const TOP: &str = "0x1p14";
+/// What takes that of both operands off a product.
+const BOTH_TOPS: &str = "0x1p-28";
 /// The variable for the product of what was split.
 const PRODUCT: &str = "z0";
 
@@ -44,6 +54,8 @@ struct Operand {
     /// What its buffers are called.
     name: String,
     halves: Halves,
+    /// Whether it is split where it is multiplied.
+    is_inside: bool,
 }
 
 impl Operand {
@@ -64,14 +76,19 @@ impl Operand {
         self.buffer("SCALE")
     }
 
+    /// The variable for what each row is multiplied by where it is split.
+    fn inverse(&self) -> String {
+        self.buffer("inverse").to_lowercase()
+    }
+
     /// What is subtracted from each row first.
     fn centre(&self) -> String {
         self.buffer("CENTRE")
     }
 
-    /// The sum of each row.
-    fn total(&self) -> String {
-        self.buffer("TOTAL")
+    /// The first bits of the sum of each row, and the others.
+    fn totals(&self) -> [String; 2] {
+        ["TOTAL_HIGH", "TOTAL_LOW"].map(|what| self.buffer(what))
     }
 
     /// What the sum of each row is after its centre was subtracted.
@@ -110,14 +127,19 @@ pub(super) fn emit(
             kept,
             name: format!("{letter}{number}"),
             halves,
+            is_inside: false,
         }
     };
-    let split = Split {
+    let mut split = Split {
         product,
         device,
         number,
         operands: [operand(0, 'A', product.rows), operand(1, 'B', product.columns)],
     };
+    let inside = [product.columns, product.rows].map(|other| split.is_split_inside(other));
+    for (operand, is_inside) in split.operands.iter_mut().zip(inside) {
+        operand.is_inside = is_inside;
+    }
     let mut written = Vec::new();
     for operand in &split.operands {
         written.extend(split.write_halves(operand, names)?);
@@ -161,44 +183,74 @@ impl Split<'_> {
         others.filter(|a| *a != self.depth()).collect()
     }
 
+    /// Lengths of tiles along an axis: of `most` those that it fills.
+    fn lengths(&self, axis: Axis, most: &[i64]) -> Vec<i64> {
+        let longest = self
+            .length(axis)
+            .map_or(i64::MAX, |l| (l.max(16) as u64).next_power_of_two() as i64);
+        let mut lengths: Vec<i64> = Vec::new();
+        for length in most.iter().map(|l| (*l).min(longest)) {
+            if !lengths.contains(&length) {
+                lengths.push(length);
+            }
+        }
+        lengths
+    }
+
+    /// Lengths of tiles along the rows and the columns of the result.
+    fn lengths_of_tiles(&self) -> [Vec<i64>; 2] {
+        let columns: &[i64] = match self.operands[0].halves {
+            Halves::Two => &[128, 64, 256],
+            Halves::One => &[256, 128, 64],
+        };
+        [
+            self.lengths(self.product.rows, &[128, 64]),
+            self.lengths(self.product.columns, columns),
+        ]
+    }
+
+    /// The number and the length of the parts that the sum is computed in, if the result has few tiles.
+    fn parts(&self) -> Option<(i64, i64)> {
+        let [rows, columns] = self.lengths_of_tiles();
+        let tiles = self.product.tiles(*rows.first()?, *columns.first()?)?;
+        let length = self.length(self.depth())?;
+        let wanted = (self.device.cores() / tiles.max(1)).min(length / PART);
+        parts_of(length, wanted, STEP)
+    }
+
+    /// Whether an operand is split where it is multiplied, if the result has this other axis. Beyond the end of a sum, centred
+    /// rows would have to be made zero: such steps are left to halves.
+    fn is_split_inside(&self, other: Axis) -> bool {
+        let is_whole = self.length(self.depth()).is_some_and(|length| {
+            length > STEP
+                && length % STEP == 0
+                && self.parts().is_none_or(|(count, part)| count * part == length)
+        });
+        let lengths = self.lengths_of_tiles();
+        let [rows, columns] = &lengths;
+        let tile = if other == self.product.rows { rows } else { columns };
+        let tiles = self
+            .length(other)
+            .zip(tile.first())
+            .map(|(extent, length)| ceildiv(extent, *length));
+        is_whole && self.operands[0].halves == Halves::Two && tiles.is_some_and(|tiles| tiles <= SPLITS)
+    }
+
     /// The kernel that multiplies, and the one that adds up the parts of the sum if there are any.
     fn write_product(&self, names: &mut Names) -> Result<Vec<Written>> {
         let (number, depth) = (self.number, self.depth());
         let is_double = self.operands[0].halves == Halves::Two;
-        let lengths = |axis: Axis, most: &[i64]| -> Vec<i64> {
-            let longest = self
-                .length(axis)
-                .map_or(i64::MAX, |l| (l.max(16) as u64).next_power_of_two() as i64);
-            let mut lengths: Vec<i64> = Vec::new();
-            for length in most.iter().map(|l| (*l).min(longest)) {
-                if !lengths.contains(&length) {
-                    lengths.push(length);
-                }
-            }
-            lengths
-        };
-        let columns: &[i64] = if is_double {
-            &[128, 64, 256]
-        } else {
-            &[256, 128, 64]
-        };
-        let lengths_of_tiles = [
-            lengths(self.product.rows, &[128, 64]),
-            lengths(self.product.columns, columns),
-        ];
-        let depth_lengths = lengths(depth, &[STEP, STEP / 2]);
-        let [rows, columns] = &lengths_of_tiles;
-        let tiles = self.product.tiles(rows[0], columns[0]);
-        let parts = tiles.zip(self.length(depth)).and_then(|(tiles, length)| {
-            let wanted = (self.device.cores() / tiles.max(1)).min(length / PART);
-            parts_of(length, wanted, depth_lengths.iter().copied().max().unwrap_or(1))
-        });
+        let lengths_of_tiles = self.lengths_of_tiles();
+        // A short sum is one step, and nothing is left to choose.
+        let is_short = self.length(depth).is_some_and(|length| length <= STEP);
+        let steps_to_choose = if is_short { &[STEP][..] } else { &[STEP, STEP / 2] };
+        let depth_lengths = self.lengths(depth, steps_to_choose);
+        let parts = self.parts();
         let mut walks = HashMap::new();
         let grid = self
             .product
             .walk_result(names, number, &lengths_of_tiles, &mut walks);
         let len = names.knob("BK", number, &depth_lengths);
-        let stages = names.hint("STAGES", number, &[3, 4, 2]);
         let (base, end) = match parts {
             Some((_, part)) => (format!("s0*{part} + "), part),
             None => (String::new(), self.length(depth).unwrap_or_default()),
@@ -206,6 +258,7 @@ impl Split<'_> {
         let level = level_of(end).filter(|_| is_double);
         let start = match level {
             Some(_) => format!("{base}b{depth} + r{depth}"),
+            None if is_short => "0".to_owned(),
             None => format!("{base}r{depth}"),
         };
         let walk = Walk::Tile {
@@ -214,9 +267,11 @@ impl Split<'_> {
             overhang: true,
         };
         walks.insert(depth, walk);
+        let stages = (!is_short).then(|| names.hint("STAGES", number, &[3, 4, 2]));
         let result = self.product.result();
         let order = match result.as_slice() {
-            [.., a, b] if *a == self.product.rows && *b == self.product.columns => {
+            // Short sums are over when their result is stored, best row by row.
+            [.., a, b] if !is_short && *a == self.product.rows && *b == self.product.columns => {
                 let group = names.hint("GROUP", number, &[8, 4, 16, 1]);
                 format!(" grouped p{a} by {group}")
             }
@@ -232,11 +287,15 @@ impl Split<'_> {
         let tile = [self.product.rows, self.product.columns];
         e.tile = tile.to_vec();
         let extents = e.extents(&tile)?;
+        self.prepare(&mut e)?;
         e.line(format!("acc0 = zeros f32{extents}"));
         if let Some(condition) = &condition {
             e.open(format!("if {condition} {{"));
         }
         let steps = |e: &mut Emitter<'_>, end: &str, sum: &str| -> Result<()> {
+            let Some(stages) = &stages else {
+                return self.multiply(e, sum);
+            };
             e.open(format!(
                 "for r{depth} in 0..{end} step {len} pipeline({stages}) {{"
             ));
@@ -265,7 +324,7 @@ impl Split<'_> {
         self.rescale(&mut e)?;
         let Some((count, _)) = parts else {
             let over = format!("({}){order}", grid.join(", "));
-            let product = self.finish(e, &format!("f64({PRODUCT})"), &over)?;
+            let product = self.finish(e, PRODUCT, &over)?;
             return Ok(vec![product]);
         };
 
@@ -281,32 +340,59 @@ impl Split<'_> {
         let (e, over) = self
             .product
             .add_parts(names, number, count, PART_ROWS, walks, grid)?;
-        Ok(vec![sums, self.finish(e, "acc0", &over)?])
+        Ok(vec![sums, self.finish(e, "f32(acc0)", &over)?])
     }
 
-    /// One step of the sum.
-    fn multiply(&self, e: &mut Emitter<'_>, sum: &str) -> Result<()> {
-        let [a, b] = &self.operands;
-        let mut half = |name: &str, operand: &Operand, pair: [Axis; 2], variable: &str| -> Result<()> {
-            let (place, _) = e.place(&operand.axes)?;
+    /// Loads what is needed to split operands.
+    fn prepare(&self, e: &mut Emitter<'_>) -> Result<()> {
+        for operand in self.operands.iter().filter(|operand| operand.is_inside) {
+            let (scale, inverse) = (operand.scale(), operand.inverse());
+            self.about(e, operand, &operand.centre())?;
+            self.about(e, operand, &scale)?;
+            e.line(format!("{inverse} = {TOP} / {}", scale.to_lowercase()));
+        }
+        Ok(())
+    }
+
+    /// Makes the halves of an operand in a step of the sum, of the tile of two axes: `ah` and `al`, or `bh` and `bl`.
+    fn halve(&self, e: &mut Emitter<'_>, operand: &Operand, letter: char, pair: [Axis; 2]) -> Result<()> {
+        if operand.is_inside {
+            e.tile = pair.to_vec();
+            let x = e.load(&operand.access)?.text;
+            let marks = if pair[0] == operand.kept {
+                "[:, None]"
+            } else {
+                "[None, :]"
+            };
+            let (centre, inverse) = (operand.centre().to_lowercase(), operand.inverse());
+            let whole = format!("{letter}_whole");
+            e.line(format!("{whole} = ({x} - {centre}{marks}) * {inverse}{marks}"));
+            e.line(format!("{letter}h = f16({whole})"));
+            e.line(format!("{letter}l = f16({whole} - f32({letter}h))"));
+            return Ok(());
+        }
+        let (place, _) = e.place(&operand.axes)?;
+        let halves = [Some((operand.high(), 'h')), operand.low().map(|low| (low, 'l'))];
+        for (name, which) in halves.into_iter().flatten() {
             let mut text = format!("load {name}[{}] else 0.0", place.join(", "));
             let order = operand.axes.iter().filter(|x| pair.contains(x));
             if !order.eq(pair.iter()) {
                 text = format!("trans({text})");
             }
-            e.line(format!("{variable} = {text}"));
-            Ok(())
-        };
-        let left = [self.product.rows, self.depth()];
-        let right = [self.depth(), self.product.columns];
-        half(&a.high(), a, left, "ah")?;
-        half(&b.high(), b, right, "bh")?;
-        if let (Some(a_low), Some(b_low)) = (a.low(), b.low()) {
-            half(&a_low, a, left, "al")?;
-            half(&b_low, b, right, "bl")?;
+            e.line(format!("{letter}{which} = {text}"));
+        }
+        Ok(())
+    }
+
+    /// One step of the sum.
+    fn multiply(&self, e: &mut Emitter<'_>, sum: &str) -> Result<()> {
+        let [a, b] = &self.operands;
+        self.halve(e, a, 'a', [self.product.rows, self.depth()])?;
+        self.halve(e, b, 'b', [self.depth(), self.product.columns])?;
+        if a.halves == Halves::Two {
             e.line("low = dot(al, bh) f16");
             e.line("low = dot(ah, bl, low) f16");
-            e.line(format!("{sum} = {sum} + dot(ah, bh, low * 0x1p-11) f16"));
+            e.line(format!("{sum} = {sum} + dot(ah, bh, low) f16"));
         } else {
             e.line(format!("{sum} = dot(ah, bh, {sum}) f16"));
         }
@@ -330,21 +416,26 @@ impl Split<'_> {
     fn rescale(&self, e: &mut Emitter<'_>) -> Result<()> {
         let [a, b] = &self.operands;
         let scales = [self.about(e, a, &a.scale())?, self.about(e, b, &b.scale())?];
-        e.line(format!("{PRODUCT} = acc0 * {} * {}", scales[0], scales[1]));
+        e.line(format!(
+            "{PRODUCT} = acc0 * {BOTH_TOPS} * {} * {}",
+            scales[0], scales[1]
+        ));
         Ok(())
     }
 
-    /// Makes `y0` of `sum`, a product in f64 of what was split, by adding what centring took away.
+    /// Makes `y0` of `sum`, a product in f32 of what was split, by adding what centring took away.
     fn restore(&self, e: &mut Emitter<'_>, sum: &str) -> Result<()> {
         let [a, b] = &self.operands;
         if a.halves == Halves::One {
-            e.line(format!("y0 = f32({sum})"));
+            e.line(format!("y0 = {sum}"));
             return Ok(());
         }
-        let (centre_a, total) = (self.about(e, a, &a.centre())?, self.about(e, b, &b.total())?);
+        let centre_a = self.about(e, a, &a.centre())?;
+        let [high, low] = b.totals();
+        let (high, low) = (self.about(e, b, &high)?, self.about(e, b, &low)?);
         let (rest, centre_b) = (self.about(e, a, &a.rest())?, self.about(e, b, &b.centre())?);
         e.line(format!(
-            "y0 = f32({sum} + f64({centre_a}) * {total} + {rest} * f64({centre_b}))"
+            "y0 = {centre_a} * {high} + ({centre_a} * {low} + {rest} * {centre_b} + {sum})"
         ));
         Ok(())
     }

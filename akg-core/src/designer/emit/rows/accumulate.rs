@@ -1,6 +1,6 @@
 //! Reductions: of whole tiles, and over the tiles of a loop by accumulators.
 
-use super::super::{Var, Walk, compute_type, literal, reduction};
+use super::super::{Emitter, Var, Walk, compute_type, literal, reduction};
 use super::Passes;
 use crate::designer::plan::Axis;
 use crate::designer::prim::{Prim, PrimId, Scan};
@@ -20,11 +20,12 @@ pub(super) struct Accumulator {
 pub(super) enum Kind {
     /// What all elements so far combine to.
     Fold { op: ReduceOp, name: String },
-    /// The extreme element so far and its place.
+    /// The extreme element so far and its place; with `lane` one for each coordinate along that axis of a tile.
     Extreme {
         op: ReduceOp,
         name: String,
         index: String,
+        lane: Option<Axis>,
     },
 }
 
@@ -70,7 +71,7 @@ impl Passes<'_> {
             .copied()
             .filter(|a| !e.kernel.reduced.contains(a))
             .collect();
-        let extents = e.extents(&kept)?;
+        let mut extents = e.extents(&kept)?;
         let element = compute_type(e.prims.dtype(e.prims.operands(id)[0]));
         // Sums over many tiles are kept in f64 so that their error does not grow with the number of tiles.
         let wide = if element == DType::F32 {
@@ -81,8 +82,19 @@ impl Passes<'_> {
         let (kind, dtype) = match e.prims.node(id).prim {
             Prim::ArgReduce(op, ..) => {
                 let (name, index) = (e.fresh("acc"), e.fresh("at"));
-                e.line(format!("{index} = zeros i64{extents}"));
-                (Kind::Extreme { op, name, index }, element)
+                let lane = e.tile.iter().copied().find(|a| e.kernel.reduced.contains(a));
+                let lane = lane.filter(|_| self.spreads);
+                if lane.is_some() {
+                    extents = e.extents(&e.tile)?;
+                }
+                e.line(format!("{index} = zeros {}{extents}", index_type(e, lane)));
+                let kind = Kind::Extreme {
+                    op,
+                    name,
+                    index,
+                    lane,
+                };
+                (kind, element)
             }
             Prim::Reduce(op, ..) | Prim::Scan(Scan { op, .. }, _) => {
                 let dtype = match op {
@@ -125,11 +137,28 @@ impl Passes<'_> {
         }
         match &accumulator.kind {
             Kind::Fold { op, name } => {
-                let reduced = widened(format!("reduce_{}({}, {position})", reduction(*op), var.text));
+                let reduce = |x: &str| format!("reduce_{}({x}, {position})", reduction(*op));
+                // Threads that wait for memory convert every element for nothing; others only sums of tiles.
+                let reduced = if self.spreads {
+                    reduce(&widened(var.text))
+                } else {
+                    widened(reduce(&var.text))
+                };
                 let line = format!("{name} = {}", combined(*op, name, &reduced));
                 self.emitter.line(line);
             }
-            Kind::Extreme { op, name, index } => self.accumulate_index(&var, position, *op, name, index),
+            Kind::Extreme {
+                op,
+                name,
+                index,
+                lane: None,
+            } => self.accumulate_index(&var, position, *op, name, index),
+            Kind::Extreme {
+                op,
+                name,
+                index,
+                lane: Some(lane),
+            } => self.accumulate_lanes(&var, *op, (name, index), *lane)?,
         }
         Ok(())
     }
@@ -137,8 +166,7 @@ impl Passes<'_> {
     /// Keeps the first extreme element: a later tile wins only if it is strictly better, or the first with a NaN.
     fn accumulate_index(&mut self, var: &Var, position: usize, op: ReduceOp, name: &str, index: &str) {
         let e = &mut self.emitter;
-        let (value, place, wins) = (e.fresh("v"), e.fresh("at"), e.fresh("wins"));
-        let sign = if op == ReduceOp::Max { ">" } else { "<" };
+        let (value, place) = (e.fresh("v"), e.fresh("at"));
         let suffix = reduction(op);
         let reduced = e.tile.iter().copied().find(|a| e.kernel.reduced.contains(a));
         let start = match reduced.and_then(|a| e.walks.get(&a)) {
@@ -150,11 +178,62 @@ impl Passes<'_> {
             "{place} = i64(arg{suffix}({}, {position})) + {start}",
             var.text
         ));
-        e.line(format!(
-            "{wins} = ({value} {sign} {name}) | (isnan({value}) & !isnan({name}))"
-        ));
+        let wins = self.wins(op, &value, name);
+        let e = &mut self.emitter;
         e.line(format!("{index} = select({wins}, {place}, {index})"));
         e.line(format!("{name} = {suffix}({name}, {value})"));
+    }
+
+    /// The same for each coordinate along an axis of the tile by itself, so that threads need not talk to each other.
+    fn accumulate_lanes(
+        &mut self,
+        var: &Var,
+        op: ReduceOp,
+        (name, index): (&str, &str),
+        lane: Axis,
+    ) -> Result<()> {
+        let place = self
+            .emitter
+            .coordinate(&[lane], index_type(&self.emitter, Some(lane)))?;
+        let place = Emitter::expanded(&place, &self.emitter.tile);
+        let value = Emitter::expanded(var, &self.emitter.tile);
+        let wins = self.wins(op, &value, name);
+        let e = &mut self.emitter;
+        e.line(format!("{index} = select({wins}, {place}, {index})"));
+        e.line(format!("{name} = select({wins}, {value}, {name})"));
+        Ok(())
+    }
+
+    /// Where an element takes the place of the extreme one so far.
+    fn wins(&mut self, op: ReduceOp, value: &str, so_far: &str) -> String {
+        let sign = if op == ReduceOp::Max { ">" } else { "<" };
+        let wins = self.emitter.fresh("wins");
+        self.emitter.line(format!(
+            "{wins} = ({value} {sign} {so_far}) | (isnan({value}) & !isnan({so_far}))"
+        ));
+        wins
+    }
+
+    /// The place of the first of the extreme elements of all coordinates along `lane`.
+    fn first_of_lanes(&mut self, op: ReduceOp, (name, index): (&str, &str), lane: Axis) -> Result<Var> {
+        let tile = self.emitter.tile.clone();
+        let position = tile.iter().position(|a| *a == lane).unwrap_or(0);
+        let axes = without(&tile, position);
+        let text = format!("reduce_{}({name}, {position})", reduction(op));
+        let best = self.bind("v", text, axes.clone());
+        let marks: Vec<_> = tile
+            .iter()
+            .map(|a| if *a == lane { "None" } else { ":" })
+            .collect();
+        let best = if axes.is_empty() {
+            best.text
+        } else {
+            format!("{}[{}]", best.text, marks.join(", "))
+        };
+        let end = self.emitter.extent(lane).clone();
+        let text = format!("select(({name} == {best}) | isnan({name}), {index}, {end})");
+        let places = self.bind("at", text, tile).text;
+        Ok(self.bind("s", format!("i64(reduce_min({places}, {position}))"), axes))
     }
 
     /// Names a tile.
@@ -173,6 +252,12 @@ impl Passes<'_> {
                 axes: accumulator.axes,
             },
             Kind::Fold { name, .. } => self.bind("s", format!("{own}({name})"), accumulator.axes),
+            Kind::Extreme {
+                op,
+                name,
+                index,
+                lane: Some(lane),
+            } => self.first_of_lanes(op, (&name, &index), lane)?,
             Kind::Extreme { index, .. } => Var {
                 text: index,
                 axes: accumulator.axes,
@@ -180,6 +265,15 @@ impl Passes<'_> {
         };
         self.emitter.define(id, var);
         Ok(())
+    }
+}
+
+/// The type of coordinates along an axis: the narrow one where it is known to hold them all.
+fn index_type(emitter: &Emitter<'_>, lane: Option<Axis>) -> DType {
+    let extent = lane.and_then(|axis| emitter.extent(axis).as_const());
+    match extent {
+        Some(extent) if i32::try_from(extent).is_ok() => DType::I32,
+        _ => DType::I64,
     }
 }
 

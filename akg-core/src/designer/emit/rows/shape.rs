@@ -142,7 +142,10 @@ impl Shape {
                     .unwrap_or(1)
                     .max(1)
                     .next_power_of_two() as i64;
-                blocks.insert(*a, ("BR", cut(*a, &[rows])));
+                // A single long row is a tile of one dimension: what varies along nothing else is then a number.
+                if rows > 1 {
+                    blocks.insert(*a, ("BR", cut(*a, &[rows])));
+                }
                 blocks.insert(*b, ("BL", lengths));
             }
             // Short columns are read once.

@@ -2,58 +2,70 @@
 
 use std::collections::HashMap;
 
-use super::{Operand, Split, ceildiv, parts_of};
+use super::{Operand, Split, TOP, ceildiv, parts_of};
 use crate::designer::device::Halves;
 use crate::designer::emit::{Emitter, Names, Walk, Written};
 use crate::designer::plan::Axis;
 use crate::dtype::DType;
 use crate::error::Result;
 
-/// Elements that halves are made of at a time, and the rows of them where the sum's axis is not the last.
+/// Elements that a program takes at a time on its way along rows.
 const TILE: i64 = 4096;
-const TILE_ROWS: i64 = 64;
-/// Rows of a tile at most where the sum's axis is the last.
+/// Elements of whole rows that the threads of a program keep, so that they are read once.
+const KEPT: i64 = 32768;
+/// The same of rows that are columns in memory: each row of the tile should be long enough to be read at full speed.
+const KEPT_COLUMN: i64 = 1024;
+/// Rows of a tile at most where they are columns in memory, and where they are not.
+const MOST_COLUMNS: i64 = 64;
 const MOST_ROWS: i64 = 16;
-/// The scales' range: what they and their reciprocals can be without leaving f32's normal numbers.
-const SCALES: [&str; 2] = ["0x1p-126", "0x1p126"];
+/// The scales' range: what they and [`TOP`] over them can be without leaving f32's normal numbers.
+const SCALES: [&str; 2] = ["0x1p-112", "0x1p126"];
 
-/// Something about every row: its name, how that of two parts combines, its element type and its first value.
+/// Something about every row: its name, how that of two parts combines, and the type of it all.
 struct Fact {
     name: &'static str,
     combine: &'static str,
     dtype: DType,
-    first: &'static str,
+    /// What it is of no elements.
+    none: &'static str,
+    /// Whether it is of their magnitudes.
+    of_magnitudes: bool,
 }
 
 const TOTAL: Fact = Fact {
     name: "total",
     combine: "sum",
     dtype: DType::F64,
-    first: "0.0",
+    none: "0.0",
+    of_magnitudes: false,
 };
 const SIZE: Fact = Fact {
     name: "size",
     combine: "sum",
     dtype: DType::F64,
-    first: "0.0",
+    none: "0.0",
+    of_magnitudes: true,
 };
 const MOST: Fact = Fact {
     name: "most",
     combine: "max",
     dtype: DType::F32,
-    first: "-inf",
+    none: "-inf",
+    of_magnitudes: false,
 };
 const LEAST: Fact = Fact {
     name: "least",
     combine: "min",
     dtype: DType::F32,
-    first: "inf",
+    none: "inf",
+    of_magnitudes: false,
 };
-const TOP: Fact = Fact {
+const BOUND: Fact = Fact {
     name: "top",
     combine: "max",
     dtype: DType::F32,
-    first: "0.0",
+    none: "0.0",
+    of_magnitudes: true,
 };
 
 impl Fact {
@@ -72,8 +84,6 @@ struct Walks {
     head: Option<String>,
     /// The parts of a row that have programs of their own.
     parts: Option<i64>,
-    /// Rows of a tile.
-    rows: i64,
     /// Whether tiles reach beyond the end of a row.
     overhang: bool,
 }
@@ -114,11 +124,18 @@ impl Split<'_> {
     fn walk(&self, operand: &Operand) -> Walks {
         let depth = self.depth();
         let length = self.length(depth).unwrap_or(TILE);
-        let (rows, step) = if operand.axes.last() == Some(&depth) {
-            let step = (length.max(1) as u64).next_power_of_two().min(TILE as u64 / 2) as i64;
-            ((TILE / step).min(MOST_ROWS), step)
+        let whole = (length.max(1) as u64).next_power_of_two() as i64;
+        let is_last = operand.axes.last() == Some(&depth);
+        let (most, kept) = if is_last {
+            (MOST_ROWS, KEPT)
         } else {
-            (TILE_ROWS, TILE / TILE_ROWS)
+            (MOST_COLUMNS, KEPT_COLUMN)
+        };
+        let (rows, step) = match (whole <= kept, is_last) {
+            (true, true) => ((TILE / whole).clamp(1, most), whole),
+            (true, false) => ((KEPT / whole).min(most), whole),
+            (false, true) => (2, TILE / 2),
+            (false, false) => (most, TILE / most),
         };
         let mut walks = HashMap::new();
         let mut grid = Vec::new();
@@ -158,7 +175,6 @@ impl Split<'_> {
             grid,
             head: (!end.is_empty()).then(|| format!("for r{depth} in 0..{end} step {step} {{")),
             parts: parts.map(|(count, _)| count),
-            rows,
             overhang,
         }
     }
@@ -178,24 +194,26 @@ impl RowPass<'_> {
         if self.is_centred() {
             &[TOTAL, SIZE, MOST, LEAST]
         } else {
-            &[TOP]
+            &[BOUND]
         }
     }
 
-    /// What the product is told about the rows: buffers, their types and their values.
-    fn results(&self) -> Vec<(String, DType, &'static str)> {
-        let scale = (self.operand.scale(), DType::F32, "scale");
+    /// What the product is told about the rows: buffers and their values.
+    fn results(&self) -> Vec<(String, &'static str)> {
+        let scale = (self.operand.scale(), "scale");
         if !self.is_centred() {
             return vec![scale];
         }
-        let centre = (self.operand.centre(), DType::F32, "centre");
+        let centre = (self.operand.centre(), "centre");
         // The left operand's centre meets the right one's sum, and its rest the right one's centre.
-        let sum = if self.is_left() {
-            (self.operand.rest(), DType::F64, "rest")
+        let mut results = vec![scale, centre];
+        if self.is_left() {
+            results.push((self.operand.rest(), "rest"));
         } else {
-            (self.operand.total(), DType::F64, "total")
-        };
-        vec![scale, centre, sum]
+            let [high, low] = self.operand.totals();
+            results.extend([(high, "total_high"), (low, "total_low")]);
+        }
+        results
     }
 
     fn declarations(&self) -> Vec<String> {
@@ -209,11 +227,12 @@ impl RowPass<'_> {
             .collect();
         let rows = rows.join(", ");
         let halves = [Some(operand.high()), operand.low()].into_iter().flatten();
+        let halves = halves.filter(|_| !operand.is_inside);
         let mut lines: Vec<String> = halves
             .map(|half| format!("buffer {half}: f16[{padded}] align 16"))
             .collect();
-        for (buffer, dtype, _) in self.results() {
-            lines.push(format!("buffer {buffer}: {dtype}[{rows}]"));
+        for (buffer, _) in self.results() {
+            lines.push(format!("buffer {buffer}: f32[{rows}]"));
         }
         if let Some(parts) = self.walks.parts {
             for fact in self.facts() {
@@ -242,7 +261,9 @@ impl RowPass<'_> {
         let Some(parts) = self.walks.parts else {
             self.conclude(e);
             self.keep(e, &place);
-            self.divide(e)?;
+            if !self.operand.is_inside {
+                self.divide(e)?;
+            }
             let text = e.finish(&format!("kernel {name} over ({grid})"));
             return Ok(vec![Written { name, text }]);
         };
@@ -250,9 +271,9 @@ impl RowPass<'_> {
             let buffer = fact.parts(self.operand);
             e.line(format!("store {buffer}[part, {place}] = {}", fact.name));
         }
-        let grid = format!("{grid}, part in {parts}");
+        let shared = format!("{grid}, part in {parts}");
         let survey = format!("{name}_rows");
-        let text = e.finish(&format!("kernel {survey} over ({grid})"));
+        let text = e.finish(&format!("kernel {survey} over ({shared})"));
         written.push(Written { name: survey, text });
 
         let outside = if leaves { " else 0.0" } else { "" };
@@ -262,12 +283,18 @@ impl RowPass<'_> {
             e.line(format!("{what} = reduce_{combine}({text}, 0)"));
         }
         self.conclude(e);
-        // Every program of a row finds the same; the first keeps it.
-        e.open("if part == 0 {");
-        self.keep(e, &place);
-        e.close();
-        self.divide(e)?;
-        let text = e.finish(&format!("kernel {name} over ({grid})"));
+        let over = if self.operand.is_inside {
+            self.keep(e, &place);
+            grid
+        } else {
+            // Every program of a row finds the same; the first keeps it.
+            e.open("if part == 0 {");
+            self.keep(e, &place);
+            e.close();
+            self.divide(e)?;
+            shared
+        };
+        let text = e.finish(&format!("kernel {name} over ({over})"));
         written.push(Written { name, text });
         Ok(written)
     }
@@ -297,25 +324,45 @@ impl RowPass<'_> {
         Ok(format!("select({inside}, {x}, {other})"))
     }
 
-    /// Reads the rows for the first time.
+    /// Reads the rows for the first time. On the way along them, each place in the tile has facts of its own.
     fn survey(&self, e: &mut Emitter<'_>) -> Result<()> {
-        for fact in self.facts() {
-            let (rows, dtype) = (self.walks.rows, fact.dtype);
-            e.line(format!("{} = full {dtype}[{rows}] {}", fact.name, fact.first));
+        let along = self.along;
+        if self.walks.head.is_some() {
+            let extents = e.extents(&e.tile)?;
+            for fact in self.facts() {
+                e.line(format!("{}s = full f32{extents} {}", fact.name, fact.none));
+            }
         }
         self.open(e);
         let x = e.load(&self.operand.access)?.text;
-        let along = self.along;
-        if self.is_centred() {
-            e.line(format!("total = total + f64(reduce_sum({x}, {along}))"));
-            e.line(format!("size = size + f64(reduce_sum(abs({x}), {along}))"));
-            let (low, high) = (self.within(e, &x, "-inf")?, self.within(e, &x, "inf")?);
-            e.line(format!("most = max(most, reduce_max({low}, {along}))"));
-            e.line(format!("least = min(least, reduce_min({high}, {along}))"));
-        } else {
-            e.line(format!("top = max(top, reduce_max(abs({x}), {along}))"));
+        for fact in self.facts() {
+            let (name, combine) = (fact.name, fact.combine);
+            let of = if fact.of_magnitudes {
+                format!("abs({x})")
+            } else {
+                x.clone()
+            };
+            // Loads make zeros beyond the ends.
+            let of = if fact.none == "0.0" {
+                of
+            } else {
+                self.within(e, &of, fact.none)?
+            };
+            e.line(match (&self.walks.head, combine) {
+                (None, _) => format!("{name}s = {of}"),
+                (_, "sum") => format!("{name}s = {name}s + {of}"),
+                _ => format!("{name}s = {combine}({name}s, {of})"),
+            });
         }
         self.close(e);
+        for fact in self.facts() {
+            let (name, combine) = (fact.name, fact.combine);
+            let text = format!("reduce_{combine}({name}s, {along})");
+            e.line(match fact.dtype {
+                DType::F64 => format!("{name} = f64({text})"),
+                _ => format!("{name} = {text}"),
+            });
+        }
         Ok(())
     }
 
@@ -323,11 +370,14 @@ impl RowPass<'_> {
     fn conclude(&self, e: &mut Emitter<'_>) {
         if self.is_centred() {
             let count = format!("{}.0", self.split.extent(self.split.depth()));
-            e.line(format!("mean = f32(total / {count})"));
+            e.line(format!("mean = f32(bf16(f32(total / {count})))"));
             // Values of both signs have little in common with their mean, and small ones would lose by it.
             e.line("centre = select(abs(total) * 2.0 >= size, mean, 0.0)");
             if self.is_left() {
-                e.line(format!("rest = total - f64(centre) * {count}"));
+                e.line(format!("rest = f32(total - f64(centre) * {count})"));
+            } else {
+                e.line("total_high = f32(bf16(f32(total)))");
+                e.line("total_low = f32(total - f64(total_high))");
             }
             e.line("top = max(most - centre, centre - least)");
         }
@@ -336,7 +386,7 @@ impl RowPass<'_> {
     }
 
     fn keep(&self, e: &mut Emitter<'_>, place: &str) {
-        for (buffer, _, value) in self.results() {
+        for (buffer, value) in self.results() {
             e.line(format!("store {buffer}[{place}] = {value}"));
         }
     }
@@ -344,7 +394,7 @@ impl RowPass<'_> {
     /// Reads the rows again and splits them.
     fn divide(&self, e: &mut Emitter<'_>) -> Result<()> {
         let marks = if self.along == 1 { "[:, None]" } else { "[None, :]" };
-        e.line("inverse = 1.0 / scale");
+        e.line(format!("inverse = {TOP} / scale"));
         self.open(e);
         let x = e.load(&self.operand.access)?.text;
         let (place, _) = e.place(&self.operand.axes)?;
@@ -358,9 +408,7 @@ impl RowPass<'_> {
         e.line("high = f16(whole)");
         e.line(format!("store {}[{place}] = high", self.operand.high()));
         if let Some(low) = self.operand.low() {
-            e.line(format!(
-                "store {low}[{place}] = f16((whole - f32(high)) * 2048.0)"
-            ));
+            e.line(format!("store {low}[{place}] = f16(whole - f32(high))"));
         }
         self.close(e);
         Ok(())
