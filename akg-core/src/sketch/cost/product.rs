@@ -122,7 +122,7 @@ impl Placement {
             (u64::from(core.registers) / threads / REGISTER_GRAIN * REGISTER_GRAIN).min(MOST_REGISTERS);
         let needed = sums.div_ceil(threads) + OTHER_REGISTERS;
         let registers = needed.min(most).max(1).next_multiple_of(REGISTER_GRAIN);
-        let on_chip = (held.loaded as f64 * stages) as u64;
+        let on_chip = (held.loaded as f64 * stages) as u64 + held.written;
         let limits = [
             u64::from(core.programs),
             u64::from(target.threads) / threads,

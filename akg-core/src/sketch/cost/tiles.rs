@@ -1,5 +1,7 @@
 //! How many bytes of tiles a program holds at once, and where.
 
+use std::collections::BTreeSet;
+
 use crate::lower::analysis::{Interval, liveness};
 use crate::sketch::ir::{Kernel, Op, Stmt, Val};
 
@@ -41,7 +43,9 @@ pub(super) fn peak_tile_bytes(kernel: &Kernel) -> u64 {
 pub(super) struct Held {
     /// Tiles as loaded, one stage of each.
     pub(super) loaded: u64,
-    /// Computed tiles.
+    /// Computed tiles that are right operands, which are read from the same memory as what is loaded.
+    pub(super) written: u64,
+    /// Other computed tiles.
     pub(super) computed: u64,
 }
 
@@ -51,42 +55,56 @@ pub(super) fn held_at_dots(kernel: &Kernel) -> Option<Held> {
     let mut stages = vec![1; kernel.values.len()];
     let mut definitions = Vec::new();
     collect(&kernel.body, 1, &mut stages, &mut definitions);
-    // What is loaded, reordered or not.
-    let mut loaded = vec![false; kernel.values.len()];
+    // What each tile is that was loaded, reordered or not.
+    let mut origins: Vec<Option<usize>> = vec![None; kernel.values.len()];
     for (value, op) in &definitions {
-        let is_loaded = match op {
-            Op::Load { .. } => true,
-            Op::Transpose(of, _) | Op::Reshape(of) => loaded.get(of.0 as usize) == Some(&true),
-            _ => false,
+        let origin = match op {
+            Op::Load { .. } => Some(value.0 as usize),
+            Op::Transpose(of, _) | Op::Reshape(of) => origins.get(of.0 as usize).copied().flatten(),
+            _ => None,
         };
-        if let Some(slot) = loaded.get_mut(value.0 as usize) {
-            *slot = is_loaded;
+        if let Some(slot) = origins.get_mut(value.0 as usize) {
+            *slot = origin;
         }
     }
+    let right = |(_, op): &(Val, &Op)| match op {
+        Op::Dot { b, .. } => Some(b.0 as usize),
+        _ => None,
+    };
+    let rights: BTreeSet<usize> = definitions.iter().filter_map(right).collect();
+    let bytes = |value: usize| {
+        let elements = |extents: &[usize]| extents.iter().product::<usize>();
+        let info = kernel.values.get(value);
+        info.map_or(0, |i| (i.ty.dtype.size() * elements(&i.ty.extents)) as u64)
+    };
+    // What is copied ahead keeps its place.
+    let ahead = stages.iter().enumerate().filter(|(_, stages)| **stages > 1);
+    let ahead: BTreeSet<usize> = ahead.map(|(value, _)| value).collect();
     let at = |(dot, op): &(Val, &Op)| {
         let now = intervals.get(dot.0 as usize).copied().flatten()?.from;
         let replaced = replaceable(op);
         let mut held = Held::default();
-        let values = kernel.values.iter().zip(&intervals).zip(&loaded).enumerate();
-        for (value, ((info, life), loaded)) in values {
-            let Some(Interval { from, to }) = *life else {
-                continue;
-            };
-            let is_replaced = to == now && replaced.iter().any(|r| r.0 as usize == value);
-            if from <= now && now <= to && !is_replaced {
-                let bytes = info.ty.dtype.size() as u64 * info.ty.extents.iter().product::<usize>() as u64;
-                *(if *loaded {
-                    &mut held.loaded
-                } else {
-                    &mut held.computed
-                }) += bytes;
+        let mut loaded = ahead.clone();
+        for (value, (life, origin)) in intervals.iter().zip(&origins).enumerate() {
+            let is_alive = life.is_some_and(|life| life.from <= now && now <= life.to);
+            let is_replaced =
+                life.is_some_and(|life| life.to == now) && replaced.iter().any(|r| r.0 as usize == value);
+            match origin {
+                _ if !is_alive || is_replaced => {}
+                Some(origin) => {
+                    loaded.insert(*origin);
+                }
+                None if rights.contains(&value) => held.written += bytes(value),
+                None => held.computed += bytes(value),
             }
         }
+        held.loaded = loaded.into_iter().map(bytes).sum();
         Some(held)
     };
     let dots = definitions.iter().filter(|(_, op)| matches!(op, Op::Dot { .. }));
     dots.filter_map(at).reduce(|a, b| Held {
         loaded: a.loaded.max(b.loaded),
+        written: a.written.max(b.written),
         computed: a.computed.max(b.computed),
     })
 }
