@@ -1,10 +1,11 @@
 //! The same calls for callers without an async runtime.
 
-use akg_core::backend::{Backend, BackendExt as _, RunOutput, RunRequest};
+use akg_core::backend::{Backend, BackendExt as _, Limits, RunOutput, RunRequest};
+use akg_core::profile::Subject;
 use akg_core::session::{Attempt, Outcome};
 use akg_core::source::Source;
 use akg_core::verdict::Failure;
-use akg_core::{Result, Session, Target, Task};
+use akg_core::{Profile, Result, Session, Target, Task};
 use futures::executor::block_on;
 
 /// Runs a session to its end. See [`Session::run`].
@@ -23,6 +24,16 @@ pub fn judge(session: &Session, source: Source, task: &Task) -> Result<(Attempt,
 /// The devices of a backend. See [`Backend::devices`].
 pub fn devices(backend: &dyn Backend) -> Result<Vec<Target>> {
     block_on(backend.devices())
+}
+
+/// Profiles an artifact. See [`Profile::measure`].
+pub fn profile(
+    subject: &Subject<'_>,
+    backend: &dyn Backend,
+    limits: &Limits,
+    seed: u64,
+) -> Result<Result<Profile, Failure>> {
+    block_on(Profile::measure(subject, backend, limits, seed))
 }
 
 /// Runs an artifact once. See [`BackendExt::run`](akg_core::backend::BackendExt::run).

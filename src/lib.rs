@@ -4,6 +4,8 @@ pub use akg_core::*;
 
 pub mod blocking;
 pub mod builtin;
+#[cfg(feature = "draw")]
+pub mod draw;
 
 /// The C++ DSL.
 #[cfg(feature = "cpp")]

@@ -41,6 +41,7 @@ impl CudaBackend {
         let mut capability = BackendCapability::default();
         capability.formats = [CUBIN, CUDA_CPP].map(str::to_owned).to_vec();
         capability.times = true;
+        capability.observes = true;
         let turns = Turns::default();
         Self {
             products: Arc::new(DeviceProducts::new(config.device, turns.clone())),
@@ -80,7 +81,7 @@ impl Backend for CudaBackend {
 
     async fn load(&self, artifact: Artifact, limits: Limits) -> Result<Result<Box<dyn Loaded>, Failure>> {
         let config = self.config.clone();
-        let make = move || Executor::load(config.worker.as_deref(), config.device, artifact, limits);
+        let make = move || Executor::load(config, artifact, limits);
         self.turns.load(make).await
     }
 }

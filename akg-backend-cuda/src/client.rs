@@ -3,11 +3,13 @@
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use akg_core::backend::{self, Cache, Limits, RunOutput};
 use akg_core::error::{Error, ErrorKind, Result};
 use akg_core::isolation::{Isolation, IsolationLevel};
+use akg_core::profile::{Observation, Observed};
 use akg_core::source::{Artifact, TensorRole};
 use akg_core::target::Target;
 use akg_core::tensor::Tensor;
@@ -19,6 +21,7 @@ use akg_worker::{plan, shm};
 use crate::layout::MOST_ALIGN;
 use crate::program::foreign;
 use crate::protocol::{self, Answer, Call};
+use crate::{CudaConfig, counters};
 
 /// The artifact format of machine code: [`akg_core::image::Images`] whose code is what NVIDIA's assembler makes.
 pub const CUBIN: &str = "cubin";
@@ -77,6 +80,7 @@ pub fn absence(worker: Option<&Path>) -> Result<Option<String>> {
 /// An artifact in a worker of its own, ready to be executed. Dropping it ends the worker.
 #[derive(Debug)]
 pub(crate) struct Executor {
+    config: Arc<CudaConfig>,
     process: Process,
     isolation: Isolation,
     artifact: Artifact,
@@ -88,10 +92,9 @@ pub(crate) struct Executor {
 }
 
 impl Executor {
-    /// Loads an artifact in a new worker on the device of this number.
+    /// Loads an artifact in a new worker.
     pub(crate) fn load(
-        worker: Option<&Path>,
-        device: u32,
+        config: Arc<CudaConfig>,
         artifact: Artifact,
         limits: Limits,
     ) -> Result<Result<Self, Failure>> {
@@ -104,7 +107,8 @@ impl Executor {
             missing: vec![MISSING.to_owned()],
         };
         isolation.demand(limits.isolation)?;
-        let mut process = program(worker)?.spawn()?;
+        let mut process = program(config.worker.as_deref())?.spawn()?;
+        let device = config.device;
         match ask(&mut process, &Call::Open { device })? {
             Answer::Opened => {}
             Answer::Absent(why) => return Err(Error::new(ErrorKind::NotFound, why)),
@@ -115,6 +119,7 @@ impl Executor {
             memory: limits.memory,
         };
         let mut executor = Self {
+            config,
             process,
             isolation,
             artifact,
@@ -218,9 +223,42 @@ impl Execute for Executor {
             Err(failure) => Err(failure),
         })
     }
+
+    /// Times each launch, asks the driver what it uses, and lets Nsight Compute count if it is there.
+    fn observe(&mut self, calls: u32) -> Result<Result<Observation, Failure>> {
+        let launches = match self.observe_launches(calls)? {
+            Ok(launches) => launches,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        let mut observation = Observation {
+            launches,
+            notes: Vec::new(),
+        };
+        let required = self.limits.isolation;
+        counters::add(
+            &mut observation,
+            &self.config,
+            &self.artifact,
+            self.bound()?,
+            required,
+        );
+        Ok(Ok(observation))
+    }
 }
 
 impl Executor {
+    /// What the device's clock and the driver say of each launch.
+    fn observe_launches(&mut self, calls: u32) -> Result<Result<Vec<Observed>, Failure>> {
+        self.bound()?;
+        Ok(
+            match self.judge(&Call::Observe { calls }, &[], self.limits.time)? {
+                Ok(Answer::Observed(launches)) => Ok(launches),
+                Ok(other) => return Err(unexpected(&other)),
+                Err(failure) => Err(failure),
+            },
+        )
+    }
+
     fn bound(&self) -> Result<&backend::Call> {
         self.bound
             .as_ref()

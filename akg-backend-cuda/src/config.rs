@@ -16,6 +16,9 @@ pub struct CudaConfig {
     pub worker: Option<PathBuf>,
     /// The number of the device, in the driver's order, that artifacts run on.
     pub device: u32,
+    /// Nsight Compute's program, by path or name. Without it, `ncu` is searched for on `PATH` and where it is installed
+    /// usually; without any, profiles have no counters.
+    pub profiler: Option<PathBuf>,
 }
 
 /// Builds a [`CudaBackend`].
@@ -40,6 +43,12 @@ impl CudaBuilder {
     /// Sets the number of the device.
     pub fn device(mut self, number: u32) -> Self {
         self.config.device = number;
+        self
+    }
+
+    /// Sets Nsight Compute's program.
+    pub fn profiler(mut self, path: impl Into<PathBuf>) -> Self {
+        self.config.profiler = Some(path.into());
         self
     }
 

@@ -121,6 +121,14 @@ pub(crate) fn start() -> Result<u32, String> {
     Ok(u32::try_from(count).unwrap_or(0))
 }
 
+/// Does something that a profiler around this process shall look at.
+pub(crate) fn profiled(work: impl FnOnce() -> Result<()>) -> Result<()> {
+    call!(cuProfilerStart())?;
+    let done = work();
+    let stopped = call!(cuProfilerStop());
+    done.and(stopped)
+}
+
 /// A device.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Device(sys::CUdevice);
@@ -512,6 +520,27 @@ impl Kernel {
     pub(crate) fn allow_shared(self, bytes: u32) -> Result<()> {
         let most = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         call!(cuFuncSetAttribute(self.0, most, bytes as i32))
+    }
+
+    /// Registers of a thread.
+    pub(crate) fn registers(self) -> Result<u32> {
+        self.attribute(sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)
+    }
+
+    /// Bytes of memory outside the chip that a thread has.
+    pub(crate) fn local_bytes(self) -> Result<u32> {
+        self.attribute(sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)
+    }
+
+    /// Bytes of shared memory of a block beside what a launch asks for.
+    pub(crate) fn static_shared_bytes(self) -> Result<u32> {
+        self.attribute(sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)
+    }
+
+    fn attribute(self, attribute: sys::CUfunction_attribute) -> Result<u32> {
+        let mut value = 0;
+        call!(cuFuncGetAttribute(&raw mut value, attribute, self.0))?;
+        Ok(u32::try_from(value).unwrap_or(0))
     }
 
     /// Allows clusters that not every device of its kind can have.

@@ -20,6 +20,8 @@ use crate::launch::{Work, block_scratch};
 use crate::layout::{GUARD, MOST_ALIGN, Room, Slot, lay_out};
 use crate::program::Program;
 
+mod observe;
+
 /// What guards around inputs hold: NaN in every floating type, so that reading it shows.
 const BESIDE_INPUTS: u8 = 0xff;
 

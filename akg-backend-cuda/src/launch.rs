@@ -71,7 +71,7 @@ pub(crate) fn steps(
     };
     let mut scratch = scratch.iter().copied();
     let mut steps = Vec::with_capacity(plan.launches.len());
-    for launch in &plan.launches {
+    for (number, launch) in plan.launches.iter().enumerate() {
         let (kernel, image) = program.kernel(&launch.kernel)?;
         let blocks = blocks(launch, image, dims)?;
         if blocks > MOST_BLOCKS {
@@ -101,7 +101,7 @@ pub(crate) fn steps(
         };
         // A grid without programs is nothing to launch.
         if blocks > 0 {
-            steps.push(Step::new(kernel, shape, arguments));
+            steps.push(Step::new(number, kernel, shape, arguments));
         }
     }
     Ok(Ok(steps))
@@ -163,5 +163,21 @@ impl Work {
             Some(graph) => stream.replay(graph),
             None => self.steps.iter_mut().try_for_each(|step| step.enqueue(stream)),
         }
+    }
+
+    /// Puts the launches on the stream one by one, and does something after each.
+    pub(crate) fn enqueue_each(
+        &mut self,
+        stream: Stream,
+        mut after: impl FnMut() -> driver::Result<()>,
+    ) -> driver::Result<()> {
+        self.steps
+            .iter_mut()
+            .try_for_each(|step| step.enqueue(stream).and_then(|()| after()))
+    }
+
+    /// The launches in order.
+    pub(crate) fn steps(&self) -> &[Step] {
+        &self.steps
     }
 }

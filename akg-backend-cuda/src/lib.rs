@@ -5,6 +5,7 @@ mod bundle;
 mod client;
 mod compile;
 mod config;
+mod counters;
 mod describe;
 mod driver;
 mod engine;

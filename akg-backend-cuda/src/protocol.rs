@@ -5,13 +5,14 @@
 
 use akg_core::backend::{Cache, Poison};
 use akg_core::expr::Bindings;
+use akg_core::profile::Observed;
 use akg_core::source::Artifact;
 use akg_core::target::Target;
 use akg_core::verdict::Failure;
 use serde::{Deserialize, Serialize};
 
 /// The name of the worker's service; a change of these messages changes it.
-pub(crate) const SERVICE: &str = "cuda-1";
+pub(crate) const SERVICE: &str = "cuda-2";
 
 /// What the caller asks for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -47,6 +48,11 @@ pub(crate) enum Call {
         /// What the caches hold before each call.
         cache: Cache,
     },
+    /// Executes the launches of what is bound one by one; answered by [`Answer::Observed`] or [`Answer::Failed`].
+    Observe {
+        /// How often.
+        calls: u32,
+    },
     /// Checks what is around the tensors and copies the outputs; answered by [`Answer::Taken`] or [`Answer::Failed`].
     /// Comes with the files of the outputs.
     Take,
@@ -71,6 +77,8 @@ pub(crate) enum Answer {
         /// How long that took by the device's clock.
         nanoseconds: u64,
     },
+    /// What each launch took and uses.
+    Observed(Vec<Observed>),
     /// The outputs are written.
     Taken {
         /// Whether all inputs held the same bytes afterwards.

@@ -1,15 +1,16 @@
 //! The worker's side: answers calls.
 
+use std::env;
 use std::fs::File;
 
 use akg_core::error::{Error, ErrorKind, Result};
 use akg_core::verdict::Failure;
 use akg_worker::{Service, answer_calls};
 
-use crate::describe;
 use crate::driver::{self, Device};
 use crate::engine::{Context, Engine};
 use crate::protocol::{self, Answer, Call};
+use crate::{counters, describe};
 
 /// What makes a program a worker of this backend: [`akg_worker::init_with`] takes it.
 pub const SERVICE: Service = Service {
@@ -18,6 +19,10 @@ pub const SERVICE: Service = Service {
 };
 
 fn serve() -> ! {
+    // The program, what makes it a worker, and the name of the service.
+    if let Some(directory) = env::args_os().nth(3) {
+        counters::serve(&directory);
+    }
     let mut server = Server::default();
     answer_calls(|call, descriptors| {
         let files: Vec<File> = descriptors.into_iter().map(File::from).collect();
@@ -76,6 +81,7 @@ impl Server {
                     nanoseconds: u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX),
                 }))
             }
+            Call::Observe { calls } => Ok(judged(self.engine()?.observe(calls)?, Answer::Observed)),
             Call::Take => {
                 let taken = self.engine()?.take(files)?;
                 Ok(judged(taken, |inputs_unchanged| Answer::Taken {

@@ -14,8 +14,10 @@ use crate::driver::{self, Chain, Kernel, Shape, Stream};
 /// A kernel's launch under given dims.
 #[derive(Debug)]
 pub(crate) struct Step {
-    kernel: Kernel,
-    shape: Shape,
+    /// Its number in the plan.
+    pub(crate) number: usize,
+    pub(crate) kernel: Kernel,
+    pub(crate) shape: Shape,
     arguments: Vec<Argument>,
     /// Where the arguments are, as the driver asks for it.
     pointers: Vec<*mut c_void>,
@@ -39,8 +41,9 @@ pub(crate) enum Argument {
 }
 
 impl Step {
-    pub(crate) fn new(kernel: Kernel, shape: Shape, arguments: Vec<Argument>) -> Self {
+    pub(crate) fn new(number: usize, kernel: Kernel, shape: Shape, arguments: Vec<Argument>) -> Self {
         Self {
+            number,
             kernel,
             shape,
             pointers: Vec::with_capacity(arguments.len()),

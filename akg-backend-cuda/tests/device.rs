@@ -29,7 +29,7 @@ fn main() {
     if let Some(why) = &missing {
         eprintln!("SKIPPED: {why}");
     }
-    let tests: [(&str, fn()); 17] = [
+    let tests: [(&str, fn()); 18] = [
         ("the_backend_keeps_the_rules", the_backend_keeps_the_rules),
         ("devices_are_described", devices_are_described),
         ("writes_beside_tensors_are_found", writes_beside_tensors_are_found),
@@ -48,6 +48,7 @@ fn main() {
         ),
         ("the_copy_engine_moves_boxes", the_copy_engine_moves_boxes),
         ("times_grow_with_the_work", times_grow_with_the_work),
+        ("launches_are_observed", launches_are_observed),
         (
             "bundles_compute_on_the_tensors_of_each_call",
             bundle::compute_on_the_tensors_of_each_call,
@@ -402,6 +403,38 @@ fn times_grow_with_the_work() {
             );
         }
     });
+}
+
+/// Counters need the right to read them; without it the note is printed.
+fn launches_are_observed() {
+    const LEN: usize = 1 << 20;
+    let artifact = probe(Probe::TwoKernels).unwrap().unwrap();
+    let observation = block_on(async {
+        let mut loaded = backend()
+            .load(artifact, Limits::default())
+            .await
+            .unwrap()
+            .unwrap();
+        loaded.bind(call(LEN, 0)).await.unwrap().unwrap();
+        loaded.observe(5).await.unwrap().unwrap()
+    });
+    println!("{observation:#?}");
+    assert_eq!(observation.launches.len(), 2);
+    for launch in &observation.launches {
+        // A block of 32 threads for each element takes longer than an empty launch.
+        assert!(launch.seconds > 1e-6 && launch.seconds < 1.0);
+        let resources = &launch.resources;
+        assert_eq!((resources.programs, resources.threads), (LEN as u64, Some(32)));
+        assert!(resources.registers.unwrap() > 0);
+        let Some(counters) = &launch.counters else {
+            assert!(!observation.notes.is_empty());
+            continue;
+        };
+        // Both tensors fit the last cache, so memory may see none of it; the cache sees a sector for each element at least.
+        assert!(counters.cache_bytes.unwrap() >= 4.0 * LEN as f64);
+        assert!(counters.seconds.unwrap() > 1e-6);
+        assert!(counters.stalls.values().sum::<f64>() > 0.0);
+    }
 }
 
 /// The product of `a` and the transpose of `b`, made by the device or by the host.

@@ -5,6 +5,8 @@
 #[path = "mock/build.rs"]
 mod build;
 mod common;
+#[path = "mock/observe.rs"]
+mod observe;
 
 use std::path::Path;
 use std::process::{Command, exit};
@@ -32,7 +34,7 @@ fn main() {
         Some(_) => false,
         None => exit(with_mock()),
     };
-    let tests: [(&str, fn()); 9] = [
+    let tests: [(&str, fn()); 12] = [
         ("the_backend_keeps_the_rules", the_backend_keeps_the_rules),
         (
             "devices_are_described_by_numbers",
@@ -46,6 +48,18 @@ fn main() {
         ),
         ("limits_hold", limits_hold),
         ("a_worker_that_ends_is_a_crash", a_worker_that_ends_is_a_crash),
+        (
+            "launches_are_timed_and_counted",
+            observe::launches_are_timed_and_counted,
+        ),
+        (
+            "a_profile_does_without_the_tool",
+            observe::a_profile_does_without_the_tool,
+        ),
+        (
+            "unknown_metrics_are_left_out",
+            observe::unknown_metrics_are_left_out,
+        ),
         (
             "products_read_operands_of_any_order",
             products_read_operands_of_any_order,

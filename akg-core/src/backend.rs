@@ -8,9 +8,10 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::dtype::DType;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::expr::Bindings;
 use crate::isolation::{Isolation, IsolationLevel};
+use crate::profile::Observation;
 use crate::reference::Products;
 use crate::source::Artifact;
 use crate::target::Target;
@@ -26,6 +27,9 @@ pub struct BackendCapability {
     pub formats: Vec<String>,
     /// Whether the times that [`Loaded::execute`] gives are those of the device.
     pub times: bool,
+    /// Whether it [observes](Loaded::observe) each launch of a plan.
+    #[serde(default)]
+    pub observes: bool,
 }
 
 /// Limits on one request.
@@ -139,6 +143,19 @@ pub trait Loaded: Send + fmt::Debug {
 
     /// The outputs as they are now, unchangeable from here on; nothing is bound afterwards.
     async fn take(&mut self) -> Result<Result<RunOutput, Failure>>;
+
+    /// Executes the plan on what is bound, `calls` times and perhaps more often under tools, and says what each launch
+    /// took and used. For candidates that passed: it is no evidence of anything, and a tool may need more rights than a
+    /// candidate has.
+    ///
+    /// # Errors
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) where [`BackendCapability::observes`] is false.
+    async fn observe(&mut self, calls: u32) -> Result<Result<Observation, Failure>> {
+        let _ = calls;
+        Err(Error::unsupported(
+            "this backend does not observe single launches",
+        ))
+    }
 }
 
 /// Conveniences for [`Loaded`].

@@ -132,6 +132,11 @@ impl Program {
         &self.path
     }
 
+    /// The program's arguments.
+    pub fn arguments(&self) -> &[OsString] {
+        &self.arguments
+    }
+
     /// Adds an argument.
     pub fn arg(mut self, argument: impl Into<OsString>) -> Self {
         self.arguments.push(argument.into());

@@ -7,6 +7,7 @@ use std::time::Duration;
 use akg_core::backend::{Cache, Call, Loaded, RunOutput};
 use akg_core::error::{Error, Result};
 use akg_core::isolation::Isolation;
+use akg_core::profile::Observation;
 use akg_core::verdict::Failure;
 use async_trait::async_trait;
 use blocking::unblock;
@@ -24,6 +25,14 @@ pub trait Execute: Send + fmt::Debug + 'static {
 
     /// The outputs as they are now.
     fn take(&mut self) -> Result<Result<RunOutput, Failure>>;
+
+    /// What each launch takes and uses.
+    fn observe(&mut self, calls: u32) -> Result<Result<Observation, Failure>> {
+        let _ = calls;
+        Err(Error::unsupported(
+            "this backend does not observe single launches",
+        ))
+    }
 }
 
 /// The turns that executors take on one device: executions, which are timed, have it for themselves; what goes on before
@@ -108,6 +117,11 @@ impl<E: Execute> Loaded for Seat<E> {
 
     async fn take(&mut self) -> Result<Result<RunOutput, Failure>> {
         self.with(|executor, turns| turns.beside(|| executor.take()))
+            .await
+    }
+
+    async fn observe(&mut self, calls: u32) -> Result<Result<Observation, Failure>> {
+        self.with(move |executor, turns| turns.alone(|| executor.observe(calls)))
             .await
     }
 }

@@ -38,7 +38,8 @@ impl DeviceArgs {
     }
 }
 
-fn described(path: &Path) -> Result<Target> {
+/// The device that a JSON file describes.
+pub(super) fn described(path: &Path) -> Result<Target> {
     let at = |e: &dyn std::fmt::Display| Error::invalid(format!("the device in {}: {e}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|e| at(&e))?;
     serde_json::from_str(&text).map_err(|e| at(&e))

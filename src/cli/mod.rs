@@ -22,6 +22,7 @@ mod check;
 mod device;
 mod doctor;
 mod export;
+mod profile;
 mod progress;
 mod records;
 mod report;
@@ -55,6 +56,8 @@ enum Command {
     Sketch(sketch::SketchArgs),
     /// Designs, writes and builds a kernel for a device that need not be here, and neither runs nor verifies it.
     Build(build::BuildArgs),
+    /// Says where the time of a kernel goes: what each launch takes, does and occupies, and what holds it back.
+    Profile(profile::ProfileArgs),
     /// Checks a file: a sketch, a graph in JSON, or a kernel source.
     Check(check::CheckArgs),
     /// Shows what tuning found, and moves it between stores.
@@ -191,6 +194,7 @@ impl Cli {
             Command::Export(args) => args.run(),
             Command::Sketch(args) => args.run(),
             Command::Build(args) => args.run(),
+            Command::Profile(args) => args.run(),
             Command::Check(args) => args.run(),
             Command::Records(args) => args.run(),
             Command::Show(args) => args.run(),

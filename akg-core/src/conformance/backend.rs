@@ -10,6 +10,7 @@ use crate::backend::{
 use crate::dtype::DType;
 use crate::error::{ErrorKind, Result};
 use crate::isolation::IsolationLevel;
+use crate::profile::Observed;
 use crate::source::Artifact;
 use crate::tensor::Tensor;
 use crate::verdict::{Failure, FailureKind};
@@ -85,6 +86,7 @@ pub async fn backend(
         judge.unbound().await,
     );
     report.add("executions are timed", judge.times().await);
+    report.add("launches are observed as it says", judge.observes().await);
     report.add(
         "isolation is reported, and what is below the required level refused",
         judge.isolation().await,
@@ -438,6 +440,30 @@ impl Judge<'_> {
             "a thousand calls take no time".to_owned()
         })?;
         holds(&unfailing(loaded.take().await?)?, &doubled(1000))
+    }
+
+    async fn observes(&self) -> Tried {
+        let mut loaded = self.load(Probe::TwoKernels).await?;
+        unfailing(loaded.bind(call(&values(1000), 0)?).await?)?;
+        let observation = match loaded.observe(2).await {
+            Err(error) if !self.backend.capability().observes => {
+                return demand(error.kind() == ErrorKind::Unsupported, || {
+                    format!("its capability says that it does not observe, but the error is {error:?}")
+                });
+            }
+            outcome => unfailing(outcome?)?,
+        };
+        demand(observation.launches.len() == 2, || {
+            format!("of two launches it observes {}", observation.launches.len())
+        })?;
+        let known = |l: &Observed| l.seconds > 0.0 && l.resources.programs == 1000;
+        demand(observation.launches.iter().all(known), || {
+            format!("of two launches of 1000 programs it observes {observation:?}")
+        })?;
+        unfailing(loaded.execute(1, Cache::Warm).await?)?;
+        let mut expected = doubled(1000);
+        expected.reverse();
+        holds(&unfailing(loaded.take().await?)?, &expected)
     }
 
     async fn isolation(&self) -> Tried {

@@ -16,7 +16,7 @@ pub mod syntax;
 mod validate;
 
 use crate::diagnostic::Diagnostics;
-pub(crate) use cost::knows_warps;
+pub(crate) use cost::{Rates, knows_warps};
 pub use cost::{Cost, KernelCost, Warps, cost, cost_with};
 pub use elaborate::Knob;
 pub use examples::examples;

@@ -18,7 +18,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use self::product::{Dot, Placement, Steps, Totals};
-use self::rates::Rates;
+pub(crate) use self::rates::Rates;
 use self::space::{Index, Space};
 use self::traffic::{Accesses, Loaded, Wave};
 use super::ir::{

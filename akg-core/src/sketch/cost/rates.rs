@@ -10,13 +10,13 @@ const DEFAULT_BANDWIDTH: f64 = 20e9;
 const DEFAULT_RATE: f64 = 2.5e9;
 
 /// The target's speeds, with guesses where it has no measurement.
-pub(super) struct Rates<'t> {
-    pub(super) target: &'t Target,
+pub(crate) struct Rates<'t> {
+    pub(crate) target: &'t Target,
 }
 
 impl Rates<'_> {
     /// Bytes per second of memory.
-    pub(super) fn memory(&self) -> f64 {
+    pub(crate) fn memory(&self) -> f64 {
         if self.target.bandwidth > 0.0 {
             self.target.bandwidth
         } else {
@@ -24,7 +24,7 @@ impl Rates<'_> {
         }
     }
 
-    fn peak(&self, dtype: DType) -> f64 {
+    pub(crate) fn peak(&self, dtype: DType) -> f64 {
         let lanes = f64::from(self.target.vector_bytes.max(16)) * 4.0 / dtype.size().max(4) as f64;
         let guess = f64::from(self.target.cores.max(1)) * lanes * DEFAULT_RATE;
         // What was not measured runs like f32, f64 at half its rate.
@@ -34,7 +34,7 @@ impl Rates<'_> {
     }
 
     /// FLOP/s of a dot. TF32 runs at half the rate of f16 where there is a unit for that.
-    pub(super) fn dot(&self, method: &str, operand: DType) -> f64 {
+    pub(crate) fn dot(&self, method: &str, operand: DType) -> f64 {
         match method {
             "tf32" => self.peak(DType::F32).max(self.peak(DType::F16) / 2.0),
             "f16" => self.peak(DType::F16),
@@ -45,7 +45,7 @@ impl Rates<'_> {
     }
 
     /// Element operations per second: no fused multiply-add, and narrow types run as f32.
-    pub(super) fn element(&self, dtype: DType) -> f64 {
+    pub(crate) fn element(&self, dtype: DType) -> f64 {
         self.peak(dtype) / 2.0
     }
 }
