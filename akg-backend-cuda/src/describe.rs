@@ -76,6 +76,7 @@ pub(crate) fn target(device: Device) -> Result<Target> {
     let mut target = Target::new(CudaBackend::NAME, arch(device)?);
     target.name = device.name()?;
     target.cores = cores as u32;
+    target.clock = hertz;
     target.threads = number(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)? as u32;
     target.vector_bytes = VECTOR_BYTES;
     target.tile_bytes = number(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;

@@ -21,6 +21,9 @@ pub struct Target {
     pub features: BTreeSet<String>,
     /// Independent processors: cores, streaming multiprocessors.
     pub cores: u32,
+    /// Clock of the cores at most, in Hz; 0 if unknown.
+    #[serde(default)]
+    pub clock: f64,
     /// Threads that one core keeps in flight to hide latency; 1 for cores that hide it by themselves.
     #[serde(default = "one")]
     pub threads: u32,
@@ -88,6 +91,7 @@ impl Target {
             arch,
             features: BTreeSet::new(),
             cores: 1,
+            clock: 0.0,
             threads: 1,
             vector_bytes: 16,
             tile_bytes: 256 << 10,

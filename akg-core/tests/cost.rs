@@ -7,8 +7,9 @@
 )]
 
 use akg_core::expr::Bindings;
-use akg_core::sketch::{Cost, KernelCost, Sketch, cost, examples};
+use akg_core::sketch::{Cost, KernelCost, Sketch, cost, cost_with, examples};
 use akg_core::source::{KnobValue, Knobs};
+use akg_core::target::Residency;
 use akg_core::{DType, Target};
 use proptest::prelude::*;
 
@@ -155,7 +156,82 @@ fn costs_print_and_survive_json() {
     assert_eq!(back, c);
 }
 
+/// A device with tensor cores whose cores several programs share.
+fn gpu() -> Target {
+    let mut target = Target::new("test", "test");
+    (target.cores, target.threads, target.clock) = (100, 2048, 1e9);
+    target.bandwidth = 4e12;
+    target.peak = [(DType::F32, 256e11), (DType::F64, 128e11), (DType::F16, 4096e11)].into();
+    target.tile_bytes = 227 << 10;
+    target.caches = vec![256 << 10, 50 << 20];
+    target.launch_seconds = 0.0;
+    target.residency = Some(Residency {
+        programs: 32,
+        threads_of_program: 1024,
+        registers: 65536,
+        tile_bytes: 228 << 10,
+        reserved_bytes: 1024,
+    });
+    target
+}
+
+/// Seconds of a product of halves in square tiles.
+fn product(extents: [i64; 3], tile: [i64; 3], stages: i64, warps: u32, target: &Target) -> f64 {
+    let [m, n, k] = extents;
+    let [bm, bn, bk] = tile;
+    let text = format!(
+        "sketch product(x: f16[{m}, {k}], w: f16[{k}, {n}]) -> y: f32[{m}, {n}]\n\nkernel main over (p in ceildiv({m}, {bm}), \
+         q in ceildiv({n}, {bn})) grouped p by 8 {{\n  sum = zeros f32[{bm}, {bn}]\n  for r in 0..{k} step {bk} \
+         pipeline({stages}) {{\n    a = load x[p*{bm} :+ {bm}, r :+ {bk}] else 0.0\n    b = load w[r :+ {bk}, q*{bn} :+ \
+         {bn}] else 0.0\n    sum = dot(a, b, sum) f16\n  }}\n  store y[p*{bm} :+ {bm}, q*{bn} :+ {bn}] = sum\n}}\n"
+    );
+    let sketch = Sketch::parse(&text).unwrap_or_else(|d| panic!("{}", d.render(&text)));
+    let program = sketch.elaborate(&Knobs::new(), &Bindings::new()).unwrap();
+    let warps = [("main".to_owned(), warps)].into();
+    cost_with(&program, &Bindings::new(), target, &warps)
+        .unwrap()
+        .seconds
+}
+
+#[test]
+fn products_want_tiles_that_fit_a_core_of_a_gpu() {
+    let seconds = |tile, stages, warps| product([4096; 3], tile, stages, warps, &gpu());
+    let good = seconds([128, 128, 64], 4, 8);
+    let peak = 2.0 * 4096f64.powi(3) / 4096e11;
+    assert!(peak < good && good < 1.6 * peak, "{good} for {peak}");
+    // Small tiles are read again and again.
+    assert!(seconds([32, 32, 64], 4, 4) > 1.5 * good);
+    // 512 sums do not fit the registers of a thread.
+    assert!(seconds([256, 256, 64], 3, 4) > 1.5 * good);
+    // 16 quarters of a core's memory do not fit it.
+    assert_eq!(seconds([128, 128, 64], 16, 8), f64::INFINITY);
+    // Nothing is ready when it is needed.
+    assert!(seconds([128, 128, 64], 1, 8) > 1.5 * good);
+    // Three quarters of the core have nothing to do while its only program multiplies.
+    let alone = |warps| product([6400, 64, 4096], [64, 64, 64], 4, warps, &gpu());
+    assert!(alone(1) > 1.3 * alone(4));
+}
+
+#[test]
+fn the_last_wave_of_programs_counts() {
+    let seconds = |rows: i64| product([128 * rows, 128, 4096], [128, 128, 64], 6, 8, &gpu());
+    // One program at a time on each of 100 cores.
+    assert!(seconds(100) < 1.1 * seconds(1));
+    assert!(seconds(101) > 1.8 * seconds(100) && seconds(101) > 0.9 * seconds(200));
+}
+
 proptest! {
+    #[test]
+    fn larger_products_never_take_less_on_a_gpu(
+        m in 1i64..40, n in 1i64..20, k in 1i64..80, more in 1i64..20, warps in 0u32..5, stages in 1i64..4,
+    ) {
+        let seconds = |m, n, k| product([64 * m, 128 * n, 32 * k], [64, 128, 32], stages, 1 << warps, &gpu());
+        let base = seconds(m, n, k);
+        for larger in [seconds(m + more, n, k), seconds(m, n + more, k), seconds(m, n, k + more)] {
+            prop_assert!(larger >= 0.999 * base);
+        }
+    }
+
     #[test]
     fn more_work_never_costs_less(m in 1i64..300, n in 1i64..300, k in 1i64..300, more in 1i64..100) {
         let target = target();

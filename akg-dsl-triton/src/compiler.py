@@ -199,7 +199,8 @@ def resources(binary, code, target):
             file.write(code)
             file.flush()
             said = subprocess.run([tool, "-res-usage", file.name], capture_output=True, text=True, check=False).stdout
-        registers, spilled = re.search(r"REG:(\d+)", said), re.search(r"\bLOCAL:(\d+)", said)
+        # What is spilled lies in the frame on the stack: `LOCAL` is for what has no frame.
+        registers, spilled = re.search(r"REG:(\d+)", said), re.search(r"\bSTACK:(\d+)", said)
     else:
         assembly = binary.asm.get("amdgcn", "")
         registers = re.search(r"\.vgpr_count:\s+(\d+)", assembly)

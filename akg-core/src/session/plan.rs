@@ -17,9 +17,9 @@ pub(super) fn bound(task: &Task, design: &Design, target: &Target) -> Option<f64
     let bytes = task.traffic().ok()?;
     let program = design.sketch.elaborate(&design.knobs, hints).ok()?;
     let cost = cost(&program, hints, target).ok()?;
-    let flops: f64 = cost.kernels.iter().flat_map(|k| k.dot_flops.values()).sum();
-    let peak = target.peak.get(&DType::F32).copied().filter(|p| *p > 0.0);
-    Some((bytes as f64 / target.bandwidth).max(peak.map_or(0.0, |p| flops / p)))
+    let is_measured = target.peak.get(&DType::F32).is_some_and(|peak| *peak > 0.0);
+    let products: f64 = cost.kernels.iter().map(|k| k.dot_seconds).sum();
+    Some((bytes as f64 / target.bandwidth).max(if is_measured { products } else { 0.0 }))
 }
 
 /// Gives the plan's inputs and outputs the shapes of the task's graph, and its scratch tensors the names of what they

@@ -169,8 +169,8 @@ impl<'a> Tuner<'a> {
         // Where the cost model sees the largest differences, most can be won.
         let spread = |group: &Vec<String>| {
             let ranked = space.ranked(&self.design.knobs, group);
-            let ends = ranked.first().zip(ranked.last());
-            ends.map_or(0.0, |((_, best), (_, worst))| worst - best)
+            let times = || ranked.iter().map(|(_, s)| *s).filter(|s| s.is_finite());
+            (times().fold(0.0, f64::max) - times().fold(f64::INFINITY, f64::min)).max(0.0)
         };
         groups.sort_by_cached_key(|group| std::cmp::Reverse((spread(group) * 1e12) as u64));
         for group in &groups {

@@ -16,8 +16,8 @@ pub mod syntax;
 mod validate;
 
 use crate::diagnostic::Diagnostics;
-pub(crate) use cost::Rates;
-pub use cost::{Cost, KernelCost, cost};
+pub use cost::{Cost, KernelCost, Warps, cost, cost_with};
+pub(crate) use cost::{Rates, knows_warps};
 pub use elaborate::Knob;
 pub use examples::examples;
 pub use interpret::{Folds, interpret, interpret_folds};

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 pub use exchange::{export, import};
 pub(crate) use memory::{Ending, Memory};
 pub use memory::{kernel_of, shape_of};
-pub use space::Space;
+pub use space::{Space, WARPS};
 
 use crate::source::Knobs;
 use crate::timing::ContestPolicy;

@@ -6,12 +6,24 @@ use rayon::prelude::*;
 
 use crate::expr::Bindings;
 use crate::sketch::syntax::Item;
-use crate::sketch::{Knob, Sketch, cost};
+use crate::sketch::{Knob, Sketch, Warps, cost_with, knows_warps};
 use crate::source::{KnobValue, Knobs, is_dsl_knob, sketch_knobs};
 use crate::target::Target;
 
 /// Configurations of a group that are looked at; of more, as many at equal distances.
 const MOST_POINTS: usize = 1024;
+
+/// The part of its time by which a configuration stands back for each better one that differs in nothing but hints.
+const DOUBT: f64 = 0.01;
+
+/// What a DSL calls its knob for the warps of a kernel's programs: `KERNEL.warps`.
+pub const WARPS: &str = "warps";
+
+/// The kernel whose warps a knob chooses.
+fn kernel_with_warps(knob: &str) -> Option<&str> {
+    let (kernel, name) = knob.split_once('.')?;
+    (name == WARPS).then_some(kernel)
+}
 
 /// The configurations of a sketch on a device.
 #[derive(Debug, Clone, Copy)]
@@ -38,15 +50,21 @@ impl Space<'_> {
         complete && knobs.iter().all(legal) && self.seconds(knobs).is_some()
     }
 
-    /// The time that the cost model gives a configuration; `None` if it is illegal. It knows nothing of the DSL's own
-    /// knobs.
+    /// The time that the cost model gives a configuration; `None` if it is illegal. Of the DSL's own knobs it knows the
+    /// [`WARPS`] of kernels that multiply.
     pub fn seconds(&self, knobs: &Knobs) -> Option<f64> {
         let program = self.sketch.elaborate(&sketch_knobs(knobs), self.hints).ok()?;
-        Some(cost(&program, self.hints, self.target).ok()?.seconds)
+        let warps = knobs.iter().filter_map(|(name, value)| match value {
+            KnobValue::Int(warps) if *warps > 0 => Some((kernel_with_warps(name)?.to_owned(), *warps as u32)),
+            _ => None,
+        });
+        let warps: Warps = warps.collect();
+        Some(cost_with(&program, self.hints, self.target, &warps).ok()?.seconds)
     }
 
     /// Knobs that belong together, because a kernel, a buffer or a requirement has them both. What is no knob in several
-    /// kernels is in none of these groups. The DSL's own come last, in a group for each kernel.
+    /// kernels is in none of these groups. The DSL's own come last, in a group for each kernel, except those that the cost
+    /// model knows, which belong to the knobs of their kernel.
     pub fn groups(&self) -> Vec<Vec<String>> {
         let tree = self.sketch.tree();
         // The knobs behind each name: a knob itself, or those in a definition or a buffer's extents.
@@ -76,11 +94,15 @@ impl Space<'_> {
                 _ => {}
             }
         }
-        together.extend(
-            tree.kernels
+        let costed = self.costed();
+        together.extend(tree.kernels.iter().map(|k| {
+            let own = costed
                 .iter()
-                .map(|k| knobs_in(&behind, &k.node.to_string())),
-        );
+                .filter(|n| kernel_with_warps(n) == Some(&k.node.name.node));
+            let mut knobs = knobs_in(&behind, &k.node.to_string());
+            knobs.extend(own.cloned());
+            knobs
+        }));
         let mut groups: Vec<BTreeSet<String>> = Vec::new();
         for mut set in together {
             let (joined, apart): (Vec<_>, Vec<_>) = groups.into_iter().partition(|g| !g.is_disjoint(&set));
@@ -92,21 +114,39 @@ impl Space<'_> {
         let in_order = |group: BTreeSet<String>| -> Vec<String> {
             let names = order
                 .iter()
+                .chain(self.own)
                 .filter(|k| group.contains(&k.name) && k.values.len() > 1);
             names.map(|k| k.name.clone()).collect()
         };
         let groups = groups.into_iter().map(in_order);
         groups
             .filter(|g| !g.is_empty())
-            .chain(self.own_groups())
+            .chain(self.own_groups(&costed))
             .collect()
     }
 
-    /// The DSL's own knobs by what stands before the `.` in their names.
-    fn own_groups(&self) -> Vec<Vec<String>> {
+    /// Those of the DSL's own knobs that the cost model knows.
+    fn costed(&self) -> BTreeSet<String> {
+        let point = self.sketch.legal_points(self.hints).next().unwrap_or_default();
+        let Ok(program) = self.sketch.elaborate(&point, self.hints) else {
+            return BTreeSet::new();
+        };
+        let known = program.kernels.iter().filter(|k| knows_warps(k, self.target));
+        let known: BTreeSet<&str> = known.map(|k| k.name.as_str()).collect();
+        let is_costed = |k: &&Knob| kernel_with_warps(&k.name).is_some_and(|kernel| known.contains(kernel));
+        self.own
+            .iter()
+            .filter(is_costed)
+            .map(|k| k.name.clone())
+            .collect()
+    }
+
+    /// The DSL's own knobs but these, by what stands before the `.` in their names.
+    fn own_groups(&self, others: &BTreeSet<String>) -> Vec<Vec<String>> {
         let kernel = |name: &str| name.split_once('.').map(|(kernel, _)| kernel.to_owned());
         let mut groups: Vec<Vec<String>> = Vec::new();
-        for knob in self.own.iter().filter(|k| k.values.len() > 1) {
+        let own = self.own.iter().filter(|k| k.values.len() > 1);
+        for knob in own.filter(|k| !others.contains(&k.name)) {
             match groups.last_mut() {
                 Some(group) if group.first().map(|n| kernel(n)) == Some(kernel(&knob.name)) => {
                     group.push(knob.name.clone());
@@ -119,13 +159,17 @@ impl Space<'_> {
 
     /// The legal configurations that differ from `base` in `group` alone, those that the cost model likes best first,
     /// with their times; of equal ones, those with fewer of the DSL's own choices and those with earlier values first.
+    /// Configurations that differ in nothing but hints stand back a little behind the best of them, because the model can
+    /// be wrong about all of them together.
     pub fn ranked(&self, base: &Knobs, group: &[String]) -> Vec<(Knobs, f64)> {
-        let knobs: Vec<_> = self.sketch.knobs();
-        let knobs: Vec<_> = knobs
-            .iter()
-            .chain(self.own)
-            .filter(|k| group.contains(&k.name))
-            .collect();
+        let mut knobs: Vec<Knob> = self.sketch.knobs();
+        knobs.extend(self.own.iter().cloned());
+        knobs.retain(|k| group.contains(&k.name));
+        let is_costed = knobs.iter().any(|k| !is_dsl_knob(&k.name));
+        for own in knobs.iter_mut().filter(|k| is_costed && is_dsl_knob(&k.name)) {
+            // To leave the choice to the lowering is no choice that the model knows.
+            own.values.remove(0);
+        }
         let count = knobs.iter().fold(1usize, |n, k| n.saturating_mul(k.values.len()));
         let stride = count.div_ceil(MOST_POINTS).max(1);
         let point = |mut index: usize| {
@@ -133,7 +177,7 @@ impl Space<'_> {
             for knob in knobs.iter().rev() {
                 let digit = index % knob.values.len();
                 index /= knob.values.len();
-                if digit == 0 && is_dsl_knob(&knob.name) {
+                if digit == 0 && !is_costed && is_dsl_knob(&knob.name) {
                     point.remove(&knob.name);
                 } else {
                     point.extend(knob.values.get(digit).map(|v| (knob.name.clone(), *v)));
@@ -149,7 +193,21 @@ impl Space<'_> {
         });
         let mut ranked: Vec<(Knobs, f64)> = costed.collect();
         ranked.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.len().cmp(&b.0.len())));
-        ranked
+        let tiles: Vec<&str> = knobs
+            .iter()
+            .filter(|k| !k.hint)
+            .map(|k| k.name.as_str())
+            .collect();
+        let mut alike: BTreeMap<Vec<KnobValue>, u32> = BTreeMap::new();
+        let mut behind: Vec<(f64, (Knobs, f64))> = Vec::with_capacity(ranked.len());
+        for (point, seconds) in ranked {
+            let tiles = tiles.iter().filter_map(|name| point.get(*name).copied());
+            let before = alike.entry(tiles.collect()).or_insert(0);
+            behind.push((seconds * (1.0 + DOUBT * f64::from(*before)), (point, seconds)));
+            *before += 1;
+        }
+        behind.sort_by(|a, b| a.0.total_cmp(&b.0));
+        behind.into_iter().map(|(_, ranked)| ranked).collect()
     }
 }
 
@@ -157,6 +215,7 @@ impl Space<'_> {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use crate::target::Residency;
 
     const TWO: &str = "sketch two(x: f32[4096]) -> y: f32[4096]\nknob A in {64, 128, 4096}\nlet HALF = A // 2\nknob B in {32, \
                        4096}\nknob ONE in {1}\nknob C in {64, 8}\nrequire C <= B\nbuffer h: f32[4096]\n\nkernel k0 over (p in \
@@ -236,5 +295,61 @@ mod tests {
         assert!(ranked.iter().all(|(k, _)| space.contains(k)));
         base.insert("k0.warps".into(), KnobValue::Int(3));
         assert!(!space.contains(&base), "no program has 3 warps");
+    }
+
+    const PRODUCT: &str = "sketch product(x: f16[512, 512], w: f16[512, 512]) -> y: f32[512, 512]\nknob BM in {64, 128}\nhint \
+                           STAGES in {2, 3}\nbuffer h: f16[512, 512]\n\nkernel copy over (p in 512) {\n  store h[p, 0 :+ 512] = load \
+                           x[p, 0 :+ 512]\n}\n\nkernel main over (p in ceildiv(512, BM), q in 4) {\n  sum = zeros f32[BM, 128]\n  for \
+                           r in 0..512 step 64 pipeline(STAGES) {\n    a = load h[p*BM :+ BM, r :+ 64]\n    b = load w[r :+ 64, \
+                           q*128 :+ 128]\n    sum = dot(a, b, sum) f16\n  }\n  store y[p*BM :+ BM, q*128 :+ 128] = sum\n}\n";
+
+    #[test]
+    fn warps_of_what_multiplies_on_a_gpu_belong_to_its_tiles() {
+        let sketch = Sketch::parse(PRODUCT).unwrap();
+        let (hints, mut target) = (Bindings::new(), Target::new("cuda", "sm_90a"));
+        let knob = |name: &str, values: &[i64]| Knob {
+            name: name.to_owned(),
+            values: values.iter().map(|v| KnobValue::Int(*v)).collect(),
+            hint: true,
+        };
+        let own = [
+            knob("copy.warps", &[0, 4]),
+            knob("main.warps", &[0, 1, 4, 8]),
+            knob("main.stages", &[0, 2]),
+        ];
+        let groups = |target: &Target| {
+            let (sketch, own, hints) = (&sketch, &own[..], &hints);
+            let space = Space {
+                sketch,
+                own,
+                hints,
+                target,
+            };
+            let groups = space.groups();
+            let first = space.ranked(&sketch.default_knobs(), &groups[0]);
+            (groups.iter().map(|g| g.join(" ")).collect::<Vec<_>>(), first)
+        };
+        // Nothing is known of the device's cores.
+        assert_eq!(
+            groups(&target).0,
+            ["BM STAGES", "copy.warps", "main.warps main.stages"]
+        );
+        (target.cores, target.threads, target.clock) = (100, 2048, 1e9);
+        target.residency = Some(Residency {
+            programs: 32,
+            threads_of_program: 1024,
+            registers: 65536,
+            tile_bytes: 228 << 10,
+            reserved_bytes: 1024,
+        });
+        let (names, ranked) = groups(&target);
+        assert_eq!(names, ["BM STAGES main.warps", "copy.warps", "main.stages"]);
+        assert_eq!(ranked.len(), 2 * 2 * 3);
+        // 512 sums do not fit the registers of a thread.
+        let last = &ranked.last().unwrap().0;
+        assert_eq!(
+            (last["BM"], last["main.warps"]),
+            (KnobValue::Int(128), KnobValue::Int(1))
+        );
     }
 }

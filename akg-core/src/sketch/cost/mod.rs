@@ -3,8 +3,10 @@
 //! Counts of bytes and operations follow from regions, trip counts and grids (exact where a region's dimensions vary
 //! independently; long index ranges are sampled). Time is a roofline: the slowest of memory, shared cache and
 //! arithmetic and a little of the others, with the parts of the device that a short grid leaves idle taken into account,
-//! and a launch. It is meant to rank knob points and sketches, not to predict a clock.
+//! and a launch. Kernels with dots on cores that several programs share have a [model of their own](product). It is meant
+//! to rank knob points and sketches, not to predict a clock.
 
+mod product;
 mod rates;
 mod space;
 mod tiles;
@@ -15,9 +17,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use self::product::{Dot, Placement, Steps, Totals};
 pub(crate) use self::rates::Rates;
 use self::space::{Index, Space};
-use self::traffic::{Accesses, Wave};
+use self::traffic::{Accesses, Loaded, Wave};
 use super::ir::{
     BinaryOp, DotMethod, GridAxis, Kernel, Op, Program, Stmt, StoreMode, TensorId, UnaryOp, Val,
 };
@@ -35,6 +38,9 @@ const CACHE_SPEEDUP: f64 = 4.0;
 const CORES_FOR_MEMORY: f64 = 0.5;
 /// The part of the time for other resources that the slowest one does not hide.
 const INTERFERENCE: f64 = 0.1;
+
+/// Stages of loops that do not say how many they want.
+const STAGES: usize = 3;
 
 /// What a program costs under given extents on a target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -64,6 +70,8 @@ pub struct KernelCost {
     pub memory_bytes: f64,
     /// Floating operations of dots (two for each product), by method and operand type as in `tf32 f32`.
     pub dot_flops: BTreeMap<String, f64>,
+    /// Seconds of the dots at the device's peak rates.
+    pub dot_seconds: f64,
     /// Element operations outside dots; a transcendental function counts as 8, a division or root as 4.
     pub element_ops: f64,
     /// The most bytes of tiles that a program holds at once.
@@ -87,13 +95,23 @@ impl KernelCost {
     }
 }
 
+/// Warps of a program by kernel, for those where they are chosen.
+pub type Warps = BTreeMap<String, u32>;
+
 /// Estimates what `program` costs on `target` when `bindings` holds the extents that are still symbols.
 pub fn cost(program: &Program, bindings: &Bindings, target: &Target) -> Result<Cost> {
+    cost_with(program, bindings, target, &Warps::new())
+}
+
+/// [`cost()`] with the warps that programs are to have on devices where they have any. Kernels without an entry have those
+/// that lowerings usually choose.
+pub fn cost_with(program: &Program, bindings: &Bindings, target: &Target, warps: &Warps) -> Result<Cost> {
     let kernels = program
         .kernels
         .iter()
         .map(|kernel| {
-            kernel_cost(program, kernel, bindings, target).map_err(|e| e.with("kernel", &kernel.name))
+            let warps = warps.get(&kernel.name).copied();
+            kernel_cost(program, kernel, bindings, target, warps).map_err(|e| e.with("kernel", &kernel.name))
         })
         .collect::<Result<Vec<_>>>()?;
     Ok(Cost {
@@ -102,7 +120,23 @@ pub fn cost(program: &Program, bindings: &Bindings, target: &Target) -> Result<C
     })
 }
 
-fn kernel_cost(program: &Program, kernel: &Kernel, dims: &Bindings, target: &Target) -> Result<KernelCost> {
+/// Whether the time of a kernel depends on its warps.
+pub(crate) fn knows_warps(kernel: &Kernel, target: &Target) -> bool {
+    has_model(target) && tiles::held_at_dots(kernel).is_some()
+}
+
+/// Whether enough is known of the device's cores for the model of products.
+fn has_model(target: &Target) -> bool {
+    target.residency.is_some() && target.clock > 0.0
+}
+
+fn kernel_cost(
+    program: &Program,
+    kernel: &Kernel,
+    dims: &Bindings,
+    target: &Target,
+    warps: Option<u32>,
+) -> Result<KernelCost> {
     let mut tally = Tally {
         program,
         kernel,
@@ -112,6 +146,8 @@ fn kernel_cost(program: &Program, kernel: &Kernel, dims: &Bindings, target: &Tar
         element_ops: 0.0,
         wide_ops: 0.0,
         turns: 0.0,
+        steps: Steps::default(),
+        rates: Rates { target },
     };
     let axis = |axis: &GridAxis| Index {
         symbol: axis.symbol.clone(),
@@ -125,29 +161,37 @@ fn kernel_cost(program: &Program, kernel: &Kernel, dims: &Bindings, target: &Tar
         share: 1.0,
         dims: dims.clone(),
     };
-    tally.body(&kernel.body, &space)?;
+    tally.body(&kernel.body, &space, &Around::default())?;
 
     let programs = grid::program_count(kernel).eval(dims)?.max(0) as f64;
     let cores = f64::from(target.cores.max(1));
-    let wave = Wave::new(kernel, i64::from(target.cores.max(1)), dims)?;
+    let core = target.residency.as_ref().filter(|_| has_model(target));
+    let placement = core
+        .zip(tiles::held_at_dots(kernel))
+        .map(|(core, held)| Placement::new(&tally.steps, held, target, core, warps));
+    let together = cores * placement.map_or(1.0, |p| p.resident.max(1.0));
+    let mut wave = Wave::new(kernel, together as i64, dims)?;
     let cache = target.caches.last().map_or(0.0, |bytes| *bytes as f64);
-    let (mut requested, mut distinct, mut from_memory) = (0.0, 0.0, 0.0);
-    for (tensor, accesses) in &tally.loads {
-        let size = program.tensors.get(tensor.0).map_or(0, |t| t.dtype.size()) as f64;
-        requested += size * accesses.requested;
-        distinct += size * accesses.distinct;
-        from_memory += size * accesses.memory_elements(&wave, programs, cache / size.max(1.0));
-    }
+    let size = |tensor: &TensorId| program.tensors.get(tensor.0).map_or(0, |t| t.dtype.size()) as f64;
+    let loads = tally
+        .loads
+        .iter()
+        .map(|(tensor, accesses)| (size(tensor), accesses));
+    let Loaded {
+        requested,
+        distinct,
+        from_memory,
+    } = Loaded::sum(loads, &mut wave, programs, cache)?;
     let memory_bytes = from_memory + tally.written_bytes;
     let tile_bytes = tiles::peak_tile_bytes(kernel);
     let shared = Shared::of(target, tile_bytes);
     let utilisation = shared.utilisation(programs, cores);
     let rates = Rates { target };
-    let arithmetic: f64 = tally
-        .dots
-        .iter()
+    let dots = tally.dots.iter();
+    let dot_seconds: f64 = dots
         .map(|((method, dtype), flops)| flops / rates.dot(method, *dtype))
-        .sum::<f64>()
+        .sum();
+    let arithmetic = dot_seconds
         + (tally.element_ops - tally.wide_ops) / rates.element(DType::F32)
         + tally.wide_ops / rates.element(DType::F64);
     let busy = utilisation.max(f64::MIN_POSITIVE);
@@ -158,6 +202,19 @@ fn kernel_cost(program: &Program, kernel: &Kernel, dims: &Bindings, target: &Tar
     let compute_seconds = arithmetic / busy;
     let slowest = memory_seconds.max(cache_seconds).max(compute_seconds);
     let parts = memory_seconds + cache_seconds + compute_seconds;
+    let seconds = match &placement {
+        Some(placement) => {
+            let totals = Totals {
+                programs,
+                element_ops: tally.element_ops,
+                wide_ops: tally.wide_ops,
+                requested_bytes: requested,
+                written_bytes: tally.written_bytes,
+            };
+            product::seconds(&tally.steps, &totals, placement, memory_bytes, target)
+        }
+        None => (slowest + INTERFERENCE * (parts - slowest)) / EFFICIENCY,
+    };
     Ok(KernelCost {
         name: kernel.name.clone(),
         programs: programs as u64,
@@ -170,13 +227,14 @@ fn kernel_cost(program: &Program, kernel: &Kernel, dims: &Bindings, target: &Tar
             .into_iter()
             .map(|((method, dtype), flops)| (format!("{method} {dtype}"), flops))
             .collect(),
+        dot_seconds,
         element_ops: tally.element_ops,
         tile_bytes,
         utilisation,
         memory_seconds,
         cache_seconds,
         compute_seconds,
-        seconds: (slowest + INTERFERENCE * (parts - slowest)) / EFFICIENCY + target.launch_seconds,
+        seconds: seconds + target.launch_seconds,
     })
 }
 
@@ -230,12 +288,24 @@ struct Tally<'p> {
     wide_ops: f64,
     /// How often the block that is executed most often is, over all programs.
     turns: f64,
+    steps: Steps,
+    rates: Rates<'p>,
+}
+
+/// The loop around statements.
+#[derive(Debug, Clone, Copy, Default)]
+struct Around {
+    /// How often it begins; never, if there is none.
+    begins: f64,
+    stages: Option<usize>,
 }
 
 impl Tally<'_> {
-    fn body(&mut self, body: &[Stmt], space: &Space) -> Result<()> {
+    fn body(&mut self, body: &[Stmt], space: &Space, around: &Around) -> Result<()> {
         let executions = space.executions()?;
         self.turns = self.turns.max(executions);
+        let ops = self.element_ops;
+        let dots = self.steps.dots.len();
         for stmt in body {
             match stmt {
                 Stmt::Define { value, op, .. } => self.define(executions, *value, op, space)?,
@@ -257,7 +327,11 @@ impl Tally<'_> {
                         hi: axis.hi.clone(),
                         step: axis.step,
                     }));
-                    self.body(&l.body, &inner)?;
+                    let around = Around {
+                        begins: executions,
+                        stages: l.pipeline.map(|stages| stages.max(1) as usize),
+                    };
+                    self.body(&l.body, &inner, &around)?;
                 }
                 Stmt::If(b) => {
                     let share = space.share_of(&b.condition)?;
@@ -266,11 +340,30 @@ impl Tally<'_> {
                             share: space.share * share,
                             ..space.clone()
                         };
-                        self.body(body, &inner)?;
+                        self.body(body, &inner, around)?;
                     }
                 }
                 Stmt::Barrier => {}
             }
+        }
+        let is_step = body.iter().any(|s| {
+            matches!(
+                s,
+                Stmt::Define {
+                    op: Op::Dot { .. },
+                    ..
+                }
+            )
+        });
+        if is_step && self.steps.dots.len() > dots {
+            self.steps.element_ops += self.element_ops - ops;
+            self.steps.count += executions;
+            self.steps.begins += around.begins.min(executions);
+            let stages = around.stages.unwrap_or(STAGES) as f64;
+            self.steps.stages = self
+                .steps
+                .stages
+                .max(if around.begins > 0.0 { stages } else { 1.0 });
         }
         Ok(())
     }
@@ -284,13 +377,23 @@ impl Tally<'_> {
                 return accesses.add(space, executions, &extents, (self.kernel, region));
             }
             Op::Dot { a, method, .. } => {
-                let depth = self.kernel.ty(*a).extents.last().copied().unwrap_or(0) as f64;
+                let extent =
+                    |v: Val, axis: usize| self.kernel.ty(v).extents.get(axis).copied().unwrap_or(1) as f64;
+                let depth = extent(*a, 1);
                 let name = DotMethod::ALL
                     .iter()
                     .find(|(m, _)| m == method)
                     .map_or("", |(_, name)| name);
                 let key = (name, self.kernel.ty(*a).dtype);
                 *self.dots.entry(key).or_insert(0.0) += 2.0 * depth * elements(value) * executions;
+                self.steps.dots.push(Dot {
+                    rows: extent(value, 0),
+                    columns: extent(value, 1),
+                    depth,
+                    rate: self.rates.dot(name, key.1),
+                    size: key.1.size() as f64,
+                    executions,
+                });
                 return Ok(());
             }
             _ => {}

@@ -1,4 +1,6 @@
-//! How many bytes of tiles a program holds at once.
+//! How many bytes of tiles a program holds at once, and where.
+
+use std::collections::BTreeSet;
 
 use crate::lower::analysis::{Interval, liveness};
 use crate::sketch::ir::{Kernel, Op, Stmt, Val};
@@ -34,6 +36,77 @@ pub(super) fn peak_tile_bytes(kernel: &Kernel) -> u64 {
         around + if replaced { 0 } else { result }
     };
     definitions.iter().map(held).max().unwrap_or(0)
+}
+
+/// Bytes of tiles that a program holds while it multiplies.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Held {
+    /// Tiles as loaded, one stage of each.
+    pub(super) loaded: u64,
+    /// Computed tiles that are right operands, which are read from the same memory as what is loaded.
+    pub(super) written: u64,
+    /// Other computed tiles.
+    pub(super) computed: u64,
+}
+
+/// The most bytes of each kind that are alive at a dot; `None` if there is no dot.
+pub(super) fn held_at_dots(kernel: &Kernel) -> Option<Held> {
+    let intervals = liveness(kernel).intervals;
+    let mut stages = vec![1; kernel.values.len()];
+    let mut definitions = Vec::new();
+    collect(&kernel.body, 1, &mut stages, &mut definitions);
+    // What each tile is that was loaded, reordered or not.
+    let mut origins: Vec<Option<usize>> = vec![None; kernel.values.len()];
+    for (value, op) in &definitions {
+        let origin = match op {
+            Op::Load { .. } => Some(value.0 as usize),
+            Op::Transpose(of, _) | Op::Reshape(of) => origins.get(of.0 as usize).copied().flatten(),
+            _ => None,
+        };
+        if let Some(slot) = origins.get_mut(value.0 as usize) {
+            *slot = origin;
+        }
+    }
+    let right = |(_, op): &(Val, &Op)| match op {
+        Op::Dot { b, .. } => Some(b.0 as usize),
+        _ => None,
+    };
+    let rights: BTreeSet<usize> = definitions.iter().filter_map(right).collect();
+    let bytes = |value: usize| {
+        let elements = |extents: &[usize]| extents.iter().product::<usize>();
+        let info = kernel.values.get(value);
+        info.map_or(0, |i| (i.ty.dtype.size() * elements(&i.ty.extents)) as u64)
+    };
+    // What is copied ahead keeps its place.
+    let ahead = stages.iter().enumerate().filter(|(_, stages)| **stages > 1);
+    let ahead: BTreeSet<usize> = ahead.map(|(value, _)| value).collect();
+    let at = |(dot, op): &(Val, &Op)| {
+        let now = intervals.get(dot.0 as usize).copied().flatten()?.from;
+        let replaced = replaceable(op);
+        let mut held = Held::default();
+        let mut loaded = ahead.clone();
+        for (value, (life, origin)) in intervals.iter().zip(&origins).enumerate() {
+            let is_alive = life.is_some_and(|life| life.from <= now && now <= life.to);
+            let is_replaced =
+                life.is_some_and(|life| life.to == now) && replaced.iter().any(|r| r.0 as usize == value);
+            match origin {
+                _ if !is_alive || is_replaced => {}
+                Some(origin) => {
+                    loaded.insert(*origin);
+                }
+                None if rights.contains(&value) => held.written += bytes(value),
+                None => held.computed += bytes(value),
+            }
+        }
+        held.loaded = loaded.into_iter().map(bytes).sum();
+        Some(held)
+    };
+    let dots = definitions.iter().filter(|(_, op)| matches!(op, Op::Dot { .. }));
+    dots.filter_map(at).reduce(|a, b| Held {
+        loaded: a.loaded.max(b.loaded),
+        written: a.written.max(b.written),
+        computed: a.computed.max(b.computed),
+    })
 }
 
 /// Every definition outside `combine`, and how many stages of its tile a pipelined loop holds.

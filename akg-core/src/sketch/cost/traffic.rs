@@ -1,6 +1,6 @@
 //! Bytes that loads and stores move.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::space::Space;
 use crate::error::Result;
@@ -62,19 +62,55 @@ impl Accesses {
         Ok(())
     }
 
-    /// Elements read from memory when neighbouring programs share a cache of `cache` elements: what fits is read once.
-    pub(super) fn memory_elements(&self, wave: &Wave<'_>, programs: f64, cache: f64) -> f64 {
+    /// Elements read from memory when the programs of a wave share `cache` elements of a cache: what fits is read once.
+    fn memory_elements(&self, wave: &mut Wave<'_>, programs: f64, cache: f64) -> Result<f64> {
         if self.distinct <= cache {
-            return self.distinct;
+            return Ok(self.distinct);
         }
-        let different = wave.distinct(&self.grid);
+        let different = wave.distinct(&self.grid)?;
         let shared = different / wave.programs.max(1.0);
         let elements = if self.by_program * different <= cache {
             self.by_program * programs * shared
         } else {
             self.requested * shared
         };
-        elements.clamp(self.distinct, self.requested.max(self.distinct))
+        Ok(elements.clamp(self.distinct, self.requested.max(self.distinct)))
+    }
+}
+
+/// What loads of a kernel amount to, in bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Loaded {
+    /// All that programs ask for.
+    pub(super) requested: f64,
+    /// What is asked for at all.
+    pub(super) distinct: f64,
+    /// What is read from memory.
+    pub(super) from_memory: f64,
+}
+
+impl Loaded {
+    /// The sum of accesses to tensors whose elements have so many bytes, when the programs of a wave share a cache. Each
+    /// tensor has room in it in proportion to what is read of it, and an equal part if that is more.
+    pub(super) fn sum<'a>(
+        accesses: impl Iterator<Item = (f64, &'a Accesses)> + Clone,
+        wave: &mut Wave<'_>,
+        programs: f64,
+        cache: f64,
+    ) -> Result<Self> {
+        let distinct: f64 = accesses.clone().map(|(size, a)| size * a.distinct).sum();
+        let share = if distinct > 0.0 { cache / distinct } else { 0.0 };
+        let equal = cache / accesses.clone().count().max(1) as f64;
+        let mut all = Self {
+            distinct,
+            ..Self::default()
+        };
+        for (size, accesses) in accesses {
+            all.requested += size * accesses.requested;
+            let room = (share * accesses.distinct).max(equal / size.max(1.0));
+            all.from_memory += size * accesses.memory_elements(wave, programs, room)?;
+        }
+        Ok(all)
     }
 }
 
@@ -99,35 +135,39 @@ pub(super) fn extents(program: &Program, tensor: TensorId, dims: &Bindings) -> R
     shape.unwrap_or_default().iter().map(|e| e.eval(dims)).collect()
 }
 
-/// Programs that run at the same time: the first ones, one for each core.
+/// Programs that run at the same time: the first ones, as many as all cores hold.
 #[derive(Debug)]
 pub(super) struct Wave<'k> {
     kernel: &'k Kernel,
-    /// Program indices of each.
+    dims: &'k Bindings,
+    programs: f64,
+    /// Program indices of each, once somebody asked.
     members: Vec<Vec<i64>>,
-    pub(super) programs: f64,
+    /// The number of different combinations of some of these.
+    distinct: BTreeMap<BTreeSet<Symbol>, f64>,
 }
 
 impl<'k> Wave<'k> {
-    pub(super) fn new(kernel: &'k Kernel, cores: i64, dims: &Bindings) -> Result<Self> {
-        const NUMBER: &str = "program number";
-        let count = grid::program_count(kernel).eval(dims)?.min(cores).max(0);
-        let indices = grid::program_indices(kernel, &Expr::symbol(NUMBER));
-        let mut values = dims.clone();
-        let mut members = Vec::new();
-        for program in 0..count {
-            values.insert(NUMBER.into(), program);
-            members.push(indices.iter().map(|e| e.eval(&values)).collect::<Result<_>>()?);
-        }
+    /// The first `held` programs, if there are so many.
+    pub(super) fn new(kernel: &'k Kernel, held: i64, dims: &'k Bindings) -> Result<Self> {
+        let programs = grid::program_count(kernel).eval(dims)?.min(held).max(0);
         Ok(Self {
             kernel,
-            members,
-            programs: count as f64,
+            dims,
+            programs: programs as f64,
+            members: Vec::new(),
+            distinct: BTreeMap::new(),
         })
     }
 
     /// The number of different combinations of the grid indices `symbols` in the wave.
-    fn distinct(&self, symbols: &BTreeSet<Symbol>) -> f64 {
+    fn distinct(&mut self, symbols: &BTreeSet<Symbol>) -> Result<f64> {
+        if let Some(known) = self.distinct.get(symbols) {
+            return Ok(*known);
+        }
+        if self.members.is_empty() {
+            self.members = self.indices()?;
+        }
         let axes = self.kernel.grid.iter().map(|axis| symbols.contains(&axis.symbol));
         let axes: Vec<bool> = axes.collect();
         let project = |member: &Vec<i64>| -> Vec<i64> {
@@ -135,7 +175,20 @@ impl<'k> Wave<'k> {
             pairs.filter(|(_, keep)| **keep).map(|(i, _)| *i).collect()
         };
         let different: BTreeSet<Vec<i64>> = self.members.iter().map(project).collect();
-        different.len() as f64
+        let different = different.len() as f64;
+        self.distinct.insert(symbols.clone(), different);
+        Ok(different)
+    }
+
+    fn indices(&self) -> Result<Vec<Vec<i64>>> {
+        const NUMBER: &str = "program number";
+        let indices = grid::program_indices(self.kernel, &Expr::symbol(NUMBER));
+        let mut values = self.dims.clone();
+        let members = (0..self.programs as i64).map(|program| {
+            values.insert(NUMBER.into(), program);
+            indices.iter().map(|e| e.eval(&values)).collect()
+        });
+        members.collect()
     }
 }
 
