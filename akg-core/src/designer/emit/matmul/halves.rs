@@ -98,6 +98,36 @@ impl Operand {
     fn rest(&self) -> String {
         self.buffer("REST")
     }
+
+    /// Makes its halves in a step of the sum, of the tile of two axes: `ah` and `al`, or `bh` and `bl`.
+    fn halve(&self, e: &mut Emitter<'_>, letter: char, pair: [Axis; 2]) -> Result<()> {
+        if self.is_inside {
+            e.tile = pair.to_vec();
+            let x = e.load(&self.access)?.text;
+            let marks = if pair[0] == self.kept {
+                "[:, None]"
+            } else {
+                "[None, :]"
+            };
+            let (centre, inverse) = (self.centre().to_lowercase(), self.inverse());
+            let whole = format!("{letter}_whole");
+            e.line(format!("{whole} = ({x} - {centre}{marks}) * {inverse}{marks}"));
+            e.line(format!("{letter}h = f16({whole})"));
+            e.line(format!("{letter}l = f16({whole} - f32({letter}h))"));
+            return Ok(());
+        }
+        let (place, _) = e.place(&self.axes)?;
+        let halves = [Some((self.high(), 'h')), self.low().map(|low| (low, 'l'))];
+        for (name, which) in halves.into_iter().flatten() {
+            let mut text = format!("load {name}[{}] else 0.0", place.join(", "));
+            let order = self.axes.iter().filter(|x| pair.contains(x));
+            if !order.eq(pair.iter()) {
+                text = format!("trans({text})");
+            }
+            e.line(format!("{letter}{which} = {text}"));
+        }
+        Ok(())
+    }
 }
 
 /// A product of halves.
@@ -297,7 +327,7 @@ impl Split<'_> {
         let extents = e.extents(&tile)?;
         self.prepare(&mut e)?;
         if let (Some(strip), Some(stages)) = (&strip, &strip_stages) {
-            Self::halve(&mut e, &self.operands[0], 'a', [self.product.rows, depth])?;
+            self.operands[0].halve(&mut e, 'a', [self.product.rows, depth])?;
             e.open(format!("for {strip} in 0..{STRIP} pipeline({stages}) {{"));
         }
         e.line(format!("acc0 = zeros f32{extents}"));
@@ -394,43 +424,13 @@ impl Split<'_> {
         Ok(())
     }
 
-    /// Makes the halves of an operand in a step of the sum, of the tile of two axes: `ah` and `al`, or `bh` and `bl`.
-    fn halve(e: &mut Emitter<'_>, operand: &Operand, letter: char, pair: [Axis; 2]) -> Result<()> {
-        if operand.is_inside {
-            e.tile = pair.to_vec();
-            let x = e.load(&operand.access)?.text;
-            let marks = if pair[0] == operand.kept {
-                "[:, None]"
-            } else {
-                "[None, :]"
-            };
-            let (centre, inverse) = (operand.centre().to_lowercase(), operand.inverse());
-            let whole = format!("{letter}_whole");
-            e.line(format!("{whole} = ({x} - {centre}{marks}) * {inverse}{marks}"));
-            e.line(format!("{letter}h = f16({whole})"));
-            e.line(format!("{letter}l = f16({whole} - f32({letter}h))"));
-            return Ok(());
-        }
-        let (place, _) = e.place(&operand.axes)?;
-        let halves = [Some((operand.high(), 'h')), operand.low().map(|low| (low, 'l'))];
-        for (name, which) in halves.into_iter().flatten() {
-            let mut text = format!("load {name}[{}] else 0.0", place.join(", "));
-            let order = operand.axes.iter().filter(|x| pair.contains(x));
-            if !order.eq(pair.iter()) {
-                text = format!("trans({text})");
-            }
-            e.line(format!("{letter}{which} = {text}"));
-        }
-        Ok(())
-    }
-
     /// One step of the sum; the halves of the left operand may be there already.
     fn multiply(&self, e: &mut Emitter<'_>, sum: &str, has_left: bool) -> Result<()> {
         let [a, b] = &self.operands;
         if !has_left {
-            Self::halve(e, a, 'a', [self.product.rows, self.depth()])?;
+            a.halve(e, 'a', [self.product.rows, self.depth()])?;
         }
-        Self::halve(e, b, 'b', [self.depth(), self.product.columns])?;
+        b.halve(e, 'b', [self.depth(), self.product.columns])?;
         if a.halves == Halves::Two {
             e.line("low = dot(al, bh) f16");
             e.line("low = dot(ah, bl, low) f16");
