@@ -140,7 +140,7 @@ pub(crate) fn options(knobs: &Knobs, kernel: &TileKernel, descriptors: Vec<(Stri
         few @ 1..4 if sums > 0 => few.max(4),
         few @ ..=8 => few,
         // Rows of many thousands of elements.
-        many if sums == 0 && many > 64 => 32,
+        many if sums == 0 && many > 64 && is_row(kernel) => 32,
         many if sums == 0 && many > 32 => 16,
         _ => 8,
     };
@@ -164,6 +164,15 @@ fn accumulator(kernel: &TileKernel) -> usize {
 fn any(kernel: &TileKernel, kind: impl Fn(&Op) -> bool) -> bool {
     let is = |op: &TileOp| matches!(op, TileOp::Plain(op) if kind(op));
     flow(kernel).ops.values().any(|op| is(op))
+}
+
+/// Whether the largest tile is a single row.
+fn is_row(kernel: &TileKernel) -> bool {
+    let largest = kernel
+        .values
+        .iter()
+        .max_by_key(|v| v.extents.iter().product::<usize>());
+    largest.is_some_and(|tile| tile.extents.iter().filter(|e| **e > 1).count() == 1)
 }
 
 /// Elements of the largest tile.

@@ -60,7 +60,7 @@ pub enum Answer {
         protocol: u32,
     },
     /// The worker's device.
-    Device(Target),
+    Device(Box<Target>),
     /// The artifact can be loaded.
     Prepared {
         /// Why the worker could not give up the rights that kernels do not need, if so.

@@ -125,7 +125,7 @@ impl Server {
             Call::Hello { .. } => Ok(Answer::Hello {
                 protocol: protocol::VERSION,
             }),
-            Call::Describe => Ok(Answer::Device(describe::target()?)),
+            Call::Describe => Ok(Answer::Device(Box::new(describe::target()?))),
             Call::Prepare { .. } if self.prepared.is_some() || self.engine.is_some() => Err(Error::new(
                 ErrorKind::Protocol,
                 "the worker has an artifact already, and what was loaded cannot be unloaded reliably",

@@ -175,7 +175,7 @@ fn resources(limits: &Limits, artifact: &Artifact, cooperative: usize) -> Resour
 pub(crate) fn describe(program: &Program) -> Result<Target> {
     let mut process = start(program)?;
     match call(&mut process, &Call::Describe, Instant::now() + STARTING)? {
-        Answer::Device(target) => Ok(target),
+        Answer::Device(target) => Ok(*target),
         other => Err(unexpected(&other)),
     }
 }

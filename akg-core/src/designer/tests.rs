@@ -81,18 +81,6 @@ fn check_on(targets: &[Target], g: Graph, error: f64) {
     }
 }
 
-#[test]
-fn strips_of_short_sums() {
-    let mut target = many_threads();
-    target.cores = 1;
-    let mut g = Graph::new("strips_of_short_sums");
-    let a = g.input("a", F, [512, 3]);
-    let b = g.input("b", F, [3, 2048]);
-    let y = g.matmul(a, b).unwrap();
-    g.output(y);
-    check_on(&[target], g, 1e-5);
-}
-
 /// A device whose cores share tiles between threads, and multiply halves fast.
 fn many_threads() -> Target {
     let mut target = Target::new("threads", "t1");

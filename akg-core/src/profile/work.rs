@@ -121,6 +121,7 @@ mod tests {
             memory_seconds: 1e-3,
             cache_seconds: 0.0,
             compute_seconds: 0.0,
+            dot_seconds: 0.0,
             seconds: 0.02,
         };
         let work = Work::of_cost(&cost, &h200());

@@ -401,7 +401,7 @@ impl<'a> Product<'a> {
         "y0"
     }
 
-    /// The work on the product, which is called `text`, and the end of its loops and of a kernel over programs in the order `over`.
+    /// The work on the product, which is called `text`, and the end of a kernel over programs in the order `over`.
     fn finish(&self, mut e: Emitter<'_>, text: &str, name: String, over: &str) -> Result<Written> {
         e.define(
             self.contract,
@@ -411,9 +411,6 @@ impl<'a> Product<'a> {
             },
         );
         e.store_all(|_, _| true)?;
-        while e.indent > 1 {
-            e.close();
-        }
         let text = e.finish(&format!("kernel {name} over {over}"));
         Ok(Written { name, text })
     }

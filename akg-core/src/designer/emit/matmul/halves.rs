@@ -32,9 +32,6 @@ const PART: i64 = 512;
 const LEVEL: i64 = 1024;
 /// What the products of one step at most, and the parts of a sum, are multiples of.
 const STEP: i64 = 64;
-/// Tiles of short sums that a program computes one after another, with the same rows: these are read once then, and the
-/// columns of the next tile meanwhile.
-const STRIP: i64 = 8;
 /// The most tiles of the result that split the same part of an operand: its halves take as much memory as it does, and are
 /// written and read besides.
 const SPLITS: i64 = 2;
@@ -280,13 +277,9 @@ impl Split<'_> {
         let depth_lengths = self.lengths(depth, steps_to_choose);
         let parts = self.parts();
         let mut walks = HashMap::new();
-        let mut grid = self
+        let grid = self
             .product
             .walk_result(names, number, &lengths_of_tiles, &mut walks);
-        let strip = self
-            .has_strips(&lengths_of_tiles)
-            .then(|| self.walk_strips(&mut walks, &mut grid))
-            .flatten();
         let len = names.knob("BK", number, &depth_lengths);
         let (base, end) = match parts {
             Some((_, part)) => (format!("s0*{part} + "), part),
@@ -305,7 +298,6 @@ impl Split<'_> {
         };
         walks.insert(depth, walk);
         let stages = (!is_short).then(|| names.hint("STAGES", number, &[3, 4, 2]));
-        let strip_stages = strip.as_ref().map(|_| names.hint("STAGES", number, &[2, 3]));
         let result = self.product.result();
         let order = match result.as_slice() {
             // Short sums are over when their result is stored, best row by row.
@@ -326,22 +318,18 @@ impl Split<'_> {
         e.tile = tile.to_vec();
         let extents = e.extents(&tile)?;
         self.prepare(&mut e)?;
-        if let (Some(strip), Some(stages)) = (&strip, &strip_stages) {
-            self.operands[0].halve(&mut e, 'a', [self.product.rows, depth])?;
-            e.open(format!("for {strip} in 0..{STRIP} pipeline({stages}) {{"));
-        }
         e.line(format!("acc0 = zeros f32{extents}"));
         if let Some(condition) = &condition {
             e.open(format!("if {condition} {{"));
         }
         let steps = |e: &mut Emitter<'_>, end: &str, sum: &str| -> Result<()> {
             let Some(stages) = &stages else {
-                return self.multiply(e, sum, strip.is_some());
+                return self.multiply(e, sum);
             };
             e.open(format!(
                 "for r{depth} in 0..{end} step {len} pipeline({stages}) {{"
             ));
-            self.multiply(e, sum, false)?;
+            self.multiply(e, sum)?;
             e.close();
             Ok(())
         };
@@ -385,34 +373,6 @@ impl Split<'_> {
         Ok(vec![sums, self.finish(e, "f32(acc0)", &over)?])
     }
 
-    /// Whether programs compute strips of tiles: of short sums, if there are enough of them and all tiles are whole.
-    fn has_strips(&self, [rows, columns]: &[Vec<i64>; 2]) -> bool {
-        let is_short = self.length(self.depth()).is_some_and(|length| length <= STEP);
-        let longest = |lengths: &[i64]| lengths.iter().copied().max().unwrap_or(1);
-        let (row, column) = (longest(rows), longest(columns) * STRIP);
-        let is_whole = self
-            .length(self.product.columns)
-            .is_some_and(|length| length % column == 0);
-        let strips = self.product.tiles(row, column);
-        is_short
-            && is_whole
-            && self.product.triangle().is_none()
-            && strips.is_some_and(|strips| strips >= self.device.programs())
-    }
-
-    /// Walks along the columns in strips. Returns the index of a tile in its strip.
-    fn walk_strips(&self, walks: &mut HashMap<Axis, Walk>, grid: &mut [String]) -> Option<String> {
-        let columns = self.product.columns;
-        let (extent, strip) = (self.extent(columns), format!("c{columns}"));
-        let place = self.product.result().iter().position(|axis| *axis == columns)?;
-        let Walk::Tile { start, len, .. } = walks.get_mut(&columns)? else {
-            return None;
-        };
-        *start = format!("(p{columns}*{STRIP} + {strip})*{len}");
-        *grid.get_mut(place)? = format!("p{columns} in ceildiv({extent}, {len}*{STRIP})");
-        Some(strip)
-    }
-
     /// Loads what is needed to split operands.
     fn prepare(&self, e: &mut Emitter<'_>) -> Result<()> {
         for operand in self.operands.iter().filter(|operand| operand.is_inside) {
@@ -424,12 +384,10 @@ impl Split<'_> {
         Ok(())
     }
 
-    /// One step of the sum; the halves of the left operand may be there already.
-    fn multiply(&self, e: &mut Emitter<'_>, sum: &str, has_left: bool) -> Result<()> {
+    /// One step of the sum.
+    fn multiply(&self, e: &mut Emitter<'_>, sum: &str) -> Result<()> {
         let [a, b] = &self.operands;
-        if !has_left {
-            a.halve(e, 'a', [self.product.rows, self.depth()])?;
-        }
+        a.halve(e, 'a', [self.product.rows, self.depth()])?;
         b.halve(e, 'b', [self.depth(), self.product.columns])?;
         if a.halves == Halves::Two {
             e.line("low = dot(al, bh) f16");

@@ -11,6 +11,8 @@ use crate::designer::prim::{Prim, PrimId, Prims};
 pub(super) struct RowTile {
     /// The longest extent that one tile holds.
     longest: i64,
+    /// The longest of several along an extent that they divide.
+    most: i64,
     /// The length where no sensible one divides the extent.
     uneven: i64,
     /// Elements that a tile of several short rows aims at.
@@ -45,11 +47,13 @@ impl Lengths {
             Self {
                 whole_row: RowTile {
                     longest: 16384,
+                    most: 8192,
                     uneven: 8192,
                     several: 4096,
                 },
                 cached_row: RowTile {
                     longest: 32768,
+                    most: 32768,
                     uneven: 32768,
                     several: 4096,
                 },
@@ -57,6 +61,7 @@ impl Lengths {
                 columns_at_once: 8192,
                 scanned_row: RowTile {
                     longest: 2048,
+                    most: 2048,
                     uneven: 1024,
                     several: 2048,
                 },
@@ -70,11 +75,13 @@ impl Lengths {
             Self {
                 whole_row: RowTile {
                     longest: 8192,
+                    most: 8192,
                     uneven: 4096,
                     several: 4096,
                 },
                 cached_row: RowTile {
                     longest: 8192,
+                    most: 8192,
                     uneven: 4096,
                     several: 4096,
                 },
@@ -82,6 +89,7 @@ impl Lengths {
                 columns_at_once: 8192,
                 scanned_row: RowTile {
                     longest: 2048,
+                    most: 2048,
                     uneven: 1024,
                     several: 4096,
                 },
@@ -250,7 +258,12 @@ fn row_bytes(plan: &Plan, kernel: &KernelPlan) -> Option<i64> {
 
 /// Tile lengths along a reduced contiguous axis: all of it if it is short, else long divisors, else any length.
 fn row_lengths(extent: Option<i64>, row: RowTile, powers: bool) -> Vec<i64> {
-    let RowTile { longest, uneven, .. } = row;
+    let RowTile {
+        longest,
+        most,
+        uneven,
+        ..
+    } = row;
     let fits = |length: &i64| {
         if powers {
             length.count_ones() == 1
@@ -260,7 +273,7 @@ fn row_lengths(extent: Option<i64>, row: RowTile, powers: bool) -> Vec<i64> {
     };
     match extent {
         Some(e) if e <= longest => vec![e.max(1)],
-        Some(e) => match (longest / 8..=longest).rev().find(|b| e % b == 0 && fits(b)) {
+        Some(e) => match (most / 8..=most).rev().find(|b| e % b == 0 && fits(b)) {
             Some(b) => vec![b],
             None => vec![uneven, uneven / 4],
         },
