@@ -50,6 +50,8 @@ struct Bench {
     device: Device,
     stream: Stream,
     lanes: Lanes,
+    /// Kernels are gone with the module that they are from.
+    _module: Module,
     wide: Kernel,
     single: Kernel,
     /// Bytes that a product may take.
@@ -150,6 +152,7 @@ impl Bench {
             lanes: Lanes::new(device),
             wide: module.kernel("akg_product_f64")?,
             single: module.kernel("akg_product_f32")?,
+            _module: module,
             room: device.memory()? / SHARE,
         })
     }
