@@ -112,7 +112,8 @@ fn the_first_candidates_are_nearly_as_fast_as_the_best() {
                 product.target.name,
                 product.seconds.len()
             );
-            if reached < ENOUGH {
+            // Also where nothing was measured.
+            if !(reached >= ENOUGH) {
                 short.push((product.name, reached));
             }
         }

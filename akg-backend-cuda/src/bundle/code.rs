@@ -66,7 +66,7 @@ impl Code {
         &self.program
     }
 
-    /// Whether several kernels are launched as a graph.
+    /// Whether kernels are launched as a graph.
     pub(super) fn graphs(&self) -> bool {
         self.graphs
     }

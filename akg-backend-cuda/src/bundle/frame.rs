@@ -94,7 +94,7 @@ pub(super) struct Frame {
     /// The addresses of the plan's tensors.
     addresses: Vec<u64>,
     steps: Vec<Step>,
-    /// All steps, if they are several and to be launched together.
+    /// All steps, if they are to be launched together.
     chain: Option<Chain>,
     /// The call that used it last.
     pub(super) used: u64,
@@ -118,7 +118,7 @@ impl Frame {
         let mut steps = steps(plan, code.program(), &need.bindings, &addresses, &blocks)?
             .map_err(|failure| Error::invalid(failure.evidence))?;
         let chain = match steps.len() {
-            2.. if code.graphs() => Some(chain(&mut steps, stream)?),
+            1.. if code.graphs() => Some(chain(&mut steps, stream)?),
             _ => None,
         };
         Ok(Self {
