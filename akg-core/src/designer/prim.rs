@@ -379,6 +379,10 @@ impl Prims {
             return self.flip(result, scan.dim);
         }
         let a = self.without_padding(a);
+        // One element has nothing before it.
+        if self.extent(a, scan.dim).is(1) && !scan.exclusive {
+            return a;
+        }
         let shape = self.shape(a).to_vec();
         self.push(Prim::Scan(scan, a), self.dtype(a), shape)
     }

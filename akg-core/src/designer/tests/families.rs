@@ -481,6 +481,15 @@ proptest! {
 }
 
 #[test]
+fn scans_of_one_element() {
+    for (shape, dim) in [([1, 1], 0), ([5, 1], 1), ([1, 5], 0)] {
+        unary("scans_of_one_element", &shape, |g, x| {
+            along(g, "cumsum.default", x, dim)
+        });
+    }
+}
+
+#[test]
 fn pools_of_windows_side_by_side() {
     let pool = |op: &'static str, kernel: Vec<i64>, shape: Vec<i64>| {
         check(op, move |g| {
