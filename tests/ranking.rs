@@ -113,7 +113,7 @@ fn the_first_candidates_are_nearly_as_fast_as_the_best() {
                 product.seconds.len()
             );
             // Also where nothing was measured.
-            if !(reached >= ENOUGH) {
+            if reached.is_nan() || reached < ENOUGH {
                 short.push((product.name, reached));
             }
         }
