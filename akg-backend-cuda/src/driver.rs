@@ -121,6 +121,20 @@ pub(crate) fn start() -> Result<u32, String> {
     Ok(u32::try_from(count).unwrap_or(0))
 }
 
+/// The device of this number, after [`start`].
+///
+/// # Errors
+/// Why there is none, for people.
+pub(crate) fn device(number: u32) -> Result<Device, String> {
+    let count = start()?;
+    if number >= count {
+        return Err(format!(
+            "there is no device {number}; NVIDIA's driver shows {count}"
+        ));
+    }
+    Device::get(number).map_err(|error| error.to_string())
+}
+
 /// Does something that a profiler around this process shall look at.
 pub(crate) fn profiled(work: impl FnOnce() -> Result<()>) -> Result<()> {
     call!(cuProfilerStart())?;

@@ -52,8 +52,7 @@ pub(crate) struct Context {
 
 impl Context {
     /// Makes a context on a device, for the life of the process.
-    pub(crate) fn open(ordinal: u32) -> driver::Result<Self> {
-        let device = Device::get(ordinal)?;
+    pub(crate) fn open(device: Device) -> driver::Result<Self> {
         device.enter()?;
         Ok(Self {
             device,

@@ -137,8 +137,7 @@ impl Element for f32 {
 impl Bench {
     /// Enters the device and tries the kernels; `None` if that fails in any way.
     fn open(ordinal: u32) -> Option<Self> {
-        driver::start().ok().filter(|count| ordinal < *count)?;
-        let mut bench = Self::enter(Device::get(ordinal).ok()?).ok()?;
+        let mut bench = Self::enter(driver::device(ordinal).ok()?).ok()?;
         let right = bench.multiplies::<f64>() && bench.multiplies::<f32>();
         right.then_some(bench)
     }

@@ -47,14 +47,11 @@ impl Server {
                 }
                 Err(why) => Ok(Answer::Absent(why)),
             },
-            Call::Open { device } => match driver::start() {
-                Ok(count) if device < count => {
+            Call::Open { device } => match driver::device(device) {
+                Ok(device) => {
                     self.context = Some(Context::open(device)?);
                     Ok(Answer::Opened)
                 }
-                Ok(count) => Ok(Answer::Absent(format!(
-                    "there is no device {device}; NVIDIA's driver shows {count}"
-                ))),
                 Err(why) => Ok(Answer::Absent(why)),
             },
             Call::Load { artifact, memory } => {

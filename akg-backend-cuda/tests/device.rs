@@ -288,36 +288,37 @@ fn clusters_and_barriers_of_the_grid_work() {
     assert_ne!(refused.kind, FailureKind::TimedOut, "{}", refused.evidence);
 }
 
-/// Two kernels: the first moves one box [16, 32] of x[40, 64] at (8, 32) to t by the copy engine, the second doubles.
-fn the_copy_engine_moves_boxes() {
-    let text = "struct alignas(64) Map { char opaque[128]; };
-    extern \"C\" __global__ void move(const __grid_constant__ Map map, float *t) {
+/// Two kernels: the first moves one box [16, 32] of an input of these extents at a row and column to a tensor by the copy
+/// engine, the second doubles that.
+fn box_twice(mut plan: LaunchPlan, extents: [i64; 2], [row, column]: [u32; 2]) -> Artifact {
+    let text = format!("struct alignas(64) Map {{ char opaque[128]; }};
+    extern \"C\" __global__ void move(const __grid_constant__ Map map, float *t) {{
         __shared__ alignas(128) float tile[16 * 32];
         __shared__ alignas(8) unsigned long long barrier;
         unsigned at = (unsigned)__cvta_generic_to_shared(&barrier), to = (unsigned)__cvta_generic_to_shared(tile);
-        if (threadIdx.x == 0) {
+        if (threadIdx.x == 0) {{
             asm volatile(\"mbarrier.init.shared::cta.b64 [%0], 1; fence.mbarrier_init.release.cluster;\" :: \"r\"(at));
             asm volatile(\"mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 2048;\" :: \"r\"(at));
-            asm volatile(\"cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], \
-                [%4];\" :: \"r\"(to), \"l\"(&map), \"r\"(32), \"r\"(8), \"r\"(at) : \"memory\");
-        }
+            asm volatile(\"cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {{%2, %3}}], \
+                [%4];\" :: \"r\"(to), \"l\"(&map), \"r\"({column}), \"r\"({row}), \"r\"(at) : \"memory\");
+        }}
         __syncthreads();
         unsigned done = 0;
         while (!done)
-            asm volatile(\"{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0; selp.u32 %0, 1, 0, p; }\"
+            asm volatile(\"{{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0; selp.u32 %0, 1, 0, p; }}\"
                 : \"=r\"(done) : \"r\"(at) : \"memory\");
         for (int i = threadIdx.x; i < 16 * 32; i += blockDim.x) t[i] = tile[i];
-    }
-    extern \"C\" __global__ void twice(float *t, float *y) {
+    }}
+    extern \"C\" __global__ void twice(float *t, float *y) {{
         for (int i = threadIdx.x; i < 16 * 32; i += blockDim.x) y[i] = 2 * t[i];
-    }";
-    let mut plan: LaunchPlan = Probe::TwoKernels.plan();
+    }}");
     plan.dims.clear();
     for tensor in &mut plan.tensors {
-        tensor.shape = match tensor.role {
-            TensorRole::Input => vec![40.into(), 64.into()],
-            _ => vec![Expr::constant(16), Expr::constant(32)],
+        let shape = match tensor.role {
+            TensorRole::Input => extents,
+            _ => [16, 32],
         };
+        tensor.shape = shape.map(Expr::constant).to_vec();
     }
     for (launch, name) in plan.launches.iter_mut().zip(["move", "twice"]) {
         launch.kernel = name.into();
@@ -335,8 +336,12 @@ fn the_copy_engine_moves_boxes() {
     for image in images.kernels.iter_mut().filter(|image| image.kernel == "move") {
         image.parameters = vec![Parameter::Descriptor(descriptor.clone()), Parameter::Tensor(1)];
     }
+    with_images(CUDA_CPP, made.plan, &images)
+}
+
+fn the_copy_engine_moves_boxes() {
+    let artifact = box_twice(Probe::TwoKernels.plan(), [40, 64], [8, 32]);
     let values: Vec<f32> = (0..40 * 64).map(|i| i as f32).collect();
-    let artifact = with_images(CUDA_CPP, made.plan, &images);
     let mut loaded = block_on(backend().load(artifact, Limits::default()))
         .unwrap()
         .unwrap();

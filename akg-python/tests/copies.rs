@@ -5,27 +5,14 @@
 mod common;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use akg_core::error::{ErrorKind, Result};
+use akg_core::error::ErrorKind;
 use akg_core::isolation::IsolationLevel;
-use akg_python::{Config, Environment, ImportOptions, ImportedModule, Python, PythonOptions, Seeds};
-use common::{environment, python};
-
-fn module(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/modules")
-        .join(name)
-}
-
-/// Imports a module of the tests, never from the cache.
-fn import(python: &mut Python, name: &str) -> Result<ImportedModule> {
-    let mut options = ImportOptions::default();
-    options.refresh = true;
-    python.import(&module(name), &options, &mut |_| {})
-}
+use akg_python::{Config, Environment, Python, PythonOptions, Seeds};
+use common::{environment, import, module, python};
 
 /// What an import gives that nothing has influenced.
 fn expected() -> Option<(String, Vec<Vec<u8>>)> {

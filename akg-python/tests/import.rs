@@ -5,10 +5,9 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use akg_core::error::{ErrorKind, Result};
+use akg_core::error::ErrorKind;
 use akg_core::graph::InputKind;
 use akg_core::isolation::IsolationLevel;
 use akg_core::{DType, Graph, Tensor};
@@ -16,21 +15,7 @@ use akg_python::{
     BaselineOptions, BaselineTask, BaselineWorker, Baselines, Generator, ImportOptions, ImportedModule, Job,
     Precision, Python, PythonOptions, Seeds, Source, Variant,
 };
-use common::{environment, python};
-
-/// A module of the tests.
-fn module(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/modules")
-        .join(name)
-}
-
-/// Imports a module of the tests, never from the cache.
-fn import(python: &mut Python, name: &str) -> Result<ImportedModule> {
-    let mut options = ImportOptions::default();
-    options.refresh = true;
-    python.import(&module(name), &options, &mut |_| {})
-}
+use common::{environment, import, module, python};
 
 /// Modules that import, and how they had to be built.
 const GOOD: [(&str, &str); 14] = [

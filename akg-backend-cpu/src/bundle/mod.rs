@@ -208,13 +208,7 @@ impl LoadedBundle {
     fn frame(&self, value: impl Fn(&DimSource) -> Option<i64>) -> Result<Frame> {
         let other = {
             let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-            let fits = |frame: &Frame| {
-                self.signature
-                    .dims()
-                    .iter()
-                    .zip(frame.dims())
-                    .all(|(dim, known)| value(dim) == Some(*known))
-            };
+            let fits = |frame: &Frame| self.signature.fits(frame.dims(), &value);
             match idle.iter().rposition(fits) {
                 Some(index) => return Ok(idle.swap_remove(index)),
                 None => idle.pop(),

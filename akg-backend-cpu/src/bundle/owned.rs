@@ -54,15 +54,7 @@ impl LoadedBundle {
 
     fn output_shapes(&self, inputs: &[AnyView<'_>]) -> Result<Vec<(DType, Vec<usize>)>> {
         let frame = self.frame_of(inputs)?;
-        let ports = self.outputs().iter().zip(self.signature.outputs());
-        let shapes = ports
-            .map(|(port, index)| {
-                (
-                    port.dtype,
-                    frame.shapes().get(*index).cloned().unwrap_or_default(),
-                )
-            })
-            .collect();
+        let shapes = self.signature.output_shapes(frame.shapes());
         self.put_back(frame);
         Ok(shapes)
     }

@@ -8,7 +8,7 @@ use akg_core::error::{Error, ErrorKind, Result};
 use akg_worker::plan;
 
 use super::LoadOptions;
-use crate::driver::{self, Context, Device, Entered, Memory, upload};
+use crate::driver::{self, Context, Entered, Memory, upload};
 use crate::program::Program;
 use crate::{CudaBackend, describe};
 
@@ -103,7 +103,7 @@ impl Drop for Code {
 /// The context of a device, or the one that is there.
 fn context(device: Option<u32>) -> Result<Context> {
     let absent = |why| Error::new(ErrorKind::NotFound, why);
-    let count = driver::start().map_err(absent)?;
+    driver::start().map_err(absent)?;
     let current = match device {
         Some(_) => None,
         None => Context::current()?,
@@ -111,11 +111,6 @@ fn context(device: Option<u32>) -> Result<Context> {
     if let Some(current) = current {
         return Ok(current);
     }
-    let number = device.unwrap_or(0);
-    if number >= count {
-        return Err(absent(format!(
-            "there is no device {number}; NVIDIA's driver shows {count}"
-        )));
-    }
-    Ok(Context::primary(Device::get(number)?)?)
+    let device = driver::device(device.unwrap_or(0)).map_err(absent)?;
+    Ok(Context::primary(device)?)
 }

@@ -69,11 +69,7 @@ impl Lane {
         value: impl Fn(&DimSource) -> Option<i64>,
     ) -> Result<&mut Frame> {
         self.calls += 1;
-        let dims = code.signature().dims();
-        let fits = |frame: &Frame| {
-            let known = dims.iter().zip(frame.dims());
-            known.into_iter().all(|(dim, known)| value(dim) == Some(*known))
-        };
+        let fits = |frame: &Frame| code.signature().fits(frame.dims(), &value);
         let at = match self.frames.iter().position(fits) {
             Some(at) => at,
             None => self.add(code, code.signature().dim_values(&value)?)?,

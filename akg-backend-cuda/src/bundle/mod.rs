@@ -28,7 +28,8 @@ pub struct LoadOptions {
     /// PyTorch and most programs use. Unless set it is the context that is current in the calling thread, which must live
     /// longer than the loaded bundle; where there is none, device 0.
     pub device: Option<u32>,
-    /// Whether the kernels become one CUDA graph, so that one call of the driver launches them all. Otherwise they are launched one by one, which a stream that is being captured needs. On unless set.
+    /// Whether the kernels become one CUDA graph, so that one call of the driver launches them all. Otherwise they are
+    /// launched one by one, which a stream that is being captured needs. On unless set.
     pub graphs: bool,
 }
 

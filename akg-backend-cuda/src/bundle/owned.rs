@@ -56,9 +56,6 @@ impl LoadedBundle {
     fn output_shapes(&mut self, inputs: &[AnyView<'_>]) -> Result<Vec<(DType, Vec<usize>)>> {
         let lane = super::Lane::of(&mut self.lanes, Stream::DEFAULT.0);
         let frame = lane.frame(&self.code, |dim| dim_of(dim, inputs))?;
-        let signature = self.code.signature();
-        let ports = signature.manifest().outputs.iter().zip(signature.outputs());
-        let shape = |index: usize| frame.shapes().get(index).cloned().unwrap_or_default();
-        Ok(ports.map(|(port, index)| (port.dtype, shape(*index))).collect())
+        Ok(self.code.signature().output_shapes(frame.shapes()))
     }
 }

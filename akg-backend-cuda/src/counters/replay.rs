@@ -49,15 +49,12 @@ impl Job {
     /// Executes it; gives the numbers of the launches in the plan.
     fn replay(self) -> Result<Vec<usize>> {
         let absent = |why: String| Error::new(ErrorKind::NotFound, why);
-        let count = driver::start().map_err(absent)?;
-        if self.device >= count {
-            return Err(absent(format!("there is no device {}", self.device)));
-        }
+        let device = driver::device(self.device).map_err(absent)?;
         let open = |path: &PathBuf| {
             File::open(path).map_err(|e| Error::io(format!("cannot open {}", path.display()), e))
         };
         let inputs: Vec<File> = self.inputs.iter().map(open).collect::<Result<_>>()?;
-        let context = Context::open(self.device)?;
+        let context = Context::open(device)?;
         // It was within its limits before.
         let loaded = Engine::load(context, self.artifact, u64::MAX)?;
         let replayed = match loaded {

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use akg_backend_cuda::{CUDA_CPP, CudaBackend, DeviceTensor, LoadOptions, LoadedBundle, Stream};
-use akg_core::image::{Descriptor, Images, Parameter, Scratch};
+use akg_core::image::{Images, Parameter, Scratch};
 use akg_core::source::Artifact;
 use akg_core::{Backend as _, Bundle, DType, Graph, Task, Tensor};
 use cudarc::driver::{CudaContext, CudaStream, result, sys};
 use futures::executor::block_on;
 
+use crate::box_twice;
 use crate::bundles::{MOST, bundle, expected, sum, sum_plan, twice_reversed, twice_reversed_plan};
 use crate::common::{artifact, with_images};
 
@@ -189,51 +190,11 @@ pub(crate) fn hold_constants() {
 
 /// A kernel that moves its input by the copy engine, and one that doubles that.
 pub(crate) fn move_tensor_maps() {
-    let text = b"struct alignas(64) Map { char opaque[128]; };
-    extern \"C\" __global__ void move(const __grid_constant__ Map map, float *t) {
-        __shared__ alignas(128) float tile[16 * 32];
-        __shared__ alignas(8) unsigned long long barrier;
-        unsigned at = (unsigned)__cvta_generic_to_shared(&barrier), to = (unsigned)__cvta_generic_to_shared(tile);
-        if (threadIdx.x == 0) {
-            asm volatile(\"mbarrier.init.shared::cta.b64 [%0], 1; fence.mbarrier_init.release.cluster;\" :: \"r\"(at));
-            asm volatile(\"mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 2048;\" :: \"r\"(at));
-            asm volatile(\"cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], \
-                [%4];\" :: \"r\"(to), \"l\"(&map), \"r\"(0), \"r\"(0), \"r\"(at) : \"memory\");
-        }
-        __syncthreads();
-        unsigned done = 0;
-        while (!done)
-            asm volatile(\"{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0; selp.u32 %0, 1, 0, p; }\"
-                : \"=r\"(done) : \"r\"(at) : \"memory\");
-        for (int i = threadIdx.x; i < 16 * 32; i += blockDim.x) t[i] = tile[i];
-    }
-    extern \"C\" __global__ void twice(float *t, float *y) {
-        for (int i = threadIdx.x; i < 16 * 32; i += blockDim.x) y[i] = 2 * t[i];
-    }";
-    let mut plan = twice_reversed_plan();
-    plan.dims.clear();
-    for tensor in &mut plan.tensors {
-        tensor.shape = vec![16.into(), 32.into()];
-    }
-    for (launch, name) in plan.launches.iter_mut().zip(["move", "twice"]) {
-        launch.kernel = name.into();
-        launch.grid = vec![1.into()];
-    }
-    let made = artifact(CUDA_CPP, plan, text, 128);
-    let mut images = Images::decode(&made).unwrap();
-    let descriptor = Descriptor {
-        tensor: 0,
-        dtype: DType::F32,
-        block: vec![16, 32],
-        swizzle: 0,
-        padded: false,
-    };
-    images.kernels[0].parameters = vec![Parameter::Descriptor(descriptor), Parameter::Tensor(1)];
+    let artifact = box_twice(twice_reversed_plan(), [16, 32], [0, 0]);
     let mut graph = Graph::new("twice");
     let x = graph.input("x", DType::F32, [16, 32]);
     let y = graph.add(x, x).unwrap();
     graph.output(y);
-    let artifact = with_images(CUDA_CPP, made.plan, &images);
     let bundle = bundle(&Task::new("twice", graph), &arch(), artifact);
     let context = CudaContext::new(0).unwrap();
     for options in both() {

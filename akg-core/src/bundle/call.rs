@@ -165,6 +165,19 @@ impl Signature {
         values.collect()
     }
 
+    /// Whether these are the values of the dims in order, which `value` has.
+    pub fn fits(&self, values: &[i64], value: impl Fn(&DimSource) -> Option<i64>) -> bool {
+        let known = self.dims.iter().zip(values);
+        known.into_iter().all(|(dim, known)| value(dim) == Some(*known))
+    }
+
+    /// The element type and extents of each output; `shapes` are the extents of the plan's tensors.
+    pub fn output_shapes(&self, shapes: &[Vec<usize>]) -> Vec<(DType, Vec<usize>)> {
+        let ports = self.manifest.outputs.iter().zip(&self.outputs);
+        let shape = |index: usize| shapes.get(index).cloned().unwrap_or_default();
+        ports.map(|(port, index)| (port.dtype, shape(*index))).collect()
+    }
+
     /// The dims' values by name.
     pub fn bindings(&self, values: &[i64]) -> Bindings {
         let names = self.dims.iter().map(|dim| dim.name.clone());

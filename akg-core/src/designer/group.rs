@@ -342,8 +342,8 @@ impl Cut<'_> {
         let prims = self.prims;
         let latest = self.latest(id);
         let is_map = matches!(prims.node(id).prim, Prim::Map(..));
-        let waits = latest.is_none_or(|at| self.widens(id) || self.is_read_back(at, id));
-        if fuse && is_map && waits && !self.outputs.contains(&id) {
+        let may_wait = fuse && is_map && !self.outputs.contains(&id);
+        if may_wait && latest.is_none_or(|at| self.widens(id) || self.is_read_back(at, id)) {
             self.waiting.insert(id);
             return Ok(());
         }
@@ -373,8 +373,16 @@ impl Cut<'_> {
 
     /// The latest group that something depends on.
     fn latest(&self, id: PrimId) -> Option<usize> {
-        let reached = self.upstream(id, |id| self.waiting.contains(&id));
-        reached.iter().filter_map(|id| self.home.get(id).copied()).max()
+        let homes = self
+            .read(id)
+            .into_iter()
+            .filter_map(|id| self.home.get(&id).copied());
+        homes.max()
+    }
+
+    /// The primitives that something reads, itself or through what waits.
+    fn read(&self, id: PrimId) -> HashSet<PrimId> {
+        self.upstream(id, |id| self.waiting.contains(&id))
     }
 
     /// The primitives that something reads, and what those read that are to be looked `through`.
@@ -424,8 +432,8 @@ impl Cut<'_> {
             let mut others = readers(made).filter(|reader| *reader != id);
             others.any(|reader| reads_memory(reader, made) || self.is_beyond(group, reader))
         };
-        let read = self.upstream(id, |id| self.waiting.contains(&id));
-        let mut made = read.into_iter().filter(|root| group.dims.contains_key(root));
+        let read = self.read(id).into_iter();
+        let mut made = read.filter(|root| group.dims.contains_key(root));
         !readers(id).any(|reader| reads_memory(reader, id)) && made.any(is_stored)
     }
 
@@ -441,7 +449,7 @@ impl Cut<'_> {
         if !matches!(self.prims.node(id).prim, Prim::Reduce(..)) {
             return None;
         }
-        let read = self.upstream(id, |id| self.waiting.contains(&id));
+        let read = self.read(id);
         self.groups
             .iter()
             .rposition(|g| !g.reductions.is_empty() && read.iter().any(|r| g.loads.contains_key(r)))

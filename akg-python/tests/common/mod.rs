@@ -3,12 +3,13 @@
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use akg_core::error::Result;
-use akg_python::{Config, Environment, Python, PythonOptions};
+use akg_python::{Config, Environment, ImportOptions, ImportedModule, Python, PythonOptions};
 
 /// Found once; installed first if `AKG_PYTHON_INSTALL` is set, as it is in CI.
 static ENVIRONMENT: LazyLock<Result<Environment, String>> = LazyLock::new(|| {
@@ -53,4 +54,18 @@ pub(crate) fn python() -> Option<Python> {
     let mut options = PythonOptions::default();
     options.import_timeout = Duration::from_secs(240);
     Some(Python::new(environment()?, options))
+}
+
+/// A module of the tests.
+pub(crate) fn module(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/modules")
+        .join(name)
+}
+
+/// Imports a module of the tests, never from the cache.
+pub(crate) fn import(python: &mut Python, name: &str) -> Result<ImportedModule> {
+    let mut options = ImportOptions::default();
+    options.refresh = true;
+    python.import(&module(name), &options, &mut |_| {})
 }

@@ -79,7 +79,7 @@ impl Emitter<'_> {
     fn viewed(&self, extents: &[Expr], access: &Access) -> Result<(String, Vec<Axis>, bool)> {
         let unsupported =
             || Error::unsupported("no design rule yet for tiles that lie scattered in a product");
-        let mut axes = access.axes.iter().peekable();
+        let mut axes = access.axes.iter();
         let (mut parts, mut order, mut leaves) = (Vec::new(), Vec::new(), false);
         for extent in extents {
             let mut start = Vec::new();

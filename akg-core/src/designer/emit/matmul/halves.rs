@@ -3,8 +3,8 @@
 //! Each operand is scaled, row by row of the sum, by a power of two and split into a high half and, where the accuracy asks
 //! for it, a low one. Three of the four products of such pairs give what f32 would, and more: Ootomo and Yokota,
 //! "Recovering single precision accuracy from Tensor Cores while surpassing the FP32 theoretical peak performance" (2022).
-//! An operand that few tiles need is split where they multiply it, others beforehand. Rows are scaled to nearly the largest half, so that low halves keep their bits without a scale of their own, and all
-//! three products are of one size.
+//! An operand that few tiles need is split where they multiply it, others beforehand. Rows are scaled to nearly the largest
+//! half, so that low halves keep their bits without a scale of their own, and all three products are of one size.
 //!
 //! The units that sum products cut off what does not fit, always toward zero. So partial sums of one step are added to the
 //! accumulator outside of them, rounded, and rows that lie to one side of zero are centred before they are split: with

@@ -6,6 +6,9 @@ use crate::designer::device::Device;
 use crate::designer::plan::{Axis, KernelPlan, Operand, Plan};
 use crate::designer::prim::{Prim, PrimId, Prims};
 
+/// Elements of a tile that holds columns as a whole.
+const COLUMNS: i64 = 8192;
+
 /// How long a tile along a reduced contiguous axis is.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RowTile {
@@ -26,9 +29,8 @@ pub(super) struct Lengths {
     scanned_row: RowTile,
     /// The same for a row that one program of a core reads twice, and finds in the cache the second time.
     cached_row: RowTile,
-    /// The most rows that one tile holds as a whole if they are reduced, and the elements of such a tile.
+    /// The most rows that one tile holds as a whole if they are reduced.
     whole_column: i64,
-    columns_at_once: i64,
     /// Whether lengths must be powers of two.
     powers: bool,
     /// Elements of an element-wise tile.
@@ -58,7 +60,6 @@ impl Lengths {
                     several: 4096,
                 },
                 whole_column: 128,
-                columns_at_once: 8192,
                 scanned_row: RowTile {
                     longest: 2048,
                     most: 2048,
@@ -72,21 +73,16 @@ impl Lengths {
                 transposed: ([64, 32], [64, 32]),
             }
         } else {
+            let whole_row = RowTile {
+                longest: 8192,
+                most: 8192,
+                uneven: 4096,
+                several: 4096,
+            };
             Self {
-                whole_row: RowTile {
-                    longest: 8192,
-                    most: 8192,
-                    uneven: 4096,
-                    several: 4096,
-                },
-                cached_row: RowTile {
-                    longest: 8192,
-                    most: 8192,
-                    uneven: 4096,
-                    several: 4096,
-                },
+                whole_row,
+                cached_row: whole_row,
                 whole_column: 0,
-                columns_at_once: 8192,
                 scanned_row: RowTile {
                     longest: 2048,
                     most: 2048,
@@ -212,7 +208,7 @@ impl Shape {
             // Short columns are read once.
             [a, b] if kernel.reduced.contains(a) && extent(*a).is_some_and(|e| e <= tiles.whole_column) => {
                 let rows = extent(*a).map_or(1, |e| e.max(1) as u64).next_power_of_two() as i64;
-                let columns = (tiles.columns_at_once / rows).clamp(32, 128);
+                let columns = (COLUMNS / rows).clamp(32, 128);
                 blocks.insert(*a, ("BR", cut(*a, &[rows])));
                 blocks.insert(*b, ("BC", cut(*b, &[columns, 64])));
             }
