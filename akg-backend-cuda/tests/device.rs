@@ -509,7 +509,8 @@ fn wide_products_are_those_of_the_host() {
         panic!("another precision");
     };
     for ((host, device), size) in host.iter().zip(&device).zip(&sizes) {
-        assert!((host - device).abs() <= 1e-15 * size, "{host} and {device}");
+        // The root of the number of terms, a thousand, times the rounding of one.
+        assert!((host - device).abs() <= 4e-15 * size, "{host} and {device}");
     }
 }
 

@@ -202,7 +202,7 @@ impl<'a> Meter<'a> {
         Ok(Err(Failure::new(FailureKind::WrongValues, evidence)))
     }
 
-    /// Halves and what else a product reads, numbers of either sign.
+    /// What a product reads: matrices of numbers of either sign, and scales and centres of rows, which are not near zero.
     fn make_inputs(&self, plan: &LaunchPlan) -> Result<Vec<Tensor>> {
         let mut random = ChaCha8Rng::seed_from_u64(1);
         let mut inputs = Vec::new();
@@ -212,7 +212,10 @@ impl<'a> Meter<'a> {
             let mut buffer = self.backend.allocate(tensor.dtype, &shape)?;
             let mut period = Vec::new();
             for _ in 0..PERIOD.min(shape.iter().product()) {
-                let value = random.random_range(-1.0f32..1.0);
+                let value = match shape.len() {
+                    1 => random.random_range(1.0f32..2.0),
+                    _ => random.random_range(-1.0f32..1.0),
+                };
                 match tensor.dtype {
                     DType::F16 => period.extend(half::f16::from_f32(value).to_le_bytes()),
                     DType::F32 => period.extend(value.to_le_bytes()),
