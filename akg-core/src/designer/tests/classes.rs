@@ -12,9 +12,12 @@ use crate::task::{Accuracy, Task};
 /// `a b`, of operands that lie in memory as they are or transposed.
 fn product([rows, columns, depth]: [i64; 3], transposed: [bool; 2]) -> Graph {
     let mut g = Graph::new("product");
-    let order = |extents: [i64; 2], transposed: bool| match transposed {
-        true => [extents[1], extents[0]],
-        false => extents,
+    let order = |[rows, columns]: [i64; 2], transposed: bool| {
+        if transposed {
+            [columns, rows]
+        } else {
+            [rows, columns]
+        }
     };
     let a = g.input("a", F, order([rows, depth], transposed[0]));
     let b = g.weight("b", F, order([depth, columns], transposed[1]));
