@@ -17,6 +17,7 @@ use crate::source::Artifact;
 use crate::target::Target;
 use crate::tensor::{Tensor, byte_len};
 use crate::timing::{Machine, Witness};
+use crate::turns::Turns;
 use crate::verdict::Failure;
 
 /// What a backend can do, as data.
@@ -30,6 +31,9 @@ pub struct BackendCapability {
     /// Whether it [observes](Loaded::observe) each launch of a plan.
     #[serde(default)]
     pub observes: bool,
+    /// Whether candidates run on processors of their own, so that what this machine's do meanwhile does not change times.
+    #[serde(default)]
+    pub own_processors: bool,
 }
 
 /// Limits on one request.
@@ -218,6 +222,22 @@ pub trait Backend: Send + Sync + fmt::Debug {
 
     /// The devices of this machine; empty if there are none.
     async fn devices(&self) -> Result<Vec<Target>>;
+
+    /// Which of these it loads artifacts on.
+    fn position(&self) -> usize {
+        0
+    }
+
+    /// The same backend with another of these devices to load artifacts on; `None` if it has but one.
+    fn at(&self, position: usize) -> Option<Arc<dyn Backend>> {
+        let _ = position;
+        None
+    }
+
+    /// The turns that whoever uses the device takes.
+    fn turns(&self) -> Turns {
+        Turns::default()
+    }
 
     /// Who watches the machine while candidates are timed.
     fn witness(&self) -> Box<dyn Witness> {
