@@ -127,6 +127,15 @@ pub enum Cache {
     Cold,
 }
 
+/// So many calls on what is bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Execution {
+    /// How many; 0 measures what asking and answering takes.
+    pub calls: u32,
+    /// What the caches hold when they begin.
+    pub cache: Cache,
+}
+
 /// An artifact in its place, ready to be executed again and again. Dropping it ends whatever the candidate started.
 ///
 /// The candidate behind it is hostile: implementations decide nothing by what it says, keep the clock and the inputs
@@ -144,6 +153,19 @@ pub trait Loaded: Send + fmt::Debug {
     /// Gives the wall time by a clock that the candidate cannot reach. It includes a constant for asking and answering,
     /// which `calls` of 0 measures. With [`Cache::Cold`] the caches are emptied first, outside that time.
     async fn execute(&mut self, calls: u32, cache: Cache) -> Result<Result<Duration, Failure>>;
+
+    /// Executes one thing after the other and gives the time of each. Where several share the device, nothing of theirs
+    /// comes in between.
+    async fn execute_all(&mut self, executions: &[Execution]) -> Result<Result<Vec<Duration>, Failure>> {
+        let mut times = Vec::with_capacity(executions.len());
+        for execution in executions {
+            match self.execute(execution.calls, execution.cache).await? {
+                Ok(time) => times.push(time),
+                Err(failure) => return Ok(Err(failure)),
+            }
+        }
+        Ok(Ok(times))
+    }
 
     /// The outputs as they are now, unchangeable from here on; nothing is bound afterwards.
     async fn take(&mut self) -> Result<Result<RunOutput, Failure>>;

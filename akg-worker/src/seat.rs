@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use akg_core::backend::{Cache, Call, Loaded, RunOutput};
+use akg_core::backend::{Cache, Call, Execution, Loaded, RunOutput};
 use akg_core::error::{Error, Result};
 use akg_core::isolation::Isolation;
 use akg_core::profile::Observation;
@@ -94,6 +94,23 @@ impl<E: Execute> Loaded for Seat<E> {
     async fn execute(&mut self, calls: u32, cache: Cache) -> Result<Result<Duration, Failure>> {
         self.with(move |executor, turns| turns.alone(|| executor.execute(calls, cache)))
             .await
+    }
+
+    async fn execute_all(&mut self, executions: &[Execution]) -> Result<Result<Vec<Duration>, Failure>> {
+        let executions = executions.to_vec();
+        self.with(move |executor, turns| {
+            turns.alone(|| {
+                let mut times = Vec::with_capacity(executions.len());
+                for Execution { calls, cache } in executions {
+                    match executor.execute(calls, cache)? {
+                        Ok(time) => times.push(time),
+                        Err(failure) => return Ok(Err(failure)),
+                    }
+                }
+                Ok(Ok(times))
+            })
+        })
+        .await
     }
 
     async fn take(&mut self) -> Result<Result<RunOutput, Failure>> {
