@@ -7,7 +7,7 @@ use akg_core::error::Result;
 use akg_core::reference::Products;
 use akg_core::source::Artifact;
 use akg_core::target::Target;
-use akg_core::timing::{Clock, Witness};
+use akg_core::timing::Witness;
 use akg_core::verdict::Failure;
 use akg_core::{Backend, DType};
 use akg_worker::seat::Turns;
@@ -18,6 +18,7 @@ use blocking::unblock;
 use crate::client::{self, CUBIN, CUDA_CPP, Executor};
 use crate::products::DeviceProducts;
 use crate::spare::Spares;
+use crate::watch::{Management, Watch};
 use crate::{CudaBuilder, CudaConfig};
 
 /// NVIDIA GPUs. Cloning shares them.
@@ -28,6 +29,7 @@ pub struct CudaBackend {
     turns: Turns,
     spares: Arc<Spares>,
     products: Arc<DeviceProducts>,
+    management: Arc<Management>,
 }
 
 impl CudaBackend {
@@ -48,6 +50,7 @@ impl CudaBackend {
         Self {
             spares: Arc::new(Spares::new(config.clone(), turns.clone())),
             products: Arc::new(DeviceProducts::new(config.device, turns.clone())),
+            management: Arc::new(Management::new(config.device)),
             config,
             capability,
             turns,
@@ -71,7 +74,7 @@ impl Backend for CudaBackend {
     }
 
     fn witness(&self) -> Box<dyn Witness> {
-        Box::new(Clock)
+        Box::new(Watch::new(self.management.clone()))
     }
 
     fn products(&self) -> Option<Arc<dyn Products>> {

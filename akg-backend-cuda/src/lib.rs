@@ -20,6 +20,7 @@ mod protocol;
 mod serve;
 mod spare;
 mod step;
+mod watch;
 
 use akg_core::Registry;
 

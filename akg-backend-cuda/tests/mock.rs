@@ -7,6 +7,8 @@ mod build;
 mod common;
 #[path = "mock/observe.rs"]
 mod observe;
+#[path = "mock/watch.rs"]
+mod watch;
 
 use std::path::Path;
 use std::process::{Command, exit};
@@ -34,7 +36,7 @@ fn main() {
         Some(_) => false,
         None => exit(with_mock()),
     };
-    let tests: [(&str, fn()); 12] = [
+    let tests: [(&str, fn()); 14] = [
         ("the_backend_keeps_the_rules", the_backend_keeps_the_rules),
         (
             "devices_are_described_by_numbers",
@@ -65,6 +67,11 @@ fn main() {
             products_read_operands_of_any_order,
         ),
         ("small_products_stay_on_the_host", small_products_stay_on_the_host),
+        ("the_device_is_read", watch::the_device_is_read),
+        (
+            "a_device_that_is_not_there_is_not_read",
+            watch::a_device_that_is_not_there_is_not_read,
+        ),
     ];
     let trials = tests.map(|(name, test)| {
         let run = move || {

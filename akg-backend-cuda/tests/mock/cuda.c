@@ -129,6 +129,7 @@ int cuDriverGetVersion(int *version) { *version = 13000; return SUCCESS; }
 int cuDeviceGetCount(int *count) { *count = 1; return SUCCESS; }
 int cuDeviceGet(int *device, int ordinal) { *device = ordinal; return ordinal == 0 ? SUCCESS : 101; }
 int cuDeviceGetName(char *name, int length, int device) { (void)device; snprintf(name, length, "Mock GPU"); return SUCCESS; }
+int cuDeviceGetPCIBusId(char *bus, int length, int device) { (void)device; snprintf(bus, length, "0000:0a:00.0"); return SUCCESS; }
 int cuDeviceTotalMem_v2(size_t *bytes, int device) { (void)device; *bytes = MEMORY; return SUCCESS; }
 int cuDevicePrimaryCtxRetain(void **context, int device) { (void)device; *context = &sticky; mock_counts.contexts++; return SUCCESS; }
 int cuDevicePrimaryCtxRelease_v2(int device) { (void)device; mock_counts.contexts--; return SUCCESS; }
