@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use akg_core::backend::{BackendCapability, Limits, Loaded, TensorBuffer};
+use akg_core::backend::{BackendCapability, Limits, Loaded, Sanitizer, TensorBuffer};
 use akg_core::error::Result;
 use akg_core::reference::Products;
 use akg_core::source::Artifact;
@@ -46,6 +46,7 @@ impl CudaBackend {
         capability.formats = [CUBIN, CUDA_CPP].map(str::to_owned).to_vec();
         capability.times = true;
         capability.observes = true;
+        capability.sanitizers = Sanitizer::ALL.to_vec();
         let (config, turns) = (Arc::new(config), Turns::default());
         Self {
             spares: Arc::new(Spares::new(config.clone(), turns.clone())),

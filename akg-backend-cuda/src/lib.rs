@@ -17,6 +17,8 @@ mod layout;
 mod products;
 mod program;
 mod protocol;
+mod replay;
+mod sanitizer;
 mod serve;
 mod spare;
 mod step;

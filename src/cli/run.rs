@@ -8,7 +8,6 @@ use std::time::Duration;
 use akg::python::Config;
 use akg::session::{Event, Outcome};
 use akg::tuner::{Trial, TuningPolicy};
-use akg::verify::Judge;
 use akg::{Error, Result, Session, Task, blocking};
 use clap::Args;
 
@@ -136,7 +135,7 @@ pub(super) fn session(
     };
     let (observer, ahead, task) = (progress.clone(), pytorch.clone(), loaded.task.clone());
     let session = Session::new(dsl, Arc::clone(&backend))
-        .with_verifier(Judge::standard(judge.seed, judge.secret, &judge.limits()))
+        .with_verifier(judge.verifier())
         .with_timing(Some(judge.contest()))
         .with_observer(move |event: Event<'_>| {
             observe(&event);

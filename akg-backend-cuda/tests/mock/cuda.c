@@ -239,13 +239,18 @@ int cuFuncGetAttribute(int *value, int attribute, void *function) {
     return *value < 0 ? INVALID_VALUE : SUCCESS;
 }
 
-// The part of a run that a profiler looks at: the names of its kernels are written to the file in MOCK_PROFILE.
+// The part of a run that a tool looks at: the names of its kernels are written to the file in MOCK_PROFILE, and the sizes of all
+// allocations to that in MOCK_ALLOCATIONS.
 
 static FILE *profile;
 
 int cuProfilerStart(void) {
     const char *path = getenv("MOCK_PROFILE");
     if (path) profile = fopen(path, "w");
+    path = getenv("MOCK_ALLOCATIONS");
+    FILE *sizes = path ? fopen(path, "w") : 0;
+    for (int i = 0; sizes && i < 256; i++) if (allocations[i].address) fprintf(sizes, "%zu\n", allocations[i].bytes);
+    if (sizes) fclose(sizes);
     return SUCCESS;
 }
 
