@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use akg_core::error::{Error, Result};
+use akg_core::turns::Turns;
 use akg_worker::process::Process;
-use akg_worker::seat::Turns;
 
 use crate::CudaConfig;
 use crate::client;

@@ -14,8 +14,8 @@ use super::outcome::{Contest, Disturbance, SideTimes};
 use super::side::Side;
 use super::statistics::{fewest_samples, median};
 use super::witness::Witness;
-use crate::backend::Cache;
-use crate::error::Result;
+use crate::backend::{Cache, Execution};
+use crate::error::{Error, Result};
 use crate::verdict::Failure;
 
 /// How a contest is run.
@@ -227,7 +227,7 @@ pub(super) struct Round {
 /// A side's failure, or akg's own trouble.
 enum Out {
     Failed(Failure),
-    Trouble(crate::Error),
+    Trouble(Error),
 }
 
 type Turn<T> = std::result::Result<T, Out>;
@@ -376,8 +376,8 @@ impl Ring<'_, '_> {
             if runner.failure.is_some() {
                 continue;
             }
-            let mut asked = || self.readings.extend(self.witness.device());
-            let turn = turn(runner, policy, number, long, cold_first, verify, &mut asked).await;
+            let mut ask = || self.readings.extend(self.witness.device());
+            let turn = turn(runner, policy, number, long, cold_first, verify, &mut ask).await;
             let sample = self.settle(at, turn)?;
             if let Some(place) = samples.get_mut(at) {
                 *place = sample;
@@ -471,7 +471,7 @@ async fn batch_of(side: &mut dyn Side) -> Turn<u32> {
     }
 }
 
-/// One side's part of a round; calls `worked` when the device has just made a batch.
+/// One side's part of a round; calls `executed` when the device has just worked.
 async fn turn(
     runner: &mut Runner<'_>,
     policy: &ContestPolicy,
@@ -479,7 +479,7 @@ async fn turn(
     long: bool,
     cold_first: bool,
     verify: bool,
-    worked: &mut (dyn FnMut() + Send),
+    executed: &mut (dyn FnMut() + Send),
 ) -> Turn<Sample> {
     let calls = if long && runner.batch > 1 {
         2 * runner.batch
@@ -489,19 +489,36 @@ async fn turn(
     let warmup = if runner.batch > 1 { policy.warmup } else { 1 };
     let side = &mut *runner.side;
     of(side.refresh(round).await)?;
-    of(side.execute(warmup, Cache::Warm).await)?;
-    let mut cold = None;
+    let warm = |calls| Execution {
+        calls,
+        cache: Cache::Warm,
+    };
+    let empty = Execution {
+        calls: 1,
+        cache: Cache::Cold,
+    };
+    let mut executions = vec![warm(warmup)];
     if policy.cold && cold_first {
-        cold = Some(of(side.execute(1, Cache::Cold).await)?);
-        of(side.execute(warmup, Cache::Warm).await)?;
+        executions.extend([empty, warm(warmup)]);
     }
-    let batch = of(side.execute(calls, Cache::Warm).await)?;
-    worked();
-    let testimony = side.testimony();
-    let constant = of(side.execute(0, Cache::Warm).await)?;
+    let timed = executions.len();
+    executions.extend([warm(calls), warm(0)]);
     if policy.cold && !cold_first {
-        cold = Some(of(side.execute(1, Cache::Cold).await)?);
+        executions.push(empty);
     }
+    let times = of(side.execute_all(&executions).await)?;
+    executed();
+    let testimony = side.testimony();
+    let time_of = |at: usize| {
+        let missing = || Out::Trouble(Error::unexpected("a side left out an execution"));
+        times.get(at).copied().ok_or_else(missing)
+    };
+    let (batch, constant) = (time_of(timed)?, time_of(timed + 1)?);
+    let cold = executions
+        .iter()
+        .position(|e| *e == empty)
+        .map(time_of)
+        .transpose()?;
     if verify {
         of(side.verify().await)?;
         runner.verified += 1;

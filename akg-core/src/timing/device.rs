@@ -73,7 +73,7 @@ impl ClockLimit {
     }
 }
 
-/// What a device said of itself in a contest, asked after each warm batch.
+/// What a device said of itself in a contest, asked after the executions of each side in each round.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Readings {
     /// How often it answered.
