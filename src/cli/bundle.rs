@@ -165,6 +165,7 @@ pub(super) fn verify(path: &Path, args: &JudgeArgs, report: &mut Report, progres
     report.backend.clone_from(&manifest.requires.backend);
     args.demand_isolation()?;
     let backend = akg::registry().backend(&manifest.requires.backend)?;
+    args.demand_sanitizers(&*backend)?;
     let target = akg::blocking::devices(&*backend)?
         .into_iter()
         .next()

@@ -178,14 +178,25 @@ impl JudgeArgs {
     /// Who judges.
     fn verifier(&self) -> Judge {
         let judge = Judge::standard(self.seed, self.secret, &self.limits());
-        if self.sanitize.is_empty() {
-            return judge;
+        match self.sanitizer() {
+            Some(sanitizer) => judge.with(sanitizer),
+            None => judge,
         }
+    }
+
+    /// Who judges how kernels use memory, if somebody shall.
+    fn sanitizer(&self) -> Option<SanitizerVerifier> {
         let mut sanitizer = SanitizerVerifier::default();
         sanitizer.sanitizers.clone_from(&self.sanitize);
         (sanitizer.seed, sanitizer.secret) = (self.seed, self.secret);
         sanitizer.limits = self.limits();
-        judge.with(sanitizer)
+        (!self.sanitize.is_empty()).then_some(sanitizer)
+    }
+
+    /// Refuses to go on, before anything is imported or compiled, if the backend has not the sanitizers.
+    fn demand_sanitizers(&self, backend: &dyn Backend) -> Result<()> {
+        self.sanitizer()
+            .map_or(Ok(()), |sanitizer| sanitizer.demand(backend))
     }
 
     /// Refuses to go on, before anything is imported or compiled, if this system's isolation is below the required one.

@@ -61,20 +61,15 @@ impl RunArgs {
 
     fn road(&self, report: &mut Report, progress: &Progress) -> Result<()> {
         self.judge.demand_isolation()?;
+        let kind = self.target.find()?;
+        self.judge.demand_sanitizers(&*kind.1)?;
         let out = prepare(self.report.out.as_deref())?;
         let store = self.memory.open()?;
         let config = self.python.config();
         let memory = self.size.memory.or_else(memory_budget);
         let loaded = load(&self.task, memory, || python(&config, progress), progress)?;
         report.task = describe(&loaded.task, &self.task.task, loaded.shrink());
-        let session = session(
-            self.target.find()?,
-            &self.judge,
-            &config,
-            &loaded,
-            progress,
-            |_| {},
-        );
+        let session = session(kind, &self.judge, &config, &loaded, progress, |_| {});
         let session = session
             .with_budget(self.budget)
             .with_tuning(tuning(self.tune))

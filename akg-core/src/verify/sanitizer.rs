@@ -39,6 +39,21 @@ impl Default for SanitizerVerifier {
     }
 }
 
+impl SanitizerVerifier {
+    /// # Errors
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) if a backend has not all of these sanitizers.
+    pub fn demand(&self, backend: &dyn Backend) -> Result<()> {
+        let offered = &backend.capability().sanitizers;
+        let missing = self.sanitizers.iter().find(|s| !offered.contains(s));
+        missing.map_or(Ok(()), |missing| {
+            Err(Error::unsupported(format!(
+                "the backend `{}` has no sanitizer for `{missing}`",
+                backend.name()
+            )))
+        })
+    }
+}
+
 #[async_trait]
 impl Verifier for SanitizerVerifier {
     fn name(&self) -> &str {
@@ -52,14 +67,8 @@ impl Verifier for SanitizerVerifier {
         _target: &Target,
         backend: &dyn Backend,
     ) -> Result<Verdict> {
+        self.demand(backend)?;
         let mut verdict = Verdict::new(task.contract.accuracy);
-        let offered = &backend.capability().sanitizers;
-        if let Some(missing) = self.sanitizers.iter().find(|s| !offered.contains(s)) {
-            return Err(Error::unsupported(format!(
-                "the backend `{}` has no sanitizer for `{missing}`",
-                backend.name()
-            )));
-        }
         let loaded = backend
             .load(candidate.artifact.clone(), self.limits.clone())
             .await?;
