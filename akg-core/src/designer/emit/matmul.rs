@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::sketch::ir::CompareOp;
 
-mod halves;
+mod factors;
 mod tiles;
 
 /// The longest run of fused multiply-adds before the partial sum is added to those before it. Those of one `BK` are added
@@ -57,7 +57,7 @@ pub(in crate::designer) fn emit(
     contract: PrimId,
 ) -> Result<Vec<Written>> {
     let product = Product::new(device, plan, prims, kernel, contract)?;
-    if let Some(written) = halves::emit(&product, device, names, number)? {
+    if let Some(written) = factors::emit(&product, device, names, number)? {
         return Ok(written);
     }
     match product.parts() {
