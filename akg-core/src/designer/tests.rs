@@ -12,6 +12,7 @@ use crate::task::Task;
 use crate::{DType, Result, Tensor};
 
 mod families;
+mod teams;
 
 const F: DType = DType::F32;
 

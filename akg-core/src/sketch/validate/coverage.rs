@@ -42,7 +42,7 @@ pub(super) fn check(program: &Program, out: &mut Diagnostics) {
         let reused = tensor.role == TensorRole::Scratch
             && plain
                 .iter()
-                .any(|s| program.kernels.get(s.kernel).is_some_and(|k| k.cooperative));
+                .any(|s| program.kernels.get(s.kernel).is_some_and(|k| k.cooperative.is_some()));
         if !plain.is_empty() && !reused {
             out.extend(objection(program, TensorId(id), tensor, &plain));
         }
