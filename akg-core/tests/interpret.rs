@@ -217,8 +217,13 @@ kernel main over (g in 2, q in 3) cooperative along q {{
         let x: Vec<i32> = (1..16).collect();
         run(&text, &[Tensor::from_slice([5, 3], &x).unwrap()], &[])
     };
-    let rows = [6, 15, 24, 33, 42].into_iter().zip([[1, 2, 3], [4, 5, 6], [7, 8, 9], [10, 11, 12], [13, 14, 15]]);
-    let expected: Vec<f64> = rows.flat_map(|(sum, row)| row.map(|v| f64::from(sum * v))).collect();
+    let rows =
+        [6, 15, 24, 33, 42]
+            .into_iter()
+            .zip([[1, 2, 3], [4, 5, 6], [7, 8, 9], [10, 11, 12], [13, 14, 15]]);
+    let expected: Vec<f64> = rows
+        .flat_map(|(sum, row)| row.map(|v| f64::from(sum * v)))
+        .collect();
     assert_eq!(values(&sums("5", "r"), 0), expected);
     let message = error(sums("5", "(r + 4) % 5")).to_string();
     assert!(message.contains("at the same time"), "{message}");

@@ -63,7 +63,10 @@ pub(crate) fn print(mut program: TileProgram, target: &Target, knobs: &Knobs) ->
             .context("kernel", || kernel.name.clone())?;
         used.extend(printed.used);
         let _ = write!(functions, "\n\n{}", printed.text);
-        launch.push((name, options::options(knobs, kernel, printed.descriptors, target, &dialect)));
+        launch.push((
+            name,
+            options::options(knobs, kernel, printed.descriptors, target, &dialect),
+        ));
     }
     let mut plan = program.plan();
     let names: Vec<&str> = launch.iter().map(|(name, _)| name.as_str()).collect();

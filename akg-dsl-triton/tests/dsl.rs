@@ -371,7 +371,11 @@ fn programs_that_meet_all_fit_on_the_device() {
     let options = |target: &Target, warps: i64| {
         let knobs = Knobs::from([("main.warps".to_owned(), KnobValue::Int(warps))]);
         let source = TritonDsl::default().lower(&sketch, &knobs, target).unwrap();
-        let line = source.text.lines().find(|l| l.contains("\"teams_main\"")).unwrap();
+        let line = source
+            .text
+            .lines()
+            .find(|l| l.contains("\"teams_main\""))
+            .unwrap();
         (line.trim().to_owned(), source)
     };
     // 104 programs of 132 cores may have all that a thread can use.
@@ -379,7 +383,10 @@ fn programs_that_meet_all_fit_on_the_device() {
     assert_eq!(plain, "\"teams_main\": {\"num_stages\": 3, \"num_warps\": 8},");
     target.cores = 26;
     let (four, crowded) = options(&target, 0);
-    assert_eq!(four, "\"teams_main\": {\"maxnreg\": 64, \"num_stages\": 3, \"num_warps\": 8},");
+    assert_eq!(
+        four,
+        "\"teams_main\": {\"maxnreg\": 64, \"num_stages\": 3, \"num_warps\": 8},"
+    );
     assert!(options(&target, 16).0.contains("\"maxnreg\": 32"));
     assert!(!options(&Target::new("hip", "gfx942"), 0).0.contains("maxnreg"));
     let plan = support::plan(&source);

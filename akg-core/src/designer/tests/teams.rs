@@ -1,10 +1,10 @@
 //! Long rows that teams of programs hold.
 
 use super::{F, check_on, design, many_threads};
+use crate::Result;
 use crate::graph::{Graph, ValueId};
 use crate::target::{Residency, Target};
 use crate::task::Task;
-use crate::Result;
 
 /// A device with two cores, each of which has four programs that hold 8192 numbers, and a small cache.
 fn two_cores() -> Target {
@@ -79,10 +79,12 @@ fn softmax_of_long_rows() {
 
 #[test]
 fn other_rows_are_not_held() {
-    let softmax = |rows: i64, length: i64| graph(|g| {
-        let x = g.input("x", F, [rows, length]);
-        g.softmax(x, 1)
-    });
+    let softmax = |rows: i64, length: i64| {
+        graph(|g| {
+            let x = g.input("x", F, [rows, length]);
+            g.softmax(x, 1)
+        })
+    };
     for (why, g) in [
         ("short rows", softmax(64, 4096)),
         ("few rows", softmax(7, 24_576)),

@@ -41,9 +41,10 @@ fn writes(kernel: &Kernel, id: TensorId) -> bool {
 
 fn reads(kernel: &Kernel, id: TensorId) -> bool {
     let mut found = false;
-    walk(kernel, &mut |_, s| {
-        found |= matches!(s, Stmt::Define { op: Op::Load { tensor, .. }, .. } if *tensor == id)
-    });
+    walk(
+        kernel,
+        &mut |_, s| found |= matches!(s, Stmt::Define { op: Op::Load { tensor, .. }, .. } if *tensor == id),
+    );
     found
 }
 
@@ -206,7 +207,8 @@ fn simulate(
         accesses.len() < ELEMENTS >> 6
     })?;
     accesses.sort_by_key(|a| a.phase);
-    let (mut written, mut seen): (Vec<Option<Last>>, Vec<Option<Last>>) = (vec![None; size], vec![None; size]);
+    let (mut written, mut seen): (Vec<Option<Last>>, Vec<Option<Last>>) =
+        (vec![None; size], vec![None; size]);
     let mut budget = ELEMENTS;
     let mut found = None;
     for access in &accesses {

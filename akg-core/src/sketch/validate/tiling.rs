@@ -39,10 +39,7 @@ pub(super) fn tiles(axis: &Axis, extent: &Expr, indices: &[&Index]) -> bool {
         } else {
             index.hi.clone()
         };
-        let index = Index {
-            hi,
-            ..index.clone()
-        };
+        let index = Index { hi, ..index.clone() };
         base = rest + &weight * &index.lo;
         digits.push(Digit {
             weight: weight * index.step,
@@ -75,7 +72,9 @@ fn joined(indices: &[&Index]) -> Vec<Index> {
         (from_zero && strides).then_some(&inner.symbol)
     };
     let whole = |index: &Index| {
-        let goes_on = indices.iter().any(|outer| continued(outer) == Some(&index.symbol));
+        let goes_on = indices
+            .iter()
+            .any(|outer| continued(outer) == Some(&index.symbol));
         let (lo, step) = if goes_on {
             (0.into(), 1)
         } else {
@@ -158,7 +157,11 @@ mod tests {
         assert!(!check("r", 1, 1, "N", &few), "gaps");
         let late = [index("g", "16", 1), from("r", "g + 1", "N", 16)];
         assert!(!check("r", 1, 1, "N", &late), "misses 0");
-        let twice = [index("g", "16", 1), from("r", "g", "N", 16), from("s", "g", "N", 16)];
+        let twice = [
+            index("g", "16", 1),
+            from("r", "g", "N", 16),
+            from("s", "g", "N", 16),
+        ];
         assert!(!check("r", 1, 1, "N", &twice), "what else starts there");
     }
 

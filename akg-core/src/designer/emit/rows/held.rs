@@ -52,8 +52,11 @@ impl Teams {
     ) -> Option<Self> {
         let held = device.held()?;
         let extent = |a: Axis| kernel.extents.get(a)?.as_const();
-        let (reduced, kept): (Vec<Axis>, Vec<Axis>) =
-            shape.order.iter().copied().partition(|a| kernel.reduced.contains(a));
+        let (reduced, kept): (Vec<Axis>, Vec<Axis>) = shape
+            .order
+            .iter()
+            .copied()
+            .partition(|a| kernel.reduced.contains(a));
         let inner = *reduced.last().filter(|a| shape.order.last() == Some(*a))?;
         let shared = kept.iter().copied().max_by_key(|a| extent(*a))?;
         let in_order = |id: &PrimId| matches!(prims.node(*id).prim, Prim::Scan(..) | Prim::ArgReduce(..));
@@ -133,7 +136,10 @@ impl Teams {
                 let walk = Walk::Tile {
                     start: format!("{index}*{len}"),
                     len: len.clone(),
-                    overhang: !self.lengths.iter().all(|b| extent.as_const().is_some_and(|e| e % b == 0)),
+                    overhang: !self
+                        .lengths
+                        .iter()
+                        .all(|b| extent.as_const().is_some_and(|e| e % b == 0)),
                 };
                 (format!("ceildiv({extent}, {len})"), walk)
             } else {
@@ -195,7 +201,11 @@ impl Passes<'_> {
         meets: &[String],
     ) -> Result<(String, Vec<String>)> {
         let nodes = self.emitter.kernel.nodes.clone();
-        let reductions: Vec<PrimId> = nodes.iter().copied().filter(|id| self.is_reduction(*id)).collect();
+        let reductions: Vec<PrimId> = nodes
+            .iter()
+            .copied()
+            .filter(|id| self.is_reduction(*id))
+            .collect();
         let mut declarations = Vec::new();
         self.emitter.open(format!("for {} {{", loops.join(", ")));
         let masked = self.choose_fill(&reductions)?;

@@ -254,13 +254,7 @@ impl Passes<'_> {
     }
 
     /// Combines the accumulators of all parts; `max` has the maxima that they are scaled by.
-    fn combine(
-        &mut self,
-        id: PrimId,
-        partial: &Partial,
-        max: Option<&Partial>,
-        slots: &Slots,
-    ) -> Result<()> {
+    fn combine(&mut self, id: PrimId, partial: &Partial, max: Option<&Partial>, slots: &Slots) -> Result<()> {
         let (kept, _) = self.slot();
         let (region, overhangs) = self.emitter.place(&kept)?;
         let region: Vec<String> = region
