@@ -286,7 +286,7 @@ impl Machine {
         let number = Symbol::from("program number");
         let indices = grid::program_indices(kernel, &Expr::symbol(number.clone()));
         let mut dims = bindings.clone();
-        let mut programs = (0..count).map(|program| {
+        let mut programs = (0..count).map(|program| -> Result<_> {
             dims.insert(number.clone(), i64::from(program));
             let mut symbols: Vec<_> = bindings.iter().map(|(k, v)| (k.clone(), *v)).collect();
             for (axis, index) in kernel.grid.iter().zip(&indices) {
