@@ -225,7 +225,7 @@ kernel main over (g in 2, q in 3) cooperative along q {{
         .flat_map(|(sum, row)| row.map(|v| f64::from(sum * v)))
         .collect();
     assert_eq!(values(&sums("5", "r"), 0), expected);
-    let message = error(sums("5", "(r + 4) % 5")).to_string();
+    let message = error(sums("5", "r // 2 * 2")).to_string();
     assert!(message.contains("at the same time"), "{message}");
     let message = error(sums("5 - q", "r")).to_string();
     assert!(message.contains("disagree on a loop"), "{message}");
