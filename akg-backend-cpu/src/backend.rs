@@ -6,11 +6,11 @@ use akg_core::backend::{BackendCapability, Limits, Loaded, TensorBuffer};
 use akg_core::error::Result;
 use akg_core::source::Artifact;
 use akg_core::target::Target;
+use akg_core::turns::Turns;
 use akg_core::verdict::Failure;
 use akg_core::{Backend, DType};
 use akg_worker::client::{self, Executor};
-use akg_worker::seat::Turns;
-use akg_worker::shm;
+use akg_worker::{seat, shm};
 use async_trait::async_trait;
 use blocking::unblock;
 
@@ -55,6 +55,10 @@ impl Backend for CpuBackend {
         &self.capability
     }
 
+    fn turns(&self) -> Turns {
+        self.turns.clone()
+    }
+
     async fn devices(&self) -> Result<Vec<Target>> {
         let backend = self.clone();
         unblock(move || {
@@ -72,6 +76,6 @@ impl Backend for CpuBackend {
     async fn load(&self, artifact: Artifact, limits: Limits) -> Result<Result<Box<dyn Loaded>, Failure>> {
         let config = self.config.clone();
         let make = move || Executor::load(config.worker.as_deref(), artifact, limits);
-        self.turns.load(make).await
+        seat::load(&self.turns, make).await
     }
 }

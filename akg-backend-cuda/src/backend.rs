@@ -1,6 +1,6 @@
 //! The backend: each request on a thread that may wait, each artifact in a worker process of its own.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use akg_core::backend::{BackendCapability, Limits, Loaded, TensorBuffer};
 use akg_core::error::Result;
@@ -8,10 +8,10 @@ use akg_core::reference::Products;
 use akg_core::source::Artifact;
 use akg_core::target::Target;
 use akg_core::timing::{Clock, Witness};
+use akg_core::turns::Turns;
 use akg_core::verdict::Failure;
 use akg_core::{Backend, DType};
-use akg_worker::seat::Turns;
-use akg_worker::shm;
+use akg_worker::{seat, shm};
 use async_trait::async_trait;
 use blocking::unblock;
 
@@ -24,6 +24,8 @@ use crate::{CudaBuilder, CudaConfig};
 #[derive(Debug, Clone)]
 pub struct CudaBackend {
     config: Arc<CudaConfig>,
+    /// What is known of the devices once somebody asked.
+    devices: Arc<OnceLock<Vec<Target>>>,
     capability: BackendCapability,
     turns: Turns,
     spares: Arc<Spares>,
@@ -44,11 +46,13 @@ impl CudaBackend {
         capability.formats = [CUBIN, CUDA_CPP].map(str::to_owned).to_vec();
         capability.times = true;
         capability.observes = true;
+        capability.own_processors = true;
         let (config, turns) = (Arc::new(config), Turns::default());
         Self {
             spares: Arc::new(Spares::new(config.clone(), turns.clone())),
             products: Arc::new(DeviceProducts::new(config.device, turns.clone())),
             config,
+            devices: Arc::default(),
             capability,
             turns,
         }
@@ -66,8 +70,31 @@ impl Backend for CudaBackend {
     }
 
     async fn devices(&self) -> Result<Vec<Target>> {
+        if let Some(devices) = self.devices.get() {
+            return Ok(devices.clone());
+        }
         let config = self.config.clone();
-        unblock(move || Ok(client::describe(config.worker.as_deref())?.unwrap_or_default())).await
+        let devices = unblock(move || client::describe(config.worker.as_deref())).await?;
+        Ok(match devices {
+            Ok(devices) => self.devices.get_or_init(|| devices).clone(),
+            Err(_) => Vec::new(),
+        })
+    }
+
+    fn position(&self) -> usize {
+        self.config.device as usize
+    }
+
+    fn at(&self, position: usize) -> Option<Arc<dyn Backend>> {
+        let config = CudaConfig {
+            device: u32::try_from(position).ok()?,
+            ..CudaConfig::clone(&self.config)
+        };
+        Some(Arc::new(Self::new(config)))
+    }
+
+    fn turns(&self) -> Turns {
+        self.turns.clone()
     }
 
     fn witness(&self) -> Box<dyn Witness> {
@@ -86,8 +113,7 @@ impl Backend for CudaBackend {
         client::check(&artifact, &limits)?;
         let (config, spares) = (self.config.clone(), self.spares.clone());
         let process = unblock(move || spares.take()).await?;
-        self.turns
-            .load(move || Executor::load(config, process, artifact, limits))
-            .await
+        let make = move || Executor::load(config, process, artifact, limits);
+        seat::load(&self.turns, make).await
     }
 }

@@ -7,7 +7,7 @@ use std::ffi::c_void;
 use std::sync::{Mutex, PoisonError};
 
 use akg_core::reference::{Matrix, Products};
-use akg_worker::seat::Turns;
+use akg_core::turns::Turns;
 
 use crate::driver::{self, Device, Kernel, Memory, Module, Shape, Stream};
 use crate::lanes::Lanes;

@@ -17,6 +17,7 @@ use crate::source::Artifact;
 use crate::target::Target;
 use crate::tensor::{Tensor, byte_len};
 use crate::timing::{Machine, Witness};
+use crate::turns::Turns;
 use crate::verdict::Failure;
 
 /// What a backend can do, as data.
@@ -30,6 +31,9 @@ pub struct BackendCapability {
     /// Whether it [observes](Loaded::observe) each launch of a plan.
     #[serde(default)]
     pub observes: bool,
+    /// Whether candidates run on processors of their own, so that what this machine's do meanwhile does not change times.
+    #[serde(default)]
+    pub own_processors: bool,
 }
 
 /// Limits on one request.
@@ -123,6 +127,15 @@ pub enum Cache {
     Cold,
 }
 
+/// So many calls on what is bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Execution {
+    /// How many; 0 measures what asking and answering takes.
+    pub calls: u32,
+    /// What the caches hold when they begin.
+    pub cache: Cache,
+}
+
 /// An artifact in its place, ready to be executed again and again. Dropping it ends whatever the candidate started.
 ///
 /// The candidate behind it is hostile: implementations decide nothing by what it says, keep the clock and the inputs
@@ -140,6 +153,19 @@ pub trait Loaded: Send + fmt::Debug {
     /// Gives the wall time by a clock that the candidate cannot reach. It includes a constant for asking and answering,
     /// which `calls` of 0 measures. With [`Cache::Cold`] the caches are emptied first, outside that time.
     async fn execute(&mut self, calls: u32, cache: Cache) -> Result<Result<Duration, Failure>>;
+
+    /// Executes one thing after the other and gives the time of each. Where several share the device, nothing of theirs
+    /// comes in between.
+    async fn execute_all(&mut self, executions: &[Execution]) -> Result<Result<Vec<Duration>, Failure>> {
+        let mut times = Vec::with_capacity(executions.len());
+        for execution in executions {
+            match self.execute(execution.calls, execution.cache).await? {
+                Ok(time) => times.push(time),
+                Err(failure) => return Ok(Err(failure)),
+            }
+        }
+        Ok(Ok(times))
+    }
 
     /// The outputs as they are now, unchangeable from here on; nothing is bound afterwards.
     async fn take(&mut self) -> Result<Result<RunOutput, Failure>>;
@@ -218,6 +244,22 @@ pub trait Backend: Send + Sync + fmt::Debug {
 
     /// The devices of this machine; empty if there are none.
     async fn devices(&self) -> Result<Vec<Target>>;
+
+    /// Which of these it loads artifacts on.
+    fn position(&self) -> usize {
+        0
+    }
+
+    /// The same backend with another of these devices to load artifacts on; `None` if it has but one.
+    fn at(&self, position: usize) -> Option<Arc<dyn Backend>> {
+        let _ = position;
+        None
+    }
+
+    /// The turns that whoever uses the device takes.
+    fn turns(&self) -> Turns {
+        Turns::default()
+    }
 
     /// Who watches the machine while candidates are timed.
     fn witness(&self) -> Box<dyn Witness> {

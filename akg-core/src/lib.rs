@@ -30,6 +30,7 @@ pub mod task;
 pub mod tensor;
 pub mod timing;
 pub mod tuner;
+pub mod turns;
 pub mod verdict;
 pub mod verifier;
 pub mod verify;

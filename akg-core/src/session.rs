@@ -184,7 +184,7 @@ impl Session {
         }
     }
 
-    /// The first device of the backend that the DSL can write for.
+    /// The device of the backend, which the DSL must be able to write for.
     pub async fn target(&self) -> Result<Target> {
         let capability = self.dsl.capability();
         if !capability.backends.iter().any(|b| b == self.backend.name()) {
@@ -196,11 +196,15 @@ impl Session {
             )));
         }
         let devices = self.backend.devices().await?;
-        devices.into_iter().next().ok_or_else(|| {
-            Error::unsupported(format!(
-                "backend `{}` finds no device on this machine",
-                self.backend.name()
-            ))
+        let (count, position) = (devices.len(), self.backend.position());
+        devices.into_iter().nth(position).ok_or_else(|| {
+            let name = self.backend.name();
+            Error::unsupported(match count {
+                0 => format!("backend `{name}` finds no device on this machine"),
+                _ => format!(
+                    "backend `{name}` finds {count} devices on this machine, but none at position {position}"
+                ),
+            })
         })
     }
 

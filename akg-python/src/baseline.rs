@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fmt, fs};
 
-use akg_core::backend::{Cache, RunOutput};
+use akg_core::backend::{Cache, Execution, RunOutput};
 use akg_core::error::{Error, ErrorKind, Result, ResultExt};
 use akg_core::timing::{Check, Side, Testimony, choice};
+use akg_core::turns::Turns;
 use akg_core::verdict::{Failure, FailureKind};
 use akg_core::{Graph, Tensor};
 use async_trait::async_trait;
@@ -188,6 +189,7 @@ pub struct Baselines {
     _inputs: Vec<Vec<Tensor>>,
     options: BaselineOptions,
     device: String,
+    turns: Turns,
     threads: u32,
 }
 
@@ -237,8 +239,17 @@ impl Baselines {
             sets: shared,
             _inputs: sets,
             options,
+            turns: Turns::default(),
             threads: 0,
         })
+    }
+
+    /// Lets executions take these turns of the device. What [`prepare`](Self::prepare) does takes none: compiling takes
+    /// long, and uses the device for moments.
+    #[must_use]
+    pub fn with_turns(mut self, turns: Turns) -> Self {
+        self.turns = turns;
+        self
     }
 
     /// How many sets of inputs there are.
@@ -291,6 +302,7 @@ impl Baselines {
         let names = self.graph.inputs().iter().map(|i| self.graph.value_name(i.value));
         let call = Call::Bind {
             variant: variant.key(),
+            set,
             inputs: names.zip(&shared.descriptors).collect(),
         };
         let limit = self.options.timeout;
@@ -306,16 +318,30 @@ impl Baselines {
     /// Calls a variant so often on what is bound; with [`Cache::Cold`] after emptying the caches. 0 calls measure what
     /// asking and answering takes.
     pub fn execute(&mut self, variant: Variant, calls: u32, cache: Cache) -> Result<Executed> {
+        let turns = self.turns.clone();
+        turns.alone(|| self.execute_now(variant, Execution { calls, cache }))
+    }
+
+    /// Does one [execution](Self::execute) after the other, and lets nobody else use the device in between.
+    pub fn execute_all(&mut self, variant: Variant, executions: &[Execution]) -> Result<Vec<Executed>> {
+        let turns = self.turns.clone();
+        turns.alone(|| {
+            let executed = executions.iter().map(|e| self.execute_now(variant, *e));
+            executed.collect()
+        })
+    }
+
+    fn execute_now(&mut self, variant: Variant, Execution { calls, cache }: Execution) -> Result<Executed> {
         // On a device, emptying the caches hides the time that the first launch takes.
         let is_host = self.device == HOST;
         let flush = (cache == Cache::Cold).then_some(self.options.flush_bytes);
         if is_host && flush.is_some() {
-            self.execute_now(variant, 0, flush)?;
+            self.call(variant, 0, flush)?;
         }
-        self.execute_now(variant, calls, flush.filter(|_| !is_host))
+        self.call(variant, calls, flush.filter(|_| !is_host))
     }
 
-    fn execute_now(&mut self, variant: Variant, calls: u32, flush: Option<u64>) -> Result<Executed> {
+    fn call(&mut self, variant: Variant, calls: u32, flush: Option<u64>) -> Result<Executed> {
         let call = Call::Execute {
             variant: variant.key(),
             calls,
@@ -450,9 +476,15 @@ impl Side for BaselineSide {
     }
 
     async fn execute(&mut self, calls: u32, cache: Cache) -> Result<Result<Duration, Failure>> {
+        let times = self.execute_all(&[Execution { calls, cache }]).await?;
+        Ok(times.map(|times| times.into_iter().sum()))
+    }
+
+    async fn execute_all(&mut self, executions: &[Execution]) -> Result<Result<Vec<Duration>, Failure>> {
+        let wanted = executions.to_vec();
         let executed = self.ask(move |b, variant| {
-            let executed = b.execute(variant, calls, cache)?;
-            if calls > 0 {
+            let executed = b.execute_all(variant, &wanted)?;
+            if wanted.iter().any(|e| e.calls > 0) {
                 std::thread::sleep(SPIN);
             }
             Ok(executed)
@@ -461,11 +493,14 @@ impl Side for BaselineSide {
             Ok(executed) => executed,
             Err(failure) => return Ok(Err(failure)),
         };
-        self.last = Testimony {
-            time: Some(executed.worker_time),
-            page_faults: Some(executed.page_faults),
-        };
-        Ok(Ok(executed.time))
+        let longest = executed.iter().zip(executions).max_by_key(|(_, e)| e.calls);
+        if let Some((executed, _)) = longest {
+            self.last = Testimony {
+                time: Some(executed.worker_time),
+                page_faults: Some(executed.page_faults),
+            };
+        }
+        Ok(Ok(executed.iter().map(|e| e.time).collect()))
     }
 
     async fn verify(&mut self) -> Result<Result<(), Failure>> {

@@ -77,6 +77,8 @@ pub(crate) enum Call<'a> {
     },
     Bind {
         variant: &'a str,
+        /// Calls with the same number give the same inputs.
+        set: usize,
         inputs: BTreeMap<&'a str, &'a Descriptor>,
     },
     Outputs {

@@ -1,13 +1,13 @@
 //! Executors that block, as what asynchronous backends load.
 
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use akg_core::backend::{Cache, Call, Loaded, RunOutput};
+use akg_core::backend::{Cache, Call, Execution, Loaded, RunOutput};
 use akg_core::error::{Error, Result};
 use akg_core::isolation::Isolation;
 use akg_core::profile::Observation;
+use akg_core::turns::Turns;
 use akg_core::verdict::Failure;
 use async_trait::async_trait;
 use blocking::unblock;
@@ -35,39 +35,20 @@ pub trait Execute: Send + fmt::Debug + 'static {
     }
 }
 
-/// The turns that executors take on one device: executions, which are timed, have it for themselves; what goes on before
-/// and after them shares it. Cloning shares the device.
-#[derive(Debug, Clone, Default)]
-pub struct Turns(Arc<RwLock<()>>);
-
-impl Turns {
-    /// Does something that shares the device with others.
-    pub fn beside<T>(&self, work: impl FnOnce() -> T) -> T {
-        let _shared = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        work()
-    }
-
-    /// Does something that has the device for itself.
-    pub fn alone<T>(&self, work: impl FnOnce() -> T) -> T {
-        let _alone = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        work()
-    }
-
-    /// Makes an executor on a thread that may wait.
-    pub async fn load<E: Execute>(
-        &self,
-        make: impl FnOnce() -> Result<Result<E, Failure>> + Send + 'static,
-    ) -> Result<Result<Box<dyn Loaded>, Failure>> {
-        let turns = self.clone();
-        let executor = unblock(move || turns.beside(make)).await?;
-        Ok(executor.map(|executor| {
-            Box::new(Seat {
-                isolation: executor.isolation().clone(),
-                executor: Some(executor),
-                turns: self.clone(),
-            }) as Box<dyn Loaded>
-        }))
-    }
+/// Makes an executor on a thread that may wait, which takes these turns.
+pub async fn load<E: Execute>(
+    turns: &Turns,
+    make: impl FnOnce() -> Result<Result<E, Failure>> + Send + 'static,
+) -> Result<Result<Box<dyn Loaded>, Failure>> {
+    let own = turns.clone();
+    let executor = unblock(move || own.beside(make)).await?;
+    Ok(executor.map(|executor| {
+        Box::new(Seat {
+            isolation: executor.isolation().clone(),
+            executor: Some(executor),
+            turns: turns.clone(),
+        }) as Box<dyn Loaded>
+    }))
 }
 
 /// An executor and its turns.
@@ -113,6 +94,23 @@ impl<E: Execute> Loaded for Seat<E> {
     async fn execute(&mut self, calls: u32, cache: Cache) -> Result<Result<Duration, Failure>> {
         self.with(move |executor, turns| turns.alone(|| executor.execute(calls, cache)))
             .await
+    }
+
+    async fn execute_all(&mut self, executions: &[Execution]) -> Result<Result<Vec<Duration>, Failure>> {
+        let executions = executions.to_vec();
+        self.with(move |executor, turns| {
+            turns.alone(|| {
+                let mut times = Vec::with_capacity(executions.len());
+                for Execution { calls, cache } in executions {
+                    match executor.execute(calls, cache)? {
+                        Ok(time) => times.push(time),
+                        Err(failure) => return Ok(Err(failure)),
+                    }
+                }
+                Ok(Ok(times))
+            })
+        })
+        .await
     }
 
     async fn take(&mut self) -> Result<Result<RunOutput, Failure>> {

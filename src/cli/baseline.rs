@@ -8,9 +8,10 @@ use akg::python::{
 };
 use akg::session::{Attempt, Rivals};
 use akg::timing::{Check, Side};
+use akg::turns::Turns;
 use akg::verdict::ErrorMeasure;
 use akg::verify::NumericVerifier;
-use akg::{Result, Target, Task, Tensor};
+use akg::{Backend, Result, Target, Task, Tensor};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
@@ -40,8 +41,9 @@ pub(super) fn baselines(attempt: &Attempt) -> Vec<Baseline> {
 pub(super) struct PyTorch {
     environment: Environment,
     module: Option<ImportedModule>,
-    /// The backend, whose name is PyTorch's for its devices.
+    /// PyTorch's name for the device.
     device: String,
+    turns: Turns,
     /// The worker of the next contest.
     worker: Arc<Mutex<Option<BaselineWorker>>>,
     progress: Progress,
@@ -50,7 +52,12 @@ pub(super) struct PyTorch {
 
 impl PyTorch {
     /// `None` without a Python that has PyTorch.
-    pub(super) fn find(loaded: &Loaded, backend: &str, config: &Config, progress: &Progress) -> Option<Self> {
+    pub(super) fn find(
+        loaded: &Loaded,
+        backend: &dyn Backend,
+        config: &Config,
+        progress: &Progress,
+    ) -> Option<Self> {
         let environment = match &loaded.python {
             Some(python) => {
                 let python = python.lock().unwrap_or_else(PoisonError::into_inner);
@@ -61,7 +68,12 @@ impl PyTorch {
         Some(Self {
             environment,
             module: loaded.module.clone(),
-            device: backend.to_owned(),
+            // Backends are called as PyTorch calls their devices.
+            device: match backend.position() {
+                0 => backend.name().to_owned(),
+                position => format!("{}:{position}", backend.name()),
+            },
+            turns: backend.turns(),
             worker: Arc::default(),
             progress: progress.clone(),
             reports: Arc::default(),
@@ -119,7 +131,8 @@ impl PyTorch {
             .map(|s| s.iter().take(inputs).cloned().collect())
             .collect();
         let first = sets.first().cloned().unwrap_or_default();
-        let mut baselines = Baselines::new(worker, self.what(task), sets, options)?;
+        let mut baselines =
+            Baselines::new(worker, self.what(task), sets, options)?.with_turns(self.turns.clone());
         let (mut ready, mut reports) = (Vec::new(), Vec::new());
         // Compiling first: when it runs out of time, the worker ends and all that was prepared in it.
         for variant in [Variant::Compiled, Variant::Eager] {

@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use akg::backend::Limits;
 use akg::isolation::IsolationLevel;
 use akg::python::Config;
 use akg::timing::ContestPolicy;
-use akg::{Accuracy, Error, Result};
+use akg::{Accuracy, Backend, Dsl, Error, Result};
 use clap::{Args, Parser, Subcommand};
 
 #[macro_use]
@@ -113,6 +114,14 @@ struct TargetArgs {
     /// The device's backend.
     #[arg(long, default_value = "cpu")]
     backend: String,
+}
+
+impl TargetArgs {
+    /// Both, in their default configuration.
+    fn find(&self) -> Result<(Arc<dyn Dsl>, Arc<dyn Backend>)> {
+        let registry = akg::registry();
+        Ok((registry.dsl(&self.dsl)?, registry.backend(&self.backend)?))
+    }
 }
 
 /// How results are judged.

@@ -153,11 +153,7 @@ impl ProfileArgs {
 
     /// The first kernel that passes, with the knobs that earlier tuning found best.
     fn search(&self, progress: &Progress) -> Result<Result<Made, Failure>> {
-        let registry = akg::registry();
-        let (dsl, backend) = (
-            registry.dsl(&self.target.dsl)?,
-            registry.backend(&self.target.backend)?,
-        );
+        let (dsl, backend) = self.target.find()?;
         let config = self.python.config();
         let memory = self.size.memory.or_else(memory_budget);
         let loaded = load(&self.task, memory, || python(&config, progress), progress)?;

@@ -9,7 +9,7 @@ use akg::python::Config;
 use akg::session::{Event, Outcome};
 use akg::tuner::{Trial, TuningPolicy};
 use akg::verify::Judge;
-use akg::{Error, Result, Session, Task, blocking};
+use akg::{Backend, Dsl, Error, Result, Session, Task, blocking};
 use clap::Args;
 
 use super::baseline::{PyTorch, baselines};
@@ -68,7 +68,14 @@ impl RunArgs {
         let memory = self.size.memory.or_else(memory_budget);
         let loaded = load(&self.task, memory, || python(&config, progress), progress)?;
         report.task = describe(&loaded.task, &self.task.task, loaded.shrink());
-        let session = session(&self.target, &self.judge, &config, &loaded, progress, |_| {})?;
+        let session = session(
+            self.target.find()?,
+            &self.judge,
+            &config,
+            &loaded,
+            progress,
+            |_| {},
+        );
         let session = session
             .with_budget(self.budget)
             .with_tuning(tuning(self.tune))
@@ -118,24 +125,22 @@ pub(super) fn conclude(
     Ok(())
 }
 
-/// The session that the command line asks for. `observe` sees all events.
+/// A session of this DSL and backend as the command line asks for it. `observe` sees all events.
 pub(super) fn session(
-    target: &TargetArgs,
+    (dsl, backend): (Arc<dyn Dsl>, Arc<dyn Backend>),
     judge: &JudgeArgs,
     python: &Config,
     loaded: &Loaded,
     progress: &Progress,
     observe: impl Fn(&Event<'_>) + Send + Sync + 'static,
-) -> Result<Session> {
-    let registry = akg::registry();
-    let (dsl, backend) = (registry.dsl(&target.dsl)?, registry.backend(&target.backend)?);
+) -> Session {
     let pytorch = if judge.no_baseline {
         None
     } else {
-        PyTorch::find(loaded, &target.backend, python, progress)
+        PyTorch::find(loaded, &*backend, python, progress)
     };
     let (observer, ahead, task) = (progress.clone(), pytorch.clone(), loaded.task.clone());
-    let session = Session::new(dsl, Arc::clone(&backend))
+    let session = Session::new(dsl, backend)
         .with_verifier(Judge::standard(judge.seed, judge.secret, &judge.limits()))
         .with_timing(Some(judge.contest()))
         .with_observer(move |event: Event<'_>| {
@@ -160,10 +165,10 @@ pub(super) fn session(
                 _ => "timed",
             });
         });
-    Ok(match pytorch {
+    match pytorch {
         Some(rival) => session.with_rivals(rival),
         None => session,
-    })
+    }
 }
 
 /// What became of a configuration, for people.

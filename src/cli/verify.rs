@@ -98,7 +98,14 @@ impl VerifyArgs {
                 })
                 .collect();
         }
-        let mut session = session(&self.target, &self.judge, &config, &loaded, progress, |_| {})?;
+        let mut session = session(
+            self.target.find()?,
+            &self.judge,
+            &config,
+            &loaded,
+            progress,
+            |_| {},
+        );
         if let Some(store) = &self.store {
             session = session.with_store(Arc::new(SqliteStore::open(store)?));
         }

@@ -151,12 +151,25 @@ impl<'a> Arena<'a> {
         let check = self.check(Accuracy::Half);
         let entered = session.rivals.enter(task, target, &self.sets, check, self.seed);
         let mut rivals = entered.await?;
+        if session.backend.capability().own_processors {
+            // A failure comes back with the first round, when others wait for their turn: what takes long is done before.
+            for side in [&mut candidate, &mut twin] {
+                let _ = side.refresh(0).await?;
+            }
+        }
         let entrants = Entrants {
             candidate: &mut candidate,
             twin: Some(&mut twin),
             rivals: rivals.iter_mut().map(|r| &mut **r as &mut dyn Side).collect(),
             floor: Some(self.floor()?),
         };
+        self.hold(entrants, policy).await
+    }
+
+    /// Holds a contest when no other is held on the device.
+    async fn hold(&self, entrants: Entrants<'_>, policy: &ContestPolicy) -> Result<Contest> {
+        let session = self.road.session;
+        let _turn = session.backend.turns().contest().await;
         contest(entrants, policy, self.seed, &mut *session.witness()).await
     }
 
@@ -175,9 +188,8 @@ impl<'a> Arena<'a> {
             rivals: vec![&mut fastest_side],
             floor: Some(self.floor()?),
         };
-        let session = self.road.session;
-        let contest = contest(entrants, policy, self.seed, &mut *session.witness()).await?;
-        session.store.save(&Measurement {
+        let contest = self.hold(entrants, policy).await?;
+        self.road.session.store.save(&Measurement {
             candidate: challenger,
             challenged: Some(challenged),
             setting: Digest::of_value(policy)?,

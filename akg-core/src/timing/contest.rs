@@ -13,8 +13,8 @@ use super::outcome::{Contest, Disturbance, SideTimes};
 use super::side::Side;
 use super::statistics::{fewest_samples, median};
 use super::witness::Witness;
-use crate::backend::Cache;
-use crate::error::Result;
+use crate::backend::{Cache, Execution};
+use crate::error::{Error, Result};
 use crate::verdict::Failure;
 
 /// How a contest is run.
@@ -224,7 +224,7 @@ pub(super) struct Round {
 /// A side's failure, or akg's own trouble.
 enum Out {
     Failed(Failure),
-    Trouble(crate::Error),
+    Trouble(Error),
 }
 
 type Turn<T> = std::result::Result<T, Out>;
@@ -365,6 +365,8 @@ impl Ring<'_, '_> {
             if runner.failure.is_some() {
                 continue;
             }
+            // Nothing is claimed of the twin.
+            let verify = verify && !(1..self.own).contains(&at);
             let turn = turn(runner, policy, number, long, cold_first, verify).await;
             let sample = self.settle(at, turn)?;
             if let Some(place) = samples.get_mut(at) {
@@ -475,18 +477,35 @@ async fn turn(
     let warmup = if runner.batch > 1 { policy.warmup } else { 1 };
     let side = &mut *runner.side;
     of(side.refresh(round).await)?;
-    of(side.execute(warmup, Cache::Warm).await)?;
-    let mut cold = None;
+    let warm = |calls| Execution {
+        calls,
+        cache: Cache::Warm,
+    };
+    let empty = Execution {
+        calls: 1,
+        cache: Cache::Cold,
+    };
+    let mut executions = vec![warm(warmup)];
     if policy.cold && cold_first {
-        cold = Some(of(side.execute(1, Cache::Cold).await)?);
-        of(side.execute(warmup, Cache::Warm).await)?;
+        executions.extend([empty, warm(warmup)]);
     }
-    let batch = of(side.execute(calls, Cache::Warm).await)?;
-    let testimony = side.testimony();
-    let constant = of(side.execute(0, Cache::Warm).await)?;
+    let timed = executions.len();
+    executions.extend([warm(calls), warm(0)]);
     if policy.cold && !cold_first {
-        cold = Some(of(side.execute(1, Cache::Cold).await)?);
+        executions.push(empty);
     }
+    let times = of(side.execute_all(&executions).await)?;
+    let testimony = side.testimony();
+    let time_of = |at: usize| {
+        let missing = || Out::Trouble(Error::unexpected("a side left out an execution"));
+        times.get(at).copied().ok_or_else(missing)
+    };
+    let (batch, constant) = (time_of(timed)?, time_of(timed + 1)?);
+    let cold = executions
+        .iter()
+        .position(|e| *e == empty)
+        .map(time_of)
+        .transpose()?;
     if verify {
         of(side.verify().await)?;
         runner.verified += 1;

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::backend::{Backend, Cache, Call, Limits, Loaded, RunOutput};
+use crate::backend::{Backend, Cache, Call, Execution, Limits, Loaded, RunOutput};
 use crate::error::{Error, Result};
 use crate::source::Artifact;
 use crate::verdict::Failure;
@@ -29,16 +29,28 @@ pub trait Side: Send {
     /// measures. With [`Cache::Cold`] the caches are emptied first, outside that time.
     async fn execute(&mut self, calls: u32, cache: Cache) -> Result<Result<Duration, Failure>>;
 
+    /// Executes one thing after the other and gives the time of each, with nothing of others in between.
+    async fn execute_all(&mut self, executions: &[Execution]) -> Result<Result<Vec<Duration>, Failure>> {
+        let mut times = Vec::with_capacity(executions.len());
+        for execution in executions {
+            match self.execute(execution.calls, execution.cache).await? {
+                Ok(time) => times.push(time),
+                Err(failure) => return Ok(Err(failure)),
+            }
+        }
+        Ok(Ok(times))
+    }
+
     /// Checks what the last execution left in the outputs. [`refresh`](Self::refresh) comes before the next execution.
     async fn verify(&mut self) -> Result<Result<(), Failure>>;
 
-    /// What the side says about its last execution.
+    /// What the side says about the longest of its last executions.
     fn testimony(&self) -> Testimony {
         Testimony::default()
     }
 }
 
-/// What a side says about its last execution: reported beside what the judge measured, never instead.
+/// What a side says about an execution: reported beside what the judge measured, never instead.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Testimony {
     /// The time of all calls by the side's own clock.
@@ -150,6 +162,10 @@ impl Side for LoadedSide {
 
     async fn execute(&mut self, calls: u32, cache: Cache) -> Result<Result<Duration, Failure>> {
         self.loaded()?.execute(calls, cache).await
+    }
+
+    async fn execute_all(&mut self, executions: &[Execution]) -> Result<Result<Vec<Duration>, Failure>> {
+        self.loaded()?.execute_all(executions).await
     }
 
     async fn verify(&mut self) -> Result<Result<(), Failure>> {

@@ -34,6 +34,11 @@ MOST_SECONDS = 5.0
 # Memory is reserved in blocks of at most so many bytes.
 MOST_RESERVED = 2 << 30
 
+# What was brought to the device of each set of inputs, and the part of its memory that all of this takes at most: one over
+# this.
+_kept = {}
+KEPT = 8
+
 # What is walked to empty the caches.
 _walk = torch.empty(0, dtype=torch.uint8)
 
@@ -63,12 +68,31 @@ def prepared(message):
 
 
 def bind(message):
-    """Gives a variant its inputs, in memory of this process that is mapped anew."""
-    mapped = tensors.Files()
-    values = {name: mapped.tensor(given) for name, given in message["inputs"].items()}
-    mapped.touch()
-    prepared(message).bind(values)
+    """Gives a variant a set of inputs, in memory that no other call has used: of this process, mapped anew, or of its
+    device."""
+    run = prepared(message)
+    on_host = run.device.type == "cpu"
+    run.bind(mapped(message) if on_host else copied(message, run.device))
     return {}
+
+
+def mapped(message):
+    files = tensors.Files()
+    values = {name: files.tensor(given) for name, given in message["inputs"].items()}
+    files.touch()
+    return values
+
+
+def copied(message, device):
+    """Copies of what was brought to the device once, unless that is too much to stay there."""
+    kept = _kept.get(message["set"])
+    if kept is None:
+        kept = {name: value.to(device) for name, value in mapped(message).items()}
+        size = sum(value.nbytes for values in [*_kept.values(), kept] for value in values.values())
+        if size > torch.cuda.get_device_properties(device).total_memory // KEPT:
+            return kept
+        _kept[message["set"]] = kept
+    return {name: value.clone() for name, value in kept.items()}
 
 
 def outputs(message):

@@ -2,14 +2,15 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use akg::sqlite::SqliteStore;
-use akg::{Accuracy, Result, blocking};
+use akg::{Accuracy, Result};
 use clap::{Args, Subcommand};
 
 use self::folder::{Folder, Settings};
+use self::pool::Pool;
 use self::problems::{Numbers, Problem};
 use self::results::Results;
 use self::solve::Solver;
@@ -18,9 +19,11 @@ use super::progress::Progress;
 use super::task::{environment, lock, memory_budget, python_in};
 use super::{JudgeArgs, PythonArgs, SizeArgs, TargetArgs, parse_duration};
 
+mod crew;
 mod evaluate;
 mod family;
 mod folder;
+mod pool;
 mod problems;
 mod record;
 mod results;
@@ -82,6 +85,14 @@ pub(super) struct KernelBenchArgs {
     /// Wall time after which no new problem is started; go on with --resume.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     stop_after: Option<Duration>,
+    /// Problems that are worked on at the same time: a device times one thing at a time, and meanwhile the next kernels are
+    /// designed, built and verified. By default 1 if kernels run on the processors that do all this, else a quarter of these,
+    /// but no more than 4 for each device.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+    /// Devices of one kind that share the work, by their numbers in the order in which `akg doctor` lists them, as in 0,1. By default the first.
+    #[arg(long, value_name = "NUMBERS")]
+    devices: Option<Numbers>,
     /// Accuracy class: fp32, tf32 or half.
     #[arg(long, default_value = "fp32")]
     accuracy: Accuracy,
@@ -118,17 +129,15 @@ impl KernelBenchArgs {
             // Loads PyTorch while the devices are found. One that does not start is reported when it is asked.
             let _ = lock(python).start(&module.path);
         }
-        let backend = akg::registry().backend(&self.target.backend)?;
-        let device = blocking::devices(&*backend)?.into_iter().next();
-        let device = device.ok_or_else(|| {
-            akg::Error::unsupported(format!("backend `{}` finds no device", self.target.backend))
-        })?;
+        let (dsl, backend) = self.target.find()?;
+        let pool = Pool::of(backend, self.devices.as_ref())?;
+        let jobs = pool.jobs(self.jobs)?;
         let (folder, mut settings) = Folder::open(&self.out, self.settings(), self.resume)?;
         let memory = settings.memory.or_else(memory_budget);
         settings.memory = memory;
         let store = self.store.clone().unwrap_or_else(|| self.out.join(STORE));
         let store = SqliteStore::open(&store)?;
-        let mut results = Results::new(settings, device, environment.as_ref(), problems.len());
+        let mut results = Results::new(settings, pool.target, environment.as_ref(), problems.len());
         let stop = Stop::listen()?;
 
         progress.print(&table::heading());
@@ -145,31 +154,41 @@ impl KernelBenchArgs {
         results.save(&folder)?;
         let solver = Solver {
             args: &self,
+            dsl,
+            backends: pool.backends,
             memory,
             python,
             store: Arc::new(store),
             stop: stop.clone(),
         };
-        for problem in open {
+        let all = Mutex::new(results);
+        let results = || all.lock().unwrap_or_else(PoisonError::into_inner);
+        crew::each(&open, jobs, |hand, problem| {
             if stop.asked() || self.stop_after.is_some_and(|limit| start.elapsed() >= limit) {
-                break;
+                return Ok(false);
             }
-            let standing = format!(
-                "{}/{}, {}",
-                results.finished() + 1,
-                problems.len(),
-                table::standing(results.summary())
-            );
+            let standing = {
+                let results = results();
+                let finished = results.finished() + 1;
+                format!(
+                    "{finished}/{}, {}",
+                    problems.len(),
+                    table::standing(results.summary())
+                )
+            };
             let what = format!("{} {}", problem.id(), problem.name());
             let progress = progress.about(&what, &standing);
-            let Some(record) = solver.solve(problem, &folder.of(problem), &progress)? else {
-                break;
+            let Some(record) = solver.solve(hand, problem, &folder.of(problem), &progress)? else {
+                return Ok(false);
             };
             folder.finish(problem, &record)?;
             progress.print(&table::row(&record));
+            let mut results = results();
             results.push(record);
             results.save(&folder)?;
-        }
+            Ok(true)
+        })?;
+        let results = results();
         progress.done();
         for line in table::lines(results.summary()) {
             println!("{line}");

@@ -40,12 +40,12 @@ impl Problem {
 pub(super) struct Numbers(Vec<RangeInclusive<u32>>);
 
 impl Numbers {
-    fn contains(&self, number: u32) -> bool {
+    pub(super) fn contains(&self, number: u32) -> bool {
         self.0.iter().any(|stretch| stretch.contains(&number))
     }
 
     /// The first part of the choice of which nothing is `there`.
-    fn missing(&self, there: &BTreeSet<u32>) -> Option<Self> {
+    pub(super) fn missing(&self, there: &BTreeSet<u32>) -> Option<Self> {
         let lost = |stretch: &&RangeInclusive<u32>| there.range((**stretch).clone()).next().is_none();
         self.0
             .iter()

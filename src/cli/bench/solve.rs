@@ -1,4 +1,4 @@
-//! One problem after the other.
+//! One problem, from its file to its record.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use akg::session::Event;
 use akg::store::Store;
-use akg::{Error, Result};
+use akg::{Backend, Dsl, Error, Result};
 
 use super::KernelBenchArgs;
 use super::family::Family;
@@ -21,9 +21,12 @@ use crate::cli::report::{Report, TaskReport, describe};
 use crate::cli::run::{REPORT, conclude, prepare, session, tuning, write};
 use crate::cli::task::{SharedPython, load, lock, python};
 
-/// Solves problems one after the other.
+/// Solves problems, several at a time.
 pub(super) struct Solver<'a> {
     pub(super) args: &'a KernelBenchArgs,
+    pub(super) dsl: Arc<dyn Dsl>,
+    /// A backend for each device.
+    pub(super) backends: Vec<Arc<dyn Backend>>,
     /// Bytes that the tensors of a module may take.
     pub(super) memory: Option<u64>,
     /// The Python of modules: it has loaded PyTorch before the first of them, and each gets a process of its own.
@@ -33,11 +36,17 @@ pub(super) struct Solver<'a> {
 }
 
 impl Solver<'_> {
-    /// What becomes of a problem, whatever goes wrong; `None` if the run is to end.
+    /// What becomes of a problem, whatever goes wrong; `None` if the run is to end. Hands take the devices in turns.
     ///
     /// # Errors
     /// If the output directory cannot be written.
-    pub(super) fn solve(&self, problem: &Problem, out: &Path, progress: &Progress) -> Result<Option<Record>> {
+    pub(super) fn solve(
+        &self,
+        hand: usize,
+        problem: &Problem,
+        out: &Path,
+        progress: &Progress,
+    ) -> Result<Option<Record>> {
         let start = Instant::now();
         let task = TaskReport {
             name: problem.name(),
@@ -49,7 +58,7 @@ impl Solver<'_> {
         let mut findings = Findings::default();
         prepare(Some(out))?;
         // A bug that one problem shows must not cost the results of the others.
-        let road = || self.road(problem, out, progress, &mut report, &mut findings);
+        let road = || self.road(hand, problem, out, progress, &mut report, &mut findings);
         match catch_unwind(AssertUnwindSafe(road)) {
             Ok(Ok(true)) => {}
             Ok(Ok(false)) => return Ok(None),
@@ -64,6 +73,7 @@ impl Solver<'_> {
     /// The way from the file to the report; whether it was gone to its end.
     fn road(
         &self,
+        hand: usize,
         problem: &Problem,
         out: &Path,
         progress: &Progress,
@@ -83,21 +93,30 @@ impl Solver<'_> {
         if self.stop.asked() {
             return Ok(false);
         }
-        let (shared, stop) = (self.python.clone(), self.stop.clone());
+        let at = hand % self.backends.len().max(1);
+        let Some(backend) = self.backends.get(at).cloned() else {
+            return Err(Error::unexpected("there is no device to work on"));
+        };
+        let busy = self
+            .python
+            .clone()
+            .filter(|_| !backend.capability().own_processors);
+        let work = self.stop.work();
+        let step = work.clone();
         let observe = move |event: &Event<'_>| {
-            if let (Event::Measuring, Some(python)) = (event, &shared) {
+            if let (Event::Measuring, Some(python)) = (event, &busy) {
                 // What is timed must not suffer from one that still starts; its trouble comes back with an import.
                 drop(lock(python).wait());
             }
-            stop.step_ended();
+            step.step_ended();
         };
-        let session = session(&args.target, &args.judge, &config, &loaded, progress, observe)?;
-        let session = session
+        let kind = (self.dsl.clone(), backend);
+        let session = session(kind, &args.judge, &config, &loaded, progress, observe)
             .with_budget(args.seconds_per_problem)
             .with_tuning(tuning(args.tune))
             .with_store(self.store.clone())
             .with_retry(args.retry);
-        let Some(outcome) = self.stop.run(session.run(&loaded.task)) else {
+        let Some(outcome) = work.run(session.run(&loaded.task)) else {
             return Ok(false);
         };
         let outcome = outcome?;

@@ -11,25 +11,18 @@ use futures::future::{Either, select};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
-/// Notices interrupt and termination: the first ends the run after the step in progress, the second at once.
-#[derive(Debug, Clone)]
-pub(super) struct Stop {
-    asked: Arc<AtomicBool>,
-    /// Ends the work that is going on.
-    end: Arc<Mutex<Option<oneshot::Sender<()>>>>,
-}
+/// Notices interrupt and termination: the first ends the run after the steps in progress, the second at once.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Stop(Arc<AtomicBool>);
 
 impl Stop {
     /// Listens from now on.
     pub(super) fn listen() -> Result<Self> {
-        let stop = Self {
-            asked: Arc::default(),
-            end: Arc::default(),
-        };
+        let stop = Self::default();
         for signal in [SIGINT, SIGTERM] {
             // In this order: the second signal finds the flag set.
-            flag::register_conditional_shutdown(signal, 128 + signal, stop.asked.clone())
-                .and_then(|_| flag::register(signal, stop.asked.clone()))
+            flag::register_conditional_shutdown(signal, 128 + signal, stop.0.clone())
+                .and_then(|_| flag::register(signal, stop.0.clone()))
                 .map_err(|e| Error::io("cannot listen to signals", e))?;
         }
         Ok(stop)
@@ -37,9 +30,27 @@ impl Stop {
 
     /// Whether someone asked for the end.
     pub(super) fn asked(&self) -> bool {
-        self.asked.load(Ordering::Relaxed)
+        self.0.load(Ordering::Relaxed)
     }
 
+    /// Some work that this ends.
+    pub(super) fn work(&self) -> Work {
+        Work {
+            stop: self.clone(),
+            end: Arc::default(),
+        }
+    }
+}
+
+/// Work that can be ended between its steps.
+#[derive(Debug, Clone)]
+pub(super) struct Work {
+    stop: Stop,
+    /// Ends it.
+    end: Arc<Mutex<Option<oneshot::Sender<()>>>>,
+}
+
+impl Work {
     /// Runs `work` to its end; `None` if a [step](Self::step_ended) ended after someone had asked for the end.
     pub(super) fn run<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         let (end, ended) = oneshot::channel();
@@ -53,7 +64,7 @@ impl Stop {
     /// Says that the work is at a point where it can end.
     pub(super) fn step_ended(&self) {
         let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.asked()
+        if self.stop.asked()
             && let Some(end) = end.take()
         {
             // The work may have ended by itself.
@@ -68,18 +79,16 @@ mod tests {
 
     #[test]
     fn work_ends_with_a_step_after_it_was_asked_to() {
-        let stop = Stop {
-            asked: Arc::default(),
-            end: Arc::default(),
-        };
+        let stop = Stop::default();
+        let ended = stop.work();
         let work = |steps: usize| {
-            let stop = stop.clone();
+            let (stop, ended) = (stop.clone(), ended.clone());
             async move {
                 for step in 0..steps {
                     if step == 3 {
-                        stop.asked.store(true, Ordering::Relaxed);
+                        stop.0.store(true, Ordering::Relaxed);
                     }
-                    stop.step_ended();
+                    ended.step_ended();
                     let mut waited = false;
                     futures::future::poll_fn(|context| {
                         context.waker().wake_by_ref();
@@ -94,7 +103,7 @@ mod tests {
                 steps
             }
         };
-        assert_eq!(stop.run(work(3)), Some(3));
-        assert_eq!(stop.run(work(10)), None);
+        assert_eq!(ended.run(work(3)), Some(3));
+        assert_eq!(ended.run(work(10)), None);
     }
 }
