@@ -2,7 +2,10 @@
 
 use super::{F, check_on, design, many_threads};
 use crate::Result;
+use crate::expr::Bindings;
 use crate::graph::{Graph, ValueId};
+use crate::sketch::{Sketch, cost, validate};
+use crate::source::{PlanTensor, TensorRole};
 use crate::target::{Residency, Target};
 use crate::task::Task;
 
@@ -28,9 +31,13 @@ fn graph(build: impl FnOnce(&mut Graph) -> Result<ValueId>) -> Graph {
     g
 }
 
-fn text(g: &Graph) -> String {
+fn sketch(g: &Graph) -> Sketch {
     let task = Task::new("rows".to_owned(), g.clone());
-    design(&task, &two_cores()).unwrap().sketch.to_string()
+    design(&task, &two_cores()).unwrap().sketch
+}
+
+fn text(g: &Graph) -> String {
+    sketch(g).to_string()
 }
 
 /// The design has one kernel, whose teams meet `barriers` times for each row, and computes what the graph means.
@@ -42,6 +49,29 @@ fn holds(barriers: usize, build: impl FnOnce(&mut Graph) -> Result<ValueId>) {
     assert_eq!(text.matches("kernel ").count(), 1, "{text}");
     assert_eq!(text.matches("barrier").count(), barriers, "{text}");
     assert_eq!(text.matches("load x").count(), 1, "a row is read once\n{text}");
+    let none = Bindings::new();
+    let sketch = sketch(&g);
+    let program = sketch.elaborate(&sketch.default_knobs(), &none).unwrap();
+    let findings = validate(&program, None);
+    assert!(findings.is_empty(), "{}", findings.render(&text));
+    let size = |t: &PlanTensor| {
+        4.0 * t
+            .shape
+            .iter()
+            .map(|e| e.as_const().unwrap() as f64)
+            .product::<f64>()
+    };
+    let rows: f64 = program
+        .tensors
+        .iter()
+        .filter(|t| t.role != TensorRole::Scratch)
+        .map(size)
+        .sum();
+    let moved = cost(&program, &none, &two_cores()).unwrap().kernels[0].memory_bytes;
+    assert!(
+        (0.99..1.05).contains(&(moved / rows)),
+        "{moved} for {rows}\n{text}"
+    );
     check_on(&[two_cores()], g, 1e-5);
 }
 
