@@ -199,6 +199,39 @@ kernel main over (p in 4) cooperative {{
 }
 
 #[test]
+fn teams_of_a_cooperative_kernel_meet_by_themselves() {
+    let sums = |ends: &str, read: &str| {
+        let text = format!(
+            "
+sketch s(x: i32[5, 3]) -> y: i32[5, 3]
+buffer b: i32[5, 3]
+kernel main over (g in 2, q in 3) cooperative along q {{
+  for r in g..{ends} step 2 {{
+    v = load x[r, q]
+    store b[r, q] = v
+    barrier
+    store y[r, q] = v * reduce_sum(load b[{read}, 0 :+ 3], 0)
+  }}
+}}"
+        );
+        let x: Vec<i32> = (1..16).collect();
+        run(&text, &[Tensor::from_slice([5, 3], &x).unwrap()], &[])
+    };
+    let rows =
+        [6, 15, 24, 33, 42]
+            .into_iter()
+            .zip([[1, 2, 3], [4, 5, 6], [7, 8, 9], [10, 11, 12], [13, 14, 15]]);
+    let expected: Vec<f64> = rows
+        .flat_map(|(sum, row)| row.map(|v| f64::from(sum * v)))
+        .collect();
+    assert_eq!(values(&sums("5", "r"), 0), expected);
+    let message = error(sums("5", "r // 2 * 2")).to_string();
+    assert!(message.contains("at the same time"), "{message}");
+    let message = error(sums("5 - q", "r")).to_string();
+    assert!(message.contains("disagree on a loop"), "{message}");
+}
+
+#[test]
 fn reading_what_nobody_wrote_is_an_error() {
     let text = "
 sketch s(x: f32[4]) -> y: f32[4]

@@ -167,7 +167,7 @@ fn kernel() -> impl Strategy<Value = Spanned<KernelSyntax>> {
     let head = (name(), option::of(template), vec((name(), expression()), 0..3));
     let tail = (
         option::of((name(), expression())),
-        any::<bool>(),
+        option::of(vec(name(), 0..3)),
         vec(statement(), 0..4),
         vec(text(), 0..2),
     );

@@ -239,7 +239,7 @@ fn launch_plan(program: &ir::Program, kernels: &[LoopKernel]) -> LaunchPlan {
         kernel: mapped.name.clone(),
         grid: kernel.grid.iter().map(|axis| axis.extent.clone()).collect(),
         tensors: mapped.params.iter().map(|p| p.tensor.0).collect(),
-        cooperative: kernel.cooperative,
+        cooperative: kernel.cooperative.is_some(),
         doc: kernel.doc.clone(),
     };
     LaunchPlan {

@@ -202,3 +202,27 @@ fn python_modules_are_refused() {
     let error = dsl.build(&source, &Target::new("cpu", "x86_64")).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
 }
+
+#[test]
+fn teams_that_meet_by_themselves_are_refused() {
+    let text = |along: &str| {
+        format!(
+            "sketch s(x: f32[2, 2]) -> y: f32[2, 2]
+buffer b: f32[2, 2]
+kernel main over (g in 2, q in 2) cooperative{along} {{
+  store b[g, q] = load x[g, q]
+  barrier
+  store y[g, q] = load b[g, 1 - q]
+}}"
+        )
+    };
+    let lower = |along: &str| {
+        let sketch = Sketch::parse(&text(along)).unwrap();
+        CppDsl::default().lower(&sketch, &Knobs::new(), &support::host())
+    };
+    assert!(lower("").is_ok());
+    assert!(lower(" along g, q").is_ok());
+    let error = lower(" along q").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.message().contains("leave out `along`"), "{error}");
+}

@@ -1,6 +1,6 @@
 //! Loads and stores: addresses, masks, and boxes that the copy engine moves.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use akg_core::error::Result;
 use akg_core::expr::Expr;
@@ -46,6 +46,19 @@ pub(crate) fn boxes(
         .into_iter()
         .filter_map(|(tensor, shape)| Some((tensor, shape?)))
         .collect()
+}
+
+/// The tensors that the programs of a kernel write, where these meet.
+pub(crate) fn shared(kernel: &TileKernel) -> BTreeSet<TensorId> {
+    let mut written = BTreeSet::new();
+    if kernel.teams.is_some() {
+        each_access(&kernel.body, false, &mut |access, read, _| {
+            if read.is_none() {
+                written.insert(access.tensor);
+            }
+        });
+    }
+    written
 }
 
 /// The tiles that reach a dot by moves and conversions alone.
@@ -147,10 +160,17 @@ impl Printer<'_> {
             return Ok(self.load_box(value, access, &shape));
         }
         let (address, mask) = self.address(access)?;
-        Ok(Text::tight(match mask {
-            None => format!("tl.load({address})"),
-            Some(mask) => format!("tl.load({address}, mask={mask}, other={})", literal(fill)),
-        }))
+        let mask = mask.map(|mask| format!(", mask={mask}, other={}", literal(fill)));
+        // The cache of a core does not see what others write.
+        let cache = if self.shared.contains(&access.tensor) {
+            ", cache_modifier=\".cg\""
+        } else {
+            ""
+        };
+        Ok(Text::tight(format!(
+            "tl.load({address}{}{cache})",
+            mask.unwrap_or_default()
+        )))
     }
 
     fn load_box(&mut self, value: Val, access: &Access, shape: &[usize]) -> Text {

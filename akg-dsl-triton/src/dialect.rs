@@ -19,6 +19,9 @@ pub(crate) struct Dialect {
     /// Whether a copy engine moves boxes that tensor descriptors describe.
     #[serde(skip)]
     pub(crate) descriptors: bool,
+    /// Whether the registers of a thread can be limited.
+    #[serde(skip)]
+    pub(crate) limits_registers: bool,
     /// Whether an instruction rounds to TF32.
     #[serde(skip)]
     pub(crate) rounds_to_tf32: bool,
@@ -42,6 +45,7 @@ impl Dialect {
                 warp: 32,
                 format: "cubin",
                 descriptors: number >= 90,
+                limits_registers: true,
                 rounds_to_tf32: true,
             }),
             ("hip", _) if arch.starts_with("gfx") => Ok(Self {
@@ -50,6 +54,7 @@ impl Dialect {
                 warp: if arch.starts_with("gfx9") { 64 } else { 32 },
                 format: "hsaco",
                 descriptors: false,
+                limits_registers: false,
                 rounds_to_tf32: false,
             }),
             (backend, _) => Err(Error::unsupported(format!(

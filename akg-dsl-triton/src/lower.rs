@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use akg_core::dtype::DType;
 use akg_core::error::{Error, Result, ResultExt as _};
-use akg_core::expr::Bindings;
+use akg_core::expr::{Bindings, Expr};
 use akg_core::lower::tiles::{self, TileKernel, TileProgram, TileRules};
 use akg_core::sketch::{Sketch, ir};
 use akg_core::source::{Knobs, Launch, LaunchPlan, PlanTensor, Source, SourceForm, TensorRole, sketch_knobs};
@@ -63,7 +63,10 @@ pub(crate) fn print(mut program: TileProgram, target: &Target, knobs: &Knobs) ->
             .context("kernel", || kernel.name.clone())?;
         used.extend(printed.used);
         let _ = write!(functions, "\n\n{}", printed.text);
-        launch.push((name, options::options(knobs, kernel, printed.descriptors)));
+        launch.push((
+            name,
+            options::options(knobs, kernel, printed.descriptors, target, &dialect),
+        ));
     }
     let mut plan = program.plan();
     let names: Vec<&str> = launch.iter().map(|(name, _)| name.as_str()).collect();
@@ -78,7 +81,7 @@ pub(crate) fn print(mut program: TileProgram, target: &Target, knobs: &Knobs) ->
         );
         let _ = write!(
             functions,
-            "\n\n@triton.jit\ndef {CLEAR}({}):\n    tl.store(counter_ptr, 0)\n",
+            "\n\n@triton.jit\ndef {CLEAR}({}):\n    tl.store(counter_ptr + tl.program_id(0), 0)\n",
             parameters.join(", ")
         );
         launch.push((
@@ -86,6 +89,7 @@ pub(crate) fn print(mut program: TileProgram, target: &Target, knobs: &Knobs) ->
             Options {
                 num_warps: 1,
                 num_stages: 1,
+                maxnreg: None,
                 descriptors: BTreeMap::new(),
             },
         ));
@@ -141,13 +145,14 @@ fn spaced(value: &serde_json::Value) -> String {
     value.to_string().replace(',', ", ").replace(':', ": ")
 }
 
-/// The kernel that clears the counter of the barriers.
+/// The kernel that clears the counters of the barriers.
 const CLEAR: &str = "akg_clear";
 
-/// Gives the launches the names of their functions, and every cooperative one a counter that is cleared before it. Whether
-/// there is one.
+/// Gives the launches the names of their functions, and every cooperative one a counter for each of its teams, which are
+/// cleared before it. Whether there is one.
 fn finish(plan: &mut LaunchPlan, kernels: &[TileKernel], names: &[&str]) -> bool {
-    let counter = plan.tensors.len();
+    let at = plan.tensors.len();
+    let mut counters: Option<Expr> = None;
     let mut launches = Vec::with_capacity(plan.launches.len());
     for ((mut launch, name), kernel) in std::mem::take(&mut plan.launches)
         .into_iter()
@@ -155,29 +160,28 @@ fn finish(plan: &mut LaunchPlan, kernels: &[TileKernel], names: &[&str]) -> bool
         .zip(kernels)
     {
         (*name).clone_into(&mut launch.kernel);
-        if kernel.cooperative {
+        if let Some(teams) = &kernel.teams {
             launches.push(Launch {
                 kernel: CLEAR.to_owned(),
-                grid: vec![1.into()],
-                tensors: vec![counter],
+                grid: vec![teams.count.clone()],
+                tensors: vec![at],
                 cooperative: false,
-                doc: "Clears the counter of the barriers.".to_owned(),
+                doc: "Clears the counters of the barriers.".to_owned(),
             });
-            launch.tensors.push(counter);
+            launch.tensors.push(at);
+            counters = Some(counters.map_or(teams.count.clone(), |n| n.maximum(&teams.count)));
         }
         launches.push(launch);
     }
     plan.launches = launches;
-    let clears = kernels.iter().any(|k| k.cooperative);
-    if clears {
-        plan.tensors.push(PlanTensor {
-            name: "barrier_counter".to_owned(),
-            dtype: DType::I32,
-            shape: vec![1.into()],
-            role: TensorRole::Scratch,
-            align: 16,
-            holds: None,
-        });
-    }
+    let clears = counters.is_some();
+    plan.tensors.extend(counters.map(|count| PlanTensor {
+        name: "barrier_counters".to_owned(),
+        dtype: DType::I32,
+        shape: vec![count],
+        role: TensorRole::Scratch,
+        align: 16,
+        holds: None,
+    }));
     clears
 }

@@ -7,6 +7,7 @@ use akg_core::lower::tiles::{TileKernel, TileOp};
 use akg_core::sketch::Knob;
 use akg_core::sketch::ir::Op;
 use akg_core::source::{KnobValue, Knobs};
+use akg_core::target::Target;
 use serde::{Deserialize, Serialize};
 
 use crate::dialect::Dialect;
@@ -21,6 +22,13 @@ const SCANNED_PER_WARP: usize = 512;
 /// The same in element-wise kernels: 16 bytes for each thread at a time.
 const LANES_PER_WARP: usize = 128;
 
+/// The same in kernels whose programs all run at the same time and hold their tiles from one barrier to the next: a thread
+/// has few registers beside those.
+const HELD_PER_WARP: usize = 1024;
+
+/// Registers that a thread can have, and needs.
+const REGISTERS: std::ops::Range<u32> = 16..255;
+
 /// Elements of an accumulator that a warp gets.
 const SUMS_PER_WARP: usize = 2048;
 
@@ -32,6 +40,9 @@ const STAGES: u32 = 3;
 pub(crate) struct Options {
     pub(crate) num_warps: u32,
     pub(crate) num_stages: u32,
+    /// Registers of a thread at most, where the compiler's own limit is not to be it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) maxnreg: Option<u32>,
     /// Extents of the boxes of parameters that are tensor descriptors.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) descriptors: BTreeMap<String, Vec<usize>>,
@@ -120,15 +131,24 @@ pub(crate) fn descriptors(knobs: &Knobs, kernel: &TileKernel) -> bool {
 }
 
 /// The options of `kernel`: those that `knobs` give, and what its tiles suggest.
-pub(crate) fn options(knobs: &Knobs, kernel: &TileKernel, descriptors: Vec<(String, Vec<usize>)>) -> Options {
+pub(crate) fn options(
+    knobs: &Knobs,
+    kernel: &TileKernel,
+    descriptors: Vec<(String, Vec<usize>)>,
+    target: &Target,
+    dialect: &Dialect,
+) -> Options {
     let chosen = |name| {
         given(knobs, &kernel.name, name)
             .filter(|v| *v > 0)
             .map(|v| v as u32)
     };
     let sums = accumulator(kernel);
+    let holds = kernel.teams.is_some() && sums == 0;
     let (work, share) = if sums > 0 {
         (sums, SUMS_PER_WARP)
+    } else if holds {
+        (largest(kernel), HELD_PER_WARP)
     } else if any(kernel, |op| matches!(op, Op::Scan { .. })) {
         (largest(kernel), SCANNED_PER_WARP)
     } else if any(kernel, |op| matches!(op, Op::Reduce(..) | Op::ArgReduce(..))) {
@@ -138,17 +158,34 @@ pub(crate) fn options(knobs: &Knobs, kernel: &TileKernel, descriptors: Vec<(Stri
     };
     let suggested = match (work / share).max(1).next_power_of_two() {
         few @ 1..4 if sums > 0 => few.max(4),
+        many if holds => many.min(32),
         few @ ..=8 => few,
         // Rows of many thousands of elements.
         many if sums == 0 && many > 64 && is_row(kernel) => 32,
         many if sums == 0 && many > 32 => 16,
         _ => 8,
     };
+    let num_warps = chosen("warps").unwrap_or(suggested as u32);
+    let threads = num_warps.saturating_mul(dialect.warp);
     Options {
-        num_warps: chosen("warps").unwrap_or(suggested as u32),
+        num_warps,
         num_stages: chosen("stages").unwrap_or(STAGES),
+        maxnreg: registers(kernel, threads, target).filter(|_| dialect.limits_registers),
         descriptors: descriptors.into_iter().collect(),
     }
+}
+
+/// Registers that a thread may have so that all programs of a kernel run at the same time, if they must.
+fn registers(kernel: &TileKernel, threads: u32, target: &Target) -> Option<u32> {
+    let core = target.residency.as_ref().filter(|_| kernel.teams.is_some())?;
+    let programs = u32::try_from(kernel.programs.as_const()?).ok()?;
+    let threads = programs
+        .div_ceil(target.cores.max(1))
+        .max(1)
+        .checked_mul(threads)?;
+    // They are given out by eights.
+    let most = core.registers.checked_div(threads)? / 8 * 8;
+    REGISTERS.contains(&most).then_some(most)
 }
 
 /// Elements of the largest result of a dot.

@@ -129,14 +129,13 @@ def akg_argmin(a, i, b, j):
 
 
 #: akg_barrier
-# Waits for all programs. Every barrier adds the number of programs to the counter once.
+# Waits for all programs of a team. Every barrier adds their number to the team's counter once.
 @triton.jit
-def akg_barrier(counter):
+def akg_barrier(counter, programs):
     tl.debug_barrier()
-    programs = tl.num_programs(0)
-    ticket = tl.atomic_add(counter, 1, sem="acq_rel", scope="gpu")
+    ticket = tl.atomic_add(counter, 1, sem="release", scope="gpu")
     goal = (ticket // programs + 1) * programs
-    arrived = tl.atomic_add(counter, 0, sem="acq_rel", scope="gpu")
+    arrived = tl.atomic_add(counter, 0, sem="acquire", scope="gpu")
     while arrived < goal:
-        arrived = tl.atomic_add(counter, 0, sem="acq_rel", scope="gpu")
+        arrived = tl.atomic_add(counter, 0, sem="acquire", scope="gpu")
     tl.debug_barrier()

@@ -58,6 +58,7 @@ pub(crate) fn print<'a>(
         dialect,
         flow,
         boxes,
+        shared: access::shared(kernel),
         parameters,
         symbols: BTreeMap::new(),
         variables: vec![None; kernel.values.len()],
@@ -83,6 +84,8 @@ pub(crate) struct Printer<'a> {
     pub(crate) flow: Flow<'a>,
     /// Tensors that are read by descriptors.
     pub(crate) boxes: BTreeMap<TensorId, Vec<usize>>,
+    /// Tensors that other programs write while this one runs.
+    pub(crate) shared: BTreeSet<TensorId>,
     parameters: BTreeMap<TensorId, String>,
     /// The variables of index symbols.
     symbols: BTreeMap<String, String>,
@@ -243,7 +246,7 @@ impl<'a> Printer<'a> {
     fn kernel(&mut self, name: &str) -> Result<()> {
         let kernel = self.kernel;
         let mut parameters: Vec<String> = kernel.tensors.iter().map(|t| self.parameter(*t)).collect();
-        let counter = kernel.cooperative.then(|| self.names.fresh("counter_ptr"));
+        let counter = kernel.teams.as_ref().map(|_| self.names.fresh("counter_ptr"));
         parameters.extend(counter.clone());
         // The number of a program is its index where a grid has one axis.
         let is_number = |stmt: &&TileStmt| matches!(stmt, TileStmt::Let { value, .. } if value.as_symbol() == Some(&kernel.program));
@@ -312,13 +315,25 @@ impl<'a> Printer<'a> {
                         self.close(otherwise, values)?;
                     }
                 }
-                TileStmt::Barrier => {
-                    let barrier = self.call("akg_barrier");
-                    self.line(format!("{barrier}(counter_ptr)"));
-                }
+                TileStmt::Barrier => self.barrier(),
             }
         }
         Ok(())
+    }
+
+    /// Waits for the program's team, each of which has a counter.
+    fn barrier(&mut self) {
+        let kernel = self.kernel;
+        let Some(teams) = &kernel.teams else {
+            return;
+        };
+        let mut counter = "counter_ptr".to_owned();
+        if !teams.number.is(0) {
+            counter += &format!(" + {}", self.index(&teams.number).closed());
+        }
+        let programs = self.index(&teams.programs);
+        let barrier = self.call("akg_barrier");
+        self.line(format!("{barrier}({counter}, {})", programs.open()));
     }
 
     /// Names an index, unless it is a constant or has a variable.

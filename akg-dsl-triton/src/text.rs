@@ -30,6 +30,7 @@ pub fn stub(plan: &LaunchPlan) -> Result<String> {
         let options = Options {
             num_warps: 4,
             num_stages: 3,
+            maxnreg: None,
             descriptors: BTreeMap::new(),
         };
         (launch.kernel.clone(), options)

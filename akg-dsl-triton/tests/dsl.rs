@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use akg_core::image::{Images, Parameter};
 use akg_core::source::{KnobValue, Knobs, Source};
+use akg_core::target::Residency;
 use akg_core::verdict::FailureKind;
 use akg_core::{Dsl, Error, ErrorKind, Sketch, Target};
 use akg_dsl_triton::{TritonConfig, TritonDsl};
@@ -353,4 +354,50 @@ fn a_device_that_triton_does_not_know_is_unsupported() {
     let sketch = Sketch::parse(DOUBLE).unwrap();
     let error = TritonDsl::default().lower(&sketch, &Knobs::new(), &Target::new("cpu", "x86_64"));
     assert_eq!(error.unwrap_err().kind(), ErrorKind::Unsupported);
+}
+
+#[test]
+fn programs_that_meet_all_fit_on_the_device() {
+    let text = include_str!("in/teams.sketch");
+    let sketch = Sketch::parse(text).unwrap();
+    let mut target = support::h100();
+    target.residency = Some(Residency {
+        programs: 32,
+        threads_of_program: 1024,
+        registers: 65536,
+        tile_bytes: 233_472,
+        reserved_bytes: 1024,
+    });
+    let options = |target: &Target, warps: i64| {
+        let knobs = Knobs::from([("main.warps".to_owned(), KnobValue::Int(warps))]);
+        let source = TritonDsl::default().lower(&sketch, &knobs, target).unwrap();
+        let line = source
+            .text
+            .lines()
+            .find(|l| l.contains("\"teams_main\""))
+            .unwrap();
+        (line.trim().to_owned(), source)
+    };
+    // 104 programs of 132 cores may have all that a thread can use.
+    let (plain, source) = options(&target, 0);
+    assert_eq!(plain, "\"teams_main\": {\"num_stages\": 3, \"num_warps\": 8},");
+    target.cores = 26;
+    let (four, crowded) = options(&target, 0);
+    assert_eq!(
+        four,
+        "\"teams_main\": {\"maxnreg\": 64, \"num_stages\": 3, \"num_warps\": 8},"
+    );
+    assert!(options(&target, 16).0.contains("\"maxnreg\": 32"));
+    assert!(!options(&Target::new("hip", "gfx942"), 0).0.contains("maxnreg"));
+    let plan = support::plan(&source);
+    assert!(plan.launches[1].cooperative && !plan.launches[0].cooperative);
+    assert_eq!(plan.launches[0].grid, [13.into()], "a counter for each team");
+    if support::python().is_none() {
+        return;
+    }
+    let artifact = TritonDsl::default().build(&crowded, &target).unwrap().unwrap();
+    let images = Images::decode(&artifact).unwrap();
+    let report = &images.get("teams_main").unwrap().report;
+    assert!(report.registers.is_some_and(|n| n <= 64), "{report:?}");
+    assert_eq!(report.spilled_bytes, Some(0));
 }

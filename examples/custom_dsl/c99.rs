@@ -57,7 +57,7 @@ impl Dsl for C99 {
                 kernel: mapped.name.clone(),
                 grid: kernel.grid.iter().map(|axis| axis.extent.clone()).collect(),
                 tensors: mapped.params.iter().map(|p| p.tensor.0).collect(),
-                cooperative: kernel.cooperative,
+                cooperative: kernel.cooperative.is_some(),
                 doc: kernel.doc.clone(),
             });
         }

@@ -29,6 +29,26 @@ pub(super) enum Factors {
     Bf16,
 }
 
+/// What programs hold in registers that all run at the same time: half of what the cores have.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Held {
+    cores: i64,
+    /// 32-bit numbers that the programs of a core hold together.
+    numbers: i64,
+}
+
+impl Held {
+    /// The most programs that hold `numbers` each.
+    pub(super) fn programs(&self, numbers: i64) -> i64 {
+        self.cores * (self.numbers / numbers)
+    }
+
+    /// The same as text, for a number with a name.
+    pub(super) fn text(&self, numbers: &str) -> String {
+        format!("{}*({} // {numbers})", self.cores, self.numbers)
+    }
+}
+
 impl<'a> Device<'a> {
     pub(super) fn new(target: &'a Target, accuracy: Accuracy) -> Self {
         Self { target, accuracy }
@@ -59,6 +79,15 @@ impl<'a> Device<'a> {
     pub(super) fn second_read(&self) -> Option<i64> {
         let cache = *self.target.caches.last().filter(|_| self.shares_tiles())?;
         i64::try_from(cache / 5 * 3).ok()?.checked_div(self.cores())
+    }
+
+    /// What programs may hold in registers from one barrier to the next; `None` if that is not known.
+    pub(super) fn held(&self) -> Option<Held> {
+        let core = self.target.residency.as_ref().filter(|_| self.shares_tiles())?;
+        Some(Held {
+            cores: self.cores(),
+            numbers: i64::from(core.registers / 2),
+        })
     }
 
     /// The factors whose products are faster than those of f32 operands, and exact enough.

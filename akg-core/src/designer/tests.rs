@@ -13,6 +13,7 @@ use crate::{DType, Result, Tensor};
 
 mod classes;
 mod families;
+mod teams;
 
 const F: DType = DType::F32;
 

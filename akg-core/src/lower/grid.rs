@@ -54,6 +54,36 @@ fn split_leading(axes: &[GridAxis], program: &Expr, inner: &Expr) -> (Vec<Expr>,
     (indices, rest)
 }
 
+/// The teams of a cooperative kernel: the programs that meet at its barriers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Teams {
+    /// How many there are.
+    pub count: Expr,
+    /// The number of a program's team, from 0, in terms of the program's indices.
+    pub number: Expr,
+    /// The programs of each.
+    pub programs: Expr,
+}
+
+/// The teams of `kernel`; `None` if its programs do not meet.
+pub fn teams(kernel: &Kernel) -> Option<Teams> {
+    let team = kernel.cooperative.as_ref()?;
+    let mut teams = Teams {
+        count: 1.into(),
+        number: 0.into(),
+        programs: 1.into(),
+    };
+    for (at, axis) in kernel.grid.iter().enumerate() {
+        if team.along.contains(&at) {
+            teams.programs = teams.programs * &axis.extent;
+        } else {
+            teams.number = teams.number * &axis.extent + Expr::symbol(axis.symbol.clone());
+            teams.count = teams.count * &axis.extent;
+        }
+    }
+    Some(teams)
+}
+
 fn product(axes: &[GridAxis]) -> Expr {
     axes.iter()
         .fold(Expr::constant(1), |n, axis| n * axis.extent.clone())
@@ -77,7 +107,7 @@ mod tests {
             name: "k".into(),
             grid: extents.iter().enumerate().map(axis).collect(),
             order,
-            cooperative: false,
+            cooperative: None,
             values: Vec::new(),
             body: Vec::new(),
             doc: String::new(),

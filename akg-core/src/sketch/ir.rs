@@ -81,8 +81,8 @@ pub struct Kernel {
     pub grid: Vec<GridAxis>,
     /// How program numbers map to program indices.
     pub order: Order,
-    /// Whether all programs run at the same time and may meet at barriers.
-    pub cooperative: bool,
+    /// Which programs meet at barriers, if all run at the same time.
+    pub cooperative: Option<Team>,
     /// Every tile value of the body; [`Val`] indexes it.
     pub values: Vec<ValInfo>,
     /// The statements.
@@ -96,6 +96,14 @@ impl Kernel {
     pub fn ty(&self, value: Val) -> &TileType {
         &self.values[value.0 as usize].ty
     }
+}
+
+/// The programs of a cooperative kernel that meet at barriers: those that differ in some indices alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Team {
+    /// Positions in [`Kernel::grid`] of the indices in which they differ, ascending; all of them where every program meets
+    /// every other.
+    pub along: Vec<usize>,
 }
 
 /// One dimension of a grid.
@@ -151,7 +159,7 @@ pub enum Stmt {
     For(Loop),
     /// A branch that all of the program takes.
     If(Branch),
-    /// Waits for every program of a cooperative kernel; stores before it are visible after it.
+    /// Waits for every program of the [`Team`]; their stores before it are visible after it.
     Barrier,
 }
 

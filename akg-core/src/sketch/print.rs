@@ -89,8 +89,12 @@ impl Display for KernelSyntax {
         if let Some((axis, size)) = &self.grouped {
             write!(f, " grouped {} by {size}", axis.node)?;
         }
-        if self.cooperative {
+        if let Some(along) = &self.cooperative {
             f.write_str(" cooperative")?;
+            for (i, name) in along.iter().enumerate() {
+                let sign = if i > 0 { "," } else { " along" };
+                write!(f, "{sign} {}", name.node)?;
+            }
         }
         f.write_char(' ')?;
         block(f, 0, &self.body)?;

@@ -117,8 +117,9 @@ pub struct KernelSyntax {
     pub grid: Vec<(Name, Ex)>,
     /// `grouped m by GROUP`: programs are numbered so that GROUP neighbours along `m` run together.
     pub grouped: Option<(Name, Ex)>,
-    /// `cooperative`: all programs run at the same time and may meet at barriers.
-    pub cooperative: bool,
+    /// `cooperative`: all programs run at the same time and may meet at barriers; `cooperative along r, s`: those meet that
+    /// differ in these indices alone. The indices are empty in the first form.
+    pub cooperative: Option<Vec<Name>>,
     /// The statements.
     pub body: Vec<Spanned<Statement>>,
     /// Comment lines above the kernel, without `#` and one space.
@@ -177,7 +178,8 @@ pub enum Statement {
         /// Statements if not.
         otherwise: Vec<Spanned<Statement>>,
     },
-    /// `barrier`: every program of a cooperative kernel waits for the others; stores before it are visible after it.
+    /// `barrier`: every program of a cooperative kernel waits for those that it meets; their stores before it are visible
+    /// after it.
     Barrier,
     /// `# text`: a comment line, without `#` and one space.
     Comment(String),

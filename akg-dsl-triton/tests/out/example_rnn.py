@@ -36,16 +36,15 @@ LAUNCH = {
 }
 
 
-# Waits for all programs. Every barrier adds the number of programs to the counter once.
+# Waits for all programs of a team. Every barrier adds their number to the team's counter once.
 @triton.jit
-def akg_barrier(counter):
+def akg_barrier(counter, programs):
     tl.debug_barrier()
-    programs = tl.num_programs(0)
-    ticket = tl.atomic_add(counter, 1, sem="acq_rel", scope="gpu")
+    ticket = tl.atomic_add(counter, 1, sem="release", scope="gpu")
     goal = (ticket // programs + 1) * programs
-    arrived = tl.atomic_add(counter, 0, sem="acq_rel", scope="gpu")
+    arrived = tl.atomic_add(counter, 0, sem="acquire", scope="gpu")
     while arrived < goal:
-        arrived = tl.atomic_add(counter, 0, sem="acq_rel", scope="gpu")
+        arrived = tl.atomic_add(counter, 0, sem="acquire", scope="gpu")
     tl.debug_barrier()
 
 
@@ -73,12 +72,13 @@ def rnn_main(w_ptr, h0_ptr, state_ptr, x_ptr, y_ptr, counter_ptr):
         h0_tile,
         mask=(tl.arange(0, 4)[:, None] < 3) & (offs_n[None, :] < 40),
     )
-    akg_barrier(counter_ptr)
+    akg_barrier(counter_ptr, 3)
     for t in range(4):
         h = tl.load(
             state_ptr + (t % 2) * 120 + offs_2[:, None] * 40 + offs[None, :],
             mask=(tl.arange(0, 4)[:, None] < 3) & (tl.arange(0, 64)[None, :] < 40),
             other=0.0,
+            cache_modifier=".cg",
         )
         s = tl.dot(h, wt, tl.full((4, 16), zero.to(tl.float32), tl.float32), input_precision="ieee")
         x_tile = tl.load(
@@ -97,9 +97,9 @@ def rnn_main(w_ptr, h0_ptr, state_ptr, x_ptr, y_ptr, counter_ptr):
             s_2,
             mask=(tl.arange(0, 4)[:, None] < 3) & (offs_n[None, :] < 40),
         )
-        akg_barrier(counter_ptr)
+        akg_barrier(counter_ptr, 3)
 
 
 @triton.jit
 def akg_clear(counter_ptr):
-    tl.store(counter_ptr, 0)
+    tl.store(counter_ptr + tl.program_id(0), 0)

@@ -20,16 +20,15 @@ LAUNCH = {
 }
 
 
-# Waits for all programs. Every barrier adds the number of programs to the counter once.
+# Waits for all programs of a team. Every barrier adds their number to the team's counter once.
 @triton.jit
-def akg_barrier(counter):
+def akg_barrier(counter, programs):
     tl.debug_barrier()
-    programs = tl.num_programs(0)
-    ticket = tl.atomic_add(counter, 1, sem="acq_rel", scope="gpu")
+    ticket = tl.atomic_add(counter, 1, sem="release", scope="gpu")
     goal = (ticket // programs + 1) * programs
-    arrived = tl.atomic_add(counter, 0, sem="acq_rel", scope="gpu")
+    arrived = tl.atomic_add(counter, 0, sem="acquire", scope="gpu")
     while arrived < goal:
-        arrived = tl.atomic_add(counter, 0, sem="acq_rel", scope="gpu")
+        arrived = tl.atomic_add(counter, 0, sem="acquire", scope="gpu")
     tl.debug_barrier()
 
 
@@ -39,12 +38,12 @@ def meeting_main(x_ptr, s_ptr, y_ptr, counter_ptr):
     offs = tl.arange(0, 128)
     x_tile = tl.load(x_ptr + p * 100 + offs, mask=tl.arange(0, 128) < 100, other=0.0)
     tl.store(s_ptr + p, tl.sum(x_tile, 0))
-    akg_barrier(counter_ptr)
-    s_tile = tl.load(s_ptr + (p + 1) % 4)
-    s_tile_2 = tl.load(s_ptr + (p + 3) % 4)
+    akg_barrier(counter_ptr, 4)
+    s_tile = tl.load(s_ptr + (p + 1) % 4, cache_modifier=".cg")
+    s_tile_2 = tl.load(s_ptr + (p + 3) % 4, cache_modifier=".cg")
     tl.store(y_ptr + p, s_tile + s_tile_2)
 
 
 @triton.jit
 def akg_clear(counter_ptr):
-    tl.store(counter_ptr, 0)
+    tl.store(counter_ptr + tl.program_id(0), 0)

@@ -75,6 +75,13 @@ impl Names {
         });
         name
     }
+
+    /// Declares an integer of kernel number `kernel`.
+    pub(super) fn define(&mut self, name: &str, kernel: usize, value: &str) -> String {
+        let name = numbered(name, kernel);
+        self.knobs.push(format!("let {name} = {value}"));
+        name
+    }
 }
 
 /// The name of a knob of kernel number `kernel`.

@@ -3,10 +3,12 @@
 //! A program owns a tile of the kept axes and walks along the reduced ones, once for each level of dependent reductions:
 //! variance-like reductions take two. Softmax takes maximum and sum in the first pass and stores in the second. Where the
 //! reduced axis fits into one tile there is no loop and the data is read once. Where there are few programs with long walks, each
-//! walk is split over many programs and every pass becomes a kernel.
+//! walk is split over many programs and every pass becomes a kernel. Where many rows are too long for the cache, programs
+//! hold parts of them and meet.
 
 mod accumulate;
 mod fill;
+mod held;
 mod online;
 mod parts;
 mod scan;
@@ -14,6 +16,7 @@ mod shape;
 
 use std::collections::{BTreeSet, HashMap};
 
+use self::held::Teams;
 use self::parts::Parts;
 use self::shape::{Lengths, Shape};
 use super::{Emitter, Names, Var, Walk, Written, compute_type};
@@ -32,6 +35,9 @@ pub(in crate::designer) fn emit(
     number: usize,
 ) -> Result<Vec<Written>> {
     let shape = Shape::choose(kernel);
+    if let Some(teams) = Teams::choose(device, plan, prims, kernel, &shape) {
+        return Ok(vec![teams.emit(plan, prims, kernel, names, number)?]);
+    }
     let lengths = Lengths::of(device);
     let row = lengths.row(device, plan, prims, kernel);
     let blocks = shape.blocks(kernel, &lengths, row);
@@ -92,7 +98,7 @@ pub(in crate::designer) fn emit(
         emitter,
         written: Vec::new(),
     };
-    passes.find_levels();
+    passes.find_levels(passes.loops.is_empty());
     let buffers = match parts {
         Some(parts) => passes.write_parts(&parts)?,
         None => {
@@ -149,12 +155,13 @@ impl Passes<'_> {
         (0..count).filter_map(node).collect()
     }
 
-    fn find_levels(&mut self) {
+    /// Finds the levels; `whole` says that one tile holds what is reduced.
+    fn find_levels(&mut self, whole: bool) {
         for id in &self.emitter.kernel.nodes {
             let inputs = self.operand_nodes(*id);
             let level = inputs.iter().filter_map(|n| self.levels.get(n)).max();
             let mut level = level.copied().unwrap_or(0) + usize::from(self.is_reduction(*id));
-            let max = self.maximum_of_terms(*id).filter(|_| !self.loops.is_empty());
+            let max = self.maximum_of_terms(*id).filter(|_| !whole);
             if let Some(max) = max {
                 level = self.levels.get(&max).copied().unwrap_or(level);
                 self.scales.insert(*id, max);
@@ -256,10 +263,7 @@ impl Passes<'_> {
 
     /// Writes the loop of one pass. Returns its reductions with their accumulators.
     fn pass(&mut self, work: &Work) -> Result<Vec<(PrimId, accumulate::Accumulator)>> {
-        let mut accumulators = Vec::new();
-        for id in &work.reductions {
-            accumulators.push((*id, self.start(*id)?));
-        }
+        let accumulators = self.start_all(&work.reductions)?;
         let scans = self.scans_for(work.reductions.iter().chain(&work.stores));
         let mut running = Vec::new();
         for (id, _) in &scans {
@@ -279,14 +283,7 @@ impl Passes<'_> {
         for ((id, scan), before) in scans.into_iter().zip(&running) {
             self.scan_tile(id, scan, before, masked)?;
         }
-        for (id, accumulator) in &accumulators {
-            let scaled = self.scaled_by(*id, &accumulators);
-            if !scaled.is_empty() {
-                self.accumulate_scaled(*id, accumulator, &scaled, masked)?;
-            } else if !self.scales.contains_key(id) {
-                self.accumulate(*id, accumulator, masked)?;
-            }
-        }
+        self.accumulate_all(&accumulators, masked)?;
         self.emitter.store_all(|_, id| work.stores.contains(&id))?;
         if is_looped {
             self.emitter.close();

@@ -65,7 +65,7 @@ pub(crate) mod tests {
             name: "main".into(),
             grid: vec![grid("m", m), grid("n", n)],
             order: Order::RowMajor,
-            cooperative: false,
+            cooperative: None,
             values: names
                 .map(|name| ValInfo {
                     ty: TileType {

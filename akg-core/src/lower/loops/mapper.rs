@@ -179,7 +179,7 @@ impl<'a> Mapper<'a> {
         Ok(LoopKernel {
             name: format!("{}_{}", self.program.name, kernel.name),
             doc: kernel.doc.clone(),
-            cooperative: kernel.cooperative,
+            cooperative: kernel.cooperative.is_some(),
             params,
             dims,
             program,
@@ -264,6 +264,13 @@ impl<'a> Mapper<'a> {
                 ir::Stmt::For(l) => self.for_loop(l)?,
                 ir::Stmt::If(b) => self.branch(b)?,
                 ir::Stmt::Barrier => {
+                    let team = self.kernel.cooperative.as_ref();
+                    if team.is_some_and(|team| team.along.len() < self.kernel.grid.len()) {
+                        return Err(Error::unsupported(format!(
+                            "the kernel `{}` has barriers of some of its programs; here all meet: leave out `along`",
+                            self.kernel.name
+                        )));
+                    }
                     self.invalidate_tensors(&self.written.clone())?;
                     self.out.push(Stmt::Barrier);
                 }

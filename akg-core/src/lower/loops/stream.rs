@@ -52,7 +52,7 @@ pub(super) fn streamed_tensors(program: &Program, kernel: &Kernel, machine: Mach
             plain && bytes.is_some_and(|bytes| bytes >= machine.stream_bytes)
         })
     };
-    if kernel.cooperative {
+    if kernel.cooperative.is_some() {
         return BTreeSet::new();
     }
     stored

@@ -90,7 +90,7 @@ impl<'a> Mapper<'a> {
         TileKernel {
             name: kernel.name.clone(),
             doc: kernel.doc.clone(),
-            cooperative: kernel.cooperative,
+            teams: grid::teams(kernel),
             tensors: self.tensors,
             program: symbol,
             programs,

@@ -20,6 +20,7 @@ pub use map::map;
 
 use crate::expr::{Expr, Symbol};
 use crate::lower::analysis::{Facts, Guard};
+use crate::lower::grid::Teams;
 use crate::sketch::ir::{
     Carried, Condition, DotMethod, Merge, Op, Scalar, StoreMode, TensorId, TileType, Val,
 };
@@ -75,7 +76,7 @@ impl TileProgram {
             kernel: kernel.name.clone(),
             grid: vec![kernel.programs.clone()],
             tensors: kernel.tensors.iter().map(|t| t.0).collect(),
-            cooperative: kernel.cooperative,
+            cooperative: kernel.teams.is_some(),
             doc: kernel.doc.clone(),
         };
         LaunchPlan {
@@ -93,8 +94,8 @@ pub struct TileKernel {
     pub name: String,
     /// What the kernel does, for people.
     pub doc: String,
-    /// Whether all programs run at the same time and may meet at barriers.
-    pub cooperative: bool,
+    /// The programs that meet at barriers, if all run at the same time.
+    pub teams: Option<Teams>,
     /// The tensors that it reads or writes, in order of first use.
     pub tensors: Vec<TensorId>,
     /// The symbol of the program's number, from 0.
@@ -175,7 +176,7 @@ pub enum TileStmt {
         /// Tiles that differ by the branch taken.
         merges: Vec<Merge>,
     },
-    /// Waits for every program of a cooperative kernel.
+    /// Waits for every program of the team.
     Barrier,
 }
 

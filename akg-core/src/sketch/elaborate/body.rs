@@ -113,12 +113,14 @@ impl Builder<'_> {
             None => Order::RowMajor,
             Some((axis, size)) => self.order(kernel, axis, size)?,
         };
+        let along = kernel.cooperative.as_deref();
+        let cooperative = along.map(|along| Self::team(kernel, along)).transpose()?;
         self.statements(&kernel.body);
         let mut out = Kernel {
             name,
             grid: axes,
             order,
-            cooperative: kernel.cooperative,
+            cooperative,
             values: std::mem::take(&mut self.values),
             body: std::mem::take(&mut self.block),
             doc: kernel.doc.join("\n"),
@@ -136,6 +138,21 @@ impl Builder<'_> {
         };
         let size = self.hint(size)?;
         Ok(Order::Grouped { axis: position, size })
+    }
+
+    /// The programs that meet; `along` names the indices in which they differ, and nothing stands for all of them.
+    fn team(kernel: &KernelSyntax, along: &[Name]) -> Elab<Team> {
+        let mut positions: Vec<usize> = (0..kernel.grid.len()).collect();
+        for name in along {
+            if !kernel.grid.iter().any(|(axis, _)| axis == name) {
+                let message = format!("`along` names an index of the grid, and `{}` is none", name.node);
+                return fault(message, name.span.clone());
+            }
+        }
+        if !along.is_empty() {
+            positions.retain(|at| kernel.grid.get(*at).is_some_and(|(axis, _)| along.contains(axis)));
+        }
+        Ok(Team { along: positions })
     }
 
     /// A positive number that may be a hint.

@@ -18,13 +18,30 @@ pub(super) struct Coordinates {
     pub(super) kept: bool,
 }
 
-/// Who is touching memory: programs of one epoch run at the same time, epochs one after the other.
+/// Who is touching memory: programs of one epoch run at the same time, epochs one after the other. The teams of a kernel
+/// run at the same time all along, each with epochs of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Toucher {
-    /// Counts kernels and barriers, from 1.
+    /// Counts kernels, from 1.
+    pub(super) kernel: u32,
+    /// The number of the program's team.
+    pub(super) team: i64,
+    /// Counts the teams of all kernels and their barriers, from 1.
     pub(super) epoch: u32,
     /// The program's number.
     pub(super) program: u32,
+}
+
+impl Toucher {
+    /// Whether both are members of different teams of one kernel.
+    fn is_apart(&self, other: &Self) -> bool {
+        self.kernel == other.kernel && self.team != other.team
+    }
+
+    /// Whether nothing orders what the programs of both do.
+    fn is_unordered(&self, other: &Self) -> bool {
+        self.is_apart(other) || self.epoch == other.epoch
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -266,11 +283,15 @@ impl Touches {
         let Some(written) = self.written[i] else {
             return Err("was never written".into());
         };
-        if written.by.epoch == by.epoch && written.by.program != by.program {
+        if written.by.is_unordered(&by) && written.by.program != by.program {
             return Err(format!(
                 "is written by program {} and read by program {} at the same time",
                 written.by.program, by.program
             ));
+        }
+        // No later write of this team is ordered with the read of another one, which stays known for that.
+        if self.read[i].is_some_and(|r| r.by.is_apart(&by)) {
+            return Ok(());
         }
         let shared =
             self.read[i].is_some_and(|r| r.by.epoch == by.epoch && (r.shared || r.by.program != by.program));
@@ -285,7 +306,7 @@ impl Touches {
     fn write(&mut self, i: usize, by: Toucher, mode: StoreMode) -> Result<(), String> {
         let atomic = mode == StoreMode::AtomicAdd;
         if let Some(read) = self.read[i]
-            && read.by.epoch == by.epoch
+            && read.by.is_unordered(&by)
             && (read.shared || read.by.program != by.program)
         {
             return Err(format!(
@@ -296,7 +317,7 @@ impl Touches {
         match self.written[i] {
             None if atomic => return Err("was never written and cannot be added to".into()),
             Some(written) if !(atomic && written.shared) => {
-                if written.by.epoch == by.epoch && written.by.program != by.program {
+                if written.by.is_unordered(&by) && written.by.program != by.program {
                     return Err(format!(
                         "is written by programs {} and {} at the same time",
                         written.by.program, by.program

@@ -4,7 +4,7 @@
 //! stands for all: transcendental functions are those of f64, rounded; a reduction is formed in f64 and rounded once; a
 //! dot rounds each product and each sum, without fused multiply-add.
 //!
-//! Programs run in the order of their numbers; those of a cooperative kernel together, from barrier to barrier. What
+//! Programs run in the order of their numbers; those of a team of a cooperative kernel together, from barrier to barrier. What
 //! real programs could see differently is an error that names tensor, coordinates and programs: reading an element that
 //! nothing was written to, two programs that touch one element at the same time, a load that leaves the tensor without
 //! `else`, an output element that is never stored.
@@ -14,6 +14,7 @@ mod element;
 mod memory;
 mod tile;
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -72,6 +73,8 @@ pub fn interpret_folds(
 ) -> Result<Vec<Tensor>> {
     let mut machine = Machine {
         memory: allocate(program, inputs, bindings)?,
+        kernel: 0,
+        team: 0,
         epoch: 0,
         folds,
     };
@@ -132,6 +135,9 @@ fn allocate(program: &Program, inputs: &[Tensor], bindings: &Bindings) -> Result
 
 struct Machine {
     memory: Vec<Memory>,
+    /// What runs, as a [`Toucher`] says it.
+    kernel: u32,
+    team: i64,
     epoch: u32,
     folds: Folds,
 }
@@ -280,7 +286,7 @@ impl Machine {
         let number = Symbol::from("program number");
         let indices = grid::program_indices(kernel, &Expr::symbol(number.clone()));
         let mut dims = bindings.clone();
-        let mut programs = (0..count).map(|program| {
+        let mut programs = (0..count).map(|program| -> Result<_> {
             dims.insert(number.clone(), i64::from(program));
             let mut symbols: Vec<_> = bindings.iter().map(|(k, v)| (k.clone(), *v)).collect();
             for (axis, index) in kernel.grid.iter().zip(&indices) {
@@ -293,11 +299,24 @@ impl Machine {
                 values: vec![None; kernel.values.len()],
             })
         });
-        self.epoch += 1;
-        if kernel.cooperative {
-            let mut programs = programs.collect::<Result<Vec<_>>>()?;
-            return self.run(&mut programs, &kernel.body);
+        self.kernel += 1;
+        if let Some(teams) = grid::teams(kernel) {
+            let mut members: BTreeMap<i64, Vec<Instance<'_>>> = BTreeMap::new();
+            for program in programs {
+                let program = program?;
+                members
+                    .entry(program.eval(&teams.number)?)
+                    .or_default()
+                    .push(program);
+            }
+            return members.into_iter().try_for_each(|(team, mut programs)| {
+                self.team = team;
+                self.epoch += 1;
+                self.run(&mut programs, &kernel.body)
+            });
         }
+        self.team = 0;
+        self.epoch += 1;
         programs.try_for_each(|program| self.run(&mut [program?], &kernel.body))
     }
 
@@ -430,6 +449,8 @@ impl Machine {
 
     fn toucher(&self, program: &Instance<'_>) -> Toucher {
         Toucher {
+            kernel: self.kernel,
+            team: self.team,
             epoch: self.epoch,
             program: program.number,
         }

@@ -180,14 +180,21 @@ impl Parser<'_> {
             p.expect_word("in", "and the number of programs, as in `m in ceildiv(M, BM)`")?;
             Ok((name, p.expr()?))
         })?;
-        let (mut grouped, mut cooperative) = (None, false);
+        let (mut grouped, mut cooperative) = (None, None);
         loop {
             if grouped.is_none() && self.eat_word("grouped") {
                 let axis = self.name("the grid index to group")?;
                 self.expect_word("by", "and the group's size, as in `grouped m by 8`")?;
                 grouped = Some((axis, self.expr()?));
-            } else if !cooperative && self.eat_word("cooperative") {
-                cooperative = true;
+            } else if cooperative.is_none() && self.eat_word("cooperative") {
+                let mut along = Vec::new();
+                if self.eat_word("along") {
+                    along.push(self.name("a grid index in which programs that meet differ")?);
+                    while self.eat_sign(",") {
+                        along.push(self.name("a grid index in which programs that meet differ")?);
+                    }
+                }
+                cooperative = Some(along);
             } else {
                 break;
             }

@@ -40,9 +40,12 @@ pub(super) fn check(program: &Program, out: &mut Diagnostics) {
         let plain: Vec<_> = stores.iter().filter(|s| s.mode == StoreMode::Set).collect();
         // A cooperative kernel may use a buffer again and again: see the checks of order.
         let reused = tensor.role == TensorRole::Scratch
-            && plain
-                .iter()
-                .any(|s| program.kernels.get(s.kernel).is_some_and(|k| k.cooperative));
+            && plain.iter().any(|s| {
+                program
+                    .kernels
+                    .get(s.kernel)
+                    .is_some_and(|k| k.cooperative.is_some())
+            });
         if !plain.is_empty() && !reused {
             out.extend(objection(program, TensorId(id), tensor, &plain));
         }

@@ -25,7 +25,7 @@ pub(super) fn check(program: &Program, out: &mut Diagnostics) {
                 read(program, number, *tensor, span, out);
             }
         });
-        if kernel.cooperative {
+        if kernel.cooperative.is_some() {
             phases(program, number, kernel, out);
         }
     }
@@ -39,6 +39,15 @@ fn writes(kernel: &Kernel, id: TensorId) -> bool {
     found
 }
 
+fn reads(kernel: &Kernel, id: TensorId) -> bool {
+    let mut found = false;
+    walk(
+        kernel,
+        &mut |_, s| found |= matches!(s, Stmt::Define { op: Op::Load { tensor, .. }, .. } if *tensor == id),
+    );
+    found
+}
+
 fn read(program: &Program, number: usize, id: TensorId, span: &Range<usize>, out: &mut Diagnostics) {
     let Some(tensor) = program.tensors.get(id.0).filter(|t| t.role != TensorRole::Input) else {
         return;
@@ -49,7 +58,7 @@ fn read(program: &Program, number: usize, id: TensorId, span: &Range<usize>, out
         .filter(|(_, k)| writes(k, id))
         .collect();
     for (writer, kernel) in &writers {
-        if *writer == number && !kernel.cooperative {
+        if *writer == number && kernel.cooperative.is_none() {
             let message =
                 format!("`{name}` is read by the kernel that writes it, whose programs run in any order");
             let error = Diagnostic::error(message, span.clone());
@@ -70,10 +79,15 @@ fn read(program: &Program, number: usize, id: TensorId, span: &Range<usize>, out
 }
 
 fn barriers(kernel: &Kernel, body: &[Stmt], out: &mut Diagnostics) {
-    let own = |e: &Expr| kernel.grid.iter().any(|axis| e.mentions(&axis.symbol));
+    let along = kernel
+        .cooperative
+        .iter()
+        .flat_map(|team| &team.along)
+        .filter_map(|at| kernel.grid.get(*at));
+    let differs = |e: &Expr| along.clone().any(|axis| e.mentions(&axis.symbol));
     for statement in body {
         match statement {
-            Stmt::Barrier if !kernel.cooperative => {
+            Stmt::Barrier if kernel.cooperative.is_none() => {
                 let message = format!(
                     "the kernel `{}` has a barrier but is not cooperative",
                     kernel.name
@@ -85,9 +99,9 @@ fn barriers(kernel: &Kernel, body: &[Stmt], out: &mut Diagnostics) {
                 out.push(Diagnostic::error(message, branch.span.clone()));
             }
             Stmt::For(l) if has_barrier(&l.body) => {
-                if l.axes.iter().any(|a| own(&a.lo) || own(&a.hi)) {
-                    let message =
-                        "a barrier inside a loop whose length differs by program: some would wait forever";
+                if l.axes.iter().any(|a| differs(&a.lo) || differs(&a.hi)) {
+                    let message = "a barrier inside a loop whose length differs between programs that meet: some \
+                                   would wait forever";
                     out.push(Diagnostic::error(message, l.span.clone()));
                 }
                 barriers(kernel, &l.body, out);
@@ -97,14 +111,52 @@ fn barriers(kernel: &Kernel, body: &[Stmt], out: &mut Diagnostics) {
     }
 }
 
-/// The last access of an element: the phase, and the program if it was only one.
-type Last = Option<(usize, Option<usize>)>;
+/// The last access of an element: its phase, and its program and team if it was only one.
+#[derive(Debug, Clone, Copy)]
+struct Last {
+    phase: usize,
+    program: Option<usize>,
+    team: Option<i64>,
+}
 
-/// Whether programs of a cooperative kernel meet between one's store and another's access.
+impl Last {
+    fn of(access: &Access<'_>) -> Self {
+        Self {
+            phase: access.phase,
+            program: Some(access.program),
+            team: Some(access.team),
+        }
+    }
+
+    /// Whether another program was last, and did not meet the one of `access` since.
+    fn is_open(&self, access: &Access<'_>) -> bool {
+        let own_team = self.team == Some(access.team);
+        !own_team || (self.phase == access.phase && self.program != Some(access.program))
+    }
+
+    /// The last of this one and a later one.
+    fn then(self, access: &Access<'_>) -> Self {
+        let later = Self::of(access);
+        Self {
+            phase: later.phase,
+            program: later.program.filter(|_| !self.is_open(access)),
+            team: later.team.filter(|team| self.team == Some(*team)),
+        }
+    }
+}
+
+/// Whether programs of a cooperative kernel meet between one's store and another's access. What it only stores to outputs
+/// is known to be written once.
 fn phases(program: &Program, number: usize, kernel: &Kernel, out: &mut Diagnostics) {
+    let is_output = |id: &TensorId| {
+        program
+            .tensors
+            .get(id.0)
+            .is_some_and(|t| t.role == TensorRole::Output)
+    };
     let shared = (0..program.tensors.len())
         .map(TensorId)
-        .filter(|id| writes(kernel, *id));
+        .filter(|id| writes(kernel, *id) && (reads(kernel, *id) || !is_output(id)));
     for id in shared {
         let earlier = program.kernels.iter().take(number).any(|k| writes(k, id));
         for sample in samples(program) {
@@ -155,7 +207,8 @@ fn simulate(
         accesses.len() < ELEMENTS >> 6
     })?;
     accesses.sort_by_key(|a| a.phase);
-    let (mut written, mut seen): (Vec<Last>, Vec<Last>) = (vec![None; size], vec![None; size]);
+    let (mut written, mut seen): (Vec<Option<Last>>, Vec<Option<Last>>) =
+        (vec![None; size], vec![None; size]);
     let mut budget = ELEMENTS;
     let mut found = None;
     for access in &accesses {
@@ -166,19 +219,16 @@ fn simulate(
             let (Some(written), Some(seen)) = (written.get_mut(at), seen.get_mut(at)) else {
                 return false;
             };
-            let others = |last: &Last| {
-                last.is_some_and(|(phase, p)| phase == access.phase && p != Some(access.program))
-            };
+            let others = |last: &Option<Last>| last.is_some_and(|last| last.is_open(access));
             if others(written) || (access.store.is_some() && others(seen)) {
                 found = Some("is written by one program and accessed by another without a barrier between");
             } else if access.store.is_none() && written.is_none() && !earlier {
                 found = Some("is read here before it is written");
             }
             if access.store.is_some() {
-                *written = Some((access.phase, Some(access.program)));
+                *written = Some(Last::of(access));
             } else {
-                let alone = !others(seen);
-                *seen = Some((access.phase, alone.then_some(access.program)));
+                *seen = Some(seen.map_or(Last::of(access), |last| last.then(access)));
             }
             budget = budget.saturating_sub(1);
             found.is_none() && budget > 0

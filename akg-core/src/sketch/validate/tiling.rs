@@ -30,7 +30,7 @@ pub(super) fn tiles(axis: &Axis, extent: &Expr, indices: &[&Index]) -> bool {
         });
     }
     let mut base = start;
-    for index in indices.iter().rev() {
+    for index in joined(indices).iter().rev() {
         let Some((weight, rest)) = linear(&base, &index.symbol) else {
             return false;
         };
@@ -39,10 +39,7 @@ pub(super) fn tiles(axis: &Axis, extent: &Expr, indices: &[&Index]) -> bool {
         } else {
             index.hi.clone()
         };
-        let index = Index {
-            hi,
-            ..(*index).clone()
-        };
+        let index = Index { hi, ..index.clone() };
         base = rest + &weight * &index.lo;
         digits.push(Digit {
             weight: weight * index.step,
@@ -59,6 +56,41 @@ pub(super) fn tiles(axis: &Axis, extent: &Expr, indices: &[&Index]) -> bool {
         covered = covered * digit.count;
     }
     digits.is_empty() && nonnegative(&(covered - extent), &Site::default())
+}
+
+/// The indices, with one in place of each two of which the inner goes on from the outer in steps of the outer's count:
+/// `i in 0..N, j in i..E step N` takes every value below `E` once.
+fn joined(indices: &[&Index]) -> Vec<Index> {
+    // The only index whose bounds mention another, if it goes on from there.
+    let continued = |outer: &Index| {
+        let mut mentioning = indices
+            .iter()
+            .filter(|i| i.lo.mentions(&outer.symbol) || i.hi.mentions(&outer.symbol));
+        let inner = mentioning.next().filter(|_| mentioning.next().is_none())?;
+        let from_zero = outer.lo.is(0) && outer.step == 1 && outer.hi.is(inner.step);
+        let strides = inner.lo.as_symbol() == Some(&outer.symbol) && !inner.hi.mentions(&outer.symbol);
+        (from_zero && strides).then_some(&inner.symbol)
+    };
+    let whole = |index: &Index| {
+        let goes_on = indices
+            .iter()
+            .any(|outer| continued(outer) == Some(&index.symbol));
+        let (lo, step) = if goes_on {
+            (0.into(), 1)
+        } else {
+            (index.lo.clone(), index.step)
+        };
+        Index {
+            lo,
+            step,
+            ..index.clone()
+        }
+    };
+    indices
+        .iter()
+        .filter(|index| continued(index).is_none())
+        .map(|index| whole(index))
+        .collect()
 }
 
 /// An end of `min(extent, e)` only cuts off coordinates outside the tensor: the same as `e`.
@@ -107,6 +139,30 @@ mod tests {
             &Expr::parse(extent).unwrap(),
             &indices.iter().collect::<Vec<_>>(),
         )
+    }
+
+    #[test]
+    fn strides_from_an_index_tile() {
+        let from = |symbol: &str, lo: &str, hi: &str, step: i64| Index {
+            lo: Expr::parse(lo).unwrap(),
+            ..index(symbol, hi, step)
+        };
+        let teams = [index("g", "16", 1), from("r", "g", "N", 16)];
+        assert!(check("r", 1, 1, "N", &teams));
+        assert!(!check("r", 1, 1, "N + 1", &teams), "misses the end");
+        assert!(!check("r + g", 1, 1, "N", &teams), "moves with the start");
+        let wide = [index("g", "17", 1), from("r", "g", "N", 16)];
+        assert!(!check("r", 1, 1, "N", &wide), "overlap");
+        let few = [index("g", "15", 1), from("r", "g", "N", 16)];
+        assert!(!check("r", 1, 1, "N", &few), "gaps");
+        let late = [index("g", "16", 1), from("r", "g + 1", "N", 16)];
+        assert!(!check("r", 1, 1, "N", &late), "misses 0");
+        let twice = [
+            index("g", "16", 1),
+            from("r", "g", "N", 16),
+            from("s", "g", "N", 16),
+        ];
+        assert!(!check("r", 1, 1, "N", &twice), "what else starts there");
     }
 
     #[test]

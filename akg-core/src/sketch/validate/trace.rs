@@ -3,12 +3,15 @@
 use std::ops::Range;
 
 use crate::expr::{Bindings, Expr};
+use crate::lower::grid;
 use crate::sketch::ir::*;
 
 /// One execution of a load or store.
 pub(super) struct Access<'a> {
     /// The number of the program.
     pub(super) program: usize,
+    /// The number of its team.
+    pub(super) team: i64,
     /// How many barriers the program met before.
     pub(super) phase: usize,
     pub(super) tensor: TensorId,
@@ -40,6 +43,7 @@ pub(super) fn trace<'a>(
     let mut tracer = Tracer {
         values: bindings.clone(),
         program: 0,
+        team: 0,
         phase: 0,
         visit,
     };
@@ -49,6 +53,7 @@ pub(super) fn trace<'a>(
 struct Tracer<'v, 'a> {
     values: Bindings,
     program: usize,
+    team: i64,
     phase: usize,
     visit: &'v mut dyn FnMut(Access<'a>) -> bool,
 }
@@ -61,6 +66,10 @@ impl<'a> Tracer<'_, 'a> {
     fn grid(&mut self, kernel: &'a Kernel, axes: &'a [GridAxis]) -> Result<(), Stop> {
         let Some((axis, inner)) = axes.split_first() else {
             self.phase = 0;
+            self.team = match grid::teams(kernel) {
+                Some(teams) => self.value(&teams.number)?,
+                None => 0,
+            };
             self.block(&kernel.body)?;
             self.program += 1;
             return Ok(());
@@ -162,6 +171,7 @@ impl<'a> Tracer<'_, 'a> {
         }
         let access = Access {
             program: self.program,
+            team: self.team,
             phase: self.phase,
             tensor,
             store,

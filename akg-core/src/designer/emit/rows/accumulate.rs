@@ -117,8 +117,31 @@ impl Passes<'_> {
         })
     }
 
+    /// Declares the accumulators of reductions.
+    pub(super) fn start_all(&mut self, reductions: &[PrimId]) -> Result<Vec<(PrimId, Accumulator)>> {
+        let started = reductions.iter().map(|id| Ok((*id, self.start(*id)?)));
+        started.collect()
+    }
+
+    /// Takes a tile into account in all reductions of a pass.
+    pub(super) fn accumulate_all(
+        &mut self,
+        accumulators: &[(PrimId, Accumulator)],
+        masked: bool,
+    ) -> Result<()> {
+        for (id, accumulator) in accumulators {
+            let scaled = self.scaled_by(*id, accumulators);
+            if !scaled.is_empty() {
+                self.accumulate_scaled(*id, accumulator, &scaled, masked)?;
+            } else if !self.scales.contains_key(id) {
+                self.accumulate(*id, accumulator, masked)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Takes a tile into account.
-    pub(super) fn accumulate(&mut self, id: PrimId, accumulator: &Accumulator, masked: bool) -> Result<()> {
+    fn accumulate(&mut self, id: PrimId, accumulator: &Accumulator, masked: bool) -> Result<()> {
         let (mut var, position) = self.argument(id)?;
         let operand = self.emitter.prims.operands(id)[0];
         let element = compute_type(self.emitter.prims.dtype(operand));

@@ -87,10 +87,25 @@ impl Parts {
     fn grid(&self) -> String {
         format!("part in {}", self.count)
     }
+
+    fn slots(&self) -> Slots {
+        Slots {
+            own: "part".to_owned(),
+            count: self.count.to_string(),
+        }
+    }
+}
+
+/// The last dimension of the buffers, with an element for each part of a reduction.
+pub(super) struct Slots {
+    /// The place of a program's own part.
+    pub(super) own: String,
+    /// How many parts there are.
+    pub(super) count: String,
 }
 
 /// Where the accumulators of a reduction's parts are.
-struct Partial {
+pub(super) struct Partial {
     /// The buffers, in the order of [`Accumulator::names`].
     buffers: Vec<String>,
     accumulator: Accumulator,
@@ -100,6 +115,7 @@ impl Passes<'_> {
     /// Writes one kernel for each pass, and one for what is left. Returns the lines that declare the buffers.
     pub(super) fn write_parts(&mut self, parts: &Parts) -> Result<Vec<String>> {
         let nodes = self.emitter.kernel.nodes.clone();
+        let slots = parts.slots();
         let mut partials: HashMap<PrimId, Partial> = HashMap::new();
         let mut declarations = Vec::new();
         let mut grid = self.grid.clone();
@@ -115,9 +131,9 @@ impl Passes<'_> {
                 grid.pop();
                 grid.extend(self.spread());
             }
-            self.recall(work.results(), pass, &partials, parts)?;
+            self.recall(work.results(), pass, &partials, &slots)?;
             for (id, accumulator) in self.pass(&work)? {
-                let partial = self.keep(accumulator, partials.len(), parts, &mut declarations)?;
+                let partial = self.keep(accumulator, partials.len(), &slots, &mut declarations)?;
                 partials.insert(id, partial);
             }
             self.finish(format!("k{}_{pass}", self.number), &grid);
@@ -125,7 +141,7 @@ impl Passes<'_> {
         let left: Vec<PrimId> = self.emitter.kernel.stores.iter().map(|(id, _)| *id).collect();
         let left: Vec<PrimId> = left.into_iter().filter(|id| !self.inner(*id)).collect();
         if !left.is_empty() {
-            self.recall(left.clone(), last, &partials, parts)?;
+            self.recall(left.clone(), last, &partials, &slots)?;
             self.outer(&nodes, last)?;
             self.emitter.store_all(|_, id| left.contains(&id))?;
             let grid = self.grid.clone();
@@ -167,18 +183,29 @@ impl Passes<'_> {
         results: Vec<PrimId>,
         pass: usize,
         partials: &HashMap<PrimId, Partial>,
-        parts: &Parts,
+        slots: &Slots,
     ) -> Result<()> {
         let (own, others): (Vec<_>, Vec<_>) = results.into_iter().partition(|id| partials.contains_key(id));
         let (needed, reductions) = self.needed(others);
         let known = own.into_iter().chain(reductions);
-        for id in known.filter(|id| partials.contains_key(id)).collect::<Vec<_>>() {
-            if let Some(partial) = partials.get(&id) {
-                let max = self.scales.get(&id).and_then(|max| partials.get(max));
-                self.combine(id, partial, max, parts)?;
-            }
+        for id in known {
+            self.recombine(id, partials, slots)?;
         }
         self.outer(&needed, pass)
+    }
+
+    /// Makes the result of a reduction known, if its parts are.
+    pub(super) fn recombine(
+        &mut self,
+        id: PrimId,
+        partials: &HashMap<PrimId, Partial>,
+        slots: &Slots,
+    ) -> Result<()> {
+        let Some(partial) = partials.get(&id) else {
+            return Ok(());
+        };
+        let max = self.scales.get(&id).and_then(|max| partials.get(max));
+        self.combine(id, partial, max, slots)
     }
 
     /// The indices of a buffer with an element for each part, and the axes and extents of its other dimensions.
@@ -196,11 +223,11 @@ impl Passes<'_> {
     }
 
     /// Stores accumulators in new buffers.
-    fn keep(
+    pub(super) fn keep(
         &mut self,
         accumulator: Accumulator,
         number: usize,
-        parts: &Parts,
+        slots: &Slots,
         declarations: &mut Vec<String>,
     ) -> Result<Partial> {
         let (kept, extents) = self.slot();
@@ -210,7 +237,7 @@ impl Passes<'_> {
             let extents: Vec<String> = extents
                 .iter()
                 .map(ToString::to_string)
-                .chain([parts.count.to_string()])
+                .chain([slots.count.clone()])
                 .collect();
             declarations.push(format!(
                 "buffer {buffer}: {}[{}]",
@@ -218,7 +245,7 @@ impl Passes<'_> {
                 extents.join(", ")
             ));
             let (region, _) = self.emitter.place(&kept)?;
-            let region: Vec<String> = region.into_iter().chain(["part".to_owned()]).collect();
+            let region: Vec<String> = region.into_iter().chain([slots.own.clone()]).collect();
             self.emitter
                 .line(format!("store {buffer}[{}] = {name}", region.join(", ")));
             buffers.push(buffer);
@@ -227,12 +254,12 @@ impl Passes<'_> {
     }
 
     /// Combines the accumulators of all parts; `max` has the maxima that they are scaled by.
-    fn combine(&mut self, id: PrimId, partial: &Partial, max: Option<&Partial>, parts: &Parts) -> Result<()> {
+    fn combine(&mut self, id: PrimId, partial: &Partial, max: Option<&Partial>, slots: &Slots) -> Result<()> {
         let (kept, _) = self.slot();
         let (region, overhangs) = self.emitter.place(&kept)?;
         let region: Vec<String> = region
             .into_iter()
-            .chain([format!("0 :+ {}", parts.count)])
+            .chain([format!("0 :+ {}", slots.count)])
             .collect();
         let rest = if overhangs { " else 0.0" } else { "" };
         let axes = partial.accumulator.axes.clone();
