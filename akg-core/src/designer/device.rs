@@ -57,6 +57,13 @@ impl<'a> Device<'a> {
         i64::try_from(cache / 5 * 3).ok()?.checked_div(self.cores())
     }
 
+    /// Bytes that stay in the cache of all cores although as much as a row of a large tensor streams through it before they
+    /// are read again; `None` for cores with caches of their own.
+    pub(super) fn keeps(&self) -> Option<i64> {
+        let cache = *self.target.caches.last().filter(|_| self.shares_tiles())?;
+        i64::try_from(cache / 4).ok()
+    }
+
     /// The halves of f32 operands whose products are faster, and exact enough, than those of the operands themselves.
     pub(super) fn halves(&self) -> Option<Halves> {
         let rate = |dtype| self.target.peak.get(&dtype).copied().unwrap_or(0.0);
