@@ -11,6 +11,7 @@ use crate::target::Target;
 use crate::task::Task;
 use crate::{DType, Result, Tensor};
 
+mod activations;
 mod families;
 
 const F: DType = DType::F32;

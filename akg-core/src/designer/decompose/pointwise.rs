@@ -1,7 +1,7 @@
 //! Element-wise operators.
 
 use super::Step;
-use crate::designer::prim::{PrimId, Prims};
+use crate::designer::prim::{MapOp, Prim, PrimId, Prims};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::expr::Expr;
@@ -26,7 +26,13 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
         "rsqrt" => unary(s, UnaryOp::Rsqrt)?,
         "sin" => unary(s, UnaryOp::Sin)?,
         "cos" => unary(s, UnaryOp::Cos)?,
-        "tanh" => unary(s, UnaryOp::Tanh)?,
+        "tanh" => {
+            let x = operand(s, "self")?;
+            match softplus_of(s.prims, x) {
+                Some(inner) => tanh_softplus(s.prims, inner)?,
+                None => s.prims.unary(UnaryOp::Tanh, x)?,
+            }
+        }
         "erf" => unary(s, UnaryOp::Erf)?,
         "sigmoid" => unary(s, UnaryOp::Sigmoid)?,
         "floor" => unary(s, UnaryOp::Floor)?,
@@ -92,12 +98,7 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
         }
         "mish" => {
             let x = s.tensor("self")?;
-            let e = s.prims.unary(UnaryOp::Exp, x)?;
-            let soft = s.prims.unary(UnaryOp::Log1p, e)?;
-            let twenty = s.prims.number(20.0);
-            let linear = s.prims.compare(CompareOp::Gt, x, twenty)?;
-            let soft = s.prims.select(linear, x, soft)?;
-            let gate = s.prims.unary(UnaryOp::Tanh, soft)?;
+            let gate = tanh_softplus(s.prims, x)?;
             s.prims.mul(x, gate)?
         }
         "relu6" => {
@@ -334,13 +335,48 @@ fn elu(p: &mut Prims, x: PrimId, alpha: f64, scale: f64, input_scale: f64) -> Re
     positive_or(p, x, positive, negative)
 }
 
+/// Where softplus is taken for the identity, and its hyperbolic tangent is 1 in every type.
+const LINEAR: f64 = 20.0;
+
+/// `tanh(log1p(e^x))`, which is `n / (n + 2)` with `n = e^x (e^x + 2)`: one exponential, and no difference in which
+/// digits cancel.
+fn tanh_softplus(p: &mut Prims, x: PrimId) -> Result<PrimId> {
+    let limit = p.number(LINEAR);
+    let low = p.binary(BinaryOp::Min, x, limit)?;
+    let e = p.unary(UnaryOp::Exp, low)?;
+    let shifted = p.add_number(e, 2.0)?;
+    let n = p.mul(e, shifted)?;
+    let whole = p.add_number(n, 2.0)?;
+    p.div(n, whole)
+}
+
+/// What `soft` is the softplus of, in the form that this module gives to one of slope 1.
+fn softplus_of(p: &Prims, soft: PrimId) -> Option<PrimId> {
+    let map = |id: PrimId, op: MapOp| match &p.node(id).prim {
+        Prim::Map(own, args) if *own == op => Some(args.as_slice()),
+        _ => None,
+    };
+    let &[linear, x, log] = map(soft, MapOp::Select)? else {
+        return None;
+    };
+    let &[scaled, threshold] = map(linear, MapOp::Compare(CompareOp::Gt))? else {
+        return None;
+    };
+    let &[e] = map(log, MapOp::Unary(UnaryOp::Log1p))? else {
+        return None;
+    };
+    let from = map(e, MapOp::Unary(UnaryOp::Exp))?;
+    let saturates = p.constant(threshold).is_some_and(|t| t >= LINEAR);
+    (from == [x] && scaled == x && saturates).then_some(x)
+}
+
 /// `clamp(x + 3, 0, 6) / 6`.
 fn hard_gate(p: &mut Prims, x: PrimId) -> Result<PrimId> {
     let shifted = p.add_number(x, 3.0)?;
     let (zero, six) = (p.number(0.0), p.number(6.0));
     let low = p.binary(BinaryOp::Max, shifted, zero)?;
     let high = p.binary(BinaryOp::Min, low, six)?;
-    p.div(high, six)
+    p.mul_number(high, 1.0 / 6.0)
 }
 
 fn gelu(s: &mut Step<'_>) -> Result<PrimId> {
