@@ -1,6 +1,7 @@
 //! An artifact on its device: tensors in place, executions, what is left afterwards.
 
 use std::fs::File;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use akg_core::backend::{Cache, Poison};
@@ -29,8 +30,10 @@ const BESIDE_INPUTS: u8 = 0xff;
 /// one around each of the next tensors, so that copying from guard to guard shows too.
 const BESIDE_OTHERS: [u8; 8] = [0x5a, 0xa5, 0x36, 0xc9, 0x69, 0x96, 0x1e, 0xe1];
 
-/// How often an execution is timed until device and host agree.
+/// How often an execution is timed until device and host agree, and the steps in which the time between attempts grows:
+/// some seconds in all, longer than others use the device at a stretch.
 const ATTEMPTS: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Part of the device's time, and time beside it, by which the host's may be longer: launching the first kernel, and
 /// hearing of the end of the last.
@@ -295,7 +298,8 @@ impl Engine {
     /// All calls one after the other, between two marks. The host's clock around them must agree.
     fn execute_warm(&mut self, calls: u32) -> Result<Result<Duration, Failure>> {
         let mut claims = (Duration::ZERO, Duration::ZERO);
-        for _ in 0..ATTEMPTS {
+        for attempt in 0..ATTEMPTS {
+            thread::sleep(PAUSE * attempt);
             let began = Instant::now();
             let timed = self.timed(|work, stream| (0..calls).try_for_each(|_| work.enqueue(stream)));
             let device = match timed {

@@ -1,6 +1,7 @@
 //! Workers that are started before they are needed: the driver takes up to a second to make a context.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use akg_core::error::{Error, Result};
@@ -10,13 +11,25 @@ use akg_worker::process::Process;
 use crate::CudaConfig;
 use crate::client;
 
-/// Where workers come from. Each serves one candidate; while it does, the next one is started.
+/// Where workers come from. Each serves one candidate; while it does, the next ones are started: as many as were missed at
+/// once so far.
 #[derive(Debug)]
 pub(crate) struct Spares {
     config: Arc<CudaConfig>,
     turns: Turns,
-    next: Mutex<Option<JoinHandle<Result<Process>>>>,
+    stock: Mutex<Stock>,
 }
+
+#[derive(Debug, Default)]
+struct Stock {
+    /// Workers that are there or about to be, the oldest first.
+    next: VecDeque<JoinHandle<Result<Process>>>,
+    /// How many there should be.
+    wanted: usize,
+}
+
+/// Workers in stock at most: each takes some of the device's memory.
+const MOST: usize = 6;
 
 impl Spares {
     /// Workers of this configuration, which open their device beside what `turns` orders. Starts nothing yet.
@@ -24,7 +37,7 @@ impl Spares {
         Self {
             config,
             turns,
-            next: Mutex::new(None),
+            stock: Mutex::default(),
         }
     }
 
@@ -33,7 +46,8 @@ impl Spares {
     /// # Errors
     /// If there is no such device, or no worker can be started.
     pub(crate) fn take(&self) -> Result<Process> {
-        let next = self.next.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let next = self.stock().next.pop_front();
+        let missed = next.is_none();
         let started = next.map(|thread| {
             thread
                 .join()
@@ -44,9 +58,17 @@ impl Spares {
             // What went wrong then may go well now, or says why.
             _ => self.turns.beside(|| client::open(&self.config))?,
         };
-        let (config, turns) = (self.config.clone(), self.turns.clone());
-        let next = thread::spawn(move || turns.beside(|| client::open(&config)));
-        *self.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(next);
+        let mut stock = self.stock();
+        stock.wanted = (stock.wanted + usize::from(missed)).min(MOST);
+        while stock.next.len() < stock.wanted {
+            let (config, turns) = (self.config.clone(), self.turns.clone());
+            let next = thread::spawn(move || turns.beside(|| client::open(&config)));
+            stock.next.push_back(next);
+        }
         Ok(process)
+    }
+
+    fn stock(&self) -> MutexGuard<'_, Stock> {
+        self.stock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

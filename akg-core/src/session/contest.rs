@@ -151,6 +151,12 @@ impl<'a> Arena<'a> {
         let check = self.check(Accuracy::Half);
         let entered = session.rivals.enter(task, target, &self.sets, check, self.seed);
         let mut rivals = entered.await?;
+        if session.backend.capability().own_processors {
+            // A failure comes back with the first round, when others wait for their turn: what takes long is done before.
+            for side in [&mut candidate, &mut twin] {
+                let _ = side.refresh(0).await?;
+            }
+        }
         let entrants = Entrants {
             candidate: &mut candidate,
             twin: Some(&mut twin),

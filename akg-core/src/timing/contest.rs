@@ -365,6 +365,8 @@ impl Ring<'_, '_> {
             if runner.failure.is_some() {
                 continue;
             }
+            // Nothing is claimed of the twin.
+            let verify = verify && !(1..self.own).contains(&at);
             let turn = turn(runner, policy, number, long, cold_first, verify).await;
             let sample = self.settle(at, turn)?;
             if let Some(place) = samples.get_mut(at) {
