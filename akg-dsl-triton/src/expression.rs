@@ -357,7 +357,14 @@ impl Printer<'_> {
             UnaryOp::Not => Text::loose(format!("~{}", text.closed())),
             UnaryOp::Abs => Text::tight(format!("tl.abs({x})")),
             UnaryOp::Exp if dtype != DType::F64 => Text::tight(format!("{}({x})", self.call("akg_exp"))),
-            UnaryOp::Log1p if dtype != DType::F64 => Text::tight(format!("{}({x})", self.call("akg_log1p"))),
+            UnaryOp::Log1p if dtype != DType::F64 => {
+                let function = if self.is_unit_exponential(a) {
+                    "akg_log1p_unit"
+                } else {
+                    "akg_log1p"
+                };
+                Text::tight(format!("{}({x})", self.call(function)))
+            }
             UnaryOp::Tanh if dtype != DType::F64 => Text::tight(format!("{}({x})", self.call("akg_tanh"))),
             UnaryOp::Sigmoid => Text::tight(format!("{}({x})", self.call("akg_sigmoid"))),
             UnaryOp::Pow2Floor => Text::tight(format!("{}({x})", self.call("akg_pow2_floor"))),
@@ -373,6 +380,18 @@ impl Printer<'_> {
                 Text::tight(format!("libdevice.{name}({x})"))
             }
         })
+    }
+
+    /// Whether a tile is `exp(-abs(x))` of something, which is from 0 to 1.
+    fn is_unit_exponential(&self, value: Val) -> bool {
+        let chain = [UnaryOp::Exp, UnaryOp::Neg, UnaryOp::Abs];
+        let inner = chain
+            .iter()
+            .try_fold(value, |value, op| match self.flow.ops.get(&value)? {
+                TileOp::Plain(Op::Unary(own, operand)) if own == op => Some(*operand),
+                _ => None,
+            });
+        inner.is_some()
     }
 
     fn binary(&mut self, op: BinaryOp, a: Val, b: Val) -> Result<Text> {

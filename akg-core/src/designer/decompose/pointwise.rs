@@ -79,8 +79,7 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
             let x = s.tensor("self")?;
             let (beta, threshold) = (s.call.number("beta")?, s.call.number("threshold")?);
             let scaled = s.prims.mul_number(x, beta)?;
-            let e = s.prims.unary(UnaryOp::Exp, scaled)?;
-            let soft = s.prims.unary(UnaryOp::Log1p, e)?;
+            let soft = super::loss::softplus(s.prims, scaled)?;
             let beta = s.prims.number(beta);
             let soft = s.prims.div(soft, beta)?;
             let threshold = s.prims.number(threshold);
@@ -356,18 +355,28 @@ fn softplus_of(p: &Prims, soft: PrimId) -> Option<PrimId> {
         Prim::Map(own, args) if *own == op => Some(args.as_slice()),
         _ => None,
     };
-    let &[linear, x, log] = map(soft, MapOp::Select)? else {
+    let &[linear, x, sum] = map(soft, MapOp::Select)? else {
         return None;
     };
     let &[scaled, threshold] = map(linear, MapOp::Compare(CompareOp::Gt))? else {
         return None;
     };
-    let &[e] = map(log, MapOp::Unary(UnaryOp::Log1p))? else {
+    let &[positive, log] = map(sum, MapOp::Binary(BinaryOp::Add))? else {
         return None;
     };
-    let from = map(e, MapOp::Unary(UnaryOp::Exp))?;
+    let &[above, floor] = map(positive, MapOp::Binary(BinaryOp::Max))? else {
+        return None;
+    };
+    let chain = [UnaryOp::Log1p, UnaryOp::Exp, UnaryOp::Neg, UnaryOp::Abs];
+    let from = chain
+        .iter()
+        .try_fold(log, |id, op| match map(id, MapOp::Unary(*op))? {
+            [inner] => Some(*inner),
+            _ => None,
+        })?;
+    let same = [scaled, above, from] == [x; 3] && p.constant(floor) == Some(0.0);
     let saturates = p.constant(threshold).is_some_and(|t| t >= LINEAR);
-    (from == [x] && scaled == x && saturates).then_some(x)
+    (same && saturates).then_some(x)
 }
 
 /// `clamp(x + 3, 0, 6) / 6`.

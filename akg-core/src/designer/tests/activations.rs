@@ -56,6 +56,12 @@ fn mish_takes_one_exponential() {
 }
 
 #[test]
+fn softplus_takes_logarithms_from_1_to_2() {
+    let exact = |x: f64| x.max(0.0) + (-x.abs()).exp().ln_1p();
+    check(4.0, |g, x| g.softplus(x), exact);
+}
+
+#[test]
 fn the_tangent_of_a_softplus_is_recognised() {
     let gate = |g: &mut Graph, x| {
         let soft = g.softplus(x)?;
