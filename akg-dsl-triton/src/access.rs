@@ -97,6 +97,17 @@ fn each_access<'a>(
     }
 }
 
+/// The tiles that are stored in a tensor.
+pub(crate) fn stored(body: &[TileStmt], tensor: TensorId) -> Vec<Val> {
+    let inside = |stmt: &TileStmt| match stmt {
+        TileStmt::Store { access, value, .. } if access.tensor == tensor => vec![*value],
+        TileStmt::For(l) => stored(&l.body, tensor),
+        TileStmt::If { then, otherwise, .. } => [stored(then, tensor), stored(otherwise, tensor)].concat(),
+        _ => Vec::new(),
+    };
+    body.iter().flat_map(inside).collect()
+}
+
 /// The extents of the box that `access` reads; `None` where the copy engine cannot.
 fn box_of(program: &TileProgram, access: &Access, fill: Scalar) -> Option<Vec<usize>> {
     let tensor = program.tensors.get(access.tensor.0)?;

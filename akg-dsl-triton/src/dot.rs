@@ -2,9 +2,12 @@
 
 use akg_core::dtype::DType;
 use akg_core::error::Result;
-use akg_core::lower::tiles::TileOp;
-use akg_core::sketch::ir::{DotMethod, Op, Val};
+use akg_core::lower::tiles::{TileKernel, TileOp, TileProgram};
+use akg_core::sketch::ir::{DotMethod, Op, Scalar, TensorId, Val};
+use akg_core::source::TensorRole;
 
+use crate::access::stored;
+use crate::flow::{Flow, flow};
 use crate::index::{Text, is_half, tuple, type_name};
 use crate::printer::Printer;
 
@@ -59,10 +62,38 @@ impl Printer<'_> {
 
     /// Whether a tile's elements are those of a shorter type.
     fn is_short(&self, value: Val) -> bool {
-        match self.flow.ops.get(&value) {
-            Some(TileOp::Plain(Op::Cast(from))) => is_half(self.dtype(*from)),
-            Some(TileOp::Plain(Op::Transpose(from, _) | Op::Reshape(from))) => self.is_short(*from),
-            _ => false,
+        match origin(&self.flow, value) {
+            Some(TileOp::Load { access, fill }) => {
+                matches!(fill, Scalar::Float(f) if *f == 0.0) && holds_short(self.program, access.tensor)
+            }
+            _ => widens(self.kernel, &self.flow, value),
         }
     }
+}
+
+/// How a tile was made, before its elements were moved.
+fn origin<'a>(flow: &Flow<'a>, value: Val) -> Option<&'a TileOp> {
+    match *flow.ops.get(&value)? {
+        TileOp::Plain(Op::Transpose(from, _) | Op::Reshape(from)) => origin(flow, *from),
+        op => Some(op),
+    }
+}
+
+/// Whether a tile was converted from a shorter type.
+fn widens(kernel: &TileKernel, flow: &Flow<'_>, value: Val) -> bool {
+    matches!(origin(flow, value), Some(TileOp::Plain(Op::Cast(from))) if is_half(kernel.value(*from).ty.dtype))
+}
+
+/// Whether kernels store nothing but elements of a shorter type in a tensor of their own.
+fn holds_short(program: &TileProgram, tensor: TensorId) -> bool {
+    let own = program
+        .tensors
+        .get(tensor.0)
+        .is_some_and(|t| t.role == TensorRole::Scratch);
+    own && program.kernels.iter().all(|kernel| {
+        let flow = flow(kernel);
+        stored(&kernel.body, tensor)
+            .into_iter()
+            .all(|value| widens(kernel, &flow, value))
+    })
 }

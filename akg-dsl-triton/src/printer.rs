@@ -77,7 +77,7 @@ pub(crate) fn print<'a>(
 }
 
 pub(crate) struct Printer<'a> {
-    program: &'a TileProgram,
+    pub(crate) program: &'a TileProgram,
     pub(crate) kernel: &'a TileKernel,
     pub(crate) dialect: &'a Dialect,
     pub(crate) flow: Flow<'a>,

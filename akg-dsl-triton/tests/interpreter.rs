@@ -5,9 +5,13 @@
 mod support;
 
 use akg_core::conformance::sketch_cases;
+use akg_core::designer::design;
 use akg_core::expr::Bindings;
+use akg_core::graph::Graph;
+use akg_core::reference::{Options, evaluate};
 use akg_core::sketch::interpret;
 use akg_core::source::{Knobs, LaunchPlan, Source, TensorRole};
+use akg_core::task::{Accuracy, Task};
 use akg_core::{DType, Dsl, Sketch, Target, Tensor};
 use akg_dsl_triton::{TritonDsl, lower_program};
 
@@ -182,6 +186,45 @@ fn functions_of_the_prelude_are_exact_at_every_magnitude() {
     }
 }
 
+#[test]
+fn designed_products_keep_to_their_class() {
+    let Some(python) = support::python() else { return };
+    let dsl = TritonDsl::default();
+    let mut target = support::h100();
+    target.threads = 2048;
+    target.peak = [(DType::F32, 1.0), (DType::F16, 16.0), (DType::BF16, 16.0)].into();
+    let (mut jobs, mut checks) = (Vec::new(), Vec::new());
+    // Operands that become factors beforehand, where they are multiplied, and in parts of the sum.
+    for [rows, columns, depth] in [[20, 800, 130], [800, 20, 130], [40, 40, 1100]] {
+        for (accuracy, most) in [(Accuracy::Tf32, 5e-4), (Accuracy::Half, 4e-3)] {
+            let mut graph = Graph::new("product");
+            let x = graph.input("x", DType::F32, [rows, depth]);
+            let w = graph.weight("w", DType::F32, [columns, depth]);
+            let y = graph.linear(x, w, None).unwrap();
+            graph.output(y);
+            let mut random = Random(rows as u64);
+            let inputs = [rows, columns].map(|n| random.fractions(&[n as usize, depth as usize]));
+            let exact = evaluate(&graph, &inputs, &Options::default()).unwrap();
+            let mut task = Task::new("product", graph);
+            task.contract.accuracy = accuracy;
+            let design = design(&task, &target).unwrap();
+            let source = dsl.lower(&design.sketch, &design.knobs, &target).unwrap();
+            let label = format!("class_{}", jobs.len());
+            jobs.push(support::run_job(&label, &source, &Bindings::new(), &inputs));
+            checks.push((source, exact[0].to_f64(), most));
+        }
+    }
+    for ((source, exact, most), result) in checks.iter().zip(support::interpret(python, &jobs)) {
+        let got = support::outputs(source, &Bindings::new(), &result)[0]
+            .to_f64()
+            .unwrap();
+        let size: f64 = exact.iter().map(|e| e * e).sum();
+        let wrong: f64 = got.iter().zip(exact).map(|(g, e)| (g - e).powi(2)).sum();
+        let error = (wrong / size).sqrt();
+        assert!(error <= *most, "an error of {error}\n{}", source.text);
+    }
+}
+
 /// Marsaglia's xorshift64, for inputs.
 struct Random(u64);
 
@@ -191,6 +234,13 @@ impl Random {
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         self.0
+    }
+
+    /// Numbers with all the bits of f32 between -1 and 1.
+    fn fractions(&mut self, shape: &[usize]) -> Tensor {
+        let one = |_| (self.next() as i32) as f32 / 2f32.powi(31);
+        let values: Vec<f32> = (0..shape.iter().product()).map(one).collect();
+        Tensor::from_slice(shape, &values).unwrap()
     }
 
     /// Multiples of 1/64 up to 4 in magnitude, and small integers.

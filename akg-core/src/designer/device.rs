@@ -16,13 +16,17 @@ pub(super) struct Device<'a> {
     accuracy: Accuracy,
 }
 
-/// How many halves of an operand a product needs.
+/// What is multiplied in the place of f32 operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Halves {
-    /// The high one: 11 bits.
-    One,
-    /// Both: 22 bits, for three products.
-    Two,
+pub(super) enum Factors {
+    /// Two f16 for each element, scaled row by row: 22 bits, for three products.
+    Halves,
+    /// One f16 for each element, scaled row by row: 11 bits.
+    F16,
+    /// The first 11 bits of f32, at half the rate of f16 and with twice its bytes, but without a scale.
+    Tf32,
+    /// One bf16 for each element: 8 bits, without a scale.
+    Bf16,
 }
 
 impl<'a> Device<'a> {
@@ -64,13 +68,14 @@ impl<'a> Device<'a> {
         i64::try_from(cache / 4).ok()
     }
 
-    /// The halves of f32 operands whose products are faster, and exact enough, than those of the operands themselves.
-    pub(super) fn halves(&self) -> Option<Halves> {
+    /// The factors whose products are faster than those of f32 operands, and exact enough.
+    pub(super) fn factors(&self) -> Option<Factors> {
         let rate = |dtype| self.target.peak.get(&dtype).copied().unwrap_or(0.0);
-        let (halves, products) = match self.accuracy {
-            Accuracy::Fp32 => (Halves::Two, 3.0),
-            Accuracy::Tf32 | Accuracy::Half => (Halves::One, 1.0),
+        let (factors, products) = match self.accuracy {
+            Accuracy::Fp32 => (Factors::Halves, 3.0),
+            Accuracy::Half if rate(DType::BF16) >= rate(DType::F16) => (Factors::Bf16, 1.0),
+            Accuracy::Tf32 | Accuracy::Half => (Factors::F16, 1.0),
         };
-        (rate(DType::F16) > products * rate(DType::F32)).then_some(halves)
+        (rate(DType::F16) > products * rate(DType::F32)).then_some(factors)
     }
 }

@@ -12,6 +12,7 @@ use crate::task::Task;
 use crate::{DType, Result, Tensor};
 
 mod activations;
+mod classes;
 mod families;
 
 const F: DType = DType::F32;
@@ -86,16 +87,18 @@ fn check_on(targets: &[Target], g: Graph, error: f64) {
 fn many_threads() -> Target {
     let mut target = Target::new("threads", "t1");
     (target.cores, target.threads) = (16, 2048);
-    target.peak = [(DType::F32, 1.0), (DType::F16, 16.0)].into();
+    target.peak = [(DType::F32, 1.0), (DType::F16, 16.0), (DType::BF16, 16.0)].into();
     target
 }
 
+/// What the design of `task` computes at several knob points, by the interpreter.
 #[track_caller]
-fn check_design(task: &Task, target: &Target, inputs: &[Tensor], expected: &[Outcome], error: f64) {
+fn results(task: &Task, target: &Target, inputs: &[Tensor]) -> Vec<(String, Vec<Tensor>)> {
     let (name, none) = (&task.name, Bindings::new());
     let design = design(task, target).unwrap_or_else(|e| panic!("{name}: {e:?}"));
     let text = design.sketch.to_string();
-    for knobs in design.sketch.legal_points(&none).take(4) {
+    let points = design.sketch.legal_points(&none).take(4);
+    let run = |knobs| {
         let program = design
             .sketch
             .elaborate(&knobs, &none)
@@ -121,6 +124,15 @@ fn check_design(task: &Task, target: &Target, inputs: &[Tensor], expected: &[Out
             })
             .collect();
         let got = interpret(&program, &inputs, &none).unwrap_or_else(|e| panic!("{name}: {e:?}\n{text}"));
+        (format!("with {knobs:?}\n{text}"), got)
+    };
+    points.map(run).collect()
+}
+
+#[track_caller]
+fn check_design(task: &Task, target: &Target, inputs: &[Tensor], expected: &[Outcome], error: f64) {
+    let name = &task.name;
+    for (how, got) in results(task, target, inputs) {
         for (got, expected) in got.iter().zip(expected) {
             let (got, expected) = (got.to_f64().unwrap(), expected.to_f64());
             assert_eq!(got.len(), expected.len());
@@ -130,10 +142,7 @@ fn check_design(task: &Task, target: &Target, inputs: &[Tensor], expected: &[Out
                 let close = (g - e).abs() <= error * (1.0 + e.abs() + 0.1 * rms)
                     || g.is_nan() && e.is_nan()
                     || g == e;
-                assert!(
-                    close,
-                    "{name}: element {i} is {g}, not {e}, with {knobs:?}\n{text}"
-                );
+                assert!(close, "{name}: element {i} is {g}, not {e}, {how}");
             }
         }
     }

@@ -1,10 +1,13 @@
-//! Products of f32 operands on devices that multiply halves much faster.
+//! Products of f32 operands on devices that multiply shorter numbers much faster.
 //!
-//! Each operand is scaled, row by row of the sum, by a power of two and split into a high half and, where the accuracy asks
-//! for it, a low one. Three of the four products of such pairs give what f32 would, and more: Ootomo and Yokota,
+//! Where accuracy asks for all of f32, each operand is scaled, row by row of the sum, by a power of two and split into a
+//! high and a low half. Three of the four products of such pairs give what f32 would, and more: Ootomo and Yokota,
 //! "Recovering single precision accuracy from Tensor Cores while surpassing the FP32 theoretical peak performance" (2022).
-//! An operand that few tiles need is split where they multiply it, others beforehand. Rows are scaled to nearly the largest
-//! half, so that low halves keep their bits without a scale of their own, and all three products are of one size.
+//! Rows are scaled to nearly the largest half, so that low halves keep their bits without a scale of their own, and all
+//! three products are of one size. Otherwise an operand becomes a single [factor](Factors).
+//!
+//! An operand that few tiles need becomes factors where they multiply it, others beforehand. It is then on the left of the
+//! product, where tensor cores read from registers, and the result is transposed if it was on the right.
 //!
 //! The units that sum products cut off what does not fit, always toward zero. So partial sums of one step are added to the
 //! accumulator outside of them, rounded, and rows that lie to one side of zero are centred before they are split: with
@@ -12,14 +15,17 @@
 //! the right are known from the pass that finds the means, and what is cut off A' B' has no sign of its own. A centre has
 //! few bits, as the larger part of a sum has: their product, which may be nearly all of the result, is exact in f32.
 
+mod operand;
 mod split;
 
 use std::collections::HashMap;
 
+use operand::Operand;
+
 use super::{Product, ceildiv};
-use crate::designer::device::{Device, Halves};
+use crate::designer::device::{Device, Factors};
 use crate::designer::emit::{Emitter, Names, Walk, Written};
-use crate::designer::plan::{Access, Axis};
+use crate::designer::plan::Axis;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::expr::Expr;
@@ -32,117 +38,33 @@ const PART: i64 = 512;
 const LEVEL: i64 = 1024;
 /// What the products of one step at most, and the parts of a sum, are multiples of.
 const STEP: i64 = 64;
-/// The most tiles of the result that split the same part of an operand: its halves take as much memory as it does, and are
-/// written and read besides.
-const SPLITS: i64 = 2;
 /// Rows of a tile where the parts are added up.
 const PART_ROWS: i64 = 4;
 /// The largest element of a row that was scaled is between this, as a power of two, and its double.
 const TOP: &str = "0x1p14";
-/// What takes that of both operands off a product.
-const BOTH_TOPS: &str = "0x1p-28";
+/// What takes that of one and of both operands off a product.
+const TOPS_OFF: [&str; 2] = ["0x1p-14", "0x1p-28"];
 /// The variable for the product of what was split.
 const PRODUCT: &str = "z0";
 
-/// An operand that becomes halves.
-struct Operand {
-    access: Access,
-    /// The dimensions of its halves, outermost first.
-    axes: Vec<Axis>,
-    /// Its own dimension of the result's tile.
-    kept: Axis,
-    /// What its buffers are called.
-    name: String,
-    halves: Halves,
-    /// Whether it is split where it is multiplied.
-    is_inside: bool,
-}
-
-impl Operand {
-    fn buffer(&self, what: &str) -> String {
-        format!("{}_{what}", self.name)
-    }
-
-    fn high(&self) -> String {
-        self.buffer("HIGH")
-    }
-
-    fn low(&self) -> Option<String> {
-        (self.halves == Halves::Two).then(|| self.buffer("LOW"))
-    }
-
-    /// The power of two that each row is divided by.
-    fn scale(&self) -> String {
-        self.buffer("SCALE")
-    }
-
-    /// The variable for what each row is multiplied by where it is split.
-    fn inverse(&self) -> String {
-        self.buffer("inverse").to_lowercase()
-    }
-
-    /// What is subtracted from each row first.
-    fn centre(&self) -> String {
-        self.buffer("CENTRE")
-    }
-
-    /// The first bits of the sum of each row, and the others.
-    fn totals(&self) -> [String; 2] {
-        ["TOTAL_HIGH", "TOTAL_LOW"].map(|what| self.buffer(what))
-    }
-
-    /// What the sum of each row is after its centre was subtracted.
-    fn rest(&self) -> String {
-        self.buffer("REST")
-    }
-
-    /// Makes its halves in a step of the sum, of the tile of two axes: `ah` and `al`, or `bh` and `bl`.
-    fn halve(&self, e: &mut Emitter<'_>, letter: char, pair: [Axis; 2]) -> Result<()> {
-        if self.is_inside {
-            e.tile = pair.to_vec();
-            let x = e.load(&self.access)?.text;
-            let marks = if pair[0] == self.kept {
-                "[:, None]"
-            } else {
-                "[None, :]"
-            };
-            let (centre, inverse) = (self.centre().to_lowercase(), self.inverse());
-            let whole = format!("{letter}_whole");
-            e.line(format!("{whole} = ({x} - {centre}{marks}) * {inverse}{marks}"));
-            e.line(format!("{letter}h = f16({whole})"));
-            e.line(format!("{letter}l = f16({whole} - f32({letter}h))"));
-            return Ok(());
-        }
-        let (place, _) = e.place(&self.axes)?;
-        let halves = [Some((self.high(), 'h')), self.low().map(|low| (low, 'l'))];
-        for (name, which) in halves.into_iter().flatten() {
-            let mut text = format!("load {name}[{}] else 0.0", place.join(", "));
-            let order = self.axes.iter().filter(|x| pair.contains(x));
-            if !order.eq(pair.iter()) {
-                text = format!("trans({text})");
-            }
-            e.line(format!("{letter}{which} = {text}"));
-        }
-        Ok(())
-    }
-}
-
-/// A product of halves.
+/// A product of factors.
 struct Split<'a> {
     product: &'a Product<'a>,
     device: Device<'a>,
     number: usize,
     operands: [Operand; 2],
+    /// Whether dots have the right operand on their left, and make the transposed result.
+    is_turned: bool,
 }
 
-/// Writes the kernels of `product`, if they should multiply halves.
+/// Writes the kernels of `product`, if they should multiply factors of its operands.
 pub(super) fn emit(
     product: &Product<'_>,
     device: Device<'_>,
     names: &mut Names,
     number: usize,
 ) -> Result<Option<Vec<Written>>> {
-    let Some(halves) = device.halves() else {
+    let Some(factors) = device.factors() else {
         return Ok(None);
     };
     let is_known = product.extent(product.depth).as_const().is_some();
@@ -156,7 +78,7 @@ pub(super) fn emit(
             access,
             kept,
             name: format!("{letter}{number}"),
-            halves,
+            factors,
             is_inside: false,
         }
     };
@@ -165,14 +87,14 @@ pub(super) fn emit(
         device,
         number,
         operands: [operand(0, 'A', product.rows), operand(1, 'B', product.columns)],
+        is_turned: false,
     };
-    let inside = [product.columns, product.rows].map(|other| split.is_split_inside(other));
-    for (operand, is_inside) in split.operands.iter_mut().zip(inside) {
-        operand.is_inside = is_inside;
-    }
+    split.settle();
     let mut written = Vec::new();
     for operand in &split.operands {
-        written.extend(split.write_halves(operand, names)?);
+        if !operand.is_inside || operand.is_scaled() {
+            written.extend(split.write_factors(operand, names)?);
+        }
     }
     written.extend(split.write_product(names)?);
     Ok(Some(written))
@@ -227,16 +149,51 @@ impl Split<'_> {
         lengths
     }
 
+    fn factors(&self) -> Factors {
+        self.operands[0].factors
+    }
+
+    /// Decides which operands become factors where they are multiplied, and which is on the left.
+    fn settle(&mut self) {
+        let inside = self
+            .operands
+            .each_ref()
+            .map(|operand| self.is_worth_it_inside(operand));
+        self.is_turned = inside == [false, true];
+        for (operand, is_inside) in self.operands.iter_mut().zip(inside) {
+            operand.is_inside = is_inside;
+            // The range of a row is not known where it is multiplied.
+            if operand.factors == Factors::F16 && inside.contains(&true) {
+                operand.factors = Factors::Tf32;
+            }
+        }
+    }
+
+    /// The left and the right operand of dots.
+    fn sides(&self) -> [&Operand; 2] {
+        let [a, b] = &self.operands;
+        if self.is_turned { [b, a] } else { [a, b] }
+    }
+
+    /// Lengths of tiles along the right operand's dimension of the result.
+    fn lengths_on_the_right(&self, axis: Axis) -> Vec<i64> {
+        let most: &[i64] = match self.factors() {
+            Factors::Halves => &[128, 64, 256],
+            _ => &[256, 128, 64],
+        };
+        self.lengths(axis, most)
+    }
+
     /// Lengths of tiles along the rows and the columns of the result.
     fn lengths_of_tiles(&self) -> [Vec<i64>; 2] {
-        let columns: &[i64] = match self.operands[0].halves {
-            Halves::Two => &[128, 64, 256],
-            Halves::One => &[256, 128, 64],
-        };
-        [
-            self.lengths(self.product.rows, &[128, 64]),
-            self.lengths(self.product.columns, columns),
-        ]
+        let [left, right] = self.sides();
+        let left = self.lengths(left.kept, &[128, 64]);
+        let right = self.lengths_on_the_right(right.kept);
+        if self.is_turned {
+            [right, left]
+        } else {
+            [left, right]
+        }
     }
 
     /// The number and the length of the parts that the sum is computed in, if the result has few tiles.
@@ -248,39 +205,65 @@ impl Split<'_> {
         parts_of(length, wanted, STEP)
     }
 
-    /// Whether an operand is split where it is multiplied, if the result has this other axis. Beyond the end of a sum, centred
-    /// rows would have to be made zero: such steps are left to halves.
-    fn is_split_inside(&self, other: Axis) -> bool {
-        let is_whole = self.length(self.depth()).is_some_and(|length| {
-            length > STEP
-                && length % STEP == 0
-                && self.parts().is_none_or(|(count, part)| count * part == length)
+    /// Whether an operand should become factors where it is multiplied. All tiles that need it read the longer f32 then, but
+    /// nothing is written and read besides.
+    fn is_worth_it_inside(&self, operand: &Operand) -> bool {
+        let most = match operand.factors {
+            // In TF32, which takes twice the time.
+            Factors::F16 | Factors::Tf32 => 1,
+            Factors::Halves => 2,
+            Factors::Bf16 => 3,
+        };
+        let fits = self.length(self.depth()).is_some_and(|length| {
+            let is_whole =
+                length % STEP == 0 && self.parts().is_none_or(|(count, part)| count * part == length);
+            // Beyond the end of a sum, centred rows would have to be made zero: such steps are left to halves.
+            length > STEP && (is_whole || !operand.is_centred())
         });
-        let lengths = self.lengths_of_tiles();
-        let [rows, columns] = &lengths;
-        let tile = if other == self.product.rows { rows } else { columns };
-        let tiles = self
-            .length(other)
-            .zip(tile.first())
-            .map(|(extent, length)| ceildiv(extent, *length));
-        is_whole && self.operands[0].halves == Halves::Two && tiles.is_some_and(|tiles| tiles <= SPLITS)
+        let others = self.product.result().into_iter();
+        let mut others = others.filter(|axis| !operand.axes.contains(axis));
+        let tiles = others.try_fold(1i64, |tiles, axis| {
+            let is_tiled = axis == self.product.rows || axis == self.product.columns;
+            let length = if is_tiled {
+                self.lengths_on_the_right(axis).first().copied()?
+            } else {
+                1
+            };
+            Some(tiles.saturating_mul(ceildiv(self.length(axis)?, length)))
+        });
+        fits && tiles.is_some_and(|tiles| tiles <= most)
+    }
+
+    /// Lengths of the steps of the sum to choose from.
+    fn lengths_of_steps(&self) -> Vec<i64> {
+        let [_, right] = self.sides();
+        let is_wide = right.is_inside || right.dtype() == DType::F32;
+        let steps: &[i64] = match self.factors() {
+            // A short sum is one step, and nothing is left to choose.
+            _ if self.is_short() => &[STEP],
+            // A long tile of f32 takes the memory of two.
+            factors if is_wide && factors != Factors::Halves => &[STEP / 2, STEP],
+            _ => &[STEP, STEP / 2],
+        };
+        self.lengths(self.depth(), steps)
+    }
+
+    fn is_short(&self) -> bool {
+        self.length(self.depth()).is_some_and(|length| length <= STEP)
     }
 
     /// The kernel that multiplies, and the one that adds up the parts of the sum if there are any.
     fn write_product(&self, names: &mut Names) -> Result<Vec<Written>> {
         let (number, depth) = (self.number, self.depth());
-        let is_double = self.operands[0].halves == Halves::Two;
+        let is_double = self.factors() == Factors::Halves;
         let lengths_of_tiles = self.lengths_of_tiles();
-        // A short sum is one step, and nothing is left to choose.
-        let is_short = self.length(depth).is_some_and(|length| length <= STEP);
-        let steps_to_choose = if is_short { &[STEP][..] } else { &[STEP, STEP / 2] };
-        let depth_lengths = self.lengths(depth, steps_to_choose);
+        let is_short = self.is_short();
         let parts = self.parts();
         let mut walks = HashMap::new();
         let grid = self
             .product
             .walk_result(names, number, &lengths_of_tiles, &mut walks);
-        let len = names.knob("BK", number, &depth_lengths);
+        let len = names.knob("BK", number, &self.lengths_of_steps());
         let (base, end) = match parts {
             Some((_, part)) => (format!("s0*{part} + "), part),
             None => (String::new(), self.length(depth).unwrap_or_default()),
@@ -314,9 +297,7 @@ impl Split<'_> {
             Some(_) => None,
             None => self.product.condition(&e)?,
         };
-        let tile = [self.product.rows, self.product.columns];
-        e.tile = tile.to_vec();
-        let extents = e.extents(&tile)?;
+        let extents = e.extents(&self.sides().map(|operand| operand.kept))?;
         self.prepare(&mut e)?;
         e.line(format!("acc0 = zeros f32{extents}"));
         if let Some(condition) = &condition {
@@ -350,7 +331,7 @@ impl Split<'_> {
         if condition.is_some() {
             e.close();
         }
-        e.tile = tile.to_vec();
+        e.tile = vec![self.product.rows, self.product.columns];
         self.rescale(&mut e)?;
         let Some((count, _)) = parts else {
             let over = format!("({}){order}", grid.join(", "));
@@ -373,9 +354,10 @@ impl Split<'_> {
         Ok(vec![sums, self.finish(e, "f32(acc0)", &over)?])
     }
 
-    /// Loads what is needed to split operands.
+    /// Loads what is needed to make factors of operands in the steps of the sum.
     fn prepare(&self, e: &mut Emitter<'_>) -> Result<()> {
-        for operand in self.operands.iter().filter(|operand| operand.is_inside) {
+        let inside = self.operands.iter().filter(|operand| operand.is_inside);
+        for operand in inside.filter(|operand| operand.is_scaled()) {
             let (scale, inverse) = (operand.scale(), operand.inverse());
             self.about(e, operand, &operand.centre())?;
             self.about(e, operand, &scale)?;
@@ -386,16 +368,21 @@ impl Split<'_> {
 
     /// One step of the sum.
     fn multiply(&self, e: &mut Emitter<'_>, sum: &str) -> Result<()> {
-        let [a, b] = &self.operands;
-        a.halve(e, 'a', [self.product.rows, self.depth()])?;
-        b.halve(e, 'b', [self.depth(), self.product.columns])?;
-        if a.halves == Halves::Two {
-            e.line("low = dot(al, bh) f16");
-            e.line("low = dot(ah, bl, low) f16");
-            e.line(format!("{sum} = {sum} + dot(ah, bh, low) f16"));
-        } else {
-            e.line(format!("{sum} = dot(ah, bh, {sum}) f16"));
-        }
+        let [left, right] = self.sides();
+        let [left_high, left_low] = left.factor(e, [left.kept, self.depth()])?;
+        let [right_high, right_low] = right.factor(e, [self.depth(), right.kept])?;
+        let method = match self.factors() {
+            Factors::Halves => {
+                e.line(format!("low = dot({left_low}, {right_high}) f16"));
+                e.line(format!("low = dot({left_high}, {right_low}, low) f16"));
+                e.line(format!("{sum} = {sum} + dot({left_high}, {right_high}, low) f16"));
+                return Ok(());
+            }
+            Factors::F16 => "f16",
+            Factors::Tf32 => "tf32",
+            Factors::Bf16 => "bf16",
+        };
+        e.line(format!("{sum} = dot({left_high}, {right_high}, {sum}) {method}"));
         Ok(())
     }
 
@@ -412,21 +399,24 @@ impl Split<'_> {
         ))
     }
 
-    /// Makes [`PRODUCT`] of `acc0`: the product of what was split.
+    /// Makes [`PRODUCT`] of `acc0`: the product of what was made factors.
     fn rescale(&self, e: &mut Emitter<'_>) -> Result<()> {
-        let [a, b] = &self.operands;
-        let scales = [self.about(e, a, &a.scale())?, self.about(e, b, &b.scale())?];
-        e.line(format!(
-            "{PRODUCT} = acc0 * {BOTH_TOPS} * {} * {}",
-            scales[0], scales[1]
-        ));
+        let sum = if self.is_turned { "trans(acc0)" } else { "acc0" };
+        let scaled = self.operands.iter().filter(|operand| operand.is_scaled());
+        let scales = scaled.map(|operand| self.about(e, operand, &operand.scale()));
+        let scales = scales.collect::<Result<Vec<_>>>()?;
+        let tops = scales.len().checked_sub(1).and_then(|i| TOPS_OFF.get(i));
+        let mut terms = vec![sum];
+        terms.extend(tops);
+        terms.extend(scales.iter().map(String::as_str));
+        e.line(format!("{PRODUCT} = {}", terms.join(" * ")));
         Ok(())
     }
 
     /// Makes `y0` of `sum`, a product in f32 of what was split, by adding what centring took away.
     fn restore(&self, e: &mut Emitter<'_>, sum: &str) -> Result<()> {
         let [a, b] = &self.operands;
-        if a.halves == Halves::One {
+        if !a.is_centred() {
             e.line(format!("y0 = {sum}"));
             return Ok(());
         }

@@ -1,9 +1,8 @@
-//! The passes over an operand that find out about its rows, and split it.
+//! The passes over an operand that find out about its rows, and make factors of it.
 
 use std::collections::HashMap;
 
 use super::{GRAIN, Operand, Split, TOP, ceildiv, parts_of};
-use crate::designer::device::Halves;
 use crate::designer::emit::{Emitter, Names, Walk, Written};
 use crate::designer::plan::Axis;
 use crate::dtype::DType;
@@ -42,7 +41,7 @@ const TOTAL: Fact = Fact {
 const SIZE: Fact = Fact {
     name: "size",
     combine: "sum",
-    dtype: DType::F64,
+    dtype: DType::F32,
     none: "0.0",
     of_magnitudes: true,
 };
@@ -98,8 +97,8 @@ struct RowPass<'a> {
 }
 
 impl Split<'_> {
-    /// The kernels that split an operand.
-    pub(super) fn write_halves(&self, operand: &Operand, names: &mut Names) -> Result<Vec<Written>> {
+    /// The kernels that make factors of an operand, or find out what is needed for that.
+    pub(super) fn write_factors(&self, operand: &Operand, names: &mut Names) -> Result<Vec<Written>> {
         let pair = [operand.kept, self.depth()];
         let tile: Vec<Axis> = operand
             .axes
@@ -111,7 +110,11 @@ impl Split<'_> {
         let rows = RowPass {
             split: self,
             operand,
-            walks: self.walk(operand),
+            walks: if operand.is_scaled() {
+                self.walk_rows(operand)
+            } else {
+                self.walk_tiles(operand)
+            },
             along,
         };
         names.buffers.extend(rows.declarations());
@@ -121,7 +124,47 @@ impl Split<'_> {
         rows.write(&mut e)
     }
 
-    fn walk(&self, operand: &Operand) -> Walks {
+    /// How programs take tiles of an operand whose rows nothing is asked about.
+    fn walk_tiles(&self, operand: &Operand) -> Walks {
+        let depth = self.depth();
+        let length = self.length(depth).unwrap_or(TILE).clamp(GRAIN, TILE);
+        let (rows, step) = if operand.axes.last() == Some(&depth) {
+            let step = (length as u64).next_power_of_two() as i64;
+            (TILE / step, step)
+        } else {
+            (MOST_COLUMNS, TILE / MOST_COLUMNS)
+        };
+        let mut by_axis = HashMap::new();
+        let mut grid = Vec::new();
+        for axis in operand.axes.iter().copied() {
+            let (extent, index) = (self.padded(operand, axis), format!("p{axis}"));
+            let tile = [(operand.kept, rows), (depth, step)]
+                .into_iter()
+                .find(|(a, _)| *a == axis);
+            let Some((_, len)) = tile else {
+                grid.push(format!("{index} in {extent}"));
+                by_axis.insert(axis, Walk::Index(index));
+                continue;
+            };
+            grid.push(format!("{index} in ceildiv({extent}, {len})"));
+            let walk = Walk::Tile {
+                start: format!("{index}*{len}"),
+                len: len.to_string(),
+                overhang: self.length(axis).is_none_or(|l| l % len != 0),
+            };
+            by_axis.insert(axis, walk);
+        }
+        Walks {
+            by_axis,
+            grid,
+            head: None,
+            parts: None,
+            overhang: false,
+        }
+    }
+
+    /// How programs take whole rows of an operand, or long parts of them.
+    fn walk_rows(&self, operand: &Operand) -> Walks {
         let depth = self.depth();
         let length = self.length(depth).unwrap_or(TILE);
         let whole = (length.max(GRAIN) as u64).next_power_of_two() as i64;
@@ -181,27 +224,28 @@ impl Split<'_> {
 }
 
 impl RowPass<'_> {
-    fn is_centred(&self) -> bool {
-        self.operand.halves == Halves::Two
-    }
-
     fn is_left(&self) -> bool {
         self.operand.kept == self.split.product.rows
     }
 
     /// What a first pass finds out.
     fn facts(&self) -> &'static [Fact] {
-        if self.is_centred() {
+        if self.operand.is_centred() {
             &[TOTAL, SIZE, MOST, LEAST]
-        } else {
+        } else if self.operand.is_scaled() {
             &[BOUND]
+        } else {
+            &[]
         }
     }
 
     /// What the product is told about the rows: buffers and their values.
     fn results(&self) -> Vec<(String, &'static str)> {
+        if !self.operand.is_scaled() {
+            return Vec::new();
+        }
         let scale = (self.operand.scale(), "scale");
-        if !self.is_centred() {
+        if !self.operand.is_centred() {
             return vec![scale];
         }
         let centre = (self.operand.centre(), "centre");
@@ -229,7 +273,7 @@ impl RowPass<'_> {
         let halves = [Some(operand.high()), operand.low()].into_iter().flatten();
         let halves = halves.filter(|_| !operand.is_inside);
         let mut lines: Vec<String> = halves
-            .map(|half| format!("buffer {half}: f16[{padded}] align 16"))
+            .map(|half| format!("buffer {half}: {}[{padded}] align 16", operand.dtype()))
             .collect();
         for (buffer, _) in self.results() {
             lines.push(format!("buffer {buffer}: f32[{rows}]"));
@@ -245,17 +289,15 @@ impl RowPass<'_> {
 
     fn write(&self, e: &mut Emitter<'_>) -> Result<Vec<Written>> {
         let split = self.split;
-        let letter = self
-            .operand
-            .name
-            .chars()
-            .next()
-            .unwrap_or('A')
-            .to_ascii_lowercase();
-        let name = format!("k{}_{letter}", split.number);
+        let name = format!("k{}_{}", split.number, self.operand.letter());
         let (place, leaves) = e.place(&split.rows_of(self.operand))?;
         let place = place.join(", ");
         let grid = self.walks.grid.join(", ");
+        if !self.operand.is_scaled() {
+            self.divide(e)?;
+            let text = e.finish(&format!("kernel {name} over ({grid})"));
+            return Ok(vec![Written { name, text }]);
+        }
         let mut written = Vec::new();
         self.survey(e)?;
         let Some(parts) = self.walks.parts else {
@@ -330,7 +372,10 @@ impl RowPass<'_> {
         if self.walks.head.is_some() {
             let extents = e.extents(&e.tile)?;
             for fact in self.facts() {
-                e.line(format!("{}s = full f32{extents} {}", fact.name, fact.none));
+                e.line(format!(
+                    "{}s = full {}{extents} {}",
+                    fact.name, fact.dtype, fact.none
+                ));
             }
         }
         self.open(e);
@@ -348,6 +393,11 @@ impl RowPass<'_> {
             } else {
                 self.within(e, &of, fact.none)?
             };
+            // A total's error is common to all that is multiplied with the row's centre.
+            let of = match fact.dtype {
+                DType::F64 => format!("f64({of})"),
+                _ => of,
+            };
             e.line(match (&self.walks.head, combine) {
                 (None, _) => format!("{name}s = {of}"),
                 (_, "sum") => format!("{name}s = {name}s + {of}"),
@@ -357,22 +407,18 @@ impl RowPass<'_> {
         self.close(e);
         for fact in self.facts() {
             let (name, combine) = (fact.name, fact.combine);
-            let text = format!("reduce_{combine}({name}s, {along})");
-            e.line(match fact.dtype {
-                DType::F64 => format!("{name} = f64({text})"),
-                _ => format!("{name} = {text}"),
-            });
+            e.line(format!("{name} = reduce_{combine}({name}s, {along})"));
         }
         Ok(())
     }
 
     /// Where rows are centred and how they are scaled.
     fn conclude(&self, e: &mut Emitter<'_>) {
-        if self.is_centred() {
+        if self.operand.is_centred() {
             let count = format!("{}.0", self.split.extent(self.split.depth()));
             e.line(format!("mean = f32(bf16(f32(total / {count})))"));
             // Values of both signs have little in common with their mean, and small ones would lose by it.
-            e.line("centre = select(abs(total) * 2.0 >= size, mean, 0.0)");
+            e.line("centre = select(abs(f32(total)) * 2.0 >= size, mean, 0.0)");
             if self.is_left() {
                 e.line(format!("rest = f32(total - f64(centre) * {count})"));
             } else {
@@ -390,23 +436,31 @@ impl RowPass<'_> {
         }
     }
 
-    /// Reads the rows again and splits them.
+    /// Reads the rows, maybe again, and makes factors of them.
     fn divide(&self, e: &mut Emitter<'_>) -> Result<()> {
+        let operand = self.operand;
         let marks = if self.along == 1 { "[:, None]" } else { "[None, :]" };
-        e.line(format!("inverse = {TOP} / scale"));
+        if operand.is_scaled() {
+            e.line(format!("inverse = {TOP} / scale"));
+        }
         self.open(e);
-        let x = e.load(&self.operand.access)?.text;
-        let (place, _) = e.place(&self.operand.axes)?;
+        let x = e.load(&operand.access)?.text;
+        let (place, _) = e.place(&operand.axes)?;
         let place = place.join(", ");
-        if self.is_centred() {
+        if operand.is_centred() {
             let whole = self.within(e, &format!("({x} - centre{marks}) * inverse{marks}"), "0.0")?;
             e.line(format!("whole = {whole}"));
-        } else {
+        } else if operand.is_scaled() {
             e.line(format!("whole = {x} * inverse{marks}"));
+        } else {
+            e.line(format!("whole = {x}"));
         }
-        e.line("high = f16(whole)");
-        e.line(format!("store {}[{place}] = high", self.operand.high()));
-        if let Some(low) = self.operand.low() {
+        e.line(match operand.dtype() {
+            DType::F32 => "high = f32(f16(whole))".to_owned(),
+            dtype => format!("high = {dtype}(whole)"),
+        });
+        e.line(format!("store {}[{place}] = high", operand.high()));
+        if let Some(low) = operand.low() {
             e.line(format!("store {low}[{place}] = f16(whole - f32(high))"));
         }
         self.close(e);

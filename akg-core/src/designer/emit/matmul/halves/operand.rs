@@ -1,0 +1,130 @@
+//! An operand of a product, and what it becomes.
+
+use crate::designer::device::Factors;
+use crate::designer::emit::Emitter;
+use crate::designer::plan::{Access, Axis};
+use crate::dtype::DType;
+use crate::error::Result;
+
+/// An operand that becomes factors.
+pub(super) struct Operand {
+    pub(super) access: Access,
+    /// The dimensions of its factors in memory, outermost first.
+    pub(super) axes: Vec<Axis>,
+    /// Its own dimension of the result's tile.
+    pub(super) kept: Axis,
+    /// What its buffers are called.
+    pub(super) name: String,
+    pub(super) factors: Factors,
+    /// Whether it becomes factors where it is multiplied.
+    pub(super) is_inside: bool,
+}
+
+impl Operand {
+    pub(super) fn buffer(&self, what: &str) -> String {
+        format!("{}_{what}", self.name)
+    }
+
+    /// The variables of its factors in a step of the sum begin with it.
+    pub(super) fn letter(&self) -> char {
+        self.name.chars().next().unwrap_or('A').to_ascii_lowercase()
+    }
+
+    pub(super) fn high(&self) -> String {
+        self.buffer("HIGH")
+    }
+
+    pub(super) fn low(&self) -> Option<String> {
+        (self.factors == Factors::Halves).then(|| self.buffer("LOW"))
+    }
+
+    /// The type of its factors in memory.
+    pub(super) fn dtype(&self) -> DType {
+        match self.factors {
+            Factors::Halves | Factors::F16 => DType::F16,
+            Factors::Tf32 => DType::F32,
+            Factors::Bf16 => DType::BF16,
+        }
+    }
+
+    /// Whether its rows are centred.
+    pub(super) fn is_centred(&self) -> bool {
+        self.factors == Factors::Halves
+    }
+
+    /// Whether its rows are scaled: to the range of f16, which also rounds to the bits of tf32.
+    pub(super) fn is_scaled(&self) -> bool {
+        match self.factors {
+            Factors::Halves | Factors::F16 => true,
+            Factors::Tf32 => !self.is_inside,
+            Factors::Bf16 => false,
+        }
+    }
+
+    /// The power of two that each row is divided by.
+    pub(super) fn scale(&self) -> String {
+        self.buffer("SCALE")
+    }
+
+    /// The variable for what each row is multiplied by where it is split.
+    pub(super) fn inverse(&self) -> String {
+        self.buffer("inverse").to_lowercase()
+    }
+
+    /// What is subtracted from each row first.
+    pub(super) fn centre(&self) -> String {
+        self.buffer("CENTRE")
+    }
+
+    /// The first bits of the sum of each row, and the others.
+    pub(super) fn totals(&self) -> [String; 2] {
+        ["TOTAL_HIGH", "TOTAL_LOW"].map(|what| self.buffer(what))
+    }
+
+    /// What the sum of each row is after its centre was subtracted.
+    pub(super) fn rest(&self) -> String {
+        self.buffer("REST")
+    }
+
+    /// Makes its factors in a step of the sum, of the tile of two axes. Returns the names of the high one and, if
+    /// there is one, the low one.
+    pub(super) fn factor(&self, e: &mut Emitter<'_>, pair: [Axis; 2]) -> Result<[String; 2]> {
+        let letter = self.letter();
+        let (high, low) = (format!("{letter}h"), format!("{letter}l"));
+        if self.is_inside {
+            e.tile = pair.to_vec();
+            let x = e.load(&self.access)?.text;
+            match self.factors {
+                Factors::Tf32 => return Ok([x, low]),
+                Factors::Bf16 => e.line(format!("{high} = bf16({x})")),
+                Factors::F16 | Factors::Halves => {
+                    let marks = if pair[0] == self.kept {
+                        "[:, None]"
+                    } else {
+                        "[None, :]"
+                    };
+                    let (centre, inverse) = (self.centre().to_lowercase(), self.inverse());
+                    let whole = format!("{letter}_whole");
+                    e.line(format!("{whole} = ({x} - {centre}{marks}) * {inverse}{marks}"));
+                    e.line(format!("{high} = f16({whole})"));
+                    e.line(format!("{low} = f16({whole} - f32({high}))"));
+                }
+            }
+            return Ok([high, low]);
+        }
+        let (place, _) = e.place(&self.axes)?;
+        let buffers = [
+            Some((self.high(), &high)),
+            self.low().map(|buffer| (buffer, &low)),
+        ];
+        for (buffer, name) in buffers.into_iter().flatten() {
+            let mut text = format!("load {buffer}[{}] else 0.0", place.join(", "));
+            let order = self.axes.iter().filter(|x| pair.contains(x));
+            if !order.eq(pair.iter()) {
+                text = format!("trans({text})");
+            }
+            e.line(format!("{name} = {text}"));
+        }
+        Ok([high, low])
+    }
+}

@@ -1,0 +1,132 @@
+//! Products keep to their accuracy class, whatever the size of their rows.
+
+use proptest::prelude::{Just, ProptestConfig, prop_oneof, proptest};
+use proptest::strategy::Strategy;
+
+use super::{F, design, many_threads, results, values};
+use crate::Tensor;
+use crate::graph::Graph;
+use crate::reference::{Options, evaluate};
+use crate::task::{Accuracy, Task};
+
+/// `a b`, of operands that lie in memory as they are or transposed.
+fn product([rows, columns, depth]: [i64; 3], transposed: [bool; 2]) -> Graph {
+    let mut g = Graph::new("product");
+    let order = |[rows, columns]: [i64; 2], transposed: bool| {
+        if transposed {
+            [columns, rows]
+        } else {
+            [rows, columns]
+        }
+    };
+    let a = g.input("a", F, order([rows, depth], transposed[0]));
+    let b = g.weight("b", F, order([depth, columns], transposed[1]));
+    let a = if transposed[0] {
+        g.transpose(a, 0, 1).unwrap()
+    } else {
+        a
+    };
+    let b = if transposed[1] {
+        g.transpose(b, 0, 1).unwrap()
+    } else {
+        b
+    };
+    let y = g.matmul(a, b).unwrap();
+    g.output(y);
+    g
+}
+
+fn in_class(graph: Graph, accuracy: Accuracy) -> Task {
+    let mut task = Task::new("product", graph);
+    task.contract.accuracy = accuracy;
+    task
+}
+
+/// A power of two for each row of an operand.
+fn scales(count: i64, spread: i32, seed: i32) -> Vec<f64> {
+    (0..count as i32)
+        .map(|i| 2f64.powi((i * 37 + seed * 11) % (2 * spread + 1) - spread))
+        .collect()
+}
+
+/// A matrix of [`values`] whose rows, or columns, are multiplied by `scales`.
+fn matrix(scales: &[f64], depth: i64, transposed: bool, seed: u32) -> (Tensor, Tensor) {
+    let (rows, depth) = (scales.len(), depth as usize);
+    let plain = values(rows * depth, seed);
+    let scaled: Vec<f32> = plain
+        .iter()
+        .enumerate()
+        .map(|(i, v)| {
+            let row = if transposed { i % rows } else { i / depth };
+            (f64::from(*v) * scales[row]) as f32
+        })
+        .collect();
+    let shape = if transposed { [depth, rows] } else { [rows, depth] };
+    (
+        Tensor::from_slice(shape, &plain).unwrap(),
+        Tensor::from_slice(shape, &scaled).unwrap(),
+    )
+}
+
+/// Extents of which one may have many tiles.
+fn rows_and_columns() -> impl Strategy<Value = (i64, i64)> {
+    prop_oneof![
+        (8i64..60, 8i64..60),
+        (1i64..20, 770i64..800),
+        (770i64..800, 1i64..20),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+
+    #[test]
+    fn errors_are_those_of_the_class(
+        (rows, columns) in rows_and_columns(),
+        depth in prop_oneof![17i64..200, Just(128), Just(1088)],
+        transposed: [bool; 2],
+        spread in prop_oneof![Just(0), Just(40)],
+        (accuracy, most) in prop_oneof![Just((Accuracy::Tf32, 5e-4)), Just((Accuracy::Half, 4e-3))],
+    ) {
+        let (left, right) = (scales(rows, spread, 1), scales(columns, spread, 2));
+        let (a, scaled_a) = matrix(&left, depth, transposed[0], 1);
+        // The right operand's rows are its columns.
+        let (b, scaled_b) = matrix(&right, depth, !transposed[1], 2);
+        let graph = product([rows, columns, depth], transposed);
+        let exact = evaluate(&graph, &[a, b], &Options::default()).unwrap();
+        let exact = exact[0].to_f64();
+        let size: f64 = exact.iter().map(|e| e * e).sum();
+        for (how, got) in results(&in_class(graph, accuracy), &many_threads(), &[scaled_a, scaled_b]) {
+            let got = got[0].to_f64().unwrap();
+            let scales = left.iter().flat_map(|l| right.iter().map(move |r| l * r));
+            let errors = got.iter().zip(scales).zip(&exact).map(|((g, s), e)| (g / s - e).powi(2));
+            let error = (errors.sum::<f64>() / size).sqrt();
+            assert!(error <= most, "an error of {error} in {accuracy:?} {how}");
+        }
+    }
+}
+
+/// The sketch of a product in a class.
+fn sketch(extents: [i64; 3], accuracy: Accuracy) -> String {
+    let task = in_class(product(extents, [false, true]), accuracy);
+    design(&task, &many_threads()).unwrap().sketch.to_string()
+}
+
+#[test]
+fn an_operand_that_one_tile_needs_is_not_copied() {
+    for accuracy in Accuracy::ALL {
+        let few_rows = sketch([100, 4096, 1024], accuracy);
+        let copies = |operand| few_rows.contains(&format!("buffer {operand}0_HIGH"));
+        assert!(copies('A') && !copies('B'), "{few_rows}");
+        let few_columns = sketch([4096, 100, 1024], accuracy);
+        let copies = |operand| few_columns.contains(&format!("buffer {operand}0_HIGH"));
+        assert!(!copies('A') && copies('B'), "{few_columns}");
+        let few = sketch([100, 100, 4096], accuracy);
+        assert!(!few.contains("0_HIGH"), "{few}");
+        let many = sketch([4096, 4096, 1024], accuracy);
+        assert!(
+            many.contains("buffer A0_HIGH") && many.contains("buffer B0_HIGH"),
+            "{many}"
+        );
+    }
+}
