@@ -280,14 +280,13 @@ impl Printer<'_> {
     fn lanes(&mut self, start: &Expr, step: i64, all: usize) -> String {
         let start = self.resolved(start);
         let start_text = self.index(&start);
-        let arange = match step {
-            1 => format!("tl.arange(0, {all})"),
-            step => format!("tl.arange(0, {all}) * {step}"),
-        };
-        let text = if start.is(0) {
-            arange
-        } else {
-            format!("{} + {arange}", start_text.open())
+        let lane = format!("tl.arange(0, {all})");
+        let text = match (step, start.is(0)) {
+            (1, true) => lane,
+            (step, true) => format!("{lane} * {step}"),
+            (1, false) => format!("{} + {lane}", start_text.open()),
+            (-1, false) => format!("{} - {lane}", start_text.open()),
+            (step, false) => format!("{} + {lane} * {step}", start_text.open()),
         };
         let symbols: Vec<String> = start.symbols().iter().map(|s| s.to_string()).collect();
         let name = match symbols.as_slice() {

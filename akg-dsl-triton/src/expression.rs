@@ -357,7 +357,15 @@ impl Printer<'_> {
             UnaryOp::Not => Text::loose(format!("~{}", text.closed())),
             UnaryOp::Abs => Text::tight(format!("tl.abs({x})")),
             UnaryOp::Exp if dtype != DType::F64 => Text::tight(format!("{}({x})", self.call("akg_exp"))),
-            UnaryOp::Log1p if dtype != DType::F64 => Text::tight(format!("{}({x})", self.call("akg_log1p"))),
+            UnaryOp::Log1p if dtype != DType::F64 => {
+                let function = if self.is_unit_exponential(a) {
+                    "akg_log1p_unit"
+                } else {
+                    "akg_log1p"
+                };
+                Text::tight(format!("{}({x})", self.call(function)))
+            }
+            UnaryOp::Tanh if dtype != DType::F64 => Text::tight(format!("{}({x})", self.call("akg_tanh"))),
             UnaryOp::Sigmoid => Text::tight(format!("{}({x})", self.call("akg_sigmoid"))),
             UnaryOp::Pow2Floor => Text::tight(format!("{}({x})", self.call("akg_pow2_floor"))),
             UnaryOp::Floor | UnaryOp::Ceil | UnaryOp::Round | UnaryOp::Trunc if !float => text,
@@ -372,6 +380,18 @@ impl Printer<'_> {
                 Text::tight(format!("libdevice.{name}({x})"))
             }
         })
+    }
+
+    /// Whether a tile is `exp(-abs(x))` of something, which is from 0 to 1.
+    fn is_unit_exponential(&self, value: Val) -> bool {
+        let chain = [UnaryOp::Exp, UnaryOp::Neg, UnaryOp::Abs];
+        let inner = chain
+            .iter()
+            .try_fold(value, |value, op| match self.flow.ops.get(&value)? {
+                TileOp::Plain(Op::Unary(own, operand)) if own == op => Some(*operand),
+                _ => None,
+            });
+        inner.is_some()
     }
 
     fn binary(&mut self, op: BinaryOp, a: Val, b: Val) -> Result<Text> {
@@ -399,7 +419,7 @@ impl Printer<'_> {
             BinaryOp::Sub => infix("-"),
             BinaryOp::Mul => infix("*"),
             BinaryOp::Div if ty == DType::F64 => infix("/"),
-            BinaryOp::Div => call("tl.div_rn"),
+            BinaryOp::Div => call(self.call("akg_div")),
             BinaryOp::FloorDiv => call(self.call("akg_floordiv")),
             BinaryOp::Mod if ty.is_float() => call(self.call("akg_fmod")),
             BinaryOp::Mod => call(self.call("akg_mod")),

@@ -36,6 +36,49 @@ def akg_log1p(x):
     return tl.where(tl.abs(x) < 5.9604644775390625e-08, x, libdevice.log1p(x))
 
 
+#: akg_log1p_unit
+# log1p from 0 to 1: a polynomial of least relative error, 2^-27. Errs by less than 2 units in the last place.
+@triton.jit
+def akg_log1p_unit(x):
+    p = -0.003318438772112131
+    p = tl.fma(x, p, 0.020204434171319008)
+    p = tl.fma(x, p, -0.057664163410663605)
+    p = tl.fma(x, p, 0.10680527240037918)
+    p = tl.fma(x, p, -0.1535537987947464)
+    p = tl.fma(x, p, 0.19695395231246948)
+    p = tl.fma(x, p, -0.24958586692810059)
+    p = tl.fma(x, p, 0.33330512046813965)
+    p = tl.fma(x, p, -0.4999993145465851)
+    return tl.fma(x, x * p, x)
+
+
+#: akg_div
+# Triton's quotients err by 2 units in the last place, and its rounded ones branch for each element. What a quotient leaves
+# of the dividend is exact, and its own quotient makes up for the error. Nothing is left of zeros, and of infinities NaN.
+@triton.jit
+def akg_div(a, b):
+    q = a / b
+    rest = tl.fma(-q, b, a)
+    return tl.where((rest != 0) & (tl.abs(rest) < float("inf")), q + rest / b, q)
+
+
+#: akg_tanh
+# libdevice's branches for each element. Below 0.625 a polynomial of least relative error, 2^-27; above, one exponential.
+# Errs by less than 4 units in the last place.
+@triton.jit
+def akg_tanh(x):
+    a = tl.abs(x)
+    s = a * a
+    p = -0.005704974289983511
+    p = tl.fma(s, p, 0.020639074966311455)
+    p = tl.fma(s, p, -0.05373971164226532)
+    p = tl.fma(s, p, 0.13331441581249237)
+    p = tl.fma(s, p, -0.3333328068256378)
+    small = tl.fma(a, s * p, a)
+    large = 1.0 - libdevice.fast_dividef(2.0, libdevice.exp(a + a) + 1.0)
+    return libdevice.copysign(tl.where(a < 0.625, small, large), x)
+
+
 #: akg_sigmoid
 @triton.jit
 def akg_sigmoid(x):

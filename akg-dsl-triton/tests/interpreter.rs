@@ -137,6 +137,55 @@ fn operators_do_as_the_sketch_interpreter_does() {
     }
 }
 
+const SWEEP: &str =
+    "sketch sweep(x: f32[32768], z: f32[32768]) -> (tangent: f32[32768], logarithm: f32[32768], quotient: f32[32768])
+kernel main over (l in 8) {
+  t = load x[l*4096 :+ 4096]
+  store tangent[l*4096 :+ 4096] = tanh(t)
+  store logarithm[l*4096 :+ 4096] = log1p(exp(-abs(t)))
+  store quotient[l*4096 :+ 4096] = t / load z[l*4096 :+ 4096]
+}
+";
+
+#[test]
+fn functions_of_the_prelude_are_exact_at_every_magnitude() {
+    let Some(python) = support::python() else { return };
+    // A step through all numbers, and as many in another order; half of them from 2^-8 to 2^8.
+    let numbers = |step: u32| -> Vec<f32> {
+        let number = |i: u32| match i.wrapping_mul(step) {
+            bits if i.is_multiple_of(2) => f32::from_bits(bits),
+            bits => f32::from_bits((bits & 0x87ff_ffff) + 0x3b80_0000),
+        };
+        (0..32768).map(number).collect()
+    };
+    let (x, z) = (numbers(0x0002_0003), numbers(0x9e37_79b1));
+    let inputs = [&x, &z].map(|n| Tensor::from_slice(vec![n.len()], n).unwrap());
+    let sketch = Sketch::parse(SWEEP).unwrap_or_else(|d| panic!("{}", d.render(SWEEP)));
+    let none = Bindings::new();
+    let program = sketch.elaborate(&Knobs::new(), &none).unwrap();
+    let source = lower_program(&program, &support::h100(), &Knobs::new()).unwrap();
+    let job = support::run_job("sweep", &source, &none, &inputs);
+    let result = support::interpret(python, &[job]).into_iter().next().unwrap();
+    let outputs = support::outputs(&source, &none, &result);
+    let wide = |n: &[f32]| n.iter().map(|v| f64::from(*v)).collect::<Vec<_>>();
+    let tangents = wide(&x).into_iter().map(f64::tanh).collect::<Vec<_>>();
+    let logarithms = wide(&x).into_iter().map(|x| (-x.abs()).exp().ln_1p());
+    let logarithms = logarithms.collect::<Vec<_>>();
+    let quotients = wide(&x).into_iter().zip(wide(&z)).map(|(a, b)| a / b).collect();
+    for (got, want) in outputs.iter().zip([tangents, logarithms, quotients]) {
+        for (i, (got, want)) in got.to_f64().unwrap().into_iter().zip(want).enumerate() {
+            let (x, z, rounded) = (x[i], z[i], f64::from(want as f32));
+            let allowed = 4.0 * f64::from(f32::EPSILON) * want.abs() + f64::from(f32::from_bits(1));
+            let same = got == rounded && (got != 0.0 || got.is_sign_negative() == want.is_sign_negative());
+            let near = got != 0.0 && (got - want).abs() <= allowed;
+            assert!(
+                same || near || got.is_nan() && want.is_nan(),
+                "{got:e} instead of {want:e} for {x:e} and {z:e}"
+            );
+        }
+    }
+}
+
 #[test]
 fn designed_products_keep_to_their_class() {
     let Some(python) = support::python() else { return };

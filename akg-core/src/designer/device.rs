@@ -90,6 +90,13 @@ impl<'a> Device<'a> {
         })
     }
 
+    /// Bytes that stay in the cache of all cores although as much as a row of a large tensor streams through it before they
+    /// are read again; `None` for cores with caches of their own.
+    pub(super) fn keeps(&self) -> Option<i64> {
+        let cache = *self.target.caches.last().filter(|_| self.shares_tiles())?;
+        i64::try_from(cache / 4).ok()
+    }
+
     /// The factors whose products are faster than those of f32 operands, and exact enough.
     pub(super) fn factors(&self) -> Option<Factors> {
         let rate = |dtype| self.target.peak.get(&dtype).copied().unwrap_or(0.0);

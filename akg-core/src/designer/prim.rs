@@ -172,6 +172,14 @@ impl Prims {
             return Ok(a);
         }
         let dtype = self.dtype(if self.is_number(a) { b } else { a });
+        // So do they divisions by powers of two, whose inverses are exact.
+        if op == BinaryOp::Div
+            && dtype.is_float()
+            && let Prim::Number(divisor) = self.node(b).prim
+            && is_small_power(divisor)
+        {
+            return self.mul_number(a, divisor.recip());
+        }
         self.map(MapOp::Binary(op), vec![a, b], dtype)
     }
 
@@ -466,6 +474,12 @@ impl Prims {
             Prim::Map(..) | Prim::Reduce(..) | Prim::ArgReduce(..) | Prim::Scan(..) | Prim::Contract(..)
         )
     }
+}
+
+/// Whether a number is a power of two up to 2^14 in magnitude, whose inverse is a normal number in every type.
+fn is_small_power(number: f64) -> bool {
+    let magnitude = number.abs();
+    magnitude.log2().fract() == 0.0 && (1.0..=16384.0).contains(&magnitude)
 }
 
 /// The shape that two shapes broadcast to.

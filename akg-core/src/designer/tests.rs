@@ -11,6 +11,7 @@ use crate::target::Target;
 use crate::task::Task;
 use crate::{DType, Result, Tensor};
 
+mod activations;
 mod classes;
 mod families;
 mod teams;

@@ -36,6 +36,22 @@ LAUNCH = {
 }
 
 
+# libdevice's branches for each element. Below 0.625 a polynomial of least relative error, 2^-27; above, one exponential.
+# Errs by less than 4 units in the last place.
+@triton.jit
+def akg_tanh(x):
+    a = tl.abs(x)
+    s = a * a
+    p = -0.005704974289983511
+    p = tl.fma(s, p, 0.020639074966311455)
+    p = tl.fma(s, p, -0.05373971164226532)
+    p = tl.fma(s, p, 0.13331441581249237)
+    p = tl.fma(s, p, -0.3333328068256378)
+    small = tl.fma(a, s * p, a)
+    large = 1.0 - libdevice.fast_dividef(2.0, libdevice.exp(a + a) + 1.0)
+    return libdevice.copysign(tl.where(a < 0.625, small, large), x)
+
+
 # Waits for all programs of a team. Every barrier adds their number to the team's counter once.
 @triton.jit
 def akg_barrier(counter, programs):
@@ -86,7 +102,7 @@ def rnn_main(w_ptr, h0_ptr, state_ptr, x_ptr, y_ptr, counter_ptr):
             mask=(tl.arange(0, 4)[:, None] < 3) & (offs_n[None, :] < 40),
             other=0.0,
         )
-        s_2 = libdevice.tanh(s + x_tile)
+        s_2 = akg_tanh(s + x_tile)
         tl.store(
             y_ptr + t * 120 + offs_2[:, None] * 40 + offs_n[None, :],
             s_2,

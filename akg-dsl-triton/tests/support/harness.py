@@ -54,10 +54,11 @@ def complete_interpreter():
 
     tl.inline_asm_elementwise = rounded_to_tf32
 
-    names = "exp exp2 expm1 log log2 log1p sqrt rsqrt sin cos tanh erf floor ceil trunc pow fmod ldexp"
+    names = "exp exp2 expm1 log log2 log1p sqrt rsqrt sin cos tanh erf floor ceil trunc pow fmod ldexp copysign"
     for name in names.split():
         setattr(libdevice, name, lift(getattr(torch, name)))
     libdevice.rint = lift(torch.round)
+    libdevice.fast_dividef = lambda a, b: a / b
 
     # bfloat16 is kept as its bits, which the interpreter's dot takes for integers.
     create_dot = InterpreterBuilder.create_dot

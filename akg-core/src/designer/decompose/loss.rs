@@ -163,11 +163,24 @@ fn with_logits(s: &mut Step<'_>) -> Result<PrimId> {
 pub(super) fn log_sigmoid(p: &mut Prims, x: PrimId) -> Result<PrimId> {
     let zero = p.number(0.0);
     let low = p.binary(BinaryOp::Min, x, zero)?;
+    let rest = softplus_rest(p, x)?;
+    p.sub(low, rest)
+}
+
+/// `max(x, 0) + log1p(exp(-|x|))`.
+pub(super) fn softplus(p: &mut Prims, x: PrimId) -> Result<PrimId> {
+    let zero = p.number(0.0);
+    let high = p.binary(BinaryOp::Max, x, zero)?;
+    let rest = softplus_rest(p, x)?;
+    p.binary(BinaryOp::Add, high, rest)
+}
+
+/// `log1p(exp(-|x|))`, whose logarithm is of numbers from 1 to 2 alone.
+fn softplus_rest(p: &mut Prims, x: PrimId) -> Result<PrimId> {
     let magnitude = p.unary(UnaryOp::Abs, x)?;
     let magnitude = p.unary(UnaryOp::Neg, magnitude)?;
     let e = p.unary(UnaryOp::Exp, magnitude)?;
-    let log = p.unary(UnaryOp::Log1p, e)?;
-    p.sub(low, log)
+    p.unary(UnaryOp::Log1p, e)
 }
 
 fn weighted(s: &mut Step<'_>, losses: PrimId) -> Result<PrimId> {

@@ -1,7 +1,7 @@
 //! Element-wise operators.
 
 use super::Step;
-use crate::designer::prim::{PrimId, Prims};
+use crate::designer::prim::{MapOp, Prim, PrimId, Prims};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::expr::Expr;
@@ -26,7 +26,13 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
         "rsqrt" => unary(s, UnaryOp::Rsqrt)?,
         "sin" => unary(s, UnaryOp::Sin)?,
         "cos" => unary(s, UnaryOp::Cos)?,
-        "tanh" => unary(s, UnaryOp::Tanh)?,
+        "tanh" => {
+            let x = operand(s, "self")?;
+            match softplus_of(s.prims, x) {
+                Some(inner) => tanh_softplus(s.prims, inner)?,
+                None => s.prims.unary(UnaryOp::Tanh, x)?,
+            }
+        }
         "erf" => unary(s, UnaryOp::Erf)?,
         "sigmoid" => unary(s, UnaryOp::Sigmoid)?,
         "floor" => unary(s, UnaryOp::Floor)?,
@@ -73,8 +79,7 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
             let x = s.tensor("self")?;
             let (beta, threshold) = (s.call.number("beta")?, s.call.number("threshold")?);
             let scaled = s.prims.mul_number(x, beta)?;
-            let e = s.prims.unary(UnaryOp::Exp, scaled)?;
-            let soft = s.prims.unary(UnaryOp::Log1p, e)?;
+            let soft = super::loss::softplus(s.prims, scaled)?;
             let beta = s.prims.number(beta);
             let soft = s.prims.div(soft, beta)?;
             let threshold = s.prims.number(threshold);
@@ -92,12 +97,7 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
         }
         "mish" => {
             let x = s.tensor("self")?;
-            let e = s.prims.unary(UnaryOp::Exp, x)?;
-            let soft = s.prims.unary(UnaryOp::Log1p, e)?;
-            let twenty = s.prims.number(20.0);
-            let linear = s.prims.compare(CompareOp::Gt, x, twenty)?;
-            let soft = s.prims.select(linear, x, soft)?;
-            let gate = s.prims.unary(UnaryOp::Tanh, soft)?;
+            let gate = tanh_softplus(s.prims, x)?;
             s.prims.mul(x, gate)?
         }
         "relu6" => {
@@ -334,13 +334,58 @@ fn elu(p: &mut Prims, x: PrimId, alpha: f64, scale: f64, input_scale: f64) -> Re
     positive_or(p, x, positive, negative)
 }
 
+/// Where softplus is taken for the identity, and its hyperbolic tangent is 1 in every type.
+const LINEAR: f64 = 20.0;
+
+/// `tanh(log1p(e^x))`, which is `n / (n + 2)` with `n = e^x (e^x + 2)`: one exponential, and no difference in which
+/// digits cancel.
+fn tanh_softplus(p: &mut Prims, x: PrimId) -> Result<PrimId> {
+    let limit = p.number(LINEAR);
+    let low = p.binary(BinaryOp::Min, x, limit)?;
+    let e = p.unary(UnaryOp::Exp, low)?;
+    let shifted = p.add_number(e, 2.0)?;
+    let n = p.mul(e, shifted)?;
+    let whole = p.add_number(n, 2.0)?;
+    p.div(n, whole)
+}
+
+/// What `soft` is the softplus of, in the form that this module gives to one of slope 1.
+fn softplus_of(p: &Prims, soft: PrimId) -> Option<PrimId> {
+    let map = |id: PrimId, op: MapOp| match &p.node(id).prim {
+        Prim::Map(own, args) if *own == op => Some(args.as_slice()),
+        _ => None,
+    };
+    let &[linear, x, sum] = map(soft, MapOp::Select)? else {
+        return None;
+    };
+    let &[scaled, threshold] = map(linear, MapOp::Compare(CompareOp::Gt))? else {
+        return None;
+    };
+    let &[positive, log] = map(sum, MapOp::Binary(BinaryOp::Add))? else {
+        return None;
+    };
+    let &[above, floor] = map(positive, MapOp::Binary(BinaryOp::Max))? else {
+        return None;
+    };
+    let chain = [UnaryOp::Log1p, UnaryOp::Exp, UnaryOp::Neg, UnaryOp::Abs];
+    let from = chain
+        .iter()
+        .try_fold(log, |id, op| match map(id, MapOp::Unary(*op))? {
+            [inner] => Some(*inner),
+            _ => None,
+        })?;
+    let same = [scaled, above, from] == [x; 3] && p.constant(floor) == Some(0.0);
+    let saturates = p.constant(threshold).is_some_and(|t| t >= LINEAR);
+    (same && saturates).then_some(x)
+}
+
 /// `clamp(x + 3, 0, 6) / 6`.
 fn hard_gate(p: &mut Prims, x: PrimId) -> Result<PrimId> {
     let shifted = p.add_number(x, 3.0)?;
     let (zero, six) = (p.number(0.0), p.number(6.0));
     let low = p.binary(BinaryOp::Max, shifted, zero)?;
     let high = p.binary(BinaryOp::Min, low, six)?;
-    p.div(high, six)
+    p.mul_number(high, 1.0 / 6.0)
 }
 
 fn gelu(s: &mut Step<'_>) -> Result<PrimId> {

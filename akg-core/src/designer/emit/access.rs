@@ -48,8 +48,10 @@ impl Emitter<'_> {
             match self.walk(seen)? {
                 Walk::Index(name) => parts.push(at(name)),
                 Walk::Tile { start, len, overhang } => {
-                    let step = window.filter(|w| w.step != 1);
-                    let step = step.map_or(String::new(), |w| format!(" by {}", w.step));
+                    let step = match window.map_or(1, |w| w.step) * self.stride(seen) {
+                        1 => String::new(),
+                        step => format!(" by {step}"),
+                    };
                     parts.push(format!("{} :+ {len}{step}", at(start)));
                     order.push(seen);
                     leaves |= overhang;

@@ -103,6 +103,8 @@ pub(super) struct Emitter<'a> {
     pub(super) walks: HashMap<Axis, Walk>,
     /// The tile axes in order.
     pub(super) tile: Vec<Axis>,
+    /// Whether tiles along reduced axes start at their last element.
+    pub(super) descends: bool,
     /// What stands outside a tensor along a reduced axis.
     pub(super) fill: f64,
     pub(super) lines: Vec<String>,
@@ -122,6 +124,7 @@ impl<'a> Emitter<'a> {
             names,
             walks: HashMap::new(),
             tile: Vec::new(),
+            descends: false,
             fill: 0.0,
             lines: Vec::new(),
             indent: 1,
@@ -180,6 +183,15 @@ impl<'a> Emitter<'a> {
             .ok_or_else(|| Error::unexpected("an emitter forgot to walk along an axis"))
     }
 
+    /// How far one element of a tile is from the one before it along an axis.
+    fn stride(&self, axis: Axis) -> i64 {
+        if self.descends && self.kernel.reduced.contains(&axis) {
+            -1
+        } else {
+            1
+        }
+    }
+
     /// The text of `var` with dimensions of extent 1 inserted so that it lines up with `axes`.
     pub(super) fn expanded(var: &Var, axes: &[Axis]) -> String {
         if var.axes.is_empty() || var.axes == axes {
@@ -223,10 +235,10 @@ impl<'a> Emitter<'a> {
                         DType::I32 => format!("iota({len})"),
                         _ => format!("{dtype}(iota({len}))"),
                     };
-                    if start == "0" {
-                        own
-                    } else {
-                        format!("({own} + {start})")
+                    match (self.stride(*axis), start.as_str()) {
+                        (1, "0") => own,
+                        (1, _) => format!("({own} + {start})"),
+                        (stride, _) => format!("({own} * {stride} + {start})"),
                     }
                 }
             };

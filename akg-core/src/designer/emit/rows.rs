@@ -80,8 +80,10 @@ pub(in crate::designer) fn emit(
         };
         walks.insert(*axis, Walk::Tile { start, len, overhang });
     }
-    scan::reverse(&mut walks, prims, kernel);
+    let descends = scan::descends(device, prims, kernel);
+    scan::reverse(&mut walks, prims, kernel, descends);
     let mut emitter = Emitter::new(plan, prims, kernel, names);
+    emitter.descends = descends;
     emitter.walks = walks;
     emitter.tile = shape
         .tile
@@ -93,6 +95,9 @@ pub(in crate::designer) fn emit(
         scales: HashMap::new(),
         loops,
         spreads: device.shares_tiles(),
+        shares_columns: device
+            .keeps()
+            .is_some_and(|kept| shape::column_bytes(plan, kernel) > kept),
         grid,
         number,
         emitter,
@@ -121,6 +126,8 @@ struct Passes<'a> {
     loops: Vec<String>,
     /// Whether passes that only store have more programs than others.
     spreads: bool,
+    /// Whether what all rows read is too much to stay in the cache until the next row.
+    shares_columns: bool,
     /// Program indices over the kept axes.
     grid: Vec<String>,
     number: usize,

@@ -15,11 +15,13 @@ struct Digit {
 }
 
 /// Whether `axis` takes every coordinate of `0..extent` exactly once as `indices` (outermost first) vary, and none
-/// below 0. `false` if that is not so or cannot be shown.
+/// below 0, or none beyond the end if it descends. `false` if that is not so or cannot be shown.
 pub(super) fn tiles(axis: &Axis, extent: &Expr, indices: &[&Index]) -> bool {
     let (start, lanes) = match axis {
         Axis::At(at) => (at.clone(), None),
         Axis::Range { start, len, step } if *step > 0 => (start.clone(), Some((*len, *step))),
+        // The same coordinates, counted from the end.
+        Axis::Range { start, len, step } => (extent - start - 1, Some((*len, -step))),
         _ => return false,
     };
     let mut digits = Vec::new();
@@ -180,6 +182,15 @@ mod tests {
             "strided lanes between the indices"
         );
         assert!(check("k", 32, 1, "N", &[index("k", "N", 32)]));
+    }
+
+    #[test]
+    fn descending_ranges_tile_from_the_end() {
+        let rows = [index("k", "N", 32)];
+        assert!(check("N - 1 - k", 32, -1, "N", &rows));
+        assert!(!check("N - k", 32, -1, "N", &rows), "misses 0");
+        assert!(!check("N - 1 - k", 16, -1, "N", &rows), "gaps");
+        assert!(!check("k", 32, -1, "N", &rows), "another direction");
     }
 
     #[test]

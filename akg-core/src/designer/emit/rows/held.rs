@@ -172,6 +172,7 @@ impl Teams {
             scales: HashMap::new(),
             loops: Vec::new(),
             spreads: true,
+            shares_columns: false,
             grid,
             number,
             emitter,

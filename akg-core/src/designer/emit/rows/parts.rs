@@ -15,6 +15,9 @@ use crate::expr::Expr;
 /// Elements per program below which a split does not pay for the kernel that combines.
 const WORTHWHILE: i64 = 1 << 14;
 
+/// Elements of a tile whose columns the same tiles of other rows share: so many loads that those are under way together.
+const SHARED: i64 = 1 << 12;
+
 /// How a reduced axis is split.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Parts {
@@ -129,7 +132,10 @@ impl Passes<'_> {
             // Columns have long lists of parts to combine, which only several tiles are worth.
             if self.spreads && work.reductions.is_empty() && self.emitter.tile.len() == 1 {
                 grid.pop();
-                grid.extend(self.spread());
+                let tiles = self.spread();
+                // The last is what neighbouring programs differ in.
+                let place = if self.shares_columns { 0 } else { grid.len() };
+                grid.splice(place..place, tiles);
             }
             self.recall(work.results(), pass, &partials, &slots)?;
             for (id, accumulator) in self.pass(&work)? {
@@ -163,7 +169,11 @@ impl Passes<'_> {
             let index = format!("r{axis}");
             let extent = self.emitter.extent(axis).clone();
             match self.emitter.walks.get_mut(&axis) {
-                Some(Walk::Tile { start, len, .. }) => {
+                Some(Walk::Tile { start, len, overhang }) => {
+                    if self.shares_columns && extent.as_const().is_some_and(|e| e % SHARED == 0) {
+                        *len = SHARED.to_string();
+                        *overhang = false;
+                    }
                     *start = format!("{index}*{len}");
                     grid.push(format!("{index} in ceildiv({extent}, {len})"));
                 }

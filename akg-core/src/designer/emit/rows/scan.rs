@@ -5,14 +5,15 @@ use std::collections::{BTreeSet, HashMap};
 use super::super::{Emitter, Var, Walk, compute_type, reduction};
 use super::Passes;
 use super::accumulate::{Accumulator, combined, identity};
-use crate::designer::plan::{Axis, KernelPlan, Operand};
+use crate::designer::device::Device;
+use crate::designer::plan::{Access, Axis, KernelPlan, Operand, TensorKey};
 use crate::designer::prim::{Prim, PrimId, Prims, Scan};
 use crate::error::Result;
 use crate::sketch::ir::ReduceOp;
 
 /// Walks the scanned axes of a kernel whose scans run from the end in that order, so that what comes before an element
 /// is known when its tile is reached.
-pub(super) fn reverse(walks: &mut HashMap<Axis, Walk>, prims: &Prims, kernel: &KernelPlan) {
+pub(super) fn reverse(walks: &mut HashMap<Axis, Walk>, prims: &Prims, kernel: &KernelPlan, descends: bool) {
     if !is_reversed(prims, kernel) {
         return;
     }
@@ -20,8 +21,11 @@ pub(super) fn reverse(walks: &mut HashMap<Axis, Walk>, prims: &Prims, kernel: &K
         let Some(extent) = kernel.extents.get(*axis) else {
             continue;
         };
+        let last = extent.clone() - 1;
         match walks.get_mut(axis) {
-            Some(Walk::Index(at)) => *at = format!("({extent} - 1 - {at})"),
+            Some(Walk::Index(at)) => *at = format!("({last} - {at})"),
+            Some(Walk::Tile { start, .. }) if descends && start == "0" => *start = last.to_string(),
+            Some(Walk::Tile { start, .. }) if descends => *start = format!("({last} - {start})"),
             Some(Walk::Tile { start, len, .. }) if start != "0" => {
                 *start = format!("({extent} - {len} - {start})")
             }
@@ -30,7 +34,19 @@ pub(super) fn reverse(walks: &mut HashMap<Axis, Walk>, prims: &Prims, kernel: &K
     }
 }
 
-fn is_reversed(prims: &Prims, kernel: &KernelPlan) -> bool {
+/// Whether the tiles of a kernel whose scans run from the end hold the last element first: threads that share tiles scan
+/// faster forward. The place of an extremum in such a tile is not its coordinate, and views of products have tiles that only
+/// ascend.
+pub(super) fn descends(device: Device<'_>, prims: &Prims, kernel: &KernelPlan) -> bool {
+    let has_place = |id: &PrimId| matches!(prims.node(*id).prim, Prim::ArgReduce(..));
+    let is_viewed = |access: &Access| matches!(access.tensor, TensorKey::View(..));
+    device.shares_tiles()
+        && is_reversed(prims, kernel)
+        && !kernel.nodes.iter().any(has_place)
+        && !kernel.accesses().any(is_viewed)
+}
+
+pub(super) fn is_reversed(prims: &Prims, kernel: &KernelPlan) -> bool {
     let from_the_end =
         |id: &PrimId| matches!(prims.node(*id).prim, Prim::Scan(Scan { reverse: true, .. }, _));
     kernel.nodes.iter().any(from_the_end)
@@ -67,7 +83,7 @@ impl Passes<'_> {
     /// A scan whose axis is in the tile as a whole.
     pub(super) fn scan_whole(&mut self, id: PrimId, scan: Scan) -> Result<()> {
         let (var, position, scan) = self.scanned(id, scan)?;
-        let result = self.bind("s", call(scan, &var.text, position), var.axes);
+        let result = self.bind("s", self.call(scan, &var.text, position), var.axes);
         self.emitter.define(id, result);
         Ok(())
     }
@@ -136,7 +152,7 @@ impl Passes<'_> {
             axes: before.axes.clone(),
         };
         let earlier = Emitter::expanded(&earlier, &var.axes);
-        let own = call(scan, &widened(var.text.clone()), position);
+        let own = self.call(scan, &widened(var.text.clone()), position);
         let scanned = combined(scan.op, &own, &earlier);
         let narrow = if is_wide {
             format!("{element}({scanned})")
@@ -151,13 +167,17 @@ impl Passes<'_> {
         self.emitter.line(line);
         Ok(())
     }
-}
 
-fn call(scan: Scan, operand: &str, position: usize) -> String {
-    let exclusive = if scan.exclusive { ", exclusive" } else { "" };
-    let reverse = if scan.reverse { ", reverse" } else { "" };
-    format!(
-        "scan_{}({operand}, {position}{exclusive}{reverse})",
-        reduction(scan.op)
-    )
+    fn call(&self, scan: Scan, operand: &str, position: usize) -> String {
+        let exclusive = if scan.exclusive { ", exclusive" } else { "" };
+        let reverse = if scan.reverse && !self.emitter.descends {
+            ", reverse"
+        } else {
+            ""
+        };
+        format!(
+            "scan_{}({operand}, {position}{exclusive}{reverse})",
+            reduction(scan.op)
+        )
+    }
 }

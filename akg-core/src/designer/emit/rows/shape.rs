@@ -2,9 +2,12 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use super::scan::is_reversed;
 use crate::designer::device::Device;
 use crate::designer::plan::{Axis, KernelPlan, Operand, Plan};
 use crate::designer::prim::{Prim, PrimId, Prims};
+use crate::dtype::DType;
+use crate::expr::Expr;
 
 /// Elements of a tile that holds columns as a whole.
 const COLUMNS: i64 = 8192;
@@ -27,6 +30,8 @@ pub(super) struct Lengths {
     whole_row: RowTile,
     /// The same for scans, whose results are a tile of their own.
     scanned_row: RowTile,
+    /// The same for scans from the end.
+    reversed_row: RowTile,
     /// The same for a row that one program of a core reads twice, and finds in the cache the second time.
     cached_row: RowTile,
     /// The most rows that one tile holds as a whole if they are reduced.
@@ -66,6 +71,13 @@ impl Lengths {
                     uneven: 1024,
                     several: 2048,
                 },
+                // A single warp need not exchange totals.
+                reversed_row: RowTile {
+                    longest: 2048,
+                    most: 512,
+                    uneven: 512,
+                    several: 512,
+                },
                 powers: true,
                 chain: [1024, 2048],
                 rows: 4096,
@@ -79,16 +91,18 @@ impl Lengths {
                 uneven: 4096,
                 several: 4096,
             };
+            let scanned_row = RowTile {
+                longest: 2048,
+                most: 2048,
+                uneven: 1024,
+                several: 4096,
+            };
             Self {
                 whole_row,
                 cached_row: whole_row,
                 whole_column: 0,
-                scanned_row: RowTile {
-                    longest: 2048,
-                    most: 2048,
-                    uneven: 1024,
-                    several: 4096,
-                },
+                scanned_row,
+                reversed_row: scanned_row,
                 powers: false,
                 chain: [16384, 4096],
                 rows: 4096,
@@ -101,6 +115,9 @@ impl Lengths {
     /// How long the tiles of rows are that `kernel` reduces.
     pub(super) fn row(&self, device: Device<'_>, plan: &Plan, prims: &Prims, kernel: &KernelPlan) -> RowTile {
         let is_scan = |id: &PrimId| matches!(prims.node(*id).prim, Prim::Scan(..));
+        if is_reversed(prims, kernel) {
+            return self.reversed_row;
+        }
         if kernel.nodes.iter().any(is_scan) {
             return self.scanned_row;
         }
@@ -250,6 +267,24 @@ fn row_bytes(plan: &Plan, kernel: &KernelPlan) -> Option<i64> {
         .get(row)?
         .as_const()?
         .checked_mul(dtype.size() as i64)
+}
+
+/// Bytes of the tensors that vary along reduced axes alone: every row reads all of them.
+pub(super) fn column_bytes(plan: &Plan, kernel: &KernelPlan) -> i64 {
+    let loaded = kernel.operands.values().filter_map(|operand| match operand {
+        Operand::Load(access) => Some(access),
+        _ => None,
+    });
+    let shared = loaded.filter(|access| {
+        !access.axes.is_empty() && access.axes.iter().all(|axis| kernel.reduced.contains(axis))
+    });
+    let tensors: BTreeSet<_> = shared.map(|access| &access.tensor).collect();
+    let bytes = |(dtype, extents): &(DType, Vec<Expr>)| {
+        let extents = extents.iter().map(|e| e.as_const().unwrap_or(1));
+        extents.fold(dtype.size() as i64, i64::saturating_mul)
+    };
+    let tensors = tensors.into_iter().filter_map(|tensor| plan.tensors.get(tensor));
+    tensors.map(bytes).fold(0, i64::saturating_add)
 }
 
 /// Tile lengths along a reduced contiguous axis: all of it if it is short, else long divisors, else any length.
