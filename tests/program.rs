@@ -241,6 +241,15 @@ fn missing_tools_and_full_disks_cost_nothing() {
     expect(&run, TROUBLE, &["C++ compiler"]);
     assert_eq!(json(&run)["status"], "tool-missing");
 
+    for (sanitizers, says) in [
+        ("--sanitize", "no sanitizer for `memory`"),
+        ("--sanitize=races,memory", "no sanitizer for `races`"),
+        ("--sanitize=leaks", "unknown sanitizer `leaks`"),
+    ] {
+        let run = place.akg().args(["run", sanitizers]).arg(&task).output().unwrap();
+        expect(&run, TROUBLE, &[says]);
+    }
+
     if cfg!(target_os = "linux") {
         let out = place.path("full");
         std::fs::create_dir(&out).unwrap();

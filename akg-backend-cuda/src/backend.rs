@@ -2,12 +2,12 @@
 
 use std::sync::{Arc, OnceLock};
 
-use akg_core::backend::{BackendCapability, Limits, Loaded, TensorBuffer};
+use akg_core::backend::{BackendCapability, Limits, Loaded, Sanitizer, TensorBuffer};
 use akg_core::error::Result;
 use akg_core::reference::Products;
 use akg_core::source::Artifact;
 use akg_core::target::Target;
-use akg_core::timing::{Clock, Witness};
+use akg_core::timing::Witness;
 use akg_core::turns::Turns;
 use akg_core::verdict::Failure;
 use akg_core::{Backend, DType};
@@ -18,6 +18,7 @@ use blocking::unblock;
 use crate::client::{self, CUBIN, CUDA_CPP, Executor};
 use crate::products::DeviceProducts;
 use crate::spare::Spares;
+use crate::watch::{Management, Watch};
 use crate::{CudaBuilder, CudaConfig};
 
 /// NVIDIA GPUs. Cloning shares them.
@@ -30,6 +31,7 @@ pub struct CudaBackend {
     turns: Turns,
     spares: Arc<Spares>,
     products: Arc<DeviceProducts>,
+    management: Arc<Management>,
 }
 
 impl CudaBackend {
@@ -46,11 +48,13 @@ impl CudaBackend {
         capability.formats = [CUBIN, CUDA_CPP].map(str::to_owned).to_vec();
         capability.times = true;
         capability.observes = true;
+        capability.sanitizers = Sanitizer::ALL.to_vec();
         capability.own_processors = true;
         let (config, turns) = (Arc::new(config), Turns::default());
         Self {
             spares: Arc::new(Spares::new(config.clone(), turns.clone())),
             products: Arc::new(DeviceProducts::new(config.device, turns.clone())),
+            management: Arc::new(Management::new(config.device)),
             config,
             devices: Arc::default(),
             capability,
@@ -98,7 +102,7 @@ impl Backend for CudaBackend {
     }
 
     fn witness(&self) -> Box<dyn Witness> {
-        Box::new(Clock)
+        Box::new(Watch::new(self.management.clone()))
     }
 
     fn products(&self) -> Option<Arc<dyn Products>> {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use akg_core::backend::{self, Cache, Limits, RunOutput};
+use akg_core::backend::{self, Cache, Limits, RunOutput, Sanitizer};
 use akg_core::error::{Error, ErrorKind, Result};
 use akg_core::isolation::{Isolation, IsolationLevel};
 use akg_core::profile::{Observation, Observed};
@@ -21,7 +21,7 @@ use akg_worker::{plan, shm};
 use crate::layout::MOST_ALIGN;
 use crate::program::foreign;
 use crate::protocol::{self, Answer, Call};
-use crate::{CudaConfig, counters};
+use crate::{CudaConfig, counters, sanitizer};
 
 /// The artifact format of machine code: [`akg_core::image::Images`] whose code is what NVIDIA's assembler makes.
 pub const CUBIN: &str = "cubin";
@@ -255,6 +255,12 @@ impl Execute for Executor {
             required,
         );
         Ok(Ok(observation))
+    }
+
+    /// Lets Compute Sanitizer watch an execution.
+    fn sanitize(&mut self, sanitizer: Sanitizer) -> Result<Result<(), Failure>> {
+        let required = self.limits.isolation;
+        sanitizer::run(&self.config, &self.artifact, self.bound()?, required, sanitizer)
     }
 }
 

@@ -19,6 +19,9 @@ pub struct CudaConfig {
     /// Nsight Compute's program, by path or name. Without it, `ncu` is searched for on `PATH` and where it is installed
     /// usually; without any, profiles have no counters.
     pub profiler: Option<PathBuf>,
+    /// Compute Sanitizer's program, by path or name. Without it, `compute-sanitizer` is searched for in the same way; it is
+    /// needed only by who asks for [`sanitize`](akg_core::backend::Loaded::sanitize).
+    pub sanitizer: Option<PathBuf>,
 }
 
 /// Builds a [`CudaBackend`].
@@ -49,6 +52,12 @@ impl CudaBuilder {
     /// Sets Nsight Compute's program.
     pub fn profiler(mut self, path: impl Into<PathBuf>) -> Self {
         self.config.profiler = Some(path.into());
+        self
+    }
+
+    /// Sets Compute Sanitizer's program.
+    pub fn sanitizer(mut self, path: impl Into<PathBuf>) -> Self {
+        self.config.sanitizer = Some(path.into());
         self
     }
 

@@ -168,6 +168,14 @@ impl Device {
         Ok(name.to_string_lossy().into_owned())
     }
 
+    /// Where it is on the bus, as in `0000:0a:00.0`.
+    pub(crate) fn bus(self) -> Result<String> {
+        let mut bytes = [0u8; 32];
+        call!(cuDeviceGetPCIBusId(bytes.as_mut_ptr().cast(), 31, self.0))?;
+        let bus = CStr::from_bytes_until_nul(&bytes).unwrap_or_default();
+        Ok(bus.to_string_lossy().into_owned())
+    }
+
     /// Bytes of its memory.
     pub(crate) fn memory(self) -> Result<u64> {
         let mut bytes = 0;

@@ -21,6 +21,7 @@ use crate::launch::{Work, block_scratch};
 use crate::layout::{GUARD, MOST_ALIGN, Room, Slot, lay_out};
 use crate::program::Program;
 
+mod apart;
 mod observe;
 
 /// What guards around inputs hold: NaN in every floating type, so that reading it shows.
@@ -78,6 +79,8 @@ pub(crate) struct Engine {
     kept: Kept,
     /// All tensors, with what is around them.
     arena: Option<Memory>,
+    /// Tensors in allocations of their own.
+    apart: Vec<Memory>,
     work: Work,
     bound: Option<Bound>,
 }
@@ -169,6 +172,7 @@ impl Engine {
             memory,
             kept,
             arena: None,
+            apart: Vec::new(),
             work: Work::default(),
             bound: None,
         }))
@@ -218,23 +222,40 @@ impl Engine {
                 stream.fill(address, tensor.beside, bytes)?;
             }
             match tensor.role {
-                TensorRole::Input => {
-                    let file = files.next().ok_or_else(|| {
-                        Error::new(
-                            ErrorKind::Protocol,
-                            format!("input `{}` has no file", tensor.name),
-                        )
-                    })?;
-                    let Context { helpers, lanes, .. } = &mut self.context;
-                    self.kept
-                        .place(tensor.slot.start, file, tensor.bytes(), stream, helpers, lanes)?;
-                }
+                TensorRole::Input => self.copy_input(tensor, files.next())?,
                 TensorRole::Output | TensorRole::Scratch => {
                     stream.fill(tensor.slot.start, poison.byte(), tensor.bytes())?;
                 }
             }
         }
         let digests = self.context.helpers.digests(stream, &watched(&tensors))?;
+        self.prepare(dims, tensors, digests)
+    }
+
+    /// Copies an input to its place from its file.
+    fn copy_input(&mut self, input: &Placed, file: Option<&File>) -> Result<()> {
+        let file = file.ok_or_else(|| {
+            let message = format!("input `{}` has no file", input.name);
+            Error::new(ErrorKind::Protocol, message)
+        })?;
+        let Context {
+            stream,
+            helpers,
+            lanes,
+            ..
+        } = &mut self.context;
+        self.kept
+            .place(input.slot.start, file, input.bytes(), *stream, helpers, lanes)
+    }
+
+    /// Prepares the launches on tensors in place.
+    fn prepare(
+        &mut self,
+        dims: &Bindings,
+        tensors: Vec<Placed>,
+        digests: Vec<u64>,
+    ) -> Result<Result<(), Failure>> {
+        let stream = self.context.stream;
         let addresses: Vec<u64> = tensors.iter().map(|t| t.slot.start).collect();
         let (of_plan, of_blocks) = addresses
             .split_at_checked(self.plan.tensors.len())

@@ -9,7 +9,7 @@ use akg_core::error::{Error, ErrorKind, Result};
 pub(crate) const GUARD: u64 = 1 << 20;
 
 /// The least alignment of every tensor, which the driver's own allocations have too.
-const LEAST_ALIGN: u64 = 256;
+pub(crate) const LEAST_ALIGN: u64 = 256;
 
 /// The strictest alignment.
 pub(crate) const MOST_ALIGN: u64 = 4096;

@@ -17,9 +17,12 @@ mod layout;
 mod products;
 mod program;
 mod protocol;
+mod replay;
+mod sanitizer;
 mod serve;
 mod spare;
 mod step;
+mod watch;
 
 use akg_core::Registry;
 

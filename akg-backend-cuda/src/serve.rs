@@ -10,7 +10,7 @@ use akg_worker::{Service, answer_calls};
 use crate::driver::{self, Device};
 use crate::engine::{Context, Engine};
 use crate::protocol::{self, Answer, Call};
-use crate::{counters, describe};
+use crate::{describe, replay};
 
 /// What makes a program a worker of this backend: [`akg_worker::init_with`] takes it.
 pub const SERVICE: Service = Service {
@@ -21,7 +21,7 @@ pub const SERVICE: Service = Service {
 fn serve() -> ! {
     // The program, what makes it a worker, and the name of the service.
     if let Some(directory) = env::args_os().nth(3) {
-        counters::serve(&directory);
+        replay::serve(&directory);
     }
     let mut server = Server::default();
     answer_calls(|call, descriptors| {

@@ -7,6 +7,8 @@ mod bundle;
 #[path = "common/bundles.rs"]
 mod bundles;
 mod common;
+#[path = "device/sanitize.rs"]
+mod sanitize;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,7 +31,7 @@ fn main() {
     if let Some(why) = &missing {
         eprintln!("SKIPPED: {why}");
     }
-    let tests: [(&str, fn()); 18] = [
+    let tests: [(&str, fn()); 23] = [
         ("the_backend_keeps_the_rules", the_backend_keeps_the_rules),
         ("devices_are_described", devices_are_described),
         ("writes_beside_tensors_are_found", writes_beside_tensors_are_found),
@@ -49,6 +51,23 @@ fn main() {
         ("the_copy_engine_moves_boxes", the_copy_engine_moves_boxes),
         ("times_grow_with_the_work", times_grow_with_the_work),
         ("launches_are_observed", launches_are_observed),
+        ("the_device_says_how_it_is", the_device_says_how_it_is),
+        (
+            "the_sanitizer_passes_right_programs",
+            sanitize::right_programs_are_clean,
+        ),
+        (
+            "the_sanitizer_finds_accesses_beyond",
+            sanitize::accesses_beyond_are_found,
+        ),
+        (
+            "the_sanitizer_finds_races",
+            sanitize::races_in_shared_memory_are_found,
+        ),
+        (
+            "the_sanitizer_finds_reads_of_what_nobody_wrote",
+            sanitize::reads_of_what_nobody_wrote_are_found,
+        ),
         (
             "bundles_compute_on_the_tensors_of_each_call",
             bundle::compute_on_the_tensors_of_each_call,
@@ -439,6 +458,27 @@ fn launches_are_observed() {
         assert!(counters.cache_bytes.unwrap() >= 4.0 * LEN as f64);
         assert!(counters.seconds.unwrap() > 1e-6);
         assert!(counters.stalls.values().sum::<f64>() > 0.0);
+    }
+}
+
+/// Where there is no management library the reason is printed.
+fn the_device_says_how_it_is() {
+    match backend().witness().device().unwrap() {
+        Ok(reading) => {
+            println!("{reading:?}");
+            assert!(
+                reading
+                    .clock
+                    .is_none_or(|clock| clock > 100.0 && clock < 10_000.0)
+            );
+            assert!(
+                reading
+                    .temperature
+                    .is_none_or(|celsius| celsius > 0.0 && celsius < 150.0)
+            );
+            assert!(reading.power.is_none_or(|watts| watts > 1.0 && watts < 5000.0));
+        }
+        Err(error) => eprintln!("SKIPPED: {error}"),
     }
 }
 

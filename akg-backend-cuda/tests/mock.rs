@@ -7,6 +7,10 @@ mod build;
 mod common;
 #[path = "mock/observe.rs"]
 mod observe;
+#[path = "mock/sanitize.rs"]
+mod sanitize;
+#[path = "mock/watch.rs"]
+mod watch;
 
 use std::path::Path;
 use std::process::{Command, exit};
@@ -34,7 +38,7 @@ fn main() {
         Some(_) => false,
         None => exit(with_mock()),
     };
-    let tests: [(&str, fn()); 12] = [
+    let tests: [(&str, fn()); 18] = [
         ("the_backend_keeps_the_rules", the_backend_keeps_the_rules),
         (
             "devices_are_described_by_numbers",
@@ -65,6 +69,21 @@ fn main() {
             products_read_operands_of_any_order,
         ),
         ("small_products_stay_on_the_host", small_products_stay_on_the_host),
+        ("what_is_clean_passes", sanitize::what_is_clean_passes),
+        ("findings_are_failures", sanitize::findings_are_failures),
+        (
+            "a_tool_that_does_not_work_is_an_error",
+            sanitize::a_tool_that_does_not_work_is_an_error,
+        ),
+        (
+            "the_verifier_watches_all_sizes",
+            sanitize::the_verifier_watches_all_sizes,
+        ),
+        ("the_device_is_read", watch::the_device_is_read),
+        (
+            "a_device_that_is_not_there_is_not_read",
+            watch::a_device_that_is_not_there_is_not_read,
+        ),
     ];
     let trials = tests.map(|(name, test)| {
         let run = move || {

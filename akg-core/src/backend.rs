@@ -1,6 +1,7 @@
 //! The trait of devices.
 
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,9 +32,61 @@ pub struct BackendCapability {
     /// Whether it [observes](Loaded::observe) each launch of a plan.
     #[serde(default)]
     pub observes: bool,
+    /// What its [sanitizers](Loaded::sanitize) look for.
+    #[serde(default)]
+    pub sanitizers: Vec<Sanitizer>,
     /// Whether candidates run on processors of their own, so that what this machine's do meanwhile does not change times.
     #[serde(default)]
     pub own_processors: bool,
+}
+
+/// What a sanitizer looks for: faults in how kernels use memory, which need not show in any output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Sanitizer {
+    /// Accesses outside of every tensor, and misaligned ones.
+    Memory,
+    /// Accesses of several threads to the same place, of which one writes, that nothing orders.
+    Races,
+    /// Reads of what nobody has written.
+    Initialization,
+}
+
+impl Sanitizer {
+    /// Every one.
+    pub const ALL: [Sanitizer; 3] = [Sanitizer::Memory, Sanitizer::Races, Sanitizer::Initialization];
+
+    /// The name on the command line and in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Sanitizer::Memory => "memory",
+            Sanitizer::Races => "races",
+            Sanitizer::Initialization => "initialization",
+        }
+    }
+
+    /// What a backend without it answers.
+    pub fn unsupported(self) -> Error {
+        Error::unsupported(format!("this backend has no sanitizer for `{self}`"))
+    }
+}
+
+impl fmt::Display for Sanitizer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Sanitizer {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|s| s.name() == text).ok_or_else(|| {
+            Error::invalid(format!(
+                "unknown sanitizer `{text}`; use memory, races or initialization"
+            ))
+        })
+    }
 }
 
 /// Limits on one request.
@@ -181,6 +234,16 @@ pub trait Loaded: Send + fmt::Debug {
         Err(Error::unsupported(
             "this backend does not observe single launches",
         ))
+    }
+
+    /// Executes the plan on what is bound while a sanitizer watches, which takes many times as long; the failure is what it
+    /// found first. For candidates that passed: a tool may need more rights than a candidate has.
+    ///
+    /// # Errors
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) where [`BackendCapability::sanitizers`] lacks it, or where the tool cannot
+    /// work on this machine; [`ToolMissing`](crate::ErrorKind::ToolMissing) without the tool.
+    async fn sanitize(&mut self, sanitizer: Sanitizer) -> Result<Result<(), Failure>> {
+        Err(sanitizer.unsupported())
     }
 }
 

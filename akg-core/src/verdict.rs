@@ -33,6 +33,10 @@ pub enum FailureKind {
     InputChanged,
     /// Memory before or after a tensor was touched.
     OutOfBounds,
+    /// Threads accessed the same memory in no order, and one wrote.
+    Race,
+    /// Memory was read that nobody had written.
+    Uninitialized,
     /// The candidate's clock contradicts the judge's.
     ClockMismatch,
     /// An output is one that other inputs had: the work does not follow the inputs.
@@ -58,6 +62,8 @@ impl FailureKind {
             FailureKind::WrongValues => "wrong-values",
             FailureKind::InputChanged => "input-changed",
             FailureKind::OutOfBounds => "out-of-bounds",
+            FailureKind::Race => "race",
+            FailureKind::Uninitialized => "uninitialized",
             FailureKind::ClockMismatch => "clock-mismatch",
             FailureKind::Stale => "stale",
             FailureKind::NoWork => "no-work",

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use akg_core::backend::Cache;
 use akg_core::timing::{
-    Claim, Contest, ContestPolicy, Disturbance, Entrants, Floor, Side, Testimony, Usage, Witness, contest,
+    Claim, ClockLimit, Contest, ContestPolicy, Disturbance, Entrants, Floor, Reading, Side, Span, Testimony,
+    Usage, Witness, contest,
 };
 use akg_core::verdict::{Failure, FailureKind};
 use async_trait::async_trait;
@@ -382,6 +383,119 @@ fn stolen_time_is_accounted() {
             .any(|d| matches!(d, Disturbance::Interrupted { .. }))
     );
     assert!(contest.comparisons.iter().all(|c| c.claim == Claim::Noise));
+}
+
+/// A device that says this of itself when it is asked for the n-th time.
+struct Telling<F> {
+    observer: Observer,
+    asked: u32,
+    says: F,
+}
+
+impl<F: FnMut(u32) -> akg_core::Result<Reading> + Send> Witness for Telling<F> {
+    fn now(&self) -> Duration {
+        self.observer.now()
+    }
+    fn reference(&mut self) -> Duration {
+        self.observer.reference()
+    }
+    fn stolen(&mut self) -> Option<Duration> {
+        None
+    }
+    fn others(&mut self) -> Option<Usage> {
+        None
+    }
+    fn device(&mut self) -> Option<akg_core::Result<Reading>> {
+        self.asked += 1;
+        Some((self.says)(self.asked))
+    }
+}
+
+/// A candidate twice as fast as its rival, on a device that says this of itself.
+fn watched(says: impl FnMut(u32) -> akg_core::Result<Reading> + Send) -> Contest {
+    let world = world(8);
+    let (mut candidate, mut rival) = (side("candidate", &world, 1e-3), side("rival", &world, 2e-3));
+    let entrants = Entrants {
+        candidate: &mut candidate,
+        twin: None,
+        rivals: vec![&mut rival],
+        floor: None,
+    };
+    let mut witness = Telling {
+        observer: Observer(world),
+        asked: 0,
+        says,
+    };
+    let mut policy = policy();
+    policy.budget = Duration::from_secs(10);
+    block_on(contest(entrants, &policy, 8, &mut witness)).unwrap()
+}
+
+#[test]
+fn what_the_device_says_is_recorded() {
+    let contest = watched(|asked| {
+        Ok(Reading {
+            clock: Some(1000.0 + f64::from(asked % 3)),
+            temperature: (asked == 1).then_some(40.0),
+            limits: (asked % 2 == 0)
+                .then_some(ClockLimit::PowerCap)
+                .into_iter()
+                .collect(),
+            ..Reading::default()
+        })
+    });
+    let device = contest.device.as_ref().unwrap();
+    // Each side in each round.
+    assert_eq!(device.count, 2 * (contest.rounds + contest.discarded));
+    let span = |low, median, high| Some(Span { low, median, high });
+    assert_eq!(device.clock, span(1000.0, 1001.0, 1002.0));
+    assert_eq!((device.temperature, device.power), (span(40.0, 40.0, 40.0), None));
+    assert_eq!(device.limits, [(ClockLimit::PowerCap, device.count / 2)].into());
+    assert_eq!(device.gap, None);
+    // The power cap is what work brings about.
+    assert!(contest.is_stable(), "{contest:?}");
+    assert_eq!(contest.comparisons[0].claim, Claim::Faster);
+}
+
+#[test]
+fn a_device_that_slows_itself_down_disturbs() {
+    let emergencies = [
+        ClockLimit::SoftwareThermal,
+        ClockLimit::HardwareThermal,
+        ClockLimit::PowerBrake,
+        ClockLimit::HardwareSlowdown,
+    ];
+    for emergency in emergencies {
+        let contest = watched(|_| {
+            Ok(Reading {
+                limits: vec![ClockLimit::PowerCap, emergency],
+                ..Reading::default()
+            })
+        });
+        let slowed = |d: &Disturbance| matches!(d, Disturbance::Slowdown { limit, readings, of } if *limit == emergency && readings == of);
+        assert!(contest.disturbances.iter().any(slowed), "{contest:?}");
+        assert!(contest.comparisons.iter().all(|c| c.claim == Claim::Noise));
+    }
+    // What is over when the run is repeated does not.
+    let contest = watched(|asked| {
+        let limits = (asked == 3).then_some(ClockLimit::HardwareSlowdown);
+        Ok(Reading {
+            limits: limits.into_iter().collect(),
+            ..Reading::default()
+        })
+    });
+    assert!(contest.is_stable() && contest.repeats == 1, "{contest:?}");
+    assert!(contest.device.unwrap().limits.is_empty());
+}
+
+#[test]
+fn a_device_that_cannot_be_asked_disturbs_nothing() {
+    let contest = watched(|_| Err(akg_core::Error::unsupported("nobody answers")));
+    let device = contest.device.as_ref().unwrap();
+    assert_eq!((device.count, device.gap.as_deref()), (0, Some("nobody answers")));
+    assert!(contest.is_stable(), "{contest:?}");
+    let silent = planted(1.0, 1e-3, 0);
+    assert_eq!(silent.device, None);
 }
 
 #[test]

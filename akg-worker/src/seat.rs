@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use akg_core::backend::{Cache, Call, Execution, Loaded, RunOutput};
+use akg_core::backend::{Cache, Call, Execution, Loaded, RunOutput, Sanitizer};
 use akg_core::error::{Error, Result};
 use akg_core::isolation::Isolation;
 use akg_core::profile::Observation;
@@ -32,6 +32,11 @@ pub trait Execute: Send + fmt::Debug + 'static {
         Err(Error::unsupported(
             "this backend does not observe single launches",
         ))
+    }
+
+    /// Executes the plan on what is bound while a sanitizer watches.
+    fn sanitize(&mut self, sanitizer: Sanitizer) -> Result<Result<(), Failure>> {
+        Err(sanitizer.unsupported())
     }
 }
 
@@ -120,6 +125,11 @@ impl<E: Execute> Loaded for Seat<E> {
 
     async fn observe(&mut self, calls: u32) -> Result<Result<Observation, Failure>> {
         self.with(move |executor, turns| turns.alone(|| executor.observe(calls)))
+            .await
+    }
+
+    async fn sanitize(&mut self, sanitizer: Sanitizer) -> Result<Result<(), Failure>> {
+        self.with(move |executor, turns| turns.alone(|| executor.sanitize(sanitizer)))
             .await
     }
 }

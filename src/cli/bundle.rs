@@ -9,7 +9,6 @@ use akg::expr::Bindings;
 use akg::python::{ImportedModule, Source as ImportSource};
 use akg::session::Outcome;
 use akg::source::TensorRole;
-use akg::verify::Judge;
 use akg::{Error, Result, Session, Verifier as _};
 
 use super::JudgeArgs;
@@ -166,6 +165,7 @@ pub(super) fn verify(path: &Path, args: &JudgeArgs, report: &mut Report, progres
     report.backend.clone_from(&manifest.requires.backend);
     args.demand_isolation()?;
     let backend = akg::registry().backend(&manifest.requires.backend)?;
+    args.demand_sanitizers(&*backend)?;
     let target = akg::blocking::devices(&*backend)?
         .into_iter()
         .next()
@@ -180,7 +180,7 @@ pub(super) fn verify(path: &Path, args: &JudgeArgs, report: &mut Report, progres
         .check(&target.backend, &target.arch, &target.features)?;
     report.device = Some(target.name.clone());
     progress.step("verifying");
-    let judge = Judge::standard(args.seed, args.secret, &args.limits());
+    let judge = args.verifier();
     let verdict = futures::executor::block_on(judge.verify(&bundle.candidate(), &task, &target, &*backend))?;
     report.add_verdict(&verdict);
     Ok(())

@@ -5,10 +5,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use akg::backend::Limits;
+use akg::backend::{Limits, Sanitizer};
 use akg::isolation::IsolationLevel;
 use akg::python::Config;
 use akg::timing::ContestPolicy;
+use akg::verify::{Judge, SanitizerVerifier};
 use akg::{Accuracy, Backend, Dsl, Error, Result};
 use clap::{Args, Parser, Subcommand};
 
@@ -141,6 +142,10 @@ struct JudgeArgs {
     /// Wall time that one run of a candidate may take.
     #[arg(long, default_value = "60s", value_parser = parse_duration)]
     timeout: Duration,
+    /// Also run candidates that passed under the device's sanitizer, which looks at every access: for `memory` (so by
+    /// default), `races` or `initialization`, or several with commas between; see docs/judge.md.
+    #[arg(long, value_name = "FOR", num_args = 0.., require_equals = true, value_delimiter = ',', default_missing_value = "memory")]
+    sanitize: Vec<Sanitizer>,
     /// Do not run PyTorch for comparison.
     #[arg(long)]
     no_baseline: bool,
@@ -168,6 +173,30 @@ impl JudgeArgs {
         limits.time = self.timeout;
         limits.isolation = self.isolation;
         limits
+    }
+
+    /// Who judges.
+    fn verifier(&self) -> Judge {
+        let judge = Judge::standard(self.seed, self.secret, &self.limits());
+        match self.sanitizer() {
+            Some(sanitizer) => judge.with(sanitizer),
+            None => judge,
+        }
+    }
+
+    /// Who judges how kernels use memory, if somebody shall.
+    fn sanitizer(&self) -> Option<SanitizerVerifier> {
+        let mut sanitizer = SanitizerVerifier::default();
+        sanitizer.sanitizers.clone_from(&self.sanitize);
+        (sanitizer.seed, sanitizer.secret) = (self.seed, self.secret);
+        sanitizer.limits = self.limits();
+        (!self.sanitize.is_empty()).then_some(sanitizer)
+    }
+
+    /// Refuses to go on, before anything is imported or compiled, if the backend has not the sanitizers.
+    fn demand_sanitizers(&self, backend: &dyn Backend) -> Result<()> {
+        self.sanitizer()
+            .map_or(Ok(()), |sanitizer| sanitizer.demand(backend))
     }
 
     /// Refuses to go on, before anything is imported or compiled, if this system's isolation is below the required one.

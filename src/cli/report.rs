@@ -8,7 +8,7 @@ use akg::isolation::Isolation;
 use akg::python::Shrink;
 use akg::session::Attempt;
 use akg::source::Knobs;
-use akg::timing::{Contest, SideTimes};
+use akg::timing::{Contest, Readings, SideTimes, Span};
 use akg::tuner::Tuning;
 use akg::verdict::{Check, ErrorMeasure};
 use akg::{Accuracy, Error, Result, Task, Verdict, store};
@@ -374,9 +374,37 @@ pub(super) fn print_speed(contest: &Contest) {
             println!("  {} fell out: {}", side.name, failure.evidence);
         }
     }
+    if let Some(device) = &contest.device {
+        println!("  {}", condition(device));
+    }
     for disturbance in &contest.disturbances {
         println!("  unstable, so no claim is made: {disturbance}");
     }
+}
+
+/// What a device said of itself.
+fn condition(device: &Readings) -> String {
+    if let Some(gap) = &device.gap {
+        return gap.clone();
+    }
+    let spans = [
+        ("", &device.clock, "MHz"),
+        ("memory ", &device.memory_clock, "MHz"),
+        ("", &device.temperature, "°C"),
+        ("", &device.power, "W"),
+    ];
+    let spans = spans.into_iter().filter_map(|(of, span, unit)| {
+        let Span { low, high, .. } = span.as_ref()?;
+        Some(if high - low < 1.0 {
+            format!("{of}{high:.0} {unit}")
+        } else {
+            format!("{of}{low:.0} to {high:.0} {unit}")
+        })
+    });
+    let spans: Vec<String> = spans.collect();
+    let limits = device.limits.iter();
+    let limits = limits.map(|(limit, n)| format!("; {} in {n} of {} readings", limit.name(), device.count));
+    format!("device: {}{}", spans.join(", "), limits.collect::<String>())
 }
 
 /// The task's part of a report.

@@ -8,7 +8,6 @@ use std::time::Duration;
 use akg::python::Config;
 use akg::session::{Event, Outcome};
 use akg::tuner::{Trial, TuningPolicy};
-use akg::verify::Judge;
 use akg::{Backend, Dsl, Error, Result, Session, Task, blocking};
 use clap::Args;
 
@@ -62,20 +61,15 @@ impl RunArgs {
 
     fn road(&self, report: &mut Report, progress: &Progress) -> Result<()> {
         self.judge.demand_isolation()?;
+        let kind = self.target.find()?;
+        self.judge.demand_sanitizers(&*kind.1)?;
         let out = prepare(self.report.out.as_deref())?;
         let store = self.memory.open()?;
         let config = self.python.config();
         let memory = self.size.memory.or_else(memory_budget);
         let loaded = load(&self.task, memory, || python(&config, progress), progress)?;
         report.task = describe(&loaded.task, &self.task.task, loaded.shrink());
-        let session = session(
-            self.target.find()?,
-            &self.judge,
-            &config,
-            &loaded,
-            progress,
-            |_| {},
-        );
+        let session = session(kind, &self.judge, &config, &loaded, progress, |_| {});
         let session = session
             .with_budget(self.budget)
             .with_tuning(tuning(self.tune))
@@ -141,7 +135,7 @@ pub(super) fn session(
     };
     let (observer, ahead, task) = (progress.clone(), pytorch.clone(), loaded.task.clone());
     let session = Session::new(dsl, backend)
-        .with_verifier(Judge::standard(judge.seed, judge.secret, &judge.limits()))
+        .with_verifier(judge.verifier())
         .with_timing(Some(judge.contest()))
         .with_observer(move |event: Event<'_>| {
             observe(&event);

@@ -78,6 +78,8 @@ impl VerifyArgs {
             .parse(&text)
             .map_err(|e| e.with("file", self.source.display()))?;
         self.judge.demand_isolation()?;
+        let kind = self.target.find()?;
+        self.judge.demand_sanitizers(&*kind.1)?;
         let out = prepare(self.report.out.as_deref())?;
         let args = TaskArgs {
             task: task.clone(),
@@ -98,14 +100,7 @@ impl VerifyArgs {
                 })
                 .collect();
         }
-        let mut session = session(
-            self.target.find()?,
-            &self.judge,
-            &config,
-            &loaded,
-            progress,
-            |_| {},
-        );
+        let mut session = session(kind, &self.judge, &config, &loaded, progress, |_| {});
         if let Some(store) = &self.store {
             session = session.with_store(Arc::new(SqliteStore::open(store)?));
         }

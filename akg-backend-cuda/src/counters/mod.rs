@@ -6,10 +6,8 @@
 //! counters or fails, the caller is told why and goes on without.
 
 mod parse;
-mod replay;
-mod tool;
 
-use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use akg_core::backend::Call;
 use akg_core::error::{Error, Result};
@@ -19,18 +17,36 @@ use akg_core::source::Artifact;
 
 use crate::CudaConfig;
 use crate::protocol::SERVICE;
+use crate::replay::{Job, Placing, Tool};
 use parse::Table;
-use replay::Job;
-pub(crate) use replay::serve;
 
-/// The tool's name.
-const TOOL: &str = "ncu";
+/// The tool.
+const TOOL: Tool = Tool {
+    title: "Nsight Compute",
+    program: "ncu",
+    places: &[
+        "/usr/local/cuda/bin/ncu",
+        "/opt/nvidia/nsight-compute/*/ncu",
+        "/usr/local/NVIDIA-Nsight-Compute/ncu",
+    ],
+    comes_with: "it comes with the CUDA toolkit",
+    // It starts in seconds, and executes each kernel some ten times.
+    patience: Duration::from_secs(180),
+};
 
-/// Where the tool is installed if not on the path; the last part of a directory may be any version.
-const PLACES: [&str; 3] = [
-    "/usr/local/cuda/bin/ncu",
-    "/opt/nvidia/nsight-compute/*/ncu",
-    "/usr/local/NVIDIA-Nsight-Compute/ncu",
+/// Options for every run: clocks and caches as in ordinary runs.
+const OPTIONS: [&str; 11] = [
+    "--csv",
+    "--page",
+    "raw",
+    "--print-units",
+    "base",
+    "--clock-control",
+    "none",
+    "--cache-control",
+    "none",
+    "--profile-from-start",
+    "off",
 ];
 
 /// What the tool says where users may not read counters.
@@ -107,18 +123,16 @@ fn count(
     call: &Call,
     required: IsolationLevel,
 ) -> Result<()> {
-    if required > IsolationLevel::None {
-        let why =
-            format!("Nsight Compute needs rights that isolation `{required}` takes away from candidates");
-        return Err(Error::unsupported(why));
-    }
-    let tool = find(config.profiler.as_deref())?;
+    TOOL.allow(required)?;
+    let tool = TOOL.find(config.profiler.as_deref())?;
     let worker = akg_worker::find(config.worker.as_deref())?.arg(SERVICE);
-    let job = Job::new(config.device, artifact, call)?;
+    let job = Job::new(config.device, artifact, call, Placing::AsBound)?;
     let mut refused = String::new();
     for metrics in choices() {
-        let run = tool::run(&tool, &metrics, &worker, &job)?;
-        match Table::parse(&run.counted) {
+        let metrics = metrics.join(",");
+        let options: Vec<&str> = OPTIONS.into_iter().chain(["--metrics", &metrics]).collect();
+        let run = TOOL.run(&tool, &options, &worker, &job)?;
+        match Table::parse(&run.log) {
             Ok(table) => {
                 let launches = run.launches.ok_or_else(|| {
                     Error::unexpected("the process that Nsight Compute ran did not say what it executed")
@@ -156,34 +170,4 @@ fn assign(observation: &mut Observation, table: &Table, launches: &[usize]) -> R
         }
     }
     Ok(())
-}
-
-/// The tool: as configured, on the path, or where it is installed usually, the newest version.
-fn find(configured: Option<&Path>) -> Result<PathBuf> {
-    let missing = |message: String| Err(Error::new(akg_core::ErrorKind::ToolMissing, message));
-    if let Some(path) = configured {
-        return match akg_worker::on_path(path) {
-            Some(path) => Ok(path),
-            None => missing(format!("the configured profiler {} is no file", path.display())),
-        };
-    }
-    let installed = PLACES.iter().find_map(|place| newest(Path::new(place)));
-    match akg_worker::on_path(Path::new(TOOL)).or(installed) {
-        Some(path) => Ok(path),
-        None => missing(format!(
-            "Nsight Compute (`{TOOL}`) is neither on PATH nor in {}",
-            PLACES.join(", ")
-        )),
-    }
-}
-
-/// The file of this path, in which `*` stands for the directory whose name is the last in order.
-fn newest(place: &Path) -> Option<PathBuf> {
-    let parent = place.parent()?;
-    if !parent.ends_with("*") {
-        return place.is_file().then(|| place.to_owned());
-    }
-    let entries = std::fs::read_dir(parent.parent()?).ok()?;
-    let files = entries.filter_map(|entry| Some(entry.ok()?.path().join(place.file_name()?)));
-    files.filter(|file| file.is_file()).max()
 }

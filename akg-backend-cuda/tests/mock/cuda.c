@@ -129,6 +129,7 @@ int cuDriverGetVersion(int *version) { *version = 13000; return SUCCESS; }
 int cuDeviceGetCount(int *count) { *count = 1; return SUCCESS; }
 int cuDeviceGet(int *device, int ordinal) { *device = ordinal; return ordinal == 0 ? SUCCESS : 101; }
 int cuDeviceGetName(char *name, int length, int device) { (void)device; snprintf(name, length, "Mock GPU"); return SUCCESS; }
+int cuDeviceGetPCIBusId(char *bus, int length, int device) { (void)device; snprintf(bus, length, "0000:0a:00.0"); return SUCCESS; }
 int cuDeviceTotalMem_v2(size_t *bytes, int device) { (void)device; *bytes = MEMORY; return SUCCESS; }
 int cuDevicePrimaryCtxRetain(void **context, int device) { (void)device; *context = &sticky; mock_counts.contexts++; return SUCCESS; }
 int cuDevicePrimaryCtxRelease_v2(int device) { (void)device; mock_counts.contexts--; return SUCCESS; }
@@ -238,13 +239,18 @@ int cuFuncGetAttribute(int *value, int attribute, void *function) {
     return *value < 0 ? INVALID_VALUE : SUCCESS;
 }
 
-// The part of a run that a profiler looks at: the names of its kernels are written to the file in MOCK_PROFILE.
+// The part of a run that a tool looks at: the names of its kernels are written to the file in MOCK_PROFILE, and the sizes of all
+// allocations to that in MOCK_ALLOCATIONS.
 
 static FILE *profile;
 
 int cuProfilerStart(void) {
     const char *path = getenv("MOCK_PROFILE");
     if (path) profile = fopen(path, "w");
+    path = getenv("MOCK_ALLOCATIONS");
+    FILE *sizes = path ? fopen(path, "w") : 0;
+    for (int i = 0; sizes && i < 256; i++) if (allocations[i].address) fprintf(sizes, "%zu\n", allocations[i].bytes);
+    if (sizes) fclose(sizes);
     return SUCCESS;
 }
 

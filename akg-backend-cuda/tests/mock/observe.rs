@@ -19,7 +19,7 @@ fn tool(directory: &Path, then: &str) -> PathBuf {
     let path = directory.join("ncu");
     let script = format!(
         "#!/bin/sh\ncase \"$*\" in *'--csv --page raw --print-units base'*'--profile-from-start off'*) ;; *) exit 7 ;; esac\n\
-         while [ \"$1\" != --log-file ]; do shift; done\nlog=$2 metrics=$4; shift 4\n{then}\n"
+         while [ \"$1\" != --metrics ]; do shift; done\nmetrics=$2 log=$4; shift 4\n{then}\n"
     );
     std::fs::write(&path, script).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();

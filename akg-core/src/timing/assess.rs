@@ -1,6 +1,7 @@
 //! What the rounds of a contest say.
 
 use super::contest::{ContestPolicy, Round, Sample};
+use super::device::Readings;
 use super::outcome::{Claim, Comparison, Disturbance, Noise};
 use super::statistics::{Interval, bootstrap_median, fewest_samples, median, trend};
 use crate::backend::Cache;
@@ -32,13 +33,21 @@ const UNEVEN: f64 = 0.1;
 pub(super) struct Assessment {
     /// The rounds that count.
     rounds: Vec<Round>,
+    /// What the device said of itself in all of them.
+    pub(super) device: Option<Readings>,
     pub(super) comparisons: Vec<Comparison>,
     pub(super) noise: Vec<Noise>,
     pub(super) disturbances: Vec<Disturbance>,
 }
 
 /// Judges rounds of sides with these `names`, of which the first `own` (one or two) are the candidate.
-pub(super) fn assess(rounds: &[Round], names: &[String], own: usize, policy: &ContestPolicy) -> Assessment {
+pub(super) fn assess(
+    rounds: &[Round],
+    device: Option<Readings>,
+    names: &[String],
+    own: usize,
+    policy: &ContestPolicy,
+) -> Assessment {
     let references: Vec<f64> = rounds.iter().map(|r| r.reference).collect();
     let usual = median(&references).unwrap_or_default();
     let calm = |r: &&Round| {
@@ -55,6 +64,7 @@ pub(super) fn assess(rounds: &[Round], names: &[String], own: usize, policy: &Co
         } else {
             kept.clone()
         },
+        device,
         comparisons: Vec::new(),
         noise: Vec::new(),
         disturbances: Vec::new(),
@@ -167,6 +177,7 @@ impl Assessment {
         if let Some(change) = drift(references, THROTTLED) {
             found.push(Disturbance::Throttled { change });
         }
+        found.extend(self.device.iter().flat_map(Readings::disturbances));
         let kept = self.kept() as u32;
         let needed = fewest_samples(policy.confidence) as u32;
         if kept < needed {

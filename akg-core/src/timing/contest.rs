@@ -8,6 +8,7 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use super::assess::{Assessment, assess};
+use super::device::{Reading, Readings};
 use super::floor::Floor;
 use super::outcome::{Contest, Disturbance, SideTimes};
 use super::side::Side;
@@ -131,6 +132,7 @@ pub async fn contest(
         runners: sides.map(Runner::new).collect(),
         own: 1 + twin,
         rounds: Vec::new(),
+        readings: Vec::new(),
         last_reference: 0.0,
         next: 0,
         policy,
@@ -142,13 +144,14 @@ pub async fn contest(
     let mut repeats = 0;
     let assessment = loop {
         ring.run(start).await?;
-        let assessment = assess(&ring.rounds, &ring.names(), ring.own, policy);
+        let assessment = ring.assess();
         let spent = ring.witness.now().saturating_sub(start);
         if ring.lost() || !assessment.worth_repeating() || spent >= policy.budget {
             break assessment;
         }
         repeats += 1;
         ring.rounds.clear();
+        ring.readings.clear();
     };
     let mut contest = ring.conclude(assessment, repeats);
     // Of a few rounds, what disturbed one of them may be the median.
@@ -240,6 +243,8 @@ struct Ring<'a, 'p> {
     /// How many of them are the candidate.
     own: usize,
     rounds: Vec<Round>,
+    /// What the device said of itself in these rounds, if it says anything.
+    readings: Vec<Result<Reading>>,
     /// The judge's loop after the last round.
     last_reference: f64,
     /// The number of the next round.
@@ -252,6 +257,12 @@ struct Ring<'a, 'p> {
 impl Ring<'_, '_> {
     fn names(&self) -> Vec<String> {
         self.runners.iter().map(|r| r.side.name().to_owned()).collect()
+    }
+
+    /// What the rounds say so far.
+    fn assess(&self) -> Assessment {
+        let readings = Readings::of(&self.readings);
+        assess(&self.rounds, readings, &self.names(), self.own, self.policy)
     }
 
     /// Whether the candidate fell out.
@@ -335,7 +346,7 @@ impl Ring<'_, '_> {
             return true;
         }
         if spent >= 3 * policy.budget {
-            let assessment = assess(&self.rounds, &self.names(), self.own, policy);
+            let assessment = self.assess();
             let few = assessment.kept() + 1 < fewest_samples(policy.confidence);
             return !few || spent >= policy.patience;
         }
@@ -343,7 +354,7 @@ impl Ring<'_, '_> {
             return false;
         }
         if done.is_multiple_of(LOOK_EVERY) || spent >= policy.budget {
-            let assessment = assess(&self.rounds, &self.names(), self.own, policy);
+            let assessment = self.assess();
             let enough = assessment.kept() + 1 >= policy.least_rounds as usize;
             return enough && (spent >= policy.budget || assessment.precise(policy.precision));
         }
@@ -367,7 +378,8 @@ impl Ring<'_, '_> {
             }
             // Nothing is claimed of the twin.
             let verify = verify && !(1..self.own).contains(&at);
-            let turn = turn(runner, policy, number, long, cold_first, verify).await;
+            let mut ask = || self.readings.extend(self.witness.device());
+            let turn = turn(runner, policy, number, long, cold_first, verify, &mut ask).await;
             let sample = self.settle(at, turn)?;
             if let Some(place) = samples.get_mut(at) {
                 *place = sample;
@@ -434,6 +446,7 @@ impl Ring<'_, '_> {
             discarded: (rounds - kept) as u32,
             repeats,
             stolen: (!stolen.is_empty()).then(|| stolen.iter().sum::<f64>() / stolen.len() as f64),
+            device: assessment.device,
             disturbances: assessment.disturbances,
         }
     }
@@ -460,7 +473,7 @@ async fn batch_of(side: &mut dyn Side) -> Turn<u32> {
     }
 }
 
-/// One side's part of a round.
+/// One side's part of a round; calls `executed` when the device has just worked.
 async fn turn(
     runner: &mut Runner<'_>,
     policy: &ContestPolicy,
@@ -468,6 +481,7 @@ async fn turn(
     long: bool,
     cold_first: bool,
     verify: bool,
+    executed: &mut (dyn FnMut() + Send),
 ) -> Turn<Sample> {
     let calls = if long && runner.batch > 1 {
         2 * runner.batch
@@ -495,6 +509,7 @@ async fn turn(
         executions.push(empty);
     }
     let times = of(side.execute_all(&executions).await)?;
+    executed();
     let testimony = side.testimony();
     let time_of = |at: usize| {
         let missing = || Out::Trouble(Error::unexpected("a side left out an execution"));

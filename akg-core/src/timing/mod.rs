@@ -19,12 +19,15 @@
 //!   neither was idle nor went to akg and what it started tell rounds in which others used the machine; these are left
 //!   out. A run in which too many are, or in which a side drifts against the candidate, is repeated; if that does not help
 //!   it claims nothing.
+//! - **The device is watched**, where it [says](Witness::device) how fast its clocks are and what holds them back. One that slows
+//!   itself down because it is hot or lacks power makes a run claim nothing.
 //! - **Timed outputs are verified** after the first round, the last and others at random.
 //! - **The floor.** A time below what the device needs to move the task's bytes and form its products is
 //!   [disbelieved](Floor).
 
 mod assess;
 mod contest;
+mod device;
 mod floor;
 mod outcome;
 mod side;
@@ -32,6 +35,7 @@ mod statistics;
 mod witness;
 
 pub use contest::{ContestPolicy, Entrants, contest};
+pub use device::{ClockLimit, Reading, Readings, Span};
 pub use floor::{Floor, product_flops};
 pub use outcome::{Claim, Comparison, Contest, Disturbance, Noise, SideTimes};
 pub use side::{Check, LoadedSide, Side, Testimony, choice};

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::device::{ClockLimit, Readings};
 use super::statistics::{Interval, Timing};
 use crate::backend::Cache;
 use crate::verdict::Failure;
@@ -27,6 +28,9 @@ pub struct Contest {
     pub repeats: u32,
     /// The part of the processor time that a hypervisor gave to others; `None` if unknown.
     pub stolen: Option<f64>,
+    /// What the device said of itself; `None` if it says nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<Readings>,
     /// What disturbed the run; if anything did, it claims nothing.
     pub disturbances: Vec<Disturbance>,
 }
@@ -155,6 +159,15 @@ pub enum Disturbance {
         /// Of how many.
         of: u32,
     },
+    /// The device slowed itself down.
+    Slowdown {
+        /// What for.
+        limit: ClockLimit,
+        /// In how many readings.
+        readings: u32,
+        /// Of how many.
+        of: u32,
+    },
     /// A side's time per call depends on how many calls are made.
     Uneven {
         /// The side.
@@ -190,6 +203,13 @@ impl fmt::Display for Disturbance {
             }
             Disturbance::Interrupted { rounds, of } => {
                 write!(f, "others used the processor in {rounds} of {of} rounds")
+            }
+            Disturbance::Slowdown { limit, readings, of } => {
+                let limit = limit.name();
+                write!(
+                    f,
+                    "the device slowed itself down ({limit}) in {readings} of {of} readings"
+                )
             }
             Disturbance::Uneven { side, ratio } => {
                 write!(

@@ -6,6 +6,9 @@ use std::path::Path;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
+use super::device::Reading;
+use crate::error::Result;
+
 /// What the judge itself sees of the machine while it times.
 pub trait Witness: Send {
     /// Time since some fixed instant.
@@ -20,6 +23,12 @@ pub trait Witness: Send {
 
     /// Processor time that others have used: everyone but this process and those that it started. `None` if unknown.
     fn others(&mut self) -> Option<Usage>;
+
+    /// What the device says of itself, asked right after it worked; an error if it cannot be asked now. `None` of devices that
+    /// say nothing.
+    fn device(&mut self) -> Option<Result<Reading>> {
+        None
+    }
 }
 
 /// Processor time that others have used of the processors that this process may run on.

@@ -7,6 +7,7 @@
 //! - [`NumericVerifier`]: every element of the outputs, over distributions, seeds and sizes.
 //! - [`AdversarialVerifier`]: whether the work follows the inputs, and whether every kernel does some.
 //! - [`PartVerifier`]: the kernels of a plan by themselves.
+//! - [`SanitizerVerifier`], for who asks for it: how kernels use memory.
 
 mod adversarial;
 mod comparison;
@@ -19,6 +20,7 @@ mod measure;
 mod numeric;
 mod parts;
 mod sample;
+mod sanitizer;
 
 pub use adversarial::AdversarialVerifier;
 pub(crate) use comparison::judge_sample;
@@ -27,3 +29,4 @@ pub use judge::Judge;
 pub use measure::Measured;
 pub use numeric::NumericVerifier;
 pub use parts::PartVerifier;
+pub use sanitizer::SanitizerVerifier;

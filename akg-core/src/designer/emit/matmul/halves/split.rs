@@ -41,7 +41,7 @@ const TOTAL: Fact = Fact {
 const SIZE: Fact = Fact {
     name: "size",
     combine: "sum",
-    dtype: DType::F64,
+    dtype: DType::F32,
     none: "0.0",
     of_magnitudes: true,
 };
@@ -372,7 +372,10 @@ impl RowPass<'_> {
         if self.walks.head.is_some() {
             let extents = e.extents(&e.tile)?;
             for fact in self.facts() {
-                e.line(format!("{}s = full f32{extents} {}", fact.name, fact.none));
+                e.line(format!(
+                    "{}s = full {}{extents} {}",
+                    fact.name, fact.dtype, fact.none
+                ));
             }
         }
         self.open(e);
@@ -390,6 +393,11 @@ impl RowPass<'_> {
             } else {
                 self.within(e, &of, fact.none)?
             };
+            // A total's error is common to all that is multiplied with the row's centre.
+            let of = match fact.dtype {
+                DType::F64 => format!("f64({of})"),
+                _ => of,
+            };
             e.line(match (&self.walks.head, combine) {
                 (None, _) => format!("{name}s = {of}"),
                 (_, "sum") => format!("{name}s = {name}s + {of}"),
@@ -399,11 +407,7 @@ impl RowPass<'_> {
         self.close(e);
         for fact in self.facts() {
             let (name, combine) = (fact.name, fact.combine);
-            let text = format!("reduce_{combine}({name}s, {along})");
-            e.line(match fact.dtype {
-                DType::F64 => format!("{name} = f64({text})"),
-                _ => format!("{name} = {text}"),
-            });
+            e.line(format!("{name} = reduce_{combine}({name}s, {along})"));
         }
         Ok(())
     }
@@ -414,7 +418,7 @@ impl RowPass<'_> {
             let count = format!("{}.0", self.split.extent(self.split.depth()));
             e.line(format!("mean = f32(bf16(f32(total / {count})))"));
             // Values of both signs have little in common with their mean, and small ones would lose by it.
-            e.line("centre = select(abs(total) * 2.0 >= size, mean, 0.0)");
+            e.line("centre = select(abs(f32(total)) * 2.0 >= size, mean, 0.0)");
             if self.is_left() {
                 e.line(format!("rest = f32(total - f64(centre) * {count})"));
             } else {

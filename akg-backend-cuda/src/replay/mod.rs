@@ -1,4 +1,6 @@
-//! The process that the tool runs: executes an artifact once and ends.
+//! The process that a tool watches: executes an artifact once and ends.
+
+mod tool;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -13,6 +15,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::driver;
 use crate::engine::{Context, Engine};
+pub(crate) use tool::{Run, Tool};
+
+/// Where the tensors of a replay lie.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) enum Placing {
+    /// Where they were when they were bound, with what was around them.
+    AsBound,
+    /// Each in an allocation of its own.
+    Apart,
+}
 
 /// What to execute. The tensors stay where they are.
 #[derive(Debug, Serialize, Deserialize)]
@@ -22,16 +34,17 @@ pub(crate) struct Job {
     dims: Bindings,
     placement: u32,
     poison: Poison,
+    placing: Placing,
     /// The files of the inputs, which live as long as the process that made the job.
     inputs: Vec<PathBuf>,
 }
 
 impl Job {
     /// The files of a job in its directory: itself, and what was executed.
-    pub(super) const FILES: [&str; 2] = ["job.json", "launches.json"];
+    const FILES: [&str; 2] = ["job.json", "launches.json"];
 
     /// A call whose inputs are in shared memory.
-    pub(crate) fn new(device: u32, artifact: &Artifact, call: &Call) -> Result<Self> {
+    pub(crate) fn new(device: u32, artifact: &Artifact, call: &Call, placing: Placing) -> Result<Self> {
         let path = |input: &Tensor| {
             let path = input.path().map(Path::to_owned);
             path.ok_or_else(|| Error::unexpected("a shared tensor has no file"))
@@ -42,6 +55,7 @@ impl Job {
             dims: call.dims.clone(),
             placement: call.placement,
             poison: call.poison,
+            placing,
             inputs: call.inputs.iter().map(path).collect::<Result<_>>()?,
         })
     }
@@ -58,10 +72,16 @@ impl Job {
         // It was within its limits before.
         let loaded = Engine::load(context, self.artifact, u64::MAX)?;
         let replayed = match loaded {
-            Ok(mut engine) => match engine.bind(&self.dims, self.placement, self.poison, &inputs)? {
-                Ok(()) => engine.replay()?,
-                Err(failure) => Err(failure),
-            },
+            Ok(mut engine) => {
+                let bound = match self.placing {
+                    Placing::AsBound => engine.bind(&self.dims, self.placement, self.poison, &inputs)?,
+                    Placing::Apart => engine.bind_apart(&self.dims, &inputs)?,
+                };
+                match bound {
+                    Ok(()) => engine.replay()?,
+                    Err(failure) => Err(failure),
+                }
+            }
             Err(failure) => Err(failure),
         };
         replayed.map_err(|failure| Error::unexpected(failure.evidence))
