@@ -6,7 +6,7 @@ use proptest::strategy::Strategy;
 use super::{F, design, many_threads, results, values};
 use crate::Tensor;
 use crate::graph::Graph;
-use crate::reference::{Options, evaluate};
+use crate::reference::{Options, Rounding, evaluate};
 use crate::task::{Accuracy, Task};
 
 /// `a b`, of operands that lie in memory as they are or transposed.
@@ -103,6 +103,39 @@ proptest! {
             let error = (errors.sum::<f64>() / size).sqrt();
             assert!(error <= most, "an error of {error} in {accuracy:?} {how}");
         }
+    }
+}
+
+#[test]
+fn a_product_of_two_results_is_as_exact_as_inputs_in_bf16() {
+    let mut g = Graph::new("product");
+    let operands = [("a", [40, 200]), ("b", [200, 40])].map(|(name, shape)| {
+        let x = g.input(name, F, shape);
+        g.sigmoid(x).unwrap()
+    });
+    let y = g.matmul(operands[0], operands[1]).unwrap();
+    g.output(y);
+    let inputs = [([40, 200], 1), ([200, 40], 2)]
+        .map(|(shape, seed)| Tensor::from_slice(shape, &values(8000, seed)).unwrap());
+    let exact = |round_inputs| {
+        let options = Options {
+            round_inputs,
+            ..Options::default()
+        };
+        evaluate(&g, &inputs, &options).unwrap()[0].to_f64()
+    };
+    let (exact, rounded) = (exact(None), exact(Some(Rounding::BF16)));
+    let error = |got: &[f64]| {
+        got.iter()
+            .zip(&exact)
+            .map(|(g, e)| (g - e).powi(2))
+            .sum::<f64>()
+            .sqrt()
+    };
+    let most = 1.75 * error(&rounded);
+    for (how, got) in results(&in_class(g, Accuracy::Half), &many_threads(), &inputs) {
+        let error = error(&got[0].to_f64().unwrap());
+        assert!(error <= most, "an error of {error}, not {most}, {how}");
     }
 }
 
