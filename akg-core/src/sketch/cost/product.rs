@@ -98,8 +98,8 @@ pub(super) struct Placement {
     pub(super) resident: f64,
     /// Bytes that do not fit a program's registers.
     spilled: f64,
-    /// Stages that are worth having.
-    stages: f64,
+    /// Steps by which copies are ahead.
+    ahead: f64,
 }
 
 impl Placement {
@@ -117,6 +117,7 @@ impl Placement {
             .next_power_of_two();
         let threads = u64::from(warps.unwrap_or(suggested as u32).max(1) * WARP);
         let trips = (steps.count / steps.begins.max(1.0)).max(1.0);
+        // More stages than there are steps have no place of their own.
         let stages = steps.stages.min(trips.ceil());
         let most =
             (u64::from(core.registers) / threads / REGISTER_GRAIN * REGISTER_GRAIN).min(MOST_REGISTERS);
@@ -138,7 +139,7 @@ impl Placement {
                 resident as f64
             },
             spilled: (needed.saturating_sub(most) * threads * 4) as f64,
-            stages,
+            ahead: steps.stages - 1.0,
         }
     }
 }
@@ -212,9 +213,8 @@ impl Program {
         let step = (multiply + add / part) / count + MEET + spilled;
         // A copy is asked for when its place is free, and must be there when its turn comes.
         let copy = LATENCY + loaded / count / CACHE_BYTES;
-        let ahead = placement.stages - 1.0;
-        let step = if ahead > 0.0 {
-            step.max(copy / ahead)
+        let step = if placement.ahead > 0.0 {
+            step.max(copy / placement.ahead)
         } else {
             step + copy
         };
