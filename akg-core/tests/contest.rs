@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use akg_core::backend::Cache;
+use akg_core::backend::{Cache, Execution};
 use akg_core::timing::{
     Claim, ClockLimit, Contest, ContestPolicy, Disturbance, Entrants, Floor, Reading, Side, Span, Testimony,
     Usage, Witness, contest,
@@ -116,6 +116,19 @@ fn side(name: &'static str, world: &Shared, call: f64) -> Simulated {
     }
 }
 
+impl Simulated {
+    fn time(&mut self, Execution { calls, cache }: Execution) -> Duration {
+        self.executions += 1;
+        let mut world = self.world.lock().unwrap();
+        let call = self.call * (1.0 + self.growth * world.now);
+        let cold = if cache == Cache::Cold { 3.0 } else { 1.0 };
+        let constant = world.pass(CONSTANT, 0.1);
+        let batch = world.pass(cold * (self.batch)(call, calls), self.noise);
+        world.others += self.crowd * (constant + batch);
+        Duration::from_secs_f64(constant + batch)
+    }
+}
+
 #[async_trait]
 impl Side for Simulated {
     fn name(&self) -> &str {
@@ -127,15 +140,11 @@ impl Side for Simulated {
         Ok(Ok(()))
     }
 
-    async fn execute(&mut self, calls: u32, cache: Cache) -> akg_core::Result<Result<Duration, Failure>> {
-        self.executions += 1;
-        let mut world = self.world.lock().unwrap();
-        let call = self.call * (1.0 + self.growth * world.now);
-        let cold = if cache == Cache::Cold { 3.0 } else { 1.0 };
-        let constant = world.pass(CONSTANT, 0.1);
-        let batch = world.pass(cold * (self.batch)(call, calls), self.noise);
-        world.others += self.crowd * (constant + batch);
-        Ok(Ok(Duration::from_secs_f64(constant + batch)))
+    async fn execute_all(
+        &mut self,
+        executions: &[Execution],
+    ) -> akg_core::Result<Result<Vec<Duration>, Failure>> {
+        Ok(Ok(executions.iter().map(|e| self.time(*e)).collect()))
     }
 
     async fn verify(&mut self) -> akg_core::Result<Result<(), Failure>> {

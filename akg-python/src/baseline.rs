@@ -475,11 +475,6 @@ impl Side for BaselineSide {
         self.ask(move |b, variant| b.bind(variant, set)).await
     }
 
-    async fn execute(&mut self, calls: u32, cache: Cache) -> Result<Result<Duration, Failure>> {
-        let times = self.execute_all(&[Execution { calls, cache }]).await?;
-        Ok(times.map(|times| times.into_iter().sum()))
-    }
-
     async fn execute_all(&mut self, executions: &[Execution]) -> Result<Result<Vec<Duration>, Failure>> {
         let wanted = executions.to_vec();
         let executed = self.ask(move |b, variant| {

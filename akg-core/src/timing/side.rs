@@ -27,19 +27,13 @@ pub trait Side: Send {
     ///
     /// Gives the wall time by the judge's clock. It includes a constant for asking and answering, which `calls` of 0
     /// measures. With [`Cache::Cold`] the caches are emptied first, outside that time.
-    async fn execute(&mut self, calls: u32, cache: Cache) -> Result<Result<Duration, Failure>>;
-
-    /// Executes one thing after the other and gives the time of each, with nothing of others in between.
-    async fn execute_all(&mut self, executions: &[Execution]) -> Result<Result<Vec<Duration>, Failure>> {
-        let mut times = Vec::with_capacity(executions.len());
-        for execution in executions {
-            match self.execute(execution.calls, execution.cache).await? {
-                Ok(time) => times.push(time),
-                Err(failure) => return Ok(Err(failure)),
-            }
-        }
-        Ok(Ok(times))
+    async fn execute(&mut self, calls: u32, cache: Cache) -> Result<Result<Duration, Failure>> {
+        let times = self.execute_all(&[Execution { calls, cache }]).await?;
+        Ok(times.map(|times| times.into_iter().sum()))
     }
+
+    /// [Executes](Self::execute) one thing after the other and gives the time of each, with nothing of others in between.
+    async fn execute_all(&mut self, executions: &[Execution]) -> Result<Result<Vec<Duration>, Failure>>;
 
     /// Checks what the last execution left in the outputs. [`refresh`](Self::refresh) comes before the next execution.
     async fn verify(&mut self) -> Result<Result<(), Failure>>;
@@ -158,10 +152,6 @@ impl Side for LoadedSide {
         let bound = self.loaded()?.bind(call).await?;
         self.keeps |= began.elapsed() > MOST_TO_MAKE;
         Ok(bound)
-    }
-
-    async fn execute(&mut self, calls: u32, cache: Cache) -> Result<Result<Duration, Failure>> {
-        self.loaded()?.execute(calls, cache).await
     }
 
     async fn execute_all(&mut self, executions: &[Execution]) -> Result<Result<Vec<Duration>, Failure>> {

@@ -90,7 +90,8 @@ pub(super) struct KernelBenchArgs {
     /// but no more than 4 for each device.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
-    /// Devices of one kind that share the work, by their numbers in the order in which `akg doctor` lists them, as in 0,1. By default the first.
+    /// Devices of one kind that share the work, by their numbers in the order in which `akg doctor` lists them, as in 0,1.
+    /// By default the first.
     #[arg(long, value_name = "NUMBERS")]
     devices: Option<Numbers>,
     /// Accuracy class: fp32, tf32 or half.
