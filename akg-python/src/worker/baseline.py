@@ -53,6 +53,9 @@ def prepare(message):
     torch.set_float32_matmul_precision("highest")
     ((name, task),) = message["task"].items()
     device = torch.device(message["device"])
+    if device.type == "cuda":
+        # Compiled code, events and streams are those of the current device.
+        torch.cuda.set_device(device)
     run = ModuleRun(task, device) if name == "module" else GraphRun(task, device)
     if message["variant"] == "compiled":
         run.compile()
@@ -185,7 +188,8 @@ class ModuleRun:
     def __init__(self, task, device):
         self.device = device
         self._module = load(task["path"])
-        with torch.no_grad():
+        # Parameters are made on the device: what they are there does not matter, as `bind` replaces them.
+        with torch.no_grad(), device:
             self._model = construct(self._module).to(device)
         self._inputs, self._states = task["inputs"], task["states"]
         self._leaves, self._tree = tree_flatten(argument_structure(self._module, task["shrink"]))
