@@ -55,7 +55,7 @@ def prepare(message):
     device = torch.device(message["device"])
     if device.type == "cuda":
         # Compiled code, events and streams are those of the current device.
-        torch.cuda.set_device(device)
+        torch.cuda.set_device(device.index or 0)
     run = ModuleRun(task, device) if name == "module" else GraphRun(task, device)
     if message["variant"] == "compiled":
         run.compile()
