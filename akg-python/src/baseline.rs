@@ -10,7 +10,7 @@ use akg_core::error::{Error, ErrorKind, Result, ResultExt};
 use akg_core::timing::{Check, Side, Testimony, choice};
 use akg_core::turns::Turns;
 use akg_core::verdict::{Failure, FailureKind};
-use akg_core::{Graph, Tensor};
+use akg_core::{Accuracy, DType, Graph, Tensor};
 use async_trait::async_trait;
 use blocking::unblock;
 use serde_json::Value;
@@ -41,31 +41,47 @@ impl BaselineTask<'_> {
     }
 }
 
-/// How PyTorch runs a task.
+/// How PyTorch runs a task, at the precision of an accuracy class:
+///
+/// - [`Fp32`](Accuracy::Fp32): float32 products in full, `torch.set_float32_matmul_precision("highest")`.
+/// - [`Tf32`](Accuracy::Tf32): the same with `"high"`.
+/// - [`Half`](Accuracy::Half): `"high"`, with the module and every floating input in float16. They are converted when a set
+///   of inputs is bound, and the outputs when they are asked for: never during an execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Variant {
     /// Operator by operator.
-    Eager,
+    Eager(Accuracy),
     /// Through `torch.compile` with its defaults.
-    Compiled,
+    Compiled(Accuracy),
 }
 
 impl Variant {
-    /// Every variant.
-    pub const ALL: [Variant; 2] = [Variant::Eager, Variant::Compiled];
+    /// What a candidate of a class is compared with: both variants in fp32, which all classes share, and, in another class,
+    /// both at its own precision.
+    pub fn rivals(class: Accuracy) -> Vec<Variant> {
+        let own = (class != Accuracy::Fp32).then_some(class);
+        let precisions = [Accuracy::Fp32].into_iter().chain(own);
+        precisions
+            .flat_map(|precision| [Variant::Eager(precision), Variant::Compiled(precision)])
+            .collect()
+    }
 
-    /// The name in reports.
+    /// The name in reports, which tells every variant from all others.
     pub const fn name(self) -> &'static str {
         match self {
-            Variant::Eager => "PyTorch eager",
-            Variant::Compiled => "torch.compile",
+            Variant::Eager(Accuracy::Fp32) => "PyTorch eager",
+            Variant::Eager(Accuracy::Tf32) => "PyTorch eager (tf32)",
+            Variant::Eager(Accuracy::Half) => "PyTorch eager (half)",
+            Variant::Compiled(Accuracy::Fp32) => "torch.compile",
+            Variant::Compiled(Accuracy::Tf32) => "torch.compile (tf32)",
+            Variant::Compiled(Accuracy::Half) => "torch.compile (half)",
         }
     }
 
-    const fn key(self) -> &'static str {
+    /// The class at whose precision it runs.
+    pub const fn precision(self) -> Accuracy {
         match self {
-            Variant::Eager => "eager",
-            Variant::Compiled => "compiled",
+            Variant::Eager(precision) | Variant::Compiled(precision) => precision,
         }
     }
 }
@@ -78,7 +94,7 @@ pub struct BaselineOptions {
     pub threads: Option<u32>,
     /// How long one request may take.
     pub timeout: Duration,
-    /// How long the first call of [`Variant::Compiled`] may take.
+    /// How long the first call of a [`Variant::Compiled`] may take.
     pub compile_timeout: Duration,
     /// Bytes to walk so that nothing else is left in the caches.
     pub flush_bytes: u64,
@@ -177,9 +193,9 @@ impl BaselineWorker {
     }
 }
 
-/// A task in PyTorch over several sets of inputs: eager and compiled, both loaded in one worker process.
+/// A task in PyTorch over several sets of inputs: its variants, all loaded in one worker process.
 ///
-/// Calls run under `torch.no_grad()`, as in KernelBench, with float32 products in full precision.
+/// Calls run under `torch.no_grad()`, as in KernelBench, each at the precision of its variant.
 pub struct Baselines {
     worker: Worker,
     graph: Graph,
@@ -270,7 +286,9 @@ impl Baselines {
     /// which ends the worker and with it what was prepared before.
     pub fn prepare(&mut self, variant: Variant) -> Result<Vec<Tensor>> {
         let call = Call::Prepare {
-            variant: variant.key(),
+            variant: variant.name(),
+            compiled: matches!(variant, Variant::Compiled(_)),
+            precision: variant.precision(),
             task: &self.task,
             device: &self.device,
             threads: self.options.threads,
@@ -281,12 +299,12 @@ impl Baselines {
         self.threads = prepared.threads;
         self.bind(variant, 0)?;
         let limit = match variant {
-            Variant::Eager => self.options.timeout,
-            Variant::Compiled => self.options.compile_timeout,
+            Variant::Eager(_) => self.options.timeout,
+            Variant::Compiled(_) => self.options.compile_timeout,
         };
         let outputs = self.call_once(variant, limit)?;
         let call = Call::Settle {
-            variant: variant.key(),
+            variant: variant.name(),
         };
         let limit = self.options.timeout;
         request::<Done>(&mut self.worker, &self.graph, &call, &Files::default(), limit)?;
@@ -301,7 +319,7 @@ impl Baselines {
             .ok_or_else(|| Error::invalid(format!("the baseline has no set of inputs {set}")))?;
         let names = self.graph.inputs().iter().map(|i| self.graph.value_name(i.value));
         let call = Call::Bind {
-            variant: variant.key(),
+            variant: variant.name(),
             set,
             inputs: names.zip(&shared.descriptors).collect(),
         };
@@ -343,7 +361,7 @@ impl Baselines {
 
     fn call(&mut self, variant: Variant, calls: u32, flush: Option<u64>) -> Result<Executed> {
         let call = Call::Execute {
-            variant: variant.key(),
+            variant: variant.name(),
             calls,
             flush,
         };
@@ -362,12 +380,14 @@ impl Baselines {
     fn call_once(&mut self, variant: Variant, limit: Duration) -> Result<Vec<Tensor>> {
         let mut files = Files::default();
         let outputs = transfer::outputs(&mut files, &output_sizes(&self.graph, 0)?)?;
-        let names = self.graph.outputs().iter();
-        let names: Vec<_> = names.map(|o| self.graph.value_name(o.value).to_owned()).collect();
+        let values = || self.graph.outputs().iter().map(|o| o.value);
+        let names: Vec<_> = values().map(|v| self.graph.value_name(v)).collect();
+        let dtypes: Vec<DType> = values().map(|v| self.graph.ty(v).dtype).collect();
         let call = Call::Outputs {
-            variant: variant.key(),
+            variant: variant.name(),
             outputs: &outputs.slots,
             output_names: &names,
+            output_dtypes: &dtypes,
         };
         let reply: Types = request(&mut self.worker, &self.graph, &call, &files, limit)?;
         collect(outputs, reply.types)
