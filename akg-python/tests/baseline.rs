@@ -59,12 +59,7 @@ fn large_results_reuse_memory_that_is_there() {
     let (calls, mut faults) = (4, Vec::new());
     for _ in 0..5 {
         baselines.bind(EAGER, 0).unwrap();
-        faults.push(
-            baselines
-                .execute(EAGER, calls, Cache::Warm)
-                .unwrap()
-                .page_faults,
-        );
+        faults.push(baselines.execute(EAGER, calls, Cache::Warm).unwrap().page_faults);
     }
     faults.sort_unstable();
     // One 64 MiB result alone is 16384 pages.
@@ -142,19 +137,13 @@ fn each_call_has_the_precision_of_its_variant_whatever_ran_before() {
             let x = sets[set][0].to_f64().unwrap();
             x.into_iter().map(|x| factor * x).collect()
         };
-        assert_eq!(
-            baselines.prepare(variant).unwrap()[0].to_f64().unwrap(),
-            times(0)
-        );
+        assert_eq!(baselines.prepare(variant).unwrap()[0].to_f64().unwrap(), times(0));
         for (other, _) in variants.into_iter().filter(|(v, _)| *v < variant) {
             baselines.bind(other, 0).unwrap();
             baselines.execute(other, 2, Cache::Warm).unwrap();
         }
         baselines.bind(variant, 1).unwrap();
-        assert_eq!(
-            baselines.outputs(variant).unwrap()[0].to_f64().unwrap(),
-            times(1)
-        );
+        assert_eq!(baselines.outputs(variant).unwrap()[0].to_f64().unwrap(), times(1));
     }
 }
 
@@ -183,10 +172,7 @@ fn same_in_half(exact: &[Tensor], half: &[Tensor]) {
     assert_eq!(exact.len(), half.len());
     let mut differs = false;
     for (exact, half) in exact.iter().zip(half) {
-        assert_eq!(
-            (exact.dtype(), exact.shape()),
-            (half.dtype(), half.shape())
-        );
+        assert_eq!((exact.dtype(), exact.shape()), (half.dtype(), half.shape()));
         for (e, h) in exact.to_f64().unwrap().into_iter().zip(half.to_f64().unwrap()) {
             assert!((e - h).abs() < 1e-2 * e.abs().max(1.0), "{e} is {h} in half");
             // The last 13 of float32's 23 bits are beyond float16's 10.

@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 
 use akg::python::{Environment, Variant};
-use akg::{Result, Target};
+use akg::{Accuracy, Result, Target};
 use serde::Serialize;
 
 use super::folder::{Folder, Settings, to_json};
-use super::record::Record;
-use super::summary::{Group, Summary};
+use super::record::{Against, Record};
+use super::summary::{Group, Groups, Summary};
 use super::table;
 
 /// The version of the JSON form.
@@ -120,24 +120,28 @@ impl Results {
             self.date, versions.akg, self.command
         ));
         line(format_args!(
-            "{} of {} problems finished. Ratios are the warm time of the faster of PyTorch eager and `torch.compile`, divided by \
+            "{} of {} problems finished. Ratios are the warm time of the faster of PyTorch eager and `torch.compile`{}, divided by \
              the candidate's, measured in one contest. Speed counts where inputs and outputs are at least 8 times the last-level \
              cache; `*` marks where they are not.\n",
             self.problems.len(),
-            self.chosen
+            self.chosen,
+            match self.settings.accuracy {
+                Accuracy::Fp32 => String::new(),
+                class => format!(", in fp32 or in {class}"),
+            }
         ));
         line(format_args!(
             "| | problems | verified | compared | geomean | median | lowest | wins | parity | losses | unclear |\n\
              |---|---|---|---|---|---|---|---|---|---|---|"
         ));
         let summary = &self.summary;
-        let groups = [("where speed counts", &summary.counting), ("all", &summary.all)];
-        let families = summary
-            .families
-            .iter()
-            .map(|(family, group)| (family.name(), group));
-        for (name, group) in groups.into_iter().chain(families) {
-            line(format_args!("{}", group_row(name, group)));
+        for row in group_rows("", &summary.groups) {
+            line(format_args!("{row}"));
+        }
+        for (precision, groups) in &summary.against {
+            for row in group_rows(&format!("over PyTorch in {precision}: "), groups) {
+                line(format_args!("{row}"));
+            }
         }
         line(format_args!(""));
         for note in table::lines(summary)
@@ -146,14 +150,20 @@ impl Results {
         {
             line(format_args!("- {note}"));
         }
+        let class = self.settings.accuracy;
+        let times = Variant::rivals(class).into_iter();
+        let times: String = times.map(|v| format!(" {}, ms |", v.name())).collect();
+        let over: String = beside(class).map(|p| format!(" over {p} |")).collect();
+        let heading = format!(
+            "| problem | name | family | status | part | error, rms | {}'s | candidate, ms |{times} ratio | |{over}",
+            Variant::Eager(class).name()
+        );
         line(format_args!(
-            "\n| problem | name | family | status | part | error, rms | {0}'s | candidate, ms | {0}, ms | {1}, ms | ratio | |\n\
-             |---|---|---|---|---|---|---|---|---|---|---|---|",
-            Variant::Eager.name(),
-            Variant::Compiled.name()
+            "\n{heading}\n|{}",
+            "---|".repeat(heading.matches('|').count() - 1)
         ));
         for record in &self.problems {
-            line(format_args!("{}", problem_row(record)));
+            line(format_args!("{}", problem_row(record, class)));
         }
         text
     }
@@ -161,6 +171,17 @@ impl Results {
 
 /// Beginnings of the lines that name single problems.
 const NOTED: [&str; 3] = ["lost", "unclear", "failed"];
+
+fn group_rows(over: &str, groups: &Groups) -> Vec<String> {
+    let whole = [("where speed counts", &groups.counting), ("all", &groups.all)];
+    let families = groups
+        .families
+        .iter()
+        .map(|(family, group)| (family.name(), group));
+    let rows = whole.into_iter().chain(families);
+    rows.map(|(name, group)| group_row(&format!("{over}{name}"), group))
+        .collect()
+}
 
 fn group_row(name: &str, group: &Group) -> String {
     let ratio = |r: Option<f64>| r.map_or_else(String::new, |r| format!("{r:.3}x"));
@@ -179,8 +200,17 @@ fn group_row(name: &str, group: &Group) -> String {
     )
 }
 
-fn problem_row(record: &Record) -> String {
-    let (mine, eager) = (record.side("candidate"), record.side(Variant::Eager.name()));
+/// The precisions of PyTorch over which ratios are shown beside that over the fastest of all.
+fn beside(class: Accuracy) -> impl Iterator<Item = Accuracy> {
+    let shown = class != Accuracy::Fp32;
+    [Accuracy::Fp32, class].into_iter().filter(move |_| shown)
+}
+
+fn problem_row(record: &Record, class: Accuracy) -> String {
+    let (mine, eager) = (
+        record.side("candidate"),
+        record.side(Variant::Eager(class).name()),
+    );
     let error = |side: Option<&super::record::SideRecord>| {
         let error = side.and_then(|s| s.error);
         error.map_or_else(String::new, |e| format!("{:.1e}", e.rms))
@@ -189,10 +219,18 @@ fn problem_row(record: &Record) -> String {
         Some(shrink) => format!("1/{}", 1u64 << shrink.halvings.min(63)),
         None => "full".to_owned(),
     };
+    let rivals = Variant::rivals(class).into_iter();
+    let times: String = rivals
+        .map(|v| format!(" {} |", table::time(record.side(v.name()))))
+        .collect();
+    let ratio = |against: Option<&Against>| against.map_or_else(String::new, |a| format!("{:.3}x", a.ratio));
+    let over: String = beside(class)
+        .map(|p| format!(" {} |", ratio(record.warm_at(p))))
+        .collect();
     let warm = record.warm.as_ref();
     let small = if record.work.speed_counts { "" } else { " *" };
     format!(
-        "| {} | {} | {} | {} | {part} | {} | {} | {} | {} | {} | {} | {} |",
+        "| {} | {} | {} | {} | {part} | {} | {} | {} |{times} {} | {} |{over}",
         record.problem,
         record.name,
         record.family.map_or("", |f| f.name()),
@@ -200,9 +238,7 @@ fn problem_row(record: &Record) -> String {
         error(mine),
         error(eager),
         table::time(mine),
-        table::time(eager),
-        table::time(record.side(Variant::Compiled.name())),
-        warm.map_or_else(String::new, |w| format!("{:.3}x", w.ratio)),
+        ratio(warm),
         warm.map_or_else(String::new, |w| format!("{}{small}", table::claim(w))),
     )
 }
