@@ -313,7 +313,8 @@ fn bad_modules_are_explained() {
     // In another class than fp32, PyTorch takes part at the precision of the class, too.
     let run = place
         .akg()
-        .args(["run", "--tune", "0", "--json", "--accuracy", "half", "--contest-seconds", "1"])
+        .args(["run", "--json", "--accuracy", "half"])
+        .args(["--tune", "0", "--contest-seconds", "1"])
         .arg(&module)
         .output()
         .unwrap();

@@ -7,7 +7,7 @@ use akg::{Accuracy, Result, Target};
 use serde::Serialize;
 
 use super::folder::{Folder, Settings, to_json};
-use super::record::{Against, Record};
+use super::record::{Against, Record, SideRecord};
 use super::summary::{Group, Groups, Summary};
 use super::table;
 
@@ -151,19 +151,11 @@ impl Results {
             line(format_args!("- {note}"));
         }
         let class = self.settings.accuracy;
-        let times = Variant::rivals(class).into_iter();
-        let times: String = times.map(|v| format!(" {}, ms |", v.name())).collect();
-        let over: String = beside(class).map(|p| format!(" over {p} |")).collect();
-        let heading = format!(
-            "| problem | name | family | status | part | error, rms | {}'s | candidate, ms |{times} ratio | |{over}",
-            Variant::Eager(class).name()
-        );
-        line(format_args!(
-            "\n{heading}\n|{}",
-            "---|".repeat(heading.matches('|').count() - 1)
-        ));
+        let heading = problem_heading(class);
+        line(format_args!("\n{}", row(&heading)));
+        line(format_args!("|{}", "---|".repeat(heading.len())));
         for record in &self.problems {
-            line(format_args!("{}", problem_row(record, class)));
+            line(format_args!("{}", row(&problem_cells(record, class))));
         }
         text
     }
@@ -200,18 +192,32 @@ fn group_row(name: &str, group: &Group) -> String {
     )
 }
 
+fn row(cells: &[String]) -> String {
+    format!("| {} |", cells.join(" | "))
+}
+
 /// The precisions of PyTorch over which ratios are shown beside that over the fastest of all.
 fn beside(class: Accuracy) -> impl Iterator<Item = Accuracy> {
     let shown = class != Accuracy::Fp32;
     [Accuracy::Fp32, class].into_iter().filter(move |_| shown)
 }
 
-fn problem_row(record: &Record, class: Accuracy) -> String {
-    let (mine, eager) = (
-        record.side("candidate"),
-        record.side(Variant::Eager(class).name()),
-    );
-    let error = |side: Option<&super::record::SideRecord>| {
+fn problem_heading(class: Accuracy) -> Vec<String> {
+    let known = ["problem", "name", "family", "status", "part", "error, rms"];
+    let mut cells: Vec<String> = known.map(str::to_owned).into();
+    cells.push(format!("{}'s", Variant::Eager(class).name()));
+    cells.push("candidate, ms".to_owned());
+    let rivals = Variant::rivals(class).into_iter();
+    cells.extend(rivals.map(|v| format!("{}, ms", v.name())));
+    cells.extend(["ratio".to_owned(), String::new()]);
+    cells.extend(beside(class).map(|precision| format!("over {precision}")));
+    cells
+}
+
+fn problem_cells(record: &Record, class: Accuracy) -> Vec<String> {
+    let mine = record.side("candidate");
+    let eager = record.side(Variant::Eager(class).name());
+    let error = |side: Option<&SideRecord>| {
         let error = side.and_then(|s| s.error);
         error.map_or_else(String::new, |e| format!("{:.1e}", e.rms))
     };
@@ -219,26 +225,24 @@ fn problem_row(record: &Record, class: Accuracy) -> String {
         Some(shrink) => format!("1/{}", 1u64 << shrink.halvings.min(63)),
         None => "full".to_owned(),
     };
-    let rivals = Variant::rivals(class).into_iter();
-    let times: String = rivals
-        .map(|v| format!(" {} |", table::time(record.side(v.name()))))
-        .collect();
-    let ratio = |against: Option<&Against>| against.map_or_else(String::new, |a| format!("{:.3}x", a.ratio));
-    let over: String = beside(class)
-        .map(|p| format!(" {} |", ratio(record.warm_at(p))))
-        .collect();
     let warm = record.warm.as_ref();
+    let ratio = |against: Option<&Against>| against.map_or_else(String::new, |a| format!("{:.3}x", a.ratio));
     let small = if record.work.speed_counts { "" } else { " *" };
-    format!(
-        "| {} | {} | {} | {} | {part} | {} | {} | {} |{times} {} | {} |{over}",
-        record.problem,
-        record.name,
-        record.family.map_or("", |f| f.name()),
-        record.status,
+    let family = record.family.map_or("", |f| f.name());
+    let mut cells = vec![
+        record.problem.clone(),
+        record.name.clone(),
+        family.to_owned(),
+        record.status.clone(),
+        part,
         error(mine),
         error(eager),
         table::time(mine),
-        ratio(warm),
-        warm.map_or_else(String::new, |w| format!("{}{small}", table::claim(w))),
-    )
+    ];
+    let rivals = Variant::rivals(class).into_iter();
+    cells.extend(rivals.map(|v| table::time(record.side(v.name()))));
+    cells.push(ratio(warm));
+    cells.push(warm.map_or_else(String::new, |w| format!("{}{small}", table::claim(w))));
+    cells.extend(beside(class).map(|precision| ratio(record.warm_at(precision))));
+    cells
 }
