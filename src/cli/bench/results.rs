@@ -120,14 +120,13 @@ impl Results {
             self.date, versions.akg, self.command
         ));
         line(format_args!(
-            "{} of {} problems finished. Ratios are the warm time of the faster of PyTorch eager and `torch.compile`{}, divided by \
-             the candidate's, measured in one contest. Speed counts where inputs and outputs are at least 8 times the last-level \
-             cache; `*` marks where they are not.\n",
+            "{} of {} problems finished. Ratios are the warm time of {}, divided by the candidate's, measured in one contest. \
+             Speed counts where inputs and outputs are at least 8 times the last-level cache; `*` marks where they are not.\n",
             self.problems.len(),
             self.chosen,
             match self.settings.accuracy {
-                Accuracy::Fp32 => String::new(),
-                class => format!(", in fp32 or in {class}"),
+                Accuracy::Fp32 => "the faster of PyTorch eager and `torch.compile`".to_owned(),
+                class => format!("the fastest of PyTorch eager and `torch.compile`, in fp32 and in {class}"),
             }
         ));
         line(format_args!(
