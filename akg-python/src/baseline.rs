@@ -10,7 +10,7 @@ use akg_core::error::{Error, ErrorKind, Result, ResultExt};
 use akg_core::timing::{Check, Returned, Side, Testimony, choice};
 use akg_core::turns::Turns;
 use akg_core::verdict::{Failure, FailureKind};
-use akg_core::{Accuracy, DType, Graph, Tensor};
+use akg_core::{DType, Graph, Tensor};
 use async_trait::async_trait;
 use blocking::unblock;
 use serde_json::Value;
@@ -20,6 +20,7 @@ use crate::environment::Environment;
 use crate::import::ImportedModule;
 use crate::python::{PythonOptions, check_inputs, collect, output_sizes};
 use crate::transfer::{self, Files};
+use crate::variant::Variant;
 use crate::worker::Worker;
 
 /// What a baseline runs.
@@ -37,51 +38,6 @@ impl BaselineTask<'_> {
         match self {
             BaselineTask::Module(module) => &module.graph,
             BaselineTask::Graph(graph) => graph,
-        }
-    }
-}
-
-/// How PyTorch runs a task, at the precision of an accuracy class:
-///
-/// - [`Fp32`](Accuracy::Fp32): float32 products in full, `torch.set_float32_matmul_precision("highest")`.
-/// - [`Tf32`](Accuracy::Tf32): the same with `"high"`.
-/// - [`Half`](Accuracy::Half): `"high"`, with the module and every floating input in float16. They are converted when a set
-///   of inputs is bound, and the outputs when they are asked for: never during an execution.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Variant {
-    /// Operator by operator.
-    Eager(Accuracy),
-    /// Through `torch.compile` with its defaults.
-    Compiled(Accuracy),
-}
-
-impl Variant {
-    /// What a candidate of a class is compared with: both variants in fp32, which all classes share, and, in another class,
-    /// both at its own precision.
-    pub fn rivals(class: Accuracy) -> Vec<Variant> {
-        let own = (class != Accuracy::Fp32).then_some(class);
-        let precisions = [Accuracy::Fp32].into_iter().chain(own);
-        precisions
-            .flat_map(|precision| [Variant::Eager(precision), Variant::Compiled(precision)])
-            .collect()
-    }
-
-    /// The name in reports, which tells every variant from all others.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Variant::Eager(Accuracy::Fp32) => "PyTorch eager",
-            Variant::Eager(Accuracy::Tf32) => "PyTorch eager (tf32)",
-            Variant::Eager(Accuracy::Half) => "PyTorch eager (half)",
-            Variant::Compiled(Accuracy::Fp32) => "torch.compile",
-            Variant::Compiled(Accuracy::Tf32) => "torch.compile (tf32)",
-            Variant::Compiled(Accuracy::Half) => "torch.compile (half)",
-        }
-    }
-
-    /// The class at whose precision it runs.
-    pub const fn precision(self) -> Accuracy {
-        match self {
-            Variant::Eager(precision) | Variant::Compiled(precision) => precision,
         }
     }
 }
