@@ -10,7 +10,7 @@ use std::time::Duration;
 use akg_core::error::ErrorKind;
 use akg_core::graph::InputKind;
 use akg_core::isolation::IsolationLevel;
-use akg_core::{DType, Graph, Tensor};
+use akg_core::{Accuracy, DType, Graph, Tensor};
 use akg_python::{
     BaselineOptions, BaselineTask, BaselineWorker, Baselines, Generator, ImportOptions, ImportedModule, Job,
     Precision, Python, PythonOptions, Seeds, Source, Variant,
@@ -88,7 +88,7 @@ fn graphs_compute_what_their_modules_compute() {
             let (environment, sets) = (python.environment().clone(), vec![inputs.clone()]);
             let worker = BaselineWorker::new(environment, task, "cpu", None).unwrap();
             let mut baselines = Baselines::new(worker, task, sets, BaselineOptions::default()).unwrap();
-            baselines.prepare(Variant::Eager).unwrap()
+            baselines.prepare(Variant::Eager(Accuracy::Fp32)).unwrap()
         };
         let (module_outputs, graph_outputs) = (
             eager(BaselineTask::Module(&module)),
