@@ -1,9 +1,9 @@
 //! Inputs that stay on the device, so that binding them again copies nothing from the host.
 
 use std::fs::File;
-use std::os::unix::fs::MetadataExt as _;
 
 use akg_core::error::{Error, ErrorKind, Result};
+use akg_worker::shm;
 use memmap2::MmapOptions;
 
 use crate::driver::{Memory, Stream};
@@ -23,7 +23,7 @@ pub(crate) struct Kept {
 struct Input {
     /// Open, so that no other file gets its number.
     _file: File,
-    number: u64,
+    content: [u64; 3],
     memory: Memory,
     digest: Vec<u64>,
 }
@@ -37,7 +37,7 @@ impl Kept {
         }
     }
 
-    /// Puts the content of a file, which never changes, at an address of the device.
+    /// Puts the content of a tensor's file at an address of the device.
     pub(crate) fn place(
         &mut self,
         to: u64,
@@ -51,8 +51,8 @@ impl Kept {
         if bytes == 0 {
             return Ok(());
         }
-        let number = file.metadata().map_err(cannot_map)?.ino();
-        let same = |input: &Input| input.number == number && input.memory.bytes() == bytes;
+        let content = shm::content(file)?;
+        let same = |input: &Input| input.content == content && input.memory.bytes() == bytes;
         if let Some(at) = self.inputs.iter().position(same) {
             let input = self.inputs.remove(at);
             let from = input.memory.address();
@@ -66,14 +66,14 @@ impl Kept {
         // SAFETY: the caller froze the file, which is long enough.
         let map = unsafe { MmapOptions::new().len(bytes as usize).map(file) }.map_err(cannot_map)?;
         lanes.upload(to, &map)?;
-        self.keep(to, file, number, bytes, stream, helpers)
+        self.keep(to, file, content, bytes, stream, helpers)
     }
 
     fn keep(
         &mut self,
         from: u64,
         file: &File,
-        number: u64,
+        content: [u64; 3],
         bytes: u64,
         stream: Stream,
         helpers: &Helpers,
@@ -93,7 +93,7 @@ impl Kept {
         let digest = helpers.digests(stream, &[(memory.address(), bytes)])?;
         self.inputs.push(Input {
             _file: file.try_clone().map_err(cannot_map)?,
-            number,
+            content,
             memory,
             digest,
         });

@@ -334,7 +334,7 @@ pub trait Backend: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Memory for an input, placed where it is copied least.
+    /// Memory for an input, placed where it is copied least. What it holds before it is written is anything.
     fn allocate(&self, dtype: DType, shape: &[usize]) -> Result<Box<dyn TensorBuffer>> {
         let words = byte_len(dtype, shape)?.div_ceil(16);
         Ok(Box::new(HostBuffer {

@@ -8,6 +8,7 @@
 use std::fmt;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,6 +25,10 @@ use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::memory;
+
+mod own;
+
+pub use own::allocate_own;
 
 /// How long a buffer may stay mapped elsewhere when it is frozen. A child that is just being started has all maps of its
 /// parent for a moment.
@@ -300,9 +305,20 @@ pub fn share(tensor: &Tensor) -> Result<Tensor> {
     if tensor.path().is_some() {
         return Ok(tensor.clone());
     }
-    let mut shared = allocate(tensor.dtype(), tensor.shape())?;
+    let mut shared = allocate_own(tensor.dtype(), tensor.shape())?;
     shared.bytes_mut().copy_from_slice(tensor.bytes());
     shared.freeze()
+}
+
+/// What tells the content of a tensor's file from that of all others and from what was in the same file before.
+///
+/// # Errors
+/// If the system does not say.
+pub fn content(file: &File) -> Result<[u64; 3]> {
+    let about = file
+        .metadata()
+        .map_err(|e| Error::io("cannot ask for shared memory", e))?;
+    Ok([about.ino(), about.mtime() as u64, about.mtime_nsec() as u64])
 }
 
 fn anonymous_file() -> Result<File, Errno> {

@@ -118,7 +118,7 @@ impl Stage {
         tensors
             .filter(|((slot, _), _)| slot.role == TensorRole::Output)
             .map(|((slot, tensor), shape)| {
-                let mut copy = shm::allocate(tensor.dtype, shape)?;
+                let mut copy = shm::allocate_own(tensor.dtype, &shape)?;
                 copy.bytes_mut().copy_from_slice(self.parts(slot, placement).1);
                 copy.freeze()
             })
