@@ -203,6 +203,8 @@ class ModuleRun:
         leaves = list(self._leaves)
         for entry in self._inputs:
             source, value = entry["source"], values[entry["name"]].to(self.device)
+            if "seed" in source:
+                continue  # PyTorch draws from its own generator
             if "attribute" in source:
                 set_attribute(self._model, source["attribute"], value)
             else:
