@@ -440,9 +440,7 @@ impl Printer<'_> {
             BinaryOp::Xor => infix("^"),
             BinaryOp::Shl => infix("<<"),
             BinaryOp::Shr => infix(">>"),
-            BinaryOp::Philox => {
-                Text::tight(format!("tl.randint({}, {}).to(tl.int64)", x.open(), y.open()))
-            }
+            BinaryOp::Philox => Text::tight(format!("tl.randint({}, {}).to(tl.int64)", x.open(), y.open())),
         })
     }
 

@@ -190,7 +190,10 @@ mod tests {
              *, float eps=1e-05) -> (Tensor, Tensor)",
         )
         .unwrap();
-        assert_eq!((s.namespace.as_str(), s.name.as_str()), ("aten", "conv2d.default"));
+        assert_eq!(
+            (s.namespace.as_str(), s.name.as_str()),
+            ("aten", "conv2d.default")
+        );
         assert_eq!(s.results, Some(2));
         let names: Vec<_> = s.parameters.iter().map(|p| p.name.as_str()).collect();
         assert_eq!(names, ["input", "weight", "bias", "stride", "padding", "eps"]);
