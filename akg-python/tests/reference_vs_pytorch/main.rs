@@ -24,7 +24,7 @@ use draw::Draw;
 const CASES: u64 = 40;
 
 /// Operators whose results are random, or that have none.
-const NOT_COMPARED: [&str; 5] = [
+const NOT_COMPARED: [&str; 6] = [
     "randn.default",
     "rand.default",
     "randn_like.default",
