@@ -65,6 +65,45 @@ fn fields(value: &Value, names: &mut BTreeSet<String>) {
 }
 
 #[test]
+fn memory_bound_kernels_are_held_against_a_copy() {
+    if !has_compiler() {
+        return;
+    }
+    let relu = r#"{"akg_graph": 1, "name": "relu", "inputs": [{"name": "x", "dtype": "f32", "shape": [4194304]}],
+      "nodes": [{"op": "aten.relu.default", "args": {"self": "x"}, "outputs": ["y"]}], "outputs": [{"value": "y"}]}"#;
+    let place = Place::with(&[
+        ("root/level1/1_softmax.json", SOFTMAX),
+        ("root/level1/2_relu.json", relu),
+    ]);
+    let run = bench(&place, &["--copy", "--memory", "32MB"]);
+    expect(&run, ALL_VERIFIED, &["memory-bound: 1 kernels", "(1-2)"]);
+    let results = result(&place, "results.json");
+    let number = |value: &Value| value.as_f64().unwrap();
+    let copy = &results["copy"];
+    assert_eq!(copy["bytes"], 2 * 16_000_000);
+    let bandwidth = number(&copy["bytes"]) / number(&copy["seconds"]);
+    let relu = &results["problems"][1];
+    let rate = number(&relu["bytes"]) / number(&relu["sides"][0]["warm"]["median"]);
+    let share = &results["copy_share"];
+    assert!(
+        (number(&share["geomean"]) * bandwidth / rate - 1.0).abs() < 1e-9,
+        "{results:#}"
+    );
+    assert_eq!(
+        (&share["problems"], &share["lowest_problem"]),
+        (&json!(1), &json!("1-2"))
+    );
+    assert_eq!(share["lowest"], share["geomean"]);
+    // What was measured stays.
+    expect(
+        &bench(&place, &["--copy", "--memory", "32MB", "--resume"]),
+        ALL_VERIFIED,
+        &["memory-bound"],
+    );
+    assert_eq!(result(&place, "results.json")["copy"], *copy);
+}
+
+#[test]
 fn failures_are_results_and_results_stay() {
     if !has_compiler() {
         return;

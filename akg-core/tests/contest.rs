@@ -4,10 +4,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use akg_core::backend::{Cache, Execution};
+use akg_core::backend::{Cache, Execution, RunOutput};
 use akg_core::timing::{
-    Claim, ClockLimit, Contest, ContestPolicy, Disturbance, Entrants, Floor, Reading, Side, Span, Testimony,
-    Usage, Witness, contest,
+    Check, Claim, ClockLimit, Contest, ContestPolicy, Disturbance, Entrants, Floor, Reading, Returned, Side,
+    Span, Testimony, Usage, Witness, contest,
 };
 use akg_core::verdict::{Failure, FailureKind};
 use async_trait::async_trait;
@@ -147,14 +147,16 @@ impl Side for Simulated {
         Ok(Ok(executions.iter().map(|e| self.time(*e)).collect()))
     }
 
-    async fn verify(&mut self) -> akg_core::Result<Result<(), Failure>> {
-        if self.executions >= self.wrong_from {
-            return Ok(Err(Failure::new(
-                FailureKind::WrongValues,
-                "wrong in a timed round",
-            )));
-        }
-        Ok(Ok(()))
+    async fn take(&mut self) -> akg_core::Result<Result<Option<Returned>, Failure>> {
+        let wrong = self.executions >= self.wrong_from;
+        let check: Check = Arc::new(move |_, _| {
+            Ok(wrong.then(|| Failure::new(FailureKind::WrongValues, "wrong in a timed round")))
+        });
+        let output = RunOutput {
+            outputs: Vec::new(),
+            inputs_unchanged: true,
+        };
+        Ok(Ok(Some(Returned::new(check, 0, output))))
     }
 
     fn testimony(&self) -> Testimony {
@@ -528,6 +530,7 @@ fn a_side_that_turns_wrong_in_timed_rounds_is_caught() {
         let contest = duel(candidate, twin, rival, seed);
         assert_eq!(contest.candidate().unwrap().failure, None);
         assert!(contest.sides[1].failure.is_some());
+        assert_eq!(contest.comparisons, [], "nothing is claimed over what is wrong");
     }
 }
 

@@ -7,7 +7,7 @@ use std::{fmt, fs};
 
 use akg_core::backend::{Cache, Execution, RunOutput};
 use akg_core::error::{Error, ErrorKind, Result, ResultExt};
-use akg_core::timing::{Check, Side, Testimony, choice};
+use akg_core::timing::{Check, Returned, Side, Testimony, choice};
 use akg_core::turns::Turns;
 use akg_core::verdict::{Failure, FailureKind};
 use akg_core::{Graph, Tensor};
@@ -498,9 +498,9 @@ impl Side for BaselineSide {
         Ok(Ok(executed.iter().map(|e| e.time).collect()))
     }
 
-    async fn verify(&mut self) -> Result<Result<(), Failure>> {
+    async fn take(&mut self) -> Result<Result<Option<Returned>, Failure>> {
         let Some(check) = self.check.clone() else {
-            return Ok(Ok(()));
+            return Ok(Ok(None));
         };
         let set = self.set;
         let again = self.ask(move |b, variant| {
@@ -515,7 +515,7 @@ impl Side for BaselineSide {
             outputs,
             inputs_unchanged: true,
         };
-        Ok(check(set, &output)?.map_or(Ok(()), Err))
+        Ok(Ok(Some(Returned::new(check, set, output))))
     }
 
     fn testimony(&self) -> Testimony {

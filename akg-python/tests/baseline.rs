@@ -156,7 +156,8 @@ fn a_graph_takes_part_in_contests() {
                 let time = side.execute(calls, cache).await.unwrap().unwrap();
                 assert!(side.testimony().time.unwrap() < time);
             }
-            side.verify().await.unwrap().unwrap();
+            let returned = side.take().await.unwrap().unwrap().unwrap();
+            assert_eq!(returned.judge().unwrap(), None);
         }
         // What was never prepared is a failure of that side and no error.
         let mut compiled = BaselineSide::new(baselines, Variant::Compiled, 7, None);

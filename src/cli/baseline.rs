@@ -6,6 +6,7 @@ use akg::python::{
     BaselineOptions, BaselineSide, BaselineTask, BaselineWorker, Baselines, Config, Environment,
     ImportedModule, Variant,
 };
+use akg::reference::Products;
 use akg::session::{Attempt, Rivals};
 use akg::timing::{Check, Side};
 use akg::turns::Turns;
@@ -50,6 +51,7 @@ pub(super) struct PyTorch {
     /// PyTorch's name for the device.
     device: String,
     turns: Turns,
+    products: Option<Arc<dyn Products>>,
     /// The worker of the next contest.
     worker: Arc<Mutex<Option<BaselineWorker>>>,
     progress: Progress,
@@ -80,6 +82,7 @@ impl PyTorch {
                 position => format!("{}:{position}", backend.name()),
             },
             turns: backend.turns(),
+            products: backend.products(),
             worker: Arc::default(),
             progress: progress.clone(),
             reports: Arc::default(),
@@ -140,13 +143,16 @@ impl PyTorch {
         let mut baselines =
             Baselines::new(worker, self.what(task), sets, options)?.with_turns(self.turns.clone());
         let (mut ready, mut reports) = (Vec::new(), Vec::new());
+        let error_of = |outputs: &[Tensor]| {
+            NumericVerifier::default().measure(task, &first, outputs, self.products.clone(), 0)
+        };
         // Compiling first: when it runs out of time, the worker ends and all that was prepared in it.
         for variant in [Variant::Compiled, Variant::Eager] {
             self.progress.step(&format!("preparing {}", variant.name()));
             let unchecked = task.graph.is_seeded().then(|| OWN_NUMBERS.to_owned());
             let (error, trouble) = match baselines.prepare(variant) {
                 Ok(_) if unchecked.is_some() => (None, None),
-                Ok(outputs) => match NumericVerifier::default().measure(task, &first, &outputs, 0)? {
+                Ok(outputs) => match error_of(&outputs)? {
                     Some(error) => (Some(error), None),
                     None => (None, Some("its outputs are wrong".to_owned())),
                 },

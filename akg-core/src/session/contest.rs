@@ -16,7 +16,7 @@ use crate::store::{Measurement, StoreExt as _, now};
 use crate::target::Target;
 use crate::task::{Accuracy, Task};
 use crate::tensor::Tensor;
-use crate::timing::{Check, Contest, ContestPolicy, Entrants, Floor, LoadedSide, Side, contest};
+use crate::timing::{Check, Contest, ContestPolicy, Entrants, Floor, LoadedSide, Side, hold};
 use crate::verdict::Failure;
 use crate::verify::{Distribution, judge_sample, make_inputs};
 
@@ -111,10 +111,11 @@ impl<'a> Arena<'a> {
 
     fn check(&self, accuracy: Accuracy) -> Check {
         let (mut task, sets) = (self.road.task.clone(), self.sets.clone());
+        let products = self.road.session.backend.products();
         task.contract.accuracy = accuracy;
         Arc::new(move |set, output| {
             let inputs = sets.get(set).map(Vec::as_slice).unwrap_or_default();
-            judge_sample(&task, inputs, &output.outputs, SAMPLE_TIME)
+            judge_sample(&task, inputs, &output.outputs, products.clone(), SAMPLE_TIME)
         })
     }
 
@@ -169,8 +170,10 @@ impl<'a> Arena<'a> {
     /// Holds a contest when no other is held on the device.
     async fn hold(&self, entrants: Entrants<'_>, policy: &ContestPolicy) -> Result<Contest> {
         let session = self.road.session;
-        let _turn = session.backend.turns().contest().await;
-        contest(entrants, policy, self.seed, &mut *session.witness()).await
+        let turn = session.backend.turns().contest().await;
+        let held = hold(entrants, policy, self.seed, &mut *session.witness()).await?;
+        drop(turn);
+        held.judge()
     }
 
     /// Lets a challenger take turns with the fastest so far.

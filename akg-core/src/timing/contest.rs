@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::assess::{Assessment, assess};
 use super::device::{Reading, Readings};
 use super::floor::Floor;
-use super::outcome::{Contest, Disturbance, SideTimes};
-use super::side::Side;
+use super::held::Held;
+use super::outcome::{Contest, SideTimes};
+use super::side::{Returned, Side};
 use super::statistics::{fewest_samples, median};
 use super::witness::Witness;
 use crate::backend::{Cache, Execution};
@@ -107,10 +108,13 @@ const UNCERTAIN: f64 = 0.03;
 /// Rounds before the candidate can be hopelessly slower.
 const CONCEDED_AFTER: usize = 3;
 
+/// Bytes of outputs that wait to be judged when the rounds are over.
+const MOST_KEPT: usize = 1 << 30;
+
 /// What is seldom verified: one round in so many, beside the first, the last and one drawn before the start.
 const VERIFY_ONE_IN: u32 = 8;
 
-/// Lets sides take turns until their ratios are known; see the [module](super) for how.
+/// Lets sides take turns until their ratios are known, and judges what they returned; see the [module](super) for how.
 ///
 /// Speed is only claimed of sides that stay right: a candidate that fails, in a timed round or by falling below the
 /// floor, has the [`failure`](SideTimes::failure) in its times.
@@ -123,6 +127,19 @@ pub async fn contest(
     seed: u64,
     witness: &mut dyn Witness,
 ) -> Result<Contest> {
+    hold(entrants, policy, seed, witness).await?.judge()
+}
+
+/// A [`contest`] up to the end of its rounds: who waits for the device may have it while the rest is judged.
+///
+/// # Errors
+/// Those of [`contest`].
+pub async fn hold(
+    entrants: Entrants<'_>,
+    policy: &ContestPolicy,
+    seed: u64,
+    witness: &mut dyn Witness,
+) -> Result<Held> {
     let floor = entrants.floor;
     let twin = usize::from(entrants.twin.is_some());
     let sides = std::iter::once(entrants.candidate)
@@ -133,6 +150,7 @@ pub async fn contest(
         own: 1 + twin,
         rounds: Vec::new(),
         readings: Vec::new(),
+        returned: Vec::new(),
         last_reference: 0.0,
         next: 0,
         policy,
@@ -153,17 +171,9 @@ pub async fn contest(
         ring.rounds.clear();
         ring.readings.clear();
     };
-    let mut contest = ring.conclude(assessment, repeats);
-    // Of a few rounds, what disturbed one of them may be the median.
-    let few = |d: &Disturbance| matches!(d, Disturbance::FewRounds { .. });
-    let enough = !contest.disturbances.iter().any(few);
-    if let (Some(floor), Some(candidate)) = (floor, contest.sides.first_mut())
-        && candidate.failure.is_none()
-        && enough
-    {
-        candidate.failure = floor.judge(candidate);
-    }
-    Ok(contest)
+    let returned = std::mem::take(&mut ring.returned);
+    let contest = ring.conclude(assessment, repeats);
+    Ok(Held::new(contest, floor, returned))
 }
 
 /// One side and what is known of it.
@@ -172,6 +182,7 @@ struct Runner<'a> {
     failure: Option<Failure>,
     /// Calls in a short batch; a long one has twice as many, unless a single call is long enough.
     batch: u32,
+    /// How many of its outputs were judged.
     verified: u32,
 }
 
@@ -245,6 +256,8 @@ struct Ring<'a, 'p> {
     rounds: Vec<Round>,
     /// What the device said of itself in these rounds, if it says anything.
     readings: Vec<Result<Reading>>,
+    /// What is to be judged, of sides by their position in the contest.
+    returned: Vec<(usize, Returned)>,
     /// The judge's loop after the last round.
     last_reference: f64,
     /// The number of the next round.
@@ -320,7 +333,7 @@ impl Ring<'_, '_> {
         Ok(())
     }
 
-    /// Runs rounds until the ratios are known or the budget is spent, and verifies what the last one left.
+    /// Runs rounds until the ratios are known or the budget is spent.
     async fn run(&mut self, start: Duration) -> Result<()> {
         let certain = self.rng.random_range(1..self.policy.least_rounds.max(2));
         self.last_reference = self.witness.reference().as_secs_f64();
@@ -380,7 +393,10 @@ impl Ring<'_, '_> {
             let verify = verify && !(1..self.own).contains(&at);
             let mut ask = || self.readings.extend(self.witness.device());
             let turn = turn(runner, policy, number, long, cold_first, verify, &mut ask).await;
-            let sample = self.settle(at, turn)?;
+            let (sample, returned) = self.settle(at, turn)?.unzip();
+            if let Some(returned) = returned.flatten() {
+                self.keep(at, returned)?;
+            }
             if let Some(place) = samples.get_mut(at) {
                 *place = sample;
             }
@@ -402,6 +418,23 @@ impl Ring<'_, '_> {
             stolen,
             others,
         });
+        Ok(())
+    }
+
+    /// Keeps what a side returned for later, if there is memory for it.
+    fn keep(&mut self, at: usize, returned: Returned) -> Result<()> {
+        // The twin has no place in the contest.
+        let place = at.saturating_sub(self.own - 1);
+        let kept: usize = self.returned.iter().map(|(_, r)| r.bytes()).sum();
+        if kept + returned.bytes() <= MOST_KEPT {
+            self.returned.push((place, returned));
+            return Ok(());
+        }
+        let failure = returned.judge()?;
+        if let Some(runner) = self.runners.get_mut(at) {
+            runner.verified += 1;
+            runner.failure = runner.failure.take().or(failure);
+        }
         Ok(())
     }
 
@@ -482,7 +515,7 @@ async fn turn(
     cold_first: bool,
     verify: bool,
     executed: &mut (dyn FnMut() + Send),
-) -> Turn<Sample> {
+) -> Turn<(Sample, Option<Returned>)> {
     let calls = if long && runner.batch > 1 {
         2 * runner.batch
     } else {
@@ -521,17 +554,15 @@ async fn turn(
         .position(|e| *e == empty)
         .map(time_of)
         .transpose()?;
-    if verify {
-        of(side.verify().await)?;
-        runner.verified += 1;
-    }
+    let returned = if verify { of(side.take().await)? } else { None };
     let net = |time: Duration| (time.as_secs_f64() - constant.as_secs_f64()).max(1e-12);
-    Ok(Sample {
+    let sample = Sample {
         calls,
         warm: net(batch) / f64::from(calls),
         cold: cold.map(net),
         constant: constant.as_secs_f64(),
         own_clock: testimony.time.map(|t| t.as_secs_f64() / net(batch)),
         page_faults: testimony.page_faults.map(|n| n as f64 / f64::from(calls)),
-    })
+    };
+    Ok((sample, returned))
 }

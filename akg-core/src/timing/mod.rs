@@ -21,7 +21,8 @@
 //!   it claims nothing.
 //! - **The device is watched**, where it [says](Witness::device) how fast its clocks are and what holds them back. One that slows
 //!   itself down because it is hot or lacks power makes a run claim nothing.
-//! - **Timed outputs are verified** after the first round, the last and others at random.
+//! - **Timed outputs are verified**: those of the first round, the last and others at random. They are
+//!   [judged](Held::judge) when all rounds are over, so that nothing waits for it that could be timed.
 //! - **The floor.** A time below what the device needs to move the task's bytes and form its products is
 //!   [disbelieved](Floor).
 
@@ -29,15 +30,17 @@ mod assess;
 mod contest;
 mod device;
 mod floor;
+mod held;
 mod outcome;
 mod side;
 mod statistics;
 mod witness;
 
-pub use contest::{ContestPolicy, Entrants, contest};
+pub use contest::{ContestPolicy, Entrants, contest, hold};
 pub use device::{ClockLimit, Reading, Readings, Span};
 pub use floor::{Floor, product_flops};
+pub use held::Held;
 pub use outcome::{Claim, Comparison, Contest, Disturbance, Noise, SideTimes};
-pub use side::{Check, LoadedSide, Side, Testimony, choice};
+pub use side::{Check, LoadedSide, Returned, Side, Testimony, choice};
 pub use statistics::{Interval, Timing, Trend, bootstrap_median, fewest_samples, median, trend};
 pub use witness::{Clock, Machine, Usage, Witness};

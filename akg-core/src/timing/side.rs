@@ -35,8 +35,9 @@ pub trait Side: Send {
     /// [Executes](Self::execute) one thing after the other and gives the time of each, with nothing of others in between.
     async fn execute_all(&mut self, executions: &[Execution]) -> Result<Result<Vec<Duration>, Failure>>;
 
-    /// Checks what the last execution left in the outputs. [`refresh`](Self::refresh) comes before the next execution.
-    async fn verify(&mut self) -> Result<Result<(), Failure>>;
+    /// Takes what the last execution left in the outputs, to be judged; `None` if nobody does. [`refresh`](Self::refresh)
+    /// comes before the next execution.
+    async fn take(&mut self) -> Result<Result<Option<Returned>, Failure>>;
 
     /// What the side says about the longest of its last executions.
     fn testimony(&self) -> Testimony {
@@ -55,6 +56,40 @@ pub struct Testimony {
 
 /// Judges the outputs of one of a side's calls, given by its position.
 pub type Check = Arc<dyn Fn(usize, &RunOutput) -> Result<Option<Failure>> + Send + Sync>;
+
+/// What an execution returned, to be judged at any time: then or when the contest is over.
+pub struct Returned {
+    bytes: usize,
+    judge: Box<dyn FnOnce() -> Result<Option<Failure>> + Send>,
+}
+
+impl Returned {
+    /// Outputs of the call at this position.
+    pub fn new(check: Check, call: usize, output: RunOutput) -> Self {
+        Self {
+            bytes: output.outputs.iter().map(|o| o.bytes().len()).sum(),
+            judge: Box::new(move || check(call, &output)),
+        }
+    }
+
+    /// Memory that it takes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether it is right.
+    pub fn judge(self) -> Result<Option<Failure>> {
+        (self.judge)()
+    }
+}
+
+impl fmt::Debug for Returned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Returned")
+            .field("bytes", &self.bytes)
+            .finish_non_exhaustive()
+    }
+}
 
 /// An artifact as a side.
 ///
@@ -158,12 +193,9 @@ impl Side for LoadedSide {
         self.loaded()?.execute_all(executions).await
     }
 
-    async fn verify(&mut self) -> Result<Result<(), Failure>> {
-        let output = match self.loaded()?.take().await? {
-            Ok(output) => output,
-            Err(failure) => return Ok(Err(failure)),
-        };
-        Ok((self.check)(self.bound, &output)?.map_or(Ok(()), Err))
+    async fn take(&mut self) -> Result<Result<Option<Returned>, Failure>> {
+        let taken = self.loaded()?.take().await?;
+        Ok(taken.map(|output| Some(Returned::new(self.check.clone(), self.bound, output))))
     }
 }
 
@@ -286,10 +318,11 @@ mod tests {
                 for side in [&mut a, &mut b, &mut c] {
                     side.refresh(round).await.unwrap().unwrap();
                     side.execute(2, Cache::Warm).await.unwrap().unwrap();
-                    let verdict = side.verify().await.unwrap();
-                    assert_eq!(verdict.is_err(), side.bound == 2, "{verdict:?}");
+                    let returned = side.take().await.unwrap().unwrap().unwrap();
+                    let failure = returned.judge().unwrap();
+                    assert_eq!(failure.is_some(), side.bound == 2, "{failure:?}");
                     // What was taken is no longer there.
-                    assert!(side.verify().await.unwrap().is_err());
+                    assert!(side.take().await.unwrap().is_err());
                 }
             }
         });

@@ -34,14 +34,15 @@ pub(super) struct Comparison<'a> {
     pub(super) products: Option<Arc<dyn Products>>,
 }
 
-/// Judges randomly chosen rows of outputs, at the contract's sizes, on the host alone: candidates are being timed.
+/// Judges randomly chosen rows of outputs, at the contract's sizes.
 pub(crate) fn judge_sample(
     task: &Task,
     inputs: &[Tensor],
     outputs: &[Tensor],
+    products: Option<Arc<dyn Products>>,
     time: Duration,
 ) -> Result<Option<Failure>> {
-    let comparison = Comparison::returned(task, inputs, outputs, rand::random());
+    let comparison = Comparison::returned(task, inputs, outputs, products, rand::random());
     let (_, failure) = comparison.judge(&Extent {
         time: Some(time),
         yardstick: time,
@@ -59,7 +60,13 @@ const MOST_NUDGED: usize = 1 << 28;
 
 impl<'a> Comparison<'a> {
     /// What somebody returned for inputs of the contract's sizes, in memory of his own.
-    pub(super) fn returned(task: &'a Task, inputs: &'a [Tensor], outputs: &'a [Tensor], seed: u64) -> Self {
+    pub(super) fn returned(
+        task: &'a Task,
+        inputs: &'a [Tensor],
+        outputs: &'a [Tensor],
+        products: Option<Arc<dyn Products>>,
+        seed: u64,
+    ) -> Self {
         Self {
             task,
             dims: &task.contract.hints,
@@ -67,7 +74,7 @@ impl<'a> Comparison<'a> {
             outputs,
             poison: Poison::Ones,
             seed,
-            products: None,
+            products,
         }
     }
 

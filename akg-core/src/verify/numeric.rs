@@ -1,5 +1,6 @@
 //! The numeric verifier.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -12,6 +13,7 @@ use super::sample::Extent;
 use crate::backend::{Backend, Limits, Poison};
 use crate::error::Result;
 use crate::expr::Bindings;
+use crate::reference::Products;
 use crate::target::Target;
 use crate::task::Task;
 use crate::tensor::Tensor;
@@ -88,15 +90,16 @@ struct DataSet {
 
 impl NumericVerifier {
     /// The largest error of outputs that somebody else computed from `inputs`; `None` if they are wrong under any
-    /// tolerance.
+    /// tolerance. `products` may make the reference's large [matrix products](Backend::products).
     pub fn measure(
         &self,
         task: &Task,
         inputs: &[Tensor],
         outputs: &[Tensor],
+        products: Option<Arc<dyn Products>>,
         seed: u64,
     ) -> Result<Option<ErrorMeasure>> {
-        let comparison = Comparison::returned(task, inputs, outputs, seed);
+        let comparison = Comparison::returned(task, inputs, outputs, products, seed);
         let (checks, _) = comparison.judge(&Extent {
             time: Some(self.sample_time),
             yardstick: Duration::ZERO,

@@ -9,6 +9,7 @@ use akg::sqlite::SqliteStore;
 use akg::{Accuracy, Result};
 use clap::{Args, Subcommand};
 
+use self::copy::Copy;
 use self::folder::{Folder, Settings};
 use self::pool::Pool;
 use self::problems::{Numbers, Problem};
@@ -19,6 +20,7 @@ use super::progress::Progress;
 use super::task::{environment, lock, memory_budget, python_in};
 use super::{JudgeArgs, PythonArgs, SizeArgs, TargetArgs, parse_duration};
 
+mod copy;
 mod crew;
 mod evaluate;
 mod family;
@@ -94,6 +96,10 @@ pub(super) struct KernelBenchArgs {
     /// By default the first.
     #[arg(long, value_name = "NUMBERS")]
     devices: Option<Numbers>,
+    /// Also verify and time a copy of an array that is far larger than the caches, and say how near to it the kernels come
+    /// that memory bounds.
+    #[arg(long)]
+    copy: bool,
     /// Accuracy class: fp32, tf32 or half.
     #[arg(long, default_value = "fp32")]
     accuracy: Accuracy,
@@ -152,7 +158,6 @@ impl KernelBenchArgs {
                 _ => open.push(problem),
             }
         }
-        results.save(&folder)?;
         let solver = Solver {
             args: &self,
             dsl,
@@ -162,6 +167,14 @@ impl KernelBenchArgs {
             store: Arc::new(store),
             stop: stop.clone(),
         };
+        if self.copy {
+            match Copy::measure(&solver, results.device()) {
+                Ok(Some(copy)) => results.set_copy(copy),
+                Ok(None) => return Ok(ExitCode::from(STOPPED)),
+                Err(error) => progress.warn(&format!("nothing is compared with a copy: {error}")),
+            }
+        }
+        results.save(&folder)?;
         let all = Mutex::new(results);
         let results = || all.lock().unwrap_or_else(PoisonError::into_inner);
         crew::each(&open, jobs, |hand, problem| {
@@ -192,6 +205,9 @@ impl KernelBenchArgs {
         let results = results();
         progress.done();
         for line in table::lines(results.summary()) {
+            println!("{line}");
+        }
+        if let Some(line) = results.copy_line() {
             println!("{line}");
         }
         if !results.complete() {

@@ -6,6 +6,7 @@ use akg::python::{Environment, Variant};
 use akg::{Result, Target};
 use serde::Serialize;
 
+use super::copy::{Copy, Share};
 use super::folder::{Folder, Settings, to_json};
 use super::record::Record;
 use super::summary::{Group, Summary};
@@ -28,6 +29,11 @@ pub(super) struct Results {
     settings: Settings,
     /// Problems that were chosen, finished or not.
     chosen: usize,
+    /// What a copy reaches, and how near memory-bound kernels come to it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    copy: Option<Copy>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    copy_share: Option<Share>,
     summary: Summary,
     problems: Vec<Record>,
 }
@@ -66,6 +72,8 @@ impl Results {
             device,
             settings,
             chosen,
+            copy: None,
+            copy_share: None,
             summary: Summary::of(&[]),
             problems: Vec::new(),
         }
@@ -80,6 +88,35 @@ impl Results {
         let at = self.problems.partition_point(|r| number(r) < number(&record));
         self.problems.insert(at, record);
         self.summary = Summary::of(&self.problems);
+        self.copy_share = self.share();
+    }
+
+    /// Takes what a copy on the device reaches.
+    pub(super) fn set_copy(&mut self, copy: Copy) {
+        self.copy = Some(copy);
+        self.copy_share = self.share();
+    }
+
+    fn share(&self) -> Option<Share> {
+        Share::of(&self.problems, self.copy.as_ref()?, &self.device)
+    }
+
+    /// The device that the results are of.
+    pub(super) fn device(&self) -> &Target {
+        &self.device
+    }
+
+    /// What is to be said of memory-bound kernels.
+    pub(super) fn copy_line(&self) -> Option<String> {
+        let (copy, share) = (self.copy.as_ref()?, self.copy_share.as_ref()?);
+        Some(format!(
+            "memory-bound: {} kernels move their bytes at {:.2} of what a copy reaches ({:.0} GB/s), lowest {:.2} ({})",
+            share.problems,
+            share.geomean,
+            copy.bandwidth / 1e9,
+            share.lowest,
+            share.lowest_problem
+        ))
     }
 
     /// What all records say together.
@@ -140,6 +177,9 @@ impl Results {
             line(format_args!("{}", group_row(name, group)));
         }
         line(format_args!(""));
+        if let Some(copies) = self.copy_line() {
+            line(format_args!("- {copies}"));
+        }
         for note in table::lines(summary)
             .iter()
             .filter(|l| NOTED.iter().any(|n| l.starts_with(n)))

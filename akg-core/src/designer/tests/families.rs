@@ -46,6 +46,11 @@ fn dropouts() {
         let y = g.seeded_dropout(y, seed, 0.2, 0)?;
         g.softmax(y, 1)
     });
+    check("before_a_softmax", |g| {
+        let (x, seed) = (g.input("x", F, [3, 4099]), seed(g));
+        let y = g.seeded_dropout(x, seed, 0.4, 1 << 33)?;
+        g.softmax(y, 1)
+    });
     check("two_and_a_transposition", |g| {
         let (x, seed) = (g.input("x", F, [6, 20, 31]), seed(g));
         let y = g.seeded_dropout(x, seed, 0.5, 0)?;
