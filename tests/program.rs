@@ -349,6 +349,26 @@ fn bad_modules_are_explained() {
         .output()
         .unwrap();
     expect(&run, PASS, &["verdict: pass", "PyTorch eager"]);
+    // In another class than fp32, PyTorch takes part at the precision of the class, too.
+    let run = place
+        .akg()
+        .args(["run", "--json", "--accuracy", "half"])
+        .args(["--tune", "0", "--contest-seconds", "1"])
+        .arg(&module)
+        .output()
+        .unwrap();
+    expect(&run, PASS, &[]);
+    let report = json(&run);
+    let baselines = report["baselines"].as_array().unwrap();
+    assert_eq!(baselines.len(), 4, "{baselines:#?}");
+    for baseline in baselines {
+        let is_half = baseline["name"].as_str().unwrap().ends_with(" (half)");
+        assert_eq!(baseline["precision"], if is_half { "half" } else { "fp32" });
+        let error = baseline["error"]["rms"].as_f64().unwrap();
+        assert_eq!(error > 1e-6, is_half, "{baseline:#}");
+    }
+    let rivals = report["speed"]["sides"].as_array().unwrap().len() - 1;
+    assert_eq!(rivals, baselines.len());
 }
 
 #[test]

@@ -418,7 +418,12 @@ impl Printer<'_> {
             BinaryOp::Add => infix("+"),
             BinaryOp::Sub => infix("-"),
             BinaryOp::Mul => infix("*"),
+            BinaryOp::Div if self.inverse(b).is_some() => {
+                let inverse = Scalar::Float(self.inverse(b).unwrap_or(1.0));
+                Text::loose(format!("{} * {}", x.closed(), constant(inverse, ty)?))
+            }
             BinaryOp::Div if ty == DType::F64 => infix("/"),
+            BinaryOp::Div if self.elements(b) < self.elements(a) => call(self.call("akg_div_by")),
             BinaryOp::Div => call(self.call("akg_div")),
             BinaryOp::FloorDiv => call(self.call("akg_floordiv")),
             BinaryOp::Mod if ty.is_float() => call(self.call("akg_fmod")),
@@ -453,6 +458,21 @@ impl Printer<'_> {
             }
             _ => None,
         }
+    }
+
+    /// One over a constant power of two: multiplying by it is the same as dividing by the constant.
+    fn inverse(&self, divisor: Val) -> Option<f64> {
+        match self.flow.ops.get(&divisor) {
+            Some(TileOp::Plain(Op::Full(Scalar::Float(f)))) => {
+                let magnitude = f.abs().log2();
+                (magnitude.fract() == 0.0 && magnitude.abs() < 100.0).then_some(1.0 / f)
+            }
+            _ => None,
+        }
+    }
+
+    fn elements(&self, value: Val) -> usize {
+        self.extents(value).iter().product()
     }
 
     /// The function that combines two elements.

@@ -62,6 +62,23 @@ def akg_div(a, b):
     return tl.where((rest != 0) & (tl.abs(rest) < float("inf")), q + rest / b, q)
 
 
+#: akg_div_by
+# Quotients by a divisor that several dividends share, and so its reciprocal. What a quotient leaves of the dividend is exact,
+# and the reciprocal's share of it makes up for the error. Very large and very small divisors would have no normal reciprocal;
+# a power of two mends that. Infinities and zeros, and their signs, are right before.
+@triton.jit
+def akg_div_by(a, b):
+    size = tl.abs(b)
+    scale = tl.where(size > 1.2676506002282294e30, 5.421010862427522e-20, 1.0)
+    scale = tl.where(size < 7.888609052210118e-31, 1.8446744073709552e19, scale)
+    b = b * scale
+    reciprocal = 1.0 / b
+    a = a * scale
+    q = a * reciprocal
+    mended = tl.fma(tl.fma(-q, b, a), reciprocal, q)
+    return tl.where(tl.abs(mended) > 0, mended, q)
+
+
 #: akg_tanh
 # libdevice's branches for each element. Below 0.625 a polynomial of least relative error, 2^-27; above, one exponential.
 # Errs by less than 4 units in the last place.

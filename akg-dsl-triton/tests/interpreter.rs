@@ -137,13 +137,15 @@ fn operators_do_as_the_sketch_interpreter_does() {
     }
 }
 
-const SWEEP: &str =
-    "sketch sweep(x: f32[32768], z: f32[32768]) -> (tangent: f32[32768], logarithm: f32[32768], quotient: f32[32768])
+const SWEEP: &str = "
+sketch sweep(x: f32[512, 64], z: f32[512, 64]) -> (tangent: f32[512, 64], logarithm: f32[512, 64], quotient: f32[512, 64], share: f32[512, 64])
 kernel main over (l in 8) {
-  t = load x[l*4096 :+ 4096]
-  store tangent[l*4096 :+ 4096] = tanh(t)
-  store logarithm[l*4096 :+ 4096] = log1p(exp(-abs(t)))
-  store quotient[l*4096 :+ 4096] = t / load z[l*4096 :+ 4096]
+  t = load x[l*64 :+ 64, 0 :+ 64]
+  store tangent[l*64 :+ 64, 0 :+ 64] = tanh(t)
+  store logarithm[l*64 :+ 64, 0 :+ 64] = log1p(exp(-abs(t)))
+  store quotient[l*64 :+ 64, 0 :+ 64] = t / load z[l*64 :+ 64, 0 :+ 64]
+  first = load z[l*64 :+ 64, 0]
+  store share[l*64 :+ 64, 0 :+ 64] = t / first[:, None]
 }
 ";
 
@@ -159,7 +161,7 @@ fn functions_of_the_prelude_are_exact_at_every_magnitude() {
         (0..32768).map(number).collect()
     };
     let (x, z) = (numbers(0x0002_0003), numbers(0x9e37_79b1));
-    let inputs = [&x, &z].map(|n| Tensor::from_slice(vec![n.len()], n).unwrap());
+    let inputs = [&x, &z].map(|n| Tensor::from_slice([512, 64], n).unwrap());
     let sketch = Sketch::parse(SWEEP).unwrap_or_else(|d| panic!("{}", d.render(SWEEP)));
     let none = Bindings::new();
     let program = sketch.elaborate(&Knobs::new(), &none).unwrap();
@@ -172,7 +174,9 @@ fn functions_of_the_prelude_are_exact_at_every_magnitude() {
     let logarithms = wide(&x).into_iter().map(|x| (-x.abs()).exp().ln_1p());
     let logarithms = logarithms.collect::<Vec<_>>();
     let quotients = wide(&x).into_iter().zip(wide(&z)).map(|(a, b)| a / b).collect();
-    for (got, want) in outputs.iter().zip([tangents, logarithms, quotients]) {
+    let firsts = wide(&z).into_iter().step_by(64).flat_map(|z| [z; 64]);
+    let shares = wide(&x).into_iter().zip(firsts).map(|(a, b)| a / b).collect();
+    for (got, want) in outputs.iter().zip([tangents, logarithms, quotients, shares]) {
         for (i, (got, want)) in got.to_f64().unwrap().into_iter().zip(want).enumerate() {
             let (x, z, rounded) = (x[i], z[i], f64::from(want as f32));
             let allowed = 4.0 * f64::from(f32::EPSILON) * want.abs() + f64::from(f32::from_bits(1));
@@ -180,7 +184,7 @@ fn functions_of_the_prelude_are_exact_at_every_magnitude() {
             let near = got != 0.0 && (got - want).abs() <= allowed;
             assert!(
                 same || near || got.is_nan() && want.is_nan(),
-                "{got:e} instead of {want:e} for {x:e} and {z:e}"
+                "{got:e} instead of {want:e} for {x:e} and {z:e}, number {i}"
             );
         }
     }

@@ -10,7 +10,7 @@ use akg_core::error::{Error, ErrorKind, Result, ResultExt};
 use akg_core::timing::{Check, Returned, Side, Testimony, choice};
 use akg_core::turns::Turns;
 use akg_core::verdict::{Failure, FailureKind};
-use akg_core::{Graph, Tensor};
+use akg_core::{DType, Graph, Tensor};
 use async_trait::async_trait;
 use blocking::unblock;
 use serde_json::Value;
@@ -20,6 +20,7 @@ use crate::environment::Environment;
 use crate::import::ImportedModule;
 use crate::python::{PythonOptions, check_inputs, collect, output_sizes};
 use crate::transfer::{self, Files};
+use crate::variant::Variant;
 use crate::worker::Worker;
 
 /// What a baseline runs.
@@ -41,35 +42,6 @@ impl BaselineTask<'_> {
     }
 }
 
-/// How PyTorch runs a task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Variant {
-    /// Operator by operator.
-    Eager,
-    /// Through `torch.compile` with its defaults.
-    Compiled,
-}
-
-impl Variant {
-    /// Every variant.
-    pub const ALL: [Variant; 2] = [Variant::Eager, Variant::Compiled];
-
-    /// The name in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Variant::Eager => "PyTorch eager",
-            Variant::Compiled => "torch.compile",
-        }
-    }
-
-    const fn key(self) -> &'static str {
-        match self {
-            Variant::Eager => "eager",
-            Variant::Compiled => "compiled",
-        }
-    }
-}
-
 /// How baselines run.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -78,7 +50,7 @@ pub struct BaselineOptions {
     pub threads: Option<u32>,
     /// How long one request may take.
     pub timeout: Duration,
-    /// How long the first call of [`Variant::Compiled`] may take.
+    /// How long the first call of a [`Variant::Compiled`] may take.
     pub compile_timeout: Duration,
     /// Bytes to walk so that nothing else is left in the caches.
     pub flush_bytes: u64,
@@ -177,9 +149,9 @@ impl BaselineWorker {
     }
 }
 
-/// A task in PyTorch over several sets of inputs: eager and compiled, both loaded in one worker process.
+/// A task in PyTorch over several sets of inputs: its variants, all loaded in one worker process.
 ///
-/// Calls run under `torch.no_grad()`, as in KernelBench, with float32 products in full precision.
+/// Calls run under `torch.no_grad()`, as in KernelBench, each at the precision of its variant.
 pub struct Baselines {
     worker: Worker,
     graph: Graph,
@@ -270,7 +242,9 @@ impl Baselines {
     /// which ends the worker and with it what was prepared before.
     pub fn prepare(&mut self, variant: Variant) -> Result<Vec<Tensor>> {
         let call = Call::Prepare {
-            variant: variant.key(),
+            variant: variant.name(),
+            compiled: matches!(variant, Variant::Compiled(_)),
+            precision: variant.precision(),
             task: &self.task,
             device: &self.device,
             threads: self.options.threads,
@@ -281,12 +255,12 @@ impl Baselines {
         self.threads = prepared.threads;
         self.bind(variant, 0)?;
         let limit = match variant {
-            Variant::Eager => self.options.timeout,
-            Variant::Compiled => self.options.compile_timeout,
+            Variant::Eager(_) => self.options.timeout,
+            Variant::Compiled(_) => self.options.compile_timeout,
         };
         let outputs = self.call_once(variant, limit)?;
         let call = Call::Settle {
-            variant: variant.key(),
+            variant: variant.name(),
         };
         let limit = self.options.timeout;
         request::<Done>(&mut self.worker, &self.graph, &call, &Files::default(), limit)?;
@@ -301,7 +275,7 @@ impl Baselines {
             .ok_or_else(|| Error::invalid(format!("the baseline has no set of inputs {set}")))?;
         let names = self.graph.inputs().iter().map(|i| self.graph.value_name(i.value));
         let call = Call::Bind {
-            variant: variant.key(),
+            variant: variant.name(),
             set,
             inputs: names.zip(&shared.descriptors).collect(),
         };
@@ -343,7 +317,7 @@ impl Baselines {
 
     fn call(&mut self, variant: Variant, calls: u32, flush: Option<u64>) -> Result<Executed> {
         let call = Call::Execute {
-            variant: variant.key(),
+            variant: variant.name(),
             calls,
             flush,
         };
@@ -362,12 +336,14 @@ impl Baselines {
     fn call_once(&mut self, variant: Variant, limit: Duration) -> Result<Vec<Tensor>> {
         let mut files = Files::default();
         let outputs = transfer::outputs(&mut files, &output_sizes(&self.graph, 0)?)?;
-        let names = self.graph.outputs().iter();
-        let names: Vec<_> = names.map(|o| self.graph.value_name(o.value).to_owned()).collect();
+        let values = || self.graph.outputs().iter().map(|o| o.value);
+        let names: Vec<_> = values().map(|v| self.graph.value_name(v)).collect();
+        let dtypes: Vec<DType> = values().map(|v| self.graph.ty(v).dtype).collect();
         let call = Call::Outputs {
-            variant: variant.key(),
+            variant: variant.name(),
             outputs: &outputs.slots,
             output_names: &names,
+            output_dtypes: &dtypes,
         };
         let reply: Types = request(&mut self.worker, &self.graph, &call, &files, limit)?;
         collect(outputs, reply.types)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use akg_core::error::ErrorKind;
-use akg_core::{Graph, Tensor};
+use akg_core::{Accuracy, DType, Graph, Tensor};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -71,6 +71,8 @@ pub(crate) enum Call<'a> {
     },
     Prepare {
         variant: &'a str,
+        compiled: bool,
+        precision: Accuracy,
         task: &'a Value,
         device: &'a str,
         threads: Option<u32>,
@@ -84,7 +86,8 @@ pub(crate) enum Call<'a> {
     Outputs {
         variant: &'a str,
         outputs: &'a [Slot],
-        output_names: &'a [String],
+        output_names: &'a [&'a str],
+        output_dtypes: &'a [DType],
     },
     Settle {
         variant: &'a str,

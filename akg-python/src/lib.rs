@@ -12,11 +12,10 @@ mod pool;
 mod python;
 mod sources;
 mod transfer;
+mod variant;
 mod worker;
 
-pub use baseline::{
-    BaselineOptions, BaselineSide, BaselineTask, BaselineWorker, Baselines, Executed, Variant,
-};
+pub use baseline::{BaselineOptions, BaselineSide, BaselineTask, BaselineWorker, Baselines, Executed};
 pub use calls::{Job, Precision, Seeds};
 pub use environment::{Config, Environment, Origin};
 pub use import::{Generator, ImportOptions, ImportedInput, ImportedModule, Shrink, Source};
@@ -24,3 +23,4 @@ pub use install::InstallProgress;
 pub use pins::Package;
 pub use pool::{Pool, Script};
 pub use python::{Python, PythonOptions};
+pub use variant::Variant;

@@ -4,6 +4,7 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,12 +14,15 @@ use akg_core::backend::{Cache, RunOutput};
 use akg_core::error::ErrorKind;
 use akg_core::timing::{Check, Side};
 use akg_core::verdict::{Failure, FailureKind};
-use akg_core::{DType, Graph, Tensor};
+use akg_core::{Accuracy, DType, Graph, Tensor};
 use akg_python::{
     BaselineOptions, BaselineSide, BaselineTask, BaselineWorker, Baselines, ImportOptions, Seeds, Variant,
 };
 use common::{environment, python};
 use futures::executor::block_on;
+
+const EAGER: Variant = Variant::Eager(Accuracy::Fp32);
+const COMPILED: Variant = Variant::Compiled(Accuracy::Fp32);
 
 /// A module of the tests over inputs from these seeds.
 fn baselines(name: &str, seeds: &[u64], options: BaselineOptions) -> Option<(Baselines, Vec<Vec<Tensor>>)> {
@@ -50,23 +54,18 @@ fn large_results_reuse_memory_that_is_there() {
     let Some((mut baselines, _)) = baselines("large.py", &[1], BaselineOptions::default()) else {
         return;
     };
-    baselines.prepare(Variant::Eager).unwrap();
+    baselines.prepare(EAGER).unwrap();
     // A small object in a wrong place may cost a block now and then.
     let (calls, mut faults) = (4, Vec::new());
     for _ in 0..5 {
-        baselines.bind(Variant::Eager, 0).unwrap();
-        faults.push(
-            baselines
-                .execute(Variant::Eager, calls, Cache::Warm)
-                .unwrap()
-                .page_faults,
-        );
+        baselines.bind(EAGER, 0).unwrap();
+        faults.push(baselines.execute(EAGER, calls, Cache::Warm).unwrap().page_faults);
     }
     faults.sort_unstable();
     // One 64 MiB result alone is 16384 pages.
     assert!(faults[2] < u64::from(calls) * 16, "{faults:?}");
-    let executed = baselines.execute(Variant::Eager, 1, Cache::Warm).unwrap();
-    let nothing = baselines.execute(Variant::Eager, 0, Cache::Warm).unwrap();
+    let executed = baselines.execute(EAGER, 1, Cache::Warm).unwrap();
+    let nothing = baselines.execute(EAGER, 0, Cache::Warm).unwrap();
     assert!(nothing.worker_time < executed.worker_time && executed.worker_time < executed.time);
 }
 
@@ -90,8 +89,8 @@ fn compiled_and_eager_agree(name: &str) {
     let Some((mut baselines, sets)) = baselines(name, &[1, 2], BaselineOptions::default()) else {
         return;
     };
-    let compiled = baselines.prepare(Variant::Compiled).unwrap();
-    let eager = baselines.prepare(Variant::Eager).unwrap();
+    let compiled = baselines.prepare(COMPILED).unwrap();
+    let eager = baselines.prepare(EAGER).unwrap();
     assert!(baselines.threads() > 0);
     let bytes = |set: &[Tensor]| set.iter().map(|t| t.bytes().to_vec()).collect::<Vec<_>>();
     assert_ne!(bytes(&sets[0]), bytes(&sets[1]));
@@ -106,12 +105,108 @@ fn compiled_and_eager_agree(name: &str) {
     };
     assert!(close(&compiled, &eager));
     let mut second = Vec::new();
-    for variant in Variant::ALL {
+    for variant in [EAGER, COMPILED] {
         baselines.bind(variant, 1).unwrap();
         second.push(baselines.outputs(variant).unwrap());
     }
     assert!(close(&second[0], &second[1]));
     assert!(!close(&eager, &second[0]));
+}
+
+#[test]
+fn rivals_are_those_of_fp32_and_those_of_the_class() {
+    assert_eq!(Variant::rivals(Accuracy::Fp32), [EAGER, COMPILED]);
+    for class in [Accuracy::Tf32, Accuracy::Half] {
+        let rivals = Variant::rivals(class);
+        let own = [Variant::Eager(class), Variant::Compiled(class)];
+        assert_eq!(rivals, [[EAGER, COMPILED], own].concat());
+        let names: BTreeSet<_> = rivals.iter().map(|r| r.name()).collect();
+        assert_eq!(names.len(), rivals.len());
+    }
+}
+
+#[test]
+fn each_call_has_the_precision_of_its_variant_whatever_ran_before() {
+    let Some((mut baselines, sets)) = baselines("precision.py", &[1, 2], BaselineOptions::default()) else {
+        return;
+    };
+    let variants = [(EAGER, 1.0), (Variant::Eager(Accuracy::Tf32), 2.0)];
+    for (variant, factor) in variants.into_iter().chain(variants) {
+        // The module has changed the setting meanwhile.
+        let times = |set: usize| -> Vec<f64> {
+            let x = sets[set][0].to_f64().unwrap();
+            x.into_iter().map(|x| factor * x).collect()
+        };
+        assert_eq!(baselines.prepare(variant).unwrap()[0].to_f64().unwrap(), times(0));
+        for (other, _) in variants.into_iter().filter(|(v, _)| *v < variant) {
+            baselines.bind(other, 0).unwrap();
+            baselines.execute(other, 2, Cache::Warm).unwrap();
+        }
+        baselines.bind(variant, 1).unwrap();
+        assert_eq!(baselines.outputs(variant).unwrap()[0].to_f64().unwrap(), times(1));
+    }
+}
+
+#[test]
+fn a_module_in_half_updates_its_state_and_returns_what_half_can_say() {
+    half_agrees("parameters.py");
+    half_agrees("buffers.py");
+}
+
+fn half_agrees(name: &str) {
+    let Some((mut baselines, _)) = baselines(name, &[1, 2], BaselineOptions::default()) else {
+        return;
+    };
+    let exact = baselines.prepare(EAGER).unwrap();
+    for variant in [Variant::Compiled(Accuracy::Half), Variant::Eager(Accuracy::Half)] {
+        same_in_half(&exact, &baselines.prepare(variant).unwrap());
+        baselines.bind(variant, 1).unwrap();
+        let again = baselines.outputs(variant).unwrap();
+        baselines.bind(EAGER, 1).unwrap();
+        same_in_half(&baselines.outputs(EAGER).unwrap(), &again);
+    }
+}
+
+/// Whether outputs are those of the same types to f16's precision, with values that f16 has.
+fn same_in_half(exact: &[Tensor], half: &[Tensor]) {
+    assert_eq!(exact.len(), half.len());
+    let mut differs = false;
+    for (exact, half) in exact.iter().zip(half) {
+        assert_eq!((exact.dtype(), exact.shape()), (half.dtype(), half.shape()));
+        for (e, h) in exact.to_f64().unwrap().into_iter().zip(half.to_f64().unwrap()) {
+            assert!((e - h).abs() < 1e-2 * e.abs().max(1.0), "{e} is {h} in half");
+            // The last 13 of float32's 23 bits are beyond float16's 10.
+            assert!(!exact.dtype().is_float() || (h as f32).to_bits().trailing_zeros() >= 13);
+            differs |= e != h;
+        }
+    }
+    assert!(differs);
+}
+
+#[test]
+fn a_graph_in_half_has_its_constants_and_types_in_half() {
+    let Some(environment) = environment() else { return };
+    let mut graph = Graph::new("half");
+    let x = graph.input("x", DType::F32, [3, 8]);
+    let w = graph.constant("w", Tensor::from_slice([8], &[0.1f32; 8]).unwrap());
+    let args = [("self", x.into()), ("other", w.into())];
+    let scaled = graph.call("aten.mul.Tensor", args).unwrap()[0];
+    let args = [
+        ("self", scaled.into()),
+        ("dim", akg_core::graph::Arg::Int((-1).into())),
+        ("dtype", akg_core::graph::Arg::DType(DType::F32)),
+    ];
+    let y = graph.call("aten.softmax.int", args).unwrap()[0];
+    graph.output(y);
+    let values: Vec<f32> = (0..24).map(|i| i as f32 / 7.0).collect();
+    let sets = vec![vec![Tensor::from_slice([3, 8], &values).unwrap()]];
+    let task = BaselineTask::Graph(&graph);
+    let worker = BaselineWorker::new(environment, task, "cpu", None).unwrap();
+    let mut baselines = Baselines::new(worker, task, sets, BaselineOptions::default()).unwrap();
+    let exact = baselines.prepare(EAGER).unwrap();
+    for variant in Variant::rivals(Accuracy::Half).into_iter().skip(2) {
+        same_in_half(&exact, &baselines.prepare(variant).unwrap());
+    }
 }
 
 #[test]
@@ -139,7 +234,7 @@ fn a_graph_takes_part_in_contests() {
     worker.start().unwrap();
     worker.wait().unwrap();
     let mut baselines = Baselines::new(worker, task, sets.clone(), BaselineOptions::default()).unwrap();
-    baselines.prepare(Variant::Eager).unwrap();
+    baselines.prepare(EAGER).unwrap();
     let baselines = Arc::new(Mutex::new(baselines));
     let checked = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
     let counts = checked.clone();
@@ -148,7 +243,7 @@ fn a_graph_takes_part_in_contests() {
         let right = output.outputs[0].to_f64()? == expected(&sets[set][0]);
         Ok((!right).then(|| Failure::new(FailureKind::WrongValues, "not relu(x) * 2 + 1")))
     });
-    let mut side = BaselineSide::new(baselines.clone(), Variant::Eager, 7, Some(check));
+    let mut side = BaselineSide::new(baselines.clone(), EAGER, 7, Some(check));
     block_on(async {
         for round in 0..8 {
             side.refresh(round).await.unwrap().unwrap();
@@ -160,7 +255,7 @@ fn a_graph_takes_part_in_contests() {
             assert_eq!(returned.judge().unwrap(), None);
         }
         // What was never prepared is a failure of that side and no error.
-        let mut compiled = BaselineSide::new(baselines, Variant::Compiled, 7, None);
+        let mut compiled = BaselineSide::new(baselines, COMPILED, 7, None);
         let failure = compiled.refresh(0).await.unwrap().unwrap_err();
         assert!(failure.evidence.contains("not prepared"), "{failure:?}");
     });
@@ -174,8 +269,8 @@ fn compiling_has_a_time_limit_and_eager_goes_on() {
     let Some((mut baselines, _)) = baselines("plain.py", &[3], options) else {
         return;
     };
-    let error = baselines.prepare(Variant::Compiled).unwrap_err();
+    let error = baselines.prepare(COMPILED).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
-    baselines.prepare(Variant::Eager).unwrap();
-    baselines.execute(Variant::Eager, 1, Cache::Warm).unwrap();
+    baselines.prepare(EAGER).unwrap();
+    baselines.execute(EAGER, 1, Cache::Warm).unwrap();
 }

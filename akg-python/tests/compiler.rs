@@ -9,6 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use akg_core::Accuracy;
 use akg_python::{BaselineOptions, BaselineTask, BaselineWorker, Baselines, ImportOptions, Seeds, Variant};
 use common::{environment, python};
 
@@ -64,8 +65,8 @@ fn a_compiler_outside_the_usual_directories_is_within_reach() {
     let task = BaselineTask::Module(&module);
     let worker = BaselineWorker::new(environment, task, "cpu", None).unwrap();
     let mut baselines = Baselines::new(worker, task, sets, BaselineOptions::default()).unwrap();
-    let compiled = baselines.prepare(Variant::Compiled).unwrap();
-    let eager = baselines.prepare(Variant::Eager).unwrap();
+    let compiled = baselines.prepare(Variant::Compiled(Accuracy::Fp32)).unwrap();
+    let eager = baselines.prepare(Variant::Eager(Accuracy::Fp32)).unwrap();
     for (ours, theirs) in compiled.iter().zip(&eager) {
         let (ours, theirs) = (ours.to_f64().unwrap(), theirs.to_f64().unwrap());
         assert!(

@@ -11,7 +11,7 @@ use akg_core::error::ErrorKind;
 use akg_core::graph::InputKind;
 use akg_core::isolation::IsolationLevel;
 use akg_core::reference::{Options, evaluate};
-use akg_core::{DType, Graph, Tensor};
+use akg_core::{Accuracy, DType, Graph, Tensor};
 use akg_python::{
     BaselineOptions, BaselineTask, BaselineWorker, Baselines, Generator, ImportOptions, ImportedModule, Job,
     Precision, Python, PythonOptions, Seeds, Source, Variant,
@@ -89,7 +89,7 @@ fn graphs_compute_what_their_modules_compute() {
             let (environment, sets) = (python.environment().clone(), vec![inputs.clone()]);
             let worker = BaselineWorker::new(environment, task, "cpu", None).unwrap();
             let mut baselines = Baselines::new(worker, task, sets, BaselineOptions::default()).unwrap();
-            baselines.prepare(Variant::Eager).unwrap()
+            baselines.prepare(Variant::Eager(Accuracy::Fp32)).unwrap()
         };
         let (module_outputs, graph_outputs) = (
             eager(BaselineTask::Module(&module)),
@@ -196,7 +196,9 @@ fn active_dropout_follows_from_a_seed() {
         let worker = BaselineWorker::new(python.environment().clone(), task, "cpu", None).unwrap();
         let sets = vec![inputs.clone()];
         let mut baselines = Baselines::new(worker, task, sets, BaselineOptions::default()).unwrap();
-        let theirs = baselines.prepare(Variant::Eager).unwrap()[0].to_f64().unwrap();
+        let theirs = baselines.prepare(Variant::Eager(Accuracy::Fp32)).unwrap()[0]
+            .to_f64()
+            .unwrap();
         assert!(expected.contains(&gone(&theirs)));
         assert_ne!(theirs, ours);
     }

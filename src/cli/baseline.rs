@@ -1,18 +1,21 @@
 //! PyTorch on the same inputs, in the same contest.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use akg::backend::Cache;
+use akg::error::ErrorKind;
 use akg::python::{
     BaselineOptions, BaselineSide, BaselineTask, BaselineWorker, Baselines, Config, Environment,
     ImportedModule, Variant,
 };
 use akg::reference::Products;
 use akg::session::{Attempt, Rivals};
-use akg::timing::{Check, Side};
+use akg::timing::{Check, Comparison, Contest, Side};
 use akg::turns::Turns;
 use akg::verdict::ErrorMeasure;
 use akg::verify::NumericVerifier;
-use akg::{Backend, Result, Target, Task, Tensor};
+use akg::{Accuracy, Backend, Result, Target, Task, Tensor};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +26,9 @@ use super::task::Loaded;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Baseline {
     pub(super) name: String,
+    /// The class at whose precision PyTorch ran.
+    #[serde(default)]
+    pub(super) precision: Accuracy,
     pub(super) threads: u32,
     /// Its own error against f64, judged like the candidate's.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,11 +49,38 @@ pub(super) fn baselines(attempt: &Attempt) -> Vec<Baseline> {
     serde_json::from_value(attempt.rivals.clone()).unwrap_or_default()
 }
 
-/// PyTorch eager and `torch.compile` as rivals.
+/// The precisions of these baselines, if they have several.
+pub(super) fn precisions(baselines: &[Baseline]) -> BTreeSet<Accuracy> {
+    let precisions: BTreeSet<_> = baselines.iter().map(|b| b.precision).collect();
+    if precisions.len() > 1 {
+        precisions
+    } else {
+        BTreeSet::new()
+    }
+}
+
+/// The comparison with the fastest baseline at a precision.
+pub(super) fn against_best_at<'c>(
+    contest: &'c Contest,
+    cache: Cache,
+    baselines: &[Baseline],
+    precision: Accuracy,
+) -> Option<&'c Comparison> {
+    let at = |name: &str| {
+        baselines
+            .iter()
+            .any(|b| b.name == name && b.precision == precision)
+    };
+    contest.against_best_of(cache, at)
+}
+
+/// PyTorch eager and `torch.compile` as rivals, in fp32 and at the precision of the task's class.
 #[derive(Debug, Clone)]
 pub(super) struct PyTorch {
     environment: Environment,
     module: Option<ImportedModule>,
+    /// The task's class.
+    accuracy: Accuracy,
     /// PyTorch's name for the device.
     device: String,
     turns: Turns,
@@ -76,6 +109,7 @@ impl PyTorch {
         Some(Self {
             environment,
             module: loaded.module.clone(),
+            accuracy: loaded.task.contract.accuracy,
             // Backends are called as PyTorch calls their devices.
             device: match backend.position() {
                 0 => backend.name().to_owned(),
@@ -142,12 +176,14 @@ impl PyTorch {
         let first = sets.first().cloned().unwrap_or_default();
         let mut baselines =
             Baselines::new(worker, self.what(task), sets, options)?.with_turns(self.turns.clone());
-        let (mut ready, mut reports) = (Vec::new(), Vec::new());
         let error_of = |outputs: &[Tensor]| {
             NumericVerifier::default().measure(task, &first, outputs, self.products.clone(), 0)
         };
+        let (mut ready, mut reports) = (Vec::new(), BTreeMap::new());
         // Compiling first: when it runs out of time, the worker ends and all that was prepared in it.
-        for variant in [Variant::Compiled, Variant::Eager] {
+        let mut open = Variant::rivals(self.accuracy);
+        open.sort();
+        while let Some(variant) = open.pop() {
             self.progress.step(&format!("preparing {}", variant.name()));
             let unchecked = task.graph.is_seeded().then(|| OWN_NUMBERS.to_owned());
             let (error, trouble) = match baselines.prepare(variant) {
@@ -156,20 +192,28 @@ impl PyTorch {
                     Some(error) => (Some(error), None),
                     None => (None, Some("its outputs are wrong".to_owned())),
                 },
-                Err(error) => (None, Some(error.to_string())),
+                Err(error) => {
+                    if matches!(error.kind(), ErrorKind::Timeout | ErrorKind::WorkerLost) {
+                        // Those that were ready are prepared again.
+                        open.append(&mut ready);
+                    }
+                    (None, Some(error.to_string()))
+                }
             };
             if trouble.is_none() {
                 ready.push(variant);
             }
-            reports.push(Baseline {
+            let report = Baseline {
                 name: variant.name().to_owned(),
+                precision: variant.precision(),
                 threads: baselines.threads(),
                 error,
                 unchecked: unchecked.filter(|_| trouble.is_none()),
                 trouble,
-            });
+            };
+            reports.insert(variant, report);
         }
-        Ok((baselines, ready, reports))
+        Ok((baselines, ready, reports.into_values().collect()))
     }
 }
 
@@ -206,7 +250,11 @@ impl Rivals for PyTorch {
     }
 
     fn identity(&self) -> String {
-        format!("{} on {}", self.environment.describe(), self.device)
+        let mut identity = format!("{} on {}", self.environment.describe(), self.device);
+        if self.accuracy != Accuracy::Fp32 {
+            identity.push_str(&format!(" in fp32 and {}", self.accuracy));
+        }
+        identity
     }
 
     fn account(&self) -> serde_json::Value {

@@ -14,7 +14,7 @@ use akg::verdict::{Check, ErrorMeasure};
 use akg::{Accuracy, Error, Result, Task, Verdict, store};
 use serde::{Deserialize, Serialize};
 
-use super::baseline::Baseline;
+use super::baseline::{Baseline, against_best_at, precisions};
 
 /// The version of the JSON form.
 pub(super) const SCHEMA: u32 = 2;
@@ -290,6 +290,7 @@ impl Report {
         }
         if let Some(speed) = &self.speed {
             print_speed(speed);
+            self.print_precisions(speed);
             if let Some(earlier) = self.timed_at.and_then(|at| store::now().checked_sub(at))
                 && self.seconds.is_some_and(|s| earlier as f64 > s)
             {
@@ -304,6 +305,21 @@ impl Report {
         }
         if let Some(tuning) = &self.tuning {
             print_tuning(tuning);
+        }
+    }
+
+    /// The candidate against the faster baseline at each precision, if there are several.
+    fn print_precisions(&self, speed: &Contest) {
+        for precision in precisions(&self.baselines) {
+            let best = |cache| against_best_at(speed, cache, &self.baselines, precision);
+            let shown = [("warm", best(Cache::Warm)), ("cold", best(Cache::Cold))];
+            let shown = shown
+                .into_iter()
+                .filter_map(|(name, best)| Some(format!("{name} {:.3}x {}", best?.ratio, best?.rival)));
+            let shown: Vec<_> = shown.collect();
+            if !shown.is_empty() {
+                println!("  over PyTorch in {precision}: {}", shown.join("; "));
+            }
         }
     }
 }

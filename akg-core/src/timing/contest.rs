@@ -111,8 +111,10 @@ const CONCEDED_AFTER: usize = 3;
 /// Bytes of outputs that wait to be judged when the rounds are over.
 const MOST_KEPT: usize = 1 << 30;
 
-/// What is seldom verified: one round in so many, beside the first, the last and one drawn before the start.
+/// What is seldom verified: one round in so many, beside the first, the last and one drawn before the start, as long as
+/// taking outputs has not taken more than a part of the time: one over this.
 const VERIFY_ONE_IN: u32 = 8;
+const VERIFY_PART: u32 = 4;
 
 /// Lets sides take turns until their ratios are known, and judges what they returned; see the [module](super) for how.
 ///
@@ -151,6 +153,7 @@ pub async fn hold(
         rounds: Vec::new(),
         readings: Vec::new(),
         returned: Vec::new(),
+        verifying: Duration::ZERO,
         last_reference: 0.0,
         next: 0,
         policy,
@@ -258,6 +261,8 @@ struct Ring<'a, 'p> {
     readings: Vec<Result<Reading>>,
     /// What is to be judged, of sides by their position in the contest.
     returned: Vec<(usize, Returned)>,
+    /// What taking outputs to be judged took.
+    verifying: Duration,
     /// The judge's loop after the last round.
     last_reference: f64,
     /// The number of the next round.
@@ -340,7 +345,10 @@ impl Ring<'_, '_> {
         while !self.lost() && !self.conceded() {
             let number = self.rounds.len() as u32;
             let last = self.is_last(start);
-            let chosen = number == 0 || number == certain || self.rng.random_ratio(1, VERIFY_ONE_IN);
+            let spent = self.witness.now().saturating_sub(start);
+            let afford = VERIFY_PART * self.verifying <= spent;
+            let chosen =
+                number == 0 || number == certain || self.rng.random_ratio(1, VERIFY_ONE_IN) && afford;
             self.round(chosen || last).await?;
             if last {
                 break;
@@ -391,11 +399,17 @@ impl Ring<'_, '_> {
             }
             // Nothing is claimed of the twin.
             let verify = verify && !(1..self.own).contains(&at);
-            let mut ask = || self.readings.extend(self.witness.device());
-            let turn = turn(runner, policy, number, long, cold_first, verify, &mut ask).await;
+            let mut executed_at = None;
+            let mut executed = || {
+                self.readings.extend(self.witness.device());
+                executed_at = Some(self.witness.now());
+            };
+            let turn = turn(runner, policy, number, long, cold_first, verify, &mut executed).await;
             let (sample, returned) = self.settle(at, turn)?.unzip();
             if let Some(returned) = returned.flatten() {
                 self.keep(at, returned)?;
+                let began = executed_at.unwrap_or_default();
+                self.verifying += self.witness.now().saturating_sub(began);
             }
             if let Some(place) = samples.get_mut(at) {
                 *place = sample;

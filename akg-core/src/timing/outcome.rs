@@ -48,8 +48,15 @@ impl Contest {
 
     /// The comparison with the fastest rival.
     pub fn against_best(&self, cache: Cache) -> Option<&Comparison> {
-        let comparisons = self.comparisons.iter().filter(|c| c.cache == cache);
-        comparisons.min_by(|a, b| a.ratio.total_cmp(&b.ratio))
+        self.against_best_of(cache, |_| true)
+    }
+
+    /// The comparison with the fastest of some rivals, chosen by their names.
+    pub fn against_best_of(&self, cache: Cache, chosen: impl Fn(&str) -> bool) -> Option<&Comparison> {
+        let comparisons = self.comparisons.iter();
+        comparisons
+            .filter(|c| c.cache == cache && chosen(&c.rival))
+            .min_by(|a, b| a.ratio.total_cmp(&b.ratio))
     }
 
     /// The smallest difference from 1 that is more than noise.

@@ -66,13 +66,20 @@ LAUNCH = {
 }
 
 
-# Triton's quotients err by 2 units in the last place, and its rounded ones branch for each element. What a quotient leaves
-# of the dividend is exact, and its own quotient makes up for the error. Nothing is left of zeros, and of infinities NaN.
+# Quotients by a divisor that several dividends share, and so its reciprocal. What a quotient leaves of the dividend is exact,
+# and the reciprocal's share of it makes up for the error. Very large and very small divisors would have no normal reciprocal;
+# a power of two mends that. Infinities and zeros, and their signs, are right before.
 @triton.jit
-def akg_div(a, b):
-    q = a / b
-    rest = tl.fma(-q, b, a)
-    return tl.where((rest != 0) & (tl.abs(rest) < float("inf")), q + rest / b, q)
+def akg_div_by(a, b):
+    size = tl.abs(b)
+    scale = tl.where(size > 1.2676506002282294e30, 5.421010862427522e-20, 1.0)
+    scale = tl.where(size < 7.888609052210118e-31, 1.8446744073709552e19, scale)
+    b = b * scale
+    reciprocal = 1.0 / b
+    a = a * scale
+    q = a * reciprocal
+    mended = tl.fma(tl.fma(-q, b, a), reciprocal, q)
+    return tl.where(tl.abs(mended) > 0, mended, q)
 
 
 # The largest power of two not above the magnitude; 1 for zero, infinity and NaN.
@@ -121,7 +128,7 @@ def gemm_split_split_0(x_ptr, sx_ptr, xh_ptr, xl_ptr):
             mask=(offs_r[:, None] < 37) & (offs_k_1[None, :] < 70),
             other=0.0,
         )
-        t = akg_div(x_tile_2, scale[:, None])
+        t = akg_div_by(x_tile_2, scale[:, None])
         h = t.to(tl.float16)
         tl.store(
             xh_ptr + offs_r[:, None] * 70 + offs_k_1[None, :],
@@ -158,7 +165,7 @@ def gemm_split_split_1(w_ptr, sw_ptr, wh_ptr, wl_ptr):
             mask=(offs_r[:, None] < 50) & (offs_k_1[None, :] < 70),
             other=0.0,
         )
-        t = akg_div(w_tile_2, scale[:, None])
+        t = akg_div_by(w_tile_2, scale[:, None])
         h = t.to(tl.float16)
         tl.store(
             wh_ptr + offs_r[:, None] * 70 + offs_k_1[None, :],

@@ -49,13 +49,20 @@ def akg_exp(x):
     return tl.where(low, y * 2.3125502732234879e-10, y)
 
 
-# Triton's quotients err by 2 units in the last place, and its rounded ones branch for each element. What a quotient leaves
-# of the dividend is exact, and its own quotient makes up for the error. Nothing is left of zeros, and of infinities NaN.
+# Quotients by a divisor that several dividends share, and so its reciprocal. What a quotient leaves of the dividend is exact,
+# and the reciprocal's share of it makes up for the error. Very large and very small divisors would have no normal reciprocal;
+# a power of two mends that. Infinities and zeros, and their signs, are right before.
 @triton.jit
-def akg_div(a, b):
-    q = a / b
-    rest = tl.fma(-q, b, a)
-    return tl.where((rest != 0) & (tl.abs(rest) < float("inf")), q + rest / b, q)
+def akg_div_by(a, b):
+    size = tl.abs(b)
+    scale = tl.where(size > 1.2676506002282294e30, 5.421010862427522e-20, 1.0)
+    scale = tl.where(size < 7.888609052210118e-31, 1.8446744073709552e19, scale)
+    b = b * scale
+    reciprocal = 1.0 / b
+    a = a * scale
+    q = a * reciprocal
+    mended = tl.fma(tl.fma(-q, b, a), reciprocal, q)
+    return tl.where(tl.abs(mended) > 0, mended, q)
 
 
 # NaN if either is.
@@ -90,6 +97,6 @@ def softmax_online_main(x_ptr, y_ptr):
         )
         tl.store(
             y_ptr + offs_r[:, None] * 100 + offs_l_1[None, :],
-            akg_div(akg_exp(t_2 - mx[:, None]), den[:, None]),
+            akg_div_by(akg_exp(t_2 - mx[:, None]), den[:, None]),
             mask=offs_l_1[None, :] < 100,
         )

@@ -52,10 +52,8 @@ def teams_main(x_ptr, sums_ptr, y_ptr, counter_ptr):
         akg_barrier(counter_ptr + team, 8)
         sums_tile = tl.load(sums_ptr + c * 8 + n * 32 + offs, cache_modifier=".cg")
         s = tl.sum(sums_tile, 0)
-        tl.store(
-            y_ptr + c * 65536 + n * 262144 + offs_q,
-            v - (s / tl.full((), 65536.0, tl.float64)).to(tl.float32),
-        )
+        t = (s * tl.full((), 1.52587890625e-5, tl.float64)).to(tl.float32)
+        tl.store(y_ptr + c * 65536 + n * 262144 + offs_q, v - t)
 
 
 @triton.jit

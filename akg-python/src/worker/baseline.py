@@ -1,7 +1,7 @@
 """What PyTorch makes of a task: the user's own module, or its graph, as it is or compiled.
 
 Several variants of one task are kept ready, and each is executed as often as the caller asks. Everything runs under
-`torch.no_grad()`, as KernelBench does it, with float32 products in full precision.
+`torch.no_grad()`, as KernelBench does it, each variant at its own precision.
 """
 
 import ctypes
@@ -21,6 +21,9 @@ from akg_worker.replay import Replay
 
 # The runs by their variant.
 _prepared = {}
+
+# What PyTorch is set to for each precision: how it multiplies float32, and the type of floating values if not their own.
+PRECISIONS = {"fp32": ("highest", None), "tf32": ("high", None), "half": ("high", torch.float16)}
 
 # A call may have so many page faults and still count as one without; a result of a megabyte alone has 256.
 FEW_FAULTS = 16
@@ -50,14 +53,14 @@ def prepare(message):
     """Makes a variant ready to be bound; compiling happens at its first call."""
     if message["threads"]:
         torch.set_num_threads(message["threads"])
-    torch.set_float32_matmul_precision("highest")
     ((name, task),) = message["task"].items()
     device = torch.device(message["device"])
     if device.type == "cuda":
         # Compiled code, events and streams are those of the current device.
-        torch.cuda.set_device(device)
-    run = ModuleRun(task, device) if name == "module" else GraphRun(task, device)
-    if message["variant"] == "compiled":
+        torch.cuda.set_device(device.index or 0)
+    kind = ModuleRun if name == "module" else GraphRun
+    run = kind(task, device, message["precision"])
+    if message["compiled"]:
         run.compile()
     _prepared[message["variant"]] = run
     return {"threads": torch.get_num_threads()}
@@ -67,6 +70,7 @@ def prepared(message):
     run = _prepared.get(message["variant"])
     if run is None:
         raise CallError("unexpected", f"the variant `{message['variant']}` is not prepared: the worker was started anew")
+    run.enter()
     return run
 
 
@@ -102,7 +106,8 @@ def outputs(message):
     """Calls a variant once and writes its outputs. What it updates in place is lost to calls after it."""
     run = prepared(message)
     with torch.no_grad():
-        named = zip(message["outputs"], message["output_names"], run.outputs())
+        typed = [run.returned(result, dtype) for result, dtype in zip(run.outputs(), message["output_dtypes"])]
+        named = zip(message["outputs"], message["output_names"], typed)
         return {"types": [tensors.write(slot, name, result) for slot, name, result in named]}
 
 
@@ -182,15 +187,37 @@ def flush(size, device):
         _walk.zero_()
 
 
-class ModuleRun:
+class Run:
+    """A variant of the task: on a device, at a precision."""
+
+    def __init__(self, device, precision):
+        self.device = device
+        self._products, self._floating = PRECISIONS[precision]
+        self.enter()
+
+    def enter(self):
+        """Sets PyTorch to the precision, which all variants share and a module may change. What was compiled is compiled
+        again where it differs."""
+        torch.set_float32_matmul_precision(self._products)
+
+    def own(self, value):
+        """An input on the device, of the type that it has at the precision."""
+        return value.to(self.device, self._floating if value.is_floating_point() else None)
+
+    def returned(self, result, dtype):
+        """An output in the task's type `dtype`, if the precision gave it another."""
+        return result.to(tensors.DTYPES[dtype]) if result.dtype is self._floating else result
+
+
+class ModuleRun(Run):
     """`Model.forward` over given weights and inputs."""
 
-    def __init__(self, task, device):
-        self.device = device
+    def __init__(self, task, device, precision):
+        super().__init__(device, precision)
         self._module = load(task["path"])
         # Parameters are made on the device: what they are there does not matter, as `bind` replaces them.
         with torch.no_grad(), device:
-            self._model = construct(self._module).to(device)
+            self._model = construct(self._module).to(device, self._floating)
         self._inputs, self._states = task["inputs"], task["states"]
         self._leaves, self._tree = tree_flatten(argument_structure(self._module, task["shrink"]))
         self._arguments = None
@@ -202,9 +229,10 @@ class ModuleRun:
     def bind(self, values):
         leaves = list(self._leaves)
         for entry in self._inputs:
-            source, value = entry["source"], values[entry["name"]].to(self.device)
+            source = entry["source"]
             if "seed" in source:
                 continue  # PyTorch draws from its own generator
+            value = self.own(values[entry["name"]])
             if "attribute" in source:
                 set_attribute(self._model, source["attribute"], value)
             else:
@@ -228,19 +256,19 @@ class ModuleRun:
         return results
 
 
-class GraphRun:
+class GraphRun(Run):
     """The graph, replayed with torch's operators."""
 
-    def __init__(self, task, device):
-        self.device = device
-        self._forward = Replay(json.loads(task), device=device)
+    def __init__(self, task, device, precision):
+        super().__init__(device, precision)
+        self._forward = Replay(json.loads(task), self._floating, device)
         self._values = None
 
     def compile(self):
         self._forward = torch.compile(self._forward)
 
     def bind(self, values):
-        self._values = {name: value.to(self.device) for name, value in values.items()}
+        self._values = {name: self.own(value) for name, value in values.items()}
 
     def call(self, times):
         for _ in range(times):

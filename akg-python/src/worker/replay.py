@@ -26,7 +26,7 @@ def outcome(job, files, float64):
         # Operators that make floating values of integers make the default type.
         torch.set_default_dtype(torch.float64 if float64 else default)
         with torch.no_grad():
-            replay = Replay(json.loads(job["graph"]), float64)
+            replay = Replay(json.loads(job["graph"]), torch.float64 if float64 else None)
             results = replay({name: files.tensor(given) for name, given in job["inputs"].items()})
         named = zip(job["outputs"], replay.output_names, results)
         return {"ok": [tensors.write(slot, name, result) for slot, name, result in named]}
@@ -37,19 +37,20 @@ def outcome(job, files, float64):
 
 
 class Replay:
-    """A graph as a function from a dictionary of inputs, which lie on `device`, to the list of outputs."""
+    """A graph as a function from a dictionary of inputs, which lie on `device`, to the list of outputs. All floating
+    values are of the type `floating`, if that is given."""
 
-    def __init__(self, graph, float64=False, device="cpu"):
-        self._float64 = float64
+    def __init__(self, graph, floating=None, device="cpu"):
+        self._floating = floating
         self._device = device
-        self._constants = {c["name"]: self._widen(decode(c)).to(device) for c in graph.get("constants", [])}
+        self._constants = {c["name"]: self._typed(decode(c)).to(device) for c in graph.get("constants", [])}
         self._steps = [self._step(node) for node in graph["nodes"]]
         self.output_names = [output["value"] for output in graph["outputs"]]
 
     def __call__(self, inputs):
         values = dict(self._constants)
         for name, tensor in inputs.items():
-            values[name] = self._widen(tensor)
+            values[name] = self._typed(tensor)
         for op, arguments, outputs in self._steps:
             positional, named = arguments(values)
             try:
@@ -60,8 +61,8 @@ class Replay:
             values.update(zip(outputs, results))
         return [values[name] for name in self.output_names]
 
-    def _widen(self, tensor):
-        return tensor.double() if self._float64 and tensor.is_floating_point() else tensor
+    def _typed(self, tensor):
+        return tensor.to(self._floating) if self._floating and tensor.is_floating_point() else tensor
 
     def _step(self, node):
         if node["op"] == SEEDED_DROPOUT:
@@ -103,7 +104,7 @@ class Replay:
             return values[given]
         if "ScalarType" in kind:
             dtype = tensors.DTYPES[given]
-            return torch.float64 if self._float64 and dtype.is_floating_point else dtype
+            return self._floating if self._floating and dtype.is_floating_point else dtype
         if isinstance(given, str) and "str" not in kind:
             return float(given)
         return given

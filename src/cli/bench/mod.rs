@@ -147,7 +147,7 @@ impl KernelBenchArgs {
         let mut results = Results::new(settings, pool.target, environment.as_ref(), problems.len());
         let stop = Stop::listen()?;
 
-        progress.print(&table::heading());
+        progress.print(&table::heading(self.accuracy));
         let mut open = Vec::new();
         for problem in &problems {
             match folder.finished(problem)? {

@@ -1,12 +1,14 @@
 //! What became of one problem. The JSON form is documented in `docs/bench.md`.
 
+use std::collections::BTreeMap;
+
 use akg::backend::Cache;
 use akg::designer::KernelSummary;
 use akg::isolation::Isolation;
 use akg::python::Shrink;
 use akg::session::Outcome;
 use akg::source::{Knobs, sketch_knobs};
-use akg::timing::{Claim, Contest, Interval, SideTimes, Timing};
+use akg::timing::{Claim, Comparison, Contest, Interval, SideTimes, Timing};
 use akg::tuner::Origin;
 use akg::verdict::ErrorMeasure;
 use akg::{Accuracy, Sketch, Task, sketch};
@@ -14,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::family::Family;
 use super::problems::Problem;
+use crate::cli::baseline::{Baseline, against_best_at, precisions};
 use crate::cli::report::Report;
 
 /// What became of one problem.
@@ -35,13 +38,16 @@ pub(super) struct Record {
     /// How the leading dimension was made smaller to fit the memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) shrink: Option<Shrink>,
-    /// The candidate, eager and compiled PyTorch.
+    /// The candidate, then eager and compiled PyTorch at each precision.
     pub(super) sides: Vec<SideRecord>,
-    /// The candidate against the faster of the others.
+    /// The candidate against the fastest of the others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) warm: Option<Against>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cold: Option<Against>,
+    /// The candidate against the faster of eager and compiled PyTorch at each precision, if there are several.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) against: BTreeMap<Accuracy, AgainstAt>,
     /// What kept the contest from any claim.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) disturbances: Vec<String>,
@@ -92,6 +98,9 @@ pub(super) struct Findings {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct SideRecord {
     pub(super) name: String,
+    /// Of PyTorch: the class at whose precision it ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) precision: Option<Accuracy>,
     /// Against f64, on the same inputs for all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<ErrorMeasure>,
@@ -132,6 +141,15 @@ pub(super) struct Against {
     pub(super) claim: Option<Claim>,
     /// Differences of the ratio from 1 up to this are noise.
     pub(super) noise: f64,
+}
+
+/// The candidate against its fastest rival at one precision.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct AgainstAt {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) warm: Option<Against>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cold: Option<Against>,
 }
 
 /// What there is to do.
@@ -188,8 +206,9 @@ impl Record {
             outputs: task.outputs.clone(),
             shrink: task.shrink.clone(),
             sides: sides(report),
-            warm: speed.and_then(|s| against(s, Cache::Warm)),
-            cold: speed.and_then(|s| against(s, Cache::Cold)),
+            warm: speed.and_then(|s| against(s, s.against_best(Cache::Warm)?)),
+            cold: speed.and_then(|s| against(s, s.against_best(Cache::Cold)?)),
+            against: speed.map_or_else(BTreeMap::new, |s| against_each(s, &report.baselines)),
             disturbances: speed.map_or_else(Vec::new, |s| {
                 s.disturbances.iter().map(ToString::to_string).collect()
             }),
@@ -223,6 +242,11 @@ impl Record {
         self.passed() && self.disturbances.is_empty()
     }
 
+    /// The warm comparison with PyTorch at a precision, if there are several.
+    pub(super) fn warm_at(&self, precision: Accuracy) -> Option<&Against> {
+        self.against.get(&precision)?.warm.as_ref()
+    }
+
     /// A side by its name.
     pub(super) fn side(&self, name: &str) -> Option<&SideRecord> {
         self.sides.iter().find(|s| s.name == name)
@@ -239,10 +263,11 @@ fn sides(report: &Report) -> Vec<SideRecord> {
             samples: timing.seconds.len(),
         })
     };
-    let side = |name: &str, error, threads| {
+    let side = |name: &str, precision, error, threads| {
         let timed: Option<&SideTimes> = speed.and_then(|s| s.sides.iter().find(|s| s.name == name));
         SideRecord {
             name: name.to_owned(),
+            precision,
             error,
             threads,
             warm: timed.and_then(|t| times(&t.warm)),
@@ -253,27 +278,89 @@ fn sides(report: &Report) -> Vec<SideRecord> {
     };
     let mut sides = Vec::new();
     if report.error.is_some() || speed.is_some() {
-        sides.push(side("candidate", report.error, None));
+        sides.push(side("candidate", None, report.error, None));
     }
-    let baselines = report.baselines.iter();
-    sides.extend(baselines.map(|b| {
-        let side = side(&b.name, b.error, Some(b.threads));
+    let baseline = |b: &Baseline| {
+        let side = side(&b.name, Some(b.precision), b.error, Some(b.threads));
         SideRecord {
             unchecked: b.unchecked.clone(),
             trouble: b.trouble.clone().or(side.trouble),
             ..side
         }
-    }));
+    };
+    sides.extend(report.baselines.iter().map(baseline));
     sides
 }
 
-fn against(contest: &Contest, cache: Cache) -> Option<Against> {
-    let best = contest.against_best(cache)?;
+fn against_each(contest: &Contest, baselines: &[Baseline]) -> BTreeMap<Accuracy, AgainstAt> {
+    let at = |precision| {
+        let best = |cache| against(contest, against_best_at(contest, cache, baselines, precision)?);
+        let at = AgainstAt {
+            warm: best(Cache::Warm),
+            cold: best(Cache::Cold),
+        };
+        (precision, at)
+    };
+    precisions(baselines).into_iter().map(at).collect()
+}
+
+fn against(contest: &Contest, best: &Comparison) -> Option<Against> {
     Some(Against {
         rival: best.rival.clone(),
         ratio: best.ratio,
         interval: best.interval,
         claim: contest.is_stable().then_some(best.claim),
-        noise: contest.noise(cache).unwrap_or_default(),
+        noise: contest.noise(best.cache).unwrap_or_default(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use akg::python::Variant;
+
+    use super::*;
+
+    #[test]
+    fn the_faster_rival_is_looked_for_at_each_precision() {
+        let baselines = |class| -> Vec<Baseline> {
+            let all = Variant::rivals(class).into_iter();
+            all.map(|variant| Baseline {
+                name: variant.name().to_owned(),
+                precision: variant.precision(),
+                threads: 1,
+                error: None,
+                unchecked: None,
+                trouble: None,
+            })
+            .collect()
+        };
+        let ratios = [4.0, 3.0, 1.5, 2.0];
+        let comparisons = baselines(Accuracy::Tf32)
+            .into_iter()
+            .zip(ratios)
+            .map(|(baseline, ratio)| Comparison {
+                rival: baseline.name,
+                cache: Cache::Warm,
+                ratio,
+                interval: Interval {
+                    low: ratio,
+                    high: ratio,
+                },
+                claim: Claim::Faster,
+            });
+        let contest = Contest {
+            comparisons: comparisons.collect(),
+            ..Contest::default()
+        };
+        let found = against_each(&contest, &baselines(Accuracy::Tf32));
+        let warm = |precision| {
+            let warm = found[&precision].warm.as_ref().unwrap();
+            (warm.rival.as_str(), warm.ratio)
+        };
+        assert_eq!(found.len(), 2);
+        assert_eq!(warm(Accuracy::Fp32), ("torch.compile", 3.0));
+        assert_eq!(warm(Accuracy::Tf32), ("PyTorch eager (tf32)", 1.5));
+        assert!(found.values().all(|at| at.cold.is_none()));
+        assert!(against_each(&contest, &baselines(Accuracy::Fp32)).is_empty());
+    }
 }

@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 
 use akg::python::{Environment, Variant};
-use akg::{Result, Target};
+use akg::{Accuracy, Result, Target};
 use serde::Serialize;
 
 use super::copy::{Copy, Share};
 use super::folder::{Folder, Settings, to_json};
-use super::record::Record;
-use super::summary::{Group, Summary};
+use super::record::{Against, Record, SideRecord};
+use super::summary::{Group, Groups, Summary};
 use super::table;
 
 /// The version of the JSON form.
@@ -157,24 +157,27 @@ impl Results {
             self.date, versions.akg, self.command
         ));
         line(format_args!(
-            "{} of {} problems finished. Ratios are the warm time of the faster of PyTorch eager and `torch.compile`, divided by \
-             the candidate's, measured in one contest. Speed counts where inputs and outputs are at least 8 times the last-level \
-             cache; `*` marks where they are not.\n",
+            "{} of {} problems finished. Ratios are the warm time of {}, divided by the candidate's, measured in one contest. \
+             Speed counts where inputs and outputs are at least 8 times the last-level cache; `*` marks where they are not.\n",
             self.problems.len(),
-            self.chosen
+            self.chosen,
+            match self.settings.accuracy {
+                Accuracy::Fp32 => "the faster of PyTorch eager and `torch.compile`".to_owned(),
+                class => format!("the fastest of PyTorch eager and `torch.compile`, in fp32 and in {class}"),
+            }
         ));
         line(format_args!(
             "| | problems | verified | compared | geomean | median | lowest | wins | parity | losses | unclear |\n\
              |---|---|---|---|---|---|---|---|---|---|---|"
         ));
         let summary = &self.summary;
-        let groups = [("where speed counts", &summary.counting), ("all", &summary.all)];
-        let families = summary
-            .families
-            .iter()
-            .map(|(family, group)| (family.name(), group));
-        for (name, group) in groups.into_iter().chain(families) {
-            line(format_args!("{}", group_row(name, group)));
+        for row in group_rows("", &summary.groups) {
+            line(format_args!("{row}"));
+        }
+        for (precision, groups) in &summary.against {
+            for row in group_rows(&format!("over PyTorch in {precision}: "), groups) {
+                line(format_args!("{row}"));
+            }
         }
         line(format_args!(""));
         if let Some(copies) = self.copy_line() {
@@ -186,14 +189,12 @@ impl Results {
         {
             line(format_args!("- {note}"));
         }
-        line(format_args!(
-            "\n| problem | name | family | status | part | error, rms | {0}'s | candidate, ms | {0}, ms | {1}, ms | ratio | |\n\
-             |---|---|---|---|---|---|---|---|---|---|---|---|",
-            Variant::Eager.name(),
-            Variant::Compiled.name()
-        ));
+        let class = self.settings.accuracy;
+        let heading = problem_heading(class);
+        line(format_args!("\n{}", row(&heading)));
+        line(format_args!("|{}", "---|".repeat(heading.len())));
         for record in &self.problems {
-            line(format_args!("{}", problem_row(record)));
+            line(format_args!("{}", row(&problem_cells(record, class))));
         }
         text
     }
@@ -201,6 +202,17 @@ impl Results {
 
 /// Beginnings of the lines that name single problems.
 const NOTED: [&str; 3] = ["lost", "unclear", "failed"];
+
+fn group_rows(over: &str, groups: &Groups) -> Vec<String> {
+    let whole = [("where speed counts", &groups.counting), ("all", &groups.all)];
+    let families = groups
+        .families
+        .iter()
+        .map(|(family, group)| (family.name(), group));
+    let rows = whole.into_iter().chain(families);
+    rows.map(|(name, group)| group_row(&format!("{over}{name}"), group))
+        .collect()
+}
 
 fn group_row(name: &str, group: &Group) -> String {
     let ratio = |r: Option<f64>| r.map_or_else(String::new, |r| format!("{r:.3}x"));
@@ -219,9 +231,32 @@ fn group_row(name: &str, group: &Group) -> String {
     )
 }
 
-fn problem_row(record: &Record) -> String {
-    let (mine, eager) = (record.side("candidate"), record.side(Variant::Eager.name()));
-    let error = |side: Option<&super::record::SideRecord>| {
+fn row(cells: &[String]) -> String {
+    format!("| {} |", cells.join(" | "))
+}
+
+/// The precisions of PyTorch over which ratios are shown beside that over the fastest of all.
+fn beside(class: Accuracy) -> impl Iterator<Item = Accuracy> {
+    let shown = class != Accuracy::Fp32;
+    [Accuracy::Fp32, class].into_iter().filter(move |_| shown)
+}
+
+fn problem_heading(class: Accuracy) -> Vec<String> {
+    let known = ["problem", "name", "family", "status", "part", "error, rms"];
+    let mut cells: Vec<String> = known.map(str::to_owned).into();
+    cells.push(format!("{}'s", Variant::Eager(class).name()));
+    cells.push("candidate, ms".to_owned());
+    let rivals = Variant::rivals(class).into_iter();
+    cells.extend(rivals.map(|v| format!("{}, ms", v.name())));
+    cells.extend(["ratio".to_owned(), String::new()]);
+    cells.extend(beside(class).map(|precision| format!("over {precision}")));
+    cells
+}
+
+fn problem_cells(record: &Record, class: Accuracy) -> Vec<String> {
+    let mine = record.side("candidate");
+    let eager = record.side(Variant::Eager(class).name());
+    let error = |side: Option<&SideRecord>| {
         let error = side.and_then(|s| s.error);
         error.map_or_else(String::new, |e| format!("{:.1e}", e.rms))
     };
@@ -230,19 +265,23 @@ fn problem_row(record: &Record) -> String {
         None => "full".to_owned(),
     };
     let warm = record.warm.as_ref();
+    let ratio = |against: Option<&Against>| against.map_or_else(String::new, |a| format!("{:.3}x", a.ratio));
     let small = if record.work.speed_counts { "" } else { " *" };
-    format!(
-        "| {} | {} | {} | {} | {part} | {} | {} | {} | {} | {} | {} | {} |",
-        record.problem,
-        record.name,
-        record.family.map_or("", |f| f.name()),
-        record.status,
+    let family = record.family.map_or("", |f| f.name());
+    let mut cells = vec![
+        record.problem.clone(),
+        record.name.clone(),
+        family.to_owned(),
+        record.status.clone(),
+        part,
         error(mine),
         error(eager),
         table::time(mine),
-        table::time(eager),
-        table::time(record.side(Variant::Compiled.name())),
-        warm.map_or_else(String::new, |w| format!("{:.3}x", w.ratio)),
-        warm.map_or_else(String::new, |w| format!("{}{small}", table::claim(w))),
-    )
+    ];
+    let rivals = Variant::rivals(class).into_iter();
+    cells.extend(rivals.map(|v| table::time(record.side(v.name()))));
+    cells.push(ratio(warm));
+    cells.push(warm.map_or_else(String::new, |w| format!("{}{small}", table::claim(w))));
+    cells.extend(beside(class).map(|precision| ratio(record.warm_at(precision))));
+    cells
 }

@@ -1,23 +1,24 @@
 //! What all records say together. The JSON form is documented in `docs/bench.md`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use akg::Accuracy;
 use akg::timing::{Claim, median};
 use serde::{Deserialize, Serialize};
 
 use super::family::Family;
 use super::record::{Against, Record};
 
-/// What all records say together. Ratios are warm: the time of the faster of eager and compiled PyTorch over the
+/// What all records say together. Ratios are warm: the time of the fastest of eager and compiled PyTorch over the
 /// candidate's.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Summary {
-    /// Of the problems whose speed counts.
-    pub(super) counting: Group,
-    /// Of all problems.
-    pub(super) all: Group,
-    /// Of all problems, by family.
-    pub(super) families: BTreeMap<Family, Group>,
+    /// Over the fastest.
+    #[serde(flatten)]
+    pub(super) groups: Groups,
+    /// Over the faster of eager and compiled PyTorch at each precision, if there are several.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) against: BTreeMap<Accuracy, Groups>,
     /// The problems that were lost, the worst first.
     pub(super) lost: Vec<Named>,
     /// Those whose contest was disturbed.
@@ -26,8 +27,19 @@ pub(super) struct Summary {
     pub(super) failed: Vec<Named>,
 }
 
-/// Some problems together.
+/// Problems in groups.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(super) struct Groups {
+    /// The problems whose speed counts.
+    pub(super) counting: Group,
+    /// All problems.
+    pub(super) all: Group,
+    /// All problems, by family.
+    pub(super) families: BTreeMap<Family, Group>,
+}
+
+/// Some problems together.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct Group {
     pub(super) problems: usize,
     pub(super) verified: usize,
@@ -59,17 +71,35 @@ pub(super) struct Named {
     pub(super) rival: Option<String>,
 }
 
+impl Groups {
+    fn of(records: &[Record], against: impl Fn(&Record) -> Option<&Against>) -> Self {
+        let group = |wanted: &dyn Fn(&Record) -> bool| {
+            let chosen = records.iter().filter(|r| wanted(r));
+            Group::of(chosen.map(|r| (r, against(r))))
+        };
+        let families: BTreeSet<Family> = records.iter().filter_map(|r| r.family).collect();
+        Self {
+            counting: group(&|r| r.work.speed_counts),
+            all: group(&|_| true),
+            families: families
+                .into_iter()
+                .map(|family| (family, group(&|r| r.family == Some(family))))
+                .collect(),
+        }
+    }
+}
+
 impl Group {
-    fn of<'a>(records: impl Iterator<Item = &'a Record>) -> Self {
+    fn of<'a>(records: impl Iterator<Item = (&'a Record, Option<&'a Against>)>) -> Self {
         let mut group = Self::default();
         let mut ratios = Vec::new();
-        for record in records {
+        for (record, against) in records {
             group.problems += 1;
             if !record.passed() {
                 continue;
             }
             group.verified += 1;
-            let Some(against) = &record.warm else { continue };
+            let Some(against) = against else { continue };
             ratios.push(against.ratio);
             *match against.claim {
                 Some(Claim::Faster) => &mut group.wins,
@@ -92,12 +122,11 @@ impl Group {
 impl Summary {
     /// The summary of some records.
     pub(super) fn of(records: &[Record]) -> Self {
-        let mut families = BTreeMap::<Family, Vec<&Record>>::new();
-        for record in records {
-            if let Some(family) = record.family {
-                families.entry(family).or_default().push(record);
-            }
-        }
+        let precisions: BTreeSet<Accuracy> = records.iter().flat_map(|r| r.against.keys().copied()).collect();
+        let at = |precision| {
+            let groups = Groups::of(records, |r| r.warm_at(precision));
+            (precision, groups)
+        };
         let ratio = |r: &Record| r.warm.as_ref().map_or(f64::INFINITY, |w| w.ratio);
         let named = |wanted: &dyn Fn(&Record) -> bool| {
             let mut chosen: Vec<&Record> = records.iter().filter(|r| wanted(r)).collect();
@@ -106,12 +135,8 @@ impl Summary {
         };
         let claims = |r: &Record, claim| r.passed() && r.warm.as_ref().is_some_and(|w| w.claim == claim);
         Self {
-            counting: Group::of(records.iter().filter(|r| r.work.speed_counts)),
-            all: Group::of(records.iter()),
-            families: families
-                .into_iter()
-                .map(|(family, records)| (family, Group::of(records.into_iter())))
-                .collect(),
+            groups: Groups::of(records, |r| r.warm.as_ref()),
+            against: precisions.into_iter().map(at).collect(),
             lost: named(&|r| claims(r, Some(Claim::Slower))),
             unclear: named(&|r| claims(r, None)),
             failed: named(&|r| !r.passed()),
@@ -129,5 +154,118 @@ impl Named {
             ratio: against.map(|a| a.ratio),
             rival: against.map(|a| a.rival.clone()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn against(rival: &str, ratio: f64, claim: &str) -> Value {
+        let interval = json!({"low": ratio, "high": ratio});
+        json!({"rival": rival, "ratio": ratio, "interval": interval, "claim": claim, "noise": 0.01})
+    }
+
+    fn record(number: u32, more: &Value) -> Record {
+        let mut record = json!({
+            "problem": format!("2-{number}"), "name": "problem", "family": "matmul", "status": "pass", "accuracy": "half",
+            "inputs": [], "outputs": [], "sides": [], "kernels": [], "knobs": {}, "bytes": 1, "speed_counts": number != 3,
+            "candidates": 1, "seconds": 1.0, "recalled": false, "date": "2026-01-01T00:00:00Z",
+        });
+        let more = more.as_object().unwrap().clone();
+        record.as_object_mut().unwrap().extend(more);
+        serde_json::from_value(record).unwrap()
+    }
+
+    #[test]
+    fn ratios_over_each_precision_are_summed_up_by_themselves() {
+        let records = [
+            record(
+                1,
+                &json!({
+                    "warm": against("PyTorch eager (half)", 2.0, "faster"),
+                    "against": {
+                        "fp32": {"warm": against("torch.compile", 8.0, "faster")},
+                        "half": {"warm": against("PyTorch eager (half)", 2.0, "faster")},
+                    },
+                }),
+            ),
+            record(
+                2,
+                &json!({
+                    "warm": against("torch.compile (half)", 0.5, "slower"),
+                    "against": {
+                        "fp32": {"warm": against("PyTorch eager", 2.0, "faster")},
+                        "half": {"warm": against("torch.compile (half)", 0.5, "slower")},
+                    },
+                }),
+            ),
+            // PyTorch's values were beyond float16.
+            record(
+                3,
+                &json!({
+                    "warm": against("PyTorch eager", 4.0, "faster"),
+                    "against": {"fp32": {"warm": against("PyTorch eager", 4.0, "faster")}, "half": {}},
+                }),
+            ),
+            record(4, &json!({"status": "wrong-values"})),
+        ];
+        let summary = Summary::of(&records);
+        let of = |group: &Group| {
+            let numbers = (
+                group.problems,
+                group.verified,
+                group.compared,
+                group.wins,
+                group.losses,
+            );
+            (
+                numbers,
+                group.geomean.unwrap(),
+                group.median.unwrap(),
+                group.lowest.unwrap(),
+            )
+        };
+        let close = |a: f64, b: f64| (a - b).abs() < 1e-12;
+        let (numbers, geomean, median, lowest) = of(&summary.groups.all);
+        assert_eq!((numbers, median, lowest), ((4, 3, 3, 2, 1), 2.0, 0.5));
+        assert!(close(geomean, 4f64.cbrt()), "{geomean}");
+        let (numbers, geomean, median, lowest) = of(&summary.against[&Accuracy::Fp32].all);
+        assert_eq!((numbers, median, lowest), ((4, 3, 3, 3, 0), 4.0, 2.0));
+        assert!(close(geomean, 4.0), "{geomean}");
+        let (numbers, geomean, median, lowest) = of(&summary.against[&Accuracy::Half].all);
+        assert_eq!((numbers, median, lowest), ((4, 3, 2, 1, 1), 1.25, 0.5));
+        assert!(close(geomean, 1.0), "{geomean}");
+        assert_eq!(summary.against[&Accuracy::Half].counting.problems, 3);
+        assert_eq!(
+            summary.against[&Accuracy::Half].families[&Family::Matmul],
+            summary.against[&Accuracy::Half].all
+        );
+        let lost: Vec<_> = summary.lost.iter().map(|l| l.problem.as_str()).collect();
+        assert_eq!(lost, ["2-2"]);
+
+        let written = serde_json::to_value(&summary).unwrap();
+        assert_eq!(written["all"]["wins"], 2);
+        assert_eq!(
+            written["against"]["fp32"]["all"]["geomean"]
+                .as_f64()
+                .map(f64::round),
+            Some(4.0)
+        );
+        let read: Summary = serde_json::from_value(written.clone()).unwrap();
+        assert_eq!(serde_json::to_value(&read).unwrap(), written);
+    }
+
+    #[test]
+    fn one_precision_needs_no_groups_of_its_own() {
+        let records = [record(
+            1,
+            &json!({"warm": against("torch.compile", 2.0, "faster")}),
+        )];
+        let written = serde_json::to_value(Summary::of(&records)).unwrap();
+        assert_eq!(written.get("against"), None);
+        assert_eq!(written["counting"]["compared"], 1);
     }
 }

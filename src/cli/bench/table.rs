@@ -1,15 +1,17 @@
 //! The table on the terminal.
 
+use akg::Accuracy;
 use akg::python::Variant;
 use akg::timing::Claim;
 
 use super::record::{Against, Record, SideRecord, Times};
-use super::summary::{Group, Summary};
+use super::summary::{Group, Groups, Summary};
 
-/// The heading of the rows.
-pub(super) fn heading() -> String {
+/// The heading of the rows of a run in this class.
+pub(super) fn heading(class: Accuracy) -> String {
+    let fp32 = if class == Accuracy::Fp32 { "" } else { "    fp32" };
     format!(
-        "{:<7} {:<28} {:<12} {:<12} {:>8} {:>17} {:>9} {:>9} {:>7} {:<8} {:>5} {:>6}",
+        "{:<7} {:<28} {:<12} {:<12} {:>8} {:>17} {:>9} {:>9}{fp32} {:>7} {:<8} {:>5} {:>6}",
         "problem", "name", "family", "status", "error", "ms", "eager", "compiled", "ratio", "", "tried", "s"
     )
 }
@@ -33,7 +35,11 @@ pub(super) fn row(record: &Record) -> String {
             .unwrap_or_default()
     };
     let warm = record.warm.as_ref();
-    let ratio = warm.map(|w| format!("{:.2}x", w.ratio));
+    let ratio = |against: Option<&Against>| against.map_or_else(String::new, |a| format!("{:.2}x", a.ratio));
+    let fp32 = match record.accuracy {
+        Accuracy::Fp32 => String::new(),
+        _ => format!(" {:>7}", ratio(record.warm_at(Accuracy::Fp32))),
+    };
     // `*`: the problem is so small that caches decide.
     let small = if record.work.speed_counts || warm.is_none() {
         ""
@@ -41,15 +47,15 @@ pub(super) fn row(record: &Record) -> String {
         "*"
     };
     format!(
-        "{:<7} {:<28.28} {family:<12} {:<12} {:>8} {:>17} {:>9} {:>9} {:>7} {:<8} {:>5} {:>6.1}",
+        "{:<7} {:<28.28} {family:<12} {:<12} {:>8} {:>17} {:>9} {:>9}{fp32} {:>7} {:<8} {:>5} {:>6.1}",
         record.problem,
         record.name,
         record.status,
         error.unwrap_or_default(),
         mine.unwrap_or_default(),
-        theirs(Variant::Eager),
-        theirs(Variant::Compiled),
-        ratio.unwrap_or_default(),
+        theirs(Variant::Eager(record.accuracy)),
+        theirs(Variant::Compiled(record.accuracy)),
+        ratio(warm),
         format!("{}{small}", warm.map_or("", claim)),
         record.candidates,
         record.seconds,
@@ -101,7 +107,7 @@ pub(super) fn group(group: &Group) -> String {
 
 /// How a run stands, in a few words.
 pub(super) fn standing(summary: &Summary) -> String {
-    let all = &summary.all;
+    let all = &summary.groups.all;
     let geomean = all
         .geomean
         .map_or_else(String::new, |g| format!(", geomean {g:.2}x"));
@@ -114,12 +120,10 @@ pub(super) fn standing(summary: &Summary) -> String {
 
 /// The end of the table.
 pub(super) fn lines(summary: &Summary) -> Vec<String> {
-    let mut lines = vec![format!("all: {}", group(&summary.all))];
-    if summary.counting.problems < summary.all.problems {
-        lines.push(format!("where speed counts: {}", group(&summary.counting)));
-    }
-    for (family, of_family) in &summary.families {
-        lines.push(format!("  {family}: {}", group(of_family)));
+    let mut lines = Vec::new();
+    add_groups(&mut lines, "", &summary.groups);
+    for (precision, groups) in &summary.against {
+        add_groups(&mut lines, &format!("over PyTorch in {precision}, "), groups);
     }
     for (what, problems) in [("lost", &summary.lost), ("unclear", &summary.unclear)] {
         for named in problems {
@@ -138,4 +142,14 @@ pub(super) fn lines(summary: &Summary) -> Vec<String> {
         ));
     }
     lines
+}
+
+fn add_groups(lines: &mut Vec<String>, over: &str, groups: &Groups) {
+    lines.push(format!("{over}all: {}", group(&groups.all)));
+    if groups.counting.problems < groups.all.problems {
+        lines.push(format!("{over}where speed counts: {}", group(&groups.counting)));
+    }
+    for (family, of_family) in &groups.families {
+        lines.push(format!("  {family}: {}", group(of_family)));
+    }
 }

@@ -93,6 +93,7 @@ pub(in crate::designer) fn emit(
     let mut passes = Passes {
         levels: HashMap::new(),
         scales: HashMap::new(),
+        held: HashMap::new(),
         loops,
         spreads: device.shares_tiles(),
         shares_columns: device
@@ -122,6 +123,8 @@ struct Passes<'a> {
     levels: HashMap<PrimId, usize>,
     /// Sums whose terms are scaled by a maximum that the same loop finds, with the maximum.
     scales: HashMap<PrimId, PrimId>,
+    /// Terms of such sums that programs hold, by the primitive that they are.
+    held: HashMap<PrimId, online::Held>,
     /// Loop indices over the reduced axes; empty if one tile holds them.
     loops: Vec<String>,
     /// Whether passes that only store have more programs than others.

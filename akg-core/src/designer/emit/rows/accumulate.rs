@@ -109,7 +109,10 @@ impl Passes<'_> {
         let (name, first) = match &kind {
             Kind::Fold { op, name } | Kind::Extreme { op, name, .. } => (name, identity(*op, dtype)),
         };
-        e.line(format!("{name} = full {dtype}{extents} {first}"));
+        // A single tile is all that there is.
+        if !self.loops.is_empty() {
+            e.line(format!("{name} = full {dtype}{extents} {first}"));
+        }
         Ok(Accumulator {
             kind,
             axes: kept,
@@ -167,8 +170,12 @@ impl Passes<'_> {
                 } else {
                     widened(reduce(&var.text))
                 };
-                let line = format!("{name} = {}", combined(*op, name, &reduced));
-                self.emitter.line(line);
+                let so_far = if self.loops.is_empty() {
+                    reduced
+                } else {
+                    combined(*op, name, &reduced)
+                };
+                self.emitter.line(format!("{name} = {so_far}"));
             }
             Kind::Extreme {
                 op,

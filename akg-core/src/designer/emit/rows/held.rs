@@ -170,6 +170,7 @@ impl Teams {
         let mut passes = Passes {
             levels: HashMap::new(),
             scales: HashMap::new(),
+            held: HashMap::new(),
             loops: Vec::new(),
             spreads: true,
             shares_columns: false,
@@ -226,6 +227,7 @@ impl Passes<'_> {
             for id in &work.reductions {
                 self.recombine(*id, &partials, slots)?;
             }
+            self.rescale_held(&work.stores)?;
             self.emitter.store_all(|_, id| work.stores.contains(&id))?;
         }
         self.emitter.close();

@@ -9,6 +9,15 @@ use crate::designer::prim::{MapOp, Prim, PrimId};
 use crate::error::Result;
 use crate::sketch::ir::{BinaryOp, ReduceOp, UnaryOp};
 
+/// The terms of a sum in the tile that a program holds.
+#[derive(Debug, Clone)]
+pub(super) struct Held {
+    /// The maximum that scales them in the end, and that of the tile, which does so far.
+    max: PrimId,
+    top: Var,
+    values: Var,
+}
+
 impl Passes<'_> {
     /// The maximum `m` of `x`, if `id` is the sum of `exp(x - m)`.
     pub(super) fn maximum_of_terms(&self, id: PrimId) -> Option<PrimId> {
@@ -43,6 +52,9 @@ impl Passes<'_> {
             x = self.mask(x, position, &lowest)?;
         }
         let so_far = max.fold()?;
+        if self.loops.is_empty() {
+            return self.hold_scaled(id, &x, position, (max, sums));
+        }
         let text = format!("max({so_far}, reduce_max({}, {position}))", x.text);
         let top = self.bind("m", text, max.axes.clone());
         let base = self.base(&top);
@@ -56,6 +68,63 @@ impl Passes<'_> {
             self.emitter.line(line);
         }
         self.emitter.line(format!("{so_far} = {}", top.text));
+        Ok(())
+    }
+
+    /// The same where a program has one tile of a row, whose terms it keeps.
+    fn hold_scaled(
+        &mut self,
+        id: PrimId,
+        x: &Var,
+        position: usize,
+        (max, sums): (&Accumulator, &[&Accumulator]),
+    ) -> Result<()> {
+        let top = Var {
+            text: max.fold()?.to_owned(),
+            axes: max.axes.clone(),
+        };
+        self.emitter
+            .line(format!("{} = reduce_max({}, {position})", top.text, x.text));
+        let base = self.base(&top);
+        let text = format!("exp({} - {})", x.text, Emitter::expanded(&base, &x.axes));
+        let values = self.bind("t", text, x.axes.clone());
+        for sum in sums {
+            let line = format!("{} = f64(reduce_sum({}, {position}))", sum.fold()?, values.text);
+            self.emitter.line(line);
+        }
+        let scaled = self.scales.iter().filter(|(_, max)| **max == id);
+        let terms: Vec<PrimId> = scaled
+            .filter_map(|(sum, _)| self.operand_nodes(*sum).first().copied())
+            .collect();
+        for term in terms {
+            let held = Held {
+                max: id,
+                top: top.clone(),
+                values: values.clone(),
+            };
+            self.held.insert(term, held);
+        }
+        Ok(())
+    }
+
+    /// Makes those held terms known that `results` depend on: they are scaled by the maximum of the row.
+    pub(super) fn rescale_held(&mut self, results: &[PrimId]) -> Result<()> {
+        let (needed, _) = self.needed(results.iter().copied());
+        for id in needed {
+            if self.emitter.find(id).is_some() {
+                continue;
+            }
+            let Some(Held { max, top, values }) = self.held.get(&id).cloned() else {
+                continue;
+            };
+            let Some(whole) = self.emitter.find(max) else {
+                continue;
+            };
+            let scale = self.bind("w", format!("exp({} - {})", top.text, whole.text), top.axes);
+            let text = format!("{}*{}", values.text, Emitter::expanded(&scale, &values.axes));
+            let term = self.bind("t", text, values.axes);
+            self.emitter.define(id, term);
+        }
         Ok(())
     }
 
@@ -74,7 +143,7 @@ impl Passes<'_> {
             0 => base,
             _ => format!("{base}[{}None]", ":, ".repeat(axis)),
         };
-        let text = format!("reduce_sum({sums}*exp(f64({maxima}) - f64({base})), {axis})");
+        let text = format!("reduce_sum({sums}*f64(exp({maxima} - {base})), {axis})");
         self.bind("s", text, sum.axes.clone())
     }
 
