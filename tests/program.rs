@@ -92,6 +92,45 @@ fn a_graph_becomes_a_verified_kernel() {
 }
 
 #[test]
+fn dropout_is_verified_by_the_seed() {
+    if !has_compiler() {
+        return;
+    }
+    let place = Place::new();
+    let graph = |node: &str| {
+        format!(
+            r#"{{"akg_graph": 1, "name": "drop",
+  "inputs": [{{"name": "x", "dtype": "f32", "shape": [30, 50]}}, {{"name": "seed", "dtype": "i64", "shape": []}}],
+  "nodes": [{node}, {{"op": "aten.softmax.int", "args": {{"self": "d", "dim": 1}}, "outputs": ["y"]}}],
+  "outputs": [{{"value": "y"}}]}}"#
+        )
+    };
+    let seeded = graph(
+        r#"{"op": "akg.seeded_dropout.default", "args": {"input": "x", "seed": "seed", "p": 0.2}, "outputs": ["d"]}"#,
+    );
+    let run = |name, graph: &str| {
+        let task = place.file(name, graph);
+        let akg = place
+            .akg()
+            .args(["run", "--json", "--no-baseline"])
+            .arg(task)
+            .output();
+        akg.unwrap()
+    };
+    let report = json(&run("seeded.json", &seeded));
+    assert_eq!(report["status"], "pass");
+    assert_eq!(
+        report["kernels"][0]["operators"],
+        serde_json::json!(["seeded_dropout", "softmax"])
+    );
+    let random = graph(
+        r#"{"op": "aten.dropout.default", "args": {"input": "x", "p": 0.2, "train": true}, "outputs": ["d"]}"#,
+    );
+    let words = "no design rule yet for aten.dropout.default";
+    expect(&run("random.json", &random), TROUBLE, &[words]);
+}
+
+#[test]
 fn hand_written_candidates_meet_the_same_judge() {
     if !has_compiler() {
         return;

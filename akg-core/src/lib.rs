@@ -18,6 +18,7 @@ pub mod graph;
 pub mod image;
 pub mod isolation;
 pub mod lower;
+mod philox;
 pub mod profile;
 pub mod reference;
 pub mod registry;

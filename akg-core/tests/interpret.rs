@@ -321,6 +321,21 @@ kernel main over (p in 1) {{ store y[p] = (load a[p]) {op} (load b[p]) }}"
     assert!(error(apply("<<")(1, 32)).to_string().contains("shifts"));
 }
 
+#[test]
+fn random_numbers_are_those_of_philox() {
+    let text = "
+sketch s(key: i64[2], counter: i64[2]) -> y: i64[2]
+kernel main over (p in 2) { store y[p] = philox(load key[p], load counter[p]) }";
+    let pair = |a: i64, b: i64| Tensor::from_slice([2], &[a, b]).unwrap();
+    let out = run(text, &[pair(0, 1), pair(0, 0)], &[]);
+    // The first is in the known-answer file of Random123.
+    assert_eq!(values(&out, 0)[0], f64::from(0x6627_e8d5_u32));
+    assert_ne!(values(&out, 0)[0], values(&out, 0)[1]);
+    let narrow = Sketch::parse(&text.replace("i64", "i32")).unwrap();
+    let refused = narrow.elaborate(&Knobs::new(), &Bindings::new()).unwrap_err();
+    assert!(refused.render(text).contains("does not apply to i32"));
+}
+
 /// Replaces the integer literal number `which` (modulo their count) of `text` by `value`.
 fn with_literal(text: &str, which: usize, value: u32) -> String {
     let bytes = text.as_bytes();

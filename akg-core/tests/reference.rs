@@ -482,7 +482,10 @@ fn f32_is_close_to_f64() {
 
 #[test]
 fn every_operator_has_a_case() {
-    let mut open: BTreeSet<&str> = Operator::all().into_iter().map(Operator::name).collect();
+    let aten = Operator::all()
+        .into_iter()
+        .filter(|op| op.schema().namespace == "aten");
+    let mut open: BTreeSet<&str> = aten.map(Operator::name).collect();
     for family in FAMILIES {
         for case in cases(family) {
             open.remove(

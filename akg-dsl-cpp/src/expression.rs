@@ -283,8 +283,12 @@ impl Printer<'_> {
                 let text = format!("{function}({a}, {b})");
                 return self.rounded(dtype, text);
             }
-            BinaryOp::Ldexp => {
-                let function = self.prelude("akg_ldexp");
+            BinaryOp::Ldexp | BinaryOp::Philox => {
+                let function = self.prelude(if op == BinaryOp::Ldexp {
+                    "akg_ldexp"
+                } else {
+                    "akg_philox"
+                });
                 let (a, b) = (self.whole(a), self.whole(b));
                 let text = format!("{function}({a}, {b})");
                 return self.rounded(dtype, text);

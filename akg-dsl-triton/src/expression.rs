@@ -445,6 +445,7 @@ impl Printer<'_> {
             BinaryOp::Xor => infix("^"),
             BinaryOp::Shl => infix("<<"),
             BinaryOp::Shr => infix(">>"),
+            BinaryOp::Philox => Text::tight(format!("tl.randint({}, {}).to(tl.int64)", x.open(), y.open())),
         })
     }
 

@@ -321,7 +321,10 @@ impl<'a> Forward<'a> {
                 dim.lo, dim.hi
             ));
         }
-        for (((at, tensor), port), found) in inputs.iter().zip(&manifest.inputs).zip(&found) {
+        let (seeds, passed): (Vec<_>, Vec<_>) = inputs.iter().zip(&places).partition(|(_, p)| p.is_null());
+        let ports = manifest.inputs.iter().zip(&found).zip(&places);
+        let ports = ports.filter(|(_, place)| !place.is_null()).map(|(port, _)| port);
+        for (((at, tensor), _), (port, found)) in passed.iter().zip(ports) {
             let (dtype, shape) = (torch_type(tensor.dtype), shape(tensor));
             self.line(format!(
                 "{} = akg_input(\"{}\", {found}, {dtype}, {shape})",
@@ -330,14 +333,19 @@ impl<'a> Forward<'a> {
             ));
         }
         // A call runs where its arguments are.
-        let given = inputs.iter().zip(&places).find(|(_, place)| place.is_u64());
-        let first = given
-            .map(|((at, _), _)| *at)
-            .or(inputs.first().map(|(at, _)| *at));
+        let given = passed.iter().find(|(_, place)| place.is_u64());
+        let first = given.or(passed.first()).map(|((at, _), _)| *at);
         self.line(first.map_or_else(
             || "device = torch.device(\"cuda\")".to_owned(),
             |at| format!("device = {}.device", name(at)),
         ));
+        for ((at, tensor), _) in seeds {
+            let dtype = torch_type(tensor.dtype);
+            self.line(format!(
+                "{} = torch.randint(2**63 - 1, (), dtype={dtype}, device=device)",
+                name(*at)
+            ));
+        }
         for (number, (at, _)) in constants.iter().enumerate() {
             self.line(format!("{} = akg_constant({number}, device)", name(*at)));
         }

@@ -61,8 +61,12 @@ fn task() -> Task {
 
 /// A bundle that nobody has built.
 fn bundle(dsl: &str) -> Bundle {
+    bundle_of(&task(), SKETCH, dsl)
+}
+
+fn bundle_of(task: &Task, text: &str, dsl: &str) -> Bundle {
     let target = support::h100();
-    let sketch = Sketch::parse(SKETCH).unwrap_or_else(|d| panic!("{}", d.render(SKETCH)));
+    let sketch = Sketch::parse(text).unwrap_or_else(|d| panic!("{}", d.render(text)));
     let mut source = TritonDsl::default()
         .lower(&sketch, &Knobs::new(), &target)
         .unwrap();
@@ -82,7 +86,7 @@ fn bundle(dsl: &str) -> Bundle {
         bound_seconds: None,
         kernels: Vec::new(),
     };
-    Bundle::new(&task(), &target, Candidate { source, artifact }, SKETCH, evidence).unwrap()
+    Bundle::new(task, &target, Candidate { source, artifact }, text, evidence).unwrap()
 }
 
 /// Runs a script in which `m` is the exported module, made for the CPU, where the interpreter's tensors are.
@@ -149,6 +153,37 @@ refuses('shape', torch.zeros(2, 5))
 refuses('from 1 to 1000', torch.zeros(1001, 4))
 "
         ),
+    );
+}
+
+#[test]
+fn seeds_are_drawn_for_each_call() {
+    let mut graph = Graph::new("draw");
+    let seed = graph.input("seed", DType::I64, [0i64; 0]);
+    let x = graph.input("x", DType::I64, [3]);
+    let y = graph.add(x, seed).unwrap();
+    graph.output(y);
+    let text = "sketch draw(seed: i64[], x: i64[3]) -> y: i64[3]
+kernel main over (p in 3) { store y[p] = (load x[p]) + load seed[] }";
+    let module =
+        "import torch\n\n\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return x\n";
+    let inputs = vec![ModuleInput::Seed {}, ModuleInput::Argument(0)];
+    let bundle = bundle_of(&Task::new("draw", graph), text, "triton");
+    let text = modelnew(&bundle.with_module(module, inputs).unwrap()).unwrap();
+    let Some(python) = support::python() else { return };
+    with_module(
+        python,
+        "modelnew_draws_seeds",
+        &text,
+        "
+x = torch.tensor([0, -1, -2])
+torch.manual_seed(5)
+seeds = [torch.randint(2**63 - 1, ()) for _ in range(2)]
+torch.manual_seed(5)
+assert seeds[0] != seeds[1]
+for seed in seeds:
+    assert torch.equal(m.ModelNew()(x), x + seed)
+",
     );
 }
 

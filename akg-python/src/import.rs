@@ -29,7 +29,7 @@ pub struct ImportedModule {
     /// The file.
     pub path: PathBuf,
     /// The computation. Its inputs are the arguments of `forward`, the parameters (weights) and buffers (weights, or
-    /// state where `forward` changes them).
+    /// state where `forward` changes them), and a seed if dropout is active.
     pub graph: Graph,
     /// How the content of each graph input is made, in the order of the graph's inputs.
     pub inputs: Vec<ImportedInput>,
@@ -64,6 +64,8 @@ pub enum Source {
     Attribute(String),
     /// A tensor among the flattened arguments of `forward`, by position.
     Argument(usize),
+    /// Nothing: the integer from which the graph's chance follows, where PyTorch draws from a generator of its own.
+    Seed {},
 }
 
 /// How the content of an input is made.

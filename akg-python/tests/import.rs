@@ -10,6 +10,7 @@ use std::time::Duration;
 use akg_core::error::ErrorKind;
 use akg_core::graph::InputKind;
 use akg_core::isolation::IsolationLevel;
+use akg_core::reference::{Options, evaluate};
 use akg_core::{Accuracy, DType, Graph, Tensor};
 use akg_python::{
     BaselineOptions, BaselineTask, BaselineWorker, Baselines, Generator, ImportOptions, ImportedModule, Job,
@@ -141,12 +142,66 @@ fn copies_vanish_and_dead_parameters_are_no_inputs() {
     assert_eq!(operators(&plain), ["relu.default", "mul.Scalar", "add.Tensor"]);
     let dropout = import(&mut python, "dropout.py").unwrap();
     assert_eq!(operators(&dropout), ["exp.default"]);
+    // In training mode without an effect.
+    assert!(!dropout.graph.is_seeded());
     let parameters = import(&mut python, "parameters.py").unwrap();
     let weights: Vec<_> = kinds(&parameters)
         .into_iter()
         .filter(|(_, k)| *k == InputKind::Weight)
         .collect();
     assert_eq!(weights.len(), 4, "{weights:?}");
+}
+
+#[test]
+fn active_dropout_follows_from_a_seed() {
+    let Some(mut python) = python() else { return };
+    let module = import(&mut python, "active_dropout.py").unwrap();
+    assert_eq!(
+        operators(&module),
+        ["seeded_dropout.default", "tanh.default", "seeded_dropout.default"]
+    );
+    let seed = module.inputs.last().unwrap();
+    assert_eq!(
+        (seed.name.as_str(), &seed.source),
+        ("dropout_seed", &Source::Seed {})
+    );
+    let high = i64::MAX;
+    assert_eq!(seed.generator, Generator::Randint { low: 0, high });
+    assert_eq!(kinds(&module)["dropout_seed"], InputKind::Activation);
+    // The second takes other numbers than the first.
+    let json: serde_json::Value = serde_json::from_str(&module.graph.to_json().unwrap()).unwrap();
+    let arguments = |node: usize| &json["nodes"][node]["args"];
+    assert_eq!(
+        (&arguments(0)["p"], &arguments(0)["offset"]),
+        (&0.2.into(), &serde_json::Value::Null)
+    );
+    assert_eq!(
+        (&arguments(2)["p"], &arguments(2)["offset"]),
+        (&0.5.into(), &2400.into())
+    );
+
+    // PyTorch draws other numbers, and drops as many in either form of the task.
+    let mut make = |inputs| {
+        let seeds = Seeds { weights: 0, inputs };
+        python.materialize(&module, seeds).unwrap()
+    };
+    let (inputs, others) = (make(1), make(2));
+    assert_ne!(inputs[1].bytes(), others[1].bytes());
+    let gone = |outputs: &[f64]| outputs.iter().filter(|v| **v == 0.0).count();
+    let ours = evaluate(&module.graph, &inputs, &Options::default()).unwrap()[0].to_f64();
+    // 0.6 of 2400, give or take five standard deviations.
+    let expected = 1320..1560;
+    assert!(expected.contains(&gone(&ours)));
+    for task in [BaselineTask::Module(&module), BaselineTask::Graph(&module.graph)] {
+        let worker = BaselineWorker::new(python.environment().clone(), task, "cpu", None).unwrap();
+        let sets = vec![inputs.clone()];
+        let mut baselines = Baselines::new(worker, task, sets, BaselineOptions::default()).unwrap();
+        let theirs = baselines.prepare(Variant::Eager(Accuracy::Fp32)).unwrap()[0]
+            .to_f64()
+            .unwrap();
+        assert!(expected.contains(&gone(&theirs)));
+        assert_ne!(theirs, ours);
+    }
 }
 
 #[test]
@@ -233,6 +288,7 @@ fn seeds_decide_weights_and_inputs() {
             // A constant parameter does not depend on any seed.
             Source::Attribute(path) if path == "scale" => assert!(a == b && a == c),
             Source::Attribute(_) => assert!(a == b && a != c, "{}", input.name),
+            Source::Seed {} => panic!("nothing in the module is random"),
         }
     }
 }

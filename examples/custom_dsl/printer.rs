@@ -460,7 +460,8 @@ fn binary(op: BinaryOp, dtype: DType, a: &str, b: &str) -> Result<String> {
         | BinaryOp::FloorDiv
         | BinaryOp::Mod
         | BinaryOp::Pow
-        | BinaryOp::Ldexp => {
+        | BinaryOp::Ldexp
+        | BinaryOp::Philox => {
             return unsupported(&format!("{op:?} of {dtype}"));
         }
         // The others have the signs that C has.

@@ -33,10 +33,16 @@ pub(super) struct Baseline {
     /// Its own error against f64, judged like the candidate's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<ErrorMeasure>,
+    /// Why its outputs were not judged although it took part.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) unchecked: Option<String>,
     /// Why it took no part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) trouble: Option<String>,
 }
+
+/// Why outputs that depend on chance are not compared.
+const OWN_NUMBERS: &str = "it draws random numbers of its own, where akg's follow from a seed";
 
 /// What became of each variant of PyTorch in an attempt's contest.
 pub(super) fn baselines(attempt: &Attempt) -> Vec<Baseline> {
@@ -179,7 +185,9 @@ impl PyTorch {
         open.sort();
         while let Some(variant) = open.pop() {
             self.progress.step(&format!("preparing {}", variant.name()));
+            let unchecked = task.graph.is_seeded().then(|| OWN_NUMBERS.to_owned());
             let (error, trouble) = match baselines.prepare(variant) {
+                Ok(_) if unchecked.is_some() => (None, None),
                 Ok(outputs) => match error_of(&outputs)? {
                     Some(error) => (Some(error), None),
                     None => (None, Some("its outputs are wrong".to_owned())),
@@ -200,6 +208,7 @@ impl PyTorch {
                 precision: variant.precision(),
                 threads: baselines.threads(),
                 error,
+                unchecked: unchecked.filter(|_| trouble.is_none()),
                 trouble,
             };
             reports.insert(variant, report);

@@ -35,6 +35,7 @@ pub(super) fn module_inputs(module: &ImportedModule) -> Vec<ModuleInput> {
     let place = |source: &ImportSource| match source {
         ImportSource::Attribute(path) => ModuleInput::Attribute(path.clone()),
         ImportSource::Argument(position) => ModuleInput::Argument(*position),
+        ImportSource::Seed {} => ModuleInput::Seed {},
     };
     module.inputs.iter().map(|input| place(&input.source)).collect()
 }

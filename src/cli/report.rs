@@ -277,6 +277,9 @@ impl Report {
             );
         }
         for baseline in &self.baselines {
+            if let Some(why) = &baseline.unchecked {
+                println!("  outputs of {} not compared: {why}", baseline.name);
+            }
             if let Some(trouble) = &baseline.trouble {
                 println!(
                     "  {} does not work: {}",

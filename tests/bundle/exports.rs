@@ -173,6 +173,48 @@ refuses('from 1 to 1000', torch.zeros(1001, 4))
     );
 }
 
+/// `y = x + seed`.
+const DRAW: &str = r#"// akg-launch: {"tensors": [
+// {"name": "seed", "dtype": "i64", "shape": [], "role": "input", "align": 8},
+// {"name": "x", "dtype": "i64", "shape": [3], "role": "input", "align": 8},
+// {"name": "y", "dtype": "i64", "shape": [3], "role": "output", "align": 8}],
+// "launches": [{"kernel": "draw", "grid": [3], "tensors": [0, 1, 2]}]}
+#include <cstdint>
+extern "C" void draw(void *const *tensors, const int64_t *, int64_t first, int64_t last) {
+  const int64_t seed = *static_cast<const int64_t *>(tensors[0]);
+  for (int64_t i = first; i < last; ++i)
+    static_cast<int64_t *>(tensors[2])[i] = static_cast<const int64_t *>(tensors[1])[i] + seed;
+}
+"#;
+
+#[test]
+fn modelnew_draws_a_seed_for_each_call() {
+    let mut graph = Graph::new("draw");
+    let seed = graph.input("seed", DType::I64, [0i64; 0]);
+    let x = graph.input("x", DType::I64, [3]);
+    let y = graph.add(x, seed).unwrap();
+    graph.output(y);
+    let (Some(bundle), Some(environment)) = (bundle((Task::new("draw", graph), DRAW)), python()) else {
+        return;
+    };
+    let module =
+        "import torch\n\n\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return x\n";
+    let inputs = vec![ModuleInput::Seed {}, ModuleInput::Argument(0)];
+    with_module(
+        &environment,
+        &modelnew(&bundle.with_module(module, inputs).unwrap()).unwrap(),
+        "
+x = torch.tensor([0, -1, -2])
+torch.manual_seed(5)
+seeds = [torch.randint(2**63 - 1, ()) for _ in range(2)]
+torch.manual_seed(5)
+assert seeds[0] != seeds[1]
+for seed in seeds:
+    assert torch.equal(m.ModelNew()(x), x + seed)
+",
+    );
+}
+
 /// Two outputs, one of which is the new content of a buffer.
 const COUNT: &str = r#"// akg-launch: {"tensors": [
 // {"name": "x", "dtype": "f32", "shape": [6], "role": "input", "align": 4},

@@ -17,7 +17,8 @@ _akg_name = @NAME@
 _akg_arch = @ARCH@
 _akg_features = @FEATURES@
 
-# name, element type, least alignment, and where it is: an argument of `forward` or an attribute of the module.
+# name, element type, least alignment, and where it is: an argument of `forward`, an attribute of the module, or None for a
+# seed to draw.
 _akg_inputs = @INPUTS@
 
 # name, element type, least alignment, and the attribute that it is the new content of.
@@ -160,7 +161,12 @@ class ModelNew(@BASE@):
 @INIT@    def forward(self, *arguments):
         leaves = torch.utils._pytree.tree_leaves(arguments)
         attribute = lambda path: _akg_functools.reduce(getattr, path.split("."), self)
-        find = lambda place: leaves[place] if isinstance(place, int) else attribute(place)
+
+        def find(place):
+            if place is None:
+                return torch.randint(2**63 - 1, ())
+            return leaves[place] if isinstance(place, int) else attribute(place)
+
         results = []
         for output, (*_, updates) in zip(_akg_call([find(port[3]) for port in _akg_inputs]), _akg_outputs):
             if updates is None:

@@ -134,6 +134,8 @@ pub enum ModuleInput {
     Attribute(String),
     /// Among the flattened arguments of `forward`, by position.
     Argument(usize),
+    /// Nowhere: a seed, to be drawn anew for each call.
+    Seed {},
 }
 
 /// What a machine must have to run an artifact.

@@ -55,12 +55,14 @@ pub fn dim_sources(manifest: &Manifest) -> Result<Vec<DimSource>> {
     manifest.plan.dims.iter().enumerate().map(source).collect()
 }
 
-/// Where a module finds each input: a position among the arguments of `forward`, or the path of an attribute.
+/// Where a module finds each input: a position among the arguments of `forward`, the path of an attribute, or null for a
+/// seed to draw.
 pub fn places(manifest: &Manifest) -> Vec<Value> {
     if !manifest.module.is_empty() {
         let place = |input: &ModuleInput| match input {
             ModuleInput::Attribute(path) => json!(path),
             ModuleInput::Argument(position) => json!(position),
+            ModuleInput::Seed {} => Value::Null,
         };
         return manifest.module.iter().map(place).collect();
     }

@@ -292,7 +292,7 @@ impl Graph {
             .zip(&node.args)
             .filter(|(p, arg)| p.default.as_ref() != Some(*arg));
         NodeEntry {
-            op: format!("aten.{}", node.op.name()),
+            op: node.op.qualified_name(),
             args: given
                 .map(|(p, arg)| (p.name.clone(), self.write_arg(arg)))
                 .collect(),

@@ -4,6 +4,11 @@
 //! names, arguments and semantics are ATen's (`aten.linear.default`, `aten.softmax.int`). Shapes are integer
 //! expressions, so a dimension may be a symbol. Views, broadcasting and type conversions are operators like any other;
 //! nothing happens implicitly beyond what ATen's own operators do.
+//!
+//! A graph is a function: equal inputs have equal results. ATen's operators that draw random numbers from a hidden state
+//! have no reference. In their place stands an operator of akg's own namespace whose chance is an input, a seed:
+//! `akg.seeded_dropout.default(Tensor input, Tensor seed, float p, int offset=0)`, which is
+//! [`Graph::seeded_dropout`].
 
 use std::collections::HashMap;
 use std::fmt;
@@ -249,6 +254,12 @@ impl Graph {
     /// The operator calls in execution order.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
+    }
+
+    /// Whether results follow from a seed, where PyTorch would draw numbers of its own.
+    pub fn is_seeded(&self) -> bool {
+        let mut parameters = self.nodes.iter().flat_map(|n| &n.op.schema().parameters);
+        parameters.any(|p| p.name == "seed")
     }
 
     /// The outputs in return order.

@@ -218,6 +218,19 @@ impl<T: Real> Invocation<'_, T> {
         Ok(stretch.filter(|s| s.axis == axis).map_or(0, |s| s.start))
     }
 
+    /// The row-major number in the whole first result of each element of its computed part.
+    pub(super) fn numbers(&self) -> Result<impl Fn(usize) -> i64 + Sync + use<T>> {
+        let value = self.result(0)?;
+        let stretch = self.stretches.get(value.index()).copied().flatten();
+        let whole = self.call.ty(value)?.concrete_shape(self.bindings)?;
+        // Elements of the whole and of the part for each index before the stretched axis, and those before the part.
+        let (whole, part, start) = stretch.map_or((1, 1, 0), |s| {
+            let inner: usize = whole[s.axis + 1..].iter().product();
+            (whole[s.axis] * inner, (s.end - s.start) * inner, s.start * inner)
+        });
+        Ok(move |i: usize| (i / part * whole + start + i % part) as i64)
+    }
+
     /// How many results there are.
     pub(super) fn results(&self) -> usize {
         self.node.outputs.len()

@@ -26,6 +26,22 @@ static inline double akg_floor_mod(double a, double b) {
   const double r = __builtin_fmod(a, b);
   return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
+//# akg_philox
+// The first word of Philox4x32-10 (Salmon et al., SC 2011) for a key and a counter.
+static inline int64_t akg_philox(int64_t key, int64_t counter) {
+  uint32_t a = uint32_t(counter), b = uint32_t(uint64_t(counter) >> 32), c = 0, d = 0;
+  uint32_t low = uint32_t(key), high = uint32_t(uint64_t(key) >> 32);
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t first = uint64_t(0xD2511F53u) * a, second = uint64_t(0xCD9E8D57u) * c;
+    a = uint32_t(second >> 32) ^ b ^ low;
+    b = uint32_t(second);
+    c = uint32_t(first >> 32) ^ d ^ high;
+    d = uint32_t(first);
+    low += 0x9E3779B9u;
+    high += 0xBB67AE85u;
+  }
+  return int64_t(a);
+}
 //# akg_clip_lo akg_min akg_max
 // The first index i in 0..len from which on start + step * i is inside of 0..extent.
 static inline int akg_clip_lo(int64_t start, int64_t step, int64_t extent, int64_t len) {

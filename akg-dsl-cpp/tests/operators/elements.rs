@@ -128,6 +128,9 @@ fn binary_operators() {
                 "a // d", "a & b", "a | b", "a ^ b", "a << k", "a >> k", "-a", "!a", "abs(a)",
             ]);
         }
+        if dtype == DType::I64 {
+            expressions.extend(["philox(a, b)", "philox(a * 5000000029, b * 70000000001)"]);
+        }
         let outputs: Vec<_> = (0..expressions.len())
             .map(|i| format!("y{i}: {dtype}[N]"))
             .collect();

@@ -229,7 +229,10 @@ class ModuleRun(Run):
     def bind(self, values):
         leaves = list(self._leaves)
         for entry in self._inputs:
-            source, value = entry["source"], self.own(values[entry["name"]])
+            source = entry["source"]
+            if "seed" in source:
+                continue  # PyTorch draws from its own generator
+            value = self.own(values[entry["name"]])
             if "attribute" in source:
                 set_attribute(self._model, source["attribute"], value)
             else:

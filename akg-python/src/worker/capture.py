@@ -11,7 +11,7 @@ from torch.utils._pytree import tree_flatten
 
 from akg_worker.errors import CallError, first_line, is_out_of_memory, place
 from akg_worker.graph import to_graph
-from akg_worker.module import construct, load, make_inputs
+from akg_worker.module import SEEDS, construct, load, make_inputs
 from akg_worker.recurrent import kept_whole
 
 
@@ -100,6 +100,8 @@ def shrink_of(module, halvings, only_first):
 
 def describe_input(name, source, observer, leaves):
     generator = {"kind": "captured"}
+    if "seed" in source:
+        generator = {"kind": "randint", "low": 0, "high": SEEDS}
     if "argument" in source:
         generator = observer.generator(leaves[source["argument"]])
     return {"name": name, "source": source, "generator": generator}

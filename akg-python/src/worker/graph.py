@@ -20,8 +20,8 @@ PLACEMENT = ("Device", "Layout", "MemoryFormat", "Generator")
 def to_graph(exported, name):
     """The graph and, for each of its inputs, where its content comes from.
 
-    A source is `{"attribute": "conv.weight"}`, a path below the model, or `{"argument": 0}`, a position among the
-    flattened arguments of `forward`.
+    A source is `{"attribute": "conv.weight"}`, a path below the model, `{"argument": 0}`, a position among the flattened
+    arguments of `forward`, or `{"seed": {}}`: an integer that the module does not take, from which all chance follows.
     """
     return Converter(exported, name).convert()
 
@@ -34,6 +34,8 @@ class Converter:
         self._taken = set()
         self._inputs, self._constants, self._nodes = [], [], []
         self._sources = {}
+        self._seed = None  # the name of the input from which chance follows
+        self._drawn = 0  # random numbers that the nodes so far take
 
     def convert(self):
         signature = self._exported.graph_signature
@@ -95,7 +97,20 @@ class Converter:
             self._names[node] = names[0] if names else None
         types = [type_of(result) for result in (value if several else [value][: len(names)])]
         op, args = self._arguments(node)
+        if is_by_chance(node, args):
+            names, types = names[:1], types[:1]
+            op, args = self._seeded(value[0] if several else value, args)
         self._nodes.append({"op": op, "args": args, "outputs": names, "types": types})
+
+    def _seeded(self, value, args):
+        """A dropout with its chance as an operand, and with numbers that no other takes."""
+        if self._seed is None:
+            self._seed = self._fresh("dropout_seed")
+            self._sources[self._seed] = {"seed": {}}
+            self._inputs.append({"name": self._seed, "dtype": "i64", "shape": [], "kind": "activation"})
+        args = {"input": args["input"], "seed": self._seed, "p": args["p"], "offset": self._drawn}
+        self._drawn += value.numel()
+        return SEEDED_DROPOUT, args
 
     def _arguments(self, node):
         """The operator's name and its arguments by the schema's names; what equals its default is left out."""
@@ -142,7 +157,7 @@ class Converter:
 
     def _outputs(self, signature, results):
         plain, updates = [], []
-        inputs = {tuple(source.items()): name for name, source in self._sources.items()}
+        inputs = {tuple(s.items()): name for name, s in self._sources.items() if "seed" not in s}
         arguments = [s.arg.name for s in signature.input_specs if s.kind == InputKind.USER_INPUT]
         for result, spec in zip(results, signature.output_specs):
             if spec.kind == OutputKind.USER_OUTPUT:
@@ -189,9 +204,11 @@ class Converter:
         return name
 
 
+SEEDED_DROPOUT = "akg.seeded_dropout.default"
 MUTATIONS = (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION)
 GETITEM = operator.getitem
 aten = torch.ops.aten
+DROPOUTS = (aten.dropout.default, aten.native_dropout.default)
 COPIES = (
     aten.detach.default,
     aten.alias.default,
@@ -255,6 +272,14 @@ def result_names(node, count):
         if user.target is GETITEM:
             names[user.args[1]] = user.name
     return names
+
+
+def is_by_chance(node, args):
+    """Whether a node is a dropout whose result, which is all that is used of it, depends on chance."""
+    if node.target not in DROPOUTS:
+        return False
+    takes_mask = any(user.target is GETITEM and user.args[1] == 1 for user in node.users)
+    return args["train"] is not False and 0 < args["p"] < 1 and not takes_mask
 
 
 def same(default, value):

@@ -13,6 +13,9 @@ from torch.utils._pytree import tree_flatten
 from akg_worker import tensors
 from akg_worker.errors import CallError, first_line, is_out_of_memory, place
 
+# Seeds are non-negative integers below this.
+SEEDS = 2**63 - 1
+
 REQUIRED = {"Model": "class", "get_inputs": "function", "get_init_inputs": "function"}
 
 
@@ -196,6 +199,8 @@ def materialize(message):
         source = wish["source"]
         if "attribute" in source:
             made = attribute(model, source["attribute"])
+        elif "seed" in source:
+            made = torch.randint(SEEDS, (), generator=torch.Generator().manual_seed(message["inputs_seed"]))
         else:
             made, arguments[source["argument"]] = arguments[source["argument"]], None
         types.append(tensors.write(slot, wish["name"], made))

@@ -8,6 +8,7 @@ import torch
 
 from akg_worker import tensors
 from akg_worker.errors import CallError, describe, first_line
+from akg_worker.graph import SEEDED_DROPOUT
 
 
 def evaluate(message):
@@ -64,6 +65,10 @@ class Replay:
         return tensor.to(self._floating) if self._floating and tensor.is_floating_point() else tensor
 
     def _step(self, node):
+        if node["op"] == SEEDED_DROPOUT:
+            # PyTorch's own, which draws other numbers than those of the seed.
+            args = {"input": node["args"]["input"], "p": node["args"]["p"], "train": True}
+            node = {**node, "op": "aten.dropout.default", "args": args}
         op = operator(node["op"])
         parameters = {parameter.name: parameter for parameter in op._schema.arguments}
         unknown = set(node["args"]) - set(parameters)

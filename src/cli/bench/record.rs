@@ -110,6 +110,9 @@ pub(super) struct SideRecord {
     pub(super) warm: Option<Times>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cold: Option<Times>,
+    /// Why its outputs were not judged although it took part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) unchecked: Option<String>,
     /// Why it took no part, or fell out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) trouble: Option<String>,
@@ -260,7 +263,7 @@ fn sides(report: &Report) -> Vec<SideRecord> {
             samples: timing.seconds.len(),
         })
     };
-    let side = |name: &str, precision, error, threads, trouble: Option<String>| {
+    let side = |name: &str, precision, error, threads| {
         let timed: Option<&SideTimes> = speed.and_then(|s| s.sides.iter().find(|s| s.name == name));
         SideRecord {
             name: name.to_owned(),
@@ -269,16 +272,21 @@ fn sides(report: &Report) -> Vec<SideRecord> {
             threads,
             warm: timed.and_then(|t| times(&t.warm)),
             cold: timed.and_then(|t| times(&t.cold)),
-            trouble: trouble.or_else(|| Some(timed?.failure.as_ref()?.evidence.clone())),
+            unchecked: None,
+            trouble: timed.and_then(|t| Some(t.failure.as_ref()?.evidence.clone())),
         }
     };
     let mut sides = Vec::new();
     if report.error.is_some() || speed.is_some() {
-        sides.push(side("candidate", None, report.error, None, None));
+        sides.push(side("candidate", None, report.error, None));
     }
     let baseline = |b: &Baseline| {
-        let (precision, threads) = (Some(b.precision), Some(b.threads));
-        side(&b.name, precision, b.error, threads, b.trouble.clone())
+        let side = side(&b.name, Some(b.precision), b.error, Some(b.threads));
+        SideRecord {
+            unchecked: b.unchecked.clone(),
+            trouble: b.trouble.clone().or(side.trouble),
+            ..side
+        }
     };
     sides.extend(report.baselines.iter().map(baseline));
     sides
@@ -321,6 +329,7 @@ mod tests {
                 precision: variant.precision(),
                 threads: 1,
                 error: None,
+                unchecked: None,
                 trouble: None,
             })
             .collect()

@@ -1,4 +1,4 @@
-//! ATen operators to primitives, one file for each family.
+//! Operators to primitives, one file for each family.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,6 +9,7 @@ use crate::graph::ops::Call;
 use crate::graph::{Graph, TensorType, ValueId};
 
 mod create;
+mod dropout;
 mod join;
 mod loss;
 mod matmul;
@@ -41,7 +42,7 @@ pub(super) struct Step<'a> {
 /// Decomposes one operator; `None` if the family does not have it.
 type Family = fn(&mut Step<'_>, &str) -> Result<Option<Vec<PrimId>>>;
 
-const FAMILIES: [Family; 10] = [
+const FAMILIES: [Family; 11] = [
     pointwise::decompose,
     reduce::decompose,
     pool::decompose,
@@ -52,6 +53,7 @@ const FAMILIES: [Family; 10] = [
     view::decompose,
     join::decompose,
     create::decompose,
+    dropout::decompose,
 ];
 
 impl Step<'_> {
@@ -118,7 +120,7 @@ pub(super) fn decompose(graph: &Graph) -> Result<Decomposed> {
         let ty = graph.ty(value);
         values.insert(value, prims.push(Prim::Input(value), ty.dtype, ty.shape.clone()));
     }
-    let mut missing: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut missing: BTreeMap<String, usize> = BTreeMap::new();
     for node in graph.nodes() {
         let name = node.op.name().split('.').next().unwrap_or_default();
         prims.origin = name;
@@ -141,14 +143,14 @@ pub(super) fn decompose(graph: &Graph) -> Result<Decomposed> {
         match results {
             Some(results) => values.extend(node.outputs.iter().copied().zip(results)),
             None if node.inputs().all(|v| values.contains_key(&v)) => {
-                *missing.entry(node.op.name()).or_default() += 1;
+                *missing.entry(node.op.qualified_name()).or_default() += 1;
             }
             // A consequence of an operator that is reported already.
             None => {}
         }
     }
     if !missing.is_empty() {
-        let list: Vec<_> = missing.iter().map(|(op, n)| format!("aten.{op} ({n})")).collect();
+        let list: Vec<_> = missing.iter().map(|(op, n)| format!("{op} ({n})")).collect();
         return Err(Error::unsupported(format!(
             "no design rule yet for {}",
             list.join(", ")

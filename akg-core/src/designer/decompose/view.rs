@@ -18,13 +18,7 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
             let (x, shape) = (s.tensor("self")?, s.result(0)?.shape.clone());
             s.prims.expand(x, shape)
         }
-        "clone" | "detach" | "alias" | "contiguous" | "lift_fresh_copy" | "dropout" => {
-            let parameter = if name == "dropout" { "input" } else { "self" };
-            if name == "dropout" && s.call.bool("train")? && s.call.number("p")? != 0.0 {
-                return Ok(None);
-            }
-            s.tensor(parameter)?
-        }
+        "clone" | "detach" | "alias" | "contiguous" | "lift_fresh_copy" => s.tensor("self")?,
         "permute" => {
             let x = s.tensor("self")?;
             let rank = s.prims.rank(x);

@@ -30,6 +30,38 @@ fn narrow(g: &mut Graph, x: ValueId, dim: i64, start: i64, length: i64) -> Resul
 }
 
 #[test]
+fn dropouts() {
+    let seed = |g: &mut Graph| g.input("seed", DType::I64, [0i64; 0]);
+    check("one_dimension", |g| {
+        let (x, seed) = (g.input("x", F, [4099]), seed(g));
+        g.seeded_dropout(x, seed, 0.2, 0)
+    });
+    check("one_element", |g| {
+        let (x, seed) = (g.input("x", F, [1, 1]), seed(g));
+        g.seeded_dropout(x, seed, 0.7, 3)
+    });
+    check("between_a_product_and_a_softmax", |g| {
+        let (x, w, seed) = (g.input("x", F, [70, 40]), g.weight("w", F, [90, 40]), seed(g));
+        let y = g.linear(x, w, None)?;
+        let y = g.seeded_dropout(y, seed, 0.2, 0)?;
+        g.softmax(y, 1)
+    });
+    check("before_a_softmax", |g| {
+        let (x, seed) = (g.input("x", F, [3, 4099]), seed(g));
+        let y = g.seeded_dropout(x, seed, 0.4, 1 << 33)?;
+        g.softmax(y, 1)
+    });
+    check("two_and_a_transposition", |g| {
+        let (x, seed) = (g.input("x", F, [6, 20, 31]), seed(g));
+        let y = g.seeded_dropout(x, seed, 0.5, 0)?;
+        let y = g.permute(y, &[2, 0, 1])?;
+        let y = g.reshape(y, [31, 120])?;
+        let y = g.seeded_dropout(y, seed, 0.3, 3720)?;
+        g.sum(y, &[1], false)
+    });
+}
+
+#[test]
 fn scans() {
     let sum = "cumsum.default";
     unary("whole", &[7, 100], |g, x| along(g, sum, x, 1));

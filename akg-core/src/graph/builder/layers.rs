@@ -229,11 +229,29 @@ impl Graph {
         )
     }
 
-    /// `x` if not training; in training PyTorch zeroes a random share `p` of it.
+    /// `x` if not training; in training PyTorch zeroes a random share `p` of it, which has no reference:
+    /// [`seeded_dropout`](Graph::seeded_dropout) has one.
     pub fn dropout(&mut self, x: ValueId, p: f64, train: bool) -> Result<ValueId> {
         self.call1(
             "dropout.default",
             [("input", x.into()), ("p", p.into()), ("train", train.into())],
+        )
+    }
+
+    /// `x / (1 - p)`, with a random share `p` of it replaced by zeros.
+    ///
+    /// The element with row-major number `i` goes if the 32 random bits that Philox4x32-10 gives for the key `seed` (an
+    /// `i64` of rank 0) and the counter `offset + i` are, as a fraction of 2^32, less than `p`. Dropouts in one graph that
+    /// share a seed have different offsets: each begins where the one before ends.
+    pub fn seeded_dropout(&mut self, x: ValueId, seed: ValueId, p: f64, offset: i64) -> Result<ValueId> {
+        self.call1(
+            "seeded_dropout.default",
+            [
+                ("input", x.into()),
+                ("seed", seed.into()),
+                ("p", p.into()),
+                ("offset", offset.into()),
+            ],
         )
     }
 

@@ -1,4 +1,4 @@
-//! The operator table: one [`Operator`] for each ATen overload that akg accepts.
+//! The operator table: one [`Operator`] for each ATen overload that akg accepts, and those of akg's own.
 //!
 //! An operator is its ATen schema, written as ATen writes it, and a function that infers the result types. Families
 //! live in files of their own; [`Operator::find`] looks names up in all of them. What an operator computes is in the
@@ -16,6 +16,7 @@ use crate::expr::Expr;
 mod attention;
 mod conv;
 mod create;
+mod dropout;
 mod extents;
 mod index;
 mod join;
@@ -35,7 +36,7 @@ mod view;
 pub(crate) use matmul::Einsum;
 pub use schema::{Parameter, ParameterKind, Schema};
 
-/// One ATen overload.
+/// One overload of an operator, of ATen or of akg's own.
 pub struct Operator {
     /// The parsed schema.
     schema: Schema,
@@ -55,7 +56,7 @@ fn one(dtype: DType, shape: impl Into<Vec<Expr>>) -> Inferred {
 /// A row of a family's table.
 struct Row {
     /// The schema as ATen writes it, e.g. `softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor`,
-    /// without aliasing annotations; the overload `default` is written out.
+    /// without aliasing annotations; the overload `default` is written out, and a namespace that is not ATen's.
     schema: &'static str,
     /// Infers the result types.
     infer: fn(&Call<'_>) -> Inferred,
@@ -68,10 +69,11 @@ impl Row {
 }
 
 /// The rows of every family.
-static FAMILIES: [&[Row]; 15] = [
+static FAMILIES: [&[Row]; 16] = [
     attention::ROWS,
     conv::ROWS,
     create::ROWS,
+    dropout::ROWS,
     index::ROWS,
     join::ROWS,
     loss::ROWS,
@@ -102,9 +104,12 @@ static TABLE: LazyLock<HashMap<String, Operator>> = LazyLock::new(|| {
 });
 
 impl Operator {
-    /// The operator called `name`, with or without the leading `aten.` (`aten.softmax.int`).
+    /// The operator called `name`, with or without its namespace (`aten.softmax.int`).
     pub fn find(name: &str) -> Option<&'static Operator> {
-        TABLE.get(name.strip_prefix("aten.").unwrap_or(name))
+        TABLE.get(name).or_else(|| {
+            let (namespace, name) = name.split_once('.')?;
+            TABLE.get(name).filter(|op| op.schema.namespace == namespace)
+        })
     }
 
     /// Every operator, in the order of their names.
@@ -114,9 +119,14 @@ impl Operator {
         all
     }
 
-    /// Name and overload without `aten.`: `softmax.int`, `relu.default`.
+    /// Name and overload without the namespace: `softmax.int`, `relu.default`.
     pub fn name(&self) -> &str {
         &self.schema.name
+    }
+
+    /// Namespace, name and overload: `aten.softmax.int`.
+    pub fn qualified_name(&self) -> String {
+        format!("{}.{}", self.schema.namespace, self.schema.name)
     }
 
     /// Parameters and results.

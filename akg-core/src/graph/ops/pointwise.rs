@@ -6,7 +6,7 @@ use super::{Call, Inferred, Row, one};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::Expr;
-use crate::graph::{Arg, TensorType};
+use crate::graph::Arg;
 
 pub(super) const ROWS: &[Row] = &[
     Row::new("exp.default(Tensor self) -> Tensor", float_unary),
@@ -243,14 +243,6 @@ pub(super) const ROWS: &[Row] = &[
         "copy.default(Tensor self, Tensor src, bool non_blocking=False) -> Tensor",
         copy,
     ),
-    Row::new(
-        "dropout.default(Tensor input, float p, bool train) -> Tensor",
-        dropout,
-    ),
-    Row::new(
-        "native_dropout.default(Tensor input, float p, bool? train) -> (Tensor, Tensor)",
-        native_dropout,
-    ),
     Row::new("prelu.default(Tensor self, Tensor weight) -> Tensor", prelu),
     Row::new("glu.default(Tensor self, int dim=-1) -> Tensor", glu),
 ];
@@ -455,31 +447,6 @@ fn copy(call: &Call<'_>) -> Inferred {
     let shape = broadcast([ty.shape.as_slice(), src.shape.as_slice()])?;
     require_shape("self", &ty.shape, &shape)?;
     Ok(vec![ty.clone()])
-}
-
-fn dropout(call: &Call<'_>) -> Inferred {
-    check_probability(call)?;
-    Ok(vec![call.tensor("input")?.clone()])
-}
-
-fn native_dropout(call: &Call<'_>) -> Inferred {
-    check_probability(call)?;
-    let ty = call.tensor("input")?.clone();
-    let mask = TensorType {
-        dtype: DType::Bool,
-        shape: ty.shape.clone(),
-    };
-    Ok(vec![ty, mask])
-}
-
-fn check_probability(call: &Call<'_>) -> Result<()> {
-    let p = call.number("p")?;
-    if (0.0..=1.0).contains(&p) {
-        return Ok(());
-    }
-    Err(Error::invalid(format!(
-        "the dropout probability is {p}, expected 0 to 1"
-    )))
 }
 
 fn prelu(call: &Call<'_>) -> Inferred {

@@ -50,6 +50,8 @@ pub struct Parameter {
 /// A parsed schema.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Schema {
+    /// `aten` unless the schema has another.
+    pub namespace: String,
     /// Name and overload: `softmax.int`.
     pub name: String,
     /// The parameters in order, keyword-only ones included.
@@ -64,6 +66,7 @@ impl Schema {
         let bad = |what: &str| Error::unexpected(format!("{what} in the operator schema `{text}`"));
         let (head, results) = text.split_once(" -> ").ok_or_else(|| bad("no result"))?;
         let (name, parameters) = head.split_once('(').ok_or_else(|| bad("no parameter list"))?;
+        let (namespace, name) = name.split_once("::").unwrap_or(("aten", name));
         let parameters = parameters
             .strip_suffix(')')
             .ok_or_else(|| bad("unclosed parameter list"))?;
@@ -77,6 +80,7 @@ impl Schema {
             list => Some(list.split(',').count()),
         };
         Ok(Self {
+            namespace: namespace.to_owned(),
             name: name.to_owned(),
             parameters,
             results,
@@ -186,7 +190,10 @@ mod tests {
              *, float eps=1e-05) -> (Tensor, Tensor)",
         )
         .unwrap();
-        assert_eq!(s.name, "conv2d.default");
+        assert_eq!(
+            (s.namespace.as_str(), s.name.as_str()),
+            ("aten", "conv2d.default")
+        );
         assert_eq!(s.results, Some(2));
         let names: Vec<_> = s.parameters.iter().map(|p| p.name.as_str()).collect();
         assert_eq!(names, ["input", "weight", "bias", "stride", "padding", "eps"]);

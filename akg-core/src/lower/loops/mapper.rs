@@ -343,6 +343,7 @@ impl<'a> Mapper<'a> {
             Op::Unary(..) => 12,
             Op::Binary(B::Div | B::FloorDiv | B::Mod | B::Ldexp, ..) => 4,
             Op::Binary(B::Pow, ..) => 24,
+            Op::Binary(B::Philox, ..) => 60,
             _ => 1,
         };
         op.operands()

@@ -1,6 +1,6 @@
 //! Choice between operands, clamping, conversion, and other element-wise operators of their own shape.
 
-use super::super::array::{Array, Data, map_in_place, wrap, zip, zip_in_place, zip3};
+use super::super::array::{Array, Data, wrap, zip, zip_in_place, zip3};
 use super::super::invocation::{Invocation, Kernel, Results};
 use super::super::real::Real;
 use super::super::strided::{Item, Strided};
@@ -50,11 +50,6 @@ pub(super) fn kernel<T: Real>(name: &str) -> Option<Kernel<T>> {
         "copy.default" => |c| {
             let (dtype, shape) = (c.dtype(0)?, c.shape(0)?);
             Ok(vec![c.array("src")?.cast(dtype).expand(&shape)?])
-        },
-        "dropout.default" => |c| Ok(vec![drop(c, true)?.0]),
-        "native_dropout.default" => |c| {
-            let (out, mask) = drop(c, false)?;
-            Ok(vec![out, mask])
         },
         "prelu.default" => |c| {
             let (x, weight) = (c.float("self")?, c.float("weight")?);
@@ -168,30 +163,4 @@ fn fused<T: Real>(
         });
         Array::int(dtype, out)
     }])
-}
-
-/// Dropout where chance has no part in it: nothing or everything is dropped. The mask says what is kept.
-fn drop<T: Real>(c: &mut Invocation<'_, T>, required: bool) -> Result<(Array<T>, Array<T>)> {
-    let p = c.number("p")?;
-    let train = if required || c.has("train") {
-        c.flag("train")?
-    } else {
-        true
-    };
-    let x = c.array("input")?;
-    let shape = x.shape().to_vec();
-    if !train || p == T::zero() {
-        return Ok((x, Array::bool(Strided::full(shape, true))));
-    }
-    if p == T::one() {
-        let dtype = x.dtype;
-        let zeros = map_in_place(x.into_float(), |x| x * T::zero());
-        return Ok((
-            Array::float(dtype, zeros),
-            Array::bool(Strided::full(shape, false)),
-        ));
-    }
-    Err(Error::unsupported(
-        "active dropout is random and has no reference; set p = 0 or export in evaluation mode",
-    ))
 }

@@ -402,6 +402,7 @@ impl Tally<'_> {
             Op::Unary(op, _) => weight(*op) * elements(value),
             Op::Binary(BinaryOp::Div | BinaryOp::FloorDiv | BinaryOp::Mod, ..) => 4.0 * elements(value),
             Op::Binary(BinaryOp::Pow, ..) => 8.0 * elements(value),
+            Op::Binary(BinaryOp::Philox, ..) => 60.0 * elements(value),
             Op::Binary(..) | Op::Compare(..) | Op::Select(..) | Op::Cast(_) => elements(value),
             Op::Reduce(_, a, _) | Op::ArgReduce(_, a, _) | Op::Scan { value: a, .. } => elements(*a),
             _ => 0.0,

@@ -40,7 +40,9 @@ impl Builder<'_> {
         b: (Value, &Ex),
         span: &Range<usize>,
     ) -> Elab<Value> {
-        use BinaryOp::{Add, And, Div, FloorDiv, Ldexp, Max, Min, Mod, Mul, Or, Pow, Shl, Shr, Sub, Xor};
+        use BinaryOp::{
+            Add, And, Div, FloorDiv, Ldexp, Max, Min, Mod, Mul, Or, Philox, Pow, Shl, Shr, Sub, Xor,
+        };
         let (a, b, ty) = if op == Ldexp {
             self.ldexp_operands(a, b)?
         } else {
@@ -52,6 +54,7 @@ impl Builder<'_> {
             Div | Pow | Ldexp => class == DTypeClass::Float,
             FloorDiv | Shl | Shr => class == DTypeClass::Int,
             And | Or | Xor => class != DTypeClass::Float,
+            Philox => ty.dtype == DType::I64,
         };
         if !fits {
             let sign = BinaryOp::ALL

@@ -6,6 +6,7 @@
 use half::{bf16, f16};
 
 use crate::dtype::DType;
+use crate::philox;
 use crate::sketch::ir::{BinaryOp, ReduceOp, UnaryOp};
 
 /// Rounds to nearest even at `mantissa` stored bits; magnitudes below `2^min_exponent` lose bits, those that round
@@ -228,6 +229,7 @@ pub(super) fn binary_int(op: BinaryOp, dtype: DType, a: i64, b: i64) -> Result<i
                 a >> b
             }
         }
+        BinaryOp::Philox => i64::from(philox::word(a, b)),
         BinaryOp::Div | BinaryOp::Ldexp => return Err("applies a floating operator to integers"),
     })
 }

@@ -110,11 +110,13 @@ pub enum BinaryOp {
     Shl,
     /// Arithmetic shift to the right.
     Shr,
+    /// A random number from 0 to 2^32 - 1: the first word of Philox4x32-10 for the key `a` and the counter `b`, all `i64`.
+    Philox,
 }
 
 impl BinaryOp {
     /// Every operator with its sign or the name of its function in sketch text.
-    pub const ALL: [(BinaryOp, &'static str); 15] = [
+    pub const ALL: [(BinaryOp, &'static str); 16] = [
         (BinaryOp::Add, "+"),
         (BinaryOp::Sub, "-"),
         (BinaryOp::Mul, "*"),
@@ -130,6 +132,7 @@ impl BinaryOp {
         (BinaryOp::Xor, "^"),
         (BinaryOp::Shl, "<<"),
         (BinaryOp::Shr, ">>"),
+        (BinaryOp::Philox, "philox"),
     ];
 }
 
