@@ -88,21 +88,18 @@ pub(super) struct Share {
 /// Shorter times are not those of memory alone.
 const LEAST_SECONDS: f64 = 50e-6;
 
-/// A bound is that of the bytes if these account for so much of it.
-const MEMORY_BOUND: f64 = 0.99;
-
 impl Share {
     /// Of some records; `None` if memory bounds none of them.
-    pub(super) fn of(records: &[Record], copy: &Copy, target: &Target) -> Option<Self> {
-        fn share<'a>(record: &'a Record, copy: &Copy, target: &Target) -> Option<(f64, &'a str)> {
-            let (bound, bytes) = (record.bound_seconds?, record.work.bytes as f64);
+    pub(super) fn of(records: &[Record], copy: &Copy) -> Option<Self> {
+        let share = |record: &Record| {
             let time = record.side("candidate")?.warm?.median;
-            let by_memory = bound >= LEAST_SECONDS && bytes / target.bandwidth >= MEMORY_BOUND * bound;
-            (record.passed() && by_memory).then_some((bytes / time / copy.bandwidth, record.problem.as_str()))
-        }
+            let counts =
+                record.passed() && record.work.memory_bound && record.bound_seconds? >= LEAST_SECONDS;
+            counts.then(|| record.work.bytes as f64 / time / copy.bandwidth)
+        };
         let shares: Vec<(f64, &str)> = records
             .iter()
-            .filter_map(|record| share(record, copy, target))
+            .filter_map(|record| Some((share(record)?, record.problem.as_str())))
             .collect();
         let (lowest, problem) = shares.iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
         let logarithms: f64 = shares.iter().map(|(share, _)| share.ln()).sum();

@@ -162,6 +162,9 @@ pub(super) struct Work {
     pub(super) flops: Option<f64>,
     /// Whether the bytes are so many times the last-level cache that times are those of memory.
     pub(super) speed_counts: bool,
+    /// Whether the bound is the time of the bytes and not of products.
+    #[serde(default)]
+    pub(super) memory_bound: bool,
 }
 
 /// Speed counts if the traffic is at least so many times the last-level cache.
@@ -187,6 +190,9 @@ impl Work {
                 .caches
                 .last()
                 .is_some_and(|cache| bytes >= TIMES_CACHE * cache),
+            memory_bound: outcome
+                .bound_seconds
+                .is_some_and(|bound| bytes as f64 >= bound * target.bandwidth * (1.0 - f64::EPSILON.sqrt())),
         }
     }
 }

@@ -98,7 +98,7 @@ impl Results {
     }
 
     fn share(&self) -> Option<Share> {
-        Share::of(&self.problems, self.copy.as_ref()?, &self.device)
+        Share::of(&self.problems, self.copy.as_ref()?)
     }
 
     /// The device that the results are of.
