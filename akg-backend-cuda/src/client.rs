@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use akg_core::backend::{self, Cache, Limits, RunOutput, Sanitizer};
+use akg_core::dtype::DType;
 use akg_core::error::{Error, ErrorKind, Result};
 use akg_core::isolation::{Isolation, IsolationLevel};
 use akg_core::profile::{Observation, Observed};
@@ -14,9 +15,10 @@ use akg_core::source::{Artifact, TensorRole};
 use akg_core::target::Target;
 use akg_core::tensor::Tensor;
 use akg_core::verdict::{Failure, FailureKind};
+use akg_worker::plan;
 use akg_worker::process::{Process, Program, RequestError};
 use akg_worker::seat::Execute;
-use akg_worker::{plan, shm};
+use akg_worker::shm::{self, SharedTensor};
 
 use crate::layout::MOST_ALIGN;
 use crate::program::foreign;
@@ -114,6 +116,8 @@ pub(crate) struct Executor {
     limits: Limits,
     /// What is bound: the values of the dims that shapes follow from, and the inputs, whose files must live on.
     bound: Option<backend::Call>,
+    /// Where the worker puts outputs.
+    outputs: Vec<SharedTensor>,
     /// How the candidate ended, if it did.
     failure: Option<Failure>,
 }
@@ -137,6 +141,7 @@ impl Executor {
             artifact,
             limits,
             bound: None,
+            outputs: Vec::new(),
             failure: None,
         };
         // The text of a candidate can keep the compiler busy for any time.
@@ -210,25 +215,19 @@ impl Execute for Executor {
 
     /// The outputs; nothing is bound afterwards.
     fn take(&mut self) -> Result<Result<RunOutput, Failure>> {
-        let plan = &self.artifact.plan;
-        let shapes = plan::shapes(plan, &self.bound()?.dims)?;
-        let tensors = plan.tensors.iter().zip(shapes);
-        let outputs = tensors
-            .filter(|(tensor, _)| tensor.role == TensorRole::Output)
-            .map(|(tensor, shape)| shm::allocate_unreserved(tensor.dtype, shape))
-            .collect::<Result<Vec<_>>>()?;
+        self.make_room()?;
         let options = File::options().read(true).write(true).clone();
-        let files = outputs.iter().map(|output| open_file(output.path(), &options));
+        let files = self
+            .outputs
+            .iter()
+            .map(|output| open_file(output.path(), &options));
         let files: Vec<File> = files.collect::<Result<_>>()?;
         let time = self.limits.time.max(STARTING);
         let taken = self.judge(&Call::Take, &files, time)?;
         self.bound = None;
         Ok(match taken {
             Ok(Answer::Taken { inputs_unchanged }) => Ok(RunOutput {
-                outputs: outputs
-                    .into_iter()
-                    .map(|o| o.freeze())
-                    .collect::<Result<Vec<Tensor>>>()?,
+                outputs: self.outputs.iter().map(shm::copy_own).collect::<Result<_>>()?,
                 inputs_unchanged,
             }),
             Ok(other) => return Err(unexpected(&other)),
@@ -275,6 +274,29 @@ impl Executor {
                 Err(failure) => Err(failure),
             },
         )
+    }
+
+    /// Memory for the outputs of what is bound: what the last ones left if they were alike.
+    fn make_room(&mut self) -> Result<()> {
+        let plan = &self.artifact.plan;
+        let shapes = plan::shapes(plan, &self.bound()?.dims)?;
+        let wanted: Vec<_> = plan
+            .tensors
+            .iter()
+            .zip(shapes)
+            .filter(|(tensor, _)| tensor.role == TensorRole::Output)
+            .map(|(tensor, shape)| (tensor.dtype, shape))
+            .collect();
+        let alike =
+            |(output, (dtype, shape)): (&SharedTensor, &(DType, Vec<usize>))| output.is(*dtype, shape);
+        if self.outputs.len() != wanted.len() || !self.outputs.iter().zip(&wanted).all(alike) {
+            self.outputs.clear();
+            let outputs = wanted
+                .into_iter()
+                .map(|(dtype, shape)| shm::allocate_unreserved(dtype, shape));
+            self.outputs = outputs.collect::<Result<_>>()?;
+        }
+        Ok(())
     }
 
     fn bound(&self) -> Result<&backend::Call> {

@@ -28,7 +28,7 @@ use crate::memory;
 
 mod own;
 
-pub use own::allocate_own;
+pub use own::{allocate_own, copy_own};
 
 /// How long a buffer may stay mapped elsewhere when it is frozen. A child that is just being started has all maps of its
 /// parent for a moment.
@@ -277,6 +277,11 @@ impl SharedTensor {
     /// The native-endian bytes of the elements, row-major.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         self.buffer.bytes_mut()
+    }
+
+    /// Whether it is a tensor of this type and shape.
+    pub fn is(&self, dtype: DType, shape: &[usize]) -> bool {
+        self.dtype == dtype && self.shape == shape
     }
 
     /// Where other processes find the bytes.

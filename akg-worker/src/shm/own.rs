@@ -11,9 +11,10 @@ use akg_core::backend::TensorBuffer;
 use akg_core::dtype::DType;
 use akg_core::error::{Error, ErrorKind, Result};
 use akg_core::tensor::{Storage, Tensor, byte_len};
+use rayon::prelude::*;
 use rustix::fs::{Timespec, Timestamps, futimens};
 
-use super::{SharedBuffer, allocate};
+use super::{STRETCH, SharedBuffer, SharedTensor, allocate};
 use crate::memory;
 
 /// Less is not worth keeping.
@@ -55,6 +56,19 @@ pub fn allocate_own(dtype: DType, shape: &[usize]) -> Result<Box<dyn TensorBuffe
         shape: shape.to_vec(),
         buffer,
     }))
+}
+
+/// A copy of what others may still write, in memory that they cannot.
+///
+/// # Errors
+/// Those of [`allocate_own`].
+pub fn copy_own(tensor: &SharedTensor) -> Result<Tensor> {
+    let mut copy = allocate_own(tensor.dtype, &tensor.shape)?;
+    let pieces = copy.bytes_mut().par_chunks_mut(STRETCH);
+    pieces
+        .zip(tensor.buffer.bytes().par_chunks(STRETCH))
+        .for_each(|(to, from)| to.copy_from_slice(from));
+    copy.freeze()
 }
 
 fn idle() -> MutexGuard<'static, Vec<SharedBuffer>> {
@@ -183,6 +197,18 @@ mod tests {
         assert!(std::io::Write::write(&mut file, &[1]).is_err());
         assert!(file.set_len(0).is_err());
         assert!(tensor.bytes().iter().all(|b| *b == 7));
+    }
+
+    #[test]
+    fn a_copy_stays_when_others_write() {
+        let bytes = 2 * STRETCH + 5;
+        let shared = allocate(DType::U8, [bytes]).unwrap();
+        let mut other = SharedBuffer::open(shared.path(), bytes).unwrap();
+        other.bytes_mut()[bytes - 1] = 1;
+        let copy = copy_own(&shared).unwrap();
+        other.bytes_mut().fill(2);
+        assert_eq!((copy.dtype(), copy.shape()), (DType::U8, &[bytes][..]));
+        assert_eq!((copy.bytes()[0], copy.bytes()[bytes - 1]), (0, 1));
     }
 
     #[test]
