@@ -215,13 +215,21 @@ class ModuleRun(Run):
     def __init__(self, task, device, precision):
         super().__init__(device, precision)
         self._module = load(task["path"])
-        # Parameters are made on the device: what they are there does not matter, as `bind` replaces them.
-        with torch.no_grad(), device:
-            self._model = construct(self._module).to(device, self._floating)
+        with torch.no_grad():
+            self._model = self._constructed().to(device, self._floating)
         self._inputs, self._states = task["inputs"], task["states"]
         self._leaves, self._tree = tree_flatten(argument_structure(self._module, task["shrink"]))
         self._arguments = None
         self._forward = self._model
+
+    def _constructed(self):
+        """Makes parameters on the device, which is faster: what they are does not matter, as `bind` replaces them. Not every
+        constructor can work there."""
+        try:
+            with self.device:
+                return construct(self._module)
+        except CallError:
+            return construct(self._module)
 
     def compile(self):
         self._forward = torch.compile(self._model)
