@@ -1,8 +1,9 @@
 //! What the rounds of a contest say.
 
-use super::contest::{ContestPolicy, Round, Sample};
+use super::contest::{Round, Sample};
 use super::device::Readings;
 use super::outcome::{Claim, Comparison, Disturbance, Noise};
+use super::policy::ContestPolicy;
 use super::statistics::{Interval, bootstrap_median, fewest_samples, median, trend};
 use crate::backend::Cache;
 

@@ -32,15 +32,17 @@ mod device;
 mod floor;
 mod held;
 mod outcome;
+mod policy;
 mod side;
 mod statistics;
 mod witness;
 
-pub use contest::{ContestPolicy, Entrants, contest, hold};
+pub use contest::{contest, hold};
 pub use device::{ClockLimit, Reading, Readings, Span};
 pub use floor::{Floor, product_flops};
 pub use held::Held;
 pub use outcome::{Claim, Comparison, Contest, Disturbance, Noise, SideTimes};
+pub use policy::{ContestPolicy, Entrants};
 pub use side::{Check, LoadedSide, Returned, Side, Testimony, choice};
 pub use statistics::{Interval, Timing, Trend, bootstrap_median, fewest_samples, median, trend};
 pub use witness::{Clock, Machine, Usage, Witness};
