@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use akg_core::error::{Error, Result};
-use akg_core::lower::tiles::{TileKernel, TileOp};
+use akg_core::lower::tiles::{TileKernel, TileOp, TileStmt};
 use akg_core::sketch::Knob;
 use akg_core::sketch::ir::Op;
 use akg_core::source::{KnobValue, Knobs};
@@ -15,6 +15,13 @@ use crate::flow::flow;
 
 /// Elements of its largest tile that a warp gets in a kernel that combines elements along axes.
 const ELEMENTS_PER_WARP: usize = 256;
+
+/// The same at most in kernels that only combine a row that they have as a whole, and [`WARPS_OF_ROWS`] for it: a thread's
+/// own elements are combined fastest, and more programs wait for memory together.
+const ROW_PER_WARP: usize = 1024;
+
+/// Warps that rows get before each gets more than [`ELEMENTS_PER_WARP`].
+const WARPS_OF_ROWS: usize = 4;
 
 /// The same in kernels that scan: a thread's own elements are combined fastest.
 const SCANNED_PER_WARP: usize = 512;
@@ -145,12 +152,15 @@ pub(crate) fn options(
     };
     let sums = accumulator(kernel);
     let holds = kernel.teams.is_some() && sums == 0;
+    let row = whole_row(kernel).filter(|_| sums == 0 && !holds);
     let (work, share) = if sums > 0 {
         (sums, SUMS_PER_WARP)
     } else if holds {
         (largest(kernel), HELD_PER_WARP)
     } else if any(kernel, |op| matches!(op, Op::Scan { .. })) {
         (largest(kernel), SCANNED_PER_WARP)
+    } else if let Some(row) = row {
+        (row, (row / WARPS_OF_ROWS).clamp(ELEMENTS_PER_WARP, ROW_PER_WARP))
     } else if any(kernel, |op| matches!(op, Op::Reduce(..) | Op::ArgReduce(..))) {
         (largest(kernel), ELEMENTS_PER_WARP)
     } else {
@@ -158,7 +168,7 @@ pub(crate) fn options(
     };
     let suggested = match (work / share).max(1).next_power_of_two() {
         few @ 1..4 if sums > 0 => few.max(4),
-        many if holds => many.min(32),
+        many if holds || row.is_some() => many.min(32),
         few @ ..=8 => few,
         // Rows of many thousands of elements.
         many if sums == 0 && many > 64 && is_row(kernel) => 32,
@@ -201,6 +211,23 @@ fn accumulator(kernel: &TileKernel) -> usize {
 fn any(kernel: &TileKernel, kind: impl Fn(&Op) -> bool) -> bool {
     let is = |op: &TileOp| matches!(op, TileOp::Plain(op) if kind(op));
     flow(kernel).ops.values().any(|op| is(op))
+}
+
+/// Elements of the row that a kernel combines as a whole, without a loop, if no tile is larger and none as large is stored.
+fn whole_row(kernel: &TileKernel) -> Option<usize> {
+    let elements = largest(kernel);
+    let combines = |op: &Op| match op {
+        Op::Reduce(_, a, _) | Op::ArgReduce(_, a, _) => {
+            kernel.value(*a).extents.iter().product::<usize>() == elements
+        }
+        _ => false,
+    };
+    let more = kernel.body.iter().any(|stmt| match stmt {
+        TileStmt::For(_) => true,
+        TileStmt::Store { value, .. } => kernel.value(*value).extents.iter().product::<usize>() == elements,
+        _ => false,
+    });
+    (!more && is_row(kernel) && any(kernel, combines)).then_some(elements)
 }
 
 /// Whether the largest tile is a single row.
