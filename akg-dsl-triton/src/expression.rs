@@ -3,7 +3,7 @@
 use akg_core::dtype::DType;
 use akg_core::error::{Error, Result};
 use akg_core::lower::tiles::TileOp;
-use akg_core::sketch::ir::{BinaryOp, Op, ReduceOp, Scalar, UnaryOp, Val};
+use akg_core::sketch::ir::{BinaryOp, CompareOp, Op, ReduceOp, Scalar, UnaryOp, Val};
 
 use crate::index::{Text, compare, expand, is_half, literal, tuple, type_name};
 use crate::printer::Printer;
@@ -174,7 +174,7 @@ impl Printer<'_> {
                 let text = self.index(expr);
                 Text::tight(format!("tl.cast({}, {target})", text.open()))
             }
-            Op::Unary(op, a) => round(self.unary(*op, *a)?),
+            Op::Unary(op, a) => round(self.unary(value, *op, *a)?),
             Op::Binary(op, a, b) => round(self.binary(*op, *a, *b)?),
             Op::Compare(op, a, b) => {
                 let (a, b) = self.pair(*a, *b)?;
@@ -337,7 +337,7 @@ impl Printer<'_> {
         )))
     }
 
-    fn unary(&mut self, op: UnaryOp, a: Val) -> Result<Text> {
+    fn unary(&mut self, value: Val, op: UnaryOp, a: Val) -> Result<Text> {
         let dtype = self.dtype(a);
         let float = dtype.is_float();
         if op == UnaryOp::IsNan {
@@ -356,6 +356,8 @@ impl Printer<'_> {
             UnaryOp::Not if dtype == DType::Bool => Text::loose(format!("{} == 0", text.closed())),
             UnaryOp::Not => Text::loose(format!("~{}", text.closed())),
             UnaryOp::Abs => Text::tight(format!("tl.abs({x})")),
+            // Beside the largest term, 1, a sum has no place for those that would need care.
+            UnaryOp::Exp if self.is_share_of_sum(value, a) => Text::tight(format!("libdevice.exp({x})")),
             UnaryOp::Exp if dtype != DType::F64 => Text::tight(format!("{}({x})", self.call("akg_exp"))),
             UnaryOp::Log1p if dtype != DType::F64 => {
                 let function = if self.is_unit_exponential(a) {
@@ -392,6 +394,36 @@ impl Printer<'_> {
                 _ => None,
             });
         inner.is_some()
+    }
+
+    /// Whether the exponential of an `exponent` that is `x - max(x)` is only summed, along the axis of the maximum.
+    fn is_share_of_sum(&self, exponential: Val, exponent: Val) -> bool {
+        let op = |value: Val| self.flow.ops.get(&value).copied();
+        let Some(TileOp::Plain(Op::Binary(BinaryOp::Sub, x, top))) = op(exponent) else {
+            return false;
+        };
+        let mut top = *top;
+        let axis = loop {
+            top = match op(top) {
+                Some(TileOp::Plain(Op::Reduce(ReduceOp::Max, a, axis))) if a == x => break axis,
+                Some(TileOp::Plain(Op::Reshape(a))) => *a,
+                // Nothing is above negative infinity: all terms are zero.
+                Some(TileOp::Plain(Op::Select(test, _, a))) if self.is_lowest(*test, *a) => *a,
+                _ => return false,
+            };
+        };
+        self.flow.summed.get(&exponential) == Some(axis)
+    }
+
+    /// Whether `test` says where a tile is negative infinity.
+    fn is_lowest(&self, test: Val, value: Val) -> bool {
+        let op = |value: Val| self.flow.ops.get(&value).copied();
+        let Some(TileOp::Plain(Op::Compare(CompareOp::Eq, a, lowest))) = op(test) else {
+            return false;
+        };
+        let lowest = op(*lowest);
+        *a == value
+            && matches!(lowest, Some(TileOp::Plain(Op::Full(Scalar::Float(f)))) if *f == f64::NEG_INFINITY)
     }
 
     fn binary(&mut self, op: BinaryOp, a: Val, b: Val) -> Result<Text> {

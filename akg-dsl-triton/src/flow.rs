@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use akg_core::lower::tiles::{Access, Coordinate, TileKernel, TileOp, TileStmt};
-use akg_core::sketch::ir::{Op, Val};
+use akg_core::sketch::ir::{Op, ReduceOp, Val};
 
 /// Operators at most that are written as one expression.
 const MOST_INLINED: usize = 6;
@@ -19,6 +19,8 @@ pub(crate) struct Flow<'a> {
     pub(crate) ops: BTreeMap<Val, &'a TileOp>,
     /// Tiles that are written where they are used.
     pub(crate) inlined: BTreeSet<Val>,
+    /// Tiles of which nothing is read but sums along one axis, and that axis.
+    pub(crate) summed: BTreeMap<Val, usize>,
     /// The tile whose variable a tile shares; itself if it is the first.
     shared: BTreeMap<Val, Val>,
 }
@@ -43,6 +45,7 @@ pub(crate) fn flow(kernel: &TileKernel) -> Flow<'_> {
         joins: Vec::new(),
     };
     scan.block(&kernel.body);
+    scan.find_summed();
     scan.inline();
     scan.share();
     scan.flow
@@ -191,6 +194,26 @@ impl<'a> Scan<'a> {
                 }
             }
         }
+    }
+
+    /// Finds what sums alone read.
+    fn find_summed(&mut self) {
+        let axis = |at: &Use| match at.by {
+            Reader::Op(by) => match self.flow.ops.get(&by)? {
+                TileOp::Plain(Op::Reduce(ReduceOp::Sum, _, axis)) => Some(*axis),
+                _ => None,
+            },
+            Reader::Store | Reader::Edge => None,
+        };
+        let of_all = |uses: &[Use]| {
+            let first = axis(uses.first()?)?;
+            uses.iter().all(|at| axis(at) == Some(first)).then_some(first)
+        };
+        let summed = self
+            .uses
+            .iter()
+            .filter_map(|(value, uses)| Some((*value, of_all(uses)?)));
+        self.flow.summed = summed.collect();
     }
 
     /// Inlines what has no name in the sketch, is computed from registers alone and is used once in its block. What an
