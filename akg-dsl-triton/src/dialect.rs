@@ -25,6 +25,9 @@ pub(crate) struct Dialect {
     /// Whether an instruction rounds to TF32.
     #[serde(skip)]
     pub(crate) rounds_to_tf32: bool,
+    /// Whether an instruction approximates logarithms.
+    #[serde(skip)]
+    pub(crate) approximates_log: bool,
 }
 
 impl Dialect {
@@ -47,6 +50,7 @@ impl Dialect {
                 descriptors: number >= 90,
                 limits_registers: true,
                 rounds_to_tf32: true,
+                approximates_log: true,
             }),
             ("hip", _) if arch.starts_with("gfx") => Ok(Self {
                 backend: "hip",
@@ -56,6 +60,7 @@ impl Dialect {
                 descriptors: false,
                 limits_registers: false,
                 rounds_to_tf32: false,
+                approximates_log: false,
             }),
             (backend, _) => Err(Error::unsupported(format!(
                 "Triton writes no code for `{arch}` of backend `{backend}`: it takes `sm_80` and later of `cuda`, and `gfx…` \

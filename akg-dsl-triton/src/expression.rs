@@ -359,6 +359,9 @@ impl Printer<'_> {
             // Beside the largest term, 1, a sum has no place for those that would need care.
             UnaryOp::Exp if self.is_share_of_sum(value, a) => Text::tight(format!("libdevice.exp({x})")),
             UnaryOp::Exp if dtype != DType::F64 => Text::tight(format!("{}({x})", self.call("akg_exp"))),
+            UnaryOp::Log if dtype != DType::F64 && self.dialect.approximates_log => {
+                Text::tight(format!("{}({x})", self.call("akg_log")))
+            }
             UnaryOp::Log1p if dtype != DType::F64 => {
                 let function = if self.is_unit_exponential(a) {
                     "akg_log1p_unit"

@@ -29,6 +29,30 @@ def akg_exp(x):
     return tl.where(low, y * 2.3125502732234879e-10, y)
 
 
+#: akg_log
+# A power of two times a fraction from 2/3 to 4/3, of whose logarithm a polynomial is taken: errs by less than 1 unit in the
+# last place. What has no such form (zeros, infinities, NaN, negative and subnormal numbers) is 2^24 times as large left to the
+# device's own approximation.
+@triton.jit
+def akg_log(x):
+    bits = x.to(tl.int32, bitcast=True)
+    exponent = (bits - 0x3F2AAAAB) & -0x800000
+    f = (bits - exponent).to(tl.float32, bitcast=True) - 1.0
+    p = -0.130310059
+    p = tl.fma(p, f, 0.140869141)
+    p = tl.fma(p, f, -0.121483512)
+    p = tl.fma(p, f, 0.139814854)
+    p = tl.fma(p, f, -0.166846126)
+    p = tl.fma(p, f, 0.200120345)
+    p = tl.fma(p, f, -0.2499962)
+    p = tl.fma(p, f, 0.333331972)
+    p = tl.fma(p, f, -0.5)
+    p = tl.fma(p * f, f, f)
+    normal = tl.fma(exponent.to(tl.float32), 8.262958405176314e-08, p)
+    other = tl.fma(libdevice.fast_log2f(x * 16777216.0), 0.6931471805599453, -16.635532333438686)
+    return tl.where((bits - 0x800000).to(tl.uint32, bitcast=True) >= 0x7F000000, other, normal)
+
+
 #: akg_log1p
 # Triton tells libdevice to flush subnormal numbers to zero: small numbers are their own results.
 @triton.jit

@@ -138,7 +138,7 @@ fn operators_do_as_the_sketch_interpreter_does() {
 }
 
 const SWEEP: &str = "
-sketch sweep(x: f32[512, 64], z: f32[512, 64]) -> (tangent: f32[512, 64], logarithm: f32[512, 64], quotient: f32[512, 64], share: f32[512, 64])
+sketch sweep(x: f32[512, 64], z: f32[512, 64]) -> (tangent: f32[512, 64], logarithm: f32[512, 64], quotient: f32[512, 64], share: f32[512, 64], natural: f32[512, 64])
 kernel main over (l in 8) {
   t = load x[l*64 :+ 64, 0 :+ 64]
   store tangent[l*64 :+ 64, 0 :+ 64] = tanh(t)
@@ -146,6 +146,7 @@ kernel main over (l in 8) {
   store quotient[l*64 :+ 64, 0 :+ 64] = t / load z[l*64 :+ 64, 0 :+ 64]
   first = load z[l*64 :+ 64, 0]
   store share[l*64 :+ 64, 0 :+ 64] = t / first[:, None]
+  store natural[l*64 :+ 64, 0 :+ 64] = log(t)
 }
 ";
 
@@ -176,7 +177,11 @@ fn functions_of_the_prelude_are_exact_at_every_magnitude() {
     let quotients = wide(&x).into_iter().zip(wide(&z)).map(|(a, b)| a / b).collect();
     let firsts = wide(&z).into_iter().step_by(64).flat_map(|z| [z; 64]);
     let shares = wide(&x).into_iter().zip(firsts).map(|(a, b)| a / b).collect();
-    for (got, want) in outputs.iter().zip([tangents, logarithms, quotients, shares]) {
+    let naturals = wide(&x).into_iter().map(f64::ln).collect();
+    for (got, want) in outputs
+        .iter()
+        .zip([tangents, logarithms, quotients, shares, naturals])
+    {
         for (i, (got, want)) in got.to_f64().unwrap().into_iter().zip(want).enumerate() {
             let (x, z, rounded) = (x[i], z[i], f64::from(want as f32));
             let allowed = 4.0 * f64::from(f32::EPSILON) * want.abs() + f64::from(f32::from_bits(1));

@@ -59,6 +59,7 @@ def complete_interpreter():
         setattr(libdevice, name, lift(getattr(torch, name)))
     libdevice.rint = lift(torch.round)
     libdevice.fast_dividef = lambda a, b: a / b
+    libdevice.fast_log2f = libdevice.log2
 
     # bfloat16 is kept as its bits, which the interpreter's dot takes for integers.
     create_dot = InterpreterBuilder.create_dot
