@@ -96,6 +96,7 @@ pub(in crate::designer) fn emit(
         held: HashMap::new(),
         loops,
         spreads: device.shares_tiles(),
+        busy: shape::is_busy(prims, kernel),
         shares_columns: device
             .keeps()
             .is_some_and(|kept| shape::column_bytes(plan, kernel) > kept),
@@ -129,6 +130,8 @@ struct Passes<'a> {
     loops: Vec<String>,
     /// Whether passes that only store have more programs than others.
     spreads: bool,
+    /// Whether threads have more to compute than to wait for.
+    busy: bool,
     /// Whether what all rows read is too much to stay in the cache until the next row.
     shares_columns: bool,
     /// Program indices over the kept axes.

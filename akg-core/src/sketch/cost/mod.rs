@@ -417,17 +417,7 @@ impl Tally<'_> {
 
 fn weight(op: UnaryOp) -> f64 {
     match op {
-        UnaryOp::Exp
-        | UnaryOp::Exp2
-        | UnaryOp::Expm1
-        | UnaryOp::Log
-        | UnaryOp::Log2
-        | UnaryOp::Log1p
-        | UnaryOp::Sin
-        | UnaryOp::Cos
-        | UnaryOp::Tanh
-        | UnaryOp::Erf
-        | UnaryOp::Sigmoid => 8.0,
+        op if op.is_transcendental() => 8.0,
         UnaryOp::Sqrt | UnaryOp::Rsqrt => 4.0,
         _ => 1.0,
     }

@@ -75,6 +75,24 @@ impl UnaryOp {
         (UnaryOp::IsNan, "isnan"),
         (UnaryOp::Pow2Floor, "pow2_floor"),
     ];
+
+    /// Whether machines compute it by many instructions, as they do logarithms.
+    pub(crate) fn is_transcendental(self) -> bool {
+        matches!(
+            self,
+            UnaryOp::Exp
+                | UnaryOp::Exp2
+                | UnaryOp::Expm1
+                | UnaryOp::Log
+                | UnaryOp::Log2
+                | UnaryOp::Log1p
+                | UnaryOp::Sin
+                | UnaryOp::Cos
+                | UnaryOp::Tanh
+                | UnaryOp::Erf
+                | UnaryOp::Sigmoid
+        )
+    }
 }
 
 /// Element-wise operators with two operands of the same type.

@@ -165,7 +165,7 @@ impl Passes<'_> {
             Kind::Fold { op, name } => {
                 let reduce = |x: &str| format!("reduce_{}({x}, {position})", reduction(*op));
                 // Threads that wait for memory convert every element for nothing; others only sums of tiles.
-                let reduced = if self.spreads {
+                let reduced = if self.spreads && !self.busy {
                     reduce(&widened(var.text))
                 } else {
                     widened(reduce(&var.text))

@@ -173,6 +173,7 @@ impl Teams {
             held: HashMap::new(),
             loops: Vec::new(),
             spreads: true,
+            busy: false,
             shares_columns: false,
             grid,
             number,

@@ -5,9 +5,10 @@ use std::collections::{BTreeSet, HashMap};
 use super::scan::is_reversed;
 use crate::designer::device::Device;
 use crate::designer::plan::{Axis, KernelPlan, Operand, Plan};
-use crate::designer::prim::{Prim, PrimId, Prims};
+use crate::designer::prim::{MapOp, Prim, PrimId, Prims};
 use crate::dtype::DType;
 use crate::expr::Expr;
+use crate::sketch::ir::ReduceOp;
 
 /// Elements of a tile that holds columns as a whole.
 const COLUMNS: i64 = 8192;
@@ -32,6 +33,8 @@ pub(super) struct Lengths {
     scanned_row: RowTile,
     /// The same for scans from the end.
     reversed_row: RowTile,
+    /// The same for rows of which functions are summed.
+    busy_row: RowTile,
     /// The same for a row that one program of a core reads twice, and finds in the cache the second time.
     cached_row: RowTile,
     /// The most rows that one tile holds as a whole if they are reduced.
@@ -56,6 +59,12 @@ impl Lengths {
                     longest: 16384,
                     most: 8192,
                     uneven: 8192,
+                    several: 4096,
+                },
+                busy_row: RowTile {
+                    longest: 16384,
+                    most: 4096,
+                    uneven: 4096,
                     several: 4096,
                 },
                 cached_row: RowTile {
@@ -99,6 +108,7 @@ impl Lengths {
             };
             Self {
                 whole_row,
+                busy_row: whole_row,
                 cached_row: whole_row,
                 whole_column: 0,
                 scanned_row,
@@ -120,6 +130,9 @@ impl Lengths {
         }
         if kernel.nodes.iter().any(is_scan) {
             return self.scanned_row;
+        }
+        if is_busy(prims, kernel) {
+            return self.busy_row;
         }
         match (row_bytes(plan, kernel), device.second_read()) {
             (Some(bytes), Some(cached)) if bytes <= cached => self.cached_row,
@@ -243,6 +256,26 @@ impl Shape {
         }
         blocks
     }
+}
+
+/// Whether a kernel only sums, and what it sums are functions such as logarithms of its elements: threads then compute more
+/// than they wait for memory.
+pub(super) fn is_busy(prims: &Prims, kernel: &KernelPlan) -> bool {
+    let varies = |axes: &[Axis]| axes.iter().any(|a| kernel.reduced.contains(a));
+    let is_function = |id: &PrimId| match prims.node(*id).prim {
+        Prim::Map(MapOp::Unary(op), _) => {
+            op.is_transcendental() && kernel.axes.get(id).is_some_and(|axes| varies(axes))
+        }
+        _ => false,
+    };
+    let combines_else = |id: &PrimId| match prims.node(*id).prim {
+        Prim::Reduce(op, ..) => op != ReduceOp::Sum,
+        Prim::ArgReduce(..) | Prim::Scan(..) => true,
+        _ => false,
+    };
+    kernel.nodes.iter().any(is_function)
+        && !kernel.nodes.iter().any(combines_else)
+        && !kernel.stores.iter().any(|(_, access)| varies(&access.axes))
 }
 
 /// Bytes of a row of the only tensor that varies along the reduced axis of a kernel that reads it again for what it stores;
