@@ -152,7 +152,12 @@ impl Passes<'_> {
             axes: before.axes.clone(),
         };
         let earlier = Emitter::expanded(&earlier, &var.axes);
-        let own = self.call(scan, &widened(var.text.clone()), position);
+        // Few warps scan a tile from the end: in f64 that would keep them from memory.
+        let own = if self.emitter.descends && scan.op == ReduceOp::Sum {
+            widened(self.call(scan, &var.text, position))
+        } else {
+            self.call(scan, &widened(var.text.clone()), position)
+        };
         let scanned = combined(scan.op, &own, &earlier);
         let narrow = if is_wide {
             format!("{element}({scanned})")

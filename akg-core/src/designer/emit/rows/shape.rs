@@ -80,11 +80,11 @@ impl Lengths {
                     uneven: 1024,
                     several: 2048,
                 },
-                // A single warp need not exchange totals.
+                // Few warps exchange totals.
                 reversed_row: RowTile {
                     longest: 2048,
-                    most: 512,
-                    uneven: 512,
+                    most: 1024,
+                    uneven: 1024,
                     several: 512,
                 },
                 powers: true,
