@@ -46,7 +46,10 @@ impl Emitter<'_> {
                 None => start.to_owned(),
             };
             match self.walk(seen)? {
-                Walk::Index(name) => parts.push(at(name)),
+                Walk::Index(name) => {
+                    parts.push(at(name));
+                    leaves |= self.picked == Some(seen);
+                }
                 Walk::Tile { start, len, overhang } => {
                     let step = match window.map_or(1, |w| w.step) * self.stride(seen) {
                         1 => String::new(),

@@ -11,6 +11,7 @@ mod fill;
 mod held;
 mod online;
 mod parts;
+mod pick;
 mod scan;
 mod shape;
 
@@ -206,7 +207,8 @@ impl Passes<'_> {
                     self.reduce_whole(*id)?;
                 } else if let Some(scan) = self.scan_of(*id) {
                     self.scan_whole(*id, scan)?;
-                } else {
+                } else if !self.inner(*id) {
+                    // Others are computed for what reads them: elements that are picked leave some unread.
                     self.emitter.value(*id)?;
                 }
             }

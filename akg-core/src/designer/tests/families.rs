@@ -238,14 +238,15 @@ fn losses_of_classes() {
         (2, 0.1, false),
         (1, 0.0, true),
     ] {
-        for shape in [&[40i64, 5][..], &[6, 5, 9]] {
+        // Of rows as long as the last a program has one.
+        for shape in [&[40i64, 5][..], &[6, 5, 9], &[7, 4100]] {
             check("cross_entropy", |g| {
                 let x = g.input("x", F, shape.iter().copied());
                 let mut samples = shape.to_vec();
                 samples.remove(1);
                 let y = g.input("y", DType::I64, samples);
                 let weight = if weighted {
-                    let w = g.weight("w", F, [5]);
+                    let w = g.weight("w", F, [shape[1]]);
                     g.exp(w)?.into()
                 } else {
                     Arg::None
@@ -272,6 +273,10 @@ fn losses_of_classes() {
     });
     check("likelihood", |g| {
         let (x, y) = (g.input("x", F, [40, 5]), g.input("y", DType::I64, [40]));
+        call(g, "nll_loss.default", &[("self", x.into()), ("target", y.into())])
+    });
+    check("likelihood_of_many", |g| {
+        let (x, y) = (g.input("x", F, [9, 3000]), g.input("y", DType::I64, [9]));
         call(g, "nll_loss.default", &[("self", x.into()), ("target", y.into())])
     });
 }

@@ -50,6 +50,10 @@ impl Accumulator {
 impl Passes<'_> {
     /// A reduction whose axis is in the tile as a whole.
     pub(super) fn reduce_whole(&mut self, id: PrimId) -> Result<()> {
+        if let Some(element) = self.pick(id)? {
+            self.emitter.define(id, element);
+            return Ok(());
+        }
         let (var, position) = self.argument(id)?;
         let axes = without(&var.axes, position);
         let text = match &self.emitter.prims.node(id).prim {
