@@ -6,7 +6,8 @@
 //! joins its latest producer, kernels never depend on each other in a circle. Element-wise work on inputs alone has no
 //! producer: it waits, and is computed again in every kernel that reads it. So does element-wise work on what a product
 //! must store in any case, and a conversion to f64 with products of what it gives: they cost less to repeat than to
-//! store. A reduction that cannot join its producer joins the latest kernel that reduces what it reads.
+//! store. A reduction that cannot join its producer joins the latest kernel that reduces what it reads, or one that leaves
+//! a single element as it does.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -210,9 +211,15 @@ impl Group {
     ) -> Result<Vec<Vec<AxisId>>, Conflict> {
         let dims = operands.first().ok_or(Conflict)?;
         let (gone, kept): (Vec<_>, Vec<_>) = dims.iter().enumerate().partition(|(i, _)| axes.contains(i));
-        self.reductions
-            .push(gone.into_iter().flat_map(|(_, d)| d.clone()).collect());
-        Ok(kept.into_iter().map(|(_, d)| d.clone()).collect())
+        let gone: Vec<_> = gone.into_iter().flat_map(|(_, d)| d.clone()).collect();
+        let kept: Vec<_> = kept.into_iter().map(|(_, d)| d.clone()).collect();
+        // What nothing is left of can be walked together with anything as large.
+        if let Some(first) = self.reductions.first().filter(|_| kept.concat().is_empty()) {
+            let first = first.clone();
+            self.axes.unify(&first, &gone)?;
+        }
+        self.reductions.push(gone);
+        Ok(kept)
     }
 
     fn contract(&mut self, id: PrimId, operands: &[Vec<Vec<AxisId>>]) -> Result<Vec<Vec<AxisId>>, Conflict> {
@@ -355,8 +362,12 @@ impl Cut<'_> {
                 self.start(producer)?;
             }
         }
-        let sibling = self.sibling(id).filter(|at| latest.is_none_or(|l| *at > l));
-        let homes = latest.into_iter().chain(sibling).filter(|_| fuse && !is_contract);
+        let mut siblings = self.siblings(id);
+        siblings.retain(|at| latest.is_none_or(|l| *at > l));
+        let homes = latest
+            .into_iter()
+            .chain(siblings)
+            .filter(|_| fuse && !is_contract);
         for at in homes {
             let Some(group) = self.groups.get(at) else {
                 continue;
@@ -444,15 +455,23 @@ impl Cut<'_> {
         combines(&id) || self.upstream(id, |id| !is_own(&id)).iter().any(combines)
     }
 
-    /// The latest group that may take up a reduction because it reduces something that the reduction reads.
-    fn sibling(&self, id: PrimId) -> Option<usize> {
+    /// The groups that may take up a reduction: the latest that reduces something that the reduction reads, and those that
+    /// leave a single element if the reduction does.
+    fn siblings(&self, id: PrimId) -> Vec<usize> {
         if !matches!(self.prims.node(id).prim, Prim::Reduce(..)) {
-            return None;
+            return Vec::new();
         }
         let read = self.read(id);
-        self.groups
-            .iter()
-            .rposition(|g| !g.reductions.is_empty() && read.iter().any(|r| g.loads.contains_key(r)))
+        let reads_same = |g: &&Group| read.iter().any(|r| g.loads.contains_key(r));
+        // What goes in order is not split over programs.
+        let in_parts = |id: &PrimId| matches!(self.prims.node(*id).prim, Prim::Map(..) | Prim::Reduce(..));
+        let leaves_one =
+            |g: &&Group| self.prims.rank(id) == 0 && g.kept().is_empty() && g.nodes.iter().all(in_parts);
+        let groups = self.groups.iter().enumerate().rev();
+        let reducing = groups.filter(|(_, g)| !g.reductions.is_empty());
+        let reading = reducing.clone().find(|(_, g)| reads_same(g));
+        let others = reducing.filter(|(_, g)| leaves_one(g));
+        reading.into_iter().chain(others).map(|(at, _)| at).collect()
     }
 
     /// Starts a group. What waits becomes a group of its own if it cannot be part of this one.

@@ -4,6 +4,7 @@ use proptest::prelude::{ProptestConfig, proptest};
 
 use super::{F, check, check_all, check_within, design, many_threads, unary};
 use crate::graph::{Arg, Graph, ValueId};
+use crate::target::Target;
 use crate::task::Task;
 use crate::{DType, Result};
 
@@ -349,6 +350,32 @@ fn conversions_to_f64_are_not_stored() {
         text.contains("f32[2000, 40]") && !text.contains("f64[2000, 40]"),
         "{text}"
     );
+}
+
+/// `sum(x) * sum(z) + sum(y)`, of which two are equally large.
+fn totals(g: &mut Graph) -> Result<ValueId> {
+    let (x, y, z) = (
+        g.input("x", F, [30, 70]),
+        g.input("y", F, [2100]),
+        g.input("z", F, [50]),
+    );
+    let [x, z, y] = [x, z, y].map(|t| g.sum(t, &[], false));
+    let product = g.mul(x?, z?)?;
+    g.add(product, y?)
+}
+
+#[test]
+fn totals_of_equally_large_tensors_are_taken_together() {
+    check("totals", totals);
+    let mut g = Graph::new("totals");
+    let y = totals(&mut g).unwrap();
+    g.output(y);
+    let design = design(&Task::new("totals", g), &Target::new("cpu", "x86_64")).unwrap();
+    let text = design.sketch.to_string();
+    let together = text
+        .split("kernel ")
+        .filter(|k| k.contains("load x[") && k.contains("load y["));
+    assert_eq!(together.count(), 1, "{text}");
 }
 
 #[test]
