@@ -17,7 +17,7 @@ pub struct ContestPolicy {
     pub most_rounds: u32,
     /// Wall time after which no further round begins, beside the least.
     pub budget: Duration,
-    /// Wall time in which the [fewest rounds](fewest_samples) that say anything are held, whatever the budget: where one
+    /// Wall time in which the [fewest rounds](super::fewest_samples) that say anything are held, whatever the budget: where one
     /// call is long. If they do not fit, the contest ends without a claim.
     #[serde(default)]
     pub patience: Duration,
