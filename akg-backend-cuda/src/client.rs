@@ -227,7 +227,11 @@ impl Execute for Executor {
         self.bound = None;
         Ok(match taken {
             Ok(Answer::Taken { inputs_unchanged }) => Ok(RunOutput {
-                outputs: self.outputs.iter().map(shm::copy_own).collect::<Result<_>>()?,
+                outputs: self
+                    .outputs
+                    .iter()
+                    .map(SharedTensor::copy_own)
+                    .collect::<Result<_>>()?,
                 inputs_unchanged,
             }),
             Ok(other) => return Err(unexpected(&other)),

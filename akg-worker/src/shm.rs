@@ -289,6 +289,11 @@ impl SharedTensor {
         self.buffer.path()
     }
 
+    /// A [copy](copy_own) of what others may go on writing.
+    pub fn copy_own(&self) -> Result<Tensor> {
+        copy_own(self.dtype, &self.shape, self.buffer.bytes())
+    }
+
     /// Makes it an ordinary tensor, unchangeable for every process.
     pub fn freeze(self) -> Result<Tensor> {
         Tensor::new(self.dtype, self.shape, Arc::new(self.buffer.freeze()?))
@@ -310,9 +315,7 @@ pub fn share(tensor: &Tensor) -> Result<Tensor> {
     if tensor.path().is_some() {
         return Ok(tensor.clone());
     }
-    let mut shared = allocate_own(tensor.dtype(), tensor.shape())?;
-    shared.bytes_mut().copy_from_slice(tensor.bytes());
-    shared.freeze()
+    copy_own(tensor.dtype(), tensor.shape(), tensor.bytes())
 }
 
 /// What tells the content of a tensor's file from that of all others and from what was in the same file before.

@@ -117,11 +117,7 @@ impl Stage {
         let tensors = self.layout.slots.iter().zip(&plan.tensors).zip(shapes);
         tensors
             .filter(|((slot, _), _)| slot.role == TensorRole::Output)
-            .map(|((slot, tensor), shape)| {
-                let mut copy = shm::allocate_own(tensor.dtype, &shape)?;
-                copy.bytes_mut().copy_from_slice(self.parts(slot, placement).1);
-                copy.freeze()
-            })
+            .map(|((slot, tensor), shape)| shm::copy_own(tensor.dtype, &shape, self.parts(slot, placement).1))
             .collect()
     }
 

@@ -114,8 +114,6 @@ struct Runner<'a> {
     failure: Option<Failure>,
     /// Calls in a short batch; a long one has twice as many, unless a single call is long enough.
     batch: u32,
-    /// How many of its outputs were judged.
-    verified: u32,
 }
 
 impl<'a> Runner<'a> {
@@ -124,7 +122,6 @@ impl<'a> Runner<'a> {
             side,
             failure: None,
             batch: 1,
-            verified: 0,
         }
     }
 
@@ -364,20 +361,14 @@ impl Ring<'_, '_> {
         Ok(())
     }
 
-    /// Keeps what a side returned for later, if there is memory for it.
+    /// Keeps what a side returned for later; what there is no memory for is judged at once.
     fn keep(&mut self, at: usize, returned: Returned) -> Result<()> {
         // The twin has no place in the contest.
         let place = at.saturating_sub(self.own - 1);
         let kept: usize = self.returned.iter().map(|(_, r)| r.bytes()).sum();
-        if kept + returned.bytes() <= MOST_KEPT {
-            self.returned.push((place, returned));
-            return Ok(());
-        }
-        let failure = returned.judge()?;
-        if let Some(runner) = self.runners.get_mut(at) {
-            runner.verified += 1;
-            runner.failure = runner.failure.take().or(failure);
-        }
+        let fits = kept + returned.bytes() <= MOST_KEPT;
+        let returned = if fits { returned } else { returned.judged()? };
+        self.returned.push((place, returned));
         Ok(())
     }
 
@@ -395,7 +386,7 @@ impl Ring<'_, '_> {
             sides.push(SideTimes {
                 name: runner.side.name().to_owned(),
                 batches: runner.batches(),
-                verified: runner.verified,
+                verified: 0,
                 failure: if at == 0 {
                     twin_failure.clone()
                 } else {

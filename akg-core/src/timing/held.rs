@@ -41,10 +41,10 @@ impl Held {
             };
             side.failure = returned.judge()?;
             side.verified += 1;
-            if side.failure.is_some() {
-                contest.comparisons.retain(|c| c.rival != side.name);
-            }
         }
+        let sides = &contest.sides;
+        let failed = |name: &str| sides.iter().any(|s| s.name == name && s.failure.is_some());
+        contest.comparisons.retain(|c| !failed(&c.rival));
         // Of a few rounds, what disturbed one of them may be the median.
         let few = |d: &Disturbance| matches!(d, Disturbance::FewRounds { .. });
         let enough = !contest.disturbances.iter().any(few);

@@ -14,7 +14,7 @@ use akg_core::tensor::{Storage, Tensor, byte_len};
 use rayon::prelude::*;
 use rustix::fs::{Timespec, Timestamps, futimens};
 
-use super::{STRETCH, SharedBuffer, SharedTensor, allocate};
+use super::{STRETCH, SharedBuffer, allocate};
 use crate::memory;
 
 /// Less is not worth keeping.
@@ -58,15 +58,15 @@ pub fn allocate_own(dtype: DType, shape: &[usize]) -> Result<Box<dyn TensorBuffe
     }))
 }
 
-/// A copy of what others may still write, in memory that they cannot.
+/// A tensor of these bytes, in memory that others cannot write even if they can write `bytes`.
 ///
 /// # Errors
 /// Those of [`allocate_own`].
-pub fn copy_own(tensor: &SharedTensor) -> Result<Tensor> {
-    let mut copy = allocate_own(tensor.dtype, &tensor.shape)?;
+pub fn copy_own(dtype: DType, shape: &[usize], bytes: &[u8]) -> Result<Tensor> {
+    let mut copy = allocate_own(dtype, shape)?;
     let pieces = copy.bytes_mut().par_chunks_mut(STRETCH);
     pieces
-        .zip(tensor.buffer.bytes().par_chunks(STRETCH))
+        .zip(bytes.par_chunks(STRETCH))
         .for_each(|(to, from)| to.copy_from_slice(from));
     copy.freeze()
 }
@@ -205,7 +205,7 @@ mod tests {
         let shared = allocate(DType::U8, [bytes]).unwrap();
         let mut other = SharedBuffer::open(shared.path(), bytes).unwrap();
         other.bytes_mut()[bytes - 1] = 1;
-        let copy = copy_own(&shared).unwrap();
+        let copy = shared.copy_own().unwrap();
         other.bytes_mut().fill(2);
         assert_eq!((copy.dtype(), copy.shape()), (DType::U8, &[bytes][..]));
         assert_eq!((copy.bytes()[0], copy.bytes()[bytes - 1]), (0, 1));

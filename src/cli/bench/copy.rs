@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::record::Record;
 use super::solve::Solver;
+use super::summary::geomean;
 
 /// A copy of an array that is far larger than the caches, verified and timed like every kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -97,17 +98,16 @@ impl Share {
                 record.passed() && record.work.memory_bound && record.bound_seconds? >= LEAST_SECONDS;
             counts.then(|| record.work.bytes as f64 / time / copy.bandwidth)
         };
-        let shares: Vec<(f64, &str)> = records
+        let (shares, problems): (Vec<f64>, Vec<&str>) = records
             .iter()
             .filter_map(|record| Some((share(record)?, record.problem.as_str())))
-            .collect();
-        let (lowest, problem) = shares.iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
-        let logarithms: f64 = shares.iter().map(|(share, _)| share.ln()).sum();
+            .unzip();
+        let (lowest, problem) = shares.iter().zip(problems).min_by(|a, b| a.0.total_cmp(b.0))?;
         Some(Self {
             problems: shares.len(),
-            geomean: (logarithms / shares.len() as f64).exp(),
+            geomean: geomean(&shares)?,
             lowest: *lowest,
-            lowest_problem: (*problem).to_owned(),
+            lowest_problem: problem.to_owned(),
         })
     }
 }

@@ -71,6 +71,12 @@ pub(super) struct Named {
     pub(super) rival: Option<String>,
 }
 
+/// The geometric mean, if there is anything to take it of.
+pub(super) fn geomean(ratios: &[f64]) -> Option<f64> {
+    let logarithms: f64 = ratios.iter().map(|r| r.ln()).sum();
+    (!ratios.is_empty()).then(|| (logarithms / ratios.len() as f64).exp())
+}
+
 impl Groups {
     fn of(records: &[Record], against: impl Fn(&Record) -> Option<&Against>) -> Self {
         let group = |wanted: &dyn Fn(&Record) -> bool| {
@@ -109,10 +115,7 @@ impl Group {
             } += 1;
         }
         group.compared = ratios.len();
-        if !ratios.is_empty() {
-            let logarithms: f64 = ratios.iter().map(|r| r.ln()).sum();
-            group.geomean = Some((logarithms / ratios.len() as f64).exp());
-        }
+        group.geomean = geomean(&ratios);
         group.median = median(&ratios);
         group.lowest = ratios.iter().copied().min_by(f64::total_cmp);
         group
