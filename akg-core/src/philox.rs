@@ -34,6 +34,11 @@ pub(crate) fn word(seed: i64, index: i64) -> u32 {
     words([low, high, 0, 0], halves(seed))[0]
 }
 
+/// The least word for which something happens that happens with probability `1 - p`.
+pub(crate) fn least_kept(p: f64) -> f64 {
+    (p * 2f64.powi(32)).ceil()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,6 +4,7 @@ use super::Step;
 use crate::designer::prim::PrimId;
 use crate::dtype::DType;
 use crate::error::Result;
+use crate::philox;
 use crate::sketch::ir::{BinaryOp, CompareOp};
 
 pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimId>>> {
@@ -32,7 +33,6 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
 fn kept(s: &mut Step<'_>) -> Result<Option<PrimId>> {
     let (p, offset) = (s.call.number("p")?, s.call.int("offset")?);
     let (seed, shape) = (s.tensor("seed")?, s.result(0)?.shape.clone());
-    let p_words = (p * 2f64.powi(32)).ceil();
     let mut stride = 1;
     let mut number = None;
     for (dim, extent) in shape.iter().enumerate().rev().filter(|(_, e)| !e.is(1)) {
@@ -56,6 +56,6 @@ fn kept(s: &mut Step<'_>) -> Result<Option<PrimId>> {
         None => s.prims.full(offset as f64, DType::I64, shape),
     };
     let word = s.prims.binary(BinaryOp::Philox, seed, number)?;
-    let least = s.prims.number(p_words);
+    let least = s.prims.number(philox::least_kept(p));
     s.prims.compare(CompareOp::Ge, word, least).map(Some)
 }

@@ -53,7 +53,7 @@ fn seeded<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
     let seed = c.array("seed")?.into_int().first();
     let (dtype, shape) = (c.dtype(0)?, c.shape(0)?);
     let numbers = c.numbers()?;
-    let least = (p * 2f64.powi(32)).ceil();
+    let least = philox::least_kept(p);
     let kept = Strided::generate(shape, |i| {
         f64::from(philox::word(seed, offset.wrapping_add(numbers(i)))) >= least
     });
