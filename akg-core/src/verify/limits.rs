@@ -27,6 +27,10 @@ pub(super) fn yardstick(accuracy: Accuracy) -> Options {
 /// `fp32` allows 2x the rms and 4x the maximum. The rounded classes allow 5e-4 and 4e-3 rms on a single product, where
 /// rounding both operands alone gives 2.9e-4 and 2.3e-3; the same ratio of 1.75 to the error of rounded inputs holds
 /// for every graph, which scales the limit by the graph's conditioning. `fp32` is always enough for the others.
+///
+/// An rms over few elements is as uncertain as their maximum: Σe² of n of them with deviation σ is nσ², give or take
+/// σ²·√(2n). So the square of the factor on the rms goes from its own to that of the maximum with 1/√n, where n is the
+/// number of elements that make up the yardstick's error (its [concentration](Measured::concentration)).
 pub(super) fn limit(accuracy: Accuracy, yardstick: &Measured, dtype: DType) -> ErrorMeasure {
     let unit = dtype
         .unit_roundoff()
@@ -39,12 +43,14 @@ pub(super) fn limit(accuracy: Accuracy, yardstick: &Measured, dtype: DType) -> E
         _ => 2f64.powi(-150),
     };
     let (own, error) = (yardstick.own_rounding(unit, underflow), yardstick.error());
-    let (rms, max) = match accuracy {
+    let (rms, max): (f64, f64) = match accuracy {
         Accuracy::Fp32 => (2.0, 4.0),
         Accuracy::Tf32 | Accuracy::Half => (1.75, 4.0),
     };
+    let chance = yardstick.concentration().sqrt();
+    let uncertain = (rms.powi(2) + (max.powi(2) - rms.powi(2)) * chance).sqrt();
     ErrorMeasure {
-        rms: rms * error.rms.max(own.rms),
+        rms: (uncertain * error.rms).max(rms * own.rms),
         max: max * error.max.max(own.max),
     }
 }

@@ -35,6 +35,7 @@ const BLOCK: usize = 1 << 16;
 pub struct Measured {
     count: u64,
     squared_error: f64,
+    quartic_error: f64,
     max_error: f64,
     worst: Worst,
     sum: f64,
@@ -64,7 +65,9 @@ impl Measured {
         }
         let error = (got - expected).abs();
         self.count += 1;
-        self.squared_error += error * error;
+        let squared = error * error;
+        self.squared_error += squared;
+        self.quartic_error += squared * squared;
         if error > self.max_error {
             self.max_error = error;
             self.worst = Worst { index, got, expected };
@@ -78,6 +81,7 @@ impl Measured {
     pub(super) fn merge(&mut self, other: &Self) {
         self.count += other.count;
         self.squared_error += other.squared_error;
+        self.quartic_error += other.quartic_error;
         if other.max_error > self.max_error {
             self.max_error = other.max_error;
             self.worst = other.worst;
@@ -108,6 +112,17 @@ impl Measured {
         ErrorMeasure {
             rms: (self.squared_error / n).sqrt() / self.norm(),
             max: self.max_error / self.norm(),
+        }
+    }
+
+    /// How few elements make up the error: one over their number if they err alike, Σe⁴ / (Σe²)²; 1 for a single one.
+    pub(super) fn concentration(&self) -> f64 {
+        let share = self.quartic_error / self.squared_error.powi(2);
+        // Beyond the range of f64 nothing is known of it.
+        if share.is_finite() {
+            share.clamp(0.0, 1.0)
+        } else {
+            0.0
         }
     }
 
