@@ -183,6 +183,8 @@ impl Split<'_> {
     /// Lengths of tiles along the right operand's dimension of the result.
     fn lengths_on_the_right(&self, axis: Axis) -> Vec<i64> {
         let most: &[i64] = match self.factors() {
+            // A program of one step has nothing to do while it waits: small ones share a core.
+            _ if self.is_short() => &[64, 128, 256],
             Factors::Halves => &[128, 64, 256],
             _ => &[256, 128, 64],
         };
@@ -359,13 +361,20 @@ impl Split<'_> {
         Ok(vec![sums, self.finish(e, "f32(acc0)", &over)?])
     }
 
-    /// Loads what is needed to make factors of operands in the steps of the sum.
+    /// Loads what is needed to make factors of operands in the steps of the sum. A short sum waits for memory once: what its
+    /// result needs is loaded beside the factors.
     fn prepare(&self, e: &mut Emitter<'_>) -> Result<()> {
+        if self.is_short() {
+            for (operand, buffer) in self.facts() {
+                self.load(e, operand, &buffer)?;
+            }
+            return Ok(());
+        }
         let inside = self.operands.iter().filter(|operand| operand.is_inside);
         for operand in inside.filter(|operand| operand.is_scaled()) {
             let (scale, inverse) = (operand.scale(), operand.inverse());
-            self.about(e, operand, &operand.centre())?;
-            self.about(e, operand, &scale)?;
+            self.load(e, operand, &operand.centre())?;
+            self.load(e, operand, &scale)?;
             e.line(format!("{inverse} = {TOP} / {}", scale.to_lowercase()));
         }
         Ok(())
@@ -391,12 +400,34 @@ impl Split<'_> {
         Ok(())
     }
 
-    /// Loads something about the rows that the result's tile comes from, as a tile that lines up with it.
-    fn about(&self, e: &mut Emitter<'_>, operand: &Operand, buffer: &str) -> Result<String> {
+    /// The buffers about the rows of operands that the result needs.
+    fn facts(&self) -> Vec<(&Operand, String)> {
+        let [a, b] = &self.operands;
+        let scaled = self.operands.iter().filter(|operand| operand.is_scaled());
+        let mut facts: Vec<_> = scaled.map(|operand| (operand, operand.scale())).collect();
+        if a.is_centred() {
+            facts.extend([(a, a.centre()), (a, a.rest()), (b, b.centre())]);
+            facts.extend(b.totals().map(|total| (b, total)));
+        }
+        facts
+    }
+
+    /// Loads something about the rows that the result's tile comes from. Returns what it is called.
+    fn load(&self, e: &mut Emitter<'_>, operand: &Operand, buffer: &str) -> Result<String> {
         let (place, leaves) = e.place(&self.rows_of(operand))?;
         let outside = if leaves { " else 0.0" } else { "" };
         let name = buffer.to_lowercase();
         e.line(format!("{name} = load {buffer}[{}]{outside}", place.join(", ")));
+        Ok(name)
+    }
+
+    /// Something about the rows that the result's tile comes from, as a tile that lines up with it.
+    fn about(&self, e: &mut Emitter<'_>, operand: &Operand, buffer: &str) -> Result<String> {
+        let name = if self.is_short() {
+            buffer.to_lowercase()
+        } else {
+            self.load(e, operand, buffer)?
+        };
         let is_left = operand.kept == self.product.rows;
         Ok(format!(
             "{name}{}",
