@@ -2,7 +2,7 @@
 //!
 //! The driver is loaded when it is first called, so everything builds and starts without it; [`start`] comes first.
 
-use std::ffi::{CStr, CString, c_void};
+use std::ffi::{CStr, c_void};
 use std::fmt;
 use std::ptr;
 use std::time::Duration;
@@ -84,12 +84,16 @@ macro_rules! call {
 }
 
 mod chain;
+mod code;
 mod context;
 mod map;
+mod memory;
 
 pub(crate) use chain::{Chain, Launch};
+pub(crate) use code::{Kernel, Module};
 pub(crate) use context::{Context, Entered};
 pub(crate) use map::{move_tensor_map, tensor_map};
+pub(crate) use memory::{Memory, Pinned, download, upload};
 
 /// Loads the driver and initialises it; gives the number of devices.
 ///
@@ -188,85 +192,6 @@ impl Device {
         let mut context = ptr::null_mut();
         call!(cuDevicePrimaryCtxRetain(&raw mut context, self.0))?;
         call!(cuCtxSetCurrent(context))
-    }
-}
-
-/// Memory of the device, freed when dropped.
-#[derive(Debug)]
-pub(crate) struct Memory {
-    address: u64,
-    bytes: u64,
-}
-
-impl Memory {
-    pub(crate) fn new(bytes: u64) -> Result<Self> {
-        let mut address = 0;
-        call!(cuMemAlloc_v2(&raw mut address, bytes.max(1) as usize))?;
-        Ok(Self { address, bytes })
-    }
-
-    pub(crate) fn address(&self) -> u64 {
-        self.address
-    }
-
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        // Refused only where a kernel's failure has ended the context, and with it the memory.
-        let _ = call!(cuMemFree_v2(self.address));
-    }
-}
-
-/// Memory of the host that stays where it is, so that copies to and from it need no help; freed when dropped.
-#[derive(Debug)]
-pub(crate) struct Pinned {
-    start: *mut u8,
-    bytes: usize,
-}
-
-impl Pinned {
-    pub(crate) fn new(bytes: usize) -> Result<Self> {
-        let mut start = ptr::null_mut();
-        call!(cuMemHostAlloc(&raw mut start, bytes, 0))?;
-        let pinned = Self {
-            start: start.cast(),
-            bytes,
-        };
-        // SAFETY: the driver gave so many bytes.
-        unsafe { pinned.start.write_bytes(0, bytes) };
-        Ok(pinned)
-    }
-
-    /// Its bytes. No copy may be under way.
-    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the memory is this value's alone, and was written.
-        unsafe { std::slice::from_raw_parts_mut(self.start, self.bytes) }
-    }
-}
-
-impl Drop for Pinned {
-    fn drop(&mut self) {
-        let _ = call!(cuMemFreeHost(self.start.cast()));
-    }
-}
-
-/// Copies to the device, and waits for it. The address must have room for the bytes.
-pub(crate) fn upload(to: u64, bytes: &[u8]) -> Result<()> {
-    match bytes.len() {
-        0 => Ok(()),
-        length => call!(cuMemcpyHtoD_v2(to, bytes.as_ptr().cast(), length)),
-    }
-}
-
-/// Copies from the device, when everything before is done. The address must have as many bytes.
-pub(crate) fn download(bytes: &mut [u8], from: u64) -> Result<()> {
-    match bytes.len() {
-        0 => Ok(()),
-        length => call!(cuMemcpyDtoH_v2(bytes.as_mut_ptr().cast(), from, length)),
     }
 }
 
@@ -497,77 +422,5 @@ impl Event {
         let mut milliseconds = 0.0;
         call!(cuEventElapsedTime_v2(&raw mut milliseconds, start.0, self.0))?;
         Ok(Duration::try_from_secs_f64(f64::from(milliseconds) * 1e-3).unwrap_or_default())
-    }
-}
-
-/// Loaded code, unloaded when dropped: no kernel of it may run or be launched then.
-#[derive(Debug)]
-pub(crate) struct Module(sys::CUmodule);
-
-impl Module {
-    /// Loads machine code, or PTX that ends with a zero byte.
-    pub(crate) fn load(code: &[u8]) -> Result<Self> {
-        let mut module = ptr::null_mut();
-        call!(cuModuleLoadData(&raw mut module, code.as_ptr().cast()))?;
-        Ok(Self(module))
-    }
-
-    pub(crate) fn kernel(&self, symbol: &str) -> Result<Kernel> {
-        let not_found = || DriverError::new("cuModuleGetFunction", CUresult::CUDA_ERROR_NOT_FOUND);
-        let symbol = CString::new(symbol).map_err(|_| not_found())?;
-        let mut kernel = ptr::null_mut();
-        call!(cuModuleGetFunction(&raw mut kernel, self.0, symbol.as_ptr()))?;
-        Ok(Kernel(kernel))
-    }
-}
-
-impl Drop for Module {
-    fn drop(&mut self) {
-        // Refused only where the context has ended, and with it the code.
-        let _ = call!(cuModuleUnload(self.0));
-    }
-}
-
-/// A kernel of loaded code.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Kernel(sys::CUfunction);
-
-impl Kernel {
-    /// Brings its code to the device now. Otherwise the driver does that at the first launch, and waits for all others.
-    pub(crate) fn load(self) -> Result<()> {
-        call!(cuFuncLoad(self.0))
-    }
-
-    /// Allows launches that ask for so much shared memory.
-    pub(crate) fn allow_shared(self, bytes: u32) -> Result<()> {
-        let most = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-        call!(cuFuncSetAttribute(self.0, most, bytes as i32))
-    }
-
-    /// Registers of a thread.
-    pub(crate) fn registers(self) -> Result<u32> {
-        self.attribute(sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)
-    }
-
-    /// Bytes of memory outside the chip that a thread has.
-    pub(crate) fn local_bytes(self) -> Result<u32> {
-        self.attribute(sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)
-    }
-
-    /// Bytes of shared memory of a block beside what a launch asks for.
-    pub(crate) fn static_shared_bytes(self) -> Result<u32> {
-        self.attribute(sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)
-    }
-
-    fn attribute(self, attribute: sys::CUfunction_attribute) -> Result<u32> {
-        let mut value = 0;
-        call!(cuFuncGetAttribute(&raw mut value, attribute, self.0))?;
-        Ok(u32::try_from(value).unwrap_or(0))
-    }
-
-    /// Allows clusters that not every device of its kind can have.
-    pub(crate) fn allow_large_clusters(self) -> Result<()> {
-        let allowed = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED;
-        call!(cuFuncSetAttribute(self.0, allowed, 1))
     }
 }

@@ -1,22 +1,9 @@
-//! Cutting a graph of primitives into kernels.
-//!
-//! Computed primitives are visited in order. Each joins the kernel of its latest producer if the result is still a
-//! kernel that the emitters can write: element-wise work and reductions over one common set of axes, or one product
-//! followed by element-wise work on its result. Otherwise it starts a kernel of its own. Since a primitive only ever
-//! joins its latest producer, kernels never depend on each other in a circle. Element-wise work on inputs alone has no
-//! producer: it waits, and is computed again in every kernel that reads it. So does element-wise work on what a product
-//! must store in any case, and a conversion to f64 with products of what it gives: they cost less to repeat than to
-//! store. A reduction that cannot join its producer joins the latest kernel that reduces what it reads, or one that leaves
-//! a single element as it does.
+//! What one kernel computes, and whether the emitters can write it.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::axes::{Axes, AxisId, Conflict, distinct};
-use super::decompose::Decomposed;
-use super::prim::{MapOp, Prim, PrimId, Prims};
-use crate::dtype::DType;
-use crate::error::{Error, Result};
-use crate::sketch::ir::BinaryOp;
+use super::prim::{Prim, PrimId, Prims};
 
 /// Where a primitive of a kernel gets an operand from.
 #[derive(Debug, Clone, PartialEq)]
@@ -140,7 +127,7 @@ impl Group {
     }
 
     /// The group with a computed primitive, and what it waits for, added; `None` if no kernel can be written for that.
-    fn with(&self, prims: &Prims, id: PrimId, waiting: &HashSet<PrimId>) -> Option<Self> {
+    pub(super) fn with(&self, prims: &Prims, id: PrimId, waiting: &HashSet<PrimId>) -> Option<Self> {
         [true, false].into_iter().find_map(|share| {
             let mut trial = self.clone();
             trial.add(prims, id, waiting, share).ok()?;
@@ -242,6 +229,11 @@ impl Group {
             .resolve(&self.dims.get(&id).map(|d| d.concat()).unwrap_or_default())
     }
 
+    /// Whether it reads the tensor that holds `root`.
+    pub(super) fn reads(&self, root: PrimId) -> bool {
+        self.loads.contains_key(&root)
+    }
+
     /// The axes that reductions combine.
     pub(super) fn reduced(&self) -> BTreeSet<AxisId> {
         self.reductions
@@ -251,7 +243,7 @@ impl Group {
     }
 
     /// The axes over which programs are independent.
-    fn kept(&self) -> BTreeSet<AxisId> {
+    pub(super) fn kept(&self) -> BTreeSet<AxisId> {
         let reduced = self.reduced();
         let all = self.nodes.iter().flat_map(|id| self.axes_of(*id));
         all.filter(|a| !reduced.contains(a)).collect()
@@ -308,242 +300,4 @@ impl Group {
             Err(Conflict)
         }
     }
-}
-
-/// Cuts the primitives that the outputs need into kernels.
-pub(super) fn cut(decomposed: &Decomposed, fuse: bool) -> Result<Vec<Group>> {
-    let prims = &decomposed.prims;
-    let needed = needed(decomposed);
-    let consumers = consumers(prims, &needed);
-    let outputs: HashSet<PrimId> = decomposed.outputs.iter().map(|o| prims.root(*o)).collect();
-    let mut cut = Cut {
-        prims,
-        consumers,
-        outputs,
-        groups: Vec::new(),
-        home: HashMap::new(),
-        waiting: HashSet::new(),
-    };
-    for id in (0..prims.nodes.len()).map(PrimId) {
-        if needed.contains(&id) && prims.is_computed(id) {
-            cut.place(id, fuse)?;
-        }
-    }
-    Ok(cut.groups)
-}
-
-/// A cut in the making.
-struct Cut<'a> {
-    prims: &'a Prims,
-    consumers: HashMap<PrimId, Vec<PrimId>>,
-    outputs: HashSet<PrimId>,
-    groups: Vec<Group>,
-    /// The group that computes each placed primitive.
-    home: HashMap<PrimId, usize>,
-    /// Element-wise work on inputs alone, and conversions to f64: computed wherever they are read.
-    waiting: HashSet<PrimId>,
-}
-
-impl Cut<'_> {
-    fn place(&mut self, id: PrimId, fuse: bool) -> Result<()> {
-        let prims = self.prims;
-        let latest = self.latest(id);
-        let is_map = matches!(prims.node(id).prim, Prim::Map(..));
-        let may_wait = fuse && is_map && !self.outputs.contains(&id);
-        if may_wait && latest.is_none_or(|at| self.widens(id) || self.is_read_back(at, id)) {
-            self.waiting.insert(id);
-            return Ok(());
-        }
-        let is_contract = matches!(prims.node(id).prim, Prim::Contract(..));
-        for operand in prims.operands(id) {
-            // Products and windows read from memory.
-            let producer = prims.root(operand);
-            if (is_contract || prims.is_windowed(operand)) && self.waiting.remove(&producer) {
-                self.start(producer)?;
-            }
-        }
-        let mut siblings = self.siblings(id);
-        siblings.retain(|at| latest.is_none_or(|l| *at > l));
-        let homes = latest
-            .into_iter()
-            .chain(siblings)
-            .filter(|_| fuse && !is_contract);
-        for at in homes {
-            let Some(group) = self.groups.get(at) else {
-                continue;
-            };
-            let trial = group.with(prims, id, &self.waiting);
-            if let Some(trial) = trial.filter(|trial| self.is_legal(group, trial, id)) {
-                self.groups[at] = trial;
-                self.home.insert(id, at);
-                return Ok(());
-            }
-        }
-        self.start(id)
-    }
-
-    /// The latest group that something depends on.
-    fn latest(&self, id: PrimId) -> Option<usize> {
-        let homes = self
-            .read(id)
-            .into_iter()
-            .filter_map(|id| self.home.get(&id).copied());
-        homes.max()
-    }
-
-    /// The primitives that something reads, itself or through what waits.
-    fn read(&self, id: PrimId) -> HashSet<PrimId> {
-        self.upstream(id, |id| self.waiting.contains(&id))
-    }
-
-    /// The primitives that something reads, and what those read that are to be looked `through`.
-    fn upstream(&self, id: PrimId, through: impl Fn(PrimId) -> bool) -> HashSet<PrimId> {
-        let (mut reached, mut stack) = (HashSet::new(), vec![id]);
-        while let Some(reader) = stack.pop() {
-            for root in self
-                .prims
-                .operands(reader)
-                .into_iter()
-                .map(|o| self.prims.root(o))
-            {
-                if reached.insert(root) && through(root) {
-                    stack.push(root);
-                }
-            }
-        }
-        reached
-    }
-
-    /// Whether element-wise work converts to f64, or multiplies what waits to be converted.
-    fn widens(&self, id: PrimId) -> bool {
-        let prims = self.prims;
-        let waits = |a: &PrimId| self.waiting.contains(&prims.root(*a));
-        prims.dtype(id) == DType::F64
-            && match &prims.node(id).prim {
-                Prim::Map(MapOp::Cast, _) => true,
-                Prim::Map(MapOp::Binary(BinaryOp::Mul), args) => args.iter().all(waits),
-                _ => false,
-            }
-    }
-
-    /// Whether readers of element-wise work on a product had better compute it again, because what it is made of is stored
-    /// in any case.
-    fn is_read_back(&self, at: usize, id: PrimId) -> bool {
-        let prims = self.prims;
-        let Some(group) = self.groups.get(at).filter(|g| g.contract.is_some()) else {
-            return false;
-        };
-        let readers = |id: PrimId| self.consumers.get(&id).into_iter().flatten().copied();
-        let reads_memory = |reader: PrimId, id: PrimId| {
-            let mut operands = prims.operands(reader).into_iter();
-            matches!(prims.node(reader).prim, Prim::Contract(..))
-                || operands.any(|o| prims.root(o) == id && prims.is_windowed(o))
-        };
-        let is_stored = |made: PrimId| {
-            let mut others = readers(made).filter(|reader| *reader != id);
-            others.any(|reader| reads_memory(reader, made) || self.is_beyond(group, reader))
-        };
-        let read = self.read(id).into_iter();
-        let mut made = read.filter(|root| group.dims.contains_key(root));
-        !readers(id).any(|reader| reads_memory(reader, id)) && made.any(is_stored)
-    }
-
-    /// Whether something depends on a combination of elements of the group's results.
-    fn is_beyond(&self, group: &Group, id: PrimId) -> bool {
-        let is_own = |id: &PrimId| group.dims.contains_key(id) || !self.prims.is_computed(*id);
-        let combines = |id: &PrimId| !is_own(id) && !matches!(self.prims.node(*id).prim, Prim::Map(..));
-        combines(&id) || self.upstream(id, |id| !is_own(&id)).iter().any(combines)
-    }
-
-    /// The groups that may take up a reduction: the latest that reduces something that the reduction reads, and those that
-    /// leave a single element if the reduction does.
-    fn siblings(&self, id: PrimId) -> Vec<usize> {
-        if !matches!(self.prims.node(id).prim, Prim::Reduce(..)) {
-            return Vec::new();
-        }
-        let read = self.read(id);
-        let reads_same = |g: &&Group| read.iter().any(|r| g.loads.contains_key(r));
-        // What goes in order is not split over programs.
-        let in_parts = |id: &PrimId| matches!(self.prims.node(*id).prim, Prim::Map(..) | Prim::Reduce(..));
-        let leaves_one =
-            |g: &&Group| self.prims.rank(id) == 0 && g.kept().is_empty() && g.nodes.iter().all(in_parts);
-        let groups = self.groups.iter().enumerate().rev();
-        let reducing = groups.filter(|(_, g)| !g.reductions.is_empty());
-        let reading = reducing.clone().find(|(_, g)| reads_same(g));
-        let others = reducing.filter(|(_, g)| leaves_one(g));
-        reading.into_iter().chain(others).map(|(at, _)| at).collect()
-    }
-
-    /// Starts a group. What waits becomes a group of its own if it cannot be part of this one.
-    fn start(&mut self, id: PrimId) -> Result<()> {
-        let mut group = Group::default().with(self.prims, id, &self.waiting);
-        if group.is_none() {
-            for operand in self.prims.operands(id) {
-                let producer = self.prims.root(operand);
-                if self.waiting.remove(&producer) {
-                    self.start(producer)?;
-                }
-            }
-            group = Group::default().with(self.prims, id, &self.waiting);
-        }
-        let group = group.ok_or_else(|| {
-            Error::unsupported(format!(
-                "no design rule yet for how `{}` arranges its operands",
-                self.prims.node(id).origin
-            ))
-        })?;
-        self.home.insert(id, self.groups.len());
-        self.groups.push(group);
-        Ok(())
-    }
-
-    /// Whether no program repeats a combination of elements that another one makes, and everything that must be stored
-    /// still has all the axes of the kernel's programs: a value with fewer can be used there but not stored.
-    fn is_legal(&self, before: &Group, trial: &Group, id: PrimId) -> bool {
-        let kept = trial.kept();
-        let complete = |n: &PrimId| {
-            let axes = trial.axes_of(*n);
-            kept.iter().all(|a| axes.contains(a))
-        };
-        let recomputed = |n: &PrimId| self.waiting.contains(n);
-        let combines =
-            |n: &&PrimId| matches!(self.prims.node(**n).prim, Prim::Reduce(..) | Prim::ArgReduce(..));
-        complete(&id)
-            && before.nodes.iter().filter(combines).all(complete)
-            && before
-                .nodes
-                .iter()
-                .all(|n| complete(n) || self.stays(trial, *n) || recomputed(n))
-    }
-
-    /// Whether no other group needs what `group` computes; what waits may still be computed by others, too.
-    fn stays(&self, group: &Group, id: PrimId) -> bool {
-        let read_here =
-            |c: &PrimId| group.dims.contains_key(c) && (!self.waiting.contains(c) || self.stays(group, *c));
-        let readers = self.consumers.get(&id);
-        !self.outputs.contains(&id) && readers.is_none_or(|c| c.iter().all(read_here))
-    }
-}
-
-/// Every primitive that an output depends on.
-fn needed(decomposed: &Decomposed) -> HashSet<PrimId> {
-    let mut needed = HashSet::new();
-    let mut stack = decomposed.outputs.clone();
-    while let Some(id) = stack.pop() {
-        if needed.insert(id) {
-            stack.extend(decomposed.prims.operands(id));
-        }
-    }
-    needed
-}
-
-/// The computed primitives that read each computed primitive, through views.
-fn consumers(prims: &Prims, needed: &HashSet<PrimId>) -> HashMap<PrimId, Vec<PrimId>> {
-    let mut out: HashMap<PrimId, Vec<PrimId>> = HashMap::new();
-    for id in needed.iter().copied().filter(|id| prims.is_computed(*id)) {
-        for operand in prims.operands(id) {
-            out.entry(prims.root(operand)).or_default().push(id);
-        }
-    }
-    out
 }

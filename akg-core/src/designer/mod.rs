@@ -23,6 +23,7 @@ use plan::{Plan, TensorKey};
 use prim::{Prim, Prims};
 
 mod axes;
+mod cut;
 mod decompose;
 mod device;
 mod emit;
@@ -147,7 +148,7 @@ fn draft(
     let mut decomposed = decompose::decompose(graph)?;
     copy_views(&mut decomposed);
     let attempt = |fuse: bool, views: bool| {
-        let plan = plan::plan(&decomposed, group::cut(&decomposed, fuse)?, views)?;
+        let plan = plan::plan(&decomposed, cut::cut(&decomposed, fuse)?, views)?;
         let mut names = Names::default();
         let (text, kernels) = write(graph, device, &decomposed.prims, &plan, &mut names)?;
         Ok((text, kernels, names))

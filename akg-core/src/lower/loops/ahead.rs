@@ -6,9 +6,10 @@
 use crate::expr::{Expr, Symbol};
 use crate::sketch::ir::TensorId;
 
+use super::checks::affine;
 use super::ir::Stmt;
 use super::mapper::Mapper;
-use super::nest::{Nest, Plan, affine};
+use super::nest::{Nest, Plan};
 use super::node::NodeKind;
 
 /// The row that the next iteration reads.

@@ -7,6 +7,7 @@
 
 mod added;
 mod ahead;
+mod checks;
 mod collect;
 mod control;
 mod dot;

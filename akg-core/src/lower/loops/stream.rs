@@ -11,10 +11,11 @@ use crate::expr::{Expr, Symbol};
 use crate::sketch::ir::{Kernel, Program, StoreMode, TensorId};
 
 use super::Machine;
+use super::checks::affine;
 use super::effect::Effect;
 use super::ir::{LocalId, LoopKind, Stmt};
 use super::mapper::{Mapper, loaded_tensors, stored_tensors};
-use super::nest::{Nest, affine};
+use super::nest::Nest;
 use super::parts::Parts;
 
 /// Bytes that are gathered before they are written out.

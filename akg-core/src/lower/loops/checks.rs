@@ -1,0 +1,196 @@
+//! How the bounds of tensors are checked in a nest: by the ranges of its loops, once around it, or at each point.
+
+use super::ir::Stmt;
+use super::mapper::Mapper;
+use super::nest::{Nest, Plan};
+use super::node::{Guard, NodeKind};
+use crate::expr::{Expr, Symbol};
+use crate::sketch::ir::{CompareOp, Condition};
+
+/// How a guard is checked.
+#[derive(Debug, Clone)]
+pub(super) enum Check {
+    /// The tile index lies between the bounds that a [`Stmt::Clip`] computes.
+    Range(Vec<Condition>),
+    /// The same for all points.
+    Once(Condition),
+    /// For each point.
+    Each(Condition),
+    /// The loops go only where it holds.
+    Holds,
+}
+
+impl Mapper<'_> {
+    /// Turns the nest's clip into loop ranges, a condition around the nest, and conditions around its effects.
+    pub(super) fn clip_checks(&mut self, nest: &Nest, plan: &mut Plan) -> (Clipped, Option<Condition>) {
+        let mut clipped = Clipped::default();
+        let mut once = Vec::new();
+        for guard in &nest.clip {
+            match self.check(guard, nest, plan) {
+                None | Some(Check::Holds) => {}
+                Some(Check::Range(bounds)) => clipped.ranges.extend(bounds),
+                Some(Check::Once(c)) => once.push(c),
+                Some(Check::Each(c)) => clipped.each.push(c),
+            }
+            plan.checks.insert(guard.clone(), Check::Holds);
+        }
+        (clipped, all(once))
+    }
+
+    pub(super) fn load_checks(&mut self, nest: &Nest, plan: &mut Plan) {
+        let guards: Vec<Guard> = plan
+            .levels
+            .keys()
+            .filter_map(|id| match &self.nodes.get(*id).kind {
+                NodeKind::Tensor { guards, .. } => Some(guards.clone()),
+                _ => None,
+            })
+            .flatten()
+            .collect();
+        for guard in guards {
+            if !plan.checks.contains_key(&guard) {
+                let check = self.check(&guard, nest, plan).unwrap_or(Check::Holds);
+                plan.checks.insert(guard, check);
+            }
+        }
+    }
+
+    /// How `guard` is checked in `nest`, with the bounds it needs appended; `None` if it always holds.
+    fn check(&mut self, guard: &Guard, nest: &Nest, plan: &Plan) -> Option<Check> {
+        let Guard { coordinate, extent } = guard;
+        let low_holds = self.bounds(coordinate).is_some_and(|b| b.0 >= 0);
+        let high_holds = self.below(coordinate, extent);
+        if low_holds && high_holds {
+            return None;
+        }
+        let on: Vec<_> = nest.axes.iter().filter(|(s, _)| coordinate.mentions(s)).collect();
+        let is_dynamic = coordinate.symbols().iter().any(|s| self.dynamic.contains_key(s));
+        if let ([(symbol, len)], false) = (on.as_slice(), is_dynamic)
+            && let Some((start, step)) = affine(coordinate, symbol)
+        {
+            let first_holds = self.bounds(&start).is_some_and(|b| b.0 >= 0);
+            let (need_lo, need_hi) = if step > 0 {
+                (!first_holds, !high_holds)
+            } else {
+                (!self.below(&start, extent), !low_holds)
+            };
+            let index = Expr::symbol(symbol.clone());
+            if let (Some(start), Some(extent)) = (start.as_const(), extent.as_const()) {
+                let (lo, hi) = clip(start, step, extent, *len as i64);
+                let lo = need_lo.then(|| Condition::Compare(CompareOp::Ge, index.clone(), lo.into()));
+                let hi = need_hi.then(|| Condition::Compare(CompareOp::Lt, index, hi.into()));
+                return Some(Check::Range(lo.into_iter().chain(hi).collect()));
+            }
+            let mut bound = |needed: bool, suffix: &str| {
+                needed.then(|| {
+                    let name = self.names.fresh(&format!("{symbol}_{suffix}"));
+                    self.ranges.insert(name.clone(), (0, *len as i64));
+                    name
+                })
+            };
+            let (lo, hi) = (bound(need_lo, "lo"), bound(need_hi, "hi"));
+            self.out.push(Stmt::Clip {
+                lo: lo.clone(),
+                hi: hi.clone(),
+                start,
+                step,
+                extent: extent.clone(),
+                len: *len,
+            });
+            let lo = lo.map(|lo| Condition::Compare(CompareOp::Ge, index.clone(), Expr::symbol(lo)));
+            let hi = hi.map(|hi| Condition::Compare(CompareOp::Lt, index, Expr::symbol(hi)));
+            return Some(Check::Range(lo.into_iter().chain(hi).collect()));
+        }
+        let low = (!low_holds).then(|| Condition::Compare(CompareOp::Ge, coordinate.clone(), 0.into()));
+        let high =
+            (!high_holds).then(|| Condition::Compare(CompareOp::Lt, coordinate.clone(), extent.clone()));
+        let condition = all(low.into_iter().chain(high).collect())?;
+        let once = !is_dynamic && self.index_level(coordinate, nest, &plan.levels) == 0;
+        Some(if once {
+            Check::Once(condition)
+        } else {
+            Check::Each(condition)
+        })
+    }
+}
+
+/// What the clip of a nest comes down to.
+#[derive(Default)]
+pub(super) struct Clipped {
+    /// Bounds of loop indices.
+    ranges: Vec<Condition>,
+    /// Conditions on each point.
+    pub(super) each: Vec<Condition>,
+}
+
+impl Clipped {
+    pub(super) fn range(&self, symbol: &Symbol, len: usize) -> (Expr, Expr) {
+        let (mut lo, mut hi) = (Expr::constant(0), Expr::from(len));
+        for condition in &self.ranges {
+            if let Condition::Compare(op, index, bound) = condition
+                && index.as_symbol() == Some(symbol)
+            {
+                match op {
+                    CompareOp::Ge => lo = lo.maximum(bound),
+                    _ => hi = hi.minimum(bound),
+                }
+            }
+        }
+        // The bounds lie in `0..=len`, which the expressions cannot know.
+        let simplify = |e: Expr, neutral: i64| match e.terms() {
+            [t] if t.coefficient == 1 => match t.factors.as_slice() {
+                [crate::expr::Atom::Max(a, b) | crate::expr::Atom::Min(a, b)] if a.is(neutral) => b.clone(),
+                [crate::expr::Atom::Max(a, b) | crate::expr::Atom::Min(a, b)] if b.is(neutral) => a.clone(),
+                _ => e,
+            },
+            _ => e,
+        };
+        (simplify(lo, 0), simplify(hi, len as i64))
+    }
+}
+
+/// The condition that an index bound leaves out no index of the tile.
+pub(super) fn full_range(condition: &Condition, nest: &Nest) -> Condition {
+    match condition {
+        Condition::Compare(CompareOp::Lt, index, bound) => {
+            let len = nest
+                .axes
+                .iter()
+                .find(|(s, _)| index.as_symbol() == Some(s))
+                .map_or(0, |(_, len)| *len);
+            Condition::Compare(CompareOp::Eq, bound.clone(), len.into())
+        }
+        Condition::Compare(_, _, bound) => Condition::Compare(CompareOp::Eq, bound.clone(), 0.into()),
+        other => other.clone(),
+    }
+}
+
+/// Whether a condition on constants fails.
+pub(super) fn is_false(condition: &Condition) -> bool {
+    matches!(condition, Condition::Compare(CompareOp::Eq, a, b)
+        if a.as_const().is_some() && b.as_const().is_some() && a != b)
+}
+
+/// The bounds of a [`Stmt::Clip`].
+fn clip(start: i64, step: i64, extent: i64, len: i64) -> (i64, i64) {
+    let inside = |i: &i64| (0..extent).contains(&(start + step * i));
+    let lo = (0..len).find(inside).unwrap_or(len);
+    let hi = (0..len).rev().find(inside).map_or(0, |i| i + 1);
+    (lo, hi)
+}
+
+/// The conjunction, if there is anything to check.
+pub(super) fn all(conditions: Vec<Condition>) -> Option<Condition> {
+    conditions
+        .into_iter()
+        .reduce(|a, b| Condition::And(Box::new(a), Box::new(b)))
+}
+
+/// `(start, step)` if `expr` is `start + step * symbol`.
+pub(super) fn affine(expr: &Expr, symbol: &Symbol) -> Option<(Expr, i64)> {
+    let start = expr.substitute(&|s| (s == &**symbol).then(|| 0.into()));
+    let step = (expr - &start)
+        .exact_div(&Expr::symbol(symbol.clone()))?
+        .as_const()?;
+    Some((start, step))
+}
