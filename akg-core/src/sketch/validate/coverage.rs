@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::tiling::tiles;
-use super::trace::{Stop, elements, samples, trace};
+use super::trace::{Rounds, Stop, elements, samples, trace};
 use super::walk::{Index, Site, walk};
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::expr::{Bindings, Symbol};
@@ -216,7 +216,7 @@ fn count(
     let mut budget = 2 * ELEMENTS;
     let kernels: BTreeSet<_> = stores.iter().map(|s| s.kernel).collect();
     for kernel in kernels.into_iter().filter_map(|k| program.kernels.get(k)) {
-        trace(kernel, bindings, &mut |access| {
+        trace(kernel, bindings, Rounds::All, &mut |access| {
             budget -= 1;
             let (Some(region), Some(StoreMode::Set)) = (&access.region, access.store) else {
                 return budget > 0;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::trace::{Access, Stop, elements, has_barrier, samples, trace};
+use super::trace::{Access, Rounds, Stop, elements, has_barrier, samples, trace};
 use super::walk::walk;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::expr::{Bindings, Expr};
@@ -200,7 +200,7 @@ fn simulate(
         .filter(|n| *n <= ELEMENTS)
         .ok_or(Stop::Limit)?;
     let mut accesses: Vec<Access<'_>> = Vec::new();
-    trace(kernel, bindings, &mut |access| {
+    trace(kernel, bindings, Rounds::Few, &mut |access| {
         if access.tensor == id {
             accesses.push(access);
         }

@@ -31,13 +31,22 @@ pub(super) enum Stop {
     Unknown,
 }
 
-/// Rounds of a loop that are looked at if it contains a barrier: enough for what alternates by round.
-const ROUNDS: i64 = 4;
+/// Rounds that [`Rounds::Few`] are: enough for what alternates by round.
+const FEW: i64 = 4;
+
+/// The rounds of a loop with a barrier that are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rounds {
+    All,
+    /// Those that show in what order programs meet.
+    Few,
+}
 
 /// Calls `visit` for every access of every program, program after program, as long as it answers `true`.
 pub(super) fn trace<'a>(
     kernel: &'a Kernel,
     bindings: &Bindings,
+    rounds: Rounds,
     visit: &mut dyn FnMut(Access<'a>) -> bool,
 ) -> Result<(), Stop> {
     let mut tracer = Tracer {
@@ -45,6 +54,7 @@ pub(super) fn trace<'a>(
         program: 0,
         team: 0,
         phase: 0,
+        rounds,
         visit,
     };
     tracer.grid(kernel, &kernel.grid)
@@ -55,6 +65,7 @@ struct Tracer<'v, 'a> {
     program: usize,
     team: i64,
     phase: usize,
+    rounds: Rounds,
     visit: &'v mut dyn FnMut(Access<'a>) -> bool,
 }
 
@@ -97,7 +108,10 @@ impl<'a> Tracer<'_, 'a> {
                     span,
                     ..
                 } => self.access(*tensor, region, Some(*mode), span)?,
-                Stmt::For(l) => self.rounds(l, &l.axes, has_barrier(&l.body))?,
+                Stmt::For(l) => {
+                    let few = self.rounds == Rounds::Few && has_barrier(&l.body);
+                    self.rounds(l, &l.axes, few)?;
+                }
                 Stmt::If(b) => {
                     let side = if self.holds(&b.condition)? {
                         &b.then
@@ -121,7 +135,7 @@ impl<'a> Tracer<'_, 'a> {
         }
         let (mut value, mut hi) = (self.value(&axis.lo)?, self.value(&axis.hi)?);
         if few {
-            hi = hi.min(value.saturating_add(axis.step.saturating_mul(ROUNDS)));
+            hi = hi.min(value.saturating_add(axis.step.saturating_mul(FEW)));
         }
         while value < hi {
             self.values.insert(axis.symbol.clone(), value);
