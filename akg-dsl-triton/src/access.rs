@@ -167,8 +167,9 @@ impl Printer<'_> {
         } else {
             ""
         };
+        let keeping = self.keeping_of(value);
         Ok(Text::tight(format!(
-            "tl.load({address}{}{cache})",
+            "tl.load({address}{}{cache}{keeping})",
             mask.unwrap_or_default()
         )))
     }
@@ -198,11 +199,14 @@ impl Printer<'_> {
         let value = self.operand(value)?;
         let (address, mask) = self.address(access)?;
         let mask = mask.map(|m| format!(", mask={m}")).unwrap_or_default();
-        let function = match mode {
-            StoreMode::Set => "store",
-            StoreMode::AtomicAdd => "atomic_add",
+        let (function, keeping) = match mode {
+            StoreMode::Set => ("store", self.keeping_of_stores()),
+            StoreMode::AtomicAdd => ("atomic_add", ""),
         };
-        self.line(format!("tl.{function}({address}, {}{mask})", value.open()));
+        self.line(format!(
+            "tl.{function}({address}, {}{mask}{keeping})",
+            value.open()
+        ));
         Ok(())
     }
 

@@ -223,3 +223,21 @@ def akg_barrier(counter, programs):
     while arrived < goal:
         arrived = tl.atomic_add(counter, 0, sem="acquire", scope="gpu")
     tl.debug_barrier()
+
+
+#: akg_arrive
+# Tells the team that this program's stores so far can be read.
+@triton.jit
+def akg_arrive(counter):
+    tl.debug_barrier()
+    tl.atomic_add(counter, 1, sem="release", scope="gpu")
+
+
+#: akg_wait
+# Waits until programs of the team have arrived so many times.
+@triton.jit
+def akg_wait(counter, times):
+    arrived = tl.atomic_add(counter, 0, sem="acquire", scope="gpu")
+    while arrived < times:
+        arrived = tl.atomic_add(counter, 0, sem="acquire", scope="gpu")
+    tl.debug_barrier()

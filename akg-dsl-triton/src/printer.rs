@@ -16,6 +16,10 @@ use crate::index::{Indices, Text, compare};
 use crate::layout::statement;
 use crate::names::Names;
 
+mod overlap;
+
+use overlap::{Pass, barriers, overlap};
+
 /// An unrolled loop has at most so many iterations.
 const MOST_UNROLLED: i64 = 64;
 
@@ -67,6 +71,7 @@ pub(crate) fn print<'a>(
         text: String::new(),
         scopes: vec![Scope::default()],
         constants: BTreeMap::new(),
+        pass: None,
     };
     printer.kernel(name)?;
     let described = |(tensor, shape): (&TensorId, &Vec<usize>)| (printer.parameter(*tensor), shape.clone());
@@ -98,6 +103,8 @@ pub(crate) struct Printer<'a> {
     scopes: Vec<Scope>,
     /// The values of index symbols that are constant.
     constants: BTreeMap<String, Expr>,
+    /// In a loop with two iterations under way: which part this is, and the tiles that both parts load.
+    pass: Option<(Pass, BTreeSet<Val>)>,
 }
 
 /// An open block.
@@ -321,17 +328,21 @@ impl<'a> Printer<'a> {
         Ok(())
     }
 
-    /// Waits for the program's team, each of which has a counter.
-    fn barrier(&mut self) {
+    /// The counter of the program's team, and the team's size.
+    fn team(&mut self) -> (String, Text) {
         let kernel = self.kernel;
-        let Some(teams) = &kernel.teams else {
-            return;
-        };
         let mut counter = "counter_ptr".to_owned();
-        if !teams.number.is(0) {
-            counter += &format!(" + {}", self.index(&teams.number).closed());
+        let one = Expr::constant(1);
+        let teams = kernel.teams.as_ref();
+        if let Some(number) = teams.map(|t| &t.number).filter(|number| !number.is(0)) {
+            counter += &format!(" + {}", self.index(number).closed());
         }
-        let programs = self.index(&teams.programs);
+        (counter, self.index(teams.map_or(&one, |t| &t.programs)))
+    }
+
+    /// Waits for the program's team.
+    fn barrier(&mut self) {
+        let (counter, programs) = self.team();
         let barrier = self.call("akg_barrier");
         self.line(format!("{barrier}({counter}, {})", programs.open()));
     }
@@ -386,6 +397,9 @@ impl<'a> Printer<'a> {
     }
 
     fn loop_(&mut self, l: &TileLoop) -> Result<()> {
+        if let Some(overlap) = overlap(self.kernel, l) {
+            return self.overlapped(l, &overlap);
+        }
         let pairs = |to: fn(&Carried) -> Val, from: fn(&Carried) -> Val| {
             l.carried.iter().map(|c| (to(c), from(c))).collect::<Vec<_>>()
         };
@@ -402,11 +416,12 @@ impl<'a> Printer<'a> {
         };
         let range = match l.pipeline {
             _ if l.unroll && few => "tl.static_range",
-            Some(stages) => {
+            // What is loaded after a barrier must not be loaded before it.
+            Some(stages) if barriers(&l.body) == 0 => {
                 let _ = write!(bounds, ", num_stages={stages}");
                 "tl.range"
             }
-            None => "range",
+            _ => "range",
         };
         self.open(self.text.len());
         let counter = self.define_symbol(&l.symbol);

@@ -401,3 +401,52 @@ fn programs_that_meet_all_fit_on_the_device() {
     assert!(report.registers.is_some_and(|n| n <= 64), "{report:?}");
     assert_eq!(report.spilled_bytes, Some(0));
 }
+
+/// Rows that a team of two programs goes over, with these statements before and after the barrier.
+fn rows(before: &str, after: &str) -> String {
+    format!(
+        "sketch rows(x: f32[16, 64]) -> y: f32[16, 64]
+buffer sums: f32[16, 2]
+
+kernel main over (team in 2, q in 2) cooperative along q {{
+  for n in team..16 step 2 pipeline(2) {{
+    v = load x[n, q*32 :+ 32]
+    {before}
+    barrier
+    {after}
+  }}
+}}"
+    )
+}
+
+#[test]
+fn rows_are_under_way_together_only_where_that_changes_nothing() {
+    let (keep, norm) = (
+        "store sums[n, q] = reduce_sum(v, 0)",
+        "store y[n, q*32 :+ 32] = v - reduce_sum(load sums[n, 0 :+ 2], 0)",
+    );
+    let together = |before: &str, after: &str| {
+        let source = lower(&rows(before, after), &[]).unwrap();
+        let (waits, meets) = (
+            source.text.contains("akg_wait("),
+            source.text.contains("akg_barrier("),
+        );
+        assert!(waits != meets, "{}", source.text);
+        waits
+    };
+    assert!(together(keep, norm));
+    // What is needed after the barrier costs much.
+    let most = format!("m = reduce_max(v, 0)\n    {keep}");
+    assert!(!together(&most, &norm.replace("= v", "= v - m")));
+    // A program may be three rows ahead of another.
+    let alternate = |modulus: i64| {
+        let place = format!("sums[n // 2 % {modulus}, ");
+        together(
+            &keep.replace("sums[n, ", &place),
+            &norm.replace("sums[n, ", &place),
+        )
+    };
+    assert_eq!([2, 3, 4, 8].map(alternate), [false, false, true, true]);
+    // Another barrier.
+    assert!(!together(keep, &format!("barrier\n    {norm}")));
+}

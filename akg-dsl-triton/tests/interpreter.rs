@@ -65,7 +65,7 @@ fn cases_match_pytorch() {
 type Extents = &'static [(&'static str, i64)];
 
 /// Sketches that together use every operator, with extents that Triton does not have.
-const OPERATORS: [(&str, &str, Extents); 5] = [
+const OPERATORS: [(&str, &str, Extents); 6] = [
     (
         "shapes",
         include_str!("support/shapes.sketch"),
@@ -82,6 +82,11 @@ const OPERATORS: [(&str, &str, Extents); 5] = [
         "control",
         include_str!("support/control.sketch"),
         &[("A", 5), ("B", 4), ("L", 30)],
+    ),
+    (
+        "ahead",
+        include_str!("support/ahead.sketch"),
+        &[("R", 7), ("C", 3), ("L", 30)],
     ),
 ];
 

@@ -92,6 +92,21 @@ fn norms_of_long_rows() {
 }
 
 #[test]
+fn statistics_that_are_results_are_stored_once() {
+    let mut g = Graph::new("rows");
+    let x = g.input("x", F, [2, 16, 3, 8192]);
+    let mean = g.mean(x, &[0, 2, 3], true).unwrap();
+    let y = g.sub(x, mean).unwrap();
+    g.output(y);
+    g.output(mean);
+    let text = text(&g);
+    assert_eq!(text.matches("cooperative along").count(), 1, "{text}");
+    assert_eq!(text.matches("kernel ").count(), 1, "{text}");
+    assert!(text.contains("pipeline(STAGES)"), "{text}");
+    check_on(&[two_cores()], g, 1e-5);
+}
+
+#[test]
 fn softmax_of_long_rows() {
     holds(1, |g| {
         let x = g.input("x", F, [8, 24_573]);

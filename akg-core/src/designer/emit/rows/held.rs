@@ -1,10 +1,12 @@
 //! Long rows that are read once: each program of a team holds a part of the row in registers, leaves what the part reduces
-//! to in a buffer, meets the others, combines what all left, and stores its part. The teams share the rows.
+//! to in a buffer, meets the others, combines what all left, and stores its part. The teams share the rows. Where a row's
+//! part is cheap to have again, a team may have two rows under way instead: then nobody waits for the others, and the part is
+//! read a second time, from the cache.
 
 use std::collections::{BTreeSet, HashMap};
 
 use super::parts::Slots;
-use super::shape::Shape;
+use super::shape::{Shape, column_bytes};
 use super::{Passes, Written};
 use crate::designer::device::{Device, Held};
 use crate::designer::emit::{Emitter, Names, Walk};
@@ -19,8 +21,11 @@ const UNALIGNED: [i64; 2] = [4096, 8192];
 /// Bytes of a wide access.
 const WIDE: i64 = 16;
 
-/// Teams at least: while some wait, others move data.
+/// Teams at least: while some wait, others move data. One is enough if it can have two rows under way.
 const TEAMS: i64 = 2;
+
+/// Rows that a team has under way, the default first.
+const STAGES: [i64; 2] = [1, 2];
 
 /// Rows for each team at least.
 const ROWS: i64 = 4;
@@ -38,6 +43,8 @@ pub(super) struct Teams {
     /// That of them whose coordinates the teams share.
     shared: Axis,
     held: Held,
+    /// Whether a row can be begun before the one before is done.
+    overlaps: bool,
 }
 
 impl Teams {
@@ -61,9 +68,14 @@ impl Teams {
         let shared = kept.iter().copied().max_by_key(|a| extent(*a))?;
         let in_order = |id: &PrimId| matches!(prims.node(*id).prim, Prim::Scan(..) | Prim::ArgReduce(..));
         let is_row = |axes: &[Axis]| reduced.iter().all(|a| axes.contains(a)) && axes.last() == Some(&inner);
+        let is_fact = |axes: &[Axis]| !reduced.iter().any(|a| axes.contains(a));
         if !kernel.windows.is_empty()
             || kernel.nodes.iter().any(in_order)
-            || !kernel.stores.iter().all(|(_, access)| is_row(&access.axes))
+            || !kernel
+                .stores
+                .iter()
+                .all(|(_, access)| is_row(&access.axes) || is_fact(&access.axes))
+            || !kernel.stores.iter().any(|(_, access)| is_row(&access.axes))
         {
             return None;
         }
@@ -94,6 +106,12 @@ impl Teams {
         if bytes <= cached {
             return None;
         }
+        // What all rows read must stay in the cache beside two rows.
+        let keeps_columns = device
+            .keeps()
+            .is_some_and(|kept| column_bytes(plan, kernel) <= kept);
+        let overlaps = is_aligned && keeps_columns && is_one_level(prims, kernel);
+        let least = if overlaps { 1 } else { TEAMS };
         let count = extent(shared)?;
         let fits = |tile: &i64| {
             let tiles = (length + tile - 1) / tile;
@@ -101,7 +119,7 @@ impl Teams {
             let rounds = (count + teams - 1) / teams.max(1);
             // Nearly all lanes and teams have something to do.
             let is_busy = tiles * tile <= length + length / 8 && rounds * teams <= count + count / 8;
-            *tile <= length && teams >= TEAMS && count >= ROWS * teams && is_busy
+            *tile <= length && teams >= least && count >= ROWS * teams && is_busy
         };
         let lengths = if is_aligned { ALIGNED } else { UNALIGNED };
         let lengths: Vec<i64> = lengths.into_iter().filter(fits).collect();
@@ -112,6 +130,7 @@ impl Teams {
             kept,
             shared,
             held,
+            overlaps,
         })
     }
 
@@ -125,6 +144,7 @@ impl Teams {
         number: usize,
     ) -> Result<Written> {
         let len = names.knob("BL", number, &self.lengths);
+        let stages = self.overlaps.then(|| names.hint("STAGES", number, &STAGES));
         let mut walks = HashMap::new();
         let (mut grid, mut meets, mut loops) = (Vec::new(), Vec::new(), Vec::new());
         let mut slot: Option<String> = None;
@@ -185,7 +205,9 @@ impl Teams {
             own: slot.unwrap_or_default(),
             count: parts,
         };
-        let (text, buffers) = passes.write_held(&loops, &slots, &meets)?;
+        let stages = stages.map_or(String::new(), |stages| format!(" pipeline({stages})"));
+        let head = format!("for {}{stages} {{", loops.join(", "));
+        let (text, buffers) = passes.write_held(&head, &slots, &meets)?;
         names.buffers.extend(buffers);
         Ok(Written {
             name: format!("k{number}"),
@@ -197,12 +219,7 @@ impl Teams {
 impl Passes<'_> {
     /// Writes one kernel, whose programs go over the rows of their team. Returns its text and the lines that declare the
     /// buffers.
-    fn write_held(
-        mut self,
-        loops: &[String],
-        slots: &Slots,
-        meets: &[String],
-    ) -> Result<(String, Vec<String>)> {
+    fn write_held(mut self, head: &str, slots: &Slots, meets: &[String]) -> Result<(String, Vec<String>)> {
         let nodes = self.emitter.kernel.nodes.clone();
         let reductions: Vec<PrimId> = nodes
             .iter()
@@ -210,7 +227,7 @@ impl Passes<'_> {
             .filter(|id| self.is_reduction(*id))
             .collect();
         let mut declarations = Vec::new();
-        self.emitter.open(format!("for {} {{", loops.join(", ")));
+        self.emitter.open(head);
         let masked = self.choose_fill(&reductions)?;
         for pass in 0..=self.last_level() {
             let work = self.work(pass);
@@ -231,6 +248,20 @@ impl Passes<'_> {
             self.rescale_held(&work.stores)?;
             self.emitter.store_all(|_, id| work.stores.contains(&id))?;
         }
+        self.outer(&nodes, self.last_level())?;
+        let facts: Vec<PrimId> = nodes.iter().copied().filter(|id| !self.inner(*id)).collect();
+        if self
+            .emitter
+            .kernel
+            .stores
+            .iter()
+            .any(|(id, _)| facts.contains(id))
+        {
+            // Every program of a team finds the same; the first stores it.
+            self.emitter.open(format!("if {} == 0 {{", slots.own));
+            self.emitter.store_all(|_, id| facts.contains(&id))?;
+            self.emitter.close();
+        }
         self.emitter.close();
         let head = format!(
             "kernel k{} over ({}) cooperative along {}",
@@ -240,4 +271,22 @@ impl Passes<'_> {
         );
         Ok((self.emitter.finish(&head), declarations))
     }
+}
+
+/// Whether no reduction of the kernel needs the result of another.
+fn is_one_level(prims: &Prims, kernel: &KernelPlan) -> bool {
+    let is_reduction = |id: PrimId| matches!(prims.node(id).prim, Prim::Reduce(..));
+    let mut behind: BTreeSet<PrimId> = BTreeSet::new();
+    kernel.nodes.iter().all(|id| {
+        let count = prims.operands(*id).len();
+        let mut operands = (0..count).filter_map(|i| match kernel.operands.get(&(*id, i)) {
+            Some(Operand::Node(node)) => Some(*node),
+            _ => None,
+        });
+        let is_behind = operands.any(|node| is_reduction(node) || behind.contains(&node));
+        if is_behind {
+            behind.insert(*id);
+        }
+        !(is_behind && is_reduction(*id))
+    })
 }
