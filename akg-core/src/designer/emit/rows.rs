@@ -175,8 +175,8 @@ impl Passes<'_> {
             let inputs = self.operand_nodes(*id);
             let level = inputs.iter().filter_map(|n| self.levels.get(n)).max();
             let mut level = level.copied().unwrap_or(0) + usize::from(self.is_reduction(*id));
-            let max = self.maximum_of_terms(*id).filter(|_| !whole);
-            if let Some(max) = max {
+            let scaled = online::scaled_sum(self.emitter.prims, self.emitter.kernel, *id);
+            if let Some((max, _)) = scaled.filter(|_| !whole) {
                 level = self.levels.get(&max).copied().unwrap_or(level);
                 self.scales.insert(*id, max);
             }

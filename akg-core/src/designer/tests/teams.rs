@@ -123,6 +123,21 @@ fn softmax_of_long_rows() {
 }
 
 #[test]
+fn rows_that_are_cheap_to_have_again_may_overlap() {
+    let overlaps = |build: &dyn Fn(&mut Graph, ValueId) -> Result<ValueId>| {
+        let text = text(&graph(|g| {
+            let x = g.input("x", F, [8, 24_576]);
+            build(g, x)
+        }));
+        assert!(text.contains("cooperative"), "{text}");
+        text.contains("pipeline(STAGES)")
+    };
+    assert!(overlaps(&|g, x| g.log_softmax(x, 1)));
+    // Its exponentials are held.
+    assert!(!overlaps(&|g, x| g.softmax(x, 1)));
+}
+
+#[test]
 fn other_rows_are_not_held() {
     let softmax = |rows: i64, length: i64| {
         graph(|g| {

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use super::online::scaled_sum;
 use super::parts::Slots;
 use super::shape::{Shape, column_bytes};
 use super::{Passes, Written};
@@ -110,7 +111,7 @@ impl Teams {
         let keeps_columns = device
             .keeps()
             .is_some_and(|kept| column_bytes(plan, kernel) <= kept);
-        let overlaps = is_aligned && keeps_columns && is_one_level(prims, kernel);
+        let overlaps = is_aligned && keeps_columns && is_cheap_again(prims, kernel);
         let least = if overlaps { 1 } else { TEAMS };
         let count = extent(shared)?;
         let fits = |tile: &i64| {
@@ -273,20 +274,41 @@ impl Passes<'_> {
     }
 }
 
-/// Whether no reduction of the kernel needs the result of another.
-fn is_one_level(prims: &Prims, kernel: &KernelPlan) -> bool {
+/// Whether a program has its part of a row again by loading it: no reduction needs the result of another, but for the maximum
+/// that scales its terms, and no result needs these terms.
+fn is_cheap_again(prims: &Prims, kernel: &KernelPlan) -> bool {
     let is_reduction = |id: PrimId| matches!(prims.node(id).prim, Prim::Reduce(..));
-    let mut behind: BTreeSet<PrimId> = BTreeSet::new();
-    kernel.nodes.iter().all(|id| {
-        let count = prims.operands(*id).len();
-        let mut operands = (0..count).filter_map(|i| match kernel.operands.get(&(*id, i)) {
+    let operands = |id: PrimId| {
+        let count = prims.operands(id).len();
+        (0..count).filter_map(move |i| match kernel.operands.get(&(id, i)) {
             Some(Operand::Node(node)) => Some(*node),
             _ => None,
-        });
-        let is_behind = operands.any(|node| is_reduction(node) || behind.contains(&node));
-        if is_behind {
-            behind.insert(*id);
+        })
+    };
+    // What each primitive needs, up to reductions.
+    let mut needed: HashMap<PrimId, BTreeSet<PrimId>> = HashMap::new();
+    let mut terms = BTreeSet::new();
+    for id in &kernel.nodes {
+        let mut own = BTreeSet::new();
+        for operand in operands(*id) {
+            own.insert(operand);
+            if !is_reduction(operand) {
+                own.extend(needed.get(&operand).into_iter().flatten());
+            }
         }
-        !(is_behind && is_reduction(*id))
-    })
+        if is_reduction(*id) {
+            let (max, term) = scaled_sum(prims, kernel, *id).unzip();
+            terms.extend(term);
+            if own
+                .iter()
+                .any(|other| is_reduction(*other) && Some(*other) != max)
+            {
+                return false;
+            }
+        }
+        needed.insert(*id, own);
+    }
+    let needs_terms =
+        |id: &PrimId| terms.contains(id) || needed.get(id).is_some_and(|needed| !needed.is_disjoint(&terms));
+    !kernel.stores.iter().any(|(id, _)| needs_terms(id))
 }

@@ -4,8 +4,8 @@
 use super::super::{Emitter, Var, literal};
 use super::Passes;
 use super::accumulate::Accumulator;
-use crate::designer::plan::Operand;
-use crate::designer::prim::{MapOp, Prim, PrimId};
+use crate::designer::plan::{KernelPlan, Operand};
+use crate::designer::prim::{MapOp, Prim, PrimId, Prims};
 use crate::error::Result;
 use crate::sketch::ir::{BinaryOp, ReduceOp, UnaryOp};
 
@@ -18,26 +18,26 @@ pub(super) struct Held {
     values: Var,
 }
 
-impl Passes<'_> {
-    /// The maximum `m` of `x`, if `id` is the sum of `exp(x - m)`.
-    pub(super) fn maximum_of_terms(&self, id: PrimId) -> Option<PrimId> {
-        let prim = |id: PrimId| &self.emitter.prims.node(id).prim;
-        let operand = |id: PrimId, i: usize| self.emitter.kernel.operands.get(&(id, i));
-        let node = |id: PrimId, i: usize| match operand(id, i) {
-            Some(Operand::Node(node)) => Some(*node),
-            _ => None,
-        };
-        let term = node(id, 0)?;
-        let difference = node(term, 0)?;
-        let max = node(difference, 1)?;
-        let fits = matches!(prim(id), Prim::Reduce(ReduceOp::Sum, ..))
-            && matches!(prim(term), Prim::Map(MapOp::Unary(UnaryOp::Exp), _))
-            && matches!(prim(difference), Prim::Map(MapOp::Binary(BinaryOp::Sub), _))
-            && matches!(prim(max), Prim::Reduce(ReduceOp::Max, ..))
-            && operand(difference, 0) == operand(max, 0);
-        fits.then_some(max)
-    }
+/// The maximum `m` of `x` and the terms, if `id` is the sum of `exp(x - m)`.
+pub(super) fn scaled_sum(prims: &Prims, kernel: &KernelPlan, id: PrimId) -> Option<(PrimId, PrimId)> {
+    let prim = |id: PrimId| &prims.node(id).prim;
+    let operand = |id: PrimId, i: usize| kernel.operands.get(&(id, i));
+    let node = |id: PrimId, i: usize| match operand(id, i) {
+        Some(Operand::Node(node)) => Some(*node),
+        _ => None,
+    };
+    let term = node(id, 0)?;
+    let difference = node(term, 0)?;
+    let max = node(difference, 1)?;
+    let fits = matches!(prim(id), Prim::Reduce(ReduceOp::Sum, ..))
+        && matches!(prim(term), Prim::Map(MapOp::Unary(UnaryOp::Exp), _))
+        && matches!(prim(difference), Prim::Map(MapOp::Binary(BinaryOp::Sub), _))
+        && matches!(prim(max), Prim::Reduce(ReduceOp::Max, ..))
+        && operand(difference, 0) == operand(max, 0);
+    fits.then_some((max, term))
+}
 
+impl Passes<'_> {
     /// Takes a tile into account in a maximum and in the `sums` whose terms it scales.
     pub(super) fn accumulate_scaled(
         &mut self,
