@@ -252,6 +252,7 @@ fn main() {
         )
     }));
     trials.push(Trial::test("idle kernels are rejected", idle_kernels));
+    trials.push(Trial::test("skipped programs are rejected", skipped_programs));
     trials.push(Trial::test(
         "kernels that make up for each other are rejected",
         compensating_kernels,
@@ -388,6 +389,33 @@ fn idle_kernels() -> Result<(), Failed> {
     assert_eq!(attempt.verdict.idle_kernels, ["second"]);
     Ok(())
 }
+
+/// A kernel that does not do all programs of a range, on machines that have a thread for each of them.
+fn skipped_programs() -> Result<(), Failed> {
+    let every = |step: i64| {
+        let part = ROWS * COLUMNS / PROGRAMS;
+        let text = format!(
+            "{INCLUDES}extern \"C\" void kernel(void *const *tensors, const int64_t *, int64_t first, int64_t last) {{
+                 for (int64_t program = first; program < last; program += {step}) {{
+                     auto x = (const float *)tensors[0] + program * {part};
+                     auto y = (float *)tensors[1] + program * {part};
+                     const int64_t n = {part};
+                     {HONEST}
+                 }}
+             }}\n"
+        );
+        let mut plan = plan();
+        for launch in &mut plan.launches {
+            launch.grid = vec![PROGRAMS.into()];
+        }
+        lowered(text, plan)
+    };
+    check("one that skips programs", &every(2), &[Unwritten])?;
+    check("one that does not", &every(1), &[])
+}
+
+/// Programs of a kernel that are no more than the threads of most machines.
+const PROGRAMS: i64 = 2;
 
 /// Two wrong kernels whose errors cancel: only a look at each of them tells.
 fn compensating_kernels() -> Result<(), Failed> {

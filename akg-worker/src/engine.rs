@@ -38,6 +38,8 @@ pub(crate) struct Engine {
     space: Space,
     /// The launches with the addresses of their tensors; `None` until something is placed.
     steps: Option<Vec<Step>>,
+    /// Whether nothing was executed on them yet.
+    is_new: bool,
 }
 
 impl Prepared {
@@ -84,6 +86,7 @@ impl Prepared {
             team: self.team,
             space: self.space,
             steps: None,
+            is_new: false,
         })
     }
 }
@@ -104,10 +107,12 @@ impl Engine {
         fault::watch(zones);
         let addresses: Vec<_> = zones.iter().map(|zone| zone.tensor as *mut c_void).collect();
         self.steps = Some(object::steps(&self.plan, dims, &addresses)?);
+        self.is_new = true;
         Ok(())
     }
 
-    /// Executes the plan so many times on what is placed; gives the time by this process's clock.
+    /// Executes the plan so many times on what is placed; gives the time by this process's clock. The first time is in
+    /// ranges of two programs at least.
     pub(crate) fn execute(&mut self, calls: u32) -> Result<Duration> {
         let steps = self.steps.as_ref().ok_or_else(|| {
             let message = "the worker was asked to execute before anything was placed";
@@ -115,8 +120,13 @@ impl Engine {
         })?;
         let start = Instant::now();
         for _ in 0..calls {
+            let threads = if std::mem::take(&mut self.is_new) {
+                Threads::Pairs(&self.team)
+            } else {
+                Threads::Team(&self.team)
+            };
             // SAFETY: a wrong plan harms only this process.
-            unsafe { self.object.execute(steps, Threads::Team(&self.team))? };
+            unsafe { self.object.execute(steps, threads)? };
         }
         Ok(start.elapsed())
     }

@@ -44,6 +44,9 @@ pub enum Threads<'a> {
     Caller,
     /// A team.
     Team(&'a Team),
+    /// A team, in ranges of two programs at least. More threads than programs would get one each, and hide a kernel that
+    /// does not do its whole range.
+    Pairs(&'a Team),
 }
 
 impl Object {
@@ -119,9 +122,12 @@ impl Object {
                         kernel(arguments.tensors.as_ptr(), arguments.dims.as_ptr(), 0, *programs);
                     }
                     (Entry::Ordinary(kernel), Threads::Team(team)) => {
-                        team.launch(kernel, arguments, *programs)
+                        team.launch(kernel, arguments, *programs, 1)
                     }
-                    (Entry::Cooperative(kernel), Threads::Team(team)) => {
+                    (Entry::Ordinary(kernel), Threads::Pairs(team)) => {
+                        team.launch(kernel, arguments, *programs, 2)
+                    }
+                    (Entry::Cooperative(kernel), Threads::Team(team) | Threads::Pairs(team)) => {
                         team.launch_cooperative(kernel, arguments, *programs)?;
                     }
                     (Entry::Cooperative(_), Threads::Caller) => {

@@ -96,20 +96,15 @@ impl Team {
         self.ordinary.broadcast(|thread| work(thread.index()))
     }
 
-    /// Executes programs `0..programs` of a kernel, ranges of them at a time.
+    /// Executes programs `0..programs` of a kernel, ranges of at least so many of them at a time if there are as many left.
     ///
     /// # Safety
     /// The kernel must be what the artifact's plan says, and the arguments what it takes.
-    pub unsafe fn launch(&self, kernel: Kernel, arguments: &Arguments, programs: i64) {
+    pub unsafe fn launch(&self, kernel: Kernel, arguments: &Arguments, programs: i64, least: i64) {
         let threads = self.threads() as i64;
         let end = |first: i64| {
-            // Two at first, if every thread has work then: a kernel that ignores the end of its range must not pass.
-            let least = if first == 0 && programs >= 2 * threads {
-                2
-            } else {
-                1
-            };
-            first + ((programs - first) / (threads * RANGES_PER_THREAD)).max(least)
+            let part = (programs - first) / (threads * RANGES_PER_THREAD);
+            first + part.max(least).min(programs - first)
         };
         let next = AtomicI64::new(0);
         let take = || {
