@@ -111,31 +111,39 @@ impl<'a> Comparison<'a> {
         }
         let mut concluded = self.conclude(&found, &self.limits(&found.yards));
         let mut limits = vec![ErrorMeasure::default(); self.outputs.len()];
-        for (turn, inputs) in appeal(inputs, self.seed).enumerate() {
+        let turns = std::iter::once(None).chain(nudged(inputs, self.seed).map(Some));
+        for (turn, inputs) in turns.enumerate() {
             let beyond = HOPELESS.powf(1.0 / turn.max(1) as f64);
             if concluded.1.is_none() || is_hopeless(&concluded.0, beyond) {
                 break;
             }
-            let inputs = inputs?;
-            let sides = self.sides(&inputs, plan.as_ref())?;
-            let mut yards = Found::new(self.outputs.len());
-            for wave in sample.done() {
-                let piece = |range: &Range<usize>| -> Result<Piece> {
-                    let mut piece = Piece::new(self.outputs.len());
-                    let reference = sides.truth.rows(range.clone())?;
-                    piece.measure_yard(&reference, || sides.yardstick.rows(range.clone()))?;
-                    Ok(piece)
-                };
-                let pieces: Vec<Result<Piece>> = wave.par_iter().map(piece).collect();
-                for piece in pieces {
-                    yards.add(&piece?);
-                }
-            }
-            let own = self.limits(&yards.yards);
+            let yards = match inputs.transpose()? {
+                None => self.yards(&sides, &sample)?,
+                Some(inputs) => self.yards(&self.sides(&inputs, plan.as_ref())?, &sample)?,
+            };
+            let own = self.limits(&yards);
             limits = limits.iter().zip(own).map(|(a, b)| a.larger(b)).collect();
             concluded = self.conclude(&found, &limits);
         }
         Ok(concluded)
+    }
+
+    /// Measures the yardstick in all rows that were compared.
+    fn yards(&self, sides: &Sides<'_>, sample: &Sample<'_>) -> Result<Vec<Measured>> {
+        let mut found = Found::new(self.outputs.len());
+        for wave in sample.done() {
+            let piece = |range: &Range<usize>| -> Result<Piece> {
+                let mut piece = Piece::new(self.outputs.len());
+                let reference = sides.truth.rows(range.clone())?;
+                piece.measure_yard(&reference, || sides.yardstick.rows(range.clone()))?;
+                Ok(piece)
+            };
+            let pieces: Vec<Result<Piece>> = wave.par_iter().map(piece).collect();
+            for piece in pieces {
+                found.add(&piece?);
+            }
+        }
+        Ok(found.yards)
     }
 
     /// Compares one stretch of rows, and measures the yardstick's error in its first rows, if that is asked for.
@@ -298,17 +306,16 @@ fn is_hopeless(checks: &[OutputCheck], times: f64) -> bool {
         .any(|c| beyond(c.error.rms, c.limit.rms) && beyond(c.error.max, c.limit.max))
 }
 
-/// The inputs that the yardstick is evaluated on before a candidate is rejected for its error: the inputs themselves, and
-/// inputs of which every element is a little off.
+/// Inputs of which every element is a little off, on which the yardstick is evaluated after the inputs themselves before a
+/// candidate is rejected for its error.
 ///
 /// Where a few ill-conditioned elements make up most of the error, as in the softmax of large products, one evaluation
 /// in fp32 may be right in them by luck. What fp32 is worth there shows in several.
-fn appeal(inputs: &[Tensor], seed: u64) -> impl Iterator<Item = Result<Vec<Tensor>>> {
+fn nudged(inputs: &[Tensor], seed: u64) -> impl Iterator<Item = Result<Vec<Tensor>>> {
     let bytes: usize = inputs.iter().map(|t| t.bytes().len()).sum();
-    let nudged = if bytes <= MOST_NUDGED { APPEALS } else { 0 };
+    let count = if bytes <= MOST_NUDGED { APPEALS } else { 0 };
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x006e_7564_6765);
-    std::iter::once(Ok(inputs.to_vec()))
-        .chain((0..nudged).map(move |_| inputs.iter().map(|t| nudge(t, &mut rng)).collect()))
+    (0..count).map(move |_| inputs.iter().map(|t| nudge(t, &mut rng)).collect())
 }
 
 /// The tensor with every finite element of f32 moved by at most [`NUDGE`] of itself; other types stay.
