@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use super::axes::{AxisId, Conflict, Windowed};
 use super::decompose::Decomposed;
 use super::group::{Group, Use};
-use super::prim::{Prim, PrimId};
+use super::prim::{Prim, PrimId, Prims};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::Expr;
@@ -334,6 +334,20 @@ impl KernelPlan {
             .values_mut()
             .chain(operands)
             .chain(self.stores.iter_mut().map(|(_, a)| &mut a.axes))
+    }
+
+    /// Operand number `i` of a primitive, if the same kernel computes it.
+    pub(super) fn node(&self, id: PrimId, i: usize) -> Option<PrimId> {
+        match self.operands.get(&(id, i)) {
+            Some(Operand::Node(node)) => Some(*node),
+            _ => None,
+        }
+    }
+
+    /// The operands of a primitive that the same kernel computes.
+    pub(super) fn nodes_of(&self, prims: &Prims, id: PrimId) -> Vec<PrimId> {
+        let count = prims.operands(id).len();
+        (0..count).filter_map(|i| self.node(id, i)).collect()
     }
 
     /// The axes along which an access is walked: those of windows in place of the dimensions they see.

@@ -22,7 +22,7 @@ use self::parts::Parts;
 use self::shape::{Lengths, Shape};
 use super::{Emitter, Names, Var, Walk, Written, compute_type};
 use crate::designer::device::Device;
-use crate::designer::plan::{KernelPlan, Operand, Plan};
+use crate::designer::plan::{KernelPlan, Plan};
 use crate::designer::prim::{Prim, PrimId, Prims};
 use crate::error::Result;
 
@@ -154,19 +154,11 @@ impl Passes<'_> {
     }
 
     fn is_reduction(&self, id: PrimId) -> bool {
-        matches!(
-            self.emitter.prims.node(id).prim,
-            Prim::Reduce(..) | Prim::ArgReduce(..)
-        )
+        is_reduction(self.emitter.prims, id)
     }
 
     fn operand_nodes(&self, id: PrimId) -> Vec<PrimId> {
-        let count = self.emitter.prims.operands(id).len();
-        let node = |i| match self.emitter.kernel.operands.get(&(id, i)) {
-            Some(Operand::Node(n)) => Some(*n),
-            _ => None,
-        };
-        (0..count).filter_map(node).collect()
+        self.emitter.kernel.nodes_of(self.emitter.prims, id)
     }
 
     /// Finds the levels; `whole` says that one tile holds what is reduced.
@@ -257,23 +249,8 @@ impl Passes<'_> {
         }
     }
 
-    /// What must be known for `results` that is not the result of a reduction, and the reductions that are read; in
-    /// order.
     fn needed(&self, results: impl IntoIterator<Item = PrimId>) -> (Vec<PrimId>, Vec<PrimId>) {
-        let mut needed: BTreeSet<PrimId> = BTreeSet::new();
-        let mut reductions: BTreeSet<PrimId> = BTreeSet::new();
-        let mut stack: Vec<PrimId> = results.into_iter().collect();
-        while let Some(id) = stack.pop() {
-            if needed.insert(id) {
-                let (reduced, others): (Vec<_>, Vec<_>) = self
-                    .operand_nodes(id)
-                    .into_iter()
-                    .partition(|n| self.is_reduction(*n));
-                reductions.extend(reduced);
-                stack.extend(others);
-            }
-        }
-        (needed.into_iter().collect(), reductions.into_iter().collect())
+        needed(self.emitter.prims, self.emitter.kernel, results)
     }
 
     /// Writes the loop of one pass. Returns its reductions with their accumulators.
@@ -318,6 +295,30 @@ impl Passes<'_> {
             .unwrap_or(0);
         Ok((var, position))
     }
+}
+
+fn is_reduction(prims: &Prims, id: PrimId) -> bool {
+    matches!(prims.node(id).prim, Prim::Reduce(..) | Prim::ArgReduce(..))
+}
+
+/// What must be known for `results` that is not the result of a reduction, and the reductions that are read; in order.
+fn needed(
+    prims: &Prims,
+    kernel: &KernelPlan,
+    results: impl IntoIterator<Item = PrimId>,
+) -> (Vec<PrimId>, Vec<PrimId>) {
+    let mut needed: BTreeSet<PrimId> = BTreeSet::new();
+    let mut reductions: BTreeSet<PrimId> = BTreeSet::new();
+    let mut stack: Vec<PrimId> = results.into_iter().collect();
+    while let Some(id) = stack.pop() {
+        if needed.insert(id) {
+            let operands = kernel.nodes_of(prims, id).into_iter();
+            let (reduced, others): (Vec<_>, Vec<_>) = operands.partition(|n| is_reduction(prims, *n));
+            reductions.extend(reduced);
+            stack.extend(others);
+        }
+    }
+    (needed.into_iter().collect(), reductions.into_iter().collect())
 }
 
 /// The results of one loop.

@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap};
 use super::online::scaled_sum;
 use super::parts::Slots;
 use super::shape::{Shape, column_bytes};
-use super::{Passes, Written};
+use super::{Passes, Written, is_reduction, needed};
 use crate::designer::device::{Device, Held};
 use crate::designer::emit::{Emitter, Names, Walk};
 use crate::designer::plan::{Axis, KernelPlan, Operand, Plan};
@@ -277,38 +277,15 @@ impl Passes<'_> {
 /// Whether a program has its part of a row again by loading it: no reduction needs the result of another, but for the maximum
 /// that scales its terms, and no result needs these terms.
 fn is_cheap_again(prims: &Prims, kernel: &KernelPlan) -> bool {
-    let is_reduction = |id: PrimId| matches!(prims.node(id).prim, Prim::Reduce(..));
-    let operands = |id: PrimId| {
-        let count = prims.operands(id).len();
-        (0..count).filter_map(move |i| match kernel.operands.get(&(id, i)) {
-            Some(Operand::Node(node)) => Some(*node),
-            _ => None,
-        })
-    };
-    // What each primitive needs, up to reductions.
-    let mut needed: HashMap<PrimId, BTreeSet<PrimId>> = HashMap::new();
     let mut terms = BTreeSet::new();
-    for id in &kernel.nodes {
-        let mut own = BTreeSet::new();
-        for operand in operands(*id) {
-            own.insert(operand);
-            if !is_reduction(operand) {
-                own.extend(needed.get(&operand).into_iter().flatten());
-            }
+    for id in kernel.nodes.iter().filter(|id| is_reduction(prims, **id)) {
+        let (max, term) = scaled_sum(prims, kernel, *id).unzip();
+        terms.extend(term);
+        let (_, read) = needed(prims, kernel, [*id]);
+        if read.iter().any(|other| Some(*other) != max) {
+            return false;
         }
-        if is_reduction(*id) {
-            let (max, term) = scaled_sum(prims, kernel, *id).unzip();
-            terms.extend(term);
-            if own
-                .iter()
-                .any(|other| is_reduction(*other) && Some(*other) != max)
-            {
-                return false;
-            }
-        }
-        needed.insert(*id, own);
     }
-    let needs_terms =
-        |id: &PrimId| terms.contains(id) || needed.get(id).is_some_and(|needed| !needed.is_disjoint(&terms));
-    !kernel.stores.iter().any(|(id, _)| needs_terms(id))
+    let (results, _) = needed(prims, kernel, kernel.stores.iter().map(|(id, _)| *id));
+    !results.iter().any(|id| terms.contains(id))
 }

@@ -4,7 +4,7 @@
 use super::super::{Emitter, Var, literal};
 use super::Passes;
 use super::accumulate::Accumulator;
-use crate::designer::plan::{KernelPlan, Operand};
+use crate::designer::plan::KernelPlan;
 use crate::designer::prim::{MapOp, Prim, PrimId, Prims};
 use crate::error::Result;
 use crate::sketch::ir::{BinaryOp, ReduceOp, UnaryOp};
@@ -22,13 +22,9 @@ pub(super) struct Held {
 pub(super) fn scaled_sum(prims: &Prims, kernel: &KernelPlan, id: PrimId) -> Option<(PrimId, PrimId)> {
     let prim = |id: PrimId| &prims.node(id).prim;
     let operand = |id: PrimId, i: usize| kernel.operands.get(&(id, i));
-    let node = |id: PrimId, i: usize| match operand(id, i) {
-        Some(Operand::Node(node)) => Some(*node),
-        _ => None,
-    };
-    let term = node(id, 0)?;
-    let difference = node(term, 0)?;
-    let max = node(difference, 1)?;
+    let term = kernel.node(id, 0)?;
+    let difference = kernel.node(term, 0)?;
+    let max = kernel.node(difference, 1)?;
     let fits = matches!(prim(id), Prim::Reduce(ReduceOp::Sum, ..))
         && matches!(prim(term), Prim::Map(MapOp::Unary(UnaryOp::Exp), _))
         && matches!(prim(difference), Prim::Map(MapOp::Binary(BinaryOp::Sub), _))

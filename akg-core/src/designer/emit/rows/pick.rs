@@ -51,12 +51,8 @@ impl Passes<'_> {
         let kernel = self.emitter.kernel;
         let prim = |id: PrimId| &self.emitter.prims.node(id).prim;
         let operand = |id: PrimId, i: usize| kernel.operands.get(&(id, i));
-        let node = |id: PrimId, i: usize| match operand(id, i) {
-            Some(Operand::Node(node)) => Some(*node),
-            _ => None,
-        };
-        let selection = node(id, 0)?;
-        let comparison = node(selection, 0)?;
+        let selection = kernel.node(id, 0)?;
+        let comparison = kernel.node(selection, 0)?;
         let Some(Operand::Coordinate(axes)) = operand(comparison, 0) else {
             return None;
         };
@@ -65,7 +61,7 @@ impl Passes<'_> {
             && matches!(prim(selection), Prim::Map(MapOp::Select, _))
             && matches!(prim(comparison), Prim::Map(MapOp::Compare(CompareOp::Eq), _))
             && operand(selection, 2) == Some(&Operand::Number(0.0))
-            && node(comparison, 1).is_some_and(|place| !self.inner(place))
+            && kernel.node(comparison, 1).is_some_and(|place| !self.inner(place))
             && kernel.reduced.iter().eq([&axis])
             && kernel.windows.is_empty();
         let is_view = |operand: &Operand| matches!(operand, Operand::Load(access) if matches!(access.tensor, TensorKey::View(..)));
