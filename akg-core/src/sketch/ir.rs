@@ -195,6 +195,13 @@ impl Stmt {
     }
 }
 
+/// Whether programs wait for each other somewhere in `body`.
+pub(crate) fn has_barrier(body: &[Stmt]) -> bool {
+    let inside = |stmt: &Stmt| stmt.blocks().into_iter().any(has_barrier);
+    body.iter()
+        .any(|stmt| matches!(stmt, Stmt::Barrier) || inside(stmt))
+}
+
 /// How a store changes memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StoreMode {

@@ -11,7 +11,7 @@ use super::mapper::{Mapper, Resource, State, UNKNOWN_EXTENT, stored_tensors};
 impl<'a> Mapper<'a> {
     pub(super) fn for_loop(&mut self, l: &'a Loop) -> Result<()> {
         let mut stored = BTreeSet::new();
-        if has_barrier(&l.body) {
+        if ir::has_barrier(&l.body) {
             stored.clone_from(&self.written);
         } else {
             stored_tensors(&l.body, &mut stored);
@@ -185,13 +185,4 @@ impl<'a> Mapper<'a> {
         }
         Ok(())
     }
-}
-
-fn has_barrier(stmts: &[ir::Stmt]) -> bool {
-    stmts.iter().any(|s| match s {
-        ir::Stmt::Barrier => true,
-        ir::Stmt::For(l) => has_barrier(&l.body),
-        ir::Stmt::If(b) => has_barrier(&b.then) || has_barrier(&b.otherwise),
-        ir::Stmt::Define { .. } | ir::Stmt::Store { .. } => false,
-    })
 }

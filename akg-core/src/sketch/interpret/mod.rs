@@ -20,7 +20,9 @@ use std::rc::Rc;
 
 use self::memory::{Coordinates, Memory, Toucher};
 use self::tile::{Data, Tile};
-use super::ir::{Axis, Branch, Condition, Kernel, Loop, Op, Program, Scalar, Stmt, TileType, Val};
+use super::ir::{
+    Axis, Branch, Condition, Kernel, Loop, Op, Program, Scalar, Stmt, TileType, Val, has_barrier,
+};
 use crate::error::{Error, Result};
 use crate::expr::{Bindings, Expr, Symbol};
 use crate::lower::grid;
@@ -228,16 +230,6 @@ impl Instance<'_> {
     }
 }
 
-/// Whether programs wait for each other somewhere in `body`.
-fn waits(body: &[Stmt]) -> bool {
-    body.iter().any(|stmt| match stmt {
-        Stmt::Barrier => true,
-        Stmt::For(l) => waits(&l.body),
-        Stmt::If(b) => waits(&b.then) || waits(&b.otherwise),
-        Stmt::Define { .. } | Stmt::Store { .. } => false,
-    })
-}
-
 /// The points of a loop nest, the last index fastest.
 fn iterations(instance: &Instance<'_>, l: &Loop) -> Result<Vec<Vec<i64>>> {
     let mut points = vec![Vec::new()];
@@ -326,11 +318,11 @@ impl Machine {
         for stmt in body {
             match stmt {
                 Stmt::Barrier => self.epoch += 1,
-                Stmt::For(l) if waits(&l.body) => {
+                Stmt::For(l) if has_barrier(&l.body) => {
                     let points = uniform(programs.iter().map(|p| iterations(p, l)))?;
                     self.run_loop(programs, l, &points.unwrap_or_default())?;
                 }
-                Stmt::If(b) if waits(&b.then) || waits(&b.otherwise) => {
+                Stmt::If(b) if has_barrier(&b.then) || has_barrier(&b.otherwise) => {
                     let holds = uniform(programs.iter().map(|p| p.holds(&b.condition)))?;
                     self.run_branch(programs, b, holds.unwrap_or(true))?;
                 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::trace::{Access, Rounds, Stop, elements, has_barrier, samples, trace};
+use super::trace::{Access, Rounds, Stop, elements, samples, trace};
 use super::walk::walk;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::expr::{Bindings, Expr};

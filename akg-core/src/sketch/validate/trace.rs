@@ -200,12 +200,6 @@ impl<'a> Tracer<'_, 'a> {
     }
 }
 
-pub(super) fn has_barrier(body: &[Stmt]) -> bool {
-    let own = |s: &Stmt| matches!(s, Stmt::Barrier);
-    body.iter()
-        .any(|s| own(s) || s.blocks().into_iter().any(has_barrier))
-}
-
 /// Calls `visit` with the row-major position of every element of a box that lies in the tensor, as long as it answers
 /// `true`; whether it always did.
 pub(super) fn elements(
