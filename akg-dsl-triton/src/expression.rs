@@ -453,13 +453,15 @@ impl Printer<'_> {
             BinaryOp::Add => infix("+"),
             BinaryOp::Sub => infix("-"),
             BinaryOp::Mul => infix("*"),
-            BinaryOp::Div if self.inverse(b).is_some() => {
-                let inverse = Scalar::Float(self.inverse(b).unwrap_or(1.0));
-                Text::loose(format!("{} * {}", x.closed(), constant(inverse, ty)?))
-            }
-            BinaryOp::Div if ty == DType::F64 => infix("/"),
-            BinaryOp::Div if self.elements(b) < self.elements(a) => call(self.call("akg_div_by")),
-            BinaryOp::Div => call(self.call("akg_div")),
+            BinaryOp::Div => match self.inverse(b) {
+                Some(inverse) => {
+                    let inverse = constant(Scalar::Float(inverse), ty)?;
+                    Text::loose(format!("{} * {inverse}", x.closed()))
+                }
+                None if ty == DType::F64 => infix("/"),
+                None if self.elements(b) < self.elements(a) => call(self.call("akg_div_by")),
+                None => call(self.call("akg_div")),
+            },
             BinaryOp::FloorDiv => call(self.call("akg_floordiv")),
             BinaryOp::Mod if ty.is_float() => call(self.call("akg_fmod")),
             BinaryOp::Mod => call(self.call("akg_mod")),

@@ -212,25 +212,12 @@ def akg_argmin(a, i, b, j):
     return tl.where(left, a, b), tl.where(left, i, j)
 
 
-#: akg_barrier
-# Waits for all programs of a team. Every barrier adds their number to the team's counter once.
-@triton.jit
-def akg_barrier(counter, programs):
-    tl.debug_barrier()
-    ticket = tl.atomic_add(counter, 1, sem="release", scope="gpu")
-    goal = (ticket // programs + 1) * programs
-    arrived = tl.atomic_add(counter, 0, sem="acquire", scope="gpu")
-    while arrived < goal:
-        arrived = tl.atomic_add(counter, 0, sem="acquire", scope="gpu")
-    tl.debug_barrier()
-
-
 #: akg_arrive
-# Tells the team that this program's stores so far can be read.
+# Tells the team that this program's stores so far can be read; how often programs had arrived before.
 @triton.jit
 def akg_arrive(counter):
     tl.debug_barrier()
-    tl.atomic_add(counter, 1, sem="release", scope="gpu")
+    return tl.atomic_add(counter, 1, sem="release", scope="gpu")
 
 
 #: akg_wait
@@ -241,3 +228,11 @@ def akg_wait(counter, times):
     while arrived < times:
         arrived = tl.atomic_add(counter, 0, sem="acquire", scope="gpu")
     tl.debug_barrier()
+
+
+#: akg_barrier akg_arrive akg_wait
+# Waits for all programs of a team. Every barrier adds their number to the team's counter once.
+@triton.jit
+def akg_barrier(counter, programs):
+    ticket = akg_arrive(counter)
+    akg_wait(counter, (ticket // programs + 1) * programs)

@@ -72,6 +72,7 @@ pub(crate) fn print<'a>(
         scopes: vec![Scope::default()],
         constants: BTreeMap::new(),
         pass: None,
+        twice: BTreeSet::new(),
     };
     printer.kernel(name)?;
     let described = |(tensor, shape): (&TensorId, &Vec<usize>)| (printer.parameter(*tensor), shape.clone());
@@ -103,8 +104,10 @@ pub(crate) struct Printer<'a> {
     scopes: Vec<Scope>,
     /// The values of index symbols that are constant.
     constants: BTreeMap<String, Expr>,
-    /// In a loop with two iterations under way: which part this is, and the tiles that both parts load.
-    pass: Option<(Pass, BTreeSet<Val>)>,
+    /// The part of an iteration, in a loop with two of them under way.
+    pass: Option<Pass>,
+    /// The tiles that both parts load.
+    twice: BTreeSet<Val>,
 }
 
 /// An open block.
@@ -396,9 +399,18 @@ impl<'a> Printer<'a> {
         Ok(())
     }
 
+    /// The head of the loop whose block is open.
+    fn head(&mut self, counter: &str, range: &str) {
+        let depth = self.scopes.len() - 1;
+        self.text += &statement(depth, &format!("for {counter} in {range}:"));
+        if self.kernel.wide {
+            self.line(format!("{counter} = tl.cast({counter}, tl.int64)"));
+        }
+    }
+
     fn loop_(&mut self, l: &TileLoop) -> Result<()> {
         if let Some(overlap) = overlap(self.kernel, l) {
-            return self.overlapped(l, &overlap);
+            return self.overlapped(l, overlap);
         }
         let pairs = |to: fn(&Carried) -> Val, from: fn(&Carried) -> Val| {
             l.carried.iter().map(|c| (to(c), from(c))).collect::<Vec<_>>()
@@ -425,11 +437,7 @@ impl<'a> Printer<'a> {
         };
         self.open(self.text.len());
         let counter = self.define_symbol(&l.symbol);
-        let depth = self.scopes.len() - 1;
-        self.text += &statement(depth, &format!("for {counter} in {range}({bounds}):"));
-        if self.kernel.wide {
-            self.line(format!("{counter} = tl.cast({counter}, tl.int64)"));
-        }
+        self.head(&counter, &format!("{range}({bounds})"));
         self.close(&l.body, pairs(|c| c.inner, |c| c.next))?;
         self.assign(pairs(|c| c.result, |c| c.inner))
     }

@@ -428,8 +428,8 @@ fn rows_are_under_way_together_only_where_that_changes_nothing() {
     let together = |before: &str, after: &str| {
         let source = lower(&rows(before, after), &[]).unwrap();
         let (waits, meets) = (
-            source.text.contains("akg_wait("),
-            source.text.contains("akg_barrier("),
+            source.text.contains("akg_wait(counter_ptr"),
+            source.text.contains("akg_barrier(counter_ptr"),
         );
         assert!(waits != meets, "{}", source.text);
         waits

@@ -6,6 +6,7 @@
 //! is asked to keep what will be read again and nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
 use akg_core::error::Result;
 use akg_core::expr::Expr;
@@ -13,8 +14,8 @@ use akg_core::lower::tiles::{Access, Coordinate, TileKernel, TileLoop, TileOp, T
 use akg_core::sketch::ir::{Op, TensorId, Val};
 
 use super::Printer;
+use crate::access::each_access;
 use crate::flow::{indices, operands};
-use crate::layout::statement;
 
 /// Iterations that programs of a team can be apart: one that has begun a row and ended the one before begins the next, while
 /// another, which has begun the first of them, ends the row before it.
@@ -44,21 +45,22 @@ pub(super) struct Overlap<'a> {
 
 /// The parts of an iteration of `l`, a loop of `kernel`, if two iterations can be under way.
 pub(super) fn overlap<'a>(kernel: &TileKernel, l: &'a TileLoop) -> Option<Overlap<'a>> {
-    let is_alone = kernel
-        .body
-        .iter()
-        .any(|s| matches!(s, TileStmt::For(own) if own == l))
-        && barriers(&kernel.body) == 1
-        && l.carried.is_empty();
-    let at = l.body.iter().position(|s| *s == TileStmt::Barrier)?;
-    if l.pipeline.is_none_or(|stages| stages < 2) || !is_alone {
+    if l.pipeline.is_none_or(|stages| stages < 2) || !l.carried.is_empty() || barriers(&kernel.body) != 1 {
         return None;
     }
+    let is_own = |s: &TileStmt| matches!(s, TileStmt::For(own) if own == l);
+    kernel.body.iter().find(|s| is_own(s))?;
+    let at = l.body.iter().position(|s| *s == TileStmt::Barrier)?;
     let (before, after) = (l.body.get(..at)?, l.body.get(at + 1..)?);
-    let mut accesses = Accesses::of(&l.body);
-    accesses.loads.extend(&accesses.stores);
-    let is_apart = |a: &&Access, b: &&Access| a.tensor != b.tensor || differs(kernel, l, before, a, b);
-    let (stores, all) = (&accesses.stores, &accesses.loads);
+    let (mut all, mut stores) = (Vec::new(), Vec::new());
+    each_access(&l.body, true, &mut |access, read, _| {
+        all.push(access);
+        if read.is_none() {
+            stores.push(access);
+        }
+    });
+    let rows = Rows::new(kernel, l, before)?;
+    let is_apart = |a: &&Access, b: &&Access| a.tensor != b.tensor || rows.differ(a, b);
     if !stores.iter().all(|a| all.iter().all(|b| is_apart(a, b))) {
         return None;
     }
@@ -98,60 +100,32 @@ pub(super) fn barriers(body: &[TileStmt]) -> usize {
     body.iter().map(count).sum()
 }
 
-/// What statements load and store.
-#[derive(Default)]
-struct Accesses<'a> {
-    loads: Vec<&'a Access>,
-    stores: Vec<&'a Access>,
-    /// The tiles that are read.
-    read: BTreeSet<Val>,
-}
-
-impl<'a> Accesses<'a> {
-    fn of(body: &'a [TileStmt]) -> Self {
-        let mut all = Self::default();
-        all.add(body);
-        all
-    }
-
-    fn add(&mut self, body: &'a [TileStmt]) {
-        for stmt in body {
-            match stmt {
-                TileStmt::Let { .. } | TileStmt::Barrier => {}
-                TileStmt::Define { op, .. } => {
-                    self.read.extend(operands(op));
-                    if let TileOp::Load { access, .. } = op {
-                        self.loads.push(access);
-                    }
-                }
-                TileStmt::Store { access, value, .. } => {
-                    self.read.extend(indices(access).chain([*value]));
-                    self.stores.push(access);
-                }
-                TileStmt::For(l) => {
-                    self.read
-                        .extend(l.carried.iter().flat_map(|c| [c.initial, c.next]));
-                    self.add(&l.body);
-                }
-                TileStmt::If {
-                    then,
-                    otherwise,
-                    merges,
-                    ..
-                } => {
-                    self.read
-                        .extend(merges.iter().flat_map(|m| [m.then, m.otherwise]));
-                    self.add(then);
-                    self.add(otherwise);
-                }
-            }
+/// The tiles that statements read.
+fn read(body: &[TileStmt]) -> BTreeSet<Val> {
+    let own = |stmt: &TileStmt| match stmt {
+        TileStmt::Let { .. } | TileStmt::Barrier => BTreeSet::new(),
+        TileStmt::Define { op, .. } => operands(op).into_iter().collect(),
+        TileStmt::Store { access, value, .. } => indices(access).chain([*value]).collect(),
+        TileStmt::For(l) => {
+            let carried = l.carried.iter().flat_map(|c| [c.initial, c.next]);
+            carried.chain(read(&l.body)).collect()
         }
-    }
+        TileStmt::If {
+            then,
+            otherwise,
+            merges,
+            ..
+        } => {
+            let merged = merges.iter().flat_map(|m| [m.then, m.otherwise]);
+            merged.chain(read(then)).chain(read(otherwise)).collect()
+        }
+    };
+    body.iter().flat_map(own).collect()
 }
 
 /// The statements of `before` that `after` needs, if they are cheap: loads, and element-wise work on them.
 fn again<'a>(before: &'a [TileStmt], after: &[TileStmt]) -> Option<Vec<&'a TileStmt>> {
-    let mut needed = Accesses::of(after).read;
+    let mut needed = read(after);
     let mut again = Vec::new();
     for stmt in before.iter().rev() {
         match stmt {
@@ -182,58 +156,69 @@ fn is_cheap(op: &TileOp) -> bool {
     }
 }
 
-/// Whether `a` and `b` go to different places in iterations that are not far from each other, because coordinates differ
-/// that both have.
-fn differs(kernel: &TileKernel, l: &TileLoop, before: &[TileStmt], a: &Access, b: &Access) -> bool {
-    let mut lets: BTreeMap<&str, Expr> = BTreeMap::new();
-    for stmt in before {
-        if let TileStmt::Let { symbol, value } = stmt {
-            let value = value.substitute(&|s| lets.get(s).cloned());
-            lets.insert(symbol, value);
+/// How coordinates change from row to row.
+struct Rows<'a> {
+    l: &'a TileLoop,
+    /// The values of the loop's counter.
+    range: RangeInclusive<i64>,
+    /// What is named in an iteration, in terms of the counter and of what stays the same.
+    lets: BTreeMap<&'a str, Expr>,
+}
+
+impl<'a> Rows<'a> {
+    /// Those of a loop that begins with these statements; `None` if they are too many to look at.
+    fn new(kernel: &TileKernel, l: &'a TileLoop, before: &'a [TileStmt]) -> Option<Self> {
+        let (lo, hi) = kernel.facts.range(&Expr::symbol(l.symbol.clone()))?;
+        let mut lets: BTreeMap<&str, Expr> = BTreeMap::new();
+        for stmt in before {
+            if let TileStmt::Let { symbol, value } = stmt {
+                let value = value.substitute(&|s| lets.get(s).cloned());
+                lets.insert(symbol, value);
+            }
         }
+        (hi - lo < MOST_ITERATIONS).then_some(Self {
+            l,
+            range: lo..=hi,
+            lets,
+        })
     }
-    let row = Expr::symbol(l.symbol.clone());
-    let common =
-        a.dims
-            .iter()
-            .zip(&b.dims)
-            .filter_map(|pair| match (&pair.0.coordinate, &pair.1.coordinate) {
-                (Coordinate::At(a), Coordinate::At(b)) if a == b => {
-                    Some(a.substitute(&|s| lets.get(s).cloned()))
-                }
-                _ => None,
-            });
-    let common: Vec<Expr> = common.collect();
-    let Some((lo, hi)) = kernel
-        .facts
-        .range(&row)
-        .filter(|(lo, hi)| hi - lo < MOST_ITERATIONS)
-    else {
-        return false;
-    };
-    (1..=APART).all(|apart| {
-        let other = &row + &(apart * l.step).into();
-        // How far coordinates move, where that depends on the row alone.
-        let moved = common
-            .iter()
-            .map(|e| e.substitute(&|s| (*s == *l.symbol).then(|| other.clone())) - e);
-        let moved: Vec<Expr> = moved
-            .filter(|m| m.symbols().iter().all(|s| *s == l.symbol))
-            .collect();
-        let is_moved = |row: i64| {
-            let mut by = moved.iter().filter_map(|m| m.eval_with(&|_| Some(row)).ok());
-            by.any(|by| by != 0)
-        };
-        (lo..=hi).all(is_moved)
-    })
+
+    /// Whether `a` and `b` go to different places in iterations that are not far from each other, because coordinates
+    /// differ that both have.
+    fn differ(&self, a: &Access, b: &Access) -> bool {
+        let dims = a.dims.iter().zip(&b.dims);
+        let common = dims.filter_map(|(a, b)| match (&a.coordinate, &b.coordinate) {
+            (Coordinate::At(a), Coordinate::At(b)) if a == b => {
+                Some(a.substitute(&|s| self.lets.get(s).cloned()))
+            }
+            _ => None,
+        });
+        let common: Vec<Expr> = common.collect();
+        let symbol = &self.l.symbol;
+        (1..=APART).all(|apart| {
+            let other = &Expr::symbol(symbol.clone()) + &Expr::constant(apart * self.l.step);
+            // How far coordinates move, where that depends on the row alone.
+            let moved = common
+                .iter()
+                .map(|e| e.substitute(&|s| (*s == **symbol).then(|| other.clone())) - e);
+            let moved: Vec<Expr> = moved
+                .filter(|m| m.symbols().iter().all(|s| s == symbol))
+                .collect();
+            let is_moved = |row: i64| {
+                let mut by = moved.iter().filter_map(|m| m.eval_with(&|_| Some(row)).ok());
+                by.any(|by| by != 0)
+            };
+            self.range.clone().all(is_moved)
+        })
+    }
 }
 
 impl Printer<'_> {
     /// What the cache of all cores is to do with a tile that is loaded now.
     pub(crate) fn keeping_of(&self, value: Val) -> &'static str {
-        match &self.pass {
-            Some((Pass::Before, loads)) if loads.contains(&value) => ", eviction_policy=\"evict_last\"",
-            Some((Pass::After, loads)) if loads.contains(&value) => ", eviction_policy=\"evict_first\"",
+        match self.pass {
+            Some(Pass::Before) if self.twice.contains(&value) => ", eviction_policy=\"evict_last\"",
+            Some(Pass::After) if self.twice.contains(&value) => ", eviction_policy=\"evict_first\"",
             _ => "",
         }
     }
@@ -241,13 +226,13 @@ impl Printer<'_> {
     /// What it is to do with tiles that are stored now.
     pub(crate) fn keeping_of_stores(&self) -> &'static str {
         match self.pass {
-            Some((Pass::After, _)) => ", eviction_policy=\"evict_first\"",
+            Some(Pass::After) => ", eviction_policy=\"evict_first\"",
             _ => "",
         }
     }
 
     /// A loop that does what precedes the barrier one iteration ahead.
-    pub(super) fn overlapped(&mut self, l: &TileLoop, overlap: &Overlap<'_>) -> Result<()> {
+    pub(super) fn overlapped(&mut self, l: &TileLoop, overlap: Overlap<'_>) -> Result<()> {
         let (lo, hi) = (self.index(&l.lo), self.index(&l.hi));
         let (end, second) = (
             self.index(&(&l.hi + &l.step.into())),
@@ -255,14 +240,10 @@ impl Printer<'_> {
         );
         self.open(self.text.len());
         let ahead = self.names.fresh(&format!("{}_ahead", l.symbol));
-        let depth = self.scopes.len() - 1;
-        self.text += &statement(
-            depth,
-            &format!("for {ahead} in range({}, {}, {}):", lo.open(), end.open(), l.step),
+        self.head(
+            &ahead,
+            &format!("range({}, {}, {})", lo.open(), end.open(), l.step),
         );
-        if self.kernel.wide {
-            self.line(format!("{ahead} = tl.cast({ahead}, tl.int64)"));
-        }
         let (counter, programs) = self.team();
         let outside = (self.symbols.clone(), self.constants.clone());
 
@@ -273,7 +254,8 @@ impl Printer<'_> {
         if let Some(scope) = self.scopes.last_mut() {
             scope.symbols.insert(l.symbol.to_string());
         }
-        self.pass = Some((Pass::Before, overlap.loads.clone()));
+        self.twice = overlap.loads;
+        self.pass = Some(Pass::Before);
         self.block(overlap.before)?;
         let arrive = self.call("akg_arrive");
         self.line(format!("{arrive}({counter})"));
@@ -292,9 +274,9 @@ impl Printer<'_> {
             (step, true) => format!("{ahead} // {step}"),
             (step, false) => format!("({ahead} - {}) // {step}", lo.closed()),
         };
-        self.pass = Some((Pass::After, overlap.loads.clone()));
-        for stmt in &overlap.again {
-            self.block(std::slice::from_ref(*stmt))?;
+        self.pass = Some(Pass::After);
+        for stmt in overlap.again {
+            self.block(std::slice::from_ref(stmt))?;
         }
         self.line(format!("{wait}({counter}, {rounds} * {})", programs.closed()));
         self.block(overlap.after)?;

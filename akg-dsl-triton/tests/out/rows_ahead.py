@@ -30,11 +30,11 @@ LAUNCH = {
 }
 
 
-# Tells the team that this program's stores so far can be read.
+# Tells the team that this program's stores so far can be read; how often programs had arrived before.
 @triton.jit
 def akg_arrive(counter):
     tl.debug_barrier()
-    tl.atomic_add(counter, 1, sem="release", scope="gpu")
+    return tl.atomic_add(counter, 1, sem="release", scope="gpu")
 
 
 # Waits until programs of the team have arrived so many times.
