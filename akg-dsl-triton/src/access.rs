@@ -167,7 +167,7 @@ impl Printer<'_> {
         } else {
             ""
         };
-        let keeping = self.keeping_of(value);
+        let keeping = self.keeping(access, false);
         Ok(Text::tight(format!(
             "tl.load({address}{}{cache}{keeping})",
             mask.unwrap_or_default()
@@ -200,7 +200,7 @@ impl Printer<'_> {
         let (address, mask) = self.address(access)?;
         let mask = mask.map(|m| format!(", mask={m}")).unwrap_or_default();
         let (function, keeping) = match mode {
-            StoreMode::Set => ("store", self.keeping_of_stores()),
+            StoreMode::Set => ("store", self.keeping(access, true)),
             StoreMode::AtomicAdd => ("atomic_add", ""),
         };
         self.line(format!(
@@ -211,7 +211,7 @@ impl Printer<'_> {
     }
 
     /// The addresses of an access and the mask, if there is one.
-    fn address(&mut self, access: &Access) -> Result<(String, Option<String>)> {
+    pub(crate) fn address(&mut self, access: &Access) -> Result<(String, Option<String>)> {
         let rank = access.lanes.len();
         let mut masks = Vec::new();
         for (axis, lanes) in access.lanes.iter().enumerate() {

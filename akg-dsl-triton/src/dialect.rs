@@ -25,6 +25,12 @@ pub(crate) struct Dialect {
     /// Whether an instruction rounds to TF32.
     #[serde(skip)]
     pub(crate) rounds_to_tf32: bool,
+    /// Whether lines of the cache of all cores can be asked for ahead of their use.
+    #[serde(skip)]
+    pub(crate) prefetches: bool,
+    /// Whether products run beside what follows them with their left factor in registers.
+    #[serde(skip)]
+    pub(crate) multiplies_from_registers: bool,
     /// Whether an instruction approximates logarithms.
     #[serde(skip)]
     pub(crate) approximates_log: bool,
@@ -50,6 +56,8 @@ impl Dialect {
                 descriptors: number >= 90,
                 limits_registers: true,
                 rounds_to_tf32: true,
+                prefetches: true,
+                multiplies_from_registers: number / 10 == 9,
                 approximates_log: true,
             }),
             ("hip", _) if arch.starts_with("gfx") => Ok(Self {
@@ -60,6 +68,8 @@ impl Dialect {
                 descriptors: false,
                 limits_registers: false,
                 rounds_to_tf32: false,
+                prefetches: false,
+                multiplies_from_registers: false,
                 approximates_log: false,
             }),
             (backend, _) => Err(Error::unsupported(format!(

@@ -43,7 +43,24 @@ impl Printer<'_> {
         if sum != DType::F32 {
             text += &format!(", out_dtype={}", type_name(sum)?);
         }
-        Ok(Text::tight(text + ")"))
+        text += ")";
+        if sum == DType::F32 && self.runs_on(value, a, method) {
+            text = format!("{}({text})", self.call("akg_settled"));
+        }
+        Ok(Text::tight(text))
+    }
+
+    /// Whether a dot, to whose sum the next iteration adds, may still read its left operand when that begins.
+    fn runs_on(&self, value: Val, left: Val, method: DotMethod) -> bool {
+        let is_carried = matches!(
+            self.flow.ops.get(&value),
+            Some(TileOp::Dot { init: Some(init), .. }) if self.flow.variable(*init) == self.flow.variable(value)
+        );
+        let is_rounded = method == DotMethod::Tf32 && !self.is_short(left);
+        let is_load = |op: Option<&TileOp>| matches!(op, Some(TileOp::Load { .. }));
+        let is_moved = is_half(self.dtype(left)) && is_load(origin(&self.flow, left));
+        let is_as_loaded = !is_rounded && (is_moved || is_load(self.flow.ops.get(&left).copied()));
+        self.dialect.multiplies_from_registers && is_carried && !is_as_loaded
     }
 
     /// An operand of a dot, rounded as `method` says where the dot itself would cut.

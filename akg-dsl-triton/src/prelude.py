@@ -212,27 +212,31 @@ def akg_argmin(a, i, b, j):
     return tl.where(left, a, b), tl.where(left, i, j)
 
 
-#: akg_arrive
-# Tells the team that this program's stores so far can be read; how often programs had arrived before.
+#: akg_barrier
+# Waits for all programs of a team. Every barrier adds their number to the team's counter once.
 @triton.jit
-def akg_arrive(counter):
+def akg_barrier(counter, programs):
     tl.debug_barrier()
-    return tl.atomic_add(counter, 1, sem="release", scope="gpu")
-
-
-#: akg_wait
-# Waits until programs of the team have arrived so many times.
-@triton.jit
-def akg_wait(counter, times):
+    ticket = tl.atomic_add(counter, 1, sem="release", scope="gpu")
+    goal = (ticket // programs + 1) * programs
     arrived = tl.atomic_add(counter, 0, sem="acquire", scope="gpu")
-    while arrived < times:
+    while arrived < goal:
         arrived = tl.atomic_add(counter, 0, sem="acquire", scope="gpu")
     tl.debug_barrier()
 
 
-#: akg_barrier akg_arrive akg_wait
-# Waits for all programs of a team. Every barrier adds their number to the team's counter once.
+#: akg_prefetch
+# Asks for lines of the cache of all cores before they are loaded.
 @triton.jit
-def akg_barrier(counter, programs):
-    ticket = akg_arrive(counter)
-    akg_wait(counter, (ticket // programs + 1) * programs)
+def akg_prefetch(lines):
+    tl.inline_asm_elementwise(
+        "prefetch.global.L2 [$1]; mov.b32 $0, 0;", "=r,l", [lines], dtype=tl.int32, is_pure=False, pack=1
+    )
+
+
+#: akg_settled
+# A sum once it is complete. Triton 3.6 leaves a product under way whose left factor is in registers while it fills them
+# with the next factor, unless something reads the sum first.
+@triton.jit
+def akg_settled(sum):
+    return tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [sum], dtype=tl.float32, is_pure=True, pack=1)

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::mem;
 
 use akg_core::dtype::DType;
 use akg_core::error::Result;
 use akg_core::expr::{Expr, Symbol};
-use akg_core::lower::tiles::{TileKernel, TileLoop, TileOp, TileProgram, TileStmt};
+use akg_core::lower::tiles::{Access, TileKernel, TileLoop, TileOp, TileProgram, TileStmt};
 use akg_core::sketch::ir::{Carried, Condition, Op, ReduceOp, TensorId, Val};
 
 use crate::access;
@@ -16,9 +17,7 @@ use crate::index::{Indices, Text, compare};
 use crate::layout::statement;
 use crate::names::Names;
 
-mod overlap;
-
-use overlap::{Pass, barriers, overlap};
+mod prefetch;
 
 /// An unrolled loop has at most so many iterations.
 const MOST_UNROLLED: i64 = 64;
@@ -71,8 +70,7 @@ pub(crate) fn print<'a>(
         text: String::new(),
         scopes: vec![Scope::default()],
         constants: BTreeMap::new(),
-        pass: None,
-        twice: BTreeSet::new(),
+        ahead: Vec::new(),
     };
     printer.kernel(name)?;
     let described = |(tensor, shape): (&TensorId, &Vec<usize>)| (printer.parameter(*tensor), shape.clone());
@@ -104,10 +102,8 @@ pub(crate) struct Printer<'a> {
     scopes: Vec<Scope>,
     /// The values of index symbols that are constant.
     constants: BTreeMap<String, Expr>,
-    /// The part of an iteration, in a loop with two of them under way.
-    pass: Option<Pass>,
-    /// The tiles that both parts load.
-    twice: BTreeSet<Val>,
+    /// What the next iteration of the loop loads before the barrier, by lines of the cache.
+    ahead: Vec<Access>,
 }
 
 /// An open block.
@@ -325,14 +321,17 @@ impl<'a> Printer<'a> {
                         self.close(otherwise, values)?;
                     }
                 }
-                TileStmt::Barrier => self.barrier(),
+                TileStmt::Barrier => {
+                    self.prefetch()?;
+                    self.barrier();
+                }
             }
         }
         Ok(())
     }
 
-    /// The counter of the program's team, and the team's size.
-    fn team(&mut self) -> (String, Text) {
+    /// Waits for the program's team.
+    fn barrier(&mut self) {
         let kernel = self.kernel;
         let mut counter = "counter_ptr".to_owned();
         let one = Expr::constant(1);
@@ -340,12 +339,7 @@ impl<'a> Printer<'a> {
         if let Some(number) = teams.map(|t| &t.number).filter(|number| !number.is(0)) {
             counter += &format!(" + {}", self.index(number).closed());
         }
-        (counter, self.index(teams.map_or(&one, |t| &t.programs)))
-    }
-
-    /// Waits for the program's team.
-    fn barrier(&mut self) {
-        let (counter, programs) = self.team();
+        let programs = self.index(teams.map_or(&one, |t| &t.programs));
         let barrier = self.call("akg_barrier");
         self.line(format!("{barrier}({counter}, {})", programs.open()));
     }
@@ -399,19 +393,7 @@ impl<'a> Printer<'a> {
         Ok(())
     }
 
-    /// The head of the loop whose block is open.
-    fn head(&mut self, counter: &str, range: &str) {
-        let depth = self.scopes.len() - 1;
-        self.text += &statement(depth, &format!("for {counter} in {range}:"));
-        if self.kernel.wide {
-            self.line(format!("{counter} = tl.cast({counter}, tl.int64)"));
-        }
-    }
-
     fn loop_(&mut self, l: &TileLoop) -> Result<()> {
-        if let Some(overlap) = overlap(self.kernel, l) {
-            return self.overlapped(l, overlap);
-        }
         let pairs = |to: fn(&Carried) -> Val, from: fn(&Carried) -> Val| {
             l.carried.iter().map(|c| (to(c), from(c))).collect::<Vec<_>>()
         };
@@ -429,7 +411,7 @@ impl<'a> Printer<'a> {
         let range = match l.pipeline {
             _ if l.unroll && few => "tl.static_range",
             // What is loaded after a barrier must not be loaded before it.
-            Some(stages) if barriers(&l.body) == 0 => {
+            Some(stages) if !has_barrier(&l.body) => {
                 let _ = write!(bounds, ", num_stages={stages}");
                 "tl.range"
             }
@@ -437,8 +419,19 @@ impl<'a> Printer<'a> {
         };
         self.open(self.text.len());
         let counter = self.define_symbol(&l.symbol);
-        self.head(&counter, &format!("{range}({bounds})"));
+        let depth = self.scopes.len() - 1;
+        self.text += &statement(depth, &format!("for {counter} in {range}({bounds}):"));
+        if self.kernel.wide {
+            self.line(format!("{counter} = tl.cast({counter}, tl.int64)"));
+        }
+        let ahead = if self.dialect.prefetches {
+            prefetch::ahead(self.program, self.kernel, l)
+        } else {
+            Vec::new()
+        };
+        let outside = mem::replace(&mut self.ahead, ahead);
         self.close(&l.body, pairs(|c| c.inner, |c| c.next))?;
+        self.ahead = outside;
         self.assign(pairs(|c| c.result, |c| c.inner))
     }
 
@@ -462,4 +455,13 @@ impl<'a> Printer<'a> {
             }
         }
     }
+}
+
+fn has_barrier(body: &[TileStmt]) -> bool {
+    body.iter().any(|stmt| match stmt {
+        TileStmt::Barrier => true,
+        TileStmt::For(l) => has_barrier(&l.body),
+        TileStmt::If { then, otherwise, .. } => has_barrier(then) || has_barrier(otherwise),
+        TileStmt::Let { .. } | TileStmt::Define { .. } | TileStmt::Store { .. } => false,
+    })
 }

@@ -33,12 +33,16 @@ kernel main over (m in 8, n in 8) {{
 }
 
 fn lower(text: &str, knobs: &[(&str, i64)]) -> Result<Source, Error> {
+    lower_for(&support::h100(), text, knobs)
+}
+
+fn lower_for(target: &Target, text: &str, knobs: &[(&str, i64)]) -> Result<Source, Error> {
     let sketch = Sketch::parse(text).unwrap_or_else(|d| panic!("{}", d.render(text)));
     let knobs: Knobs = knobs
         .iter()
         .map(|(n, v)| ((*n).to_owned(), KnobValue::Int(*v)))
         .collect();
-    TritonDsl::default().lower(&sketch, &knobs, &support::h100())
+    TritonDsl::default().lower(&sketch, &knobs, target)
 }
 
 /// A hand-written source.
@@ -402,51 +406,85 @@ fn programs_that_meet_all_fit_on_the_device() {
     assert_eq!(report.spilled_bytes, Some(0));
 }
 
-/// Rows that a team of two programs goes over, with these statements before and after the barrier.
-fn rows(before: &str, after: &str) -> String {
+/// Rows that teams of two programs go over.
+fn rows(tile: &str, hint: &str) -> String {
     format!(
-        "sketch rows(x: f32[16, 64]) -> y: f32[16, 64]
+        "sketch rows(x: f32[16, 2048]) -> y: f32[16, 2048]
 buffer sums: f32[16, 2]
 
 kernel main over (team in 2, q in 2) cooperative along q {{
-  for n in team..16 step 2 pipeline(2) {{
-    v = load x[n, q*32 :+ 32]
-    {before}
+  for n in team..16 step 2 {hint} {{
+    v = load x[n, {tile}]
+    store sums[n, q] = reduce_sum(v, 0)
     barrier
-    {after}
+    store y[n, {tile}] = v - reduce_sum(load sums[n, 0 :+ 2], 0)
   }}
 }}"
     )
 }
 
 #[test]
-fn rows_are_under_way_together_only_where_that_changes_nothing() {
-    let (keep, norm) = (
-        "store sums[n, q] = reduce_sum(v, 0)",
-        "store y[n, q*32 :+ 32] = v - reduce_sum(load sums[n, 0 :+ 2], 0)",
-    );
-    let together = |before: &str, after: &str| {
-        let source = lower(&rows(before, after), &[]).unwrap();
-        let (waits, meets) = (
-            source.text.contains("akg_wait(counter_ptr"),
-            source.text.contains("akg_barrier(counter_ptr"),
+fn the_next_row_is_asked_for_where_programs_meet() {
+    let lines = |target: &Target, tile: &str, hint: &str| {
+        let source = lower_for(target, &rows(tile, hint), &[]).unwrap();
+        let of = |part: &str| {
+            source
+                .text
+                .lines()
+                .find(|l| l.contains(part))
+                .unwrap_or_default()
+                .trim()
+                .to_owned()
+        };
+        let asked = of("    akg_prefetch(");
+        assert_eq!(
+            source.text.contains("evict_first"),
+            !asked.is_empty(),
+            "{}",
+            source.text
         );
-        assert!(waits != meets, "{}", source.text);
-        waits
+        [asked, of("tl.arange(0, 32) * 32")]
     };
-    assert!(together(keep, norm));
-    // What is needed after the barrier costs much.
-    let most = format!("m = reduce_max(v, 0)\n    {keep}");
-    assert!(!together(&most, &norm.replace("= v", "= v - m")));
-    // A program may be three rows ahead of another.
-    let alternate = |modulus: i64| {
-        let place = format!("sums[n // 2 % {modulus}, ");
-        together(
-            &keep.replace("sums[n, ", &place),
-            &norm.replace("sums[n, ", &place),
-        )
+    let h100 = support::h100();
+    // 1024 elements are 32 lines; the last row is asked for again in its own iteration.
+    assert_eq!(
+        lines(&h100, "q*1024 :+ 1024", "pipeline(2)"),
+        [
+            "akg_prefetch(x_ptr + tl.minimum(n + 2, 15) * 2048 + offs_q_2)",
+            "offs_q_2 = q * 1024 + tl.arange(0, 32) * 32"
+        ]
+    );
+    assert_eq!(lines(&h100, "q*1024 :+ 1024", "pipeline(1)"), ["", ""]);
+    assert_eq!(lines(&h100, "q*1024 :+ 1024", ""), ["", ""]);
+    // Tiles that end beyond the row.
+    assert_eq!(lines(&h100, "q*1536 :+ 1536", "pipeline(2)"), ["", ""]);
+    assert_eq!(
+        lines(&Target::new("hip", "gfx942"), "q*1024 :+ 1024", "pipeline(2)"),
+        ["", ""]
+    );
+}
+
+#[test]
+fn a_product_is_complete_before_its_factor_is_made_anew() {
+    let product = |left: &str, method: &str, target: &Target| {
+        let text = format!(
+            "sketch product(a: f32[128, 512], b: {}[512, 128]) -> c: f32[128, 128]
+
+kernel main over (p in 1) {{
+  sum = zeros f32[128, 128]
+  for k in 0..512 step 64 pipeline(3) {{
+    x = load a[0 :+ 128, k :+ 64]
+    y = load b[k :+ 64, 0 :+ 128]
+    sum = dot({left}, y, sum) {method}
+  }}
+  store c[0 :+ 128, 0 :+ 128] = sum
+}}",
+            if method == "tf32" { "f32" } else { method }
+        );
+        let source = lower_for(target, &text, &[]).unwrap();
+        source.text.contains("= akg_settled(tl.dot(")
     };
-    assert_eq!([2, 3, 4, 8].map(alternate), [false, false, true, true]);
-    // Another barrier.
-    assert!(!together(keep, &format!("barrier\n    {norm}")));
+    assert!(product("f16(x)", "f16", &support::h100()));
+    assert!(product("x", "tf32", &support::h100()), "it is rounded");
+    assert!(!product("f16(x)", "f16", &Target::new("cuda", "sm_80")));
 }

@@ -64,6 +64,13 @@ LAUNCH = {
 }
 
 
+# A sum once it is complete. Triton 3.6 leaves a product under way whose left factor is in registers while it fills them
+# with the next factor, unless something reads the sum first.
+@triton.jit
+def akg_settled(sum):
+    return tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [sum], dtype=tl.float32, is_pure=True, pack=1)
+
+
 @triton.jit
 def conv2d_nhwc(x_ptr, xt_ptr):
     program = tl.program_id(0)
@@ -107,7 +114,7 @@ def conv2d_main(xt_desc, wt_desc, b_ptr, y_ptr):
         kw = kh_kw_c % 3
         a = tl.reshape(xt_desc.load([n, i * 4 + kh - 1, j * 8 + kw - 1, 0]), (4, 8, 16))
         k = tl.reshape(wt_desc.load([kh, kw, 0, 0]), (32, 16))
-        acc = tl.dot(tl.reshape(a, (32, 16)), tl.trans(k), acc, input_precision="ieee")
+        acc = akg_settled(tl.dot(tl.reshape(a, (32, 16)), tl.trans(k), acc, input_precision="ieee"))
     offs = tl.arange(0, 32)
     b_tile = tl.load(b_ptr + offs, mask=offs < 7, other=0.0)
     t = tl.trans(acc) + b_tile[:, None]

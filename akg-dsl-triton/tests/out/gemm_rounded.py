@@ -37,6 +37,13 @@ def akg_tf32(x):
     )
 
 
+# A sum once it is complete. Triton 3.6 leaves a product under way whose left factor is in registers while it fills them
+# with the next factor, unless something reads the sum first.
+@triton.jit
+def akg_settled(sum):
+    return tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [sum], dtype=tl.float32, is_pure=True, pack=1)
+
+
 @triton.jit
 def gemm_rounded_round(x_ptr, X_ptr):
     m = tl.program_id(0)
@@ -53,7 +60,7 @@ def gemm_rounded_main(w_desc, X_desc, y_ptr):
         c = w_desc.load([n * 128, k])
         X_tile = X_desc.load([0, k])
         a = tl.trans(X_tile)
-        acc = tl.dot(akg_tf32(c), a, acc, input_precision="tf32")
+        acc = akg_settled(tl.dot(akg_tf32(c), a, acc, input_precision="tf32"))
     offs = tl.arange(0, 128)
     offs_n = n * 128 + tl.arange(0, 128)
     tl.store(y_ptr + offs[:, None] * 4096 + offs_n[None, :], tl.trans(acc))

@@ -35,6 +35,13 @@ def akg_tf32(x):
     )
 
 
+# A sum once it is complete. Triton 3.6 leaves a product under way whose left factor is in registers while it fills them
+# with the next factor, unless something reads the sum first.
+@triton.jit
+def akg_settled(sum):
+    return tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [sum], dtype=tl.float32, is_pure=True, pack=1)
+
+
 @triton.jit
 def gemm_tf32_main(x_desc, w_desc, b_ptr, y_ptr):
     program = tl.program_id(0)
@@ -44,7 +51,7 @@ def gemm_tf32_main(x_desc, w_desc, b_ptr, y_ptr):
     for k in tl.range(0, 512, 32, num_stages=3):
         a = x_desc.load([m * 128, k])
         c = w_desc.load([n * 128, k])
-        acc = tl.dot(akg_tf32(a), akg_tf32(tl.trans(c)), acc, input_precision="tf32")
+        acc = akg_settled(tl.dot(akg_tf32(a), akg_tf32(tl.trans(c)), acc, input_precision="tf32"))
     offs_n = n * 128 + tl.arange(0, 128)
     b_tile = tl.load(b_ptr + offs_n)
     t = acc + b_tile[None, :]

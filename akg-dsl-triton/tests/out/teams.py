@@ -25,27 +25,16 @@ LAUNCH = {
 }
 
 
-# Tells the team that this program's stores so far can be read; how often programs had arrived before.
-@triton.jit
-def akg_arrive(counter):
-    tl.debug_barrier()
-    return tl.atomic_add(counter, 1, sem="release", scope="gpu")
-
-
-# Waits until programs of the team have arrived so many times.
-@triton.jit
-def akg_wait(counter, times):
-    arrived = tl.atomic_add(counter, 0, sem="acquire", scope="gpu")
-    while arrived < times:
-        arrived = tl.atomic_add(counter, 0, sem="acquire", scope="gpu")
-    tl.debug_barrier()
-
-
 # Waits for all programs of a team. Every barrier adds their number to the team's counter once.
 @triton.jit
 def akg_barrier(counter, programs):
-    ticket = akg_arrive(counter)
-    akg_wait(counter, (ticket // programs + 1) * programs)
+    tl.debug_barrier()
+    ticket = tl.atomic_add(counter, 1, sem="release", scope="gpu")
+    goal = (ticket // programs + 1) * programs
+    arrived = tl.atomic_add(counter, 0, sem="acquire", scope="gpu")
+    while arrived < goal:
+        arrived = tl.atomic_add(counter, 0, sem="acquire", scope="gpu")
+    tl.debug_barrier()
 
 
 @triton.jit

@@ -1,14 +1,12 @@
 //! Long rows that are read once: each program of a team holds a part of the row in registers, leaves what the part reduces
-//! to in a buffer, meets the others, combines what all left, and stores its part. The teams share the rows. Where a row's
-//! part is cheap to have again, a team may have two rows under way instead: then nobody waits for the others, and the part is
-//! read a second time, from the cache.
+//! to in a buffer, meets the others, combines what all left, and stores its part. The teams share the rows; each may ask for
+//! its next row before it meets, so that memory does not rest.
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::online::scaled_sum;
 use super::parts::Slots;
 use super::shape::{Shape, column_bytes};
-use super::{Passes, Written, is_reduction, needed};
+use super::{Passes, Written};
 use crate::designer::device::{Device, Held};
 use crate::designer::emit::{Emitter, Names, Walk};
 use crate::designer::plan::{Axis, KernelPlan, Operand, Plan};
@@ -22,11 +20,11 @@ const UNALIGNED: [i64; 2] = [4096, 8192];
 /// Bytes of a wide access.
 const WIDE: i64 = 16;
 
-/// Teams at least: while some wait, others move data. One is enough if it can have two rows under way.
+/// Teams at least: while some wait, others move data. One is enough if it asks for its next row ahead.
 const TEAMS: i64 = 2;
 
 /// Rows that a team has under way, the default first.
-const STAGES: [i64; 2] = [1, 2];
+const STAGES: [i64; 2] = [2, 1];
 
 /// Rows for each team at least.
 const ROWS: i64 = 4;
@@ -44,8 +42,8 @@ pub(super) struct Teams {
     /// That of them whose coordinates the teams share.
     shared: Axis,
     held: Held,
-    /// Whether a row can be begun before the one before is done.
-    overlaps: bool,
+    /// Whether a row may be asked for ahead: it is loaded by whole lines, and the cache holds it.
+    looks_ahead: bool,
 }
 
 impl Teams {
@@ -111,8 +109,8 @@ impl Teams {
         let keeps_columns = device
             .keeps()
             .is_some_and(|kept| column_bytes(plan, kernel) <= kept);
-        let overlaps = is_aligned && keeps_columns && is_cheap_again(prims, kernel);
-        let least = if overlaps { 1 } else { TEAMS };
+        let looks_ahead = is_aligned && keeps_columns;
+        let least = if looks_ahead { 1 } else { TEAMS };
         let count = extent(shared)?;
         let fits = |tile: &i64| {
             let tiles = (length + tile - 1) / tile;
@@ -131,7 +129,7 @@ impl Teams {
             kept,
             shared,
             held,
-            overlaps,
+            looks_ahead,
         })
     }
 
@@ -145,7 +143,7 @@ impl Teams {
         number: usize,
     ) -> Result<Written> {
         let len = names.knob("BL", number, &self.lengths);
-        let stages = self.overlaps.then(|| names.hint("STAGES", number, &STAGES));
+        let stages = self.looks_ahead.then(|| names.hint("STAGES", number, &STAGES));
         let mut walks = HashMap::new();
         let (mut grid, mut meets, mut loops) = (Vec::new(), Vec::new(), Vec::new());
         let mut slot: Option<String> = None;
@@ -272,20 +270,4 @@ impl Passes<'_> {
         );
         Ok((self.emitter.finish(&head), declarations))
     }
-}
-
-/// Whether a program has its part of a row again by loading it: no reduction needs the result of another, but for the maximum
-/// that scales its terms, and no result needs these terms.
-fn is_cheap_again(prims: &Prims, kernel: &KernelPlan) -> bool {
-    let mut terms = BTreeSet::new();
-    for id in kernel.nodes.iter().filter(|id| is_reduction(prims, **id)) {
-        let (max, term) = scaled_sum(prims, kernel, *id).unzip();
-        terms.extend(term);
-        let (_, read) = needed(prims, kernel, [*id]);
-        if read.iter().any(|other| Some(*other) != max) {
-            return false;
-        }
-    }
-    let (results, _) = needed(prims, kernel, kernel.stores.iter().map(|(id, _)| *id));
-    !results.iter().any(|id| terms.contains(id))
 }

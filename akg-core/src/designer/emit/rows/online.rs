@@ -103,10 +103,11 @@ impl Passes<'_> {
         Ok(())
     }
 
-    /// Makes those held terms known that `results` depend on: they are scaled by the maximum of the row.
+    /// Makes those held terms known that `results` depend on: they are scaled by the maximum of the row. Where a number of
+    /// the row divides them all, it divides the scale.
     pub(super) fn rescale_held(&mut self, results: &[PrimId]) -> Result<()> {
         let (needed, _) = self.needed(results.iter().copied());
-        for id in needed {
+        for id in needed.iter().copied() {
             if self.emitter.find(id).is_some() {
                 continue;
             }
@@ -117,11 +118,43 @@ impl Passes<'_> {
                 continue;
             };
             let scale = self.bind("w", format!("exp({} - {})", top.text, whole.text), top.axes);
-            let text = format!("{}*{}", values.text, Emitter::expanded(&scale, &values.axes));
-            let term = self.bind("t", text, values.axes);
-            self.emitter.define(id, term);
+            let users: Vec<PrimId> = needed
+                .iter()
+                .copied()
+                .filter(|user| self.operand_nodes(*user).contains(&id))
+                .collect();
+            let divisors: Option<Vec<Var>> =
+                users.iter().map(|user| self.divisor(*user, id, &scale)).collect();
+            let Some(divisors) = divisors.filter(|_| !results.contains(&id)) else {
+                self.define_scaled(id, &values, &scale);
+                continue;
+            };
+            for (user, divisor) in users.into_iter().zip(divisors) {
+                let text = format!("{} / {}", scale.text, divisor.text);
+                let scale = self.bind("w", text, scale.axes.clone());
+                self.define_scaled(user, &values, &scale);
+            }
         }
         Ok(())
+    }
+
+    /// What `user` divides the term `id` by, if that is known for each row as `scale` is.
+    fn divisor(&self, user: PrimId, id: PrimId, scale: &Var) -> Option<Var> {
+        let is_quotient = matches!(
+            self.emitter.prims.node(user).prim,
+            Prim::Map(MapOp::Binary(BinaryOp::Div), _)
+        );
+        let kernel = &self.emitter.kernel;
+        let by = kernel
+            .node(user, 1)
+            .filter(|_| is_quotient && kernel.node(user, 0) == Some(id))?;
+        self.emitter.find(by).filter(|divisor| divisor.axes == scale.axes)
+    }
+
+    fn define_scaled(&mut self, id: PrimId, values: &Var, scale: &Var) {
+        let text = format!("{}*{}", values.text, Emitter::expanded(scale, &values.axes));
+        let term = self.bind("t", text, values.axes.clone());
+        self.emitter.define(id, term);
     }
 
     /// What to subtract for a maximum: itself, or zero if no element so far is above negative infinity.

@@ -1,0 +1,106 @@
+//! Rows ahead: where programs of a team meet in every iteration of a loop, each asks for its part of the next row before it
+//! waits.
+//!
+//! Memory would rest meanwhile. The lines are in the cache of all cores when they are loaded; that neither the row nor what
+//! is stored of it will be needed again is said too, so that they stay there until then.
+
+use std::collections::BTreeMap;
+
+use akg_core::error::Result;
+use akg_core::expr::Expr;
+use akg_core::lower::tiles::{Access, Coordinate, TileKernel, TileLoop, TileOp, TileProgram, TileStmt};
+
+use super::Printer;
+
+/// Bytes of a line of the cache.
+const LINE: usize = 128;
+
+/// The first elements of the lines that `l`, a loop of a cooperative kernel, loads before the barrier in the iteration after;
+/// none unless two iterations may be under way.
+pub(super) fn ahead(program: &TileProgram, kernel: &TileKernel, l: &TileLoop) -> Vec<Access> {
+    let at = l.body.iter().position(|s| *s == TileStmt::Barrier);
+    let (Some(2..), Some(at)) = (l.pipeline, at) else {
+        return Vec::new();
+    };
+    let next = &Expr::symbol(l.symbol.clone()) + &l.step.into();
+    let next = next.minimum(&(&l.hi - &1.into()));
+    let mut symbols: BTreeMap<&str, Expr> = BTreeMap::from([(&*l.symbol, next)]);
+    let mut lines = Vec::new();
+    for stmt in l.body.iter().take(at) {
+        match stmt {
+            TileStmt::Let { symbol, value } => {
+                let value = value.substitute(&|s| symbols.get(s).cloned());
+                symbols.insert(symbol, value);
+            }
+            TileStmt::Define {
+                op: TileOp::Load { access, .. },
+                ..
+            } if kernel.tensors.contains(&access.tensor) => {
+                lines.extend(lines_of(program, access, &|s| symbols.get(s).cloned()));
+            }
+            _ => {}
+        }
+    }
+    lines
+}
+
+/// The first elements of the lines of a load, with index symbols as `symbols` says; `None` unless they follow each other.
+fn lines_of(
+    program: &TileProgram,
+    access: &Access,
+    symbols: &dyn Fn(&str) -> Option<Expr>,
+) -> Option<Access> {
+    let elements = LINE / program.tensors.get(access.tensor.0)?.dtype.size();
+    let mut access = access.clone();
+    let [lanes] = access.lanes.as_mut_slice() else {
+        return None;
+    };
+    if lanes.live < lanes.all || lanes.all < 2 * elements {
+        return None;
+    }
+    lanes.all /= elements;
+    lanes.live = lanes.all;
+    for dim in &mut access.dims {
+        if dim.guard.below || dim.guard.above {
+            return None;
+        }
+        match &mut dim.coordinate {
+            Coordinate::At(at) => *at = at.substitute(symbols),
+            Coordinate::Lanes {
+                start,
+                step: step @ 1,
+                ..
+            } if dim.stride.is(1) => {
+                *start = start.substitute(symbols);
+                *step = elements as i64;
+            }
+            _ => return None,
+        }
+    }
+    Some(access)
+}
+
+impl Printer<'_> {
+    /// What the cache of all cores is to do with a tile of `access` once it is loaded, or was stored.
+    pub(crate) fn keeping(&self, access: &Access, is_stored: bool) -> &'static str {
+        let is_once = match is_stored {
+            true => !self.ahead.is_empty() && !access.lanes.is_empty(),
+            false => self.ahead.iter().any(|lines| lines.tensor == access.tensor),
+        };
+        if is_once {
+            ", eviction_policy=\"evict_first\""
+        } else {
+            ""
+        }
+    }
+
+    /// Asks for what the iteration after this one loads.
+    pub(super) fn prefetch(&mut self) -> Result<()> {
+        for access in self.ahead.clone() {
+            let prefetch = self.call("akg_prefetch");
+            let (address, _) = self.address(&access)?;
+            self.line(format!("{prefetch}({address})"));
+        }
+        Ok(())
+    }
+}
