@@ -67,9 +67,9 @@ pub(super) fn emit(
     let Some(mut factors) = device.factors() else {
         return Ok(None);
     };
-    // The class allows for the rounding of inputs alone, and between two results there may be little error to hide in.
+    // The class allows for the rounding of inputs alone, and a result may hold less error than that.
     let is_input = |access: &Access| matches!(access.tensor, TensorKey::Input(_));
-    if factors == Factors::Bf16 && !product.operands.iter().any(is_input) {
+    if factors == Factors::Bf16 && !product.operands.iter().all(is_input) {
         factors = Factors::F16;
     }
     let is_known = product.extent(product.depth).as_const().is_some();
