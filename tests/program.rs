@@ -350,6 +350,8 @@ fn bad_modules_are_explained() {
         .unwrap();
     expect(&run, PASS, &["verdict: pass", "PyTorch eager"]);
     // In another class than fp32, PyTorch takes part at the precision of the class, too.
+    let product = good.replace("torch.relu(x)", "torch.relu(x @ x.T)");
+    let module = place.file("product.py", &product);
     let run = place
         .akg()
         .args(["run", "--json", "--accuracy", "half"])

@@ -6,8 +6,9 @@ use akg_core::Accuracy;
 ///
 /// - [`Fp32`](Accuracy::Fp32): float32 products in full, `torch.set_float32_matmul_precision("highest")`.
 /// - [`Tf32`](Accuracy::Tf32): the same with `"high"`.
-/// - [`Half`](Accuracy::Half): `"high"`, with the module and every floating input in float16. They are converted when a set
-///   of inputs is bound, and the outputs when they are asked for: never during an execution.
+/// - [`Half`](Accuracy::Half): `"high"`, in `torch.autocast` to float16, which every call enters. Parameters and inputs are
+///   as the task has them, and each call converts what it needs. What it returns gets the task's types when outputs are
+///   asked for, never during an execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Variant {
     /// Operator by operator.

@@ -22,7 +22,7 @@ from akg_worker.replay import Replay
 # The runs by their variant.
 _prepared = {}
 
-# What PyTorch is set to for each precision: how it multiplies float32, and the type of floating values if not their own.
+# What PyTorch is set to for each precision: how it multiplies float32, and the type that autocast works in, if it is used.
 PRECISIONS = {"fp32": ("highest", None), "tf32": ("high", None), "half": ("high", torch.float16)}
 
 # A call may have so many page faults and still count as one without; a result of a megabyte alone has 256.
@@ -192,7 +192,8 @@ class Run:
 
     def __init__(self, device, precision):
         self.device = device
-        self._products, self._floating = PRECISIONS[precision]
+        self._products, self._lower = PRECISIONS[precision]
+        self._forward = None
         self.enter()
 
     def enter(self):
@@ -200,13 +201,30 @@ class Run:
         again where it differs."""
         torch.set_float32_matmul_precision(self._products)
 
-    def own(self, value):
-        """An input on the device, of the type that it has at the precision."""
-        return value.to(self.device, self._floating if value.is_floating_point() else None)
+    def at_precision(self, forward):
+        """`forward` with autocast, if the precision has it. Every call enters it anew: what it has converted is kept until
+        the outermost context ends, and must not outlast the call."""
+        if self._lower is None:
+            return forward
+        autocast = torch.autocast(self.device.type, dtype=self._lower)
+        with autocast:
+            # Where it lacks the type, it only warns and does nothing.
+            if not torch.is_autocast_enabled(self.device.type):
+                raise CallError("unsupported", f"this torch ({torch.__version__}) has no autocast to {self._lower} here")
+
+        def autocasting(*arguments):
+            with autocast:
+                return forward(*arguments)
+
+        return autocasting
+
+    def compile(self):
+        """Compiles autocast with what it surrounds: the casts are in the graph either way, and entering it costs nothing."""
+        self._forward = torch.compile(self._forward)
 
     def returned(self, result, dtype):
-        """An output in the task's type `dtype`, if the precision gave it another."""
-        return result.to(tensors.DTYPES[dtype]) if result.dtype is self._floating else result
+        """An output in the task's type `dtype`, if autocast chose another."""
+        return result.to(tensors.DTYPES[dtype]) if self._lower and result.is_floating_point() else result
 
 
 class ModuleRun(Run):
@@ -216,11 +234,11 @@ class ModuleRun(Run):
         super().__init__(device, precision)
         self._module = load(task["path"])
         with torch.no_grad():
-            self._model = self._constructed().to(device, self._floating)
+            self._model = self._constructed().to(device)
         self._inputs, self._states = task["inputs"], task["states"]
         self._leaves, self._tree = tree_flatten(argument_structure(self._module, task["shrink"]))
         self._arguments = None
-        self._forward = self._model
+        self._forward = self.at_precision(self._model)
 
     def _constructed(self):
         """Makes parameters on the device, which is faster: what they are does not matter, as `bind` replaces them. Not every
@@ -231,16 +249,13 @@ class ModuleRun(Run):
         except CallError:
             return construct(self._module)
 
-    def compile(self):
-        self._forward = torch.compile(self._model)
-
     def bind(self, values):
         leaves = list(self._leaves)
         for entry in self._inputs:
             source = entry["source"]
             if "seed" in source:
                 continue  # PyTorch draws from its own generator
-            value = self.own(values[entry["name"]])
+            value = values[entry["name"]]
             if "attribute" in source:
                 set_attribute(self._model, source["attribute"], value)
             else:
@@ -269,14 +284,11 @@ class GraphRun(Run):
 
     def __init__(self, task, device, precision):
         super().__init__(device, precision)
-        self._forward = Replay(json.loads(task), self._floating, device)
+        self._forward = self.at_precision(Replay(json.loads(task), device=device))
         self._values = None
 
-    def compile(self):
-        self._forward = torch.compile(self._forward)
-
     def bind(self, values):
-        self._values = {name: self.own(value) for name, value in values.items()}
+        self._values = values
 
     def call(self, times):
         for _ in range(times):
