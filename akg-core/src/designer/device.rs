@@ -16,7 +16,7 @@ pub(super) struct Device<'a> {
     accuracy: Accuracy,
 }
 
-/// What is multiplied in the place of f32 operands.
+/// What is multiplied in the place of operands in f32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Factors {
     /// Two f16 for each element, scaled row by row: 22 bits, for three products.
@@ -27,6 +27,8 @@ pub(super) enum Factors {
     Tf32,
     /// One bf16 for each element: 8 bits, without a scale.
     Bf16,
+    /// The elements themselves, of a type of 16 bits: nothing is lost.
+    Given(DType),
 }
 
 /// What programs hold in registers that all run at the same time: half of what the cores have.
@@ -97,9 +99,18 @@ impl<'a> Device<'a> {
         i64::try_from(cache / 4).ok()
     }
 
-    /// The factors whose products are faster than those of f32 operands, and exact enough.
-    pub(super) fn factors(&self) -> Option<Factors> {
+    /// Whether sums must be as exact as those in f32 arithmetic.
+    pub(super) fn sums_in_full(&self) -> bool {
+        self.accuracy == Accuracy::Fp32
+    }
+
+    /// The factors whose products are faster than those of f32 operands, and exact enough. Both operands may be `given` in a
+    /// type of 16 bits.
+    pub(super) fn factors(&self, given: Option<DType>) -> Option<Factors> {
         let rate = |dtype| self.target.peak.get(&dtype).copied().unwrap_or(0.0);
+        if let Some(dtype) = given.filter(|dtype| rate(*dtype) > rate(DType::F32)) {
+            return Some(Factors::Given(dtype));
+        }
         let (factors, products) = match self.accuracy {
             Accuracy::Fp32 => (Factors::Halves, 3.0),
             Accuracy::Half if rate(DType::BF16) >= rate(DType::F16) => (Factors::Bf16, 1.0),

@@ -70,6 +70,13 @@ pub(super) struct Plan {
     pub(super) tensors: BTreeMap<TensorKey, (DType, Vec<Expr>)>,
 }
 
+impl Plan {
+    /// The element type of a tensor.
+    pub(super) fn dtype(&self, tensor: &TensorKey) -> DType {
+        self.tensors.get(tensor).map_or(DType::F32, |(dtype, _)| *dtype)
+    }
+}
+
 /// Resolves stores and the declared extents of every tensor. With `views`, readers of a product do not decide on the
 /// dimensions that it is tiled along.
 pub(super) fn plan(decomposed: &Decomposed, mut groups: Vec<Group>, views: bool) -> Result<Plan> {

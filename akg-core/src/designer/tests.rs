@@ -1,5 +1,7 @@
 //! Designs compute what their graphs mean: the sketch interpreter against the reference interpreter.
 
+use half::{bf16, f16};
+
 use super::design;
 use crate::diagnostic::Severity;
 use crate::expr::Bindings;
@@ -14,6 +16,7 @@ use crate::{DType, Result, Tensor};
 mod activations;
 mod classes;
 mod families;
+mod given;
 mod teams;
 
 const F: DType = DType::F32;
@@ -33,6 +36,8 @@ fn input(shape: Vec<usize>, dtype: DType, seed: u32) -> Tensor {
     let values = values(shape.iter().product(), seed);
     match dtype {
         DType::F32 => Tensor::from_slice(shape, &values),
+        DType::F16 => Tensor::from_slice(shape, &values.into_iter().map(f16::from_f32).collect::<Vec<_>>()),
+        DType::BF16 => Tensor::from_slice(shape, &values.into_iter().map(bf16::from_f32).collect::<Vec<_>>()),
         DType::I64 => {
             let values: Vec<i64> = values.iter().map(|v| ((v + 2.0) * 1.25) as i64).collect();
             Tensor::from_slice(shape, &values)
@@ -67,7 +72,13 @@ fn check_within(name: &str, error: f64, build: impl FnOnce(&mut Graph) -> Result
 /// The same on these devices.
 #[track_caller]
 fn check_on(targets: &[Target], g: Graph, error: f64) {
-    let none = Bindings::new();
+    check_task(targets, &Task::new(g.name().to_owned(), g), error);
+}
+
+/// The same for a task.
+#[track_caller]
+fn check_task(targets: &[Target], task: &Task, error: f64) {
+    let (g, none) = (&task.graph, Bindings::new());
     let inputs: Vec<Tensor> = g
         .inputs()
         .iter()
@@ -77,10 +88,9 @@ fn check_on(targets: &[Target], g: Graph, error: f64) {
             input(shape, g.ty(given.value).dtype, i as u32 + 1)
         })
         .collect();
-    let expected = evaluate(&g, &inputs, &Options::default()).unwrap();
-    let task = Task::new(g.name().to_owned(), g);
+    let expected = evaluate(g, &inputs, &Options::default()).unwrap();
     for target in targets {
-        check_design(&task, target, &inputs, &expected, error);
+        check_design(task, target, &inputs, &expected, error);
     }
 }
 

@@ -132,6 +132,12 @@ impl Emitter<'_> {
 
     /// Loads a tile in compute type, or finds it loaded already. Binds it to a name.
     pub(in crate::designer) fn load(&mut self, access: &Access) -> Result<Var> {
+        self.load_as(access, compute_type(self.plan.dtype(&access.tensor)))
+    }
+
+    /// The same in another type that holds the elements.
+    pub(in crate::designer) fn load_as(&mut self, access: &Access, to: DType) -> Result<Var> {
+        let dtype = self.plan.dtype(&access.tensor);
         let split = match access.tensor {
             TensorKey::View(source, _) => self.plan.tensors.get(&TensorKey::Buffer(source)),
             _ => None,
@@ -141,14 +147,10 @@ impl Emitter<'_> {
             Some((_, extents)) => self.viewed(extents, access)?,
             None => self.region(access)?,
         };
-        if let Some(var) = self.loads.iter().rev().find_map(|s| s.get(&region)) {
+        let key = (region, to);
+        if let Some(var) = self.loads.iter().rev().find_map(|s| s.get(&key)) {
             return Ok(var.clone());
         }
-        let dtype = self
-            .plan
-            .tensors
-            .get(&access.tensor)
-            .map_or(DType::F32, |(d, _)| *d);
         let reduced_overhang = order.iter().any(|a| {
             self.kernel.reduced.contains(a)
                 && matches!(self.walks.get(a), Some(Walk::Tile { overhang: true, .. }))
@@ -158,7 +160,7 @@ impl Emitter<'_> {
         } else {
             0.0
         };
-        let mut text = format!("load {region}");
+        let mut text = format!("load {}", key.0);
         if leaves {
             text = format!("{text} else {}", literal(fill, dtype));
         }
@@ -169,14 +171,14 @@ impl Emitter<'_> {
         if axes != order {
             text = format!("trans({text})");
         }
-        if compute_type(dtype) != dtype {
-            text = format!("{}({text})", compute_type(dtype));
+        if to != dtype {
+            text = format!("{to}({text})");
         }
         let name = self.fresh("x");
         self.line(format!("{name} = {text}"));
         let var = Var { text: name, axes };
         if let Some(scope) = self.loads.last_mut() {
-            scope.insert(region, var.clone());
+            scope.insert(key, var.clone());
         }
         Ok(var)
     }
@@ -187,11 +189,7 @@ impl Emitter<'_> {
             .find(id)
             .ok_or_else(|| Error::unexpected("an emitter stores what it did not compute"))?;
         let (region, order, _) = self.region(access)?;
-        let dtype = self
-            .plan
-            .tensors
-            .get(&access.tensor)
-            .map_or(DType::F32, |(d, _)| *d);
+        let dtype = self.plan.dtype(&access.tensor);
         let axes = self.tile_axes(&order);
         let mut text = Self::expanded(&var, &axes);
         if var.axes != axes {

@@ -113,7 +113,8 @@ pub(super) struct Emitter<'a> {
     pub(super) indent: usize,
     /// Variables by primitive, innermost scope last.
     pub(super) scopes: Vec<HashMap<PrimId, Var>>,
-    loads: Vec<HashMap<String, Var>>,
+    /// Loaded tiles by region and type, innermost scope last.
+    loads: Vec<HashMap<(String, DType), Var>>,
     counter: usize,
 }
 

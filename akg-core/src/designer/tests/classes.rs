@@ -36,7 +36,7 @@ fn product([rows, columns, depth]: [i64; 3], transposed: [bool; 2]) -> Graph {
     g
 }
 
-fn in_class(graph: Graph, accuracy: Accuracy) -> Task {
+pub(super) fn in_class(graph: Graph, accuracy: Accuracy) -> Task {
     let mut task = Task::new("product", graph);
     task.contract.accuracy = accuracy;
     task

@@ -1,4 +1,7 @@
-//! Products of f32 operands on devices that multiply shorter numbers much faster.
+//! Products on devices that multiply numbers shorter than f32 much faster.
+//!
+//! Operands of one type of 16 bits are multiplied as they are: their products are exact in f32. They are only copied where
+//! rows in memory are not multiples of what copy engines ask.
 //!
 //! Where accuracy asks for all of f32, each operand is scaled, row by row of the sum, by a power of two and split into a
 //! high and a low half. Three of the four products of such pairs give what f32 would, and more: Ootomo and Yokota,
@@ -15,11 +18,13 @@
 //! the right are known from the pass that finds the means, and what is cut off A' B' has no sign of its own. A centre has
 //! few bits, as the larger part of a sum has: their product, which may be nearly all of the result, is exact in f32.
 
+mod lengths;
 mod operand;
 mod split;
 
 use std::collections::HashMap;
 
+use lengths::level_of;
 use operand::Operand;
 
 use super::{Product, ceildiv};
@@ -32,10 +37,6 @@ use crate::expr::Expr;
 
 /// Halves lie in memory in rows of multiples of this many, 16 bytes, as copy engines ask.
 const GRAIN: i64 = 8;
-/// The shortest part of a sum that is worth a program.
-const PART: i64 = 512;
-/// The longest sum that is added up step by step: rounding errors grow with the square root of the steps.
-const LEVEL: i64 = 1024;
 /// What the products of one step at most, and the parts of a sum, are multiples of.
 const STEP: i64 = 64;
 /// Rows of a tile where the parts are added up.
@@ -64,7 +65,7 @@ pub(super) fn emit(
     names: &mut Names,
     number: usize,
 ) -> Result<Option<Vec<Written>>> {
-    let Some(mut factors) = device.factors() else {
+    let Some(mut factors) = device.factors(given(product)) else {
         return Ok(None);
     };
     // The class allows for the rounding of inputs alone, and a result may hold less error than that.
@@ -105,6 +106,15 @@ pub(super) fn emit(
     Ok(Some(written))
 }
 
+/// The type of 16 bits that both operands lie in memory in.
+fn given(product: &Product<'_>) -> Option<DType> {
+    let [a, b] = product
+        .operands
+        .each_ref()
+        .map(|access| product.plan.dtype(&access.tensor));
+    (a == b && a.is_float() && a.size() == 2).then_some(a)
+}
+
 impl Split<'_> {
     fn depth(&self) -> Axis {
         self.product.depth
@@ -140,20 +150,6 @@ impl Split<'_> {
         others.filter(|a| *a != self.depth()).collect()
     }
 
-    /// Lengths of tiles along an axis: of `most` those that it fills.
-    fn lengths(&self, axis: Axis, most: &[i64]) -> Vec<i64> {
-        let longest = self
-            .length(axis)
-            .map_or(i64::MAX, |l| (l.max(16) as u64).next_power_of_two() as i64);
-        let mut lengths: Vec<i64> = Vec::new();
-        for length in most.iter().map(|l| (*l).min(longest)) {
-            if !lengths.contains(&length) {
-                lengths.push(length);
-            }
-        }
-        lengths
-    }
-
     fn factors(&self) -> Factors {
         self.operands[0].factors
     }
@@ -164,7 +160,8 @@ impl Split<'_> {
             .operands
             .each_ref()
             .map(|operand| self.is_worth_it_inside(operand));
-        self.is_turned = inside == [false, true];
+        let is_given = matches!(self.factors(), Factors::Given(_));
+        self.is_turned = inside == [false, true] && !is_given;
         for (operand, is_inside) in self.operands.iter_mut().zip(inside) {
             operand.is_inside = is_inside;
             // The range of a row is not known where it is multiplied.
@@ -180,89 +177,9 @@ impl Split<'_> {
         if self.is_turned { [b, a] } else { [a, b] }
     }
 
-    /// Lengths of tiles along the right operand's dimension of the result.
-    fn lengths_on_the_right(&self, axis: Axis) -> Vec<i64> {
-        let most: &[i64] = match self.factors() {
-            // A program of one step has nothing to do while it waits: small ones share a core.
-            _ if self.is_short() => &[64, 128, 256],
-            Factors::Halves => &[128, 64, 256],
-            _ => &[256, 128, 64],
-        };
-        self.lengths(axis, most)
-    }
-
-    /// Lengths of tiles along the rows and the columns of the result.
-    fn lengths_of_tiles(&self) -> [Vec<i64>; 2] {
-        let [left, right] = self.sides();
-        let left = self.lengths(left.kept, &[128, 64]);
-        let right = self.lengths_on_the_right(right.kept);
-        if self.is_turned {
-            [right, left]
-        } else {
-            [left, right]
-        }
-    }
-
-    /// The number and the length of the parts that the sum is computed in, if the result has few tiles.
-    fn parts(&self) -> Option<(i64, i64)> {
-        let [rows, columns] = self.lengths_of_tiles();
-        let tiles = self.product.tiles(*rows.first()?, *columns.first()?)?;
-        let length = self.length(self.depth())?;
-        let wanted = (self.device.cores() / tiles.max(1)).min(length / PART);
-        parts_of(length, wanted, STEP)
-    }
-
-    /// Whether an operand should become factors where it is multiplied. All tiles that need it read the longer f32 then, but
-    /// nothing is written and read besides.
-    fn is_worth_it_inside(&self, operand: &Operand) -> bool {
-        let most = match operand.factors {
-            // In TF32, which takes twice the time.
-            Factors::F16 | Factors::Tf32 => 1,
-            Factors::Halves => 2,
-            Factors::Bf16 => 3,
-        };
-        let fits = self.length(self.depth()).is_some_and(|length| {
-            let is_whole =
-                length % STEP == 0 && self.parts().is_none_or(|(count, part)| count * part == length);
-            // Beyond the end of a sum, centred rows would have to be made zero: such steps are left to halves.
-            length > STEP && (is_whole || !operand.is_centred())
-        });
-        let others = self.product.result().into_iter();
-        let mut others = others.filter(|axis| !operand.axes.contains(axis));
-        let tiles = others.try_fold(1i64, |tiles, axis| {
-            let is_tiled = axis == self.product.rows || axis == self.product.columns;
-            let length = if is_tiled {
-                self.lengths_on_the_right(axis).first().copied()?
-            } else {
-                1
-            };
-            Some(tiles.saturating_mul(ceildiv(self.length(axis)?, length)))
-        });
-        fits && tiles.is_some_and(|tiles| tiles <= most)
-    }
-
-    /// Lengths of the steps of the sum to choose from.
-    fn lengths_of_steps(&self) -> Vec<i64> {
-        let [_, right] = self.sides();
-        let is_wide = right.is_inside || right.dtype() == DType::F32;
-        let steps: &[i64] = match self.factors() {
-            // A short sum is one step, and nothing is left to choose.
-            _ if self.is_short() => &[STEP],
-            // A long tile of f32 takes the memory of two.
-            factors if is_wide && factors != Factors::Halves => &[STEP / 2, STEP],
-            _ => &[STEP, STEP / 2],
-        };
-        self.lengths(self.depth(), steps)
-    }
-
-    fn is_short(&self) -> bool {
-        self.length(self.depth()).is_some_and(|length| length <= STEP)
-    }
-
     /// The kernel that multiplies, and the one that adds up the parts of the sum if there are any.
     fn write_product(&self, names: &mut Names) -> Result<Vec<Written>> {
         let (number, depth) = (self.number, self.depth());
-        let is_double = self.factors() == Factors::Halves;
         let lengths_of_tiles = self.lengths_of_tiles();
         let is_short = self.is_short();
         let parts = self.parts();
@@ -275,7 +192,7 @@ impl Split<'_> {
             Some((_, part)) => (format!("s0*{part} + "), part),
             None => (String::new(), self.length(depth).unwrap_or_default()),
         };
-        let level = level_of(end).filter(|_| is_double);
+        let level = level_of(end).filter(|_| self.device.sums_in_full());
         let start = match level {
             Some(_) => format!("{base}b{depth} + r{depth}"),
             None if is_short => "0".to_owned(),
@@ -395,8 +312,13 @@ impl Split<'_> {
             Factors::F16 => "f16",
             Factors::Tf32 => "tf32",
             Factors::Bf16 => "bf16",
+            Factors::Given(dtype) => dtype.name(),
         };
-        e.line(format!("{sum} = dot({left_high}, {right_high}, {sum}) {method}"));
+        e.line(if self.device.sums_in_full() {
+            format!("{sum} = {sum} + dot({left_high}, {right_high}) {method}")
+        } else {
+            format!("{sum} = dot({left_high}, {right_high}, {sum}) {method}")
+        });
         Ok(())
     }
 
@@ -472,21 +394,4 @@ impl Split<'_> {
         self.restore(&mut e, sum)?;
         self.product.finish(e, "y0", format!("k{}", self.number), over)
     }
-}
-
-/// The products that are summed before their sum is added to those before, if a sum of `length` is so long that its error
-/// would grow.
-fn level_of(length: i64) -> Option<i64> {
-    let count = ceildiv(length, LEVEL);
-    (count > 1).then(|| ceildiv(ceildiv(length, count), STEP) * STEP)
-}
-
-/// The number and the length of about `wanted` parts of a sum, in multiples of `step`: equal ones, if not many fewer.
-fn parts_of(length: i64, wanted: i64, step: i64) -> Option<(i64, i64)> {
-    let equal = (wanted - wanted / 4..=wanted)
-        .rev()
-        .find(|n| length % (n * step).max(1) == 0);
-    let part = ceildiv(ceildiv(length, equal.unwrap_or(wanted).max(1)), step) * step;
-    let parts = ceildiv(length, part.max(1));
-    (wanted > 1 && parts > 1).then_some((parts, part))
 }

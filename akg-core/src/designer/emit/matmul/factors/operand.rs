@@ -44,6 +44,7 @@ impl Operand {
             Factors::Halves | Factors::F16 => DType::F16,
             Factors::Tf32 => DType::F32,
             Factors::Bf16 => DType::BF16,
+            Factors::Given(dtype) => dtype,
         }
     }
 
@@ -57,7 +58,7 @@ impl Operand {
         match self.factors {
             Factors::Halves | Factors::F16 => true,
             Factors::Tf32 => !self.is_inside,
-            Factors::Bf16 => false,
+            Factors::Bf16 | Factors::Given(_) => false,
         }
     }
 
@@ -93,9 +94,12 @@ impl Operand {
         let (high, low) = (format!("{letter}h"), format!("{letter}l"));
         if self.is_inside {
             e.tile = pair.to_vec();
-            let x = e.load(&self.access)?.text;
+            let x = match self.factors {
+                Factors::Given(dtype) => e.load_as(&self.access, dtype)?.text,
+                _ => e.load(&self.access)?.text,
+            };
             match self.factors {
-                Factors::Tf32 => return Ok([x, low]),
+                Factors::Tf32 | Factors::Given(_) => return Ok([x, low]),
                 Factors::Bf16 => e.line(format!("{high} = bf16({x})")),
                 Factors::F16 | Factors::Halves => {
                     let marks = if pair[0] == self.kept {

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::{GRAIN, Operand, Split, TOP, ceildiv, parts_of};
+use super::lengths::parts_of;
+use super::{GRAIN, Operand, Split, TOP, ceildiv};
 use crate::designer::emit::{Emitter, Names, Walk, Written};
 use crate::designer::plan::Axis;
 use crate::dtype::DType;

@@ -1,0 +1,135 @@
+//! How long tiles and steps of a sum are, what parts it has, and where operands become factors for that.
+
+use super::{GRAIN, Operand, STEP, Split, ceildiv};
+use crate::designer::device::Factors;
+use crate::designer::plan::Axis;
+use crate::dtype::DType;
+use crate::expr::Expr;
+
+/// The shortest part of a sum that is worth a program.
+const PART: i64 = 512;
+/// The longest sum that is added up step by step: rounding errors grow with the square root of the steps.
+const LEVEL: i64 = 1024;
+
+impl Split<'_> {
+    /// Lengths of tiles along an axis: of `most` those that it fills.
+    pub(super) fn lengths(&self, axis: Axis, most: &[i64]) -> Vec<i64> {
+        let longest = self
+            .length(axis)
+            .map_or(i64::MAX, |l| (l.max(16) as u64).next_power_of_two() as i64);
+        let mut lengths: Vec<i64> = Vec::new();
+        for length in most.iter().map(|l| (*l).min(longest)) {
+            if !lengths.contains(&length) {
+                lengths.push(length);
+            }
+        }
+        lengths
+    }
+
+    /// Lengths of tiles along the right operand's dimension of the result.
+    pub(super) fn lengths_on_the_right(&self, axis: Axis) -> Vec<i64> {
+        let most: &[i64] = match self.factors() {
+            // A program of one step has nothing to do while it waits: small ones share a core.
+            _ if self.is_short() => &[64, 128, 256],
+            // Two sums are held beside each other.
+            _ if self.device.sums_in_full() => &[128, 64, 256],
+            _ => &[256, 128, 64],
+        };
+        self.lengths(axis, most)
+    }
+
+    /// Lengths of tiles along the rows and the columns of the result.
+    pub(super) fn lengths_of_tiles(&self) -> [Vec<i64>; 2] {
+        let [left, right] = self.sides();
+        let left = self.lengths(left.kept, &[128, 64]);
+        let right = self.lengths_on_the_right(right.kept);
+        if self.is_turned {
+            [right, left]
+        } else {
+            [left, right]
+        }
+    }
+
+    /// The number and the length of the parts that the sum is computed in, if the result has few tiles.
+    pub(super) fn parts(&self) -> Option<(i64, i64)> {
+        let [rows, columns] = self.lengths_of_tiles();
+        let tiles = self.product.tiles(*rows.first()?, *columns.first()?)?;
+        let length = self.length(self.depth())?;
+        let wanted = (self.device.cores() / tiles.max(1)).min(length / PART);
+        parts_of(length, wanted, STEP)
+    }
+
+    /// Whether an operand should become factors where it is multiplied. All tiles that need it read the longer f32 then, but
+    /// nothing is written and read besides.
+    pub(super) fn is_worth_it_inside(&self, operand: &Operand) -> bool {
+        if matches!(operand.factors, Factors::Given(_)) && self.suits_copy_engines(operand) {
+            return true;
+        }
+        let most = match operand.factors {
+            // In TF32, which takes twice the time.
+            Factors::F16 | Factors::Tf32 => 1,
+            Factors::Halves => 2,
+            Factors::Bf16 | Factors::Given(_) => 3,
+        };
+        let fits = self.length(self.depth()).is_some_and(|length| {
+            let is_whole =
+                length % STEP == 0 && self.parts().is_none_or(|(count, part)| count * part == length);
+            // Beyond the end of a sum, centred rows would have to be made zero: such steps are left to halves.
+            length > STEP && (is_whole || !operand.is_centred())
+        });
+        let others = self.product.result().into_iter();
+        let mut others = others.filter(|axis| !operand.axes.contains(axis));
+        let tiles = others.try_fold(1i64, |tiles, axis| {
+            let is_tiled = axis == self.product.rows || axis == self.product.columns;
+            let length = if is_tiled {
+                self.lengths_on_the_right(axis).first().copied()?
+            } else {
+                1
+            };
+            Some(tiles.saturating_mul(ceildiv(self.length(axis)?, length)))
+        });
+        fits && tiles.is_some_and(|tiles| tiles <= most)
+    }
+
+    /// Whether rows of an operand lie in memory as copy engines ask.
+    fn suits_copy_engines(&self, operand: &Operand) -> bool {
+        let declared = self.product.plan.tensors.get(&operand.access.tensor);
+        let row = declared.and_then(|(_, extents)| extents.last());
+        row.is_some_and(|row| row.exact_div(&Expr::constant(GRAIN)).is_some())
+    }
+
+    /// Lengths of the steps of the sum to choose from.
+    pub(super) fn lengths_of_steps(&self) -> Vec<i64> {
+        let [_, right] = self.sides();
+        let steps: &[i64] = match self.factors() {
+            // A short sum is one step, and nothing is left to choose.
+            _ if self.is_short() => &[STEP],
+            Factors::Halves | Factors::Given(_) => &[STEP, STEP / 2],
+            // A long tile of f32 takes the memory of two.
+            _ if right.is_inside || right.dtype() == DType::F32 => &[STEP / 2, STEP],
+            _ => &[STEP, STEP / 2],
+        };
+        self.lengths(self.depth(), steps)
+    }
+
+    pub(super) fn is_short(&self) -> bool {
+        self.length(self.depth()).is_some_and(|length| length <= STEP)
+    }
+}
+
+/// The products that are summed before their sum is added to those before, if a sum of `length` is so long that its error
+/// would grow.
+pub(super) fn level_of(length: i64) -> Option<i64> {
+    let count = ceildiv(length, LEVEL);
+    (count > 1).then(|| ceildiv(ceildiv(length, count), STEP) * STEP)
+}
+
+/// The number and the length of about `wanted` parts of a sum, in multiples of `step`: equal ones, if not many fewer.
+pub(super) fn parts_of(length: i64, wanted: i64, step: i64) -> Option<(i64, i64)> {
+    let equal = (wanted - wanted / 4..=wanted)
+        .rev()
+        .find(|n| length % (n * step).max(1) == 0);
+    let part = ceildiv(ceildiv(length, equal.unwrap_or(wanted).max(1)), step) * step;
+    let parts = ceildiv(length, part.max(1));
+    (wanted > 1 && parts > 1).then_some((parts, part))
+}
