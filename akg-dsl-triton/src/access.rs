@@ -167,7 +167,7 @@ impl Printer<'_> {
         } else {
             ""
         };
-        let keeping = self.keeping(access, false);
+        let keeping = self.keeping_of_load(access);
         Ok(Text::tight(format!(
             "tl.load({address}{}{cache}{keeping})",
             mask.unwrap_or_default()
@@ -200,7 +200,7 @@ impl Printer<'_> {
         let (address, mask) = self.address(access)?;
         let mask = mask.map(|m| format!(", mask={m}")).unwrap_or_default();
         let (function, keeping) = match mode {
-            StoreMode::Set => ("store", self.keeping(access, true)),
+            StoreMode::Set => ("store", self.keeping_of_store(access)),
             StoreMode::AtomicAdd => ("atomic_add", ""),
         };
         self.line(format!(

@@ -352,6 +352,7 @@ mod tests {
     use super::*;
     use crate::Graph;
     use crate::reference::{Precision, Rounding, evaluate};
+    use crate::task::Accuracy;
 
     /// Outputs of 32 rows of 1 or 0, of which few rows are neither: they make up the error.
     const PEAKS: &str = r#"{"akg_graph": 1, "name": "peaks",
@@ -406,6 +407,48 @@ mod tests {
             let rounded = judge(evaluated(&x, &w, Some(Rounding::TF32)).1);
             // Of rows that are 1 or 0, rounding may leave every one as it is.
             assert!(rounded.is_some() || mean > 0.0, "seed {seed}");
+        }
+    }
+    /// Elements with the error of `bits` of a mantissa, but rounded elsewhere than any type is.
+    fn on_grid(values: &[f32], bits: i32) -> Vec<f32> {
+        let round = |v: &f32| {
+            let unit = v.abs().log2().floor().exp2() * (1.0 - bits as f32).exp2();
+            ((v / unit + 0.4).round() - 0.4) * unit
+        };
+        values.iter().map(round).collect()
+    }
+
+    #[test]
+    fn operands_rounded_elsewhere_are_right_in_every_luck_and_shorter_ones_in_none() {
+        let mut task = Task::new("peaks", Graph::from_json(PEAKS).unwrap());
+        for (accuracy, bits) in [(Accuracy::Tf32, 11), (Accuracy::Half, 8)] {
+            task.contract.accuracy = accuracy;
+            for seed in 0..100 {
+                let mut rng = ChaCha8Rng::seed_from_u64(seed);
+                let (x, w) = (about(0.0, 32, 48, &mut rng), about(0.0, 48, 64, &mut rng));
+                let inputs = |x: &[f32], w: &[f32]| {
+                    let x = Tensor::from_slice([32, 48], x).unwrap();
+                    [x, Tensor::from_slice([48, 64], w).unwrap()]
+                };
+                let judge = |bits| {
+                    let rounded = inputs(&on_grid(&x, bits), &on_grid(&w, bits));
+                    let y = evaluate(&task.graph, &rounded, &Options::default())
+                        .unwrap()
+                        .remove(0);
+                    let y: Vec<f32> = y.to_f64().iter().map(|v| *v as f32).collect();
+                    let outputs = [Tensor::from_slice([32, 64], &y).unwrap()];
+                    let inputs = inputs(&x, &w);
+                    let comparison = Comparison::returned(&task, &inputs, &outputs, None, seed);
+                    let extent = Extent {
+                        time: None,
+                        yardstick: Duration::from_secs(1),
+                        first: None,
+                    };
+                    comparison.judge(&extent).unwrap().1
+                };
+                assert_eq!(judge(bits), None, "{accuracy}, seed {seed}");
+                assert!(judge(bits - 4).is_some(), "{accuracy}, seed {seed}");
+            }
         }
     }
 }

@@ -15,6 +15,9 @@ use super::Printer;
 /// Bytes of a line of the cache.
 const LINE: usize = 128;
 
+/// Said of what will not be needed again.
+const ONCE: &str = ", eviction_policy=\"evict_first\"";
+
 /// The first elements of the lines that `l`, a loop of a cooperative kernel, loads before the barrier in the iteration after;
 /// none unless two iterations may be under way.
 pub(super) fn ahead(program: &TileProgram, kernel: &TileKernel, l: &TileLoop) -> Vec<Access> {
@@ -81,16 +84,17 @@ fn lines_of(
 }
 
 impl Printer<'_> {
-    /// What the cache of all cores is to do with a tile of `access` once it is loaded, or was stored.
-    pub(crate) fn keeping(&self, access: &Access, is_stored: bool) -> &'static str {
-        let is_once = match is_stored {
-            true => !self.ahead.is_empty() && !access.lanes.is_empty(),
-            false => self.ahead.iter().any(|lines| lines.tensor == access.tensor),
-        };
-        if is_once {
-            ", eviction_policy=\"evict_first\""
-        } else {
-            ""
+    /// What the cache of all cores is to do with a tile once it is loaded.
+    pub(crate) fn keeping_of_load(&self, access: &Access) -> &'static str {
+        let lines = self.ahead.iter().find(|lines| lines.tensor == access.tensor);
+        lines.map_or("", |_| ONCE)
+    }
+
+    /// What it is to do with a tile that was stored.
+    pub(crate) fn keeping_of_store(&self, access: &Access) -> &'static str {
+        match access.lanes.as_slice() {
+            [_, ..] if !self.ahead.is_empty() => ONCE,
+            _ => "",
         }
     }
 

@@ -163,3 +163,15 @@ fn an_operand_that_one_tile_needs_is_not_copied() {
         );
     }
 }
+
+#[test]
+fn very_long_sums_are_added_up_in_levels_in_every_class() {
+    for accuracy in [Accuracy::Fp32, Accuracy::Tf32, Accuracy::Half] {
+        let text = sketch([256, 4096, 16_384], accuracy);
+        assert!(text.contains("step 1024 {"), "{accuracy}\n{text}");
+    }
+    for accuracy in [Accuracy::Tf32, Accuracy::Half] {
+        let text = sketch([1024, 4096, 8192], accuracy);
+        assert!(!text.contains("step 1024 {"), "{accuracy}\n{text}");
+    }
+}

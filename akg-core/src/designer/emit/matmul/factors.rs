@@ -192,7 +192,7 @@ impl Split<'_> {
             Some((_, part)) => (format!("s0*{part} + "), part),
             None => (String::new(), self.length(depth).unwrap_or_default()),
         };
-        let level = level_of(end).filter(|_| self.device.sums_in_full());
+        let level = level_of(end).filter(|_| self.has_levels());
         let start = match level {
             Some(_) => format!("{base}b{depth} + r{depth}"),
             None if is_short => "0".to_owned(),

@@ -10,6 +10,9 @@ use crate::expr::Expr;
 const PART: i64 = 512;
 /// The longest sum that is added up step by step: rounding errors grow with the square root of the steps.
 const LEVEL: i64 = 1024;
+/// The shortest sum that has levels in every class. Matrix units cut sums off toward zero, so that errors do not cancel where
+/// a result is a sum of many others.
+const LONG: i64 = 16384;
 
 impl Split<'_> {
     /// Lengths of tiles along an axis: of `most` those that it fills.
@@ -32,7 +35,7 @@ impl Split<'_> {
             // A program of one step has nothing to do while it waits: small ones share a core.
             _ if self.is_short() => &[64, 128, 256],
             // Two sums are held beside each other.
-            _ if self.device.sums_in_full() => &[128, 64, 256],
+            _ if self.has_levels() => &[128, 64, 256],
             _ => &[256, 128, 64],
         };
         self.lengths(axis, most)
@@ -110,6 +113,11 @@ impl Split<'_> {
             _ => &[STEP, STEP / 2],
         };
         self.lengths(self.depth(), steps)
+    }
+
+    /// Whether parts of the sum are added up apart from each other.
+    pub(super) fn has_levels(&self) -> bool {
+        self.device.sums_in_full() || self.length(self.depth()).is_some_and(|length| length >= LONG)
     }
 
     pub(super) fn is_short(&self) -> bool {
