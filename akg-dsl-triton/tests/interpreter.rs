@@ -86,7 +86,7 @@ const OPERATORS: [(&str, &str, Extents); 6] = [
     (
         "ahead",
         include_str!("support/ahead.sketch"),
-        &[("R", 7), ("C", 3)],
+        &[("R", 7), ("C", 3), ("L", 80)],
     ),
 ];
 

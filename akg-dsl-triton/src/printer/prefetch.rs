@@ -58,15 +58,12 @@ fn lines_of(
     let [lanes] = access.lanes.as_mut_slice() else {
         return None;
     };
-    if lanes.live < lanes.all || lanes.all < 2 * elements {
+    if lanes.all < 2 * elements {
         return None;
     }
     lanes.all /= elements;
-    lanes.live = lanes.all;
+    lanes.live = lanes.live.div_ceil(elements);
     for dim in &mut access.dims {
-        if dim.guard.below || dim.guard.above {
-            return None;
-        }
         match &mut dim.coordinate {
             Coordinate::At(at) => *at = at.substitute(symbols),
             Coordinate::Lanes {
@@ -98,12 +95,16 @@ impl Printer<'_> {
         }
     }
 
-    /// Asks for what the iteration after this one loads.
+    /// Asks for what the iteration after this one loads; for a line that the tensor always has, in the place of what is beyond.
     pub(super) fn prefetch(&mut self) -> Result<()> {
         for access in self.ahead.clone() {
             let prefetch = self.call("akg_prefetch");
-            let (address, _) = self.address(&access)?;
-            self.line(format!("{prefetch}({address})"));
+            let (mut lines, mask) = self.address(&access)?;
+            if let Some(mask) = mask {
+                let first = self.parameter(access.tensor);
+                lines = format!("tl.where({mask}, {lines}, {first})");
+            }
+            self.line(format!("{prefetch}({lines})"));
         }
         Ok(())
     }

@@ -23,8 +23,9 @@ const WIDE: i64 = 16;
 /// Teams at least: while some wait, others move data. One is enough if it asks for its next row ahead.
 const TEAMS: i64 = 2;
 
-/// Rows that a team has under way, the default first.
+/// Rows that a team has under way, the default first: of rows that start where wide accesses can, and of others.
 const STAGES: [i64; 2] = [2, 1];
+const UNALIGNED_STAGES: [i64; 2] = [1, 2];
 
 /// Rows for each team at least.
 const ROWS: i64 = 4;
@@ -42,8 +43,8 @@ pub(super) struct Teams {
     /// That of them whose coordinates the teams share.
     shared: Axis,
     held: Held,
-    /// Whether a row may be asked for ahead: it is loaded by whole lines, and the cache holds it.
-    looks_ahead: bool,
+    /// The choices of rows under way, if the cache holds a row beside what all rows read.
+    stages: Option<[i64; 2]>,
 }
 
 impl Teams {
@@ -106,11 +107,11 @@ impl Teams {
             return None;
         }
         // What all rows read must stay in the cache beside two rows.
-        let keeps_columns = device
+        let looks_ahead = device
             .keeps()
             .is_some_and(|kept| column_bytes(plan, kernel) <= kept);
-        let looks_ahead = is_aligned && keeps_columns;
-        let least = if looks_ahead { 1 } else { TEAMS };
+        let least = if looks_ahead && is_aligned { 1 } else { TEAMS };
+        let stages = if is_aligned { STAGES } else { UNALIGNED_STAGES };
         let count = extent(shared)?;
         let fits = |tile: &i64| {
             let tiles = (length + tile - 1) / tile;
@@ -129,7 +130,7 @@ impl Teams {
             kept,
             shared,
             held,
-            looks_ahead,
+            stages: looks_ahead.then_some(stages),
         })
     }
 
@@ -143,7 +144,7 @@ impl Teams {
         number: usize,
     ) -> Result<Written> {
         let len = names.knob("BL", number, &self.lengths);
-        let stages = self.looks_ahead.then(|| names.hint("STAGES", number, &STAGES));
+        let stages = self.stages.map(|stages| names.hint("STAGES", number, &stages));
         let mut walks = HashMap::new();
         let (mut grid, mut meets, mut loops) = (Vec::new(), Vec::new(), Vec::new());
         let mut slot: Option<String> = None;
