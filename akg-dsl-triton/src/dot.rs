@@ -44,23 +44,35 @@ impl Printer<'_> {
             text += &format!(", out_dtype={}", type_name(sum)?);
         }
         text += ")";
-        if sum == DType::F32 && self.runs_on(value, a, method) {
+        if sum == DType::F32 && self.runs_on(value) {
             text = format!("{}({text})", self.call("akg_settled"));
         }
         Ok(Text::tight(text))
     }
 
-    /// Whether a dot, to whose sum the next iteration adds, may still read its left operand when that begins.
-    fn runs_on(&self, value: Val, left: Val, method: DotMethod) -> bool {
-        let is_carried = matches!(
-            self.flow.ops.get(&value),
-            Some(TileOp::Dot { init: Some(init), .. }) if self.flow.variable(*init) == self.flow.variable(value)
-        );
-        let is_rounded = method == DotMethod::Tf32 && !self.is_short(left);
+    /// Whether products may still read their left operands when the next iteration begins, which adds others to their sum.
+    fn runs_on(&self, sum: Val) -> bool {
+        let (mut value, mut in_registers) = (sum, false);
+        while let Some(TileOp::Dot {
+            a,
+            init: Some(init),
+            method,
+            ..
+        }) = self.flow.ops.get(&value)
+        {
+            in_registers |= !self.is_as_loaded(*a, *method);
+            value = *init;
+        }
+        let is_carried = self.flow.carried.get(&sum) == Some(&value);
+        self.dialect.multiplies_from_registers && in_registers && is_carried
+    }
+
+    /// Whether a left operand goes from memory to a product without passing through registers.
+    fn is_as_loaded(&self, value: Val, method: DotMethod) -> bool {
         let is_load = |op: Option<&TileOp>| matches!(op, Some(TileOp::Load { .. }));
-        let is_moved = is_half(self.dtype(left)) && is_load(origin(&self.flow, left));
-        let is_as_loaded = !is_rounded && (is_moved || is_load(self.flow.ops.get(&left).copied()));
-        self.dialect.multiplies_from_registers && is_carried && !is_as_loaded
+        let is_moved = is_half(self.dtype(value)) && is_load(origin(&self.flow, value));
+        let is_rounded = method == DotMethod::Tf32 && !self.is_short(value);
+        !is_rounded && (is_moved || is_load(self.flow.ops.get(&value).copied()))
     }
 
     /// An operand of a dot, rounded as `method` says where the dot itself would cut.

@@ -21,6 +21,8 @@ pub(crate) struct Flow<'a> {
     pub(crate) inlined: BTreeSet<Val>,
     /// Tiles of which nothing is read but sums along one axis, and that axis.
     pub(crate) summed: BTreeMap<Val, usize>,
+    /// What an iteration begins with, by the tile that the one before leaves to it.
+    pub(crate) carried: BTreeMap<Val, Val>,
     /// The tile whose variable a tile shares; itself if it is the first.
     shared: BTreeMap<Val, Val>,
 }
@@ -152,6 +154,7 @@ impl<'a> Scan<'a> {
                     self.position += 1;
                     for carried in &l.carried {
                         self.read(carried.next, 0, Reader::Edge);
+                        self.flow.carried.insert(carried.next, carried.inner);
                     }
                     self.loops.pop();
                     let end = self.position;

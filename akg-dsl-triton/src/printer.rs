@@ -424,11 +424,7 @@ impl<'a> Printer<'a> {
         if self.kernel.wide {
             self.line(format!("{counter} = tl.cast({counter}, tl.int64)"));
         }
-        let ahead = if self.dialect.prefetches {
-            prefetch::ahead(self.program, self.kernel, l)
-        } else {
-            Vec::new()
-        };
+        let ahead = self.lines_ahead(l);
         let outside = mem::replace(&mut self.ahead, ahead);
         self.close(&l.body, pairs(|c| c.inner, |c| c.next))?;
         self.ahead = outside;

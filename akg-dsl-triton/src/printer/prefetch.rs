@@ -6,9 +6,10 @@
 
 use std::collections::BTreeMap;
 
+use akg_core::dtype::DType;
 use akg_core::error::Result;
-use akg_core::expr::Expr;
-use akg_core::lower::tiles::{Access, Coordinate, TileKernel, TileLoop, TileOp, TileProgram, TileStmt};
+use akg_core::expr::{Expr, Symbol};
+use akg_core::lower::tiles::{Access, Coordinate, TileLoop, TileOp, TileStmt};
 
 use super::Printer;
 
@@ -18,42 +19,9 @@ const LINE: usize = 128;
 /// Said of what will not be needed again.
 const ONCE: &str = ", eviction_policy=\"evict_first\"";
 
-/// The first elements of the lines that `l`, a loop of a cooperative kernel, loads before the barrier in the iteration after;
-/// none unless two iterations may be under way.
-pub(super) fn ahead(program: &TileProgram, kernel: &TileKernel, l: &TileLoop) -> Vec<Access> {
-    let at = l.body.iter().position(|s| *s == TileStmt::Barrier);
-    let (Some(2..), Some(at)) = (l.pipeline, at) else {
-        return Vec::new();
-    };
-    let next = &Expr::symbol(l.symbol.clone()) + &l.step.into();
-    let next = next.minimum(&(&l.hi - &1.into()));
-    let mut symbols: BTreeMap<&str, Expr> = BTreeMap::from([(&*l.symbol, next)]);
-    let mut lines = Vec::new();
-    for stmt in l.body.iter().take(at) {
-        match stmt {
-            TileStmt::Let { symbol, value } => {
-                let value = value.substitute(&|s| symbols.get(s).cloned());
-                symbols.insert(symbol, value);
-            }
-            TileStmt::Define {
-                op: TileOp::Load { access, .. },
-                ..
-            } if kernel.tensors.contains(&access.tensor) => {
-                lines.extend(lines_of(program, access, &|s| symbols.get(s).cloned()));
-            }
-            _ => {}
-        }
-    }
-    lines
-}
-
 /// The first elements of the lines of a load, with index symbols as `symbols` says; `None` unless they follow each other.
-fn lines_of(
-    program: &TileProgram,
-    access: &Access,
-    symbols: &dyn Fn(&str) -> Option<Expr>,
-) -> Option<Access> {
-    let elements = LINE / program.tensors.get(access.tensor.0)?.dtype.size();
+fn lines_of(access: &Access, dtype: DType, symbols: &dyn Fn(&str) -> Option<Expr>) -> Option<Access> {
+    let elements = LINE / dtype.size();
     let mut access = access.clone();
     let [lanes] = access.lanes.as_mut_slice() else {
         return None;
@@ -80,7 +48,45 @@ fn lines_of(
     Some(access)
 }
 
+/// Whether an access is another for each value of an index symbol.
+fn depends_on(access: &Access, symbol: &Symbol) -> bool {
+    access.dims.iter().any(|dim| match &dim.coordinate {
+        Coordinate::At(at) | Coordinate::Lanes { start: at, .. } => at.symbols().contains(symbol),
+        Coordinate::AtTile(_) | Coordinate::Index { .. } => false,
+    })
+}
+
 impl Printer<'_> {
+    /// The first elements of the lines that `l`, a loop of a cooperative kernel, loads before the barrier in the iteration
+    /// after; none unless two iterations may be under way.
+    pub(super) fn lines_ahead(&self, l: &TileLoop) -> Vec<Access> {
+        let at = l.body.iter().position(|s| *s == TileStmt::Barrier);
+        let (Some(2..), Some(at), true) = (l.pipeline, at, self.dialect.prefetches) else {
+            return Vec::new();
+        };
+        let next = &Expr::symbol(l.symbol.clone()) + &l.step.into();
+        let next = next.minimum(&(&l.hi - &1.into()));
+        let mut symbols: BTreeMap<&str, Expr> = BTreeMap::from([(&*l.symbol, next)]);
+        let mut ahead = Vec::new();
+        for stmt in l.body.iter().take(at) {
+            match stmt {
+                TileStmt::Let { symbol, value } => {
+                    let value = value.substitute(&|s| symbols.get(s).cloned());
+                    symbols.insert(symbol, value);
+                }
+                TileStmt::Define {
+                    value,
+                    op: TileOp::Load { access, .. },
+                } if !self.boxes.contains_key(&access.tensor) => {
+                    let lines = lines_of(access, self.dtype(*value), &|s| symbols.get(s).cloned());
+                    ahead.extend(lines.filter(|lines| depends_on(lines, &l.symbol)));
+                }
+                _ => {}
+            }
+        }
+        ahead
+    }
+
     /// What the cache of all cores is to do with a tile once it is loaded.
     pub(crate) fn keeping_of_load(&self, access: &Access) -> &'static str {
         let lines = self.ahead.iter().find(|lines| lines.tensor == access.tensor);
