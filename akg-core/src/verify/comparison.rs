@@ -368,47 +368,52 @@ mod tests {
             .collect()
     }
 
+    fn inputs(x: &[f32], w: &[f32]) -> [Tensor; 2] {
+        let x = Tensor::from_slice([32, 48], x).unwrap();
+        [x, Tensor::from_slice([48, 64], w).unwrap()]
+    }
+
+    /// What somebody returns who computes the task from `x` and `w` in his own way.
+    fn evaluated(task: &Task, x: &[f32], w: &[f32], options: &Options) -> Tensor {
+        let outcome = evaluate(&task.graph, &inputs(x, w), options).unwrap().remove(0);
+        let values: Vec<f32> = outcome.to_f64().iter().map(|v| *v as f32).collect();
+        Tensor::from_slice([32, 64], &values).unwrap()
+    }
+
+    fn judge(task: &Task, inputs: &[Tensor], output: Tensor, seed: u64) -> Option<Failure> {
+        let outputs = [output];
+        let comparison = Comparison::returned(task, inputs, &outputs, None, seed);
+        let extent = Extent {
+            time: None,
+            yardstick: Duration::from_secs(1),
+            first: None,
+        };
+        comparison.judge(&extent).unwrap().1
+    }
+
     #[test]
     fn sums_of_another_order_are_right_in_every_luck_and_rounded_operands_in_none() {
         let task = Task::new("peaks", Graph::from_json(PEAKS).unwrap());
-        let evaluated = |x: &[f32], w: &[f32], round_inputs| {
-            let inputs = [
-                Tensor::from_slice([32, 48], x).unwrap(),
-                Tensor::from_slice([48, 64], w).unwrap(),
-            ];
-            let options = Options {
-                precision: Precision::F32Pairwise,
-                round_inputs,
-                ..Options::default()
-            };
-            let outcome = evaluate(&task.graph, &inputs, &options).unwrap().remove(0);
-            let values: Vec<f32> = outcome.to_f64().iter().map(|v| *v as f32).collect();
-            (inputs, Tensor::from_slice([32, 64], &values).unwrap())
+        let in_f32 = |round_inputs| Options {
+            precision: Precision::F32Pairwise,
+            round_inputs,
+            ..Options::default()
         };
         for (seed, mean) in (0..150).flat_map(|seed| [(seed, 0.0), (seed, 100.0)]) {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
             let x = about(-mean, 32, 48, &mut rng);
             let w = about(mean, 48, 64, &mut rng);
-            let (inputs, _) = evaluated(&x, &w, None);
-            let judge = |output| {
-                let outputs = [output];
-                let comparison = Comparison::returned(&task, &inputs, &outputs, None, seed);
-                let extent = Extent {
-                    time: None,
-                    yardstick: Duration::from_secs(1),
-                    first: None,
-                };
-                comparison.judge(&extent).unwrap().1
-            };
+            let judge = |output| judge(&task, &inputs(&x, &w), output, seed);
             let backwards: Vec<f32> = x.chunks(48).flat_map(|row| row.iter().rev().copied()).collect();
             let upside_down: Vec<f32> = w.chunks(64).rev().flatten().copied().collect();
-            let other = judge(evaluated(&backwards, &upside_down, None).1);
+            let other = judge(evaluated(&task, &backwards, &upside_down, &in_f32(None)));
             assert_eq!(other, None, "seed {seed}, mean {mean}");
-            let rounded = judge(evaluated(&x, &w, Some(Rounding::TF32)).1);
+            let rounded = judge(evaluated(&task, &x, &w, &in_f32(Some(Rounding::TF32))));
             // Of rows that are 1 or 0, rounding may leave every one as it is.
             assert!(rounded.is_some() || mean > 0.0, "seed {seed}");
         }
     }
+
     /// Elements with the error of `bits` of a mantissa, but rounded elsewhere than any type is.
     fn on_grid(values: &[f32], bits: i32) -> Vec<f32> {
         let round = |v: &f32| {
@@ -426,25 +431,10 @@ mod tests {
             for seed in 0..100 {
                 let mut rng = ChaCha8Rng::seed_from_u64(seed);
                 let (x, w) = (about(0.0, 32, 48, &mut rng), about(0.0, 48, 64, &mut rng));
-                let inputs = |x: &[f32], w: &[f32]| {
-                    let x = Tensor::from_slice([32, 48], x).unwrap();
-                    [x, Tensor::from_slice([48, 64], w).unwrap()]
-                };
                 let judge = |bits| {
-                    let rounded = inputs(&on_grid(&x, bits), &on_grid(&w, bits));
-                    let y = evaluate(&task.graph, &rounded, &Options::default())
-                        .unwrap()
-                        .remove(0);
-                    let y: Vec<f32> = y.to_f64().iter().map(|v| *v as f32).collect();
-                    let outputs = [Tensor::from_slice([32, 64], &y).unwrap()];
-                    let inputs = inputs(&x, &w);
-                    let comparison = Comparison::returned(&task, &inputs, &outputs, None, seed);
-                    let extent = Extent {
-                        time: None,
-                        yardstick: Duration::from_secs(1),
-                        first: None,
-                    };
-                    comparison.judge(&extent).unwrap().1
+                    let (x_near, w_near) = (on_grid(&x, bits), on_grid(&w, bits));
+                    let output = evaluated(&task, &x_near, &w_near, &Options::default());
+                    judge(&task, &inputs(&x, &w), output, seed)
                 };
                 assert_eq!(judge(bits), None, "{accuracy}, seed {seed}");
                 assert!(judge(bits - 4).is_some(), "{accuracy}, seed {seed}");
