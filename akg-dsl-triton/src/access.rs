@@ -88,7 +88,7 @@ fn feeds_dots(flow: &Flow<'_>) -> Vec<Val> {
 }
 
 /// Calls `f` with every access and whether it is in a loop; a load comes with its tile and fill.
-pub(crate) fn each_access<'a>(
+fn each_access<'a>(
     body: &'a [TileStmt],
     is_repeated: bool,
     f: &mut dyn FnMut(&'a Access, Option<(Val, Scalar)>, bool),

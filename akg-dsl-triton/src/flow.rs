@@ -346,7 +346,7 @@ pub(crate) fn operands(op: &TileOp) -> Vec<Val> {
 }
 
 /// The tiles that choose coordinates.
-pub(crate) fn indices(access: &Access) -> impl Iterator<Item = Val> {
+fn indices(access: &Access) -> impl Iterator<Item = Val> {
     access.dims.iter().filter_map(|dim| match dim.coordinate {
         Coordinate::AtTile(value) | Coordinate::Index { value, .. } => Some(value),
         Coordinate::At(_) | Coordinate::Lanes { .. } => None,

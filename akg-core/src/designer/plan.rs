@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use super::axes::{AxisId, Conflict, Windowed};
 use super::decompose::Decomposed;
 use super::group::{Group, Use};
-use super::prim::{Prim, PrimId, Prims};
+use super::prim::{Prim, PrimId};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::Expr;
@@ -349,12 +349,6 @@ impl KernelPlan {
             Some(Operand::Node(node)) => Some(*node),
             _ => None,
         }
-    }
-
-    /// The operands of a primitive that the same kernel computes.
-    pub(super) fn nodes_of(&self, prims: &Prims, id: PrimId) -> Vec<PrimId> {
-        let count = prims.operands(id).len();
-        (0..count).filter_map(|i| self.node(id, i)).collect()
     }
 
     /// The axes along which an access is walked: those of windows in place of the dimensions they see.

@@ -154,11 +154,17 @@ impl Passes<'_> {
     }
 
     fn is_reduction(&self, id: PrimId) -> bool {
-        is_reduction(self.emitter.prims, id)
+        matches!(
+            self.emitter.prims.node(id).prim,
+            Prim::Reduce(..) | Prim::ArgReduce(..)
+        )
     }
 
     fn operand_nodes(&self, id: PrimId) -> Vec<PrimId> {
-        self.emitter.kernel.nodes_of(self.emitter.prims, id)
+        let count = self.emitter.prims.operands(id).len();
+        (0..count)
+            .filter_map(|i| self.emitter.kernel.node(id, i))
+            .collect()
     }
 
     /// Finds the levels; `whole` says that one tile holds what is reduced.
@@ -249,8 +255,21 @@ impl Passes<'_> {
         }
     }
 
+    /// What must be known for `results` that is not the result of a reduction, and the reductions that are read; in
+    /// order.
     fn needed(&self, results: impl IntoIterator<Item = PrimId>) -> (Vec<PrimId>, Vec<PrimId>) {
-        needed(self.emitter.prims, self.emitter.kernel, results)
+        let mut needed: BTreeSet<PrimId> = BTreeSet::new();
+        let mut reductions: BTreeSet<PrimId> = BTreeSet::new();
+        let mut stack: Vec<PrimId> = results.into_iter().collect();
+        while let Some(id) = stack.pop() {
+            if needed.insert(id) {
+                let operands = self.operand_nodes(id).into_iter();
+                let (reduced, others): (Vec<_>, Vec<_>) = operands.partition(|n| self.is_reduction(*n));
+                reductions.extend(reduced);
+                stack.extend(others);
+            }
+        }
+        (needed.into_iter().collect(), reductions.into_iter().collect())
     }
 
     /// Writes the loop of one pass. Returns its reductions with their accumulators.
@@ -295,30 +314,6 @@ impl Passes<'_> {
             .unwrap_or(0);
         Ok((var, position))
     }
-}
-
-fn is_reduction(prims: &Prims, id: PrimId) -> bool {
-    matches!(prims.node(id).prim, Prim::Reduce(..) | Prim::ArgReduce(..))
-}
-
-/// What must be known for `results` that is not the result of a reduction, and the reductions that are read; in order.
-fn needed(
-    prims: &Prims,
-    kernel: &KernelPlan,
-    results: impl IntoIterator<Item = PrimId>,
-) -> (Vec<PrimId>, Vec<PrimId>) {
-    let mut needed: BTreeSet<PrimId> = BTreeSet::new();
-    let mut reductions: BTreeSet<PrimId> = BTreeSet::new();
-    let mut stack: Vec<PrimId> = results.into_iter().collect();
-    while let Some(id) = stack.pop() {
-        if needed.insert(id) {
-            let operands = kernel.nodes_of(prims, id).into_iter();
-            let (reduced, others): (Vec<_>, Vec<_>) = operands.partition(|n| is_reduction(prims, *n));
-            reductions.extend(reduced);
-            stack.extend(others);
-        }
-    }
-    (needed.into_iter().collect(), reductions.into_iter().collect())
 }
 
 /// The results of one loop.
