@@ -24,6 +24,9 @@ const LOOK: Duration = Duration::from_millis(100);
 /// A look may take one part in this many of the time.
 const LOOK_SHARE: u32 = 10;
 
+/// The longest time without a look. A program can make looks slow, but not rare.
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+
 /// Serves as supervisor of the program in `arguments`, after the [`Spec`] as JSON, and ends as the program ends.
 pub(crate) fn confine(mut arguments: impl Iterator<Item = OsString>) -> ! {
     let spec = arguments
@@ -141,7 +144,7 @@ impl Supervised {
                 if let Some(end) = self.look(spec) {
                     return end;
                 }
-                pause = LOOK.max(start.elapsed() * LOOK_SHARE);
+                pause = (start.elapsed() * LOOK_SHARE).clamp(LOOK, LONGEST_PAUSE);
             }
         }
     }
@@ -181,7 +184,7 @@ fn fits(directory: &Path, bytes: &mut u64, files: &mut u64) -> bool {
         .flatten()
         .flatten()
         .all(|entry| {
-            let Ok(metadata) = fs::symlink_metadata(entry.path()) else {
+            let Ok(metadata) = entry.metadata() else {
                 return true;
             };
             let left = bytes.checked_sub(metadata.len()).zip(files.checked_sub(1));
