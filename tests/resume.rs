@@ -54,7 +54,7 @@ const PROBLEMS: [(&str, &str); 4] = [
         "4_pool",
         r#"{"akg_graph": 1, "name": "pool",
             "inputs": [{"name": "x", "dtype": "f32", "shape": [2, 3, 8, 8]}],
-            "nodes": [{"op": "aten.max_pool2d.default", "args": {"self": "x", "kernel_size": [2, 2], "stride": [1, 1]}, "outputs": ["y"]}],
+            "nodes": [{"op": "aten.adaptive_avg_pool2d.default", "args": {"self": "x", "output_size": [3, 3]}, "outputs": ["y"]}],
             "outputs": [{"value": "y"}]}"#,
     ),
 ];

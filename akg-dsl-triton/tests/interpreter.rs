@@ -204,9 +204,7 @@ fn functions_of_the_prelude_are_exact_at_every_magnitude() {
 fn designed_products_keep_to_their_class() {
     let Some(python) = support::python() else { return };
     let dsl = TritonDsl::default();
-    let mut target = support::h100();
-    target.threads = 2048;
-    target.peak = [(DType::F32, 1.0), (DType::F16, 16.0), (DType::BF16, 16.0)].into();
+    let target = support::with_tensor_cores();
     let (mut jobs, mut checks) = (Vec::new(), Vec::new());
     // Operands that become factors beforehand, where they are multiplied, and in parts of the sum.
     for [rows, columns, depth] in [[20, 800, 130], [800, 20, 130], [40, 40, 1100]] {

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::window::visits_inside;
+use super::window::{Outside, Window, visits_inside};
 use crate::expr::Expr;
 
 /// Names an axis.
@@ -21,20 +21,34 @@ enum State {
     Same(Vec<AxisId>),
 }
 
-/// A dimension of a tensor of which an axis visits every `step`th coordinate from `start` on.
+/// A dimension of a tensor that axes visit: its coordinate is `start` and, for each of them, the axis's times its step.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Windowed<A> {
-    /// `None` if only `start` is visited.
-    pub(super) axis: Option<A>,
     pub(super) start: Expr,
-    pub(super) step: i64,
+    /// Those of more than one coordinate, with their steps.
+    pub(super) axes: Vec<(A, i64)>,
+    pub(super) outside: Outside,
 }
 
 impl<A: Copy> Windowed<A> {
     /// Whether every coordinate that is visited is one of the `extent` of the dimension.
     pub(super) fn stays_inside(&self, extent: &Expr, extent_of: impl Fn(A) -> Expr) -> bool {
-        let count = self.axis.map_or(Expr::constant(1), extent_of);
-        visits_inside(&self.start, self.step, &count, extent)
+        let counts: Vec<(i64, Expr)> = self.axes.iter().map(|(a, step)| (*step, extent_of(*a))).collect();
+        visits_inside(
+            &self.start,
+            counts.iter().map(|(step, count)| (step, count)),
+            extent,
+        )
+    }
+
+    /// The same with other names for the axes.
+    pub(super) fn with<B>(&self, name: impl FnMut(A) -> B) -> Windowed<B> {
+        let mut name = name;
+        Windowed {
+            start: self.start.clone(),
+            axes: self.axes.iter().map(|(a, step)| (name(*a), *step)).collect(),
+            outside: self.outside,
+        }
     }
 }
 
@@ -64,36 +78,54 @@ impl Axes {
         &self.states[axis.0].1
     }
 
-    /// Replaces a dimension of a tensor by a new axis of `extent` coordinates that sees it through a window.
+    /// Replaces a dimension of a tensor by new dimensions of these extents, which see it through a window.
     pub(super) fn window(
         &mut self,
         dimension: AxisId,
-        start: Expr,
-        step: i64,
-        extent: &Expr,
-    ) -> Result<Vec<AxisId>, Conflict> {
+        window: &Window,
+        counts: &[Expr],
+    ) -> Result<Vec<Vec<AxisId>>, Conflict> {
         if self.windows.contains_key(&dimension) {
             return Err(Conflict);
         }
-        let axes = self.fresh(extent);
-        let axis = axes.first().copied();
-        self.windows.insert(dimension, Windowed { axis, start, step });
-        Ok(axes)
+        let dims: Vec<Vec<AxisId>> = counts.iter().map(|count| self.fresh(count)).collect();
+        let steps = dims.iter().zip(&window.steps);
+        let windowed = Windowed {
+            start: window.start.clone(),
+            axes: steps
+                .flat_map(|(axes, step)| axes.iter().map(|a| (*a, *step)))
+                .collect(),
+            outside: window.outside,
+        };
+        self.windows.insert(dimension, windowed);
+        Ok(dims)
     }
 
-    /// The window through which a dimension is seen; its axis is resolved.
+    /// The window through which a dimension is seen; its axes are resolved.
     pub(super) fn windowed(&self, dimension: AxisId) -> Option<Windowed<AxisId>> {
         let window = self.windows.get(&dimension)?;
+        let mut axes = Vec::new();
+        for (axis, step) in &window.axes {
+            let mut parts = self.resolve(&[*axis]);
+            let at = axes.len();
+            let mut step = *step;
+            while let Some(part) = parts.pop() {
+                axes.insert(at, (part, step));
+                // What windows see is only split where this is known.
+                step *= self.extent(part).as_const().unwrap_or(1);
+            }
+        }
         Some(Windowed {
-            axis: window.axis.and_then(|a| self.resolve(&[a]).first().copied()),
+            axes,
             ..window.clone()
         })
     }
 
-    /// Whether a window needs the axis in one piece.
-    fn is_whole(&self, axis: AxisId) -> bool {
-        let sees = |w: &Windowed<AxisId>| w.axis.is_some_and(|a| self.resolve(&[a]) == [axis]);
-        self.windows.contains_key(&axis) || self.windows.values().any(sees)
+    /// Whether a window sees the dimension, or steps along it by an inner axis of an extent that is not known.
+    fn is_whole(&self, axis: AxisId, inner: AxisId) -> bool {
+        let steps = |w: &Windowed<AxisId>| w.axes.iter().any(|(a, _)| self.resolve(&[*a]).contains(&axis));
+        let is_open = self.extent(inner).as_const().is_none();
+        self.windows.contains_key(&axis) || is_open && self.windows.values().any(steps)
     }
 
     /// The distinct axes that a list stands for.
@@ -109,7 +141,7 @@ impl Axes {
     }
 
     fn split(&mut self, axis: AxisId, inner: AxisId) -> Option<AxisId> {
-        if self.is_whole(axis) {
+        if self.is_whole(axis, inner) {
             return None;
         }
         let outer = self.extent(axis).exact_div(self.extent(inner))?;

@@ -15,8 +15,13 @@ use super::decompose::Decomposed;
 use super::group::Group;
 use super::prim::{MapOp, Prim, PrimId, Prims};
 use crate::dtype::DType;
-use crate::error::{Error, Result};
 use crate::sketch::ir::BinaryOp;
+
+/// A primitive whose operands no kernel can read in the way that it arranges them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Unarranged(pub(super) PrimId);
+
+type Result<T> = std::result::Result<T, Unarranged>;
 
 /// Cuts the primitives that the outputs need into kernels.
 pub(super) fn cut(decomposed: &Decomposed, fuse: bool) -> Result<Vec<Group>> {
@@ -70,6 +75,8 @@ impl Cut<'_> {
                 self.start(producer)?;
             }
         }
+        // What was just started is a producer, too.
+        let latest = self.latest(id);
         let mut siblings = self.siblings(id);
         siblings.retain(|at| latest.is_none_or(|l| *at > l));
         let homes = latest
@@ -194,12 +201,7 @@ impl Cut<'_> {
             }
             group = Group::default().with(self.prims, id, &self.waiting);
         }
-        let group = group.ok_or_else(|| {
-            Error::unsupported(format!(
-                "no design rule yet for how `{}` arranges its operands",
-                self.prims.node(id).origin
-            ))
-        })?;
+        let group = group.ok_or(Unarranged(id))?;
         self.home.insert(id, self.groups.len());
         self.groups.push(group);
         Ok(())

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::axes::{Axes, AxisId, Conflict, distinct};
 use super::prim::{Prim, PrimId, Prims};
+use super::window::Outside;
 
 /// Where a primitive of a kernel gets an operand from.
 #[derive(Debug, Clone, PartialEq)]
@@ -104,13 +105,12 @@ impl Group {
                     }
                     _ => self.operand(prims, *a, false)?,
                 };
-                let slot = dims.get_mut(window.dim).ok_or(Conflict)?;
-                let (Use::Load { .. }, [dimension]) = (&source, slot.as_slice()) else {
+                let dimension = dims.get(window.dim).ok_or(Conflict)?;
+                let (Use::Load { .. }, &[dimension]) = (&source, dimension.as_slice()) else {
                     return Err(Conflict);
                 };
-                let extent = node.shape.get(window.dim).ok_or(Conflict)?;
-                let start = window.start.clone();
-                *slot = self.axes.window(*dimension, start, window.step, extent)?;
+                let seen = self.axes.window(dimension, window, window.counts(&node.shape))?;
+                dims.splice(window.dim..=window.dim, seen);
                 self.windows.insert(id, (dims.clone(), source.clone()));
                 Ok((dims, source))
             }
@@ -268,9 +268,11 @@ impl Group {
         // Zeros beyond a tensor are elements like others, but combinations take what stands outside as none.
         let combines_zeros = |dimension: AxisId| {
             self.axes.windowed(dimension).is_some_and(|w| {
-                let is_reduced = w.axis.is_some_and(|a| reduced.contains(&a));
+                let is_reduced = w.axes.iter().any(|(a, _)| reduced.contains(a));
                 let extent_of = |a| self.axes.extent(a).clone();
-                is_reduced && !w.stays_inside(self.axes.extent(dimension), extent_of)
+                w.outside == Outside::Zeros
+                    && is_reduced
+                    && !w.stays_inside(self.axes.extent(dimension), extent_of)
             })
         };
         let mut loaded = self.uses.values().flat_map(Use::axes);

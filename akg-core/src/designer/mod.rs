@@ -17,12 +17,15 @@ use crate::sketch::Sketch;
 use crate::source::Knobs;
 use crate::target::Target;
 use crate::task::Task;
+use cut::Unarranged;
 use device::Device;
 use emit::{Names, Written};
 use plan::{Plan, TensorKey};
-use prim::{Prim, Prims};
+use prim::{Prim, PrimId, Prims};
 
 mod axes;
+mod coalesce;
+mod copies;
 mod cut;
 mod decompose;
 mod device;
@@ -146,9 +149,11 @@ fn draft(
     device: Device<'_>,
 ) -> Result<(String, decompose::Decomposed, Vec<KernelSummary>, Names)> {
     let mut decomposed = decompose::decompose(graph)?;
-    copy_views(&mut decomposed);
+    copies::copy_outputs(&mut decomposed);
+    copies::copy_operands(&mut decomposed).map_err(|Unarranged(id)| arrangement(&decomposed, id))?;
     let attempt = |fuse: bool, views: bool| {
-        let plan = plan::plan(&decomposed, cut::cut(&decomposed, fuse)?, views)?;
+        let groups = cut::cut(&decomposed, fuse).map_err(|Unarranged(id)| arrangement(&decomposed, id))?;
+        let plan = plan::plan(&decomposed, &groups, views)?;
         let mut names = Names::default();
         let (text, kernels) = write(graph, device, &decomposed.prims, &plan, &mut names)?;
         Ok((text, kernels, names))
@@ -162,21 +167,11 @@ fn draft(
     Ok((text, decomposed, kernels, names))
 }
 
-/// Makes outputs that only view an input, repeat elements or leave some out into copies that a kernel computes.
-fn copy_views(decomposed: &mut decompose::Decomposed) {
-    let prims = &mut decomposed.prims;
-    for output in &mut decomposed.outputs {
-        let mut id = *output;
-        let mut differs = false;
-        while let Some(a) = prims.viewed(id) {
-            differs |= matches!(prims.node(id).prim, Prim::Expand(_) | Prim::Window(..));
-            id = a;
-        }
-        if differs || !prims.is_computed(id) {
-            prims.origin = "copy";
-            *output = prims.copy(*output);
-        }
-    }
+fn arrangement(decomposed: &decompose::Decomposed, id: PrimId) -> Error {
+    let origin = decomposed.prims.node(id).origin;
+    Error::unsupported(format!(
+        "no design rule yet for how `{origin}` arranges its operands"
+    ))
 }
 
 fn operators(prims: &Prims, kernel: &plan::KernelPlan) -> Vec<String> {

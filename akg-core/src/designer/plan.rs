@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::axes::{AxisId, Conflict, Windowed};
+use super::coalesce::coalesce;
 use super::decompose::Decomposed;
 use super::group::{Group, Use};
 use super::prim::{Prim, PrimId};
+use super::window::Outside;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::Expr;
@@ -18,7 +20,8 @@ pub(super) enum TensorKey {
     Input(ValueId),
     /// A result that another kernel reads.
     Buffer(PrimId),
-    /// A product's result as the kernel of that number reads it, with dimensions split that the product has in one piece.
+    /// A buffer as the kernel of that number sees it, with dimensions split that the buffer has in one piece: products are
+    /// tiled along theirs, and windows slide along those that they see.
     View(PrimId, usize),
     /// The graph's output of that position.
     Output(usize),
@@ -78,8 +81,50 @@ impl Plan {
 }
 
 /// Resolves stores and the declared extents of every tensor. With `views`, readers of a product do not decide on the
-/// dimensions that it is tiled along.
-pub(super) fn plan(decomposed: &Decomposed, mut groups: Vec<Group>, views: bool) -> Result<Plan> {
+/// dimensions that it is tiled along, nor do others on those that windows see; and where two kernels would split a
+/// buffer's dimensions in different ways, neither decides.
+pub(super) fn plan(decomposed: &Decomposed, groups: &[Group], views: bool) -> Result<Plan> {
+    let mut open = HashSet::new();
+    loop {
+        let clash = match arrange(decomposed, groups.to_vec(), views, &open)? {
+            Ok(plan) => return Ok(plan),
+            Err(clash) => clash,
+        };
+        let settled = match clash.tensor {
+            TensorKey::Buffer(source) | TensorKey::View(source, _) => views && open.insert(source),
+            TensorKey::Input(_) | TensorKey::Output(_) => false,
+        };
+        if !settled {
+            return Err(clash.into());
+        }
+    }
+}
+
+/// Two accesses that see a tensor in shapes without a common factorisation.
+struct Clash {
+    tensor: TensorKey,
+    shapes: [Vec<Expr>; 2],
+}
+
+impl From<Clash> for Error {
+    fn from(clash: Clash) -> Self {
+        let [a, b] = clash.shapes.map(|extents| {
+            let extents: Vec<String> = extents.iter().map(ToString::to_string).collect();
+            extents.join(", ")
+        });
+        Error::unsupported(format!(
+            "no design rule yet for two kernels that see one tensor as [{a}] and as [{b}]"
+        ))
+    }
+}
+
+/// The plan in which the buffers in `open` have the dimensions of what they hold.
+fn arrange(
+    decomposed: &Decomposed,
+    mut groups: Vec<Group>,
+    views: bool,
+    open: &HashSet<PrimId>,
+) -> Result<std::result::Result<Plan, Clash>> {
     let prims = &decomposed.prims;
     // Work that every reader repeats is never loaded.
     let loaded: HashSet<PrimId> = groups
@@ -93,12 +138,21 @@ pub(super) fn plan(decomposed: &Decomposed, mut groups: Vec<Group>, views: bool)
             }
         })
         .collect();
+    let with_product = groups.iter().filter(|g| views && g.contract.is_some());
+    let products: HashSet<PrimId> = with_product.flat_map(|g| g.nodes.clone()).collect();
+    let slid = if views { slid(&groups) } else { HashSet::new() };
     let mut stores: Vec<Vec<(PrimId, TensorKey, Vec<AxisId>)>> = vec![Vec::new(); groups.len()];
-    for (group, stores) in groups.iter_mut().zip(&mut stores) {
+    for (g, (group, stores)) in groups.iter_mut().zip(&mut stores).enumerate() {
         let members: HashSet<PrimId> = group.nodes.iter().copied().collect();
         for id in group.nodes.clone() {
             if loaded.contains(&id) {
-                stores.push((id, TensorKey::Buffer(id), group.axes_of(id)));
+                let decides = !slid.contains(&id) || products.contains(&id);
+                let key = if open.contains(&id) || !decides {
+                    TensorKey::View(id, g)
+                } else {
+                    TensorKey::Buffer(id)
+                };
+                stores.push((id, key, group.axes_of(id)));
             }
         }
         for (i, output) in decomposed.outputs.iter().enumerate() {
@@ -110,19 +164,36 @@ pub(super) fn plan(decomposed: &Decomposed, mut groups: Vec<Group>, views: bool)
             }
         }
     }
-    let with_product = groups.iter().filter(|g| views && g.contract.is_some());
-    let products: HashSet<PrimId> = with_product.flat_map(|g| g.nodes.clone()).collect();
-    let extents = declare(decomposed, &mut groups, &stores, &products)?;
+    let split: HashSet<PrimId> = products.iter().chain(&slid).chain(open).copied().collect();
+    let extents = match declare(decomposed, &mut groups, &stores, &split, open) {
+        Ok(extents) => extents,
+        Err(clash) => return Ok(Err(clash)),
+    };
     let mut plan = Plan {
         kernels: Vec::new(),
         tensors: extents,
     };
     for (g, (group, stores)) in groups.iter().zip(&stores).enumerate() {
-        let key_of = |source, axes: &[AxisId]| key_of(decomposed, &products, (g, group), source, axes);
+        let key_of = |source, axes: &[AxisId]| key_of(decomposed, &split, (g, group), source, axes);
         plan.kernels.push(number(decomposed, group, stores, key_of));
     }
     coalesce(&mut plan);
-    Ok(plan)
+    Ok(Ok(plan))
+}
+
+/// What some kernel reads through a window.
+fn slid(groups: &[Group]) -> HashSet<PrimId> {
+    let mut found = HashSet::new();
+    for group in groups {
+        for used in group.uses.values() {
+            if let Use::Load { source, axes } = used
+                && axes.iter().any(|a| group.axes.windowed(*a).is_some())
+            {
+                found.insert(*source);
+            }
+        }
+    }
+    found
 }
 
 fn arrangement(decomposed: &Decomposed, id: PrimId) -> Error {
@@ -157,7 +228,7 @@ fn view_axes(group: &mut Group, decomposed: &Decomposed, id: PrimId) -> Result<V
 /// The tensor that group number `g` reads.
 fn key_of(
     decomposed: &Decomposed,
-    products: &HashSet<PrimId>,
+    split: &HashSet<PrimId>,
     (g, group): (usize, &Group),
     source: PrimId,
     axes: &[AxisId],
@@ -165,7 +236,7 @@ fn key_of(
     let is_windowed = |a: &AxisId| group.axes.windowed(*a).is_some();
     match &decomposed.prims.node(source).prim {
         Prim::Input(value) => TensorKey::Input(*value),
-        _ if products.contains(&source) && !axes.iter().any(is_windowed) => TensorKey::View(source, g),
+        _ if split.contains(&source) && !axes.iter().any(is_windowed) => TensorKey::View(source, g),
         _ => TensorKey::Buffer(source),
     }
 }
@@ -175,14 +246,14 @@ fn accesses(
     decomposed: &Decomposed,
     groups: &[Group],
     stores: &[Vec<(PrimId, TensorKey, Vec<AxisId>)>],
-    products: &HashSet<PrimId>,
+    split: &HashSet<PrimId>,
 ) -> Vec<(usize, TensorKey, Vec<AxisId>)> {
     let mut out = Vec::new();
     for (g, (group, stores)) in groups.iter().zip(stores).enumerate() {
         out.extend(stores.iter().map(|(_, key, axes)| (g, key.clone(), axes.clone())));
         for source in group.uses.values() {
             if let Use::Load { source, axes } = source {
-                let key = key_of(decomposed, products, (g, group), *source, axes);
+                let key = key_of(decomposed, split, (g, group), *source, axes);
                 out.push((g, key, axes.clone()));
             }
         }
@@ -191,15 +262,23 @@ fn accesses(
 }
 
 /// Splits axes until all accesses of a tensor see the same extents, which become its declaration; those of a view also
-/// until its dimensions make up the tensor's.
+/// until its dimensions make up the tensor's. Buffers in `open` are declared as what they hold.
 fn declare(
     decomposed: &Decomposed,
     groups: &mut [Group],
     stores: &[Vec<(PrimId, TensorKey, Vec<AxisId>)>],
-    products: &HashSet<PrimId>,
-) -> Result<BTreeMap<TensorKey, (DType, Vec<Expr>)>> {
-    let accesses = accesses(decomposed, groups, stores, products);
-    let mut declared: BTreeMap<TensorKey, Vec<Expr>> = BTreeMap::new();
+    split: &HashSet<PrimId>,
+    open: &HashSet<PrimId>,
+) -> std::result::Result<BTreeMap<TensorKey, (DType, Vec<Expr>)>, Clash> {
+    let accesses = accesses(decomposed, groups, stores, split);
+    let whole = |id: &PrimId| {
+        let extents = decomposed.prims.shape(*id).iter();
+        extents.filter(|e| !e.is(1)).cloned().collect()
+    };
+    let mut declared: BTreeMap<TensorKey, Vec<Expr>> = open
+        .iter()
+        .map(|id| (TensorKey::Buffer(*id), whole(id)))
+        .collect();
     loop {
         let mut changed = false;
         for (g, key, axes) in &accesses {
@@ -219,8 +298,10 @@ fn declare(
             };
             for known in viewed.into_iter().chain(declared.get(key)) {
                 let template: Vec<AxisId> = known.iter().flat_map(|e| group.axes.fresh(e)).collect();
-                group.axes.align(axes, &template).map_err(|Conflict| {
-                    Error::unsupported("two kernels see one tensor in shapes without a common factorisation")
+                let aligned = group.axes.align(axes, &template);
+                aligned.map_err(|Conflict| Clash {
+                    tensor: key.clone(),
+                    shapes: [known.clone(), before.clone()],
                 })?;
             }
             let now = extents(group);
@@ -269,21 +350,8 @@ fn number(
         for axis in group.axes.resolve(axes) {
             out.push(number(axis));
             if let Some(window) = group.axes.windowed(axis) {
-                let Windowed {
-                    axis: seen,
-                    start,
-                    step,
-                } = window;
-                let axis_number = number(axis);
-                let seen = seen.map(&mut number);
-                windows.insert(
-                    axis_number,
-                    Windowed {
-                        axis: seen,
-                        start,
-                        step,
-                    },
-                );
+                let dimension = number(axis);
+                windows.insert(dimension, window.with(&mut number));
             }
         }
         out
@@ -331,7 +399,7 @@ fn number(
 
 impl KernelPlan {
     /// Every list of axes in the kernel.
-    fn lists(&mut self) -> impl Iterator<Item = &mut Vec<Axis>> {
+    pub(super) fn lists(&mut self) -> impl Iterator<Item = &mut Vec<Axis>> {
         let operands = self.operands.values_mut().filter_map(|o| match o {
             Operand::Load(access) => Some(&mut access.axes),
             Operand::Coordinate(axes) => Some(axes),
@@ -353,13 +421,52 @@ impl KernelPlan {
 
     /// The axes along which an access is walked: those of windows in place of the dimensions they see.
     pub(super) fn walked(&self, access: &Access) -> Vec<Axis> {
-        let seen = |a: &Axis| self.windows.get(a).map_or(Some(*a), |w| w.axis);
-        access.axes.iter().filter_map(seen).collect()
+        let seen = |a: &Axis| match self.windows.get(a) {
+            Some(window) => window.axes.iter().map(|(a, _)| *a).collect(),
+            None => vec![*a],
+        };
+        access.axes.iter().flat_map(seen).collect()
+    }
+
+    /// Axes that are walked coordinate by coordinate, since tiles have elements along another axis of the same dimension.
+    pub(super) fn taps(&self) -> BTreeSet<Axis> {
+        let others = self.windows.values().flat_map(|window| {
+            let tiled = self.tiled(window);
+            let axes = window.axes.iter().map(|(a, _)| *a);
+            axes.filter(move |a| Some(*a) != tiled)
+        });
+        others.collect()
+    }
+
+    /// The axis of a window along which tiles have elements: of the digits of a coordinate the last, else one along which
+    /// results differ.
+    fn tiled(&self, window: &Windowed<Axis>) -> Option<Axis> {
+        let mut axes = window.axes.clone();
+        axes.sort_by_key(|(_, step)| step.abs());
+        let extent = |a: Axis| self.extents.get(a).and_then(Expr::as_const);
+        let are_digits = axes.windows(2).all(|pair| match pair {
+            [(inner, step), (_, next)] => extent(*inner).map(|count| count * step) == Some(*next),
+            _ => false,
+        });
+        let mut differing = axes
+            .iter()
+            .filter(|(a, _)| are_digits || !self.reduced.contains(a));
+        differing.next().or(axes.first()).map(|(a, _)| *a)
+    }
+
+    /// Whether combinations must pass over what a dimension's window sees outside of the tensor.
+    pub(super) fn sees_nothing(&self, dimension: Axis) -> bool {
+        let Some(window) = self.windows.get(&dimension) else {
+            return false;
+        };
+        let extent = |a: Axis| self.extents.get(a).cloned().unwrap_or(Expr::constant(1));
+        window.outside == Outside::Nothing && !window.stays_inside(&extent(dimension), extent)
     }
 
     /// Whether a window needs the axis to stay what it is.
-    fn is_seen(&self, axis: Axis) -> bool {
-        self.windows.contains_key(&axis) || self.windows.values().any(|w| w.axis == Some(axis))
+    pub(super) fn is_seen(&self, axis: Axis) -> bool {
+        let sees = |w: &Windowed<Axis>| w.axes.iter().any(|(a, _)| *a == axis);
+        self.windows.contains_key(&axis) || self.windows.values().any(sees)
     }
 
     /// Every access of a tensor.
@@ -370,96 +477,4 @@ impl KernelPlan {
         });
         loads.chain(self.stores.iter().map(|(_, a)| a))
     }
-}
-
-/// Merges pairs of axes that are neighbours wherever they occur, in all kernels, so that a contiguous range stays one
-/// dimension.
-fn coalesce(plan: &mut Plan) {
-    while let Some((key, at)) = mergeable(plan) {
-        // The pair named by one tensor's dimensions `at` and `at + 1`, and every pair tied to it by a shared tensor.
-        let mut dims: BTreeSet<(TensorKey, usize)> = BTreeSet::from([(key, at)]);
-        let mut pairs: BTreeSet<(usize, Axis, Axis)> = BTreeSet::new();
-        close(plan, &mut dims, &mut pairs);
-        for (k, p, q) in &pairs {
-            if let Some(kernel) = plan.kernels.get_mut(*k) {
-                let merged = &kernel.extents[*p] * &kernel.extents[*q];
-                kernel.extents[*p] = merged;
-                kernel.lists().for_each(|l| l.retain(|a| a != q));
-                kernel.reduced.remove(q);
-            }
-        }
-        let mut by_tensor: BTreeMap<TensorKey, BTreeSet<usize>> = BTreeMap::new();
-        for (key, at) in dims {
-            by_tensor.entry(key).or_default().insert(at);
-        }
-        for (key, positions) in by_tensor {
-            if let Some((_, extents)) = plan.tensors.get_mut(&key) {
-                for at in positions.into_iter().rev() {
-                    let inner = extents.remove(at + 1);
-                    extents[at] = &extents[at] * &inner;
-                }
-            }
-        }
-    }
-}
-
-/// Everything tied to the dimensions in `dims`: the axis pairs they name and the dimensions those pairs name elsewhere.
-fn close(plan: &Plan, dims: &mut BTreeSet<(TensorKey, usize)>, pairs: &mut BTreeSet<(usize, Axis, Axis)>) {
-    loop {
-        let before = (dims.len(), pairs.len());
-        for (k, kernel) in plan.kernels.iter().enumerate() {
-            for access in kernel.accesses() {
-                for (at, pair) in access.axes.windows(2).enumerate() {
-                    let &[p, q] = pair else { continue };
-                    let dim = (access.tensor.clone(), at);
-                    if dims.contains(&dim) || pairs.contains(&(k, p, q)) {
-                        dims.insert(dim);
-                        pairs.insert((k, p, q));
-                    }
-                }
-            }
-        }
-        if (dims.len(), pairs.len()) == before {
-            return;
-        }
-    }
-}
-
-/// A dimension whose axis can merge with the next one's.
-fn mergeable(plan: &mut Plan) -> Option<(TensorKey, usize)> {
-    let candidates: Vec<(TensorKey, usize)> = plan
-        .tensors
-        .iter()
-        .flat_map(|(key, (_, extents))| (1..extents.len()).map(move |i| (key.clone(), i - 1)))
-        .collect();
-    candidates.into_iter().find(|(key, at)| {
-        let mut dims = BTreeSet::from([(key.clone(), *at)]);
-        let mut pairs = BTreeSet::new();
-        close(plan, &mut dims, &mut pairs);
-        // No axis may take part in two pairs, and a pair must be adjacent wherever either occurs.
-        let lone = pairs.iter().all(|(k, p, q)| {
-            pairs
-                .iter()
-                .filter(|(k2, p2, q2)| k == k2 && [p2, q2].iter().any(|x| *x == p || *x == q))
-                .count()
-                == 1
-        });
-        lone && !pairs.is_empty()
-            && pairs.iter().all(|(k, p, q)| {
-                plan.kernels.get_mut(*k).is_some_and(|kernel| {
-                    kernel.reduced.contains(p) == kernel.reduced.contains(q)
-                        && !kernel.is_seen(*p)
-                        && !kernel.is_seen(*q)
-                        && kernel.lists().all(|list| {
-                            let at = list.iter().position(|a| a == p);
-                            let next = list.iter().position(|a| a == q);
-                            match (at, next) {
-                                (None, None) => true,
-                                (Some(i), Some(j)) => i + 1 == j,
-                                _ => false,
-                            }
-                        })
-                })
-            })
-    })
 }

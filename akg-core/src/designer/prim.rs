@@ -1,6 +1,6 @@
 //! The few operations that every ATen operator of the rules comes down to.
 
-use super::window::Window;
+use super::window::{Outside, Window};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::Expr;
@@ -58,8 +58,26 @@ pub(super) enum Prim {
     Reshape(PrimId),
     /// Broadcast to the node's shape.
     Expand(PrimId),
-    /// Parts, reversals and paddings with zeros.
+    /// Parts, reversals, paddings, and what sliding windows see.
     Window(Window, PrimId),
+}
+
+impl Prim {
+    /// Reads other primitives in the place of its operands.
+    pub(super) fn rename(&mut self, name: impl Fn(PrimId) -> PrimId) {
+        match self {
+            Prim::Input(_) | Prim::Number(_) | Prim::Coordinate(_) => {}
+            Prim::Map(_, args) => args.iter_mut().for_each(|a| *a = name(*a)),
+            Prim::Reduce(_, a, _)
+            | Prim::ArgReduce(_, a, _)
+            | Prim::Scan(_, a)
+            | Prim::Permute(a, _)
+            | Prim::Reshape(a)
+            | Prim::Expand(a)
+            | Prim::Window(_, a) => *a = name(*a),
+            Prim::Contract(a, b) => (*a, *b) = (name(*a), name(*b)),
+        }
+    }
 }
 
 /// A primitive with its type and the ATen operator that it comes from.
@@ -298,24 +316,33 @@ impl Prims {
 
     /// `extent` coordinates of `a` along the window's dimension, of which `a` must have more than one.
     pub(super) fn window(&mut self, a: PrimId, window: Window, extent: Expr) -> PrimId {
-        let whole = window.start.is(0) && window.step == 1 && self.extent(a, window.dim) == extent;
+        let whole = window.start.is(0) && window.steps == [1] && self.extent(a, window.dim) == extent;
         if whole {
-            return a;
+            a
+        } else {
+            self.slide(a, window, &[extent])
         }
+    }
+
+    /// The dimensions of so many coordinates that stand for the window's, of which `a` must have more than one.
+    pub(super) fn slide(&mut self, a: PrimId, window: Window, counts: &[Expr]) -> PrimId {
         if let Prim::Window(first, original) = self.node(a).prim.clone()
-            && first.dim == window.dim
-            && window.stays_inside(&extent, &self.extent(a, window.dim))
+            && let ([step], true) = (first.steps.as_slice(), first.dim == window.dim)
+            && window.stays_inside(counts, &self.extent(a, window.dim))
         {
             let composed = Window {
-                dim: window.dim,
-                start: window.start * first.step + first.start,
-                step: window.step * first.step,
+                start: window.start * *step + first.start,
+                steps: window.steps.iter().map(|s| s * step).collect(),
+                ..first
             };
-            return self.window(original, composed, extent);
+            return match counts {
+                [extent] => self.window(original, composed, extent.clone()),
+                _ => self.slide(original, composed, counts),
+            };
         }
         let mut shape = self.shape(a).to_vec();
-        if let Some(slot) = shape.get_mut(window.dim) {
-            *slot = extent;
+        if window.dim < shape.len() {
+            shape.splice(window.dim..=window.dim, counts.iter().cloned());
         }
         let a = if self.shows_dimension(a, window.dim) {
             a
@@ -329,7 +356,7 @@ impl Prims {
     fn shows_dimension(&self, a: PrimId, dim: usize) -> bool {
         match &self.node(a).prim {
             Prim::Permute(inner, perm) => perm.get(dim).is_some_and(|d| self.shows_dimension(*inner, *d)),
-            Prim::Window(w, inner) => w.dim != dim && self.shows_dimension(*inner, dim),
+            Prim::Window(w, inner) => w.shown(dim).is_some_and(|d| self.shows_dimension(*inner, d)),
             Prim::Reshape(_) => self.reshaped(a).is_some(),
             Prim::Expand(_) => false,
             _ => true,
@@ -350,7 +377,8 @@ impl Prims {
         let mut view = a;
         while let Some(inner) = self.viewed(view) {
             if let Prim::Window(w, _) = &self.node(view).prim
-                && !w.stays_inside(&self.extent(view, w.dim), &self.extent(inner, w.dim))
+                && w.outside == Outside::Zeros
+                && !w.stays_inside(w.counts(self.shape(view)), &self.extent(inner, w.dim))
             {
                 return self.copy(a);
             }
@@ -372,12 +400,13 @@ impl Prims {
             return a;
         }
         let start = extent.clone() - 1;
-        self.window(a, Window { dim, start, step: -1 }, extent)
+        self.window(a, Window::new(dim, start, -1), extent)
     }
 
     /// A prefix combination; along a dimension that is reversed, one from the end.
     pub(super) fn scan(&mut self, scan: Scan, a: PrimId) -> PrimId {
-        if matches!(&self.node(a).prim, Prim::Window(w, _) if w.dim == scan.dim && w.step < 0) {
+        if matches!(&self.node(a).prim, Prim::Window(w, _) if w.dim == scan.dim && matches!(w.steps[..], [..0]))
+        {
             let original = self.flip(a, scan.dim);
             let reversed = Scan {
                 reverse: !scan.reverse,

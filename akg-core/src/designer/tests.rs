@@ -14,10 +14,12 @@ use crate::task::Task;
 use crate::{DType, Result, Tensor};
 
 mod activations;
+mod attention;
 mod classes;
 mod families;
 mod given;
 mod teams;
+mod windows;
 
 const F: DType = DType::F32;
 

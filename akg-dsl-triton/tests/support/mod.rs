@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use akg_core::Target;
 use akg_core::expr::Bindings;
 use akg_core::source::{LaunchPlan, Source, SourceForm, TensorRole};
 use akg_core::tensor::Tensor;
+use akg_core::{DType, Target};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -20,6 +20,14 @@ pub(crate) fn h100() -> Target {
     let mut target = Target::new("cuda", "sm_90a");
     target.cores = 132;
     target.tile_bytes = 227 << 10;
+    target
+}
+
+/// The same where short numbers are multiplied much faster.
+pub(crate) fn with_tensor_cores() -> Target {
+    let mut target = h100();
+    target.threads = 2048;
+    target.peak = [(DType::F32, 1.0), (DType::F16, 16.0), (DType::BF16, 16.0)].into();
     target
 }
 

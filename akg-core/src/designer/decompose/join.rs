@@ -28,15 +28,9 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
             vec![join(s, &tensors, dim)?]
         }
         "stack" => {
-            let shape = s.result(0)?.shape.clone();
-            let dim = s.dim("dim", shape.len())?;
-            let mut slice = shape;
-            if let Some(slot) = slice.get_mut(dim) {
-                *slot = Expr::constant(1);
-            }
-            let tensors = s.tensors("tensors")?.into_iter();
-            let tensors: Vec<_> = tensors.map(|x| s.prims.reshape(x, slice.clone())).collect();
-            vec![join(s, &tensors, dim)?]
+            let dim = s.dim("dim", s.result(0)?.shape.len())?;
+            let tensors = s.tensors("tensors")?;
+            vec![stack(s, &tensors, dim)?]
         }
         "constant_pad_nd" => {
             let value = s.call.number("value")?;
@@ -60,11 +54,7 @@ fn parts(s: &mut Step<'_>, x: PrimId, dim: usize, drops: bool) -> Vec<PrimId> {
             Some(extent) if !drops => extent.clone(),
             _ => Expr::constant(1),
         };
-        let window = Window {
-            dim,
-            start: start.clone(),
-            step: 1,
-        };
+        let window = Window::new(dim, start.clone(), 1);
         let part = s.prims.window(x, window, count.clone());
         out.push(s.prims.reshape(part, result.shape));
         start = start + count;
@@ -72,22 +62,44 @@ fn parts(s: &mut Step<'_>, x: PrimId, dim: usize, drops: bool) -> Vec<PrimId> {
     out
 }
 
+/// Tensors of one shape side by side along a new dimension.
+pub(super) fn stack(s: &mut Step<'_>, tensors: &[PrimId], dim: usize) -> Result<PrimId> {
+    let slices = tensors.iter().map(|x| {
+        let mut shape = s.prims.shape(*x).to_vec();
+        shape.insert(dim.min(shape.len()), Expr::constant(1));
+        s.prims.reshape(*x, shape)
+    });
+    let slices: Vec<_> = slices.collect();
+    join(s, &slices, dim)
+}
+
 /// Tensors one after the other along a dimension: each is shifted to its place, and the coordinate selects among them.
 fn join(s: &mut Step<'_>, tensors: &[PrimId], dim: usize) -> Result<PrimId> {
     if let Some(scan) = scan::exclusive(s.prims, tensors, dim) {
         return Ok(scan);
     }
-    let result = s.result(0)?.clone();
-    let extent = result.shape.get(dim).cloned().unwrap_or(Expr::constant(1));
-    let place = s.prims.coordinate(dim, result.shape.clone());
+    let dtype = s.dtype()?;
+    let extents = tensors.iter().map(|x| s.prims.extent(*x, dim));
+    let extent = extents.fold(Expr::constant(0), |all, extent| all + extent);
+    let mut shape = tensors.first().map_or(Vec::new(), |x| s.prims.shape(*x).to_vec());
+    if let Some(slot) = shape.get_mut(dim) {
+        *slot = extent.clone();
+    }
+    let values = tensors.iter().map(|x| s.prims.constant(*x));
+    if let Some([value, others @ ..]) = values.collect::<Option<Vec<f64>>>().as_deref()
+        && others.iter().all(|other| other == value)
+    {
+        return Ok(s.prims.full(*value, dtype, shape));
+    }
+    let place = s.prims.coordinate(dim, shape.clone());
     let mut joined: Option<PrimId> = None;
     let mut end = extent.clone();
     for x in tensors.iter().rev() {
         let start = end.clone() - s.prims.extent(*x, dim);
         let part = match s.prims.constant(*x) {
-            Some(value) => s.prims.full(value, result.dtype, result.shape.clone()),
+            Some(value) => s.prims.full(value, dtype, shape.clone()),
             None => {
-                let x = s.prims.cast(*x, result.dtype);
+                let x = s.prims.cast(*x, dtype);
                 shifted(s, x, dim, &start, &extent)
             }
         };
@@ -101,7 +113,7 @@ fn join(s: &mut Step<'_>, tensors: &[PrimId], dim: usize) -> Result<PrimId> {
         });
         end = start;
     }
-    Ok(joined.unwrap_or_else(|| s.prims.full(0.0, result.dtype, result.shape)))
+    Ok(joined.unwrap_or_else(|| s.prims.full(0.0, dtype, shape)))
 }
 
 /// `x` with its first element along `dim` at `start`. A single element is everywhere, for selections to pick.
@@ -113,11 +125,7 @@ fn shifted(s: &mut Step<'_>, x: PrimId, dim: usize, start: &Expr, extent: &Expr)
             s.prims.expand(x, shape)
         }
         _ => {
-            let window = Window {
-                dim,
-                start: -start.clone(),
-                step: 1,
-            };
+            let window = Window::new(dim, -start.clone(), 1);
             s.prims.window(x, window, extent.clone())
         }
     }

@@ -78,7 +78,7 @@ fn matmul(s: &mut Step<'_>, a: PrimId, b: PrimId) -> Result<PrimId> {
 }
 
 /// Multiplies `[batch.., M, K]` by `[batch.., K, N]` after broadcasting the batch dimensions.
-fn contract(s: &mut Step<'_>, a: PrimId, b: PrimId) -> Result<PrimId> {
+pub(super) fn contract(s: &mut Step<'_>, a: PrimId, b: PrimId) -> Result<PrimId> {
     let (sa, sb) = (s.prims.shape(a).to_vec(), s.prims.shape(b).to_vec());
     let ([batch_a @ .., m, k], [batch_b @ .., kb, n]) = (sa.as_slice(), sb.as_slice()) else {
         return Err(Error::invalid("a product needs matrices"));
@@ -112,25 +112,54 @@ fn contract(s: &mut Step<'_>, a: PrimId, b: PrimId) -> Result<PrimId> {
     Ok(s.prims.push(Prim::Contract(ea, eb), dtype, with([m, n])))
 }
 
-/// Two-operand einsum without repeated labels: labels in both operands and the result are batch, in both operands
-/// only are contracted, in one operand only are rows or columns.
+/// Einsum of two operands or more without repeated labels, multiplied from left to right.
 fn einsum(s: &mut Step<'_>) -> Result<PrimId> {
     let equation = s.call.str("equation")?.replace(' ', "");
     let operands = s.tensors("tensors")?;
     let refuse = || Error::unsupported(format!("no design rule yet for einsum `{equation}`"));
     let (terms, result) = equation.split_once("->").ok_or_else(refuse)?;
-    let (ta, tb) = terms.split_once(',').ok_or_else(refuse)?;
-    let [a, b] = operands[..] else {
-        return Err(refuse());
-    };
-    let distinct = |t: &str| {
+    let terms: Vec<&str> = terms.split(',').collect();
+    let distinct = |t: &&str| {
         t.chars()
             .enumerate()
             .all(|(i, c)| c.is_ascii_alphabetic() && t.find(c) == Some(i))
     };
-    if !distinct(ta) || !distinct(tb) || !distinct(result) {
+    if terms.len() != operands.len() || !terms.iter().chain([&result]).all(distinct) {
         return Err(refuse());
     }
+    let mut factors = terms.iter().zip(operands);
+    let (first, mut so_far) = factors.next().ok_or_else(refuse)?;
+    let mut labels = (*first).to_owned();
+    for (i, (term, factor)) in (2..).zip(factors) {
+        // What later factors or the result need.
+        let later = terms[i..].concat() + result;
+        let all = labels
+            .chars()
+            .chain(term.chars().filter(|c| !labels.contains(*c)));
+        let kept: String = if i == terms.len() {
+            result.to_owned()
+        } else {
+            all.filter(|c| later.contains(*c)).collect()
+        };
+        let product = multiply(s, (so_far, &labels), (factor, term), &kept)?;
+        so_far = product.ok_or_else(refuse)?;
+        labels = kept;
+    }
+    if terms.len() > 1 {
+        Ok(so_far)
+    } else {
+        Err(refuse())
+    }
+}
+
+/// Labels in both operands and the result are batch, in both operands only are contracted, in one operand only are rows or
+/// columns; `None` if some of those are not in the result.
+fn multiply(
+    s: &mut Step<'_>,
+    (a, ta): (PrimId, &str),
+    (b, tb): (PrimId, &str),
+    result: &str,
+) -> Result<Option<PrimId>> {
     let batch: Vec<char> = ta
         .chars()
         .filter(|c| tb.contains(*c) && result.contains(*c))
@@ -142,14 +171,14 @@ fn einsum(s: &mut Step<'_>) -> Result<PrimId> {
     let rows: Vec<char> = ta.chars().filter(|c| !tb.contains(*c)).collect();
     let columns: Vec<char> = tb.chars().filter(|c| !ta.contains(*c)).collect();
     if rows.iter().chain(&columns).any(|c| !result.contains(*c)) {
-        return Err(refuse());
+        return Ok(None);
     }
     let extent =
         |term: &str, id: PrimId, c: char| term.find(c).and_then(|i| s.prims.shape(id).get(i).cloned());
-    let size = |c: char| extent(ta, a, c).or_else(|| extent(tb, b, c)).ok_or_else(refuse);
-    let sizes = |labels: &[char]| labels.iter().map(|c| size(*c)).collect::<Result<Vec<Expr>>>();
+    let size = |c: &char| extent(ta, a, *c).or_else(|| extent(tb, b, *c));
+    let sizes = |labels: &[char]| labels.iter().filter_map(size).collect::<Vec<Expr>>();
     let product = |dims: &[Expr]| dims.iter().fold(Expr::constant(1), |n, d| &n * d);
-    let (db, di, dr, dc) = (sizes(&batch)?, sizes(&inner)?, sizes(&rows)?, sizes(&columns)?);
+    let (db, di, dr, dc) = (sizes(&batch), sizes(&inner), sizes(&rows), sizes(&columns));
     let shape = |x: &[Expr], y: &[Expr]| {
         db.iter()
             .cloned()
@@ -172,5 +201,5 @@ fn einsum(s: &mut Step<'_>) -> Result<PrimId> {
         .chars()
         .filter_map(|c| order.iter().position(|o| *o == c))
         .collect();
-    Ok(s.prims.permute(y, perm))
+    Ok(Some(s.prims.permute(y, perm)))
 }

@@ -8,6 +8,8 @@ use crate::error::{Error, Result};
 use crate::graph::ops::Call;
 use crate::graph::{Graph, TensorType, ValueId};
 
+mod attention;
+mod conv;
 mod create;
 mod dropout;
 mod join;
@@ -18,6 +20,7 @@ mod pointwise;
 mod pool;
 mod reduce;
 mod scan;
+mod slide;
 mod view;
 
 /// A graph in primitives.
@@ -42,7 +45,7 @@ pub(super) struct Step<'a> {
 /// Decomposes one operator; `None` if the family does not have it.
 type Family = fn(&mut Step<'_>, &str) -> Result<Option<Vec<PrimId>>>;
 
-const FAMILIES: [Family; 11] = [
+const FAMILIES: [Family; 13] = [
     pointwise::decompose,
     reduce::decompose,
     pool::decompose,
@@ -50,6 +53,8 @@ const FAMILIES: [Family; 11] = [
     norm::decompose,
     loss::decompose,
     matmul::decompose,
+    conv::decompose,
+    attention::decompose,
     view::decompose,
     join::decompose,
     create::decompose,

@@ -1,17 +1,42 @@
-//! Pooling whose windows lie side by side and cover everything: reductions over a dimension for the place in the window.
+//! Pooling: reductions over the place in a window.
 
 use super::Step;
+use super::slide::{Sliding, slide};
 use crate::designer::prim::PrimId;
-use crate::error::Result;
+use crate::dtype::DType;
+use crate::error::{Error, Result};
 use crate::expr::Expr;
-use crate::sketch::ir::ReduceOp;
+use crate::sketch::ir::{BinaryOp, ReduceOp};
 
-/// Windows that cut the last dimensions of a value into equal parts.
+/// The windows along one pooled dimension.
 struct Windows {
-    /// The extent of a window along each pooled dimension.
-    lengths: Vec<i64>,
+    extent: i64,
     /// How many there are.
-    counts: Vec<i64>,
+    count: i64,
+    /// Elements of each, and how far these are apart.
+    taps: i64,
+    dilation: i64,
+    /// How far each is from the one before it.
+    stride: i64,
+    /// How far the first one starts before the first element, and the last may reach beyond the last one.
+    padding: i64,
+}
+
+impl Windows {
+    /// Whether they lie side by side and cover everything.
+    fn is_partition(&self) -> bool {
+        let is_apart = self.stride == self.taps || self.count == 1;
+        let is_plain = self.padding == 0 && (self.dilation == 1 || self.taps == 1);
+        is_apart && is_plain && self.count * self.taps == self.extent
+    }
+
+    /// Whether all of them have as many elements, padding counted or not.
+    fn are_equal(&self, counts_padding: bool) -> bool {
+        let padding = if counts_padding { self.padding } else { 0 };
+        let starts_inside = counts_padding || self.padding == 0;
+        let last = (self.count - 1) * self.stride - self.padding;
+        starts_inside && last + self.taps <= self.extent + padding
+    }
 }
 
 pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimId>>> {
@@ -31,91 +56,166 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
     let windows = if name.contains("adaptive") {
         equal(s, x)?
     } else {
-        apart(s, x)?
+        moving(s, x)?
     };
     let Some(windows) = windows else {
         return Ok(None);
     };
-    let divisor = match s.call.opt_arg("divisor_override") {
-        Some(_) => s.call.opt_int("divisor_override")?,
-        None => None,
+    let pooled = if windows.iter().all(Windows::is_partition) {
+        reduce_parts(s, op, x, &windows)
+    } else {
+        reduce_windows(s, op, x, &windows)
     };
-    let elements: i64 = windows.lengths.iter().product();
-    let mut pooled = reduce(s, op, x, &windows);
-    if op == ReduceOp::Sum {
-        let divisor = s.prims.number(divisor.unwrap_or(elements) as f64);
-        pooled = s.prims.div(pooled, divisor)?;
+    match op {
+        ReduceOp::Sum => Ok(Some(vec![average(s, pooled, &windows)?])),
+        _ => Ok(Some(vec![pooled])),
     }
-    Ok(Some(vec![pooled]))
 }
 
-/// The extents of the pooled dimensions of `x`; `None` if one is not known.
-fn extents(s: &Step<'_>, x: PrimId, count: usize) -> Option<Vec<i64>> {
-    let first = s.prims.rank(x).checked_sub(count)?;
-    let shape = s.prims.shape(x).iter().skip(first);
-    shape.map(Expr::as_const).collect()
+/// The known extents of the last dimensions of a shape.
+fn last(shape: &[Expr], count: usize) -> Option<Vec<i64>> {
+    let first = shape.len().checked_sub(count)?;
+    shape.iter().skip(first).map(Expr::as_const).collect()
 }
 
 /// The windows of an adaptive pool that are all equal.
-fn equal(s: &Step<'_>, x: PrimId) -> Result<Option<Windows>> {
+fn equal(s: &Step<'_>, x: PrimId) -> Result<Option<Vec<Windows>>> {
     let sizes: Option<Vec<i64>> = s.call.sizes("output_size")?.iter().map(Expr::as_const).collect();
-    let Some((counts, extents)) = sizes.and_then(|c| extents(s, x, c.len()).map(|e| (c, e))) else {
+    let Some((counts, extents)) = sizes.and_then(|c| last(s.prims.shape(x), c.len()).map(|e| (c, e))) else {
         return Ok(None);
     };
-    let divides = |(count, extent): (&i64, &i64)| *count > 0 && extent % count == 0;
-    let is_equal = counts.iter().zip(&extents).all(divides);
-    let lengths = counts
-        .iter()
-        .zip(&extents)
-        .map(|(c, e)| e / (*c).max(1))
-        .collect();
-    Ok(is_equal.then_some(Windows { lengths, counts }))
+    let windows = counts.iter().zip(extents).map(|(count, extent)| {
+        let divides = *count > 0 && extent % count == 0;
+        divides.then(|| Windows {
+            extent,
+            count: *count,
+            taps: extent / count,
+            dilation: 1,
+            stride: extent / count,
+            padding: 0,
+        })
+    });
+    Ok(windows.collect())
 }
 
-/// The windows of a pool without overlap, gaps, padding or rests.
-fn apart(s: &Step<'_>, x: PrimId) -> Result<Option<Windows>> {
+/// The windows of a pool that moves them by equal strides.
+fn moving(s: &Step<'_>, x: PrimId) -> Result<Option<Vec<Windows>>> {
     let digit = s.call.op().name().chars().find_map(|c| c.to_digit(10));
     let dims = digit.unwrap_or(2) as usize;
-    let lengths = s.call.per_dimension("kernel_size", dims, 1)?;
+    let taps = s.call.per_dimension("kernel_size", dims, 1)?;
     let strides = if s.call.sizes("stride")?.is_empty() {
-        lengths.clone()
+        taps.clone()
     } else {
         s.call.per_dimension("stride", dims, 1)?
     };
-    let dilated = match s.call.opt_arg("dilation") {
-        Some(_) => s.call.per_dimension("dilation", dims, 1)?.iter().any(|d| *d != 1),
-        None => false,
+    let dilations = match s.call.opt_arg("dilation") {
+        Some(_) => s.call.per_dimension("dilation", dims, 1)?,
+        None => vec![1; dims],
     };
-    let padded = s.call.per_dimension("padding", dims, 0)?.iter().any(|p| *p != 0);
-    let Some(extents) = extents(s, x, dims) else {
+    let paddings = s.call.per_dimension("padding", dims, 0)?;
+    let (Some(extents), Some(counts)) = (last(s.prims.shape(x), dims), last(&s.result(0)?.shape, dims))
+    else {
         return Ok(None);
     };
-    let counts: Option<Vec<i64>> = s
-        .result(0)?
-        .shape
-        .iter()
-        .rev()
-        .take(dims)
-        .rev()
-        .map(Expr::as_const)
-        .collect();
-    let Some(counts) = counts.filter(|_| !dilated && !padded) else {
-        return Ok(None);
-    };
-    let fits = (0..dims)
-        .all(|i| (strides[i] == lengths[i] || counts[i] == 1) && counts[i] * lengths[i] == extents[i]);
-    Ok(fits.then_some(Windows { lengths, counts }))
+    let windows = (0..dims).map(|i| Windows {
+        extent: extents[i],
+        count: counts[i],
+        taps: taps[i],
+        dilation: dilations[i],
+        stride: strides[i],
+        padding: paddings[i],
+    });
+    Ok(Some(windows.collect()))
 }
 
-fn reduce(s: &mut Step<'_>, op: ReduceOp, x: PrimId, windows: &Windows) -> PrimId {
-    let first = s.prims.rank(x) - windows.counts.len();
+/// Combines the elements of windows that cut the last dimensions into equal parts.
+fn reduce_parts(s: &mut Step<'_>, op: ReduceOp, x: PrimId, windows: &[Windows]) -> PrimId {
+    let first = s.prims.rank(x) - windows.len();
     let mut shape: Vec<Expr> = s.prims.shape(x)[..first].to_vec();
     let mut axes = Vec::new();
-    for (count, length) in windows.counts.iter().zip(&windows.lengths) {
-        shape.push((*count).into());
+    for window in windows {
+        shape.push(window.count.into());
         axes.push(shape.len());
-        shape.push((*length).into());
+        shape.push(window.taps.into());
     }
     let split = s.prims.reshape(x, shape);
     s.prims.reduce(op, split, &axes, false)
+}
+
+/// Combines the elements that windows see as they slide along the last dimensions.
+fn reduce_windows(s: &mut Step<'_>, op: ReduceOp, x: PrimId, windows: &[Windows]) -> PrimId {
+    let along = windows.iter().map(|w| Sliding {
+        start: -w.padding,
+        stride: w.stride,
+        step: w.dilation,
+        places: w.count.into(),
+        taps: w.taps,
+    });
+    let seen = slide(s.prims, x, &along.collect::<Vec<_>>());
+    let axes: Vec<usize> = seen.taps.into_iter().flatten().collect();
+    s.prims.reduce(op, seen.value, &axes, false)
+}
+
+/// Divides sums by the number of elements.
+fn average(s: &mut Step<'_>, sums: PrimId, windows: &[Windows]) -> Result<PrimId> {
+    let given = match s.call.opt_arg("divisor_override") {
+        Some(_) => s.call.opt_int("divisor_override")?,
+        None => None,
+    };
+    let counts_padding = match s.call.opt_arg("count_include_pad") {
+        Some(_) => s.call.bool("count_include_pad")?,
+        None => true,
+    };
+    let mut elements = 1i64;
+    let mut divisor = None;
+    let first = s.prims.rank(sums) - windows.len();
+    for (i, along) in windows.iter().enumerate() {
+        if given.is_some() || along.are_equal(counts_padding) {
+            elements *= along.taps;
+        } else {
+            let size = size(s, sums, first + i, along, counts_padding)?;
+            divisor = Some(match divisor {
+                Some(others) => s.prims.mul(others, size)?,
+                None => size,
+            });
+        }
+    }
+    let constant = given.unwrap_or(elements);
+    if constant == 0 {
+        return Err(Error::invalid("a pool cannot divide by zero"));
+    }
+    let constant = s.prims.number(constant as f64);
+    let pooled = s.prims.div(sums, constant)?;
+    match divisor {
+        Some(divisor) => s.prims.div(pooled, divisor),
+        None => Ok(pooled),
+    }
+}
+
+/// The number of elements of each window along a dimension of the results.
+fn size(
+    s: &mut Step<'_>,
+    results: PrimId,
+    dim: usize,
+    along: &Windows,
+    counts_padding: bool,
+) -> Result<PrimId> {
+    let dtype = s.prims.dtype(results);
+    let shape = s.prims.shape(results).to_vec();
+    let place = s.prims.coordinate(dim, shape);
+    let start = s.prims.mul_number(place, along.stride as f64)?;
+    let start = s.prims.add_number(start, -along.padding as f64)?;
+    let end = s.prims.add_number(start, along.taps as f64)?;
+    let most = along.extent + if counts_padding { along.padding } else { 0 };
+    let most = s.prims.number(most as f64);
+    let end = s.prims.binary(BinaryOp::Min, end, most)?;
+    let start = if counts_padding {
+        start
+    } else {
+        let zero = s.prims.number(0.0);
+        s.prims.binary(BinaryOp::Max, start, zero)?
+    };
+    let size = s.prims.sub(end, start)?;
+    let wide = if dtype.is_float() { dtype } else { DType::F32 };
+    Ok(s.prims.cast(size, wide))
 }

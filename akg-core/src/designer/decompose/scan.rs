@@ -48,7 +48,7 @@ pub(super) fn exclusive(prims: &mut Prims, parts: &[PrimId], dim: usize) -> Opti
         && !scan.exclusive
         && scan.reverse == is_reverse
         && window.dim == dim
-        && window.step == 1
+        && window.steps == [1]
         && window.start.is(i64::from(is_reverse))
         && edge == identity
         && (prims.extent(whole, dim) - prims.extent(part, dim)).is(1);

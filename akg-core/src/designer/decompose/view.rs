@@ -65,7 +65,7 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
                 (Some(at), None) if at < 0 => extent + at,
                 _ => start,
             };
-            s.prims.window(x, Window { dim, start, step }, count)
+            s.prims.window(x, Window::new(dim, start, step), count)
         }
         "select" => {
             let x = s.tensor("self")?;
@@ -75,35 +75,57 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
             let extent = s.prims.extent(x, dim);
             let is_negative = index.as_const().is_some_and(|i| i < 0);
             let start = if is_negative { index + extent } else { index };
-            let one = s
-                .prims
-                .window(x, Window { dim, start, step: 1 }, Expr::constant(1));
+            let one = s.prims.window(x, Window::new(dim, start, 1), Expr::constant(1));
             s.prims.reshape(one, shape)
+        }
+        "unfold" => {
+            let x = s.tensor("self")?;
+            let rank = s.prims.rank(x);
+            let dim = s.dim("dimension", rank)?;
+            let (size, step) = (s.call.int("size")?, s.call.int("step")?);
+            let shape = s.result(0)?.shape.clone();
+            if s.prims.extent(x, dim).is(1) {
+                s.prims.reshape(x, shape)
+            } else {
+                let window = Window {
+                    steps: vec![step, 1],
+                    ..Window::new(dim, 0.into(), step)
+                };
+                let count = shape.get(dim).cloned().unwrap_or(Expr::constant(1));
+                let seen = s.prims.slide(x, window, &[count, size.into()]);
+                let perm = (0..=rank).filter(|d| *d != dim + 1).chain([dim + 1]);
+                s.prims.permute(seen, perm.collect())
+            }
         }
         "triu" | "tril" => {
             let x = s.tensor("self")?;
             let diagonal = s.call.number("diagonal")?;
-            let shape = s.prims.shape(x).to_vec();
-            let rank = shape.len();
-            let row = s.prims.coordinate(rank - 2, shape.clone());
-            let column = s.prims.coordinate(rank - 1, shape);
-            let wide = s.prims.dtype(row).promote(s.prims.dtype(column));
-            let (row, column) = (s.prims.cast(row, wide), s.prims.cast(column, wide));
-            let edge = if diagonal == 0.0 {
-                row
-            } else {
-                s.prims.add_number(row, diagonal)?
-            };
             let op = if name == "triu" {
                 CompareOp::Ge
             } else {
                 CompareOp::Le
             };
-            let inside = s.prims.compare(op, column, edge)?;
+            let inside = triangle(s, x, op, diagonal)?;
             let zero = s.prims.number(0.0);
             s.prims.select(inside, x, zero)?
         }
         _ => return Ok(None),
     };
     Ok(Some(vec![result]))
+}
+
+/// Whether `column op row + diagonal` in the matrices of `x`.
+pub(super) fn triangle(s: &mut Step<'_>, x: PrimId, op: CompareOp, diagonal: f64) -> Result<PrimId> {
+    let shape = s.prims.shape(x).to_vec();
+    let rank = shape.len();
+    let row = s.prims.coordinate(rank - 2, shape.clone());
+    let column = s.prims.coordinate(rank - 1, shape);
+    let wide = s.prims.dtype(row).promote(s.prims.dtype(column));
+    let (row, column) = (s.prims.cast(row, wide), s.prims.cast(column, wide));
+    let edge = if diagonal == 0.0 {
+        row
+    } else {
+        s.prims.add_number(row, diagonal)?
+    };
+    s.prims.compare(op, column, edge)
 }

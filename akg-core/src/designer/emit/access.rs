@@ -8,6 +8,17 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::Expr;
 
+/// What an access through a view covers of a tensor.
+struct Viewed {
+    region: String,
+    /// The region's own shape.
+    shape: String,
+    /// The tile axes of the access in order.
+    order: Vec<Axis>,
+    /// Whether it may leave the tensor.
+    leaves: bool,
+}
+
 impl Emitter<'_> {
     /// Whether the window through which a dimension is seen, if there is one, shows nothing outside of the tensor.
     fn stays_inside(&self, dimension: Axis) -> bool {
@@ -35,31 +46,44 @@ impl Emitter<'_> {
         let (mut parts, mut order, mut leaves) = (Vec::new(), Vec::new(), false);
         for axis in &access.axes {
             let window = self.kernel.windows.get(axis);
-            let Some(seen) = window.map_or(Some(*axis), |w| w.axis) else {
-                parts.extend(window.map(|w| w.start.to_string()));
-                leaves |= !self.stays_inside(*axis);
-                continue;
-            };
-            let at = |start: &str| match window {
-                Some(w) if w.step == 1 => format!("{} + {start}", w.start),
-                Some(w) => format!("{} + {}*({start})", w.start, w.step),
-                None => start.to_owned(),
-            };
-            match self.walk(seen)? {
-                Walk::Index(name) => {
-                    parts.push(at(name));
-                    leaves |= self.picked == Some(seen);
-                }
-                Walk::Tile { start, len, overhang } => {
-                    let step = match window.map_or(1, |w| w.step) * self.stride(seen) {
-                        1 => String::new(),
-                        step => format!(" by {step}"),
-                    };
-                    parts.push(format!("{} :+ {len}{step}", at(start)));
-                    order.push(seen);
-                    leaves |= overhang;
+            let seen = window.map_or(vec![(*axis, 1)], |w| w.axes.clone());
+            let mut at: Vec<String> = window.map(|w| w.start.to_string()).into_iter().collect();
+            let mut tile = None;
+            for (seen, step) in seen {
+                let term = |place: &str| match step {
+                    _ if place == "0" => "0".to_owned(),
+                    1 => place.to_owned(),
+                    _ => format!("{step}*({place})"),
+                };
+                match self.walk(seen)? {
+                    Walk::Index(name) => {
+                        at.push(term(name));
+                        leaves |= self.picked == Some(seen);
+                    }
+                    Walk::Tile { .. } if tile.is_some() => {
+                        return Err(Error::unsupported(
+                            "no design rule yet for two tiles along one dimension of a tensor",
+                        ));
+                    }
+                    Walk::Tile { start, len, overhang } => {
+                        at.push(term(start));
+                        tile = Some((len, step * self.stride(seen)));
+                        order.push(seen);
+                        leaves |= overhang;
+                    }
                 }
             }
+            at.retain(|term| term != "0");
+            let at = if at.is_empty() {
+                "0".to_owned()
+            } else {
+                at.join(" + ")
+            };
+            parts.push(match tile {
+                Some((len, 1)) => format!("{at} :+ {len}"),
+                Some((len, step)) => format!("{at} :+ {len} by {step}"),
+                None => at,
+            });
             leaves |= !self.stays_inside(*axis);
         }
         Ok((
@@ -78,17 +102,19 @@ impl Emitter<'_> {
         name.ok_or_else(|| Error::unexpected("a tensor of the design has no name"))
     }
 
-    /// The region that an access through a view covers of the tensor, as a tile of its own shape, the order of the access's
-    /// tile axes, and whether it may leave the tensor. Of the view's dimensions that make up one of the tensor's, the
-    /// outermost that is tiled may be so in part.
-    fn viewed(&self, extents: &[Expr], access: &Access) -> Result<(String, Vec<Axis>, bool)> {
+    /// The region that an access through a view covers of the tensor. Of the view's dimensions that make up one of the
+    /// tensor's, the outermost that is tiled may be so in part; those further in are tiled as a whole, or not at all.
+    fn viewed(&self, extents: &[Expr], access: &Access) -> Result<Viewed> {
         let unsupported =
             || Error::unsupported("no design rule yet for tiles that lie scattered in a product");
         let mut axes = access.axes.iter();
-        let (mut parts, mut order, mut leaves) = (Vec::new(), Vec::new(), false);
+        let (mut parts, mut shape) = (Vec::new(), Vec::new());
+        let (mut order, mut leaves) = (Vec::new(), false);
         for extent in extents {
             let mut start = Vec::new();
-            let mut len: Option<String> = None;
+            // The tile's own length, and how far its elements are apart.
+            let mut tile: Option<(&str, Expr)> = None;
+            let mut is_whole = true;
             let mut inner = extent.clone();
             while !inner.is(1) {
                 let axis = axes.next().ok_or_else(unsupported)?;
@@ -102,32 +128,60 @@ impl Emitter<'_> {
                     }
                 };
                 match self.walk(*axis)? {
-                    Walk::Index(at) if len.is_none() => start.push(times(at)),
+                    Walk::Index(at) if tile.is_none() => start.push(times(at)),
                     Walk::Tile {
                         start: at,
-                        len: l,
+                        len,
                         overhang,
-                    } if len.is_none() && (outermost || !overhang) => {
+                    } if tile.is_none() && (outermost || !overhang) => {
                         start.push(times(at));
-                        len = Some(times(l));
+                        tile = Some((len, inner.clone()));
                         order.push(*axis);
                         leaves |= overhang;
                     }
-                    Walk::Tile { start: at, .. } if at == "0" => order.push(*axis),
+                    Walk::Index(at) if order.last().is_some() => {
+                        start.push(times(at));
+                        is_whole = false;
+                    }
+                    Walk::Tile { start: at, .. } if at == "0" && is_whole => order.push(*axis),
                     _ => return Err(unsupported()),
                 }
             }
             let start = start.join(" + ");
-            parts.push(match len {
-                Some(len) => format!("{start} :+ {len}"),
-                None => start,
+            let Some((len, step)) = tile else {
+                parts.push(start);
+                continue;
+            };
+            let len = if step.is(1) || !is_whole {
+                len.to_owned()
+            } else {
+                format!("({len})*{step}")
+            };
+            parts.push(if is_whole {
+                format!("{start} :+ {len}")
+            } else {
+                format!("{start} :+ {len} by {step}")
             });
+            shape.push(len);
         }
-        Ok((
-            format!("{}[{}]", self.name(&access.tensor)?, parts.join(", ")),
+        Ok(Viewed {
+            region: format!("{}[{}]", self.name(&access.tensor)?, parts.join(", ")),
+            shape: format!("[{}]", shape.join(", ")),
             order,
             leaves,
-        ))
+        })
+    }
+
+    /// The region of an access through a view that splits dimensions; `None` for other accesses.
+    fn split(&self, access: &Access) -> Result<Option<Viewed>> {
+        let TensorKey::View(source, _) = access.tensor else {
+            return Ok(None);
+        };
+        let tensor = self.plan.tensors.get(&TensorKey::Buffer(source));
+        match tensor.filter(|(_, extents)| extents.len() != access.axes.len()) {
+            Some((_, extents)) => Ok(Some(self.viewed(extents, access)?)),
+            None => Ok(None),
+        }
     }
 
     /// Loads a tile in compute type, or finds it loaded already. Binds it to a name.
@@ -138,24 +192,26 @@ impl Emitter<'_> {
     /// The same in another type that holds the elements.
     pub(in crate::designer) fn load_as(&mut self, access: &Access, to: DType) -> Result<Var> {
         let dtype = self.plan.dtype(&access.tensor);
-        let split = match access.tensor {
-            TensorKey::View(source, _) => self.plan.tensors.get(&TensorKey::Buffer(source)),
-            _ => None,
-        };
-        let split = split.filter(|(_, extents)| extents.len() != access.axes.len());
-        let (region, order, leaves) = match split {
-            Some((_, extents)) => self.viewed(extents, access)?,
+        let split = self.split(access)?;
+        let (region, order, leaves) = match &split {
+            Some(viewed) => (viewed.region.clone(), viewed.order.clone(), viewed.leaves),
             None => self.region(access)?,
         };
         let key = (region, to);
         if let Some(var) = self.loads.iter().rev().find_map(|s| s.get(&key)) {
             return Ok(var.clone());
         }
-        let reduced_overhang = order.iter().any(|a| {
+        let overhangs = |a: &Axis| {
             self.kernel.reduced.contains(a)
                 && matches!(self.walks.get(a), Some(Walk::Tile { overhang: true, .. }))
-        });
-        let fill = if reduced_overhang && dtype.is_float() {
+        };
+        let reduced_overhang = order.iter().any(overhangs);
+        // Beyond what a window sees may stand other elements.
+        let windows = access.axes.iter().filter_map(|a| self.kernel.windows.get(a));
+        let seen: Vec<Axis> = windows.flat_map(|w| &w.axes).map(|(a, _)| *a).collect();
+        let beyond: Vec<Axis> = seen.into_iter().filter(overhangs).collect();
+        let sees_nothing = access.axes.iter().any(|a| self.kernel.sees_nothing(*a));
+        let fill = if (reduced_overhang || sees_nothing) && dtype.is_float() {
             self.fill
         } else {
             0.0
@@ -170,6 +226,22 @@ impl Emitter<'_> {
         let axes = self.tile_axes(&order);
         if axes != order {
             text = format!("trans({text})");
+        }
+        for axis in beyond {
+            let place = self.coordinate(&[axis], DType::I64)?;
+            let inside = if self.stride(axis) < 0 {
+                format!("({} >= 0)", place.text)
+            } else {
+                format!("({} < {})", place.text, self.extent(axis))
+            };
+            let inside = Self::expanded(
+                &Var {
+                    text: inside,
+                    ..place
+                },
+                &axes,
+            );
+            text = format!("select({inside}, {text}, {})", literal(fill, dtype));
         }
         if to != dtype {
             text = format!("{to}({text})");
@@ -188,7 +260,14 @@ impl Emitter<'_> {
         let var = self
             .find(id)
             .ok_or_else(|| Error::unexpected("an emitter stores what it did not compute"))?;
-        let (region, order, _) = self.region(access)?;
+        let split = self.split(access)?;
+        let (region, order) = match &split {
+            Some(viewed) => (viewed.region.clone(), viewed.order.clone()),
+            None => {
+                let (region, order, _) = self.region(access)?;
+                (region, order)
+            }
+        };
         let dtype = self.plan.dtype(&access.tensor);
         let axes = self.tile_axes(&order);
         let mut text = Self::expanded(&var, &axes);
@@ -207,6 +286,9 @@ impl Emitter<'_> {
         }
         if self.tile_axes(&order) != order {
             text = format!("trans({text})");
+        }
+        if let Some(viewed) = split {
+            text = format!("reshape({text}, {})", viewed.shape);
         }
         self.line(format!("store {region} = {text}"));
         Ok(())

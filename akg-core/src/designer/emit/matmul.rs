@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tiles::{DEPTHS, balanced, depths};
+use tiles::{DEPTHS, balanced};
 
 use super::{Emitter, Names, Var, Walk, Written, compute_type};
 use crate::designer::device::Device;
@@ -40,6 +40,8 @@ struct Product<'a> {
     dtype: DType,
     /// Cores of the device.
     cores: i64,
+    /// Whether threads share a tile, which must fit into their registers.
+    shares_tiles: bool,
     /// The rows and the columns of the result, and the sum's innermost axis.
     rows: Axis,
     columns: Axis,
@@ -88,19 +90,19 @@ impl<'a> Product<'a> {
             )));
         }
         let result = kernel.axes.get(&contract).cloned().unwrap_or_default();
-        let only = |mine: &Access, other: &Access| -> Option<Axis> {
-            result
-                .iter()
-                .rev()
-                .copied()
-                .find(|x| mine.axes.contains(x) && !other.axes.contains(x))
+        let only = |mine: &[Axis], other: &[Axis]| -> Option<Axis> {
+            let mut result = result.iter().rev().copied();
+            result.find(|x| mine.contains(x) && !other.contains(x))
         };
-        let (Some(rows), Some(columns)) = (only(&a, &b), only(&b, &a)) else {
+        let walked = [&a, &b].map(|access| kernel.walked(access));
+        let (Some(rows), Some(columns)) = (only(&walked[0], &walked[1]), only(&walked[1], &walked[0])) else {
             return Err(Error::unsupported(
                 "no design rule yet for a product without rows or columns",
             ));
         };
-        let Some(depth) = a.axes.iter().rev().copied().find(|x| kernel.reduced.contains(x)) else {
+        let taps = kernel.taps();
+        let mut summed = walked[0].iter().rev().copied();
+        let Some(depth) = summed.find(|x| kernel.reduced.contains(x) && !taps.contains(x)) else {
             return Err(Error::unsupported(
                 "no design rule yet for a product over a dimension of extent 1",
             ));
@@ -113,6 +115,7 @@ impl<'a> Product<'a> {
             operands: [a, b],
             dtype,
             cores: device.cores().max(1),
+            shares_tiles: device.shares_tiles(),
             rows,
             columns,
             depth,
@@ -194,18 +197,15 @@ impl<'a> Product<'a> {
         let grid = self.walk_result(names, number, &self.balanced_lengths(), &mut walks);
         let extent = self.extent(self.depth);
         let sums = self.sums(self.products());
-        let values = balanced(extent, depths(sums, self.products()), 1);
+        let values = balanced(extent, self.depths(sums, self.products()), 1);
         let len = names.knob("BK", number, &values);
         let is_short = extent.as_const().is_some_and(|e| values == [e]);
         let mut loops = Vec::new();
-        for axis in self.operands[0]
-            .axes
-            .iter()
-            .filter(|x| self.kernel.reduced.contains(x))
-        {
-            if *axis != self.depth {
-                loops.push(format!("r{axis} in 0..{}", self.extent(*axis)));
-                walks.insert(*axis, Walk::Index(format!("r{axis}")));
+        let summed = self.kernel.walked(&self.operands[0]).into_iter();
+        for axis in summed.filter(|x| self.kernel.reduced.contains(x)) {
+            if axis != self.depth {
+                loops.push(format!("r{axis} in 0..{}", self.extent(axis)));
+                walks.insert(axis, Walk::Index(format!("r{axis}")));
             } else if !is_short {
                 loops.push(format!("r{axis} in 0..{extent} step {len}"));
             }
@@ -240,7 +240,7 @@ impl<'a> Product<'a> {
         let part = ceildiv(ceildiv(total, parts), DEPTHS[0]) * DEPTHS[0];
         let parts = ceildiv(total, part);
         let sums = self.sums(Some(part));
-        let len = names.knob("BK", number, depths(sums, Some(part)));
+        let len = names.knob("BK", number, self.depths(sums, Some(part)));
         self.declare_parts(names, number, parts);
         let start = format!("s0*{part} + r{}", self.depth);
         let overhang = total % part != 0;

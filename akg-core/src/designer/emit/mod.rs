@@ -302,10 +302,10 @@ impl<'a> Emitter<'a> {
         for i in 0..args.len() {
             vars.push(self.operand(id, i, meets)?);
         }
+        let is_literal = |i| matches!(self.kernel.operands.get(&(id, i)), Some(Operand::Number(_)));
         if op == MapOp::Select
-            && let [_, a, b] = args
-            && self.prims.is_number(*a)
-            && self.prims.is_number(*b)
+            && is_literal(1)
+            && is_literal(2)
             && let Some(var) = vars.get_mut(1)
         {
             // Of two literals one must have a type.

@@ -12,6 +12,9 @@ const SHORT_LENGTHS: [i64; 2] = [256, 512];
 const PACKING: i64 = 24;
 /// Lengths of tiles along the sum.
 pub(super) const DEPTHS: [i64; 2] = [512, 256];
+/// The same where threads share a tile.
+const SHARED_LENGTHS: [i64; 2] = [64, 32];
+const SHARED_DEPTHS: [i64; 2] = [32, 16];
 /// Sums that are short.
 const SHORT: i64 = 256;
 /// The most sums of one `BK` that are added up in f32. The error of so many equal terms is 1.7 times that of pairwise
@@ -22,6 +25,7 @@ impl Product<'_> {
     /// Lengths of tiles along the rows and along the columns to choose from.
     pub(super) fn lengths(&self) -> [[i64; 2]; 2] {
         match self.extent(self.depth).as_const() {
+            _ if self.shares_tiles => [SHARED_LENGTHS; 2],
             Some(depth) if depth <= SHORT => [SHORT_LENGTHS; 2],
             // Small tiles follow a diagonal closely.
             _ if self.triangle().is_some() => [SHORT_LENGTHS; 2],
@@ -77,19 +81,28 @@ impl Product<'_> {
         let most = self
             .extent(self.depth)
             .as_const()
-            .map(|depth| ADDED * depth.min(DEPTHS[0]));
+            .map(|depth| ADDED * depth.min(self.lengths_of_steps()[0]));
         match (products, most) {
             (Some(products), Some(most)) if self.dtype == DType::F32 && products <= most => DType::F32,
             _ => DType::F64,
         }
     }
-}
 
-/// Lengths of tiles along a sum of so many products in this type.
-pub(super) fn depths(sums: DType, products: Option<i64>) -> &'static [i64] {
-    match products {
-        Some(products) if sums == DType::F32 && products > ADDED * DEPTHS[1] => &DEPTHS[..1],
-        _ => &DEPTHS,
+    fn lengths_of_steps(&self) -> &'static [i64; 2] {
+        if self.shares_tiles {
+            &SHARED_DEPTHS
+        } else {
+            &DEPTHS
+        }
+    }
+
+    /// Lengths of tiles along a sum of so many products in this type.
+    pub(super) fn depths(&self, sums: DType, products: Option<i64>) -> &'static [i64] {
+        let lengths = self.lengths_of_steps();
+        match products {
+            Some(products) if sums == DType::F32 && products > ADDED * lengths[1] => &lengths[..1],
+            _ => lengths,
+        }
     }
 }
 

@@ -2,11 +2,14 @@
 
 use super::super::{Emitter, Var, Walk, compute_type, literal, reduction};
 use super::Passes;
-use crate::designer::plan::Axis;
+use crate::designer::plan::{Axis, KernelPlan};
 use crate::designer::prim::{Prim, PrimId, Scan};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::sketch::ir::ReduceOp;
+
+/// Elements at most that are summed in their own type, one after the other.
+const FEW: i64 = 256;
 
 /// The state of a reduction between tiles.
 pub(super) struct Accumulator {
@@ -78,7 +81,7 @@ impl Passes<'_> {
         let mut extents = e.extents(&kept)?;
         let element = compute_type(e.prims.dtype(e.prims.operands(id)[0]));
         // Sums over many tiles are kept in f64 so that their error does not grow with the number of tiles.
-        let wide = if element == DType::F32 {
+        let wide = if element == DType::F32 && !sums_few(e.kernel) {
             DType::F64
         } else {
             element
@@ -150,8 +153,11 @@ impl Passes<'_> {
     /// Takes a tile into account.
     fn accumulate(&mut self, id: PrimId, accumulator: &Accumulator, masked: bool) -> Result<()> {
         let (mut var, position) = self.argument(id)?;
-        let operand = self.emitter.prims.operands(id)[0];
-        let element = compute_type(self.emitter.prims.dtype(operand));
+        let e = &self.emitter;
+        if !e.tile.iter().any(|a| e.kernel.reduced.contains(a)) {
+            return self.accumulate_elements(id, &var, accumulator);
+        }
+        let element = self.element_type(id);
         let widened = |text: String| {
             if accumulator.dtype == element {
                 text
@@ -194,6 +200,29 @@ impl Passes<'_> {
                 lane: Some(lane),
             } => self.accumulate_lanes(&var, *op, (name, index), *lane)?,
         }
+        Ok(())
+    }
+
+    /// The type in which the elements of a combination are computed.
+    fn element_type(&self, id: PrimId) -> DType {
+        let prims = self.emitter.prims;
+        compute_type(prims.dtype(prims.operands(id)[0]))
+    }
+
+    /// Takes a tile with one element for each combination into account.
+    fn accumulate_elements(&mut self, id: PrimId, var: &Var, accumulator: &Accumulator) -> Result<()> {
+        let Kind::Fold { op, name } = &accumulator.kind else {
+            return Err(Error::unsupported(
+                "no design rule yet for the place of an extreme element in a sliding window",
+            ));
+        };
+        let dtype = accumulator.dtype;
+        let mut element = Emitter::expanded(var, &accumulator.axes);
+        if dtype != self.element_type(id) {
+            element = format!("{dtype}({element})");
+        }
+        let so_far = combined(*op, name, &element);
+        self.emitter.line(format!("{name} = {so_far}"));
         Ok(())
     }
 
@@ -300,6 +329,14 @@ impl Passes<'_> {
         self.emitter.define(id, var);
         Ok(())
     }
+}
+
+/// Whether a kernel combines so few elements, those that a window sees, that sums of their own type lose little.
+fn sums_few(kernel: &KernelPlan) -> bool {
+    let taps = kernel.taps();
+    let mut extents = kernel.reduced.iter().map(|a| kernel.extents.get(*a)?.as_const());
+    let count = extents.try_fold(1i64, |all, extent| all.checked_mul(extent?));
+    kernel.reduced.is_subset(&taps) && count.is_some_and(|count| count <= FEW)
 }
 
 /// The type of coordinates along an axis: the narrow one where it is known to hold them all.

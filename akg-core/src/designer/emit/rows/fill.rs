@@ -41,8 +41,10 @@ impl Passes<'_> {
         let overhangs = self.emitter.walks.iter().any(|(a, w)| {
             self.emitter.kernel.reduced.contains(a) && matches!(w, Walk::Tile { overhang: true, .. })
         });
+        let kernel = self.emitter.kernel;
+        let sees_nothing = kernel.windows.keys().any(|d| kernel.sees_nothing(*d));
         self.emitter.fill = 0.0;
-        if !overhangs {
+        if !overhangs && !sees_nothing {
             return Ok(false);
         }
         for fill in [0.0, 1.0, f64::NEG_INFINITY, f64::INFINITY] {
@@ -63,6 +65,11 @@ impl Passes<'_> {
                 self.emitter.fill = fill;
                 return Ok(false);
             }
+        }
+        if sees_nothing {
+            return Err(Error::unsupported(
+                "no design rule yet for combinations of what windows see that pass over different values",
+            ));
         }
         // Tiles before the first element are known to be neutral only where sums read them from memory.
         let is_read = |id: &PrimId| {
@@ -87,11 +94,10 @@ impl Passes<'_> {
         match kernel.operands.get(&(id, i))? {
             Operand::Number(v) => Some(*v),
             Operand::Coordinate(_) => None,
-            Operand::Load(access) => access
-                .axes
-                .iter()
-                .any(|a| kernel.reduced.contains(a))
-                .then_some(fill),
+            Operand::Load(access) => {
+                let mut walked = kernel.walked(access).into_iter();
+                walked.any(|a| kernel.reduced.contains(&a)).then_some(fill)
+            }
             Operand::Node(node) => {
                 if !self.inner(*node) {
                     return None;

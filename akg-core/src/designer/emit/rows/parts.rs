@@ -58,7 +58,8 @@ impl Parts {
         let in_order = |id: &PrimId| matches!(prims.node(*id).prim, Prim::Scan(..) | Prim::ArgReduce(..));
         let enough = device.programs();
         let work = walk.saturating_mul(width);
-        if programs >= enough || work < 2 * WORTHWHILE || kernel.nodes.iter().any(in_order) {
+        let is_walked_in_full = !kernel.taps().is_empty() || kernel.nodes.iter().any(in_order);
+        if programs >= enough || work < 2 * WORTHWHILE || is_walked_in_full {
             return None;
         }
         let wanted = ((enough + programs - 1) / programs).min(work / WORTHWHILE);

@@ -49,6 +49,8 @@ pub(super) struct Lengths {
     columns: ([i64; 2], [i64; 2]),
     /// Rows and columns of a tile that some tensor sees transposed.
     transposed: ([i64; 2], [i64; 2]),
+    /// Elements, and columns at most, of a tile of what sliding windows combine.
+    places: (i64, i64),
 }
 
 impl Lengths {
@@ -92,6 +94,7 @@ impl Lengths {
                 rows: 4096,
                 columns: ([32, 16], [128, 64]),
                 transposed: ([64, 32], [64, 32]),
+                places: (1024, 128),
             }
         } else {
             let whole_row = RowTile {
@@ -118,6 +121,7 @@ impl Lengths {
                 rows: 4096,
                 columns: ([128, 32], [512, 128]),
                 transposed: ([64, 32], [64, 128]),
+                places: (4096, 512),
             }
         }
     }
@@ -145,6 +149,8 @@ impl Lengths {
 pub(super) struct Shape {
     pub(super) order: Vec<Axis>,
     pub(super) tile: Vec<Axis>,
+    /// Whether tiles hold the places of sliding windows, which programs walk along otherwise.
+    slides: bool,
 }
 
 impl Shape {
@@ -165,10 +171,14 @@ impl Shape {
                 order.insert(0, *axis);
             }
         }
-        let Some(inner) = order.last().copied() else {
+        let taps = kernel.taps();
+        let slides = !taps.is_empty() && kernel.reduced.is_subset(&taps);
+        let places = order.iter().rev().copied().filter(|a| !taps.contains(a));
+        let Some(inner) = places.clone().next().filter(|_| !order.is_empty()) else {
             return Self {
                 order,
                 tile: Vec::new(),
+                slides,
             };
         };
         let last_other = |keep: &dyn Fn(Axis) -> bool| {
@@ -176,11 +186,14 @@ impl Shape {
                 .iter()
                 .filter(|l| l.len() > 1)
                 .filter_map(|l| l.last().copied());
-            ends.into_iter().find(|a| *a != inner && keep(*a))
+            ends.into_iter()
+                .find(|a| *a != inner && !taps.contains(a) && keep(*a))
         };
-        let before = |keep: &dyn Fn(Axis) -> bool| order.iter().rev().skip(1).copied().find(|a| keep(*a));
+        let before = |keep: &dyn Fn(Axis) -> bool| places.clone().skip(1).find(|a| keep(*a));
         let reduced = |a: Axis| kernel.reduced.contains(&a);
-        let outer = if kernel.reduced.is_empty() {
+        let outer = if slides {
+            before(&|_| true)
+        } else if kernel.reduced.is_empty() {
             let short = kernel.extents[inner].as_const().is_some_and(|e| e < 64);
             last_other(&|_| true).or_else(|| if short { before(&|_| true) } else { None })
         } else if reduced(inner) {
@@ -193,7 +206,7 @@ impl Shape {
             .copied()
             .filter(|a| *a == inner || Some(*a) == outer)
             .collect();
-        Self { order, tile }
+        Self { order, tile, slides }
     }
 
     /// Knob name and legal tile lengths of each tiled axis, the default first; `row` is for reduced contiguous axes.
@@ -245,6 +258,18 @@ impl Shape {
             [a, b] if kernel.reduced.contains(a) => {
                 blocks.insert(*a, ("BR", cut(*a, &tiles.columns.0)));
                 blocks.insert(*b, ("BC", cut(*b, &tiles.columns.1)));
+            }
+            [a, b] if self.slides => {
+                let (elements, most) = tiles.places;
+                let columns = extent(*b).map_or(most, |e| e.max(1).min(most));
+                let columns = if tiles.powers {
+                    (columns as u64).next_power_of_two() as i64
+                } else {
+                    columns
+                };
+                let rows = (elements / columns).max(1);
+                blocks.insert(*a, ("BR", cut(*a, &[rows, (rows / 4).max(1)])));
+                blocks.insert(*b, ("BC", vec![columns]));
             }
             [a, b] => {
                 let short = extent(*b).filter(|e| *e < 64);

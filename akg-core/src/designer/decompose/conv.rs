@@ -1,0 +1,330 @@
+//! Convolutions: products of the weights with what sliding windows see.
+//!
+//! A transposed convolution is one ordinary convolution for each phase of its stride: results that are a stride apart meet
+//! the same taps. The phases are joined after.
+
+use super::slide::{Seen, Sliding, slide};
+use super::{Step, join, matmul};
+use crate::designer::prim::PrimId;
+use crate::designer::window::Window;
+use crate::error::{Error, Result};
+use crate::expr::Expr;
+use crate::sketch::ir::ReduceOp;
+
+/// Dimensions before the spatial ones where channels are by group.
+const LEADING: usize = 3;
+
+/// How the windows move along each spatial dimension.
+struct Geometry {
+    strides: Vec<i64>,
+    /// Elements before the first.
+    paddings: Vec<i64>,
+    dilations: Vec<i64>,
+    taps: Vec<i64>,
+    groups: i64,
+    /// The result's spatial extents.
+    places: Vec<Expr>,
+}
+
+/// Which taps of the weights a convolution uses along one dimension.
+#[derive(Debug, Clone)]
+struct Taps {
+    first: i64,
+    step: i64,
+    count: i64,
+}
+
+pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimId>>> {
+    let is_transposed = match name {
+        "conv1d" | "conv2d" | "conv3d" => false,
+        "conv_transpose1d" | "conv_transpose2d" | "conv_transpose3d" => true,
+        "convolution" => s.call.bool("transposed")?,
+        _ => return Ok(None),
+    };
+    let Some(geometry) = geometry(s, is_transposed)? else {
+        return Ok(None);
+    };
+    let result = s.result(0)?.shape.clone();
+    let (x, weight) = (s.tensor("input")?, s.tensor("weight")?);
+    let rank = geometry.taps.len();
+    // A lone image is a batch of one.
+    let mut shape = s.prims.shape(x).to_vec();
+    if shape.len() == rank + 1 {
+        shape.insert(0, Expr::constant(1));
+    }
+    let x = s.prims.reshape(x, shape);
+    let mut y = if is_transposed {
+        transposed(s, x, weight, &geometry)?
+    } else {
+        let along: Vec<Sliding> = (0..rank).map(|d| geometry.sliding(d)).collect();
+        let (x, weight) = geometry.grouped(s, x, weight, is_transposed);
+        let taps = geometry.taps.iter().map(|count| Taps {
+            first: 0,
+            step: 1,
+            count: *count,
+        });
+        convolve(s, x, weight, &along, &taps.collect::<Vec<_>>())?
+    };
+    y = s.prims.reshape(y, result);
+    if let Some(bias) = s.opt_tensor("bias")? {
+        let mut shape = s.prims.shape(bias).to_vec();
+        shape.extend(vec![Expr::constant(1); rank]);
+        let bias = s.prims.reshape(bias, shape);
+        y = s.prims.add(y, bias)?;
+    }
+    Ok(Some(vec![y]))
+}
+
+/// `None` if it depends on extents that are not known.
+fn geometry(s: &Step<'_>, is_transposed: bool) -> Result<Option<Geometry>> {
+    let weight = s.tensor("weight")?;
+    let spatial = s.prims.shape(weight).iter().skip(2);
+    let Some(taps) = spatial.map(Expr::as_const).collect::<Option<Vec<i64>>>() else {
+        return Ok(None);
+    };
+    let rank = taps.len();
+    let dilations = s.call.per_dimension("dilation", rank, 1)?;
+    let is_named = s.call.op().name().ends_with(".padding");
+    let paddings = match is_named {
+        // What is left over of an odd sum stands after the last element.
+        true if s.call.str("padding")? == "same" => {
+            let reach = taps
+                .iter()
+                .zip(&dilations)
+                .map(|(taps, step)| (taps - 1) * step / 2);
+            reach.collect()
+        }
+        true => vec![0; rank],
+        false => s.call.per_dimension("padding", rank, 0)?,
+    };
+    let shape = &s.result(0)?.shape;
+    let places = shape[shape.len() - rank..].to_vec();
+    if is_transposed && places.iter().any(|extent| extent.as_const().is_none()) {
+        return Ok(None);
+    }
+    Ok(Some(Geometry {
+        strides: s.call.per_dimension("stride", rank, 1)?,
+        paddings,
+        dilations,
+        taps,
+        groups: s.call.int("groups")?,
+        places,
+    }))
+}
+
+impl Geometry {
+    /// The windows along a dimension of an ordinary convolution.
+    fn sliding(&self, d: usize) -> Sliding {
+        Sliding {
+            start: -self.paddings[d],
+            stride: self.strides[d],
+            step: self.dilations[d],
+            places: self.places[d].clone(),
+            taps: self.taps[d],
+        }
+    }
+
+    /// The input as `[N, G, C, S..]` and the weights as `[G, O, C, T..]`, with channels by group.
+    fn grouped(&self, s: &mut Step<'_>, x: PrimId, weight: PrimId, is_transposed: bool) -> (PrimId, PrimId) {
+        let groups = Expr::constant(self.groups);
+        let by_group = |extent: &Expr| extent.exact_div(&groups).unwrap_or_else(|| extent.clone());
+        let mut shape = s.prims.shape(x).to_vec();
+        shape[1] = by_group(&shape[1]);
+        shape.insert(1, groups.clone());
+        let x = s.prims.reshape(x, shape);
+        let mut shape = s.prims.shape(weight).to_vec();
+        shape[0] = by_group(&shape[0]);
+        shape.insert(0, groups.clone());
+        let weight = s.prims.reshape(weight, shape);
+        if !is_transposed {
+            return (x, weight);
+        }
+        let mut perm: Vec<usize> = (0..s.prims.rank(weight)).collect();
+        perm.swap(1, 2);
+        (x, s.prims.permute(weight, perm))
+    }
+
+    /// The windows and taps of the results `phase`, `phase + stride`, … of a transposed convolution along a dimension;
+    /// `None` if they meet no taps.
+    fn phase(&self, d: usize, phase: i64) -> Option<(Sliding, Taps)> {
+        let (stride, step) = (self.strides[d], self.dilations[d]);
+        let common = gcd(stride, step);
+        let period = stride / common;
+        // Result `o` meets tap `t` where `o + padding - t * step` is a multiple of the stride.
+        let at = phase + self.paddings[d];
+        let first = (0..period.min(self.taps[d])).find(|t| (at - t * step) % stride == 0)?;
+        let count = (self.taps[d] - first + period - 1) / period;
+        let places = self.places[d].as_const().unwrap_or_default() - phase;
+        let sliding = Sliding {
+            start: (at - first * step) / stride,
+            stride: 1,
+            step: -(step / common),
+            places: ((places + stride - 1) / stride).into(),
+            taps: count,
+        };
+        let taps = Taps {
+            first,
+            step: period,
+            count,
+        };
+        Some((sliding, taps))
+    }
+}
+
+/// A transposed convolution as `[N, G, O, P..]`: its phases side by side along each dimension. They are joined as if all
+/// had the same extent, and what is too much is left out in the end.
+fn transposed(s: &mut Step<'_>, x: PrimId, weight: PrimId, geometry: &Geometry) -> Result<PrimId> {
+    let (x, weight) = geometry.grouped(s, x, weight, true);
+    let mut y = phases(s, x, weight, geometry, &mut Vec::new())?;
+    for (d, places) in geometry.places.iter().enumerate() {
+        let dim = LEADING + d;
+        if s.prims.extent(y, dim) != *places {
+            y = s.prims.window(y, Window::new(dim, 0.into(), 1), places.clone());
+        }
+    }
+    Ok(y)
+}
+
+/// The results whose phases along the first dimensions are `chosen`.
+fn phases(
+    s: &mut Step<'_>,
+    x: PrimId,
+    weight: PrimId,
+    geometry: &Geometry,
+    chosen: &mut Vec<Option<(Sliding, Taps)>>,
+) -> Result<PrimId> {
+    let d = chosen.len();
+    let Some(places) = geometry.places.get(d).and_then(Expr::as_const) else {
+        return phase(s, x, weight, geometry, chosen);
+    };
+    let stride = geometry.strides[d].min(places);
+    let most = (places + stride - 1) / stride;
+    let mut parts = Vec::new();
+    for phase in 0..stride {
+        let mut own = geometry.phase(d, phase);
+        if let Some((sliding, _)) = &mut own {
+            sliding.places = most.into();
+        }
+        chosen.push(own);
+        parts.push(phases(s, x, weight, geometry, chosen)?);
+        chosen.pop();
+    }
+    if let [part] = parts[..] {
+        return Ok(part);
+    }
+    let dim = LEADING + d;
+    let joined = join::stack(s, &parts, dim + 1)?;
+    let mut shape = s.prims.shape(joined).to_vec();
+    shape.splice(dim..dim + 2, [Expr::constant(most * stride)]);
+    Ok(s.prims.reshape(joined, shape))
+}
+
+/// The results of one phase along every dimension.
+fn phase(
+    s: &mut Step<'_>,
+    x: PrimId,
+    weight: PrimId,
+    geometry: &Geometry,
+    chosen: &[Option<(Sliding, Taps)>],
+) -> Result<PrimId> {
+    let met: Option<Vec<(Sliding, Taps)>> = chosen.iter().cloned().collect();
+    if let Some(met) = met {
+        let (along, taps): (Vec<_>, Vec<_>) = met.into_iter().unzip();
+        return convolve(s, x, weight, &along, &taps);
+    }
+    let mut shape = s.prims.shape(x)[..2].to_vec();
+    shape.push(s.prims.extent(weight, 1));
+    for (stride, places) in geometry.strides.iter().zip(&geometry.places) {
+        let stride = places.as_const().map_or(*stride, |places| places.min(*stride));
+        let most = places.as_const().unwrap_or_default() + stride - 1;
+        shape.push((most / stride).into());
+    }
+    let dtype = s.prims.dtype(x);
+    Ok(s.prims.full(0.0, dtype, shape))
+}
+
+/// `[N, G, C, S..]` with `[G, O, C, T..]`, of whose taps these are used, as `[N, G, O, P..]`.
+fn convolve(s: &mut Step<'_>, x: PrimId, weight: PrimId, along: &[Sliding], taps: &[Taps]) -> Result<PrimId> {
+    let mut weight = weight;
+    let (mut along, mut taps) = (along.to_vec(), taps.to_vec());
+    for (d, (along, taps)) in along.iter_mut().zip(&mut taps).enumerate() {
+        let dim = LEADING + d;
+        if s.prims.extent(x, dim).is(1) {
+            only_tap(along, taps)?;
+        }
+        if !s.prims.extent(weight, dim).is(1) {
+            let window = Window::new(dim, taps.first.into(), taps.step);
+            weight = s.prims.window(weight, window, taps.count.into());
+        }
+    }
+    let [batch, groups, channels] = [0, 1, 2].map(|d| s.prims.extent(x, d));
+    let results = s.prims.extent(weight, 1);
+    let places: Vec<Expr> = along.iter().map(|a| a.places.clone()).collect();
+    let counts: Vec<Expr> = taps.iter().map(|t| t.count.into()).collect();
+    let Seen {
+        value,
+        places: at,
+        taps: met,
+    } = slide(s.prims, x, &along);
+    let lone = |list: &[Expr]| list.iter().fold(Expr::constant(1), |n, e| &n * e);
+    let result: Vec<Expr> = [&batch, &groups, &results]
+        .into_iter()
+        .chain(&places)
+        .cloned()
+        .collect();
+    if channels.is(1) || results.is(1) {
+        // [N, G, 1, C, T.., P..] times [G, O, C, T.., 1..].
+        let perm = [0, 1, 2]
+            .into_iter()
+            .chain(met.iter().flatten().copied())
+            .chain(at);
+        let seen = s.prims.permute(value, perm.collect());
+        let reduced = 1 + met.iter().flatten().count();
+        let mut shape = s.prims.shape(seen).to_vec();
+        shape.insert(2, Expr::constant(1));
+        let seen = s.prims.reshape(seen, shape);
+        let mut shape = s.prims.shape(weight)[..LEADING].to_vec();
+        let used = met.iter().zip(&counts).filter(|(met, _)| met.is_some());
+        shape.extend(used.map(|(_, count)| count.clone()));
+        shape.extend(vec![Expr::constant(1); places.len()]);
+        let weight = s.prims.reshape(weight, shape);
+        let products = s.prims.mul(seen, weight)?;
+        let axes: Vec<usize> = (LEADING..LEADING + reduced).collect();
+        let sums = s.prims.reduce(ReduceOp::Sum, products, &axes, false);
+        return Ok(s.prims.reshape(sums, result));
+    }
+    let products = &channels * &lone(&counts);
+    let perm = [0, 1, 2].into_iter().chain(met.into_iter().flatten()).chain(at);
+    let seen = s.prims.permute(value, perm.collect());
+    let columns = vec![batch, groups.clone(), products.clone(), lone(&places)];
+    let columns = s.prims.reshape(seen, columns);
+    let rows = s.prims.reshape(weight, vec![groups, results, products]);
+    let product = matmul::contract(s, rows, columns)?;
+    Ok(s.prims.reshape(product, result))
+}
+
+/// Leaves the one tap of the one place that meets the only element of a dimension.
+fn only_tap(along: &mut Sliding, taps: &mut Taps) -> Result<()> {
+    let meets = |t: &i64| along.start + along.step * t == 0;
+    let met = (0..taps.count).find(meets).filter(|_| along.places.is(1));
+    let tap = met.ok_or_else(|| {
+        Error::unsupported("no design rule yet for convolutions that spread a dimension of one element")
+    })?;
+    *taps = Taps {
+        first: taps.first + taps.step * tap,
+        step: taps.step,
+        count: 1,
+    };
+    *along = Sliding {
+        start: 0,
+        stride: 1,
+        step: 1,
+        places: 1.into(),
+        taps: 1,
+    };
+    Ok(())
+}
+
+fn gcd(a: i64, b: i64) -> i64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}

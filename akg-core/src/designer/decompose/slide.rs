@@ -1,0 +1,69 @@
+//! Windows that slide along the last dimensions of a value, for pools and convolutions.
+
+use crate::designer::prim::{PrimId, Prims};
+use crate::designer::window::{Outside, Window};
+use crate::expr::Expr;
+
+/// The windows along one dimension: the element of tap `t` at place `p` has the coordinate `start + stride * p + step * t`.
+#[derive(Debug, Clone)]
+pub(super) struct Sliding {
+    pub(super) start: i64,
+    pub(super) stride: i64,
+    pub(super) step: i64,
+    /// How many places there are.
+    pub(super) places: Expr,
+    /// How many taps each has.
+    pub(super) taps: i64,
+}
+
+/// What windows see.
+pub(super) struct Seen {
+    pub(super) value: PrimId,
+    /// The dimension of the places along each of the dimensions that were slid along.
+    pub(super) places: Vec<usize>,
+    /// That of the taps, where there is more than one.
+    pub(super) taps: Vec<Option<usize>>,
+}
+
+impl Sliding {
+    /// Whether every place sees the element of its own coordinate.
+    fn is_plain(&self, extent: &Expr) -> bool {
+        self.taps == 1 && self.start == 0 && self.stride == 1 && self.places == *extent
+    }
+}
+
+/// Slides along the last dimensions of `x`; outside stands nothing. Along a dimension of one element, that is all there is
+/// to see.
+pub(super) fn slide(prims: &mut Prims, x: PrimId, along: &[Sliding]) -> Seen {
+    let mut dim = prims.rank(x) - along.len();
+    let mut seen = Seen {
+        value: x,
+        places: Vec::new(),
+        taps: Vec::new(),
+    };
+    for sliding in along {
+        seen.places.push(dim);
+        let extent = prims.extent(seen.value, dim);
+        let steps = match sliding.taps {
+            1 => vec![sliding.stride],
+            _ => vec![sliding.stride, sliding.step],
+        };
+        let is_slid = !extent.is(1) && !sliding.is_plain(&extent);
+        seen.taps.push((is_slid && steps.len() > 1).then_some(dim + 1));
+        if !is_slid {
+            dim += 1;
+            continue;
+        }
+        let counts = [sliding.places.clone(), sliding.taps.into()];
+        let window = Window {
+            dim,
+            start: sliding.start.into(),
+            outside: Outside::Nothing,
+            steps,
+        };
+        dim += window.steps.len();
+        let counts = &counts[..window.steps.len()];
+        seen.value = prims.slide(seen.value, window, counts);
+    }
+    seen
+}

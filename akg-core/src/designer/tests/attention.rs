@@ -1,0 +1,71 @@
+//! Attention and the products that networks spell out around it.
+
+use super::{F, check};
+use crate::dtype::DType;
+use crate::graph::Arg;
+
+/// Attention over these shapes of queries, and of keys and values.
+#[track_caller]
+fn attention(query: &[i64], key: &[i64], mask: Option<(&[i64], DType)>, flags: &[(&'static str, bool)]) {
+    check("attention", |g| {
+        let query = g.input("query", F, query.to_vec());
+        let (k, v) = (g.input("key", F, key.to_vec()), g.input("value", F, key.to_vec()));
+        let mut all: Vec<(&str, Arg)> = vec![("query", query.into()), ("key", k.into()), ("value", v.into())];
+        if let Some((shape, dtype)) = mask {
+            all.push(("attn_mask", g.input("mask", dtype, shape.to_vec()).into()));
+        }
+        all.extend(flags.iter().map(|(name, flag)| (*name, (*flag).into())));
+        g.call("scaled_dot_product_attention.default", all).map(|y| y[0])
+    });
+}
+
+#[test]
+fn attention_sees_what_it_may() {
+    attention(&[2, 3, 10, 8], &[2, 3, 12, 8], None, &[]);
+    attention(&[2, 3, 10, 8], &[2, 3, 10, 8], None, &[("is_causal", true)]);
+    attention(&[2, 10, 8], &[2, 12, 8], Some((&[10, 12], F)), &[]);
+    // With so few keys some rows see none.
+    attention(
+        &[2, 3, 10, 8],
+        &[2, 3, 2, 8],
+        Some((&[2, 1, 10, 2], DType::Bool)),
+        &[],
+    );
+    attention(&[2, 6, 10, 8], &[2, 2, 12, 8], None, &[("enable_gqa", true)]);
+}
+
+#[test]
+fn heads_are_cut_from_one_projection() {
+    check("heads", |g| {
+        let x = g.input("x", F, [2, 10, 12]);
+        let w = g.input("w", F, [36, 12]);
+        let y = g.call("linear.default", [("input", x.into()), ("weight", w.into())])?[0];
+        let parts = g.split(y, 12, 2)?;
+        let mut heads = Vec::new();
+        for part in parts {
+            let part = g.reshape(part, [2, 10, 3, 4])?;
+            heads.push(g.transpose(part, 1, 2)?);
+        }
+        let keys = g.transpose(heads[1], 2, 3)?;
+        let scores = g.matmul(heads[0], keys)?;
+        let weights = g.softmax(scores, -1)?;
+        let y = g.matmul(weights, heads[2])?;
+        let y = g.transpose(y, 1, 2)?;
+        g.reshape(y, [2, 10, 12])
+    });
+}
+
+#[test]
+fn sums_of_several_products() {
+    check("sums_of_several_products", |g| {
+        let (a, b) = (g.input("a", F, [2, 5, 3, 4]), g.input("b", F, [2, 6, 3, 4]));
+        let (c, d) = (g.input("c", F, [2, 3, 5, 6]), g.input("d", F, [2, 6, 3, 7]));
+        let operands: Vec<_> = [a, b, c, d].into_iter().map(Some).collect();
+        let equation = Arg::Str("blhn,bshn,bhls,bshp->blhp".into());
+        g.call(
+            "einsum.default",
+            [("equation", equation), ("tensors", Arg::Values(operands))],
+        )
+        .map(|y| y[0])
+    });
+}
