@@ -75,8 +75,20 @@ impl Group {
                 ))
             }
             Prim::Reshape(a) => {
+                let before = self.clone();
                 let (dims, source) = self.operand(prims, *a, share)?;
-                Ok((self.axes.regroup(&dims.concat(), &node.shape)?, source))
+                let regrouped = self.axes.regroup(&dims.concat(), &node.shape);
+                match (regrouped, prims.reshaped(id), &source) {
+                    (Ok(dims), ..) => Ok((dims, source)),
+                    // A tensor has its elements in order whatever extents it is declared with.
+                    (Err(_), Some(tensor), Use::Load { .. }) if !share => {
+                        *self = before;
+                        let dims: Vec<_> = node.shape.iter().map(|d| self.axes.fresh(d)).collect();
+                        let axes = dims.concat();
+                        Ok((dims, Use::Load { source: tensor, axes }))
+                    }
+                    (Err(conflict), ..) => Err(conflict),
+                }
             }
             Prim::Expand(a) => {
                 let (dims, source) = self.operand(prims, *a, share)?;

@@ -84,19 +84,28 @@ impl Plan {
 /// dimensions that it is tiled along, nor do others on those that windows see; and where two kernels would split a
 /// buffer's dimensions in different ways, neither decides.
 pub(super) fn plan(decomposed: &Decomposed, groups: &[Group], views: bool) -> Result<Plan> {
-    let mut open = HashSet::new();
+    let mut open: HashMap<PrimId, Vec<Expr>> = HashMap::new();
     loop {
         let clash = match arrange(decomposed, groups.to_vec(), views, &open)? {
             Ok(plan) => return Ok(plan),
             Err(clash) => clash,
         };
-        let settled = match clash.tensor {
-            TensorKey::Buffer(source) | TensorKey::View(source, _) => views && open.insert(source),
-            TensorKey::Input(_) | TensorKey::Output(_) => false,
-        };
-        if !settled {
+        let (TensorKey::Buffer(source) | TensorKey::View(source, _)) = clash.tensor else {
             return Err(clash.into());
-        }
+        };
+        let own = decomposed
+            .prims
+            .shape(source)
+            .iter()
+            .filter(|e| !e.is(1))
+            .cloned();
+        // A row of all elements is what every shape is a view of.
+        let all = own.clone().fold(Expr::constant(1), |n, e| &n * &e);
+        match open.get(&source) {
+            None if views => open.insert(source, own.collect()),
+            Some(extents) if extents.len() > 1 => open.insert(source, vec![all]),
+            _ => return Err(clash.into()),
+        };
     }
 }
 
@@ -118,12 +127,12 @@ impl From<Clash> for Error {
     }
 }
 
-/// The plan in which the buffers in `open` have the dimensions of what they hold.
+/// The plan in which the buffers in `open` have these dimensions.
 fn arrange(
     decomposed: &Decomposed,
     mut groups: Vec<Group>,
     views: bool,
-    open: &HashSet<PrimId>,
+    open: &HashMap<PrimId, Vec<Expr>>,
 ) -> Result<std::result::Result<Plan, Clash>> {
     let prims = &decomposed.prims;
     // Work that every reader repeats is never loaded.
@@ -147,7 +156,7 @@ fn arrange(
         for id in group.nodes.clone() {
             if loaded.contains(&id) {
                 let decides = !slid.contains(&id) || products.contains(&id);
-                let key = if open.contains(&id) || !decides {
+                let key = if open.contains_key(&id) || !decides {
                     TensorKey::View(id, g)
                 } else {
                     TensorKey::Buffer(id)
@@ -164,7 +173,7 @@ fn arrange(
             }
         }
     }
-    let split: HashSet<PrimId> = products.iter().chain(&slid).chain(open).copied().collect();
+    let split: HashSet<PrimId> = products.iter().chain(&slid).chain(open.keys()).copied().collect();
     let extents = match declare(decomposed, &mut groups, &stores, &split, open) {
         Ok(extents) => extents,
         Err(clash) => return Ok(Err(clash)),
@@ -262,23 +271,19 @@ fn accesses(
 }
 
 /// Splits axes until all accesses of a tensor see the same extents, which become its declaration; those of a view also
-/// until its dimensions make up the tensor's. Buffers in `open` are declared as what they hold.
+/// until its dimensions make up the tensor's. Buffers in `open` have these dimensions.
 fn declare(
     decomposed: &Decomposed,
     groups: &mut [Group],
     stores: &[Vec<(PrimId, TensorKey, Vec<AxisId>)>],
     split: &HashSet<PrimId>,
-    open: &HashSet<PrimId>,
+    open: &HashMap<PrimId, Vec<Expr>>,
 ) -> std::result::Result<BTreeMap<TensorKey, (DType, Vec<Expr>)>, Clash> {
     let accesses = accesses(decomposed, groups, stores, split);
-    let whole = |id: &PrimId| {
-        let extents = decomposed.prims.shape(*id).iter();
-        extents.filter(|e| !e.is(1)).cloned().collect()
-    };
-    let mut declared: BTreeMap<TensorKey, Vec<Expr>> = open
+    let given = open
         .iter()
-        .map(|id| (TensorKey::Buffer(*id), whole(id)))
-        .collect();
+        .map(|(id, extents)| (TensorKey::Buffer(*id), extents.clone()));
+    let mut declared: BTreeMap<TensorKey, Vec<Expr>> = given.collect();
     loop {
         let mut changed = false;
         for (g, key, axes) in &accesses {

@@ -405,7 +405,9 @@ impl Prims {
 
     /// A prefix combination; along a dimension that is reversed, one from the end.
     pub(super) fn scan(&mut self, scan: Scan, a: PrimId) -> PrimId {
-        if matches!(&self.node(a).prim, Prim::Window(w, _) if w.dim == scan.dim && matches!(w.steps[..], [..0]))
+        if let Prim::Window(w, _) = &self.node(a).prim
+            && w.dim == scan.dim
+            && matches!(w.steps[..], [step] if step < 0)
         {
             let original = self.flip(a, scan.dim);
             let reversed = Scan {

@@ -266,41 +266,41 @@ fn convolve(s: &mut Step<'_>, x: PrimId, weight: PrimId, along: &[Sliding], taps
         places: at,
         taps: met,
     } = slide(s.prims, x, &along);
-    let lone = |list: &[Expr]| list.iter().fold(Expr::constant(1), |n, e| &n * e);
-    let result: Vec<Expr> = [&batch, &groups, &results]
-        .into_iter()
-        .chain(&places)
-        .cloned()
-        .collect();
-    if channels.is(1) || results.is(1) {
-        // [N, G, 1, C, T.., P..] times [G, O, C, T.., 1..].
-        let perm = [0, 1, 2]
-            .into_iter()
-            .chain(met.iter().flatten().copied())
-            .chain(at);
-        let seen = s.prims.permute(value, perm.collect());
-        let reduced = 1 + met.iter().flatten().count();
-        let mut shape = s.prims.shape(seen).to_vec();
-        shape.insert(2, Expr::constant(1));
-        let seen = s.prims.reshape(seen, shape);
-        let mut shape = s.prims.shape(weight)[..LEADING].to_vec();
-        let used = met.iter().zip(&counts).filter(|(met, _)| met.is_some());
-        shape.extend(used.map(|(_, count)| count.clone()));
-        shape.extend(vec![Expr::constant(1); places.len()]);
-        let weight = s.prims.reshape(weight, shape);
-        let products = s.prims.mul(seen, weight)?;
-        let axes: Vec<usize> = (LEADING..LEADING + reduced).collect();
-        let sums = s.prims.reduce(ReduceOp::Sum, products, &axes, false);
-        return Ok(s.prims.reshape(sums, result));
-    }
-    let products = &channels * &lone(&counts);
-    let perm = [0, 1, 2].into_iter().chain(met.into_iter().flatten()).chain(at);
+    // [N, G, C, T.., P..]
+    let met: Vec<usize> = met.into_iter().flatten().collect();
+    let perm = [0, 1, 2].into_iter().chain(met.iter().copied()).chain(at);
     let seen = s.prims.permute(value, perm.collect());
-    let columns = vec![batch, groups.clone(), products.clone(), lone(&places)];
-    let columns = s.prims.reshape(seen, columns);
-    let rows = s.prims.reshape(weight, vec![groups, results, products]);
-    let product = matmul::contract(s, rows, columns)?;
-    Ok(s.prims.reshape(product, result))
+    let y = if channels.is(1) || results.is(1) {
+        sum_products(s, seen, weight, met.len())?
+    } else {
+        let all = |list: &[Expr]| list.iter().fold(Expr::constant(1), |n, e| &n * e);
+        let products = &channels * &all(&counts);
+        let columns = vec![batch.clone(), groups.clone(), products.clone(), all(&places)];
+        let columns = s.prims.reshape(seen, columns);
+        let rows = vec![groups.clone(), results.clone(), products];
+        let rows = s.prims.reshape(weight, rows);
+        matmul::contract(s, rows, columns)?
+    };
+    let leading = [batch, groups, results].into_iter();
+    Ok(s.prims.reshape(y, leading.chain(places).collect()))
+}
+
+/// The sums over channels and taps of `[N, G, C, T.., P..]` times `[G, O, C, T..]`, with so many dimensions of more than one
+/// tap.
+fn sum_products(s: &mut Step<'_>, seen: PrimId, weight: PrimId, dims: usize) -> Result<PrimId> {
+    let one = Expr::constant(1);
+    let mut shape = s.prims.shape(seen).to_vec();
+    let taps = shape[LEADING..LEADING + dims].to_vec();
+    let places = shape.len() - LEADING - dims;
+    shape.insert(2, one.clone());
+    let seen = s.prims.reshape(seen, shape);
+    let mut shape = s.prims.shape(weight)[..LEADING].to_vec();
+    shape.extend(taps);
+    shape.extend(vec![one; places]);
+    let weight = s.prims.reshape(weight, shape);
+    let products = s.prims.mul(seen, weight)?;
+    let axes: Vec<usize> = (LEADING..=LEADING + dims).collect();
+    Ok(s.prims.reduce(ReduceOp::Sum, products, &axes, false))
 }
 
 /// Leaves the one tap of the one place that meets the only element of a dimension.

@@ -103,10 +103,12 @@ impl Emitter<'_> {
     }
 
     /// The region that an access through a view covers of the tensor. Of the view's dimensions that make up one of the
-    /// tensor's, the outermost that is tiled may be so in part; those further in are tiled as a whole, or not at all.
-    fn viewed(&self, extents: &[Expr], access: &Access) -> Result<Viewed> {
+    /// tensor's, the outermost that is tiled may be so in part; those further in are tiled as a whole, or not at all. What
+    /// tiles reach of others beyond their own extent may be read in vain, but neither combined nor written.
+    fn viewed(&self, extents: &[Expr], access: &Access, writes: bool) -> Result<Viewed> {
         let unsupported =
             || Error::unsupported("no design rule yet for tiles that lie scattered in a product");
+        let may_overhang = |axis: &Axis| !writes && !self.kernel.reduced.contains(axis);
         let mut axes = access.axes.iter();
         let (mut parts, mut shape) = (Vec::new(), Vec::new());
         let (mut order, mut leaves) = (Vec::new(), false);
@@ -114,7 +116,8 @@ impl Emitter<'_> {
             let mut start = Vec::new();
             // The tile's own length, and how far its elements are apart.
             let mut tile: Option<(&str, Expr)> = None;
-            let mut is_whole = true;
+            // Whether further in are tiles as a whole, or single coordinates.
+            let (mut has_tiles, mut has_indices) = (false, false);
             let mut inner = extent.clone();
             while !inner.is(1) {
                 let axis = axes.next().ok_or_else(unsupported)?;
@@ -133,17 +136,20 @@ impl Emitter<'_> {
                         start: at,
                         len,
                         overhang,
-                    } if tile.is_none() && (outermost || !overhang) => {
+                    } if tile.is_none() && (outermost || !overhang || may_overhang(axis)) => {
                         start.push(times(at));
                         tile = Some((len, inner.clone()));
                         order.push(*axis);
                         leaves |= overhang;
                     }
-                    Walk::Index(at) if order.last().is_some() => {
+                    Walk::Index(at) if !has_tiles => {
                         start.push(times(at));
-                        is_whole = false;
+                        has_indices = true;
                     }
-                    Walk::Tile { start: at, .. } if at == "0" && is_whole => order.push(*axis),
+                    Walk::Tile { start: at, .. } if at == "0" && !has_indices => {
+                        order.push(*axis);
+                        has_tiles = true;
+                    }
                     _ => return Err(unsupported()),
                 }
             }
@@ -152,15 +158,15 @@ impl Emitter<'_> {
                 parts.push(start);
                 continue;
             };
-            let len = if step.is(1) || !is_whole {
-                len.to_owned()
-            } else {
+            let len = if has_tiles {
                 format!("({len})*{step}")
-            };
-            parts.push(if is_whole {
-                format!("{start} :+ {len}")
             } else {
+                len.to_owned()
+            };
+            parts.push(if has_indices {
                 format!("{start} :+ {len} by {step}")
+            } else {
+                format!("{start} :+ {len}")
             });
             shape.push(len);
         }
@@ -173,13 +179,13 @@ impl Emitter<'_> {
     }
 
     /// The region of an access through a view that splits dimensions; `None` for other accesses.
-    fn split(&self, access: &Access) -> Result<Option<Viewed>> {
+    fn split(&self, access: &Access, writes: bool) -> Result<Option<Viewed>> {
         let TensorKey::View(source, _) = access.tensor else {
             return Ok(None);
         };
         let tensor = self.plan.tensors.get(&TensorKey::Buffer(source));
         match tensor.filter(|(_, extents)| extents.len() != access.axes.len()) {
-            Some((_, extents)) => Ok(Some(self.viewed(extents, access)?)),
+            Some((_, extents)) => Ok(Some(self.viewed(extents, access, writes)?)),
             None => Ok(None),
         }
     }
@@ -192,7 +198,7 @@ impl Emitter<'_> {
     /// The same in another type that holds the elements.
     pub(in crate::designer) fn load_as(&mut self, access: &Access, to: DType) -> Result<Var> {
         let dtype = self.plan.dtype(&access.tensor);
-        let split = self.split(access)?;
+        let split = self.split(access, false)?;
         let (region, order, leaves) = match &split {
             Some(viewed) => (viewed.region.clone(), viewed.order.clone(), viewed.leaves),
             None => self.region(access)?,
@@ -260,7 +266,7 @@ impl Emitter<'_> {
         let var = self
             .find(id)
             .ok_or_else(|| Error::unexpected("an emitter stores what it did not compute"))?;
-        let split = self.split(access)?;
+        let split = self.split(access, true)?;
         let (region, order) = match &split {
             Some(viewed) => (viewed.region.clone(), viewed.order.clone()),
             None => {

@@ -100,9 +100,18 @@ impl<'a> Product<'a> {
                 "no design rule yet for a product without rows or columns",
             ));
         };
-        let taps = kernel.taps();
-        let mut summed = walked[0].iter().rev().copied();
-        let Some(depth) = summed.find(|x| kernel.reduced.contains(x) && !taps.contains(x)) else {
+        // Tiles have elements along one axis of a dimension.
+        let beside = |x: &Axis, others: &dyn Fn(Axis) -> bool| {
+            let seeing = kernel.windows.values().map(|w| &w.axes);
+            let mut seeing = seeing.filter(|axes| axes.iter().any(|(a, _)| a == x));
+            seeing.any(|axes| axes.iter().any(|(a, _)| others(*a)))
+        };
+        let is_tiled = |a: Axis| a == rows || a == columns;
+        let summed = walked[0].iter().rev().copied();
+        let mut summed = summed.filter(|x| kernel.reduced.contains(x) && !beside(x, &is_tiled));
+        let is_kept = |a: Axis| !kernel.reduced.contains(&a);
+        let apart = summed.clone().find(|x| !beside(x, &is_kept));
+        let Some(depth) = apart.or_else(|| summed.next()) else {
             return Err(Error::unsupported(
                 "no design rule yet for a product over a dimension of extent 1",
             ));

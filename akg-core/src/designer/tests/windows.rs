@@ -469,3 +469,34 @@ fn sums_of_long_parts_leave_the_rest_out() {
         g.sum(part, &[1], false)
     });
 }
+
+#[test]
+fn patches_are_cut_and_mixed() {
+    // Convolutions whose windows lie side by side.
+    conv(
+        "conv2d.default",
+        &[2, 3, 12, 16],
+        &[5, 3, 4, 4],
+        5,
+        &[("stride", &[4, 4])],
+        1,
+    );
+    // Channels and places become rows that no factor of either divides.
+    check("patches", |g| {
+        let x = g.input("x", F, [2, 3, 8, 10]);
+        let w = g.input("w", F, [7, 12]);
+        let mut x = x;
+        for (dim, size) in [(2i64, 2i64), (3, 2)] {
+            let call = [
+                ("self", x.into()),
+                ("dimension", dim.into()),
+                ("size", size.into()),
+                ("step", size.into()),
+            ];
+            x = g.call("unfold.default", call)?[0];
+        }
+        let x = g.reshape(x, [2, 20, 12])?;
+        g.call("linear.default", [("input", x.into()), ("weight", w.into())])
+            .map(|y| y[0])
+    });
+}
