@@ -42,8 +42,7 @@ impl<A: Copy> Windowed<A> {
     }
 
     /// The same with other names for the axes.
-    pub(super) fn with<B>(&self, name: impl FnMut(A) -> B) -> Windowed<B> {
-        let mut name = name;
+    pub(super) fn with<B>(&self, mut name: impl FnMut(A) -> B) -> Windowed<B> {
         Windowed {
             start: self.start.clone(),
             axes: self.axes.iter().map(|(a, step)| (name(*a), *step)).collect(),

@@ -75,13 +75,14 @@ impl Group {
                 ))
             }
             Prim::Reshape(a) => {
-                let before = self.clone();
+                let tensor = prims.reshaped(id).filter(|_| !share);
+                let before = tensor.map(|tensor| (tensor, self.clone()));
                 let (dims, source) = self.operand(prims, *a, share)?;
                 let regrouped = self.axes.regroup(&dims.concat(), &node.shape);
-                match (regrouped, prims.reshaped(id), &source) {
+                match (regrouped, before, &source) {
                     (Ok(dims), ..) => Ok((dims, source)),
                     // A tensor has its elements in order whatever extents it is declared with.
-                    (Err(_), Some(tensor), Use::Load { .. }) if !share => {
+                    (Err(_), Some((tensor, before)), Use::Load { .. }) => {
                         *self = before;
                         let dims: Vec<_> = node.shape.iter().map(|d| self.axes.fresh(d)).collect();
                         let axes = dims.concat();

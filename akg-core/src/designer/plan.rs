@@ -461,11 +461,15 @@ impl KernelPlan {
 
     /// Whether combinations must pass over what a dimension's window sees outside of the tensor.
     pub(super) fn sees_nothing(&self, dimension: Axis) -> bool {
-        let Some(window) = self.windows.get(&dimension) else {
-            return false;
-        };
-        let extent = |a: Axis| self.extents.get(a).cloned().unwrap_or(Expr::constant(1));
-        window.outside == Outside::Nothing && !window.stays_inside(&extent(dimension), extent)
+        let window = self.windows.get(&dimension);
+        window.is_some_and(|w| w.outside == Outside::Nothing) && !self.stays_inside(dimension)
+    }
+
+    /// Whether the window through which a dimension is seen, if there is one, shows nothing outside of the tensor.
+    pub(super) fn stays_inside(&self, dimension: Axis) -> bool {
+        let extent = |a: Axis| self.extents[a].clone();
+        let window = self.windows.get(&dimension);
+        window.is_none_or(|w| w.stays_inside(&extent(dimension), extent))
     }
 
     /// Whether a window needs the axis to stay what it is.

@@ -32,10 +32,8 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
         (None, None) => return Ok(None),
     };
     let dtype = s.prims.dtype(query);
-    let rank_of_key = s.prims.rank(key);
-    let perm = (0..rank_of_key - 2).chain([rank_of_key - 1, rank_of_key - 2]);
-    let turned = s.prims.permute(key, perm.collect());
-    let scores = matmul::contract(s, query, turned)?;
+    let key = matmul::turned(s, key);
+    let scores = matmul::contract(s, query, key)?;
     let mut scores = s.prims.mul_number(scores, scale)?;
     let mask = s.opt_tensor("attn_mask")?;
     if let Some(mask) = mask {

@@ -144,9 +144,16 @@ impl Geometry {
         (x, s.prims.permute(weight, perm))
     }
 
-    /// The windows and taps of the results `phase`, `phase + stride`, … of a transposed convolution along a dimension;
+    /// How many phases the results along a dimension of a transposed convolution have, and the most results of one.
+    fn phases(&self, d: usize) -> Option<(i64, i64)> {
+        let places = self.places.get(d)?.as_const()?;
+        let count = self.strides[d].min(places);
+        Some((count, (places + count - 1) / count))
+    }
+
+    /// The windows and taps of `places` results `phase`, `phase + stride`, … of a transposed convolution along a dimension;
     /// `None` if they meet no taps.
-    fn phase(&self, d: usize, phase: i64) -> Option<(Sliding, Taps)> {
+    fn phase(&self, d: usize, phase: i64, places: i64) -> Option<(Sliding, Taps)> {
         let (stride, step) = (self.strides[d], self.dilations[d]);
         let common = gcd(stride, step);
         let period = stride / common;
@@ -154,12 +161,11 @@ impl Geometry {
         let at = phase + self.paddings[d];
         let first = (0..period.min(self.taps[d])).find(|t| (at - t * step) % stride == 0)?;
         let count = (self.taps[d] - first + period - 1) / period;
-        let places = self.places[d].as_const().unwrap_or_default() - phase;
         let sliding = Sliding {
             start: (at - first * step) / stride,
             stride: 1,
             step: -(step / common),
-            places: ((places + stride - 1) / stride).into(),
+            places: places.into(),
             taps: count,
         };
         let taps = Taps {
@@ -194,18 +200,12 @@ fn phases(
     chosen: &mut Vec<Option<(Sliding, Taps)>>,
 ) -> Result<PrimId> {
     let d = chosen.len();
-    let Some(places) = geometry.places.get(d).and_then(Expr::as_const) else {
+    let Some((count, most)) = geometry.phases(d) else {
         return phase(s, x, weight, geometry, chosen);
     };
-    let stride = geometry.strides[d].min(places);
-    let most = (places + stride - 1) / stride;
     let mut parts = Vec::new();
-    for phase in 0..stride {
-        let mut own = geometry.phase(d, phase);
-        if let Some((sliding, _)) = &mut own {
-            sliding.places = most.into();
-        }
-        chosen.push(own);
+    for phase in 0..count {
+        chosen.push(geometry.phase(d, phase, most));
         parts.push(phases(s, x, weight, geometry, chosen)?);
         chosen.pop();
     }
@@ -215,7 +215,7 @@ fn phases(
     let dim = LEADING + d;
     let joined = join::stack(s, &parts, dim + 1)?;
     let mut shape = s.prims.shape(joined).to_vec();
-    shape.splice(dim..dim + 2, [Expr::constant(most * stride)]);
+    shape.splice(dim..dim + 2, [Expr::constant(most * count)]);
     Ok(s.prims.reshape(joined, shape))
 }
 
@@ -234,11 +234,8 @@ fn phase(
     }
     let mut shape = s.prims.shape(x)[..2].to_vec();
     shape.push(s.prims.extent(weight, 1));
-    for (stride, places) in geometry.strides.iter().zip(&geometry.places) {
-        let stride = places.as_const().map_or(*stride, |places| places.min(*stride));
-        let most = places.as_const().unwrap_or_default() + stride - 1;
-        shape.push((most / stride).into());
-    }
+    let most = (0..chosen.len()).filter_map(|d| geometry.phases(d));
+    shape.extend(most.map(|(_, most)| Expr::constant(most)));
     let dtype = s.prims.dtype(x);
     Ok(s.prims.full(0.0, dtype, shape))
 }
@@ -267,7 +264,6 @@ fn convolve(s: &mut Step<'_>, x: PrimId, weight: PrimId, along: &[Sliding], taps
         taps: met,
     } = slide(s.prims, x, &along);
     // [N, G, C, T.., P..]
-    let met: Vec<usize> = met.into_iter().flatten().collect();
     let perm = [0, 1, 2].into_iter().chain(met.iter().copied()).chain(at);
     let seen = s.prims.permute(value, perm.collect());
     let y = if channels.is(1) || results.is(1) {

@@ -77,6 +77,13 @@ fn matmul(s: &mut Step<'_>, a: PrimId, b: PrimId) -> Result<PrimId> {
     Ok(product)
 }
 
+/// The matrices `[batch.., M, K]` as `[batch.., K, M]`.
+pub(super) fn turned(s: &mut Step<'_>, x: PrimId) -> PrimId {
+    let rank = s.prims.rank(x);
+    let perm = (0..rank - 2).chain([rank - 1, rank - 2]);
+    s.prims.permute(x, perm.collect())
+}
+
 /// Multiplies `[batch.., M, K]` by `[batch.., K, N]` after broadcasting the batch dimensions.
 pub(super) fn contract(s: &mut Step<'_>, a: PrimId, b: PrimId) -> Result<PrimId> {
     let (sa, sb) = (s.prims.shape(a).to_vec(), s.prims.shape(b).to_vec());
@@ -97,8 +104,7 @@ pub(super) fn contract(s: &mut Step<'_>, a: PrimId, b: PrimId) -> Result<PrimId>
             s.prims
                 .reshape(b, batch_b.iter().chain([n, k]).cloned().collect())
         } else {
-            let perm = (0..sb.len() - 2).chain([sb.len() - 1, sb.len() - 2]).collect();
-            s.prims.permute(b, perm)
+            turned(s, b)
         };
         let products = s.prims.mul(a, b)?;
         let rank = s.prims.rank(products);

@@ -152,8 +152,7 @@ fn reduce_windows(s: &mut Step<'_>, op: ReduceOp, x: PrimId, windows: &[Windows]
         taps: w.taps,
     });
     let seen = slide(s.prims, x, &along.collect::<Vec<_>>());
-    let axes: Vec<usize> = seen.taps.into_iter().flatten().collect();
-    s.prims.reduce(op, seen.value, &axes, false)
+    s.prims.reduce(op, seen.value, &seen.taps, false)
 }
 
 /// Divides sums by the number of elements.

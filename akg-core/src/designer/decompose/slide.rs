@@ -21,8 +21,8 @@ pub(super) struct Seen {
     pub(super) value: PrimId,
     /// The dimension of the places along each of the dimensions that were slid along.
     pub(super) places: Vec<usize>,
-    /// That of the taps, where there is more than one.
-    pub(super) taps: Vec<Option<usize>>,
+    /// That of the taps of each of those where there is more than one.
+    pub(super) taps: Vec<usize>,
 }
 
 impl Sliding {
@@ -49,10 +49,12 @@ pub(super) fn slide(prims: &mut Prims, x: PrimId, along: &[Sliding]) -> Seen {
             _ => vec![sliding.stride, sliding.step],
         };
         let is_slid = !extent.is(1) && !sliding.is_plain(&extent);
-        seen.taps.push((is_slid && steps.len() > 1).then_some(dim + 1));
         if !is_slid {
             dim += 1;
             continue;
+        }
+        if steps.len() > 1 {
+            seen.taps.push(dim + 1);
         }
         let counts = [sliding.places.clone(), sliding.taps.into()];
         let window = Window {

@@ -20,12 +20,6 @@ struct Viewed {
 }
 
 impl Emitter<'_> {
-    /// Whether the window through which a dimension is seen, if there is one, shows nothing outside of the tensor.
-    fn stays_inside(&self, dimension: Axis) -> bool {
-        let window = self.kernel.windows.get(&dimension);
-        window.is_none_or(|w| w.stays_inside(self.extent(dimension), |a| self.extent(a).clone()))
-    }
-
     /// The entries of a region for whole axes, and whether it may leave the tensor.
     pub(in crate::designer) fn place(&self, axes: &[Axis]) -> Result<(Vec<String>, bool)> {
         let (mut parts, mut leaves) = (Vec::new(), false);
@@ -84,7 +78,7 @@ impl Emitter<'_> {
                 Some((len, step)) => format!("{at} :+ {len} by {step}"),
                 None => at,
             });
-            leaves |= !self.stays_inside(*axis);
+            leaves |= !self.kernel.stays_inside(*axis);
         }
         Ok((
             format!("{}[{}]", self.name(&access.tensor)?, parts.join(", ")),
