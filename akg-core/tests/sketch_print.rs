@@ -3,6 +3,7 @@
 use akg_core::DType;
 use akg_core::sketch::Sketch;
 use akg_core::sketch::syntax::*;
+use akg_core::task::Accuracy;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -156,6 +157,8 @@ fn item() -> impl Strategy<Value = Spanned<Item>> {
             hint
         }),
         expression().prop_map(Item::Require),
+        prop::sample::select(Accuracy::ALL.to_vec())
+            .prop_map(|class| Item::Accuracy(Spanned::new(class, 0..0))),
         (tensor(), option::of(expression())).prop_map(|(tensor, align)| Item::Buffer { tensor, align }),
     ]
     .prop_map(|item| Spanned::new(item, 0..0))

@@ -4,6 +4,7 @@ use akg_core::dtype::DType;
 use akg_core::error::{Error, Result};
 use akg_core::lower::tiles::TileOp;
 use akg_core::sketch::ir::{BinaryOp, CompareOp, Op, ReduceOp, Scalar, UnaryOp, Val};
+use akg_core::task::Accuracy;
 
 use crate::index::{Text, compare, expand, is_half, literal, tuple, type_name};
 use crate::printer::Printer;
@@ -356,6 +357,16 @@ impl Printer<'_> {
             UnaryOp::Not if dtype == DType::Bool => Text::loose(format!("{} == 0", text.closed())),
             UnaryOp::Not => Text::loose(format!("~{}", text.closed())),
             UnaryOp::Abs => Text::tight(format!("tl.abs({x})")),
+            UnaryOp::Exp if self.approximates(dtype) => Text::tight(format!("libdevice.fast_expf({x})")),
+            UnaryOp::Tanh if self.approximates(dtype) => {
+                Text::tight(format!("{}({x})", self.call("akg_tanh_approx")))
+            }
+            UnaryOp::Sigmoid if self.approximates(dtype) => {
+                Text::tight(format!("{}({x})", self.call("akg_sigmoid_approx")))
+            }
+            UnaryOp::Erf if self.approximates(dtype) => {
+                Text::tight(format!("{}({x})", self.call("akg_erf_approx")))
+            }
             // Beside the largest term, 1, a sum has no place for those that would need care.
             UnaryOp::Exp if self.is_share_of_sum(value, a) => Text::tight(format!("libdevice.exp({x})")),
             UnaryOp::Exp if dtype != DType::F64 => Text::tight(format!("{}({x})", self.call("akg_exp"))),
@@ -385,6 +396,11 @@ impl Printer<'_> {
                 Text::tight(format!("libdevice.{name}({x})"))
             }
         })
+    }
+
+    /// Whether functions of this type may err by what the accuracy class has room for.
+    fn approximates(&self, dtype: DType) -> bool {
+        self.program.accuracy != Accuracy::Fp32 && dtype.is_float() && dtype != DType::F64
     }
 
     /// Whether a tile is `exp(-abs(x))` of something, which is from 0 to 1.
@@ -458,7 +474,7 @@ impl Printer<'_> {
                     let inverse = constant(Scalar::Float(inverse), ty)?;
                     Text::loose(format!("{} * {inverse}", x.closed()))
                 }
-                None if ty == DType::F64 => infix("/"),
+                None if ty == DType::F64 || self.approximates(ty) => infix("/"),
                 None if self.elements(b) < self.elements(a) => call(self.call("akg_div_by")),
                 None => call(self.call("akg_div")),
             },

@@ -127,6 +127,42 @@ def akg_sigmoid(x):
     return one / (one + libdevice.exp(-x))
 
 
+#: akg_tanh_approx
+# For classes beyond fp32: errs by 3e-6 of the result at most.
+@triton.jit
+def akg_tanh_approx(x):
+    a = tl.abs(x)
+    s = a * a
+    small = a * tl.fma(s, tl.fma(s, 0.13333333, -0.33333334), 1.0)
+    e = libdevice.fast_expf(-2.0 * a)
+    large = libdevice.fast_dividef(1.0 - e, 1.0 + e)
+    return libdevice.copysign(tl.where(a < 0.0625, small, large), x)
+
+
+#: akg_sigmoid_approx
+# For classes beyond fp32: errs by 1e-5 of the result at most.
+@triton.jit
+def akg_sigmoid_approx(x):
+    return libdevice.fast_dividef(1.0, 1.0 + libdevice.fast_expf(-x))
+
+
+#: akg_erf_approx
+# For classes beyond fp32: Abramowitz and Stegun, 7.1.26, and the first terms of the series where that would be lost in
+# rounding. Errs by 2e-6 of the result at most.
+@triton.jit
+def akg_erf_approx(x):
+    a = tl.abs(x)
+    s = a * a
+    small = a * tl.fma(s, tl.fma(s, 0.11283792, -0.37612639), 1.1283792)
+    t = libdevice.fast_dividef(1.0, tl.fma(a, 0.3275911, 1.0))
+    p = tl.fma(t, 1.061405429, -1.453152027)
+    p = tl.fma(t, p, 1.421413741)
+    p = tl.fma(t, p, -0.284496736)
+    p = tl.fma(t, p, 0.254829592)
+    large = 1.0 - t * p * libdevice.fast_expf(-s)
+    return libdevice.copysign(tl.where(a < 0.125, small, large), x)
+
+
 #: akg_pow2_floor
 # The largest power of two not above the magnitude; 1 for zero, infinity and NaN.
 @triton.jit

@@ -155,17 +155,18 @@ kernel main over (l in 8) {
 }
 ";
 
+/// A step through all numbers, as many as there are elements; half of them from 2^-8 to 2^8.
+fn numbers(step: u32) -> Vec<f32> {
+    let number = |i: u32| match i.wrapping_mul(step) {
+        bits if i.is_multiple_of(2) => f32::from_bits(bits),
+        bits => f32::from_bits((bits & 0x87ff_ffff) + 0x3b80_0000),
+    };
+    (0..32768).map(number).collect()
+}
+
 #[test]
 fn functions_of_the_prelude_are_exact_at_every_magnitude() {
     let Some(python) = support::python() else { return };
-    // A step through all numbers, and as many in another order; half of them from 2^-8 to 2^8.
-    let numbers = |step: u32| -> Vec<f32> {
-        let number = |i: u32| match i.wrapping_mul(step) {
-            bits if i.is_multiple_of(2) => f32::from_bits(bits),
-            bits => f32::from_bits((bits & 0x87ff_ffff) + 0x3b80_0000),
-        };
-        (0..32768).map(number).collect()
-    };
     let (x, z) = (numbers(0x0002_0003), numbers(0x9e37_79b1));
     let inputs = [&x, &z].map(|n| Tensor::from_slice([512, 64], n).unwrap());
     let sketch = Sketch::parse(SWEEP).unwrap_or_else(|d| panic!("{}", d.render(SWEEP)));
@@ -195,6 +196,49 @@ fn functions_of_the_prelude_are_exact_at_every_magnitude() {
             assert!(
                 same || near || got.is_nan() && want.is_nan(),
                 "{got:e} instead of {want:e} for {x:e} and {z:e}, number {i}"
+            );
+        }
+    }
+}
+
+const NEAR: &str = "
+sketch near(x: f32[512, 64], z: f32[512, 64]) -> (exponential: f32[512, 64], tangent: f32[512, 64], share: f32[512, 64], error: f32[512, 64], quotient: f32[512, 64])
+accuracy half
+kernel main over (l in 8) {
+  t = load x[l*64 :+ 64, 0 :+ 64]
+  store exponential[l*64 :+ 64, 0 :+ 64] = exp(t)
+  store tangent[l*64 :+ 64, 0 :+ 64] = tanh(t)
+  store share[l*64 :+ 64, 0 :+ 64] = sigmoid(t)
+  store error[l*64 :+ 64, 0 :+ 64] = erf(t)
+  store quotient[l*64 :+ 64, 0 :+ 64] = t / load z[l*64 :+ 64, 0 :+ 64]
+}
+";
+
+#[test]
+fn functions_beyond_fp32_are_near_at_every_magnitude() {
+    let Some(python) = support::python() else { return };
+    let inputs =
+        [0x0002_0003, 0x9e37_79b1].map(|step| Tensor::from_slice([512, 64], &numbers(step)).unwrap());
+    let sketch = Sketch::parse(NEAR).unwrap_or_else(|d| panic!("{}", d.render(NEAR)));
+    let none = Bindings::new();
+    let program = sketch.elaborate(&Knobs::new(), &none).unwrap();
+    let expected = interpret(&program, &inputs, &none).unwrap();
+    let source = lower_program(&program, &support::h100(), &Knobs::new()).unwrap();
+    for function in ["fast_expf", "tanh_approx", "sigmoid_approx", "erf_approx"] {
+        assert!(source.text.contains(function), "no {function}\n{}", source.text);
+    }
+    let job = support::run_job("near", &source, &none, &inputs);
+    let result = support::interpret(python, &[job]).into_iter().next().unwrap();
+    let outputs = support::outputs(&source, &none, &result);
+    let x = inputs[0].to_f64().unwrap();
+    for (number, (got, want)) in outputs.iter().zip(&expected).enumerate() {
+        let elements = got.to_f64().unwrap().into_iter().zip(want.to_f64().unwrap());
+        for (i, (got, want)) in elements.enumerate() {
+            let near = (got - want).abs() <= 1e-5 * want.abs() + f64::from(f32::MIN_POSITIVE);
+            assert!(
+                near || got == want || got.is_nan() && want.is_nan(),
+                "function {number}: {got:e} instead of {want:e} for {:e}",
+                x[i]
             );
         }
     }

@@ -56,6 +56,11 @@ impl<'a> Device<'a> {
         Self { target, accuracy }
     }
 
+    /// The class that results are for.
+    pub(super) fn accuracy(&self) -> Accuracy {
+        self.accuracy
+    }
+
     /// Independent processors.
     pub(super) fn cores(&self) -> i64 {
         i64::from(self.target.cores)

@@ -16,7 +16,7 @@ use crate::graph::Graph;
 use crate::sketch::Sketch;
 use crate::source::Knobs;
 use crate::target::Target;
-use crate::task::Task;
+use crate::task::{Accuracy, Task};
 use cut::Unarranged;
 use device::Device;
 use emit::{Names, Written};
@@ -260,6 +260,9 @@ fn write(
         format!("({})", outputs.join(", "))
     };
     let mut text = format!("sketch {sketch_name}({}) -> {outputs}\n", inputs.join(", "));
+    if device.accuracy() != Accuracy::Fp32 {
+        text.push_str(&format!("accuracy {}\n", device.accuracy()));
+    }
     for line in names.knobs.iter().chain(&buffers).chain(&names.buffers) {
         text.push_str(line);
         text.push('\n');

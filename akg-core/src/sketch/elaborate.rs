@@ -101,6 +101,7 @@ impl Sketch {
             name: self.tree.name.node.clone(),
             tensors: header.tensors,
             dims: header.dims,
+            accuracy: header.accuracy.unwrap_or_default(),
             kernels,
         })
     }

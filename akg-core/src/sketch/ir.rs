@@ -11,6 +11,7 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::expr::{Expr, Symbol};
 use crate::source::{PlanTensor, TensorRole};
+use crate::task::Accuracy;
 
 mod operator;
 
@@ -25,6 +26,8 @@ pub struct Program {
     pub tensors: Vec<PlanTensor>,
     /// Extents without a value, which kernels take as arguments.
     pub dims: Vec<Symbol>,
+    /// The class that results are for. Beyond fp32, lowerings may use functions that err by what the class has room for.
+    pub accuracy: Accuracy,
     /// The kernels in launch order.
     pub kernels: Vec<Kernel>,
 }

@@ -63,6 +63,7 @@ impl Display for Item {
                 write!(f, "buffer {tensor}")?;
                 optional(f, " align ", align.as_ref())
             }
+            Item::Accuracy(class) => write!(f, "accuracy {}", class.node),
             Item::Comment(text) => comment(f, text),
         }
     }

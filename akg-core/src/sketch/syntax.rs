@@ -7,6 +7,7 @@
 use std::ops::Range;
 
 use crate::dtype::DType;
+use crate::task::Accuracy;
 
 /// A value with the byte range of the text that it came from. Equality ignores the range.
 #[derive(Debug, Clone)]
@@ -45,7 +46,7 @@ pub struct SketchTree {
     pub inputs: Vec<TensorSyntax>,
     /// The tensors it writes completely.
     pub outputs: Vec<TensorSyntax>,
-    /// Parameters, definitions, knobs, hints, requirements and buffers in the order written.
+    /// Parameters, definitions, knobs, hints, requirements, buffers and the accuracy in the order written.
     pub items: Vec<Spanned<Item>>,
     /// The kernels in launch order.
     pub kernels: Vec<Spanned<KernelSyntax>>,
@@ -102,6 +103,8 @@ pub enum Item {
         /// Alignment of the first byte; at least the element size.
         align: Option<Ex>,
     },
+    /// `accuracy tf32`: the class that results are for, which says how near functions must come.
+    Accuracy(Spanned<Accuracy>),
     /// `# text`: a comment line between declarations.
     Comment(String),
 }

@@ -66,6 +66,7 @@ def complete_interpreter():
     libdevice.rint = lift(torch.round)
     libdevice.fast_dividef = lambda a, b: a / b
     libdevice.fast_log2f = libdevice.log2
+    libdevice.fast_expf = libdevice.exp
 
     # bfloat16 is kept as its bits, which the interpreter's dot takes for integers.
     create_dot = InterpreterBuilder.create_dot

@@ -128,6 +128,7 @@ pub(crate) mod tests {
                 tensor("y", [m, n], TensorRole::Output),
             ],
             dims: Vec::new(),
+            accuracy: crate::task::Accuracy::Fp32,
             kernels: vec![kernel],
         }
     }

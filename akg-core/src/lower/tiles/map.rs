@@ -23,6 +23,7 @@ pub fn map(program: &Program, rules: &TileRules) -> TileProgram {
         name: program.name.clone(),
         tensors: program.tensors.clone(),
         dims: program.dims.clone(),
+        accuracy: program.accuracy,
         kernels: program
             .kernels
             .iter()

@@ -25,6 +25,7 @@ use crate::sketch::ir::{
     Carried, Condition, DotMethod, Merge, Op, Scalar, StoreMode, TensorId, TileType, Val,
 };
 use crate::source::{Launch, LaunchPlan, PlanTensor};
+use crate::task::Accuracy;
 
 /// What a tile language asks of tiles.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +66,8 @@ pub struct TileProgram {
     pub tensors: Vec<PlanTensor>,
     /// Extents that kernels take as arguments.
     pub dims: Vec<Symbol>,
+    /// The class that results are for. Beyond fp32, functions may err by what the class has room for.
+    pub accuracy: Accuracy,
     /// The kernels in launch order.
     pub kernels: Vec<TileKernel>,
 }

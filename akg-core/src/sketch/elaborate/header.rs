@@ -11,6 +11,7 @@ use crate::expr::{Bindings, Expr, Symbol};
 use crate::sketch::ir::{Condition, TensorId};
 use crate::sketch::syntax::*;
 use crate::source::{KnobValue, Knobs, PlanTensor, TensorRole};
+use crate::task::Accuracy;
 
 /// What a name of the sketch stands for in every kernel.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,6 +35,7 @@ pub(super) struct Header {
     pub(super) tensors: Vec<PlanTensor>,
     /// Extents without a value.
     pub(super) dims: Vec<Symbol>,
+    pub(super) accuracy: Option<Accuracy>,
 }
 
 impl Header {
@@ -43,6 +45,7 @@ impl Header {
                 names: BTreeMap::new(),
                 tensors: Vec::new(),
                 dims: Vec::new(),
+                accuracy: None,
             },
             knobs,
             bindings,
@@ -172,6 +175,13 @@ impl Builder<'_> {
                 self.declare(name, entity)
             }
             Item::Require(condition) => self.require(condition),
+            Item::Accuracy(class) => match self.header.accuracy.replace(class.node) {
+                Some(_) => fault(
+                    "a sketch has one accuracy class; remove this one",
+                    class.span.clone(),
+                ),
+                None => Ok(()),
+            },
             Item::Buffer { .. } | Item::Comment(_) => Ok(()),
         }
     }

@@ -3,8 +3,14 @@
 use super::{Parsed, Parser, texts};
 use crate::diagnostic::{Diagnostic, closest};
 use crate::dtype::DType;
+use crate::error::Error;
 use crate::sketch::lex::Token;
 use crate::sketch::syntax::*;
+
+/// What begins a declaration or a kernel.
+const ITEMS: [&str; 8] = [
+    "param", "let", "knob", "hint", "require", "buffer", "accuracy", "kernel",
+];
 
 impl Parser<'_> {
     pub(super) fn sketch(&mut self) -> Parsed<SketchTree> {
@@ -64,7 +70,7 @@ impl Parser<'_> {
     fn recover_item(&mut self, error: Diagnostic) {
         self.bump();
         let starts_item = |t: Token<'_>| match t {
-            Token::Word(w) => ["param", "let", "knob", "hint", "require", "buffer", "kernel"].contains(&w),
+            Token::Word(w) => ITEMS.contains(&w),
             _ => false,
         };
         self.recover(error, starts_item);
@@ -84,7 +90,6 @@ impl Parser<'_> {
     }
 
     fn item(&mut self) -> Parsed<Item> {
-        const ITEMS: [&str; 7] = ["param", "let", "knob", "hint", "require", "buffer", "kernel"];
         let Token::Word(keyword) = self.peek() else {
             return Err(self.expected("a declaration or a kernel"));
         };
@@ -124,9 +129,17 @@ impl Parser<'_> {
                 };
                 Ok(Item::Buffer { tensor, align })
             }
+            "accuracy" => {
+                self.bump();
+                let class = self.name("an accuracy class, as in `accuracy tf32`")?;
+                let parsed = class.node.parse();
+                let parsed = parsed.map_err(|e: Error| Diagnostic::error(e.message(), class.span.clone()))?;
+                Ok(Item::Accuracy(Spanned::new(parsed, class.span)))
+            }
             word => {
-                let error =
-                    self.expected("a declaration (param, let, knob, hint, require, buffer) or a kernel");
+                let error = self.expected(
+                    "a declaration (param, let, knob, hint, require, buffer, accuracy) or a kernel",
+                );
                 Err(match closest(word, ITEMS) {
                     Some(item) => error.note(format!("did you mean `{item}`?")),
                     None => error,
