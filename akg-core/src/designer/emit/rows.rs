@@ -278,7 +278,7 @@ impl Passes<'_> {
         let scans = self.scans_for(work.reductions.iter().chain(&work.stores));
         let mut running = Vec::new();
         for (id, _) in &scans {
-            running.push(self.start(*id)?);
+            running.push(self.start(*id, false)?);
         }
         let combined: Vec<PrimId> = work
             .reductions
@@ -299,7 +299,8 @@ impl Passes<'_> {
         if is_looped {
             self.emitter.close();
         }
-        Ok(accumulators)
+        let joined = accumulators.into_iter().map(|(id, a)| (id, self.join_lanes(a)));
+        Ok(joined.collect())
     }
 
     /// The operand of a reduction and the position of the tile axis to combine along.

@@ -192,7 +192,7 @@ impl Split<'_> {
             Some((_, part)) => (format!("s0*{part} + "), part),
             None => (String::new(), self.length(depth).unwrap_or_default()),
         };
-        let level = level_of(end).filter(|_| self.has_levels());
+        let level = level_of(end).filter(|_| self.has_levels(end));
         let start = match level {
             Some(_) => format!("{base}b{depth} + r{depth}"),
             None if is_short => "0".to_owned(),
@@ -204,7 +204,7 @@ impl Split<'_> {
             overhang: true,
         };
         walks.insert(depth, walk);
-        let stages = (!is_short).then(|| names.hint("STAGES", number, &[3, 4, 2]));
+        let stages = (!is_short).then(|| names.hint("STAGES", number, self.stages()));
         let result = self.product.result();
         let order = match result.as_slice() {
             // Short sums are over when their result is stored, best row by row.

@@ -21,8 +21,12 @@ pub(super) struct Accumulator {
 }
 
 pub(super) enum Kind {
-    /// What all elements so far combine to.
-    Fold { op: ReduceOp, name: String },
+    /// What all elements so far combine to; with `lane` those of each coordinate along that axis of a tile.
+    Fold {
+        op: ReduceOp,
+        name: String,
+        lane: Option<Axis>,
+    },
     /// The extreme element so far and its place; with `lane` one for each coordinate along that axis of a tile.
     Extreme {
         op: ReduceOp,
@@ -69,8 +73,8 @@ impl Passes<'_> {
         Ok(())
     }
 
-    /// Declares the accumulator of a reduction or scan.
-    pub(super) fn start(&mut self, id: PrimId) -> Result<Accumulator> {
+    /// Declares the accumulator of a reduction or scan; `apart` says that lanes may be summed by themselves.
+    pub(super) fn start(&mut self, id: PrimId, apart: bool) -> Result<Accumulator> {
         let e = &mut self.emitter;
         let kept: Vec<Axis> = e
             .tile
@@ -109,12 +113,17 @@ impl Passes<'_> {
                     ReduceOp::Max | ReduceOp::Min => element,
                 };
                 let name = e.fresh("acc");
-                (Kind::Fold { op, name }, dtype)
+                let lane = e.tile.first().copied().filter(|a| e.kernel.reduced.contains(a));
+                let lane = lane.filter(|_| apart && op == ReduceOp::Sum && !kept.is_empty());
+                if lane.is_some() {
+                    extents = e.extents(&e.tile)?;
+                }
+                (Kind::Fold { op, name, lane }, dtype)
             }
             _ => return Err(Error::unexpected("an emitter accumulates what is no reduction")),
         };
         let (name, first) = match &kind {
-            Kind::Fold { op, name } | Kind::Extreme { op, name, .. } => (name, identity(*op, dtype)),
+            Kind::Fold { op, name, .. } | Kind::Extreme { op, name, .. } => (name, identity(*op, dtype)),
         };
         // A single tile is all that there is.
         if !self.loops.is_empty() {
@@ -129,8 +138,37 @@ impl Passes<'_> {
 
     /// Declares the accumulators of reductions.
     pub(super) fn start_all(&mut self, reductions: &[PrimId]) -> Result<Vec<(PrimId, Accumulator)>> {
-        let started = reductions.iter().map(|id| Ok((*id, self.start(*id)?)));
+        // Where threads sum columns together, they would wait for each other once for each sum and tile.
+        let sums = reductions
+            .iter()
+            .filter(|id| !self.scales.contains_key(id))
+            .count();
+        let apart = self.spreads && sums > 1 && !self.loops.is_empty();
+        let started = reductions.iter().map(|id| Ok((*id, self.start(*id, apart)?)));
         started.collect()
+    }
+
+    /// Combines the lanes of what a loop summed by lanes.
+    pub(super) fn join_lanes(&mut self, accumulator: Accumulator) -> Accumulator {
+        let Kind::Fold {
+            op,
+            name,
+            lane: Some(lane),
+        } = &accumulator.kind
+        else {
+            return accumulator;
+        };
+        let position = self.emitter.tile.iter().position(|a| a == lane).unwrap_or(0);
+        let text = format!("reduce_{}({name}, {position})", reduction(*op));
+        let joined = self.bind("acc", text, accumulator.axes.clone());
+        Accumulator {
+            kind: Kind::Fold {
+                op: *op,
+                name: joined.text,
+                lane: None,
+            },
+            ..accumulator
+        }
     }
 
     /// Takes a tile into account in all reductions of a pass.
@@ -172,7 +210,16 @@ impl Passes<'_> {
             var = self.mask(var, position, &neutral)?;
         }
         match &accumulator.kind {
-            Kind::Fold { op, name } => {
+            Kind::Fold {
+                op,
+                name,
+                lane: Some(_),
+            } => {
+                let element = widened(Emitter::expanded(&var, &self.emitter.tile));
+                let so_far = combined(*op, name, &element);
+                self.emitter.line(format!("{name} = {so_far}"));
+            }
+            Kind::Fold { op, name, lane: None } => {
                 let reduce = |x: &str| format!("reduce_{}({x}, {position})", reduction(*op));
                 // Threads that wait for memory convert every element for nothing; others only sums of tiles.
                 let reduced = if self.spreads && !self.busy {
@@ -211,7 +258,7 @@ impl Passes<'_> {
 
     /// Takes a tile with one element for each combination into account.
     fn accumulate_elements(&mut self, id: PrimId, var: &Var, accumulator: &Accumulator) -> Result<()> {
-        let Kind::Fold { op, name } = &accumulator.kind else {
+        let Kind::Fold { op, name, .. } = &accumulator.kind else {
             return Err(Error::unsupported(
                 "no design rule yet for the place of an extreme element in a sliding window",
             ));

@@ -8,6 +8,8 @@ use crate::expr::Expr;
 
 /// The shortest part of a sum that is worth a program.
 const PART: i64 = 512;
+/// The most rows of a tile of which one may be all that there is.
+const TILE: i64 = 128;
 /// The longest sum that is added up step by step: rounding errors grow with the square root of the steps.
 const LEVEL: i64 = 1024;
 /// The shortest sum that has levels in every class. Matrix units cut sums off toward zero, so that errors do not cancel where
@@ -35,7 +37,7 @@ impl Split<'_> {
             // A program of one step has nothing to do while it waits: small ones share a core.
             _ if self.is_short() => &[64, 128, 256],
             // Two sums are held beside each other.
-            _ if self.has_levels() => &[128, 64, 256],
+            _ if self.length(self.depth()).is_some_and(|l| self.has_levels(l)) => &[128, 64, 256],
             _ => &[256, 128, 64],
         };
         self.lengths(axis, most)
@@ -44,7 +46,8 @@ impl Split<'_> {
     /// Lengths of tiles along the rows and the columns of the result.
     pub(super) fn lengths_of_tiles(&self) -> [Vec<i64>; 2] {
         let [left, right] = self.sides();
-        let left = self.lengths(left.kept, &[128, 64]);
+        let most: &[i64] = if self.streams() { &[256, 128] } else { &[128, 64] };
+        let left = self.lengths(left.kept, most);
         let right = self.lengths_on_the_right(right.kept);
         if self.is_turned {
             [right, left]
@@ -58,8 +61,21 @@ impl Split<'_> {
         let [rows, columns] = self.lengths_of_tiles();
         let tiles = self.product.tiles(*rows.first()?, *columns.first()?)?;
         let length = self.length(self.depth())?;
-        let wanted = (self.device.cores() / tiles.max(1)).min(length / PART);
-        parts_of(length, wanted, STEP)
+        let mut wanted = self.device.cores() / tiles.max(1);
+        if self.streams() && length >= LONG {
+            // The parts take the place of levels: registers hold one sum of a tile so long.
+            wanted = wanted.max(ceildiv(length, LONG / 2));
+        }
+        parts_of(length, wanted.min(length / PART), STEP)
+    }
+
+    /// Whether a long operand is read once, where it becomes factors, and the other, of which there is one tile, by all
+    /// programs: the longer their tiles, the less they read of it, which the last cache has no time for otherwise.
+    pub(super) fn streams(&self) -> bool {
+        let [left, right] = self.sides();
+        let is_one_tile = self.length(right.kept).is_some_and(|length| length <= TILE);
+        let is_narrow = matches!(left.factors, Factors::Tf32 | Factors::Bf16);
+        is_one_tile && is_narrow && left.is_inside && !right.is_inside
     }
 
     /// Whether an operand should become factors where it is multiplied. All tiles that need it read the longer f32 then, but
@@ -109,15 +125,20 @@ impl Split<'_> {
             _ if self.is_short() => &[STEP],
             Factors::Halves | Factors::Given(_) => &[STEP, STEP / 2],
             // A long tile of f32 takes the memory of two.
-            _ if right.is_inside || right.dtype() == DType::F32 => &[STEP / 2, STEP],
+            _ if self.streams() || right.is_inside || right.dtype() == DType::F32 => &[STEP / 2, STEP],
             _ => &[STEP, STEP / 2],
         };
         self.lengths(self.depth(), steps)
     }
 
-    /// Whether parts of the sum are added up apart from each other.
-    pub(super) fn has_levels(&self) -> bool {
-        self.device.sums_in_full() || self.length(self.depth()).is_some_and(|length| length >= LONG)
+    /// How many steps of the sum may be under way.
+    pub(super) fn stages(&self) -> &'static [i64] {
+        if self.streams() { &[4, 3] } else { &[3, 4, 2] }
+    }
+
+    /// Whether a sum of `length` has parts that are added up apart from each other.
+    pub(super) fn has_levels(&self, length: i64) -> bool {
+        self.device.sums_in_full() || length >= LONG
     }
 
     pub(super) fn is_short(&self) -> bool {
