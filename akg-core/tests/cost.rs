@@ -212,6 +212,35 @@ fn products_want_tiles_that_fit_a_core_of_a_gpu() {
     assert!(alone(1) > 1.3 * alone(4));
 }
 
+/// Seconds of a product of halves whose sum is one step, in tiles of 64 rows, by programs that take `strip` of them with so
+/// many stages.
+fn strips([strip, columns, stages]: [i64; 3], target: &Target) -> f64 {
+    let text = format!(
+        "sketch strips(x: f16[16384, 64], w: f16[64, 16384]) -> y: f32[16384, 16384]\n\nkernel main over (s in \
+         ceildiv(16384, 64*{strip}), q in ceildiv(16384, {columns})) {{\n  b = load w[0 :+ 64, q*{columns} :+ {columns}]\n  \
+         for p in 0..{strip} pipeline({stages}) {{\n    a = load x[(s*{strip} + p)*64 :+ 64, 0 :+ 64]\n    store \
+         y[(s*{strip} + p)*64 :+ 64, q*{columns} :+ {columns}] = dot(a, b) f16\n  }}\n}}\n"
+    );
+    let sketch = Sketch::parse(&text).unwrap_or_else(|d| panic!("{}", d.render(&text)));
+    let program = sketch.elaborate(&Knobs::new(), &Bindings::new()).unwrap();
+    cost(&program, &Bindings::new(), target).unwrap().seconds
+}
+
+#[test]
+fn what_a_loop_stores_is_on_its_way_while_the_next_product_is_made() {
+    // Every program waits for its tiles and for its stores.
+    assert!(strips([32, 64, 2], &gpu()) < strips([1, 64, 2], &gpu()));
+    // Nothing goes on beside what is stored, neither in the same program nor in another.
+    let mut alone = gpu();
+    alone.residency.as_mut().unwrap().programs = 1;
+    assert!(1.3 * strips([32, 64, 2], &alone) < strips([32, 64, 1], &alone));
+    // What is on its way out does not fit a core.
+    let mut small = gpu();
+    small.tile_bytes = 48 << 10;
+    assert_eq!(strips([32, 128, 2], &small), f64::INFINITY);
+    assert!(strips([32, 64, 2], &small).is_finite());
+}
+
 #[test]
 fn the_last_wave_of_programs_counts() {
     let seconds = |rows: i64| product([128 * rows, 128, 4096], [128, 128, 64], 6, 8, &gpu());

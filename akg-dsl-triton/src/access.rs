@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use akg_core::error::Result;
 use akg_core::expr::Expr;
-use akg_core::lower::tiles::{Access, Coordinate, TileKernel, TileOp, TileProgram, TileStmt};
+use akg_core::lower::tiles::{Access, AccessDim, Coordinate, TileKernel, TileOp, TileProgram, TileStmt};
 use akg_core::sketch::ir::{Op, Scalar, StoreMode, TensorId, Val};
 
 use crate::flow::{Flow, operands};
 use crate::index::{Text, expand, literal, tuple};
-use crate::printer::Printer;
+use crate::printer::{Printer, overlaps};
 
 /// The most elements of a box along one axis.
 const LARGEST_BOX: usize = 256;
@@ -17,22 +17,50 @@ const LARGEST_BOX: usize = 256;
 /// What the innermost run of a box, and every row of its tensor, must be a multiple of, in bytes.
 const BOX_BYTES: i64 = 16;
 
+/// What a statement does with a tensor.
+#[derive(Clone, Copy)]
+enum Use {
+    Load { value: Val, fill: Scalar },
+    Store { value: Val, mode: StoreMode },
+}
+
+/// The loops around a statement.
+#[derive(Clone, Copy, Default)]
+struct Around {
+    /// Whether there is one.
+    is_repeated: bool,
+    /// Whether several iterations of the innermost one are under way, and multiply.
+    is_overlapped: bool,
+}
+
 /// The tensors of `kernel` that the copy engine moves, with the extents of their boxes: those that are read by boxes of
-/// one shape alone, for dots in loops: elsewhere nothing is done while it moves them.
+/// one shape alone, for dots in loops, or written so in pipelined loops beside dots. Elsewhere nothing is done while it
+/// moves them.
 pub(crate) fn boxes(
     program: &TileProgram,
     kernel: &TileKernel,
     flow: &Flow<'_>,
 ) -> BTreeMap<TensorId, Vec<usize>> {
-    let mut shapes: BTreeMap<TensorId, Option<Vec<usize>>> = BTreeMap::new();
+    // Whether they are read, and the shape.
+    let mut shapes: BTreeMap<TensorId, Option<(bool, Vec<usize>)>> = BTreeMap::new();
     if kernel.wide {
         return BTreeMap::new();
     }
     let fed = feeds_dots(flow);
-    each_access(&kernel.body, false, &mut |access, read, is_repeated| {
-        let shape = read
-            .filter(|(value, _)| is_repeated && fed.contains(value))
-            .and_then(|(_, fill)| box_of(program, access, fill));
+    each_access(&kernel.body, Around::default(), &mut |access, used, around| {
+        let (is_read, suits) = match used {
+            Use::Load { value, fill } => {
+                let suits = fills_outside(access, fill) && around.is_repeated && fed.contains(&value);
+                (true, suits)
+            }
+            Use::Store { value, mode } => {
+                let dtype = kernel.value(value).ty.dtype;
+                let suits = mode == StoreMode::Set && around.is_overlapped && dtype.is_float();
+                (false, suits)
+            }
+        };
+        let shape = box_of(program, access).filter(|_| suits);
+        let shape = shape.map(|shape| (is_read, shape));
         shapes
             .entry(access.tensor)
             .and_modify(|known| {
@@ -44,7 +72,7 @@ pub(crate) fn boxes(
     });
     shapes
         .into_iter()
-        .filter_map(|(tensor, shape)| Some((tensor, shape?)))
+        .filter_map(|(tensor, shape)| Some((tensor, shape?.1)))
         .collect()
 }
 
@@ -52,8 +80,8 @@ pub(crate) fn boxes(
 pub(crate) fn shared(kernel: &TileKernel) -> BTreeSet<TensorId> {
     let mut written = BTreeSet::new();
     if kernel.teams.is_some() {
-        each_access(&kernel.body, false, &mut |access, read, _| {
-            if read.is_none() {
+        each_access(&kernel.body, Around::default(), &mut |access, used, _| {
+            if matches!(used, Use::Store { .. }) {
                 written.insert(access.tensor);
             }
         });
@@ -87,27 +115,45 @@ fn feeds_dots(flow: &Flow<'_>) -> Vec<Val> {
     found
 }
 
-/// Calls `f` with every access and whether it is in a loop; a load comes with its tile and fill.
-fn each_access<'a>(
-    body: &'a [TileStmt],
-    is_repeated: bool,
-    f: &mut dyn FnMut(&'a Access, Option<(Val, Scalar)>, bool),
-) {
+/// Calls `f` with every access, what is done there, and the loops around it.
+fn each_access<'a>(body: &'a [TileStmt], around: Around, f: &mut dyn FnMut(&'a Access, Use, Around)) {
     for stmt in body {
         match stmt {
             TileStmt::Define {
                 value,
                 op: TileOp::Load { access, fill },
-            } => f(access, Some((*value, *fill)), is_repeated),
-            TileStmt::Store { access, .. } => f(access, None, is_repeated),
-            TileStmt::For(l) => each_access(&l.body, true, f),
+            } => {
+                let (value, fill) = (*value, *fill);
+                f(access, Use::Load { value, fill }, around);
+            }
+            TileStmt::Store { access, value, mode } => {
+                let (value, mode) = (*value, *mode);
+                f(access, Use::Store { value, mode }, around);
+            }
+            TileStmt::For(l) => {
+                let around = Around {
+                    is_repeated: true,
+                    is_overlapped: overlaps(l) && l.body.iter().any(is_dot),
+                };
+                each_access(&l.body, around, f);
+            }
             TileStmt::If { then, otherwise, .. } => {
-                each_access(then, is_repeated, f);
-                each_access(otherwise, is_repeated, f);
+                each_access(then, around, f);
+                each_access(otherwise, around, f);
             }
             TileStmt::Let { .. } | TileStmt::Define { .. } | TileStmt::Barrier => {}
         }
     }
+}
+
+fn is_dot(stmt: &TileStmt) -> bool {
+    matches!(
+        stmt,
+        TileStmt::Define {
+            op: TileOp::Dot { .. },
+            ..
+        }
+    )
 }
 
 /// The tiles that are stored in a tensor.
@@ -121,14 +167,18 @@ pub(crate) fn stored(body: &[TileStmt], tensor: TensorId) -> Vec<Val> {
     body.iter().flat_map(inside).collect()
 }
 
-/// The extents of the box that `access` reads; `None` where the copy engine cannot.
-fn box_of(program: &TileProgram, access: &Access, fill: Scalar) -> Option<Vec<usize>> {
-    let tensor = program.tensors.get(access.tensor.0)?;
+/// Whether outside of tensors stands what the copy engine reads there.
+fn fills_outside(access: &Access, fill: Scalar) -> bool {
     let zero = matches!(fill, Scalar::Float(f) if f == 0.0) || fill == Scalar::Int(0);
-    let guarded = access.dims.iter().any(|d| d.guard.below || d.guard.above);
+    zero || access.dims.iter().all(|d| !d.guard.below && !d.guard.above)
+}
+
+/// The extents of the box that `access` moves; `None` where the copy engine cannot.
+fn box_of(program: &TileProgram, access: &Access) -> Option<Vec<usize>> {
+    let tensor = program.tensors.get(access.tensor.0)?;
     let whole = access.lanes.iter().all(|l| l.live == l.all);
     let aligned = tensor.align as i64 % BOX_BYTES == 0;
-    if !(2..=5).contains(&access.dims.len()) || !whole || (guarded && !zero) || !aligned {
+    if !(2..=5).contains(&access.dims.len()) || !whole || !aligned {
         return None;
     }
     let bytes = tensor.dtype.size() as i64;
@@ -175,18 +225,8 @@ impl Printer<'_> {
     }
 
     fn load_box(&mut self, value: Val, access: &Access, shape: &[usize]) -> Text {
-        let coordinates: Vec<String> = access
-            .dims
-            .iter()
-            .map(|dim| match &dim.coordinate {
-                Coordinate::At(start) | Coordinate::Lanes { start, .. } => {
-                    self.index(start).open().to_owned()
-                }
-                Coordinate::AtTile(_) | Coordinate::Index { .. } => String::new(),
-            })
-            .collect();
-        let name = self.parameter(access.tensor);
-        let text = format!("{name}.load([{}])", coordinates.join(", "));
+        let (name, corner) = (self.parameter(access.tensor), self.corner(access));
+        let text = format!("{name}.load([{corner}])");
         let extents = self.extents(value);
         Text::tight(if extents == shape {
             text
@@ -195,8 +235,29 @@ impl Printer<'_> {
         })
     }
 
+    /// Where a box begins.
+    fn corner(&mut self, access: &Access) -> String {
+        let start = |dim: &AccessDim| match &dim.coordinate {
+            Coordinate::At(start) | Coordinate::Lanes { start, .. } => self.index(start).open().to_owned(),
+            Coordinate::AtTile(_) | Coordinate::Index { .. } => String::new(),
+        };
+        let starts: Vec<String> = access.dims.iter().map(start).collect();
+        starts.join(", ")
+    }
+
     pub(crate) fn store(&mut self, access: &Access, value: Val, mode: StoreMode) -> Result<()> {
+        let extents = self.extents(value);
         let value = self.operand(value)?;
+        if let Some(shape) = self.boxes.get(&access.tensor).cloned() {
+            let (name, corner) = (self.parameter(access.tensor), self.corner(access));
+            let value = if extents == shape {
+                value.open().to_owned()
+            } else {
+                format!("tl.reshape({}, {})", value.open(), tuple(&shape))
+            };
+            self.line(format!("{name}.store([{corner}], {value})"));
+            return Ok(());
+        }
         let (address, mask) = self.address(access)?;
         let mask = mask.map(|m| format!(", mask={m}")).unwrap_or_default();
         let (function, keeping) = match mode {

@@ -86,7 +86,7 @@ pub(crate) struct Printer<'a> {
     pub(crate) kernel: &'a TileKernel,
     pub(crate) dialect: &'a Dialect,
     pub(crate) flow: Flow<'a>,
-    /// Tensors that are read by descriptors.
+    /// Tensors that are read or written by descriptors.
     pub(crate) boxes: BTreeMap<TensorId, Vec<usize>>,
     /// Tensors that other programs write while this one runs.
     pub(crate) shared: BTreeSet<TensorId>,
@@ -410,8 +410,7 @@ impl<'a> Printer<'a> {
         };
         let range = match l.pipeline {
             _ if l.unroll && few => "tl.static_range",
-            // What is loaded after a barrier must not be loaded before it.
-            Some(stages) if !has_barrier(&l.body) => {
+            Some(stages) if overlaps(l) => {
                 let _ = write!(bounds, ", num_stages={stages}");
                 "tl.range"
             }
@@ -451,6 +450,11 @@ impl<'a> Printer<'a> {
             }
         }
     }
+}
+
+/// Whether several iterations of a loop may be under way. What is loaded after a barrier must not be loaded before it.
+pub(crate) fn overlaps(l: &TileLoop) -> bool {
+    l.pipeline.is_some() && !has_barrier(&l.body)
 }
 
 fn has_barrier(body: &[TileStmt]) -> bool {

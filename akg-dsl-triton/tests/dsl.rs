@@ -155,6 +155,48 @@ fn described_tensors_come_with_their_extents() {
     ));
 }
 
+/// Products of tiles of rows with one tile of columns, in a loop that goes on as `how` says.
+fn strip(columns: i64, how: &str) -> String {
+    format!(
+        "sketch strip(x: f16[512, 64], w: f16[64, {columns}]) -> y: f32[512, {columns}]
+kernel main over (n in ceildiv({columns}, 64)) {{
+  c = load w[0 :+ 64, n*64 :+ 64] else 0
+  for m in 0..8 {how} {{
+    a = load x[m*64 :+ 64, 0 :+ 64]
+    store y[m*64 :+ 64, n*64 :+ 64] = dot(a, c) f16
+  }}
+}}"
+    )
+}
+
+#[test]
+fn the_copy_engine_stores_beside_products() {
+    let stores = |text: &str, knobs: &[(&str, i64)]| {
+        let text = lower(text, knobs).unwrap().text;
+        text.contains("y_desc.store([m * 64, n * 64], ") && text.contains("\"y_desc\": [64, 64]")
+    };
+    assert!(stores(&strip(512, "pipeline(2)"), &[]));
+    // Boxes end where the tensor does.
+    assert!(stores(&strip(500, "pipeline(2)"), &[]));
+    assert!(!stores(&strip(512, "pipeline(2)"), &[("main.descriptors", 0)]));
+    // Nothing else is done meanwhile, or rows do not begin where the engine asks.
+    assert!(!stores(&strip(512, ""), &[]));
+    assert!(!stores(&strip(510, "pipeline(2)"), &[]));
+    if support::python().is_none() {
+        return;
+    }
+    let source = lower(&strip(500, "pipeline(2)"), &[]).unwrap();
+    let artifact = TritonDsl::default()
+        .build(&source, &support::h100())
+        .unwrap()
+        .unwrap();
+    let images = Images::decode(&artifact).unwrap();
+    let output = support::plan(&source).launches[0].tensors.len() - 1;
+    let parameters = &images.get("strip_main").unwrap().parameters;
+    let is_output = |p: &Parameter| matches!(p, Parameter::Descriptor(d) if d.tensor == output);
+    assert!(parameters.iter().any(is_output), "{parameters:?}");
+}
+
 /// Additions of f32 in the machine code of a kernel that sums products.
 fn additions(body: &str) -> usize {
     let source = lower(&product(body), &[]).unwrap();

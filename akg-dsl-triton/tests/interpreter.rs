@@ -281,6 +281,45 @@ fn designed_products_keep_to_their_class() {
     }
 }
 
+#[test]
+fn designed_strips_are_stored_where_they_belong() {
+    let Some(python) = support::python() else { return };
+    let dsl = TritonDsl::default();
+    let mut target = support::with_tensor_cores();
+    // A few tiles fill it.
+    target.cores = 1;
+    let (mut jobs, mut checks) = (Vec::new(), Vec::new());
+    // Tiles reach beyond rows and columns; the copy engine takes rows of multiples of 16 bytes.
+    for (batch, rows, columns, is_boxed) in [(1, 906, 436, true), (1, 906, 430, false), (2, 450, 440, true)] {
+        let mut graph = Graph::new("product");
+        let shapes = [[batch, rows, 20], [batch, 20, columns]];
+        let [x, w] = ["x", "w"].map(|name| {
+            let shape = shapes[usize::from(name == "w")];
+            graph.input(name, DType::F32, shape)
+        });
+        let y = graph.matmul(x, w).unwrap();
+        graph.output(y);
+        let mut random = Random(columns as u64);
+        let inputs = shapes.map(|shape| random.fractions(&shape.map(|n| n as usize)));
+        let exact = evaluate(&graph, &inputs, &Options::default()).unwrap();
+        let design = design(&Task::new("product", graph), &target).unwrap();
+        let source = dsl.lower(&design.sketch, &design.knobs, &target).unwrap();
+        assert_eq!(source.text.contains("_desc.store("), is_boxed, "{}", source.text);
+        let label = format!("strips_{}", jobs.len());
+        jobs.push(support::run_job(&label, &source, &Bindings::new(), &inputs));
+        checks.push((source, exact[0].to_f64()));
+    }
+    for ((source, exact), result) in checks.iter().zip(support::interpret(python, &jobs)) {
+        let got = support::outputs(source, &Bindings::new(), &result)[0]
+            .to_f64()
+            .unwrap();
+        for (i, (got, want)) in got.iter().zip(exact).enumerate() {
+            let near = (got - want).abs() <= 16.0 * f64::from(f32::EPSILON);
+            assert!(near, "element {i} is {got}, not {want}\n{}", source.text);
+        }
+    }
+}
+
 /// Marsaglia's xorshift64, for inputs.
 struct Random(u64);
 

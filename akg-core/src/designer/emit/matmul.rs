@@ -412,6 +412,13 @@ impl<'a> Product<'a> {
 
     /// The work on the product, which is called `text`, and the end of a kernel over programs in the order `over`.
     fn finish(&self, mut e: Emitter<'_>, text: &str, name: String, over: &str) -> Result<Written> {
+        self.complete(&mut e, text)?;
+        let text = e.finish(&format!("kernel {name} over {over}"));
+        Ok(Written { name, text })
+    }
+
+    /// The work on the product, which is called `text`.
+    fn complete(&self, e: &mut Emitter<'_>, text: &str) -> Result<()> {
         e.define(
             self.contract,
             Var {
@@ -419,9 +426,7 @@ impl<'a> Product<'a> {
                 axes: vec![self.rows, self.columns],
             },
         );
-        e.store_all(|_, _| true)?;
-        let text = e.finish(&format!("kernel {name} over {over}"));
-        Ok(Written { name, text })
+        e.store_all(|_, _| true)
     }
 
     /// When a tile of the product is needed: its only use may be `select(column >= row + diagonal, product, 0)` or the

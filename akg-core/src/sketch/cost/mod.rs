@@ -304,7 +304,7 @@ impl Tally<'_> {
     fn body(&mut self, body: &[Stmt], space: &Space, around: &Around) -> Result<()> {
         let executions = space.executions()?;
         self.turns = self.turns.max(executions);
-        let ops = self.element_ops;
+        let (ops, written) = (self.element_ops, self.written_bytes);
         let dots = self.steps.dots.len();
         for stmt in body {
             match stmt {
@@ -359,6 +359,9 @@ impl Tally<'_> {
             self.steps.element_ops += self.element_ops - ops;
             self.steps.count += executions;
             self.steps.begins += around.begins.min(executions);
+            if around.begins > 0.0 {
+                self.steps.written_bytes += self.written_bytes - written;
+            }
             let stages = around.stages.unwrap_or(STAGES) as f64;
             self.steps.stages = self
                 .steps

@@ -77,6 +77,8 @@ pub(super) struct Steps {
     pub(super) begins: f64,
     /// Tiles of each loaded operand on the chip at the same time.
     pub(super) stages: f64,
+    /// Bytes that stores beside dots write in loops.
+    pub(super) written_bytes: f64,
 }
 
 /// What a kernel does as a whole.
@@ -123,7 +125,7 @@ impl Placement {
             (u64::from(core.registers) / threads / REGISTER_GRAIN * REGISTER_GRAIN).min(MOST_REGISTERS);
         let needed = sums.div_ceil(threads) + OTHER_REGISTERS;
         let registers = needed.min(most).max(1).next_multiple_of(REGISTER_GRAIN);
-        let on_chip = (held.loaded as f64 * stages) as u64 + held.written;
+        let on_chip = (held.loaded as f64 * stages) as u64 + held.kept + held.written + held.leaving;
         let limits = [
             u64::from(core.programs),
             u64::from(target.threads) / threads,
@@ -213,12 +215,15 @@ impl Program {
         let step = (multiply + add / part) / count + MEET + spilled;
         // A copy is asked for when its place is free, and must be there when its turn comes.
         let copy = LATENCY + loaded / count / CACHE_BYTES;
+        // What one step writes is on its way while the next one multiplies.
+        let beside = each(steps.written_bytes);
+        let store = beside / count / CACHE_BYTES;
         let step = if placement.ahead > 0.0 {
-            step.max(copy / placement.ahead)
+            step.max(copy / placement.ahead).max(store)
         } else {
-            step + copy
+            step + copy + store
         };
-        let end = (narrow - add + wide) / part + written / CACHE_BYTES + LATENCY;
+        let end = (narrow - add + wide) / part + (written - beside) / CACHE_BYTES + LATENCY;
         Self {
             alone: BEGIN + each(steps.begins) * LATENCY + count * step + end,
             busiest: tensor.max(chip).max(cache).max(narrow + wide),

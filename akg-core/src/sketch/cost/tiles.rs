@@ -41,10 +41,14 @@ pub(super) fn peak_tile_bytes(kernel: &Kernel) -> u64 {
 /// Bytes of tiles that a program holds while it multiplies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Held {
-    /// Tiles as loaded, one stage of each.
+    /// Tiles as loaded in loops, one stage of each.
     pub(super) loaded: u64,
+    /// Tiles as loaded before loops.
+    pub(super) kept: u64,
     /// Computed tiles that are right operands, which are read from the same memory as what is loaded.
     pub(super) written: u64,
+    /// Tiles on their way out while a pipelined loop goes on.
+    pub(super) leaving: u64,
     /// Other computed tiles.
     pub(super) computed: u64,
 }
@@ -80,6 +84,8 @@ pub(super) fn held_at_dots(kernel: &Kernel) -> Option<Held> {
     // What is copied ahead keeps its place.
     let ahead = stages.iter().enumerate().filter(|(_, stages)| **stages > 1);
     let ahead: BTreeSet<usize> = ahead.map(|(value, _)| value).collect();
+    let (mut before, mut leaving) = (BTreeSet::new(), BTreeSet::new());
+    around_loops(&kernel.body, false, &mut before, &mut leaving);
     let at = |(dot, op): &(Val, &Op)| {
         let now = intervals.get(dot.0 as usize).copied().flatten()?.from;
         let replaced = replaceable(op);
@@ -98,12 +104,17 @@ pub(super) fn held_at_dots(kernel: &Kernel) -> Option<Held> {
                 None => held.computed += bytes(value),
             }
         }
+        let (kept, loaded): (Vec<_>, Vec<_>) = loaded.into_iter().partition(|tile| before.contains(tile));
         held.loaded = loaded.into_iter().map(bytes).sum();
+        held.kept = kept.into_iter().map(bytes).sum();
+        held.leaving = leaving.iter().copied().map(bytes).sum();
         Some(held)
     };
     let dots = definitions.iter().filter(|(_, op)| matches!(op, Op::Dot { .. }));
     dots.filter_map(at).reduce(|a, b| Held {
         loaded: a.loaded.max(b.loaded),
+        kept: a.kept.max(b.kept),
+        leaving: a.leaving.max(b.leaving),
         written: a.written.max(b.written),
         computed: a.computed.max(b.computed),
     })
@@ -126,6 +137,31 @@ fn collect<'k>(body: &'k [Stmt], depth: u64, stages: &mut [u64], definitions: &m
             Stmt::If(b) => {
                 collect(&b.then, depth, stages, definitions);
                 collect(&b.otherwise, depth, stages, definitions);
+            }
+            Stmt::Store { .. } | Stmt::Barrier => {}
+        }
+    }
+}
+
+/// What is defined outside of loops, and what is stored in pipelined ones.
+fn around_loops(
+    body: &[Stmt],
+    is_pipelined: bool,
+    before: &mut BTreeSet<usize>,
+    leaving: &mut BTreeSet<usize>,
+) {
+    for stmt in body {
+        match stmt {
+            Stmt::Define { value, .. } => {
+                before.insert(value.0 as usize);
+            }
+            Stmt::Store { value, .. } if is_pipelined => {
+                leaving.insert(value.0 as usize);
+            }
+            Stmt::For(l) => around_loops(&l.body, l.pipeline.is_some(), &mut BTreeSet::new(), leaving),
+            Stmt::If(b) => {
+                around_loops(&b.then, is_pipelined, before, leaving);
+                around_loops(&b.otherwise, is_pipelined, before, leaving);
             }
             Stmt::Store { .. } | Stmt::Barrier => {}
         }

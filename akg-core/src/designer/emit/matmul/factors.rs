@@ -21,6 +21,7 @@
 mod lengths;
 mod operand;
 mod split;
+mod strips;
 
 use std::collections::HashMap;
 
@@ -102,7 +103,10 @@ pub(super) fn emit(
             written.extend(split.write_factors(operand, names)?);
         }
     }
-    written.extend(split.write_product(names)?);
+    match split.tiles_of_strips() {
+        Some(tiles) => written.push(split.write_strips(names, &tiles)?),
+        None => written.extend(split.write_product(names)?),
+    }
     Ok(Some(written))
 }
 
@@ -300,14 +304,26 @@ impl Split<'_> {
     /// One step of the sum.
     fn multiply(&self, e: &mut Emitter<'_>, sum: &str) -> Result<()> {
         let [left, right] = self.sides();
-        let [left_high, left_low] = left.factor(e, [left.kept, self.depth()])?;
-        let [right_high, right_low] = right.factor(e, [self.depth(), right.kept])?;
+        let left = left.factor(e, [left.kept, self.depth()])?;
+        let right = right.factor(e, [self.depth(), right.kept])?;
+        self.add_product(e, sum, left, right);
+        Ok(())
+    }
+
+    /// Adds the product of the factors of the left and the right operand.
+    fn add_product(
+        &self,
+        e: &mut Emitter<'_>,
+        sum: &str,
+        [left_high, left_low]: [String; 2],
+        [right_high, right_low]: [String; 2],
+    ) {
         let method = match self.factors() {
             Factors::Halves => {
                 e.line(format!("low = dot({left_low}, {right_high}) f16"));
                 e.line(format!("low = dot({left_high}, {right_low}, low) f16"));
                 e.line(format!("{sum} = {sum} + dot({left_high}, {right_high}, low) f16"));
-                return Ok(());
+                return;
             }
             Factors::F16 => "f16",
             Factors::Tf32 => "tf32",
@@ -319,7 +335,6 @@ impl Split<'_> {
         } else {
             format!("{sum} = dot({left_high}, {right_high}, {sum}) {method}")
         });
-        Ok(())
     }
 
     /// The buffers about the rows of operands that the result needs.
