@@ -83,15 +83,15 @@ macro_rules! call {
     };
 }
 
-mod chain;
 mod code;
 mod context;
+mod graph;
 mod map;
 mod memory;
 
-pub(crate) use chain::{Chain, Launch};
 pub(crate) use code::{Kernel, Module};
 pub(crate) use context::{Context, Entered};
+pub(crate) use graph::{Graph, Launch, Template};
 pub(crate) use map::{move_tensor_map, tensor_map};
 pub(crate) use memory::{Memory, Pinned, download, upload};
 
@@ -280,28 +280,6 @@ impl Stream {
             ptr::null_mut()
         ))
     }
-
-    /// Records what `enqueue` puts on the stream instead of doing it.
-    pub(crate) fn capture(self, enqueue: impl FnOnce() -> Result<()>) -> Result<Graph> {
-        call!(cuStreamBeginCapture_v2(
-            self.0,
-            sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
-        ))?;
-        let enqueued = enqueue();
-        let mut graph = ptr::null_mut();
-        let ended = call!(cuStreamEndCapture(self.0, &raw mut graph));
-        let graph = Graph(graph);
-        enqueued.and(ended).map(|()| graph)
-    }
-
-    /// Brings recorded work to the device without doing it.
-    pub(crate) fn place(self, graph: &Executable) -> Result<()> {
-        call!(cuGraphUpload(graph.0, self.0))
-    }
-
-    pub(crate) fn replay(self, graph: &Executable) -> Result<()> {
-        call!(cuGraphLaunch(graph.0, self.0))
-    }
 }
 
 /// How a kernel is launched.
@@ -362,43 +340,6 @@ impl Attributes {
 
     fn as_slice(&self) -> &[sys::CUlaunchAttribute] {
         self.all.get(..self.count).unwrap_or_default()
-    }
-}
-
-/// Recorded work.
-#[derive(Debug)]
-pub(crate) struct Graph(sys::CUgraph);
-
-impl Drop for Graph {
-    fn drop(&mut self) {
-        if !self.0.is_null() {
-            let _ = call!(cuGraphDestroy(self.0));
-        }
-    }
-}
-
-/// Recorded work, ready to be done again and again.
-#[derive(Debug)]
-pub(crate) struct Executable(sys::CUgraphExec);
-
-impl Executable {
-    pub(crate) fn new(graph: &Graph) -> Result<Self> {
-        let mut executable = ptr::null_mut();
-        call!(cuGraphInstantiateWithFlags(&raw mut executable, graph.0, 0))?;
-        Ok(Self(executable))
-    }
-
-    /// Takes over the arguments and shapes of another recording of the same launches; whether that was possible.
-    pub(crate) fn update(&self, graph: &Graph) -> bool {
-        // SAFETY: plain data that the driver fills in.
-        let mut result: sys::CUgraphExecUpdateResultInfo = unsafe { std::mem::zeroed() };
-        call!(cuGraphExecUpdate_v2(self.0, graph.0, &raw mut result)).is_ok()
-    }
-}
-
-impl Drop for Executable {
-    fn drop(&mut self) {
-        let _ = call!(cuGraphExecDestroy(self.0));
     }
 }
 

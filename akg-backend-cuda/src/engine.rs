@@ -255,21 +255,12 @@ impl Engine {
         tensors: Vec<Placed>,
         digests: Vec<u64>,
     ) -> Result<Result<(), Failure>> {
-        let stream = self.context.stream;
         let addresses: Vec<u64> = tensors.iter().map(|t| t.slot.start).collect();
         let (of_plan, of_blocks) = addresses
             .split_at_checked(self.plan.tensors.len())
             .unwrap_or_default();
         let before = std::mem::take(&mut self.work);
-        let work = Work::new(
-            &self.plan,
-            &self.program,
-            dims,
-            of_plan,
-            of_blocks,
-            stream,
-            before,
-        )?;
+        let work = Work::new(&self.plan, &self.program, dims, of_plan, of_blocks, before)?;
         match work {
             Ok(work) => self.work = work,
             Err(failure) => return Ok(Err(failure)),

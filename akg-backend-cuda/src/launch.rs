@@ -7,9 +7,9 @@ use akg_core::source::{Launch, LaunchPlan};
 use akg_core::verdict::{Failure, FailureKind};
 use akg_worker::plan;
 
-use crate::driver::{self, Executable, Shape, Stream};
+use crate::driver::{self, Graph, Shape, Stream};
 use crate::program::Program;
-use crate::step::{Place, Step};
+use crate::step::{Place, Step, template};
 
 /// Blocks of a grid along its first axis at most.
 const MOST_BLOCKS: u64 = (1 << 31) - 1;
@@ -112,7 +112,7 @@ pub(crate) fn steps(
 pub(crate) struct Work {
     steps: Vec<Step>,
     /// All steps, if they are several: the device goes from one to the next without the host.
-    graph: Option<Executable>,
+    graph: Option<Graph>,
 }
 
 impl Work {
@@ -126,7 +126,6 @@ impl Work {
         dims: &Bindings,
         tensors: &[u64],
         scratch: &[u64],
-        stream: Stream,
         before: Work,
     ) -> Result<Result<Self, Failure>> {
         let steps = match steps(plan, program, dims, tensors, scratch)? {
@@ -134,7 +133,7 @@ impl Work {
             Err(failure) => return Ok(Err(failure)),
         };
         let mut work = Self { steps, graph: None };
-        Ok(match work.record(stream, before.graph) {
+        Ok(match work.join(plan, before.graph) {
             Ok(()) => Ok(work),
             Err(error) => Err(Failure::new(
                 FailureKind::LoadFailed,
@@ -144,23 +143,17 @@ impl Work {
     }
 
     /// Makes a graph of several steps, of the graph before if its launches are the same.
-    fn record(&mut self, stream: Stream, before: Option<Executable>) -> driver::Result<()> {
-        if self.steps.len() < 2 {
-            return Ok(());
+    fn join(&mut self, plan: &LaunchPlan, before: Option<Graph>) -> driver::Result<()> {
+        if self.steps.len() > 1 {
+            self.graph = Some(Graph::new(template(plan, &mut self.steps)?, before)?);
         }
-        let steps = &mut self.steps;
-        let recorded = stream.capture(|| steps.iter_mut().try_for_each(|step| step.enqueue(stream)))?;
-        self.graph = Some(match before {
-            Some(before) if before.update(&recorded) => before,
-            _ => Executable::new(&recorded)?,
-        });
         Ok(())
     }
 
     /// Puts the work on the stream once.
     pub(crate) fn enqueue(&mut self, stream: Stream) -> driver::Result<()> {
         match &self.graph {
-            Some(graph) => stream.replay(graph),
+            Some(graph) => graph.run(stream),
             None => self.steps.iter_mut().try_for_each(|step| step.enqueue(stream)),
         }
     }

@@ -1,15 +1,16 @@
 //! One launch under given dims: a kernel, its shape, and arguments that follow their tensors.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_void;
 
 use akg_core::dtype::DType;
 use akg_core::error::{Error, Result};
 use akg_core::expr::Bindings;
 use akg_core::image::{Descriptor, Parameter};
-use akg_core::source::{Launch, LaunchPlan};
+use akg_core::source::{Launch, LaunchPlan, TensorRole};
 use cudarc::driver::sys::{CUtensorMap, CUtensorMapDataType as Element, CUtensorMapSwizzle as Swizzle};
 
-use crate::driver::{self, Chain, Kernel, Shape, Stream};
+use crate::driver::{self, Graph, Kernel, Shape, Stream, Template};
 
 /// A kernel's launch under given dims.
 #[derive(Debug)]
@@ -21,7 +22,7 @@ pub(crate) struct Step {
     arguments: Vec<Argument>,
     /// Where the arguments are, as the driver asks for it.
     pointers: Vec<*mut c_void>,
-    /// Whether an argument followed its tensor and no chain knows.
+    /// Whether an argument followed its tensor and no graph knows.
     moved: bool,
 }
 
@@ -72,10 +73,10 @@ impl Step {
         Ok(())
     }
 
-    /// Changes the arguments of its launch in a chain, if any followed a tensor since the last time.
-    pub(crate) fn renew(&mut self, chain: &Chain, at: usize) -> driver::Result<()> {
+    /// Changes the arguments of its launch in a graph, if any followed a tensor since the last time.
+    pub(crate) fn renew(&mut self, graph: &Graph, at: usize) -> driver::Result<()> {
         if self.moved {
-            chain.set(at, self.launch())?;
+            graph.set(at, self.launch())?;
             self.moved = false;
         }
         Ok(())
@@ -101,6 +102,37 @@ impl Step {
             arguments: &mut self.pointers,
         }
     }
+}
+
+/// The graph of `steps`, all launches of `plan` that have programs. Each needs the last ones before it that share a tensor
+/// which some launch writes.
+pub(crate) fn template(plan: &LaunchPlan, steps: &mut [Step]) -> driver::Result<Template> {
+    let needs = needs(plan, steps.iter().map(|step| step.number));
+    let mut template = Template::new()?;
+    for (step, needs) in steps.iter_mut().zip(needs) {
+        template.push(step.launch(), &needs)?;
+    }
+    Ok(template)
+}
+
+/// For each of these launches of a plan, those by their places in the list that must be complete before it.
+fn needs(plan: &LaunchPlan, launches: impl Iterator<Item = usize>) -> Vec<Vec<usize>> {
+    let is_written = |tensor: &usize| {
+        plan.tensors
+            .get(*tensor)
+            .is_none_or(|t| t.role != TensorRole::Input)
+    };
+    let mut last: BTreeMap<usize, usize> = BTreeMap::new();
+    let needs_of = |(at, launch): (usize, usize)| {
+        let tensors = plan
+            .launches
+            .get(launch)
+            .map_or(&[][..], |launch| &launch.tensors);
+        let written = tensors.iter().copied().filter(is_written);
+        let needs: BTreeSet<usize> = written.filter_map(|tensor| last.insert(tensor, at)).collect();
+        needs.into_iter().filter(|before| *before != at).collect()
+    };
+    launches.enumerate().map(needs_of).collect()
 }
 
 /// Where a plan's tensors are and what its dims are.
@@ -225,4 +257,55 @@ fn swizzle(number: u32) -> Option<Swizzle> {
     ]
     .into_iter()
     .find(|swizzle| *swizzle as u32 == number)
+}
+
+#[cfg(test)]
+mod tests {
+    use akg_core::source::PlanTensor;
+
+    use super::*;
+
+    /// A plan with tensors of these roles, whose launches take those of these numbers.
+    fn plan(roles: &[TensorRole], launches: &[&[usize]]) -> LaunchPlan {
+        let tensor = |role: &TensorRole| PlanTensor {
+            name: "t".to_owned(),
+            dtype: DType::F32,
+            shape: Vec::new(),
+            role: *role,
+            align: 4,
+            holds: None,
+        };
+        let launch = |tensors: &&[usize]| Launch {
+            kernel: "k".to_owned(),
+            grid: Vec::new(),
+            tensors: tensors.to_vec(),
+            cooperative: false,
+            doc: String::new(),
+        };
+        LaunchPlan {
+            dims: Vec::new(),
+            tensors: roles.iter().map(tensor).collect(),
+            launches: launches.iter().map(launch).collect(),
+        }
+    }
+
+    #[test]
+    fn launches_need_those_that_share_what_is_written() {
+        use TensorRole::{Input, Output, Scratch};
+        // Both operands are prepared, multiplied, and the sums added up; something else comes between.
+        let plan = plan(
+            &[Input, Input, Scratch, Scratch, Scratch, Output, Output],
+            &[&[0, 2], &[1, 3], &[0, 6], &[2, 3, 4], &[4, 5]],
+        );
+        let all = needs(&plan, 0..5);
+        assert_eq!(all, [vec![], vec![], vec![], vec![0, 1], vec![3]]);
+        // Launches without programs are left out, and others go by their places.
+        assert_eq!(needs(&plan, [1, 3, 4].into_iter()), [vec![], vec![0], vec![1]]);
+    }
+
+    #[test]
+    fn what_several_launches_write_is_written_in_their_order() {
+        let plan = plan(&[TensorRole::Output], &[&[0], &[0, 0], &[0]]);
+        assert_eq!(needs(&plan, 0..3), [vec![], vec![0], vec![1]]);
+    }
 }

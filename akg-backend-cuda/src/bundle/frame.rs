@@ -2,14 +2,14 @@
 
 use akg_core::error::{Error, ErrorKind, Result};
 use akg_core::expr::Bindings;
-use akg_core::source::TensorRole;
+use akg_core::source::{LaunchPlan, TensorRole};
 use akg_core::tensor::byte_len;
 use akg_worker::plan;
 
 use super::code::Code;
-use crate::driver::{self, Chain, Stream};
+use crate::driver::{self, Graph, Stream};
 use crate::launch::{block_scratch, steps};
-use crate::step::Step;
+use crate::step::{Step, template};
 
 /// Where scratch memory begins, which is at least as strict as the driver's own allocations are.
 pub(super) const SCRATCH_ALIGN: u64 = 256;
@@ -95,7 +95,7 @@ pub(super) struct Frame {
     addresses: Vec<u64>,
     steps: Vec<Step>,
     /// All steps, if they are to be launched together.
-    chain: Option<Chain>,
+    graph: Option<Graph>,
     /// The call that used it last.
     pub(super) used: u64,
 }
@@ -117,8 +117,8 @@ impl Frame {
         let blocks: Vec<u64> = need.blocks.iter().map(|room| room.address(scratch)).collect();
         let mut steps = steps(plan, code.program(), &need.bindings, &addresses, &blocks)?
             .map_err(|failure| Error::invalid(failure.evidence))?;
-        let chain = match steps.len() {
-            1.. if code.graphs() => Some(chain(&mut steps, stream)?),
+        let graph = match steps.len() {
+            1.. if code.graphs() => Some(graph(plan, &mut steps, stream)?),
             _ => None,
         };
         Ok(Self {
@@ -126,7 +126,7 @@ impl Frame {
             shapes: need.shapes,
             addresses,
             steps,
-            chain,
+            graph,
             used: 0,
         })
     }
@@ -153,25 +153,21 @@ impl Frame {
     pub(super) fn enqueue(&mut self, stream: Stream) -> driver::Result<()> {
         for (at, step) in self.steps.iter_mut().enumerate() {
             step.follow(&self.addresses)?;
-            match &self.chain {
-                Some(chain) => step.renew(chain, at)?,
+            match &self.graph {
+                Some(graph) => step.renew(graph, at)?,
                 None => step.enqueue(stream)?,
             }
         }
-        match &self.chain {
-            Some(chain) => chain.run(stream),
+        match &self.graph {
+            Some(graph) => graph.run(stream),
             None => Ok(()),
         }
     }
 }
 
 /// All steps, ready on the device.
-fn chain(steps: &mut [Step], stream: Stream) -> driver::Result<Chain> {
-    let mut chain = Chain::builder()?;
-    for step in steps {
-        chain.push(step.launch())?;
-    }
-    let chain = chain.finish()?;
-    chain.upload(stream)?;
-    Ok(chain)
+fn graph(plan: &LaunchPlan, steps: &mut [Step], stream: Stream) -> driver::Result<Graph> {
+    let graph = Graph::new(template(plan, steps)?, None)?;
+    graph.upload(stream)?;
+    Ok(graph)
 }
