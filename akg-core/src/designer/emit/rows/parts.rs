@@ -133,7 +133,7 @@ impl Passes<'_> {
             // Columns have long lists of parts to combine, which only several tiles are worth.
             if self.spreads && work.reductions.is_empty() && self.emitter.tile.len() == 1 {
                 grid.pop();
-                let tiles = self.spread(parts);
+                let tiles = self.spread();
                 // The last is what neighbouring programs differ in.
                 let place = if self.shares_columns { 0 } else { grid.len() };
                 grid.splice(place..place, tiles);
@@ -157,9 +157,9 @@ impl Passes<'_> {
         Ok(declarations)
     }
 
-    /// Gives every tile a program of its own, from the last pass on, which only stores. The first take the ends of all parts,
-    /// which the pass before read last and the cache still has. Returns what the programs go over in place of the loops.
-    fn spread(&mut self, parts: &Parts) -> Vec<String> {
+    /// Gives every tile a program of its own, from the last pass on, which only stores. Returns what the programs go over
+    /// in place of the loops.
+    fn spread(&mut self) -> Vec<String> {
         let loops = std::mem::take(&mut self.loops);
         let mut grid = Vec::new();
         for head in &loops {
@@ -171,20 +171,12 @@ impl Passes<'_> {
             let extent = self.emitter.extent(axis).clone();
             match self.emitter.walks.get_mut(&axis) {
                 Some(Walk::Tile { start, len, overhang }) => {
-                    let Parts { chunk, count, .. } = *parts;
-                    let is_whole = extent.as_const().is_some_and(|e| e % SHARED == 0) && chunk % SHARED == 0;
-                    if self.shares_columns && is_whole {
+                    if self.shares_columns && extent.as_const().is_some_and(|e| e % SHARED == 0) {
                         *len = SHARED.to_string();
                         *overhang = false;
                     }
-                    if parts.axis == axis && extent.is(chunk * count) && !*overhang {
-                        let tiles = format!("ceildiv({chunk}, {len})");
-                        *start = format!("part*{chunk} + ({tiles} - 1 - {index})*{len}");
-                        grid.extend([format!("{index} in {tiles}"), parts.grid()]);
-                    } else {
-                        *start = format!("{index}*{len}");
-                        grid.push(format!("{index} in ceildiv({extent}, {len})"));
-                    }
+                    *start = format!("{index}*{len}");
+                    grid.push(format!("{index} in ceildiv({extent}, {len})"));
                 }
                 Some(Walk::Index(at)) => {
                     at.clone_from(&index);
