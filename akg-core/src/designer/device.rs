@@ -104,6 +104,11 @@ impl<'a> Device<'a> {
         i64::try_from(cache / 4).ok()
     }
 
+    /// Bytes of on-chip memory that a program can have.
+    pub(super) fn tile_bytes(&self) -> i64 {
+        i64::try_from(self.target.tile_bytes).unwrap_or(i64::MAX)
+    }
+
     /// Whether sums must be as exact as those in f32 arithmetic.
     pub(super) fn sums_in_full(&self) -> bool {
         self.accuracy == Accuracy::Fp32

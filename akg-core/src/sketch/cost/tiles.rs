@@ -41,9 +41,9 @@ pub(super) fn peak_tile_bytes(kernel: &Kernel) -> u64 {
 /// Bytes of tiles that a program holds while it multiplies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Held {
-    /// Tiles as loaded in loops, one stage of each.
+    /// Tiles as loaded, one stage of each.
     pub(super) loaded: u64,
-    /// Tiles as loaded before loops.
+    /// Right operands as loaded before loops, which stay.
     pub(super) kept: u64,
     /// Computed tiles that are right operands, which are read from the same memory as what is loaded.
     pub(super) written: u64,
@@ -86,6 +86,8 @@ pub(super) fn held_at_dots(kernel: &Kernel) -> Option<Held> {
     let ahead: BTreeSet<usize> = ahead.map(|(value, _)| value).collect();
     let (mut before, mut leaving) = (BTreeSet::new(), BTreeSet::new());
     around_loops(&kernel.body, false, &mut before, &mut leaving);
+    let of_rights = rights.iter().filter_map(|b| origins.get(*b).copied().flatten());
+    let stay: BTreeSet<usize> = of_rights.filter(|tile| before.contains(tile)).collect();
     let at = |(dot, op): &(Val, &Op)| {
         let now = intervals.get(dot.0 as usize).copied().flatten()?.from;
         let replaced = replaceable(op);
@@ -104,7 +106,7 @@ pub(super) fn held_at_dots(kernel: &Kernel) -> Option<Held> {
                 None => held.computed += bytes(value),
             }
         }
-        let (kept, loaded): (Vec<_>, Vec<_>) = loaded.into_iter().partition(|tile| before.contains(tile));
+        let (kept, loaded): (Vec<_>, Vec<_>) = loaded.into_iter().partition(|tile| stay.contains(tile));
         held.loaded = loaded.into_iter().map(bytes).sum();
         held.kept = kept.into_iter().map(bytes).sum();
         held.leaving = leaving.iter().copied().map(bytes).sum();

@@ -10,6 +10,9 @@ use crate::expr::Expr;
 const PART: i64 = 512;
 /// The most rows of a tile of which one may be all that there is.
 const TILE: i64 = 128;
+/// Bytes of the longest tiles that one step multiplies, of single factors: 128 and 256 rows of 64 of 16 bits, or half as many
+/// of 32.
+const STAGE: i64 = (128 + 256) * 64 * 2;
 /// The longest sum that is added up step by step: rounding errors grow with the square root of the steps.
 const LEVEL: i64 = 1024;
 /// The shortest sum that has levels in every class. Matrix units cut sums off toward zero, so that errors do not cancel where
@@ -70,12 +73,13 @@ impl Split<'_> {
     }
 
     /// Whether a long operand is read once, where it becomes factors, and the other, of which there is one tile, by all
-    /// programs: the longer their tiles, the less they read of it, which the last cache has no time for otherwise.
+    /// programs: the longer their tiles, the less they read of it. Of 32-bit factors they would otherwise read more than the
+    /// last cache has time for.
     pub(super) fn streams(&self) -> bool {
         let [left, right] = self.sides();
         let is_one_tile = self.length(right.kept).is_some_and(|length| length <= TILE);
-        let is_narrow = matches!(left.factors, Factors::Tf32 | Factors::Bf16);
-        is_one_tile && is_narrow && left.is_inside && !right.is_inside
+        let is_long = left.factors == Factors::Tf32;
+        is_one_tile && is_long && left.is_inside && !right.is_inside
     }
 
     /// Whether an operand should become factors where it is multiplied. All tiles that need it read the longer f32 then, but
@@ -125,7 +129,7 @@ impl Split<'_> {
             _ if self.is_short() => &[STEP],
             Factors::Halves | Factors::Given(_) => &[STEP, STEP / 2],
             // A long tile of f32 takes the memory of two.
-            _ if self.streams() || right.is_inside || right.dtype() == DType::F32 => &[STEP / 2, STEP],
+            _ if right.is_inside || right.dtype() == DType::F32 => &[STEP / 2, STEP],
             _ => &[STEP, STEP / 2],
         };
         self.lengths(self.depth(), steps)
@@ -133,7 +137,12 @@ impl Split<'_> {
 
     /// How many steps of the sum may be under way.
     pub(super) fn stages(&self) -> &'static [i64] {
-        if self.streams() { &[4, 3] } else { &[3, 4, 2] }
+        let is_single = matches!(self.factors(), Factors::F16 | Factors::Bf16 | Factors::Tf32);
+        if is_single && self.device.tile_bytes() >= 4 * STAGE {
+            &[4, 3, 2]
+        } else {
+            &[3, 4, 2]
+        }
     }
 
     /// Whether a sum of `length` has parts that are added up apart from each other.
