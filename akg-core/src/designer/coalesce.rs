@@ -93,7 +93,8 @@ fn mergeable(plan: &mut Plan) -> Option<(TensorKey, usize)> {
             && !dims.iter().any(|(key, at)| crosses(plan, key, *at))
             && pairs.iter().all(|(k, p, q)| {
                 plan.kernels.get_mut(*k).is_some_and(|kernel| {
-                    kernel.reduced.contains(p) == kernel.reduced.contains(q)
+                    kernel.recurrence.is_none()
+                        && kernel.reduced.contains(p) == kernel.reduced.contains(q)
                         && !kernel.is_seen(*p)
                         && !kernel.is_seen(*q)
                         && kernel.lists().all(|list| {

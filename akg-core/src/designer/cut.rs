@@ -61,17 +61,20 @@ impl Cut<'_> {
     fn place(&mut self, id: PrimId, fuse: bool) -> Result<()> {
         let prims = self.prims;
         let latest = self.latest(id);
+        if matches!(prims.node(id).prim, Prim::Carried(_)) {
+            return self.join(id);
+        }
         let is_map = matches!(prims.node(id).prim, Prim::Map(..));
         let may_wait = fuse && is_map && !self.outputs.contains(&id);
         if may_wait && latest.is_none_or(|at| self.widens(id) || self.is_read_back(at, id)) {
             self.waiting.insert(id);
             return Ok(());
         }
-        let is_contract = matches!(prims.node(id).prim, Prim::Contract(..));
+        let reads_memory = prims.reads_memory(id);
         for operand in prims.operands(id) {
-            // Products and windows read from memory.
+            // Products, recurrences and windows read from memory.
             let producer = prims.root(operand);
-            if (is_contract || prims.is_windowed(operand)) && self.waiting.remove(&producer) {
+            if (reads_memory || prims.is_windowed(operand)) && self.waiting.remove(&producer) {
                 self.start(producer)?;
             }
         }
@@ -82,7 +85,7 @@ impl Cut<'_> {
         let homes = latest
             .into_iter()
             .chain(siblings)
-            .filter(|_| fuse && !is_contract);
+            .filter(|_| fuse && !reads_memory);
         for at in homes {
             let Some(group) = self.groups.get(at) else {
                 continue;
@@ -95,6 +98,15 @@ impl Cut<'_> {
             }
         }
         self.start(id)
+    }
+
+    /// Adds what a recurrence carries to its group.
+    fn join(&mut self, id: PrimId) -> Result<()> {
+        let home = self.latest(id).ok_or(Unarranged(id))?;
+        let group = self.groups.get_mut(home).ok_or(Unarranged(id))?;
+        *group = group.with(self.prims, id, &self.waiting).ok_or(Unarranged(id))?;
+        self.home.insert(id, home);
+        Ok(())
     }
 
     /// The latest group that something depends on.
@@ -151,8 +163,7 @@ impl Cut<'_> {
         let readers = |id: PrimId| self.consumers.get(&id).into_iter().flatten().copied();
         let reads_memory = |reader: PrimId, id: PrimId| {
             let mut operands = prims.operands(reader).into_iter();
-            matches!(prims.node(reader).prim, Prim::Contract(..))
-                || operands.any(|o| prims.root(o) == id && prims.is_windowed(o))
+            prims.reads_memory(reader) || operands.any(|o| prims.root(o) == id && prims.is_windowed(o))
         };
         let is_stored = |made: PrimId| {
             let mut others = readers(made).filter(|reader| *reader != id);

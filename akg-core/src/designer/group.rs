@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::axes::{Axes, AxisId, Conflict, distinct};
-use super::prim::{Prim, PrimId, Prims};
+use super::prim::{Cell, Prim, PrimId, Prims};
 use super::window::Outside;
 
 /// Where a primitive of a kernel gets an operand from.
@@ -44,6 +44,8 @@ pub(super) struct Group {
     pub(super) reductions: Vec<Vec<AxisId>>,
     /// The product, if there is one.
     pub(super) contract: Option<PrimId>,
+    /// The recurrence, if it is one.
+    pub(super) recurrence: Option<PrimId>,
 }
 
 impl Group {
@@ -177,6 +179,8 @@ impl Group {
                 operands.pop().ok_or(Conflict)?
             }
             Prim::Contract(..) => self.contract(id, &operands)?,
+            Prim::Recur { cell, .. } => self.recur(id, *cell, &operands)?,
+            Prim::Carried(_) => operands.pop().ok_or(Conflict)?,
             _ => return Err(Conflict),
         };
         self.dims.insert(id, dims);
@@ -236,6 +240,35 @@ impl Group {
         Ok(batch_a.iter().chain([m, n]).cloned().collect())
     }
 
+    fn recur(
+        &mut self,
+        id: PrimId,
+        cell: Cell,
+        operands: &[Vec<Vec<AxisId>>],
+    ) -> Result<Vec<Vec<AxisId>>, Conflict> {
+        let [shares, weights, hidden, others @ ..] = operands else {
+            return Err(Conflict);
+        };
+        let ([steps, batch, gates, own], [of_gates, rows, columns], [of_batch, read]) =
+            (shares.as_slice(), weights.as_slice(), hidden.as_slice())
+        else {
+            return Err(Conflict);
+        };
+        let mut pairs = vec![(gates, of_gates), (own, rows), (batch, of_batch), (read, columns)];
+        for (i, other) in others.iter().enumerate() {
+            let [first, second] = other.as_slice() else {
+                return Err(Conflict);
+            };
+            let is_state = cell == Cell::Lstm && i == 0;
+            pairs.extend([(if is_state { batch } else { gates }, first), (own, second)]);
+        }
+        for (a, b) in pairs {
+            self.axes.unify(a, b)?;
+        }
+        self.recurrence = Some(id);
+        Ok([steps, batch, own].map(Clone::clone).to_vec())
+    }
+
     /// The resolved axes of a node.
     pub(super) fn axes_of(&self, id: PrimId) -> Vec<AxisId> {
         self.axes
@@ -271,6 +304,16 @@ impl Group {
             .chain(self.nodes.iter().map(|id| self.axes_of(*id)))
             .all(|l| distinct(&l))
         {
+            return Err(Conflict);
+        }
+        // A recurrence is alone with what it carries.
+        let goes_along = |id: &PrimId| match prims.node(*id).prim {
+            Prim::Carried(a) => self.recurrence == Some(a),
+            _ => self.recurrence == Some(*id),
+        };
+        let along = self.nodes.iter().filter(|id| goes_along(id)).count();
+        let is_carried = |id: &PrimId| matches!(prims.node(*id).prim, Prim::Carried(_));
+        if along < self.nodes.len() && (along > 0 || self.nodes.iter().any(is_carried)) {
             return Err(Conflict);
         }
         let reduced = self.reduced();

@@ -234,12 +234,16 @@ fn write(
     let mut kernels = Vec::new();
     let mut summaries = Vec::new();
     for (i, kernel) in plan.kernels.iter().enumerate() {
-        let (rule, written) = match kernel.contract {
-            Some(contract) => (
+        let (rule, written) = match (kernel.contract, kernel.recurrence) {
+            (Some(contract), _) => (
                 "product",
                 emit::matmul::emit(device, plan, prims, kernel, names, i, contract)?,
             ),
-            None => match emit::vector::emit(device, plan, prims, kernel, names, i)? {
+            (None, Some(recurrence)) => {
+                let written = emit::recur::emit(device, plan, prims, kernel, names, i, recurrence)?;
+                ("recurrence", vec![written])
+            }
+            (None, None) => match emit::vector::emit(device, plan, prims, kernel, names, i)? {
                 Some(written) => ("matrix-vector product", vec![written]),
                 None => ("rows", emit::rows::emit(device, plan, prims, kernel, names, i)?),
             },

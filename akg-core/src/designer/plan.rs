@@ -63,6 +63,7 @@ pub(super) struct KernelPlan {
     /// Dimensions of tensors that are read through windows.
     pub(super) windows: HashMap<Axis, Windowed<Axis>>,
     pub(super) contract: Option<PrimId>,
+    pub(super) recurrence: Option<PrimId>,
 }
 
 /// A whole design before it is written as text.
@@ -364,6 +365,7 @@ fn number(
     let mut kernel = KernelPlan {
         nodes: group.nodes.clone(),
         contract: group.contract,
+        recurrence: group.recurrence,
         ..KernelPlan::default()
     };
     for id in &group.nodes {

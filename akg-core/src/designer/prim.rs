@@ -60,6 +60,36 @@ pub(super) enum Prim {
     Expand(PrimId),
     /// Parts, reversals, paddings, and what sliding windows see.
     Window(Window, PrimId),
+    /// The hidden vectors `[T, B, H]` of a recurrent layer, step by step. The operands are the input's share of the gates
+    /// `[T, B, G, H]`, the hidden weights `[G, H, H]`, the first hidden vectors `[B, H]`, of an LSTM the first cells, and the
+    /// hidden bias `[G, H]` if there is one.
+    Recur {
+        cell: Cell,
+        reverse: bool,
+        operands: Vec<PrimId>,
+    },
+    /// The cells that go along with the hidden vectors of an LSTM.
+    Carried(PrimId),
+}
+
+/// What a recurrent layer computes in a step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Cell {
+    Lstm,
+    Gru,
+    Tanh,
+    Relu,
+}
+
+impl Cell {
+    /// Gates of each hidden element.
+    pub(super) fn gates(self) -> i64 {
+        match self {
+            Cell::Lstm => 4,
+            Cell::Gru => 3,
+            Cell::Tanh | Cell::Relu => 1,
+        }
+    }
 }
 
 impl Prim {
@@ -67,14 +97,17 @@ impl Prim {
     pub(super) fn rename(&mut self, name: impl Fn(PrimId) -> PrimId) {
         match self {
             Prim::Input(_) | Prim::Number(_) | Prim::Coordinate(_) => {}
-            Prim::Map(_, args) => args.iter_mut().for_each(|a| *a = name(*a)),
+            Prim::Map(_, args) | Prim::Recur { operands: args, .. } => {
+                args.iter_mut().for_each(|a| *a = name(*a));
+            }
             Prim::Reduce(_, a, _)
             | Prim::ArgReduce(_, a, _)
             | Prim::Scan(_, a)
             | Prim::Permute(a, _)
             | Prim::Reshape(a)
             | Prim::Expand(a)
-            | Prim::Window(_, a) => *a = name(*a),
+            | Prim::Window(_, a)
+            | Prim::Carried(a) => *a = name(*a),
             Prim::Contract(a, b) => (*a, *b) = (name(*a), name(*b)),
         }
     }
@@ -468,14 +501,15 @@ impl Prims {
     pub(super) fn operands(&self, id: PrimId) -> Vec<PrimId> {
         match &self.node(id).prim {
             Prim::Input(_) | Prim::Number(_) | Prim::Coordinate(_) => Vec::new(),
-            Prim::Map(_, args) => args.clone(),
+            Prim::Map(_, args) | Prim::Recur { operands: args, .. } => args.clone(),
             Prim::Reduce(_, a, _)
             | Prim::ArgReduce(_, a, _)
             | Prim::Scan(_, a)
             | Prim::Permute(a, _)
             | Prim::Reshape(a)
             | Prim::Expand(a)
-            | Prim::Window(_, a) => vec![*a],
+            | Prim::Window(_, a)
+            | Prim::Carried(a) => vec![*a],
             Prim::Contract(a, b) => vec![*a, *b],
         }
     }
@@ -502,8 +536,19 @@ impl Prims {
     pub(super) fn is_computed(&self, id: PrimId) -> bool {
         matches!(
             self.node(id).prim,
-            Prim::Map(..) | Prim::Reduce(..) | Prim::ArgReduce(..) | Prim::Scan(..) | Prim::Contract(..)
+            Prim::Map(..)
+                | Prim::Reduce(..)
+                | Prim::ArgReduce(..)
+                | Prim::Scan(..)
+                | Prim::Contract(..)
+                | Prim::Recur { .. }
+                | Prim::Carried(_)
         )
+    }
+
+    /// Whether a kernel is made for this that reads all its operands from memory.
+    pub(super) fn reads_memory(&self, id: PrimId) -> bool {
+        matches!(self.node(id).prim, Prim::Contract(..) | Prim::Recur { .. })
     }
 }
 

@@ -74,7 +74,7 @@ pub(super) fn stack(s: &mut Step<'_>, tensors: &[PrimId], dim: usize) -> Result<
 }
 
 /// Tensors one after the other along a dimension: each is shifted to its place, and the coordinate selects among them.
-fn join(s: &mut Step<'_>, tensors: &[PrimId], dim: usize) -> Result<PrimId> {
+pub(super) fn join(s: &mut Step<'_>, tensors: &[PrimId], dim: usize) -> Result<PrimId> {
     if let Some(scan) = scan::exclusive(s.prims, tensors, dim) {
         return Ok(scan);
     }

@@ -18,6 +18,7 @@ mod matmul;
 mod norm;
 mod pointwise;
 mod pool;
+mod recur;
 mod reduce;
 mod scan;
 mod slide;
@@ -45,7 +46,7 @@ pub(super) struct Step<'a> {
 /// Decomposes one operator; `None` if the family does not have it.
 type Family = fn(&mut Step<'_>, &str) -> Result<Option<Vec<PrimId>>>;
 
-const FAMILIES: [Family; 13] = [
+const FAMILIES: [Family; 14] = [
     pointwise::decompose,
     reduce::decompose,
     pool::decompose,
@@ -55,6 +56,7 @@ const FAMILIES: [Family; 13] = [
     matmul::decompose,
     conv::decompose,
     attention::decompose,
+    recur::decompose,
     view::decompose,
     join::decompose,
     create::decompose,

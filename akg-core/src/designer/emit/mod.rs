@@ -12,6 +12,7 @@ use crate::sketch::ir::CompareOp;
 
 mod access;
 pub(super) mod matmul;
+pub(super) mod recur;
 pub(super) mod rows;
 mod text;
 pub(super) mod vector;
