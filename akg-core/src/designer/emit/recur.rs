@@ -137,9 +137,15 @@ pub(in crate::designer) fn emit(
     e.line(format!("store {} = next", place("(t + 1) % 2", &own_place)));
     e.line("barrier");
     e.close();
+    // Samples of other programs are of no interest, but processors that take turns have all programs meet.
+    let along = if device.shares_tiles() && samples < batch {
+        " along p1"
+    } else {
+        ""
+    };
     let name = format!("k{number}");
     let text = e.finish(&format!(
-        "kernel {name} over (p0 in {}, p1 in {}) cooperative along p1",
+        "kernel {name} over (p0 in {}, p1 in {}) cooperative{along}",
         batch / samples,
         size / elements
     ));
