@@ -234,20 +234,9 @@ fn write(
     let mut kernels = Vec::new();
     let mut summaries = Vec::new();
     for (i, kernel) in plan.kernels.iter().enumerate() {
-        let (rule, written) = match (kernel.contract, kernel.recurrence) {
-            (Some(contract), _) => (
-                "product",
-                emit::matmul::emit(device, plan, prims, kernel, names, i, contract)?,
-            ),
-            (None, Some(recurrence)) => {
-                let written = emit::recur::emit(device, plan, prims, kernel, names, i, recurrence)?;
-                ("recurrence", vec![written])
-            }
-            (None, None) => match emit::vector::emit(device, plan, prims, kernel, names, i)? {
-                Some(written) => ("matrix-vector product", vec![written]),
-                None => ("rows", emit::rows::emit(device, plan, prims, kernel, names, i)?),
-            },
-        };
+        let written = write_kernel(device, plan, prims, kernel, names, i);
+        let (rule, written) =
+            written.map_err(|error| error.with("operators", operators(prims, kernel).join(", ")))?;
         for Written { name, text } in written {
             kernels.push(text);
             summaries.push(KernelSummary {
@@ -276,6 +265,29 @@ fn write(
         text.push_str(&kernel);
     }
     Ok((text, summaries))
+}
+
+/// The kernels that `kernel`, number `i`, becomes, and the rule that writes them.
+fn write_kernel(
+    device: Device<'_>,
+    plan: &Plan,
+    prims: &Prims,
+    kernel: &plan::KernelPlan,
+    names: &mut Names,
+    i: usize,
+) -> Result<(&'static str, Vec<Written>)> {
+    if let Some(contract) = kernel.contract {
+        let written = emit::matmul::emit(device, plan, prims, kernel, names, i, contract)?;
+        return Ok(("product", written));
+    }
+    if let Some(recurrence) = kernel.recurrence {
+        let written = emit::recur::emit(device, plan, prims, kernel, names, i, recurrence)?;
+        return Ok(("recurrence", vec![written]));
+    }
+    Ok(match emit::vector::emit(device, plan, prims, kernel, names, i)? {
+        Some(written) => ("matrix-vector product", vec![written]),
+        None => ("rows", emit::rows::emit(device, plan, prims, kernel, names, i)?),
+    })
 }
 
 /// A name that no keyword, index or earlier name collides with: letters, digits and underscores.

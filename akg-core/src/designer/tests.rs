@@ -18,6 +18,7 @@ mod attention;
 mod classes;
 mod families;
 mod given;
+mod index;
 mod recur;
 mod strips;
 mod teams;

@@ -32,6 +32,10 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
             let tensors = s.tensors("tensors")?;
             vec![stack(s, &tensors, dim)?]
         }
+        "roll" => match roll(s)? {
+            Some(rolled) => vec![rolled],
+            None => return Ok(None),
+        },
         "constant_pad_nd" => {
             let value = s.call.number("value")?;
             vec![pad(s, value)?]
@@ -60,6 +64,33 @@ fn parts(s: &mut Step<'_>, x: PrimId, dim: usize, drops: bool) -> Vec<PrimId> {
         start = start + count;
     }
     out
+}
+
+/// A tensor whose last elements along dimensions come first; `None` for extents that are not known, and for all elements as
+/// one row.
+fn roll(s: &mut Step<'_>) -> Result<Option<PrimId>> {
+    let x = s.tensor("self")?;
+    let (shifts, dims) = (s.call.ints("shifts")?, s.call.ints("dims")?);
+    if dims.is_empty() {
+        return Ok(None);
+    }
+    let mut rolled = x;
+    for (shift, dim) in shifts.into_iter().zip(dims) {
+        let dim = normalise(dim, s.prims.rank(rolled))?;
+        let Some(extent) = s.prims.extent(rolled, dim).as_const() else {
+            return Ok(None);
+        };
+        let shift = shift.rem_euclid(extent.max(1));
+        if shift > 0 {
+            let part = |s: &mut Step<'_>, start: i64, count: i64| {
+                let window = Window::new(dim, start.into(), 1);
+                s.prims.window(rolled, window, count.into())
+            };
+            let parts = [part(s, extent - shift, shift), part(s, 0, extent - shift)];
+            rolled = join(s, &parts, dim)?;
+        }
+    }
+    Ok(Some(rolled))
 }
 
 /// Tensors of one shape side by side along a new dimension.

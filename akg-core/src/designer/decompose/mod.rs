@@ -12,6 +12,7 @@ mod attention;
 mod conv;
 mod create;
 mod dropout;
+mod index;
 mod join;
 mod loss;
 mod matmul;
@@ -46,7 +47,7 @@ pub(super) struct Step<'a> {
 /// Decomposes one operator; `None` if the family does not have it.
 type Family = fn(&mut Step<'_>, &str) -> Result<Option<Vec<PrimId>>>;
 
-const FAMILIES: [Family; 14] = [
+const FAMILIES: [Family; 15] = [
     pointwise::decompose,
     reduce::decompose,
     pool::decompose,
@@ -58,6 +59,7 @@ const FAMILIES: [Family; 14] = [
     attention::decompose,
     recur::decompose,
     view::decompose,
+    index::decompose,
     join::decompose,
     create::decompose,
     dropout::decompose,
