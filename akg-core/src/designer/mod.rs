@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::agent::{Agent, Role};
 use crate::error::{Error, Result};
 use crate::graph::Graph;
-use crate::sketch::Sketch;
+use crate::sketch::{Sketch, is_keyword};
 use crate::source::Knobs;
 use crate::target::Target;
 use crate::task::{Accuracy, Task};
@@ -307,7 +307,7 @@ fn identifier(wish: &str, taken: &mut Vec<String>) -> String {
     }
     // The emitters' own names are a few letters followed by digits, or capitals.
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
-    if stem < name.len() && stem <= 4 {
+    if stem < name.len() && stem <= 4 || is_keyword(&name) {
         name.push('_');
     }
     let base = name.clone();

@@ -21,6 +21,7 @@ pub(crate) use cost::{Rates, knows_warps};
 pub use elaborate::Knob;
 pub use examples::examples;
 pub use interpret::{Folds, interpret, interpret_folds};
+pub(crate) use parse::is_keyword;
 pub use validate::validate;
 
 /// A parsed sketch.

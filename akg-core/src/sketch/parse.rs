@@ -21,6 +21,11 @@ const KEYWORDS: [&str; 19] = [
     "store", "zeros", "full", "dot", "barrier", "combine", "None",
 ];
 
+/// Whether a word has a fixed meaning, so that nothing can have it as its name.
+pub(crate) fn is_keyword(word: &str) -> bool {
+    KEYWORDS.contains(&word)
+}
+
 /// How deep brackets and blocks may nest, and how many operators one expression may chain: far more than a person
 /// writes, and few enough for the stack.
 const DEPTH_LIMIT: usize = 96;
@@ -139,7 +144,7 @@ impl<'a> Parser<'a> {
     /// An error at the next token, which is not `what`.
     fn expected(&self, what: &str) -> Diagnostic {
         let found = match self.peek() {
-            Token::Word(w) if KEYWORDS.contains(&w) => format!("the keyword `{w}`"),
+            Token::Word(w) if is_keyword(w) => format!("the keyword `{w}`"),
             Token::Word(w) => format!("`{w}`"),
             Token::Int(i) => format!("`{i}`"),
             Token::Float(x) => format!("`{x}`"),
@@ -152,7 +157,7 @@ impl<'a> Parser<'a> {
     /// A name; `role` says of what.
     fn name(&mut self, role: &str) -> Parsed<Name> {
         match self.peek() {
-            Token::Word(word) if !KEYWORDS.contains(&word) => {
+            Token::Word(word) if !is_keyword(word) => {
                 let span = self.here();
                 self.bump();
                 Ok(Name::new(word.to_owned(), span))

@@ -579,3 +579,18 @@ fn pools_of_windows_side_by_side() {
         .map(|y| y[0])
     });
 }
+
+#[test]
+fn tensors_may_be_called_anything() {
+    check("load", |g| {
+        let names = [
+            "full", "dot", "None", "barrier", "t", "acc1", "exp", "f32", "4", "BM", "x y", "f32",
+        ];
+        let mut sum = g.input("for", F, [4, 8]);
+        for name in names {
+            let x = g.input(name, F, [4, 8]);
+            sum = g.add(sum, x)?;
+        }
+        Ok(sum)
+    });
+}

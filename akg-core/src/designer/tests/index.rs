@@ -54,12 +54,7 @@ fn ints(list: &[i64]) -> Arg {
 
 #[test]
 fn what_rolls_beyond_the_end_comes_first() {
-    let rolls: [(&[i64], &[i64]); 4] = [
-        (&[2], &[0]),
-        (&[-3], &[1]),
-        (&[1, -2], &[0, 2]),
-        (&[6], &[0]),
-    ];
+    let rolls: [(&[i64], &[i64]); 4] = [(&[2], &[0]), (&[-3], &[1]), (&[1, -2], &[0, 2]), (&[6], &[0])];
     for (shifts, dims) in rolls {
         check("roll", |g| {
             let x = g.input("x", F, [6, 7, 5]);

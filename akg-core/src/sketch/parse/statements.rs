@@ -1,6 +1,6 @@
 //! Blocks and statements.
 
-use super::{KEYWORDS, Parsed, Parser};
+use super::{Parsed, Parser, is_keyword};
 use crate::diagnostic::{Diagnostic, closest};
 use crate::sketch::lex::Token;
 use crate::sketch::syntax::*;
@@ -56,7 +56,7 @@ impl Parser<'_> {
                 self.bump();
                 Ok(Statement::Barrier)
             }
-            Token::Word(word) if !KEYWORDS.contains(&word) => {
+            Token::Word(word) if !is_keyword(word) => {
                 let name = self.name("a name")?;
                 if self.sign("[") {
                     let message = format!("write `store {word}[…] = …` to write a tensor");
