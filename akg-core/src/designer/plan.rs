@@ -197,13 +197,19 @@ fn slid(groups: &[Group]) -> HashSet<PrimId> {
     for group in groups {
         for used in group.uses.values() {
             if let Use::Load { source, axes } = used
-                && axes.iter().any(|a| group.axes.windowed(*a).is_some())
+                && is_windowed(group, axes)
             {
                 found.insert(*source);
             }
         }
     }
     found
+}
+
+/// Whether a window sees one of the dimensions of a tensor.
+fn is_windowed(group: &Group, axes: &[AxisId]) -> bool {
+    let mut axes = group.axes.resolve(axes).into_iter();
+    axes.any(|a| group.axes.windowed(a).is_some())
 }
 
 fn arrangement(decomposed: &Decomposed, id: PrimId) -> Error {
@@ -243,10 +249,9 @@ fn key_of(
     source: PrimId,
     axes: &[AxisId],
 ) -> TensorKey {
-    let is_windowed = |a: &AxisId| group.axes.windowed(*a).is_some();
     match &decomposed.prims.node(source).prim {
         Prim::Input(value) => TensorKey::Input(*value),
-        _ if split.contains(&source) && !axes.iter().any(is_windowed) => TensorKey::View(source, g),
+        _ if split.contains(&source) && !is_windowed(group, axes) => TensorKey::View(source, g),
         _ => TensorKey::Buffer(source),
     }
 }

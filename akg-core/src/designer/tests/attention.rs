@@ -2,7 +2,7 @@
 
 use super::{F, check};
 use crate::dtype::DType;
-use crate::graph::Arg;
+use crate::graph::{Arg, Graph, ValueId};
 
 /// Attention over these shapes of queries, and of keys and values.
 #[track_caller]
@@ -67,5 +67,57 @@ fn sums_of_several_products() {
             [("equation", equation), ("tensors", Arg::Values(operands))],
         )
         .map(|y| y[0])
+    });
+}
+
+#[test]
+fn heads_of_windows_of_an_image_are_masked() {
+    let select = |g: &mut Graph, x: ValueId, index: i64| {
+        let args: [(&str, Arg); 3] = [("self", x.into()), ("dim", 0.into()), ("index", index.into())];
+        g.call("select.int", args).map(|y| y[0])
+    };
+    check("windows", |g| {
+        let x = g.input("x", F, [2, 4, 4, 6]);
+        let args: [(&str, Arg); 3] = [
+            ("self", x.into()),
+            ("shifts", Arg::Ints(vec![(-1).into(), (-1).into()])),
+            ("dims", Arg::Ints(vec![1.into(), 2.into()])),
+        ];
+        let x = g.call("roll.default", args)?[0];
+        let w = g.input("w", F, [18, 6]);
+        let mask = g.input("mask", F, [1, 4, 1, 4, 4]);
+        let x = g.reshape(x, [2, 2, 2, 2, 2, 6])?;
+        let x = g.permute(x, &[0, 1, 3, 2, 4, 5])?;
+        let x = g.reshape(x, [8, 4, 6])?;
+        let y = g.call("linear.default", [("input", x.into()), ("weight", w.into())])?[0];
+        let y = g.reshape(y, [8, 4, 3, 2, 3])?;
+        let y = g.permute(y, &[2, 0, 3, 1, 4])?;
+        let (q, k) = (select(g, y, 0)?, select(g, y, 1)?);
+        let squares = g.mul(q, q)?;
+        let dims = Arg::Ints(vec![(-1).into()]);
+        let args: [(&str, Arg); 3] = [("self", squares.into()), ("dim", dims), ("keepdim", true.into())];
+        let length = g.call("sum.dim_IntList", args)?[0];
+        let q = g.div(q, length)?;
+        let k = g.transpose(k, -2, -1)?;
+        let scores = g.matmul(q, k)?;
+        let scores = g.reshape(scores, [2, 4, 2, 4, 4])?;
+        let scores = g.add(scores, mask)?;
+        let scores = g.reshape(scores, [8, 2, 4, 4])?;
+        let weights = g.softmax(scores, -1)?;
+        let v = select(g, y, 2)?;
+        let y = g.matmul(weights, v)?;
+        let y = g.transpose(y, 1, 2)?;
+        let y = g.reshape(y, [8, 4, 6])?;
+        let p = g.input("p", F, [6, 6]);
+        let y = g.call("linear.default", [("input", y.into()), ("weight", p.into())])?[0];
+        let y = g.reshape(y, [2, 2, 2, 2, 2, 6])?;
+        let y = g.permute(y, &[0, 1, 3, 2, 4, 5])?;
+        let y = g.reshape(y, [2, 4, 4, 6])?;
+        let args: [(&str, Arg); 3] = [
+            ("self", y.into()),
+            ("shifts", Arg::Ints(vec![1.into(), 1.into()])),
+            ("dims", Arg::Ints(vec![1.into(), 2.into()])),
+        ];
+        g.call("roll.default", args).map(|y| y[0])
     });
 }
