@@ -357,6 +357,14 @@ impl Prims {
         }
     }
 
+    /// What stands at a coordinate along a dimension, which disappears.
+    pub(super) fn at(&mut self, a: PrimId, dim: usize, place: Expr) -> PrimId {
+        let kept = self.shape(a).iter().enumerate().filter(|(i, _)| *i != dim);
+        let kept = kept.map(|(_, extent)| extent.clone()).collect();
+        let one = self.window(a, Window::new(dim, place, 1), Expr::constant(1));
+        self.reshape(one, kept)
+    }
+
     /// The dimensions of so many coordinates that stand for the window's, of which `a` must have more than one.
     pub(super) fn slide(&mut self, a: PrimId, window: Window, counts: &[Expr]) -> PrimId {
         if let Prim::Window(first, original) = self.node(a).prim.clone()

@@ -5,7 +5,7 @@ use half::{bf16, f16};
 use super::design;
 use crate::diagnostic::Severity;
 use crate::expr::Bindings;
-use crate::graph::{Graph, ValueId};
+use crate::graph::{Arg, Graph, ValueId};
 use crate::reference::{Options, Outcome, evaluate};
 use crate::sketch::interpret;
 use crate::source::TensorRole;
@@ -50,6 +50,22 @@ fn input(shape: Vec<usize>, dtype: DType, seed: u32) -> Tensor {
         _ => Tensor::from_bools(shape, &values.iter().map(|v| *v > 0.0).collect::<Vec<_>>()),
     }
     .unwrap()
+}
+
+/// A list of integers as an argument.
+fn ints(list: &[i64]) -> Arg {
+    Arg::Ints(list.iter().map(|i| (*i).into()).collect())
+}
+
+/// What stands at an index along the first dimension.
+fn select(g: &mut Graph, x: ValueId, index: i64) -> Result<ValueId> {
+    let args: [(&str, Arg); 3] = [("self", x.into()), ("dim", 0.into()), ("index", index.into())];
+    g.call("select.int", args).map(|y| y[0])
+}
+
+fn roll(g: &mut Graph, x: ValueId, shifts: &[i64], dims: &[i64]) -> Result<ValueId> {
+    let args = [("self", x.into()), ("shifts", ints(shifts)), ("dims", ints(dims))];
+    g.call("roll.default", args).map(|y| y[0])
 }
 
 /// Interprets the design of a graph with one output at several knob points and compares it with the reference.

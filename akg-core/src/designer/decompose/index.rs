@@ -36,17 +36,15 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
     };
     let one = |n: usize| vec![Expr::constant(1); n];
     let (shape, places) = (s.prims.shape(table).to_vec(), s.prims.shape(index).to_vec());
-    let (before, after) = (dim, shape.len() - dim - 1);
+    let after = shape.len() - dim;
     // The dimension of the table comes after those of the index, which take its place.
+    let axis = dim + places.len();
     let mut wide = shape.clone();
     wide.splice(dim..dim, one(places.len()));
     let table = s.prims.reshape(table, wide);
-    let index = s
-        .prims
-        .reshape(index, [one(before), places.clone(), one(1 + after)].concat());
     let mut all = shape;
-    all.splice(dim..dim, places);
-    let axis = dim + s.prims.rank(index) - before - 1 - after;
+    all.splice(dim..dim, places.iter().cloned());
+    let index = s.prims.reshape(index, [one(dim), places, one(after)].concat());
     let place = s.prims.coordinate(axis, all);
     let index = s.prims.cast(index, s.prims.dtype(place));
     let zero = s.prims.number(0.0);

@@ -2,7 +2,6 @@
 
 use super::{Step, join, matmul};
 use crate::designer::prim::{Cell, Prim, PrimId};
-use crate::designer::window::Window;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::Expr;
@@ -51,7 +50,10 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
                 None
             };
             let at = layer * directions + direction;
-            let states: Vec<PrimId> = states.iter().map(|state| part(s, *state, at.into())).collect();
+            let states: Vec<PrimId> = states
+                .iter()
+                .map(|state| s.prims.at(*state, 0, at.into()))
+                .collect();
             let reverse = direction == 1;
             let results = steps(s, cell, reverse, sequence, [input, hidden], biases, &states)?;
             let end = if reverse {
@@ -60,7 +62,7 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
                 s.prims.extent(sequence, 0) - 1
             };
             for (result, last) in results.iter().zip(&mut last) {
-                last.push(part(s, *result, end.clone()));
+                last.push(s.prims.at(*result, 0, end.clone()));
             }
             outputs.extend(results.first());
         }
@@ -77,16 +79,6 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
         results.push(join::stack(s, &states, 0)?);
     }
     Ok(Some(results))
-}
-
-/// What stands at a coordinate of the first dimension.
-fn part(s: &mut Step<'_>, x: PrimId, at: Expr) -> PrimId {
-    let shape = s.prims.shape(x).get(1..).unwrap_or_default().to_vec();
-    if s.prims.extent(x, 0).is(1) {
-        return s.prims.reshape(x, shape);
-    }
-    let one = s.prims.window(x, Window::new(0, at, 1), Expr::constant(1));
-    s.prims.reshape(one, shape)
 }
 
 /// One layer in one direction: the hidden vectors of every step and, of an LSTM, the cells.

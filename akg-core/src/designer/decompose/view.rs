@@ -71,12 +71,10 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
             let x = s.tensor("self")?;
             let dim = s.dim("dim", s.prims.rank(x))?;
             let index = s.call.size("index")?.clone();
-            let shape = s.result(0)?.shape.clone();
             let extent = s.prims.extent(x, dim);
             let is_negative = index.as_const().is_some_and(|i| i < 0);
-            let start = if is_negative { index + extent } else { index };
-            let one = s.prims.window(x, Window::new(dim, start, 1), Expr::constant(1));
-            s.prims.reshape(one, shape)
+            let place = if is_negative { index + extent } else { index };
+            s.prims.at(x, dim, place)
         }
         "unfold" => {
             let x = s.tensor("self")?;

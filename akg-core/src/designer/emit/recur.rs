@@ -52,7 +52,7 @@ pub(in crate::designer) fn emit(
     let [steps, batch, size] = layer.extents;
     let samples = divisor(batch, BATCH);
     let most = if device.shares_tiles() {
-        ELEMENTS.min(WEIGHTS / (cell.gates() * size)).max(1)
+        ELEMENTS.min(WEIGHTS / (cell.gates() * size).max(1)).max(1)
     } else {
         (size + device.cores() - 1) / device.cores().max(1)
     };

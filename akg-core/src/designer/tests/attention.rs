@@ -1,8 +1,8 @@
 //! Attention and the products that networks spell out around it.
 
-use super::{F, check};
+use super::{F, check, ints, roll, select};
 use crate::dtype::DType;
-use crate::graph::{Arg, Graph, ValueId};
+use crate::graph::Arg;
 
 /// Attention over these shapes of queries, and of keys and values.
 #[track_caller]
@@ -72,18 +72,9 @@ fn sums_of_several_products() {
 
 #[test]
 fn heads_of_windows_of_an_image_are_masked() {
-    let select = |g: &mut Graph, x: ValueId, index: i64| {
-        let args: [(&str, Arg); 3] = [("self", x.into()), ("dim", 0.into()), ("index", index.into())];
-        g.call("select.int", args).map(|y| y[0])
-    };
     check("windows", |g| {
         let x = g.input("x", F, [2, 4, 4, 6]);
-        let args: [(&str, Arg); 3] = [
-            ("self", x.into()),
-            ("shifts", Arg::Ints(vec![(-1).into(), (-1).into()])),
-            ("dims", Arg::Ints(vec![1.into(), 2.into()])),
-        ];
-        let x = g.call("roll.default", args)?[0];
+        let x = roll(g, x, &[-1, -1], &[1, 2])?;
         let w = g.input("w", F, [18, 6]);
         let mask = g.input("mask", F, [1, 4, 1, 4, 4]);
         let x = g.reshape(x, [2, 2, 2, 2, 2, 6])?;
@@ -94,8 +85,11 @@ fn heads_of_windows_of_an_image_are_masked() {
         let y = g.permute(y, &[2, 0, 3, 1, 4])?;
         let (q, k) = (select(g, y, 0)?, select(g, y, 1)?);
         let squares = g.mul(q, q)?;
-        let dims = Arg::Ints(vec![(-1).into()]);
-        let args: [(&str, Arg); 3] = [("self", squares.into()), ("dim", dims), ("keepdim", true.into())];
+        let args: [(&str, Arg); 3] = [
+            ("self", squares.into()),
+            ("dim", ints(&[-1])),
+            ("keepdim", true.into()),
+        ];
         let length = g.call("sum.dim_IntList", args)?[0];
         let q = g.div(q, length)?;
         let k = g.transpose(k, -2, -1)?;
@@ -113,11 +107,28 @@ fn heads_of_windows_of_an_image_are_masked() {
         let y = g.reshape(y, [2, 2, 2, 2, 2, 6])?;
         let y = g.permute(y, &[0, 1, 3, 2, 4, 5])?;
         let y = g.reshape(y, [2, 4, 4, 6])?;
-        let args: [(&str, Arg); 3] = [
-            ("self", y.into()),
-            ("shifts", Arg::Ints(vec![1.into(), 1.into()])),
-            ("dims", Arg::Ints(vec![1.into(), 2.into()])),
+        roll(g, y, &[1, 1], &[1, 2])
+    });
+}
+
+#[test]
+fn heads_are_made_of_length_one() {
+    check("lengths", |g| {
+        let x = g.input("x", F, [2, 4, 12]);
+        let w = g.input("w", F, [36, 12]);
+        let y = g.call("linear.default", [("input", x.into()), ("weight", w.into())])?[0];
+        let y = g.reshape(y, [2, 4, 3, 3, 4])?;
+        let y = g.permute(y, &[2, 0, 3, 1, 4])?;
+        let q = select(g, y, 0)?;
+        let args: [(&str, Arg); 4] = [
+            ("self", q.into()),
+            ("ord", 2.0.into()),
+            ("dim", ints(&[-1])),
+            ("keepdim", true.into()),
         ];
-        g.call("roll.default", args).map(|y| y[0])
+        let length = g.call("linalg_vector_norm.default", args)?[0];
+        let args: [(&str, Arg); 2] = [("self", length.into()), ("min", 1e-12.into())];
+        let length = g.call("clamp_min.default", args)?[0];
+        g.div(q, length)
     });
 }

@@ -1,6 +1,6 @@
 //! Elements that indices name, and those that change places.
 
-use super::{F, check};
+use super::{F, check, roll};
 use crate::dtype::DType;
 use crate::graph::Arg;
 
@@ -48,18 +48,13 @@ fn negative_indices_count_from_the_end() {
     });
 }
 
-fn ints(list: &[i64]) -> Arg {
-    Arg::Ints(list.iter().map(|i| (*i).into()).collect())
-}
-
 #[test]
 fn what_rolls_beyond_the_end_comes_first() {
     let rolls: [(&[i64], &[i64]); 4] = [(&[2], &[0]), (&[-3], &[1]), (&[1, -2], &[0, 2]), (&[6], &[0])];
     for (shifts, dims) in rolls {
         check("roll", |g| {
             let x = g.input("x", F, [6, 7, 5]);
-            let args: [(&str, Arg); 3] = [("self", x.into()), ("shifts", ints(shifts)), ("dims", ints(dims))];
-            let y = g.call("roll.default", args)?[0];
+            let y = roll(g, x, shifts, dims)?;
             g.relu(y)
         });
     }
@@ -78,28 +73,5 @@ fn a_table_of_biases_is_added_to_scores() {
         let biases = g.sigmoid(biases)?;
         let y = g.add(scores, biases)?;
         g.softmax(y, -1)
-    });
-}
-
-#[test]
-fn heads_are_made_of_length_one() {
-    check("lengths", |g| {
-        let x = g.input("x", F, [2, 4, 12]);
-        let w = g.input("w", F, [36, 12]);
-        let y = g.call("linear.default", [("input", x.into()), ("weight", w.into())])?[0];
-        let y = g.reshape(y, [2, 4, 3, 3, 4])?;
-        let y = g.permute(y, &[2, 0, 3, 1, 4])?;
-        let args: [(&str, Arg); 3] = [("self", y.into()), ("dim", 0.into()), ("index", 0.into())];
-        let q = g.call("select.int", args)?[0];
-        let args: [(&str, Arg); 4] = [
-            ("self", q.into()),
-            ("ord", 2.0.into()),
-            ("dim", ints(&[-1])),
-            ("keepdim", true.into()),
-        ];
-        let length = g.call("linalg_vector_norm.default", args)?[0];
-        let args: [(&str, Arg); 2] = [("self", length.into()), ("min", 1e-12.into())];
-        let length = g.call("clamp_min.default", args)?[0];
-        g.div(q, length)
     });
 }
