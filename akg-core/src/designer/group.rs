@@ -1,6 +1,6 @@
 //! What one kernel computes, and whether the emitters can write it.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::axes::{Axes, AxisId, Conflict, distinct};
 use super::prim::{Cell, Prim, PrimId, Prims};
@@ -35,7 +35,7 @@ pub(super) struct Group {
     pub(super) nodes: Vec<PrimId>,
     pub(super) axes: Axes,
     pub(super) dims: HashMap<PrimId, Vec<Vec<AxisId>>>,
-    pub(super) uses: HashMap<(PrimId, usize), Use<AxisId>>,
+    pub(super) uses: BTreeMap<(PrimId, usize), Use<AxisId>>,
     /// The dimensions of each tensor read, for later reads of the same tensor to share.
     loads: HashMap<PrimId, Vec<Vec<AxisId>>>,
     /// The dimensions of each window, and what it reads.

@@ -47,7 +47,7 @@ pub(super) enum Operand {
     Coordinate(Vec<Axis>),
 }
 
-/// One kernel.
+/// One kernel. Its maps are in order, so that a graph has one design.
 #[derive(Debug, Clone, Default)]
 pub(super) struct KernelPlan {
     /// The primitives in order.
@@ -55,13 +55,13 @@ pub(super) struct KernelPlan {
     /// The extent of each axis.
     pub(super) extents: Vec<Expr>,
     /// The axes of each primitive, in its own order.
-    pub(super) axes: HashMap<PrimId, Vec<Axis>>,
-    pub(super) operands: HashMap<(PrimId, usize), Operand>,
+    pub(super) axes: BTreeMap<PrimId, Vec<Axis>>,
+    pub(super) operands: BTreeMap<(PrimId, usize), Operand>,
     /// What is written: the primitive and where to.
     pub(super) stores: Vec<(PrimId, Access)>,
     pub(super) reduced: BTreeSet<Axis>,
     /// Dimensions of tensors that are read through windows.
-    pub(super) windows: HashMap<Axis, Windowed<Axis>>,
+    pub(super) windows: BTreeMap<Axis, Windowed<Axis>>,
     pub(super) contract: Option<PrimId>,
     pub(super) recurrence: Option<PrimId>,
 }
@@ -349,7 +349,7 @@ fn number(
 ) -> KernelPlan {
     let mut numbers: HashMap<AxisId, Axis> = HashMap::new();
     let mut extents = Vec::new();
-    let mut windows = HashMap::new();
+    let mut windows = BTreeMap::new();
     let mut number = |a| {
         *numbers.entry(a).or_insert_with(|| {
             extents.push(group.axes.extent(a).clone());
