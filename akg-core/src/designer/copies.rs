@@ -1,6 +1,6 @@
 //! Copies of views, where kernels cannot read or write through them.
 
-use super::cut::{Unarranged, cut};
+use super::cut::{Fusion, Unarranged, cut};
 use super::decompose::Decomposed;
 use super::prim::{MapOp, Prim, PrimId, PrimNode};
 
@@ -28,7 +28,7 @@ pub(super) fn copy_outputs(decomposed: &mut Decomposed) {
 /// there is something.
 pub(super) fn copy_operands(decomposed: &mut Decomposed) -> Result<(), Unarranged> {
     // Separate kernels ask for the fewest arrangements.
-    while let Err(Unarranged(id)) = cut(decomposed, false) {
+    while let Err(Unarranged(id)) = cut(decomposed, Fusion::Off) {
         let trials = views(decomposed, id).into_iter().map(|(view, reader)| {
             let mut trial = decomposed.clone();
             insert_copy(&mut trial, view, reader);
@@ -36,8 +36,9 @@ pub(super) fn copy_operands(decomposed: &mut Decomposed) -> Result<(), Unarrange
         });
         let trials: Vec<Decomposed> = trials.collect();
         // The primitive has moved on by one; another one is further on.
-        let helps =
-            |trial: &&Decomposed| cut(trial, false).map_or_else(|Unarranged(at)| at.0 > id.0 + 1, |_| true);
+        let helps = |trial: &&Decomposed| {
+            cut(trial, Fusion::Off).map_or_else(|Unarranged(at)| at.0 > id.0 + 1, |_| true)
+        };
         let better = trials.iter().find(helps).or(trials.first());
         *decomposed = better.ok_or(Unarranged(id))?.clone();
     }

@@ -23,8 +23,31 @@ pub(super) struct Unarranged(pub(super) PrimId);
 
 type Result<T> = std::result::Result<T, Unarranged>;
 
+/// Which primitives may join what computes their operands.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Fusion<'a> {
+    /// All but those that would join one of these products.
+    Beside(&'a HashSet<PrimId>),
+    /// None.
+    Off,
+}
+
+impl Fusion<'_> {
+    fn is_on(self) -> bool {
+        matches!(self, Fusion::Beside(_))
+    }
+
+    /// Whether something may join a group.
+    fn allows(self, group: &Group) -> bool {
+        match self {
+            Fusion::Beside(apart) => group.contract.is_none_or(|product| !apart.contains(&product)),
+            Fusion::Off => false,
+        }
+    }
+}
+
 /// Cuts the primitives that the outputs need into kernels.
-pub(super) fn cut(decomposed: &Decomposed, fuse: bool) -> Result<Vec<Group>> {
+pub(super) fn cut(decomposed: &Decomposed, fusion: Fusion<'_>) -> Result<Vec<Group>> {
     let prims = &decomposed.prims;
     let needed = needed(decomposed);
     let consumers = consumers(prims, &needed);
@@ -39,7 +62,7 @@ pub(super) fn cut(decomposed: &Decomposed, fuse: bool) -> Result<Vec<Group>> {
     };
     for id in (0..prims.nodes.len()).map(PrimId) {
         if needed.contains(&id) && prims.is_computed(id) {
-            cut.place(id, fuse)?;
+            cut.place(id, fusion)?;
         }
     }
     Ok(cut.groups)
@@ -58,14 +81,14 @@ struct Cut<'a> {
 }
 
 impl Cut<'_> {
-    fn place(&mut self, id: PrimId, fuse: bool) -> Result<()> {
+    fn place(&mut self, id: PrimId, fusion: Fusion<'_>) -> Result<()> {
         let prims = self.prims;
         let latest = self.latest(id);
         if matches!(prims.node(id).prim, Prim::Carried(_)) {
             return self.join(id);
         }
         let is_map = matches!(prims.node(id).prim, Prim::Map(..));
-        let may_wait = fuse && is_map && !self.outputs.contains(&id);
+        let may_wait = fusion.is_on() && is_map && !self.outputs.contains(&id);
         if may_wait && latest.is_none_or(|at| self.widens(id) || self.is_read_back(at, id)) {
             self.waiting.insert(id);
             return Ok(());
@@ -82,12 +105,9 @@ impl Cut<'_> {
         let latest = self.latest(id);
         let mut siblings = self.siblings(id);
         siblings.retain(|at| latest.is_none_or(|l| *at > l));
-        let homes = latest
-            .into_iter()
-            .chain(siblings)
-            .filter(|_| fuse && !reads_memory);
+        let homes = latest.into_iter().chain(siblings).filter(|_| !reads_memory);
         for at in homes {
-            let Some(group) = self.groups.get(at) else {
+            let Some(group) = self.groups.get(at).filter(|group| fusion.allows(group)) else {
                 continue;
             };
             let trial = group.with(prims, id, &self.waiting);

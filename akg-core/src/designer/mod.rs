@@ -5,7 +5,7 @@
 //! by the emitter of its kind (`emit`). The text is parsed like anybody's, so that a rule's sketch meets the same
 //! checks as a model's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ use crate::sketch::{Sketch, is_keyword};
 use crate::source::Knobs;
 use crate::target::Target;
 use crate::task::{Accuracy, Task};
-use cut::Unarranged;
+use cut::{Fusion, Unarranged};
 use device::Device;
 use emit::{Names, Written};
 use plan::{Plan, TensorKey};
@@ -151,20 +151,45 @@ fn draft(
     let mut decomposed = decompose::decompose(graph)?;
     copies::copy_outputs(&mut decomposed);
     copies::copy_operands(&mut decomposed).map_err(|Unarranged(id)| arrangement(&decomposed, id))?;
-    let attempt = |fuse: bool, views: bool| {
-        let groups = cut::cut(&decomposed, fuse).map_err(|Unarranged(id)| arrangement(&decomposed, id))?;
+    let attempt = |fusion: Fusion<'_>, views: bool| {
+        let groups = cut::cut(&decomposed, fusion).map_err(|Unarranged(id)| arrangement(&decomposed, id))?;
         let plan = plan::plan(&decomposed, &groups, views)?;
         let mut names = Names::default();
         let (text, kernels) = write(graph, device, &decomposed.prims, &plan, &mut names)?;
         Ok((text, kernels, names))
     };
     // Fusion and views can ask for arrangements that no rule covers; separate kernels ask for less.
-    let fewer = [(true, false), (false, false)].into_iter();
-    let (text, kernels, names) = attempt(true, true).or_else(|error: Error| {
-        let mut others = fewer.filter_map(|(fuse, views)| attempt(fuse, views).ok());
-        others.next().ok_or(error)
+    let mut apart = HashSet::new();
+    let mut outcome = attempt(Fusion::Beside(&apart), true);
+    while let Err(Refused {
+        product: Some(product),
+        ..
+    }) = outcome
+        && apart.insert(product)
+    {
+        outcome = attempt(Fusion::Beside(&apart), true);
+    }
+    let (text, kernels, names) = outcome.or_else(|refused| {
+        let fewer = [(Fusion::Beside(&HashSet::new()), false), (Fusion::Off, false)];
+        let mut others = fewer
+            .into_iter()
+            .filter_map(|(fusion, views)| attempt(fusion, views).ok());
+        others.next().ok_or(refused.error)
     })?;
     Ok((text, decomposed, kernels, names))
+}
+
+/// Why kernels could not be written.
+struct Refused {
+    error: Error,
+    /// The product whose kernel it was.
+    product: Option<PrimId>,
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Self {
+        Self { error, product: None }
+    }
 }
 
 fn arrangement(decomposed: &decompose::Decomposed, id: PrimId) -> Error {
@@ -191,7 +216,7 @@ fn write(
     prims: &Prims,
     plan: &Plan,
     names: &mut Names,
-) -> Result<(String, Vec<KernelSummary>)> {
+) -> Result<(String, Vec<KernelSummary>), Refused> {
     let mut taken: Vec<String> = Vec::new();
     let mut name = |key: TensorKey, wish: &str, names: &mut Names| {
         let name = identifier(wish, &mut taken);
@@ -235,8 +260,10 @@ fn write(
     let mut summaries = Vec::new();
     for (i, kernel) in plan.kernels.iter().enumerate() {
         let written = write_kernel(device, plan, prims, kernel, names, i);
-        let (rule, written) =
-            written.map_err(|error| error.with("operators", operators(prims, kernel).join(", ")))?;
+        let (rule, written) = written.map_err(|error| Refused {
+            error: error.with("operators", operators(prims, kernel).join(", ")),
+            product: kernel.contract,
+        })?;
         for Written { name, text } in written {
             kernels.push(text);
             summaries.push(KernelSummary {

@@ -19,6 +19,7 @@ mod classes;
 mod families;
 mod given;
 mod index;
+mod mixing;
 mod recur;
 mod strips;
 mod teams;
