@@ -34,6 +34,14 @@ pub(crate) fn word(seed: i64, index: i64) -> u32 {
     words([low, high, 0, 0], halves(seed))[0]
 }
 
+/// The bits of a fraction: as many as make every fraction, and what it lacks to one, a number of `f32`.
+pub(crate) const FRACTION_BITS: u32 = 24;
+
+/// A random number of [0, 1): the first bits of a [`word`].
+pub(crate) fn fraction(seed: i64, index: i64) -> f64 {
+    f64::from(word(seed, index) >> (32 - FRACTION_BITS)) * 2f64.powi(-(FRACTION_BITS as i32))
+}
+
 /// The least word for which something happens that happens with probability `1 - p`.
 pub(crate) fn least_kept(p: f64) -> f64 {
     (p * 2f64.powi(32)).ceil()

@@ -161,13 +161,10 @@ fn active_dropout_follows_from_a_seed() {
         ["seeded_dropout.default", "tanh.default", "seeded_dropout.default"]
     );
     let seed = module.inputs.last().unwrap();
-    assert_eq!(
-        (seed.name.as_str(), &seed.source),
-        ("dropout_seed", &Source::Seed {})
-    );
+    assert_eq!((seed.name.as_str(), &seed.source), ("seed", &Source::Seed {}));
     let high = i64::MAX;
     assert_eq!(seed.generator, Generator::Randint { low: 0, high });
-    assert_eq!(kinds(&module)["dropout_seed"], InputKind::Activation);
+    assert_eq!(kinds(&module)["seed"], InputKind::Activation);
     // The second takes other numbers than the first.
     let json: serde_json::Value = serde_json::from_str(&module.graph.to_json().unwrap()).unwrap();
     let arguments = |node: usize| &json["nodes"][node]["args"];
@@ -201,6 +198,40 @@ fn active_dropout_follows_from_a_seed() {
             .unwrap();
         assert!(expected.contains(&gone(&theirs)));
         assert_ne!(theirs, ours);
+    }
+}
+
+#[test]
+fn random_tensors_follow_from_a_seed() {
+    let Some(mut python) = python() else { return };
+    let module = import(&mut python, "random_states.py").unwrap();
+    assert_eq!(
+        operators(&module),
+        [
+            "seeded_randn.default",
+            "mul.Scalar",
+            "add.Tensor",
+            "seeded_rand.default",
+            "add.Tensor"
+        ]
+    );
+    // A normal number takes two of the sequence.
+    let json: serde_json::Value = serde_json::from_str(&module.graph.to_json().unwrap()).unwrap();
+    assert_eq!(json["nodes"][3]["args"]["offset"], 2 * 6000);
+    let inputs = python.materialize(&module, Seeds::default()).unwrap();
+    let ours = evaluate(&module.graph, &inputs, &Options::default()).unwrap()[0].to_f64();
+    let task = BaselineTask::Graph(&module.graph);
+    let worker = BaselineWorker::new(python.environment().clone(), task, "cpu", None).unwrap();
+    let sets = vec![inputs.clone()];
+    let mut baselines = Baselines::new(worker, task, sets, BaselineOptions::default()).unwrap();
+    let theirs = baselines.prepare(Variant::Eager(Accuracy::Fp32)).unwrap()[0]
+        .to_f64()
+        .unwrap();
+    assert_ne!(theirs, ours);
+    // Other numbers of one distribution: the mean of normal ones times 2, and of uniform ones.
+    for values in [ours, theirs] {
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        assert!((mean - 0.5).abs() < 0.15, "{mean}");
     }
 }
 

@@ -6,9 +6,8 @@
 //! nothing happens implicitly beyond what ATen's own operators do.
 //!
 //! A graph is a function: equal inputs have equal results. ATen's operators that draw random numbers from a hidden state
-//! have no reference. In their place stands an operator of akg's own namespace whose chance is an input, a seed:
-//! `akg.seeded_dropout.default(Tensor input, Tensor seed, float p, int offset=0)`, which is
-//! [`Graph::seeded_dropout`].
+//! have no reference. In their place stand operators of akg's own namespace whose chance is an input, a seed:
+//! [`Graph::seeded_dropout`], [`Graph::seeded_rand`] and [`Graph::seeded_randn`].
 
 use std::collections::HashMap;
 use std::fmt;

@@ -99,18 +99,21 @@ class Converter:
         op, args = self._arguments(node)
         if is_by_chance(node, args):
             names, types = names[:1], types[:1]
-            op, args = self._seeded(value[0] if several else value, args)
+            op, args = self._seeded(op, value[0] if several else value, args)
         self._nodes.append({"op": op, "args": args, "outputs": names, "types": types})
 
-    def _seeded(self, value, args):
-        """A dropout with its chance as an operand, and with numbers that no other takes."""
+    def _seeded(self, op, value, args):
+        """An operator with its chance as an operand, and with numbers that no other takes."""
         if self._seed is None:
-            self._seed = self._fresh("dropout_seed")
+            self._seed = self._fresh("seed")
             self._sources[self._seed] = {"seed": {}}
             self._inputs.append({"name": self._seed, "dtype": "i64", "shape": [], "kind": "activation"})
-        args = {"input": args["input"], "seed": self._seed, "p": args["p"], "offset": self._drawn}
-        self._drawn += value.numel()
-        return SEEDED_DROPOUT, args
+        chance = {"seed": self._seed, "offset": self._drawn}
+        seeded, each = SEEDED[op]
+        self._drawn += each * value.numel()
+        if "input" in args:
+            return seeded, {"input": args["input"], "p": args["p"], **chance}
+        return seeded, {"size": list(value.shape), "dtype": dtype_name(value.dtype), **chance}
 
     def _arguments(self, node):
         """The operator's name and its arguments by the schema's names; what equals its default is left out."""
@@ -204,7 +207,18 @@ class Converter:
         return name
 
 
-SEEDED_DROPOUT = "akg.seeded_dropout.default"
+SEEDED_DROPOUT, SEEDED_RAND, SEEDED_RANDN = (
+    f"akg.seeded_{name}.default" for name in ("dropout", "rand", "randn")
+)
+# What stands for an operator by chance, and the random numbers that each element of its result takes.
+SEEDED = {
+    "aten.dropout.default": (SEEDED_DROPOUT, 1),
+    "aten.native_dropout.default": (SEEDED_DROPOUT, 1),
+    "aten.rand.default": (SEEDED_RAND, 1),
+    "aten.rand_like.default": (SEEDED_RAND, 1),
+    "aten.randn.default": (SEEDED_RANDN, 2),
+    "aten.randn_like.default": (SEEDED_RANDN, 2),
+}
 MUTATIONS = (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION)
 GETITEM = operator.getitem
 aten = torch.ops.aten
@@ -275,9 +289,11 @@ def result_names(node, count):
 
 
 def is_by_chance(node, args):
-    """Whether a node is a dropout whose result, which is all that is used of it, depends on chance."""
-    if node.target not in DROPOUTS:
+    """Whether a node's result, which is all that is used of it, depends on chance that a seed can decide."""
+    if str(node.target) not in SEEDED:
         return False
+    if node.target not in DROPOUTS:
+        return True
     takes_mask = any(user.target is GETITEM and user.args[1] == 1 for user in node.users)
     return args["train"] is not False and 0 < args["p"] < 1 and not takes_mask
 

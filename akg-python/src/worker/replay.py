@@ -8,7 +8,9 @@ import torch
 
 from akg_worker import tensors
 from akg_worker.errors import CallError, describe, first_line
-from akg_worker.graph import SEEDED_DROPOUT
+from akg_worker.graph import SEEDED_DROPOUT, SEEDED_RAND, SEEDED_RANDN
+
+RANDOM = {SEEDED_RAND: "aten.rand.default", SEEDED_RANDN: "aten.randn.default"}
 
 
 def evaluate(message):
@@ -65,10 +67,13 @@ class Replay:
         return tensor.to(self._floating) if self._floating and tensor.is_floating_point() else tensor
 
     def _step(self, node):
+        # PyTorch's own draw other numbers than those of the seed.
         if node["op"] == SEEDED_DROPOUT:
-            # PyTorch's own, which draws other numbers than those of the seed.
             args = {"input": node["args"]["input"], "p": node["args"]["p"], "train": True}
             node = {**node, "op": "aten.dropout.default", "args": args}
+        elif node["op"] in RANDOM:
+            args = {name: given for name, given in node["args"].items() if name in ("size", "dtype")}
+            node = {**node, "op": RANDOM[node["op"]], "args": args}
         op = operator(node["op"])
         parameters = {parameter.name: parameter for parameter in op._schema.arguments}
         unknown = set(node["args"]) - set(parameters)

@@ -24,13 +24,15 @@ use draw::Draw;
 const CASES: u64 = 40;
 
 /// Operators whose results are random, or that have none.
-const NOT_COMPARED: [&str; 6] = [
+const NOT_COMPARED: [&str; 8] = [
     "randn.default",
     "rand.default",
     "randn_like.default",
     "rand_like.default",
     "_assert_tensor_metadata.default",
     "seeded_dropout.default",
+    "seeded_rand.default",
+    "seeded_randn.default",
 ];
 
 type Family = fn(&'static Operator, &mut Draw) -> bool;

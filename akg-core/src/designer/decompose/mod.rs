@@ -9,9 +9,9 @@ use crate::graph::ops::Call;
 use crate::graph::{Graph, TensorType, ValueId};
 
 mod attention;
+mod chance;
 mod conv;
 mod create;
-mod dropout;
 mod index;
 mod join;
 mod loss;
@@ -62,7 +62,7 @@ const FAMILIES: [Family; 15] = [
     index::decompose,
     join::decompose,
     create::decompose,
-    dropout::decompose,
+    chance::decompose,
 ];
 
 impl Step<'_> {

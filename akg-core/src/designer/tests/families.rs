@@ -63,6 +63,26 @@ fn dropouts() {
 }
 
 #[test]
+fn random_numbers() {
+    let seed = |g: &mut Graph| g.input("seed", DType::I64, [0i64; 0]);
+    check("uniform", |g| {
+        let seed = seed(g);
+        g.seeded_rand([7, 1, 30], seed, 0)
+    });
+    check("normal_and_dropped", |g| {
+        let seed = seed(g);
+        let x = g.input("x", F, [3, 50]);
+        let noise = g.seeded_randn([3, 50], seed, 1 << 33)?;
+        let x = g.add(x, noise)?;
+        g.seeded_dropout(x, seed, 0.5, 0)
+    });
+    check("a_normal_number", |g| {
+        let seed = seed(g);
+        g.seeded_randn([0i64; 0], seed, 5)
+    });
+}
+
+#[test]
 fn scans() {
     let sum = "cumsum.default";
     unary("whole", &[7, 100], |g, x| along(g, sum, x, 1));

@@ -184,6 +184,43 @@ impl Graph {
         )
     }
 
+    /// Random numbers of [0, 1) in `f32`.
+    ///
+    /// The element with row-major number `i` is the first 24 of the 32 random bits that Philox4x32-10 gives for the key `seed`
+    /// (an `i64` of rank 0) and the counter `offset + i`, as a fraction.
+    pub fn seeded_rand<D: Into<Expr>>(
+        &mut self,
+        shape: impl IntoIterator<Item = D>,
+        seed: ValueId,
+        offset: i64,
+    ) -> Result<ValueId> {
+        let args = [
+            ("size", sizes(shape)),
+            ("seed", seed.into()),
+            ("offset", offset.into()),
+        ];
+        self.call1("seeded_rand.default", args)
+    }
+
+    /// Random numbers of the standard normal distribution in `f32`.
+    ///
+    /// The element with row-major number `i` is `sqrt(-2 ln(1 - a)) cos(2 π b)`, where `a` and `b` are the numbers `2 i` and
+    /// `2 i + 1` of [`seeded_rand`](Graph::seeded_rand) with the same seed and offset (G. E. P. Box and M. E. Muller, *A Note
+    /// on the Generation of Random Normal Deviates*, 1958).
+    pub fn seeded_randn<D: Into<Expr>>(
+        &mut self,
+        shape: impl IntoIterator<Item = D>,
+        seed: ValueId,
+        offset: i64,
+    ) -> Result<ValueId> {
+        let args = [
+            ("size", sizes(shape)),
+            ("seed", seed.into()),
+            ("offset", offset.into()),
+        ];
+        self.call1("seeded_randn.default", args)
+    }
+
     /// The integers `0..end` as `dtype`.
     pub fn arange(&mut self, end: impl Into<Expr>, dtype: DType) -> Result<ValueId> {
         self.call1(

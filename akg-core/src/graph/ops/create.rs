@@ -1,5 +1,6 @@
 //! Tensors from nothing.
 
+use super::dropout::require_seed;
 use super::extents::*;
 use super::promotion::*;
 use super::{Call, Inferred, Row, one};
@@ -81,6 +82,14 @@ pub(super) const ROWS: &[Row] = &[
         random_like,
     ),
     Row::new(
+        "akg::seeded_rand.default(SymInt[] size, Tensor seed, int offset=0, *, ScalarType? dtype=None) -> Tensor",
+        seeded_random,
+    ),
+    Row::new(
+        "akg::seeded_randn.default(SymInt[] size, Tensor seed, int offset=0, *, ScalarType? dtype=None) -> Tensor",
+        seeded_random,
+    ),
+    Row::new(
         "_assert_tensor_metadata.default(Tensor a, SymInt[]? size=None, SymInt[]? stride=None, \
          ScalarType? dtype=None, *, Device? device=None, Layout? layout=None) -> ()",
         assert_metadata,
@@ -112,6 +121,11 @@ fn full_like(call: &Call<'_>) -> Inferred {
 fn random(call: &Call<'_>) -> Inferred {
     require_float("dtype", call.opt_dtype("dtype")?.unwrap_or(DEFAULT_FLOAT))?;
     constant_fill(call)
+}
+
+fn seeded_random(call: &Call<'_>) -> Inferred {
+    require_seed(call)?;
+    random(call)
 }
 
 fn random_like(call: &Call<'_>) -> Inferred {

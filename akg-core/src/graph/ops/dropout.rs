@@ -47,11 +47,9 @@ fn check_probability(call: &Call<'_>) -> Result<()> {
 }
 
 fn seeded_dropout(call: &Call<'_>) -> Inferred {
-    let (ty, seed) = (call.tensor("input")?, call.tensor("seed")?);
+    let ty = call.tensor("input")?;
     require_float("input", ty.dtype)?;
-    if seed.dtype != DType::I64 || seed.rank() != 0 {
-        return Err(Error::invalid(format!("the seed is {seed}, expected i64[]")));
-    }
+    require_seed(call)?;
     let p = call.number("p")?;
     if !(0.0..1.0).contains(&p) {
         return Err(Error::invalid(format!(
@@ -59,4 +57,13 @@ fn seeded_dropout(call: &Call<'_>) -> Inferred {
         )));
     }
     Ok(vec![ty.clone()])
+}
+
+/// An error unless the operand `seed` is one.
+pub(super) fn require_seed(call: &Call<'_>) -> Result<()> {
+    let seed = call.tensor("seed")?;
+    if seed.dtype == DType::I64 && seed.rank() == 0 {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("the seed is {seed}, expected i64[]")))
 }

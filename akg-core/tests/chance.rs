@@ -1,4 +1,4 @@
-//! Dropout whose chance follows from a seed: the numbers that it takes, their statistics, and its parts.
+//! Operators whose chance follows from a seed: the numbers that they take, their statistics, and their parts.
 
 #![allow(
     clippy::unwrap_used,
@@ -6,6 +6,7 @@
 )]
 
 use akg_core::expr::Bindings;
+use akg_core::graph::{Arg, ValueId};
 use akg_core::reference::{Evaluation, Options, RowPlan, evaluate};
 use akg_core::{DType, ErrorKind, Graph, Tensor};
 
@@ -114,7 +115,9 @@ fn rows_take_the_numbers_that_they_have_in_the_whole() {
     let first = graph.seeded_dropout(turned, seed, 0.4, 0).unwrap();
     let back = graph.permute(first, &[1, 0, 2]).unwrap();
     let second = graph.seeded_dropout(back, seed, 0.4, 120).unwrap();
-    let y = graph.permute(second, &[1, 2, 0]).unwrap();
+    let noise = graph.seeded_randn([3i64, 8, 5], seed, 240).unwrap();
+    let noisy = graph.add(second, noise).unwrap();
+    let y = graph.permute(noisy, &[1, 2, 0]).unwrap();
     graph.output(y);
     let inputs = inputs(&[3, 8, 5], 4);
     let whole = evaluate(&graph, &inputs, &Options::default()).unwrap()[0].to_f64();
@@ -123,7 +126,67 @@ fn rows_take_the_numbers_that_they_have_in_the_whole() {
     let rows = Evaluation::new(&graph, &inputs, Some(&plan), Options::default()).unwrap();
     let parts = [0..3, 3..4, 4..8].map(|part| rows.rows(part).unwrap()[0].to_f64());
     assert_eq!(parts.concat(), whole);
-    assert!(whole.contains(&0.0) && whole.iter().any(|v| *v > 0.0));
+}
+
+/// Random numbers made by `build` of a seed.
+fn draw(seed: i64, build: impl FnOnce(&mut Graph, ValueId) -> akg_core::Result<ValueId>) -> Vec<f64> {
+    let mut graph = Graph::new("random");
+    let input = graph.input("seed", DType::I64, [0i64; 0]);
+    let y = build(&mut graph, input).unwrap();
+    graph.output(y);
+    let seed = [Tensor::from_slice([], &[seed]).unwrap()];
+    evaluate(&graph, &seed, &Options::default()).unwrap()[0].to_f64()
+}
+
+#[test]
+fn a_random_number_is_the_beginning_of_a_word() {
+    let first = FIRST_WORD * 2f64.powi(-32);
+    let drawn = draw(0, |g, seed| g.seeded_rand([1], seed, 0));
+    assert!(drawn[0] <= first && first - drawn[0] < 2f64.powi(-24));
+    assert_eq!(drawn[0] * 2f64.powi(24), (drawn[0] * 2f64.powi(24)).floor());
+    let whole = draw(5, |g, seed| g.seeded_rand([4, 6], seed, 10));
+    assert_eq!(draw(5, |g, seed| g.seeded_rand([4], seed, 12)), whole[2..6]);
+    // Every type has the same numbers, as far as it can hold them.
+    let halves = draw(5, |g, seed| {
+        let args = [
+            ("size", Arg::Ints(vec![24.into()])),
+            ("seed", seed.into()),
+            ("offset", 10.into()),
+        ];
+        let args = args.into_iter().chain([("dtype", DType::F16.into())]);
+        Ok(g.call("seeded_rand.default", args)?[0])
+    });
+    assert!(
+        whole
+            .iter()
+            .zip(&halves)
+            .all(|(a, b)| (a - b).abs() <= 2f64.powi(-12))
+    );
+}
+
+#[test]
+fn normal_numbers_are_made_of_two_uniform_ones_and_are_normal() {
+    let count = 1 << 16;
+    let normal = draw(-3, |g, seed| g.seeded_randn([256, count / 256], seed, 7));
+    let uniform = draw(-3, |g, seed| g.seeded_rand([2 * count], seed, 7));
+    for (x, pair) in normal.iter().zip(uniform.chunks(2)) {
+        let expected = (-2.0 * (1.0 - pair[0]).ln()).sqrt() * (std::f64::consts::TAU * pair[1]).cos();
+        assert!((x - expected).abs() < 1e-6, "{x} {expected}");
+    }
+    // The shares below some quantiles of the distribution.
+    for (quantile, p) in [
+        (-1.959_964, 0.025),
+        (-0.674_49, 0.25),
+        (0.0, 0.5),
+        (1.281_552, 0.9),
+        (3.090_232, 0.999),
+    ] {
+        let below = normal.iter().filter(|x| **x < quantile).count();
+        assert!(plausible(below, normal.len(), p), "{below} below {quantile}");
+    }
+    // Neighbours have the same sign by chance alone.
+    let alike = normal.windows(2).filter(|w| (w[0] < 0.0) == (w[1] < 0.0)).count();
+    assert!(plausible(alike, normal.len() - 1, 0.5), "{alike}");
 }
 
 #[test]
@@ -154,6 +217,8 @@ fn what_is_no_seed_or_no_probability_is_refused() {
         let error = graph.seeded_dropout(x, seed, p, 0).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
     }
+    let error = graph.seeded_randn([4], x, 0).unwrap_err().to_string();
+    assert!(error.contains("i64[]"), "{error}");
     let error = graph.seeded_dropout(seed, seed, 0.5, 0).unwrap_err().to_string();
     assert!(error.contains("input"), "{error}");
 }
