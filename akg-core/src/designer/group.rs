@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use super::axes::{Axes, AxisId, Conflict, distinct};
 use super::prim::{Cell, Prim, PrimId, Prims};
 use super::window::Outside;
+use crate::expr::Expr;
 
 /// Where a primitive of a kernel gets an operand from.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,6 +16,8 @@ pub(super) enum Use<A> {
     Load { source: PrimId, axes: Vec<A> },
     /// A literal.
     Number(f64),
+    /// An integer that follows from the extents.
+    Integer(Expr),
     /// The coordinate along these axes, outermost first.
     Coordinate(Vec<A>),
 }
@@ -64,6 +67,7 @@ impl Group {
         }
         match &node.prim {
             Prim::Number(v) => Ok((Vec::new(), Use::Number(*v))),
+            Prim::Integer(value) => Ok((Vec::new(), Use::Integer(value.clone()))),
             Prim::Coordinate(dim) => {
                 let dims: Vec<_> = node.shape.iter().map(|d| self.axes.fresh(d)).collect();
                 let along = dims.get(*dim).cloned().unwrap_or_default();

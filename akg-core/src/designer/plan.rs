@@ -44,6 +44,7 @@ pub(super) enum Operand {
     Node(PrimId),
     Load(Access),
     Number(f64),
+    Integer(Expr),
     Coordinate(Vec<Axis>),
 }
 
@@ -382,6 +383,7 @@ fn number(
             let operand = match source {
                 Use::Node(n) => Operand::Node(*n),
                 Use::Number(v) => Operand::Number(*v),
+                Use::Integer(value) => Operand::Integer(value.clone()),
                 Use::Coordinate(axes) => Operand::Coordinate(list(axes)),
                 Use::Load { source, axes } => Operand::Load(Access {
                     tensor: key_of(*source, axes),
@@ -415,7 +417,7 @@ impl KernelPlan {
         let operands = self.operands.values_mut().filter_map(|o| match o {
             Operand::Load(access) => Some(&mut access.axes),
             Operand::Coordinate(axes) => Some(axes),
-            Operand::Node(_) | Operand::Number(_) => None,
+            Operand::Node(_) | Operand::Number(_) | Operand::Integer(_) => None,
         });
         self.axes
             .values_mut()

@@ -40,6 +40,8 @@ pub(super) enum Prim {
     Input(ValueId),
     /// A literal of rank 0.
     Number(f64),
+    /// An integer of rank 0 that follows from the extents.
+    Integer(Expr),
     /// The coordinate along a dimension.
     Coordinate(usize),
     /// Element-wise with broadcasting.
@@ -96,7 +98,7 @@ impl Prim {
     /// Reads other primitives in the place of its operands.
     pub(super) fn rename(&mut self, name: impl Fn(PrimId) -> PrimId) {
         match self {
-            Prim::Input(_) | Prim::Number(_) | Prim::Coordinate(_) => {}
+            Prim::Input(_) | Prim::Number(_) | Prim::Integer(_) | Prim::Coordinate(_) => {}
             Prim::Map(_, args) | Prim::Recur { operands: args, .. } => {
                 args.iter_mut().for_each(|a| *a = name(*a));
             }
@@ -165,6 +167,14 @@ impl Prims {
     /// A literal; its type follows its use.
     pub(super) fn number(&mut self, value: f64) -> PrimId {
         self.push(Prim::Number(value), DType::F32, Vec::new())
+    }
+
+    /// An integer that follows from the extents: a literal if it is known.
+    pub(super) fn integer(&mut self, value: &Expr) -> PrimId {
+        match value.as_const() {
+            Some(value) => self.number(value as f64),
+            None => self.push(Prim::Integer(value.clone()), DType::I64, Vec::new()),
+        }
     }
 
     pub(super) fn is_number(&self, id: PrimId) -> bool {
@@ -467,20 +477,39 @@ impl Prims {
         self.push(Prim::Scan(scan, a), self.dtype(a), shape)
     }
 
+    /// The number of elements along `axes` for arithmetic in `dtype`: a literal if it is known.
+    pub(super) fn count(&mut self, a: PrimId, axes: &[usize], dtype: DType) -> PrimId {
+        let extents = axes.iter().map(|axis| self.extent(a, *axis));
+        let count = extents.fold(Expr::constant(1), |n, d| &n * &d);
+        let count = self.integer(&count);
+        // Types shorter than f32, which are computed in f32, do not hold it.
+        self.cast(count, if dtype == DType::F64 { dtype } else { DType::F32 })
+    }
+
     /// Arithmetic mean over `axes`, kept with extent 1.
     pub(super) fn mean(&mut self, a: PrimId, axes: &[usize]) -> Result<PrimId> {
-        let count = axes
-            .iter()
-            .filter_map(|i| self.shape(a).get(*i))
-            .fold(Expr::constant(1), |n, d| &n * d);
-        let count = count.as_const().ok_or_else(|| {
-            Error::unsupported(format!(
-                "a mean over a symbolic number of elements (`{count}`) has no rule yet"
-            ))
-        })?;
         let sum = self.reduce(ReduceOp::Sum, a, axes, true);
-        let count = self.number(count as f64);
+        let count = self.count(a, axes, self.dtype(sum));
         self.div(sum, count)
+    }
+
+    /// `variance`, the mean squared deviation over `axes` of `a`, divided by `correction` fewer than all elements.
+    pub(super) fn corrected(
+        &mut self,
+        variance: PrimId,
+        a: PrimId,
+        axes: &[usize],
+        correction: f64,
+    ) -> Result<PrimId> {
+        let count = self.count(a, axes, self.dtype(variance));
+        if let Some(count) = self.constant(count) {
+            return self.mul_number(variance, count / (count - correction).max(0.0));
+        }
+        let (zero, correction) = (self.number(0.0), self.number(correction));
+        let left = self.sub(count, correction)?;
+        let left = self.binary(BinaryOp::Max, left, zero)?;
+        let sum = self.mul(variance, count)?;
+        self.div(sum, left)
     }
 
     /// Arithmetic mean and mean squared deviation from it over `axes`, kept with extent 1.
@@ -508,7 +537,7 @@ impl Prims {
     /// The operands of a primitive.
     pub(super) fn operands(&self, id: PrimId) -> Vec<PrimId> {
         match &self.node(id).prim {
-            Prim::Input(_) | Prim::Number(_) | Prim::Coordinate(_) => Vec::new(),
+            Prim::Input(_) | Prim::Number(_) | Prim::Integer(_) | Prim::Coordinate(_) => Vec::new(),
             Prim::Map(_, args) | Prim::Recur { operands: args, .. } => args.clone(),
             Prim::Reduce(_, a, _)
             | Prim::ArgReduce(_, a, _)

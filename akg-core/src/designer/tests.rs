@@ -7,7 +7,7 @@ use crate::diagnostic::Severity;
 use crate::expr::Bindings;
 use crate::graph::{Arg, Graph, ValueId};
 use crate::reference::{Options, Outcome, evaluate};
-use crate::sketch::interpret;
+use crate::sketch::{Sketch, interpret};
 use crate::source::TensorRole;
 use crate::target::Target;
 use crate::task::Task;
@@ -22,6 +22,7 @@ mod index;
 mod mixing;
 mod recur;
 mod strips;
+mod symbolic;
 mod teams;
 mod windows;
 
@@ -100,20 +101,19 @@ fn check_on(targets: &[Target], g: Graph, error: f64) {
 /// The same for a task.
 #[track_caller]
 fn check_task(targets: &[Target], task: &Task, error: f64) {
-    let (g, none) = (&task.graph, Bindings::new());
-    let inputs: Vec<Tensor> = g
-        .inputs()
-        .iter()
-        .enumerate()
-        .map(|(i, given)| {
-            let shape = g.ty(given.value).concrete_shape(&none).unwrap();
-            input(shape, g.ty(given.value).dtype, i as u32 + 1)
-        })
-        .collect();
-    let expected = evaluate(g, &inputs, &Options::default()).unwrap();
+    let inputs = inputs(&task.graph, &Bindings::new());
+    let expected = evaluate(&task.graph, &inputs, &Options::default()).unwrap();
     for target in targets {
         check_design(task, target, &inputs, &expected, error);
     }
+}
+
+/// What a graph is called with.
+fn inputs(g: &Graph, dims: &Bindings) -> Vec<Tensor> {
+    let types = g.inputs().iter().map(|given| g.ty(given.value)).zip(1..);
+    types
+        .map(|(ty, seed)| input(ty.concrete_shape(dims).unwrap(), ty.dtype, seed))
+        .collect()
 }
 
 /// A device whose cores share tiles between threads, and multiply halves fast.
@@ -127,14 +127,24 @@ fn many_threads() -> Target {
 /// What the design of `task` computes at several knob points, by the interpreter.
 #[track_caller]
 fn results(task: &Task, target: &Target, inputs: &[Tensor]) -> Vec<(String, Vec<Tensor>)> {
-    let (name, none) = (&task.name, Bindings::new());
+    let name = &task.name;
     let design = design(task, target).unwrap_or_else(|e| panic!("{name}: {e:?}"));
-    let text = design.sketch.to_string();
-    let points = design.sketch.legal_points(&none).take(4);
+    runs(name, &design.sketch, inputs, &Bindings::new(), 4)
+}
+
+/// What a sketch computes at the first `points` knob points.
+#[track_caller]
+fn runs(
+    name: &str,
+    sketch: &Sketch,
+    inputs: &[Tensor],
+    dims: &Bindings,
+    points: usize,
+) -> Vec<(String, Vec<Tensor>)> {
+    let text = sketch.to_string();
     let run = |knobs| {
-        let program = design
-            .sketch
-            .elaborate(&knobs, &none)
+        let program = sketch
+            .elaborate(&knobs, &Bindings::new())
             .unwrap_or_else(|d| panic!("{}\n{text}", d.render(&text)));
         let found = crate::sketch::validate(&program, None);
         assert!(
@@ -147,36 +157,34 @@ fn results(task: &Task, target: &Target, inputs: &[Tensor]) -> Vec<(String, Vec<
             .iter()
             .zip(declared)
             .map(|(t, shape)| {
-                t.reshape(
-                    shape
-                        .iter()
-                        .map(|d| d.as_const().unwrap() as usize)
-                        .collect::<Vec<_>>(),
-                )
-                .unwrap()
+                let shape = shape.iter().map(|d| d.eval(dims).unwrap() as usize);
+                t.reshape(shape.collect::<Vec<_>>()).unwrap()
             })
             .collect();
-        let got = interpret(&program, &inputs, &none).unwrap_or_else(|e| panic!("{name}: {e:?}\n{text}"));
-        (format!("with {knobs:?}\n{text}"), got)
+        let got = interpret(&program, &inputs, dims).unwrap_or_else(|e| panic!("{name}: {e:?}\n{text}"));
+        (format!("with {knobs:?} {dims:?}\n{text}"), got)
     };
-    points.map(run).collect()
+    sketch.legal_points(dims).take(points).map(run).collect()
 }
 
 #[track_caller]
 fn check_design(task: &Task, target: &Target, inputs: &[Tensor], expected: &[Outcome], error: f64) {
-    let name = &task.name;
     for (how, got) in results(task, target, inputs) {
-        for (got, expected) in got.iter().zip(expected) {
-            let (got, expected) = (got.to_f64().unwrap(), expected.to_f64());
-            assert_eq!(got.len(), expected.len());
-            let finite = expected.iter().filter(|e| e.is_finite());
-            let rms = (finite.map(|e| e * e).sum::<f64>() / expected.len().max(1) as f64).sqrt();
-            for (i, (g, e)) in got.iter().zip(&expected).enumerate() {
-                let close = (g - e).abs() <= error * (1.0 + e.abs() + 0.1 * rms)
-                    || g.is_nan() && e.is_nan()
-                    || g == e;
-                assert!(close, "{name}: element {i} is {g}, not {e}, {how}");
-            }
+        compare(&task.name, &how, &got, expected, error);
+    }
+}
+
+#[track_caller]
+fn compare(name: &str, how: &str, got: &[Tensor], expected: &[Outcome], error: f64) {
+    for (got, expected) in got.iter().zip(expected) {
+        let (got, expected) = (got.to_f64().unwrap(), expected.to_f64());
+        assert_eq!(got.len(), expected.len());
+        let finite = expected.iter().filter(|e| e.is_finite());
+        let rms = (finite.map(|e| e * e).sum::<f64>() / expected.len().max(1) as f64).sqrt();
+        for (i, (g, e)) in got.iter().zip(&expected).enumerate() {
+            let close =
+                (g - e).abs() <= error * (1.0 + e.abs() + 0.1 * rms) || g.is_nan() && e.is_nan() || g == e;
+            assert!(close, "{name}: element {i} is {g}, not {e}, {how}");
         }
     }
 }

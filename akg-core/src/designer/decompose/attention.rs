@@ -6,7 +6,7 @@ use crate::designer::prim::PrimId;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::Expr;
-use crate::sketch::ir::{CompareOp, ReduceOp};
+use crate::sketch::ir::{CompareOp, ReduceOp, UnaryOp};
 
 pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimId>>> {
     if name != "scaled_dot_product_attention" || s.call.number("dropout_p")? != 0.0 {
@@ -24,17 +24,11 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
         key = share_heads(s, key, &heads);
         value = share_heads(s, value, &heads);
     }
-    let rank = s.prims.rank(query);
-    let width = s.prims.extent(query, rank - 1);
-    let scale = match (s.call.opt_number("scale")?, width.as_const()) {
-        (Some(scale), _) => scale,
-        (None, Some(width)) => (width as f64).sqrt().recip(),
-        (None, None) => return Ok(None),
-    };
     let dtype = s.prims.dtype(query);
     let key = matmul::turned(s, key);
     let scores = matmul::contract(s, query, key)?;
-    let mut scores = s.prims.mul_number(scores, scale)?;
+    let scale = scale(s, query)?;
+    let mut scores = s.prims.mul(scores, scale)?;
     let mask = s.opt_tensor("attn_mask")?;
     if let Some(mask) = mask {
         scores = masked(s, scores, mask, dtype)?;
@@ -58,6 +52,19 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
     let result = matmul::contract(s, weights, value)?;
     let shape = s.result(0)?.shape.clone();
     Ok(Some(vec![s.prims.reshape(result, shape)]))
+}
+
+/// What scores are multiplied by: one over the root of the heads' width, unless it is given.
+fn scale(s: &mut Step<'_>, query: PrimId) -> Result<PrimId> {
+    if let Some(scale) = s.call.opt_number("scale")? {
+        return Ok(s.prims.number(scale));
+    }
+    let last = s.prims.rank(query).saturating_sub(1);
+    let width = s.prims.count(query, &[last], s.prims.dtype(query));
+    match s.prims.constant(width) {
+        Some(width) => Ok(s.prims.number(width.sqrt().recip())),
+        None => s.prims.unary(UnaryOp::Rsqrt, width),
+    }
 }
 
 /// Repeats each head for the query heads that share it.

@@ -3,7 +3,7 @@
 use super::{Step, normalise, scan};
 use crate::designer::prim::PrimId;
 use crate::designer::window::Window;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::expr::Expr;
 use crate::sketch::ir::{BinaryOp, CompareOp};
 
@@ -137,7 +137,7 @@ pub(super) fn join(s: &mut Step<'_>, tensors: &[PrimId], dim: usize) -> Result<P
         joined = Some(match joined {
             None => part,
             Some(later) => {
-                let end = coordinate(s, &end)?;
+                let end = s.prims.integer(&end);
                 let here = s.prims.compare(CompareOp::Lt, place, end)?;
                 s.prims.select(here, part, later)?
             }
@@ -162,16 +162,6 @@ fn shifted(s: &mut Step<'_>, x: PrimId, dim: usize, start: &Expr, extent: &Expr)
     }
 }
 
-/// A coordinate that is known, as a literal.
-fn coordinate(s: &mut Step<'_>, at: &Expr) -> Result<PrimId> {
-    let at = at.as_const().ok_or_else(|| {
-        Error::unsupported(format!(
-            "no design rule yet for joining at the symbolic place `{at}`"
-        ))
-    })?;
-    Ok(s.prims.number(at as f64))
-}
-
 /// The last dimensions with `value` before and after, or without as many elements if negative.
 fn pad(s: &mut Step<'_>, value: f64) -> Result<PrimId> {
     let mut x = s.tensor("self")?;
@@ -186,7 +176,7 @@ fn pad(s: &mut Step<'_>, value: f64) -> Result<PrimId> {
         if (value != 0.0 || own.is(1)) && (before > 0 || after > 0) {
             let shape = s.prims.shape(x).to_vec();
             let place = s.prims.coordinate(dim, shape);
-            let (first, end) = (coordinate(s, &before.into())?, coordinate(s, &(own + before))?);
+            let (first, end) = (s.prims.integer(&before.into()), s.prims.integer(&(own + before)));
             let low = s.prims.compare(CompareOp::Ge, place, first)?;
             let high = s.prims.compare(CompareOp::Lt, place, end)?;
             let inside = s.prims.binary(BinaryOp::And, low, high)?;

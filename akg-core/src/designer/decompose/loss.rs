@@ -270,11 +270,11 @@ fn cross_entropy(s: &mut Step<'_>) -> Result<PrimId> {
         return class_losses(s, shifted, Some(log), smoothing);
     }
     let logs = super::reduce::log_softmax(s, scores, axis)?;
-    let classes = classes(s, logs)?;
     let mut target = s.prims.cast(target, s.prims.dtype(logs));
     if smoothing != 0.0 {
         target = s.prims.mul_number(target, 1.0 - smoothing)?;
-        target = s.prims.add_number(target, smoothing / classes)?;
+        let share = share(s, logs, smoothing)?;
+        target = s.prims.add(target, share)?;
     }
     let mut terms = s.prims.mul(logs, target)?;
     if let Some(weight) = class_weights(s, logs)? {
@@ -292,13 +292,15 @@ fn cross_entropy(s: &mut Step<'_>) -> Result<PrimId> {
     finish(s, result)
 }
 
-/// The number of classes of `[C]` or `[N, C, …]`.
-fn classes(s: &Step<'_>, logs: PrimId) -> Result<f64> {
+/// What smoothing gives to each class of `[C]` or `[N, C, …]`.
+fn share(s: &mut Step<'_>, logs: PrimId, smoothing: f64) -> Result<PrimId> {
     let axis = usize::from(s.prims.rank(logs) > 1);
-    let count = s.prims.shape(logs).get(axis).and_then(Expr::as_const);
-    let count =
-        count.ok_or_else(|| Error::unsupported("no design rule yet for a symbolic number of classes"))?;
-    Ok(count as f64)
+    let classes = s.prims.count(logs, &[axis], s.prims.dtype(logs));
+    if let Some(classes) = s.prims.constant(classes) {
+        return Ok(s.prims.number(smoothing / classes));
+    }
+    let smoothing = s.prims.number(smoothing);
+    s.prims.div(smoothing, classes)
 }
 
 /// The weights of the classes, to broadcast against `logs`.
@@ -320,7 +322,6 @@ fn class_weights(s: &mut Step<'_>, logs: PrimId) -> Result<Option<PrimId>> {
 /// with the coordinate, in the pass that reads the scores anyway. Means are weighted.
 fn class_losses(s: &mut Step<'_>, scores: PrimId, log: Option<PrimId>, smoothing: f64) -> Result<PrimId> {
     let ignored = s.call.int("ignore_index")?;
-    let classes = classes(s, scores)?;
     let shape = s.prims.shape(scores).to_vec();
     let axis = usize::from(shape.len() > 1);
     let place = s.prims.coordinate(axis, shape.clone());
@@ -362,7 +363,8 @@ fn class_losses(s: &mut Step<'_>, scores: PrimId, log: Option<PrimId>, smoothing
             logs = s.prims.mul(logs, weight)?;
         }
         let all = wide_sum(s.prims, logs, axis);
-        let all = s.prims.mul_number(all, smoothing / classes)?;
+        let share = share(s, logs, smoothing)?;
+        let all = s.prims.mul(all, share)?;
         losses = s.prims.mul_number(losses, 1.0 - smoothing)?;
         losses = s.prims.add(losses, all)?;
     }

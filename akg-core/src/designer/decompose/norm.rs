@@ -147,9 +147,7 @@ fn batch_norm(s: &mut Step<'_>) -> Result<Vec<PrimId>> {
             return Ok(results);
         }
         let momentum = s.call.number("momentum")?;
-        let count = axes.iter().filter_map(|a| s.prims.shape(x).get(*a)?.as_const());
-        let count = count.product::<i64>() as f64;
-        let unbiased = s.prims.mul_number(moments.variance, count / (count - 1.0))?;
+        let unbiased = s.prims.corrected(moments.variance, x, &axes, 1.0)?;
         for (old, new) in [(mean, moments.mean), (variance, unbiased)] {
             let new = s.prims.reshape(new, s.prims.shape(old).to_vec());
             let new = s.prims.mul_number(new, momentum)?;

@@ -201,10 +201,7 @@ fn variance(s: &mut Step<'_>) -> Result<(PrimId, PrimId)> {
     };
     let (mean, mut variance) = s.prims.moments(x, &axes)?;
     if correction != 0.0 {
-        let count = axes.iter().filter_map(|a| s.prims.extent(x, *a).as_const());
-        let count = count.product::<i64>() as f64;
-        let factor = count / (count - correction).max(0.0);
-        variance = s.prims.mul_number(variance, factor)?;
+        variance = s.prims.corrected(variance, x, &axes, correction)?;
     }
     let variance = s.prims.reshape(variance, result.shape.clone());
     Ok((variance, s.prims.reshape(mean, result.shape)))

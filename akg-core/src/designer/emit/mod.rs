@@ -219,6 +219,10 @@ impl<'a> Emitter<'a> {
                 text: literal(v, dtype),
                 axes: Vec::new(),
             }),
+            Operand::Integer(value) => Ok(Var {
+                text: format!("({value})"),
+                axes: Vec::new(),
+            }),
             Operand::Coordinate(axes) => {
                 let dtype = self.prims.operands(id).get(i).map(|o| self.prims.dtype(*o));
                 self.coordinate(&axes, dtype.unwrap_or(DType::I64))

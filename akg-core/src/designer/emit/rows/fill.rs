@@ -93,7 +93,7 @@ impl Passes<'_> {
         let kernel = self.emitter.kernel;
         match kernel.operands.get(&(id, i))? {
             Operand::Number(v) => Some(*v),
-            Operand::Coordinate(_) => None,
+            Operand::Integer(_) | Operand::Coordinate(_) => None,
             Operand::Load(access) => {
                 let mut walked = kernel.walked(access).into_iter();
                 walked.any(|a| kernel.reduced.contains(&a)).then_some(fill)
