@@ -8,6 +8,7 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Output;
 
@@ -89,6 +90,62 @@ fn a_graph_becomes_a_verified_kernel() {
         .output()
         .unwrap();
     expect(&again, PASS, &["verdict: pass"]);
+}
+
+#[test]
+fn one_kernel_serves_all_sizes_of_an_open_extent() {
+    if !has_compiler() {
+        return;
+    }
+    let place = Place::new();
+    let task = place.file("tiny.json", TINY);
+    let open = place.file("open.json", &TINY.replace("[6, 40]", "[6, \"N\"]"));
+    let akg = |arguments: &[&str], task: &Path| {
+        let mut command = place.akg();
+        command.args(["run", "--json", "--no-baseline", "--tune", "0s"]);
+        command.args(arguments).arg(task).output().unwrap()
+    };
+    let cases = [
+        (&["--symbolic", "x.1=N"][..], &task, 40),
+        (&["--hint", "N=100:2..120"], &open, 100),
+    ];
+    for (arguments, task, hint) in cases {
+        let run = akg(arguments, task);
+        expect(&run, PASS, &[]);
+        let report = json(&run);
+        assert_eq!(report["task"]["inputs"][0], "x: f32[6, N]");
+        assert_eq!(report["task"]["hints"]["N"], hint);
+        let checks = report["checks"].as_array().unwrap().iter();
+        let sizes: BTreeSet<i64> = checks.filter_map(|c| c["dims"]["N"].as_i64()).collect();
+        assert!(sizes.len() > 3, "{sizes:?}");
+        assert!(
+            hint != 100 || sizes.iter().all(|n| (2..=120).contains(n)),
+            "{sizes:?}"
+        );
+    }
+
+    for (arguments, task, words) in [
+        (&[][..], &open, "--hint N=64"),
+        (&["--hint", "N=0"], &open, "is no hint"),
+        (&["--hint", "M=3", "--hint", "N=3"], &open, "no extent `M`"),
+        (&["--symbolic", "x=N"], &task, "names no dimension"),
+        (&["--symbolic", "x.2=N"], &task, "no dimension 2"),
+        (&["--symbolic", "z.0=N"], &task, "it has x"),
+        (
+            &["--symbolic", "x.0=N", "--symbolic", "x.1=N"],
+            &task,
+            "for 6 and for 40",
+        ),
+        (&["--symbolic", "x.0=N", "--hint", "N=7"], &task, "not 7"),
+    ] {
+        let run = akg(arguments, task);
+        assert_eq!(run.status.code(), Some(TROUBLE), "{arguments:?}");
+        let said = [&run.stdout[..], &run.stderr].concat();
+        assert!(
+            String::from_utf8_lossy(&said).contains(words),
+            "{arguments:?}: {run:?}"
+        );
+    }
 }
 
 #[test]

@@ -15,7 +15,7 @@ use akg::timing::{Check, Comparison, Contest, Side};
 use akg::turns::Turns;
 use akg::verdict::ErrorMeasure;
 use akg::verify::NumericVerifier;
-use akg::{Accuracy, Backend, Result, Target, Task, Tensor};
+use akg::{Accuracy, Backend, Graph, Result, Target, Task, Tensor};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
@@ -79,6 +79,8 @@ pub(super) fn against_best_at<'c>(
 pub(super) struct PyTorch {
     environment: Environment,
     module: Option<ImportedModule>,
+    /// The task's graph at its hints.
+    graph: Graph,
     /// The task's class.
     accuracy: Accuracy,
     /// PyTorch's name for the device.
@@ -109,6 +111,7 @@ impl PyTorch {
         Some(Self {
             environment,
             module: loaded.module.clone(),
+            graph: loaded.task.graph.bind(&loaded.task.contract.hints).ok()?,
             accuracy: loaded.task.contract.accuracy,
             // Backends are called as PyTorch calls their devices.
             device: match backend.position() {
@@ -124,11 +127,11 @@ impl PyTorch {
     }
 
     /// Starts a worker ahead of the contest.
-    pub(super) fn start(&self, task: &Task) {
+    pub(super) fn start(&self) {
         let mut worker = lock(&self.worker);
         // One that does not start is reported when it is asked.
         if worker.is_none()
-            && let Ok(mut new) = self.worker(task)
+            && let Ok(mut new) = self.worker()
             && new.start().is_ok()
         {
             *worker = Some(new);
@@ -143,14 +146,14 @@ impl PyTorch {
         }
     }
 
-    fn worker(&self, task: &Task) -> Result<BaselineWorker> {
-        BaselineWorker::new(self.environment.clone(), self.what(task), &self.device, None)
+    fn worker(&self) -> Result<BaselineWorker> {
+        BaselineWorker::new(self.environment.clone(), self.what(), &self.device, None)
     }
 
-    fn what<'a>(&'a self, task: &'a Task) -> BaselineTask<'a> {
+    fn what(&self) -> BaselineTask<'_> {
         match &self.module {
             Some(module) => BaselineTask::Module(module),
-            None => BaselineTask::Graph(&task.graph),
+            None => BaselineTask::Graph(&self.graph),
         }
     }
 
@@ -161,7 +164,7 @@ impl PyTorch {
         sets: &[Vec<Tensor>],
     ) -> Result<(Baselines, Vec<Variant>, Vec<Baseline>)> {
         let started = lock(&self.worker).take();
-        let worker = started.map_or_else(|| self.worker(task), Ok)?;
+        let worker = started.map_or_else(|| self.worker(), Ok)?;
         let mut options = BaselineOptions::default();
         options.threads = (self.device == "cpu").then_some(target.cores);
         if let Some(cache) = target.caches.last() {
@@ -175,7 +178,7 @@ impl PyTorch {
             .collect();
         let first = sets.first().cloned().unwrap_or_default();
         let mut baselines =
-            Baselines::new(worker, self.what(task), sets, options)?.with_turns(self.turns.clone());
+            Baselines::new(worker, self.what(), sets, options)?.with_turns(self.turns.clone());
         let error_of = |outputs: &[Tensor]| {
             NumericVerifier::default().measure(task, &first, outputs, self.products.clone(), 0)
         };

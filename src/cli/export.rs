@@ -43,6 +43,7 @@ impl ExportArgs {
         let args = TaskArgs {
             task: self.task.unwrap_or_default(),
             accuracy: akg::Accuracy::Fp32,
+            ..TaskArgs::default()
         };
         let config = self.python.config();
         let loaded = load(&args, memory_budget(), || python(&config, &progress), &progress)?;

@@ -13,6 +13,8 @@ use akg::verify::{Judge, SanitizerVerifier};
 use akg::{Accuracy, Backend, Dsl, Error, Result};
 use clap::{Args, Parser, Subcommand};
 
+use symbols::{Hint, Symbolic};
+
 #[macro_use]
 mod print;
 
@@ -32,6 +34,7 @@ mod run;
 mod show;
 mod sketch;
 mod store;
+mod symbols;
 mod task;
 mod verify;
 
@@ -71,13 +74,21 @@ enum Command {
 }
 
 /// What to compute and how exactly.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 struct TaskArgs {
     /// A KernelBench-form `.py`, a graph `.json`, or `builtin:NAME`.
     task: String,
     /// Accuracy class: fp32, tf32 or half.
     #[arg(long, default_value = "fp32")]
     accuracy: Accuracy,
+    /// Leaves the extent of an input's dimension open, as in x.0=N: one kernel for all sizes, tuned for the one that the
+    /// task has. May be given several times.
+    #[arg(long, value_name = "INPUT.DIM=NAME")]
+    symbolic: Vec<Symbolic>,
+    /// The value for which an open extent of a graph is tuned, as in N=64, or with the values that it may have, as in
+    /// N=64:1..4096.
+    #[arg(long, value_name = "NAME=VALUE")]
+    hint: Vec<Hint>,
 }
 
 /// Which Python imports modules and runs PyTorch.

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use akg::backend::Cache;
 use akg::designer::KernelSummary;
+use akg::expr::Bindings;
 use akg::isolation::Isolation;
 use akg::python::Shrink;
 use akg::session::Attempt;
@@ -92,6 +93,9 @@ pub(super) struct TaskReport {
     pub(super) accuracy: Accuracy,
     pub(super) inputs: Vec<String>,
     pub(super) outputs: Vec<String>,
+    /// The values for which open extents are tuned.
+    #[serde(default, skip_serializing_if = "Bindings::is_empty")]
+    pub(super) hints: Bindings,
     /// How the leading dimension was made smaller to fit the memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) shrink: Option<Shrink>,
@@ -436,6 +440,7 @@ pub(super) fn describe(task: &Task, source: &str, shrink: Option<&Shrink>) -> Ta
         accuracy: task.contract.accuracy,
         inputs: graph.inputs().iter().map(|i| show(i.value)).collect(),
         outputs: graph.outputs().iter().map(|o| show(o.value)).collect(),
+        hints: task.contract.hints.clone(),
         shrink: shrink.cloned(),
     }
 }

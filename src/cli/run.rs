@@ -133,7 +133,7 @@ pub(super) fn session(
     } else {
         PyTorch::find(loaded, &*backend, python, progress)
     };
-    let (observer, ahead, task) = (progress.clone(), pytorch.clone(), loaded.task.clone());
+    let (observer, ahead) = (progress.clone(), pytorch.clone());
     let session = Session::new(dsl, backend)
         .with_verifier(judge.verifier())
         .with_timing(Some(judge.contest()))
@@ -144,7 +144,7 @@ pub(super) fn session(
                 Event::Coded(_) => "building",
                 Event::Built(_) => {
                     // What the store knows needs no contest.
-                    ahead.iter().for_each(|pytorch| pytorch.start(&task));
+                    ahead.iter().for_each(|pytorch| pytorch.start());
                     "verifying"
                 }
                 Event::Judged(verdict) if verdict.passed() => "the candidate passed",

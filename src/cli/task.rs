@@ -9,8 +9,8 @@ use akg::python::{Config, Environment, ImportOptions, ImportedModule, Python, Py
 use akg::task::{Capture, Generator};
 use akg::{Error, Graph, Result, Task, Tensor, builtin};
 
-use super::TaskArgs;
 use super::progress::Progress;
+use super::{TaskArgs, symbols};
 
 /// A task and where it came from.
 #[derive(Debug)]
@@ -87,6 +87,7 @@ pub(super) fn load(
         )));
     };
     loaded.task.contract.accuracy = args.accuracy;
+    symbols::open(&mut loaded.task, &args.symbolic, &args.hint)?;
     Ok(loaded)
 }
 

@@ -84,6 +84,7 @@ impl VerifyArgs {
         let args = TaskArgs {
             task: task.clone(),
             accuracy: self.accuracy,
+            ..TaskArgs::default()
         };
         let config = self.python.config();
         let memory = self.size.memory.or_else(memory_budget);

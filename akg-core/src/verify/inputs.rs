@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::expr::Bindings;
 use crate::graph::{Input, InputKind};
 use crate::task::{Generator, Task};
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, byte_len};
 
 /// How the floating inputs of a check are distributed. Integer and boolean inputs always follow the contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -102,7 +102,7 @@ pub fn make_inputs(
 ) -> Result<Vec<Tensor>> {
     let graph = &task.graph;
     let wanted = captured_positions(task, distribution);
-    let mut captured = capture(task, &wanted, seed)?;
+    let mut captured = capture(task, &wanted, seed, dims)?;
     let mut tensors = Vec::with_capacity(graph.inputs().len() + graph.constants().len());
     for i in 0..graph.inputs().len() {
         tensors.push(match captured.remove(&i) {
@@ -146,7 +146,7 @@ impl Fresh {
         position: usize,
     ) -> Result<Self> {
         if captured_positions(task, distribution).contains(&position)
-            && let Some(tensor) = capture(task, &[position], seed)?.remove(&position)
+            && let Some(tensor) = capture(task, &[position], seed, dims)?.remove(&position)
         {
             return Ok(Self::Captured(tensor));
         }
@@ -185,13 +185,30 @@ fn captured_positions(task: &Task, distribution: Distribution) -> Vec<usize> {
         .collect()
 }
 
-/// The captured tensors by position; none if the task cannot capture.
-fn capture(task: &Task, positions: &[usize], seed: u64) -> Result<BTreeMap<usize, Tensor>> {
+/// The captured tensors by position; none if the task cannot capture. At sizes that are not theirs, their elements come
+/// again and again.
+fn capture(task: &Task, positions: &[usize], seed: u64, dims: &Bindings) -> Result<BTreeMap<usize, Tensor>> {
     let Some(capture) = task.capture.as_ref().filter(|_| !positions.is_empty()) else {
         return Ok(BTreeMap::new());
     };
-    let tensors = capture.capture(positions, seed)?;
-    Ok(positions.iter().copied().zip(tensors).collect())
+    let tensors = positions.iter().copied().zip(capture.capture(positions, seed)?);
+    if *dims == task.contract.hints {
+        return Ok(tensors.collect());
+    }
+    let fitted = tensors.map(|(at, tensor)| {
+        let input = task.graph.inputs().get(at);
+        let input = input.ok_or_else(|| Error::unexpected(format!("the graph has no input {at}")))?;
+        let shape = task.graph.ty(input.value).concrete_shape(dims)?;
+        Ok((at, resized(tensor, shape)?))
+    });
+    fitted.collect()
+}
+
+/// The elements in another shape, from the first on for as long as it takes.
+fn resized(tensor: Tensor, shape: Vec<usize>) -> Result<Tensor> {
+    let length = byte_len(tensor.dtype(), &shape)?;
+    let bytes: Vec<u8> = tensor.bytes().iter().copied().cycle().take(length).collect();
+    Tensor::from_bytes(tensor.dtype(), shape, &bytes)
 }
 
 /// A seed of its own for each input.
@@ -379,5 +396,21 @@ impl Stream {
             Generator::Integers { lo, hi } if hi > lo => rng.random_range(lo..hi),
             _ => rng.random_range(lowest..8),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn captured_elements_come_again_at_other_sizes() {
+        let tensor = Tensor::from_slice([3], &[1i64, 2, 3]).unwrap();
+        let longer = resized(tensor.clone(), vec![2, 4]).unwrap();
+        assert_eq!(longer.as_slice::<i64>().unwrap(), [1, 2, 3, 1, 2, 3, 1, 2]);
+        let shorter = resized(tensor, vec![2]).unwrap();
+        assert_eq!(shorter.as_slice::<i64>().unwrap(), [1, 2]);
+        let nothing = Tensor::from_slice::<i64>([0], &[]).unwrap();
+        assert!(resized(nothing, vec![2]).is_err());
     }
 }

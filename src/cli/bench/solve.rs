@@ -85,6 +85,7 @@ impl Solver<'_> {
         let task = TaskArgs {
             task: problem.path.display().to_string(),
             accuracy: args.accuracy,
+            ..TaskArgs::default()
         };
         let python = || self.python.clone().map_or_else(|| python(&config, progress), Ok);
         let loaded = load(&task, self.memory, python, progress)?;

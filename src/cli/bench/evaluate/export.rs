@@ -93,6 +93,7 @@ pub(super) fn export(
         accuracy: found
             .as_ref()
             .map_or(args.accuracy, |f| f.attempt.verdict.accuracy),
+        ..TaskArgs::default()
     };
     let loaded = load(&task, None, || python(&config, progress), progress)?;
     let (kernels, source, evidence) = match found {

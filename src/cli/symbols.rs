@@ -1,0 +1,145 @@
+//! Extents that the command line leaves open, and the values at which they are judged and tuned.
+
+use std::str::FromStr;
+
+use akg::expr::Symbol;
+use akg::task::SizeRange;
+use akg::{Error, Expr, Result, Task};
+
+/// `x.0=N`: a dimension of an input becomes the symbol.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Symbolic {
+    input: String,
+    dim: usize,
+    symbol: Symbol,
+}
+
+impl FromStr for Symbolic {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let parts = text
+            .split_once('=')
+            .and_then(|(place, symbol)| Some((place.rsplit_once('.')?, symbol)));
+        let parsed = parts.and_then(|((input, dim), symbol)| {
+            Some(Self {
+                input: input.to_owned(),
+                dim: dim.parse().ok()?,
+                symbol: symbol_of(symbol)?,
+            })
+        });
+        parsed.ok_or_else(|| {
+            Error::invalid(format!(
+                "`{text}` names no dimension; write x.0=N for the first dimension of the input `x`"
+            ))
+        })
+    }
+}
+
+/// `N=64` or `N=64:1..4096`: the value of a symbol that is tuned, and those that it may have.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Hint {
+    symbol: Symbol,
+    value: i64,
+    range: Option<SizeRange>,
+}
+
+impl FromStr for Hint {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let parsed = text.split_once('=').and_then(|(symbol, rest)| {
+            let (value, range) = match rest.split_once(':') {
+                Some((value, range)) => {
+                    let (lo, hi) = range.split_once("..")?;
+                    let (lo, hi) = (lo.parse().ok()?, hi.parse().ok()?);
+                    (value, Some(SizeRange { lo, hi }))
+                }
+                None => (rest, None),
+            };
+            Some(Self {
+                symbol: symbol_of(symbol)?,
+                value: value.parse().ok()?,
+                range,
+            })
+        });
+        let fits = |hint: &Self| {
+            let range = hint.range.unwrap_or(SizeRange { lo: 1, hi: i64::MAX });
+            range.lo >= 1 && (range.lo..=range.hi).contains(&hint.value)
+        };
+        parsed.filter(fits).ok_or_else(|| {
+            Error::invalid(format!(
+                "`{text}` is no hint; write N=64, or N=64:1..4096 with the smallest and the largest value"
+            ))
+        })
+    }
+}
+
+fn symbol_of(text: &str) -> Option<Symbol> {
+    let is_name = text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    is_name.then(|| text.into())
+}
+
+/// Makes the dimensions symbolic, whose extents become hints, and adds the hints for symbols that the task has of its own.
+pub(super) fn open(task: &mut Task, dims: &[Symbolic], hints: &[Hint]) -> Result<()> {
+    let graph = &task.graph;
+    let mut shapes: Vec<Vec<Expr>> = graph
+        .inputs()
+        .iter()
+        .map(|i| graph.ty(i.value).shape.clone())
+        .collect();
+    for Symbolic { input, dim, symbol } in dims {
+        let position = graph
+            .inputs()
+            .iter()
+            .position(|i| graph.value_name(i.value) == input);
+        let names = || {
+            let names = graph.inputs().iter().map(|i| graph.value_name(i.value));
+            names.collect::<Vec<_>>().join(", ")
+        };
+        let extent = position
+            .ok_or_else(|| Error::invalid(format!("the task has no input `{input}`; it has {}", names())))
+            .map(|at| shapes.get_mut(at).and_then(|shape| shape.get_mut(*dim)))?
+            .ok_or_else(|| Error::invalid(format!("the input `{input}` has no dimension {dim}")))?;
+        let value = extent.as_const().ok_or_else(|| {
+            Error::invalid(format!(
+                "dimension {dim} of the input `{input}` is `{extent}` already"
+            ))
+        })?;
+        let earlier = task.contract.hints.insert(symbol.clone(), value);
+        if let Some(earlier) = earlier.filter(|earlier| *earlier != value) {
+            return Err(Error::invalid(format!(
+                "`{symbol}` cannot stand for {earlier} and for {value}, the extent of dimension {dim} of `{input}`"
+            )));
+        }
+        *extent = Expr::symbol(symbol.clone());
+    }
+    if !dims.is_empty() {
+        task.graph = graph
+            .with_input_shapes(&shapes)
+            .map_err(|e| e.with("symbolic", "the task cannot have these dimensions open"))?;
+    }
+    for Hint { symbol, value, range } in hints {
+        if !task.graph.symbols().contains(symbol) {
+            return Err(Error::invalid(format!("the task has no extent `{symbol}`")));
+        }
+        let fixed = dims.iter().any(|d| d.symbol == *symbol);
+        let earlier = task.contract.hints.insert(symbol.clone(), *value);
+        if let Some(earlier) = earlier.filter(|earlier| fixed && earlier != value) {
+            return Err(Error::invalid(format!(
+                "the hint of `{symbol}` is {earlier}, as the task is given, not {value}"
+            )));
+        }
+        task.contract
+            .ranges
+            .extend(range.map(|range| (symbol.clone(), range)));
+    }
+    let missing = task.graph.symbols().into_iter();
+    match missing.into_iter().find(|s| !task.contract.hints.contains_key(s)) {
+        Some(symbol) => Err(Error::invalid(format!(
+            "the extent `{symbol}` is open; give a value to tune it for, as in --hint {symbol}=64"
+        ))),
+        None => Ok(()),
+    }
+}
