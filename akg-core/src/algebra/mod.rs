@@ -72,8 +72,8 @@ pub const DEAD_CODE: &str = "dead-code";
 /// The name under which equal calls that became one are reported.
 pub const COMMON_CALLS: &str = "common-calls";
 
-/// A price that differs by less is the same.
-const SAME: f64 = 1e-9;
+/// A price that is lower by a smaller share is the same.
+const SAME: f64 = 1e-4;
 
 /// The cheapest graph that rules prove equal to `graph`, within what `contract` asks of results.
 ///
@@ -91,7 +91,7 @@ pub fn rewrite(graph: &Graph, contract: &Contract) -> Result<Rewritten> {
     let own: f64 = start.own.iter().map(|t| cost::price(&start.classes, t, &contract.hints)).sum();
 
     let mut found = attempt(graph, contract, &allowed)?;
-    let cheaper = |total: f64, than: f64| total < than * (1.0 - SAME) - 1.0;
+    let cheaper = |total: f64, than: f64| total < than * (1.0 - SAME);
     if dead == 0 && repeated == 0 && !found.as_ref().is_some_and(|f| cheaper(f.total, own)) {
         found = None;
     }
