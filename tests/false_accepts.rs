@@ -511,6 +511,7 @@ impl Agent<Designer> for Fixed {
             sketch: self.0.clone(),
             kernels: Vec::new(),
             intermediates: Default::default(),
+            rules: Vec::new(),
         })
     }
 }

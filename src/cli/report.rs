@@ -4,6 +4,7 @@ use std::path::Path;
 
 use akg::backend::Cache;
 use akg::designer::KernelSummary;
+use akg::graph::Fired;
 use akg::isolation::Isolation;
 use akg::python::Shrink;
 use akg::session::Attempt;
@@ -35,6 +36,9 @@ pub(super) struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) device: Option<String>,
     pub(super) kernels: Vec<KernelSummary>,
+    /// The rules of algebra that rewrote the graph before it was designed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) rules: Vec<Fired>,
     pub(super) knobs: Knobs,
     /// The candidate's error on the inputs that the baselines get too.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -130,6 +134,7 @@ impl Report {
             backend: backend.to_owned(),
             device: None,
             kernels: Vec::new(),
+            rules: Vec::new(),
             knobs: Knobs::new(),
             error: None,
             speed: None,
@@ -234,6 +239,9 @@ impl Report {
         }
         for kernel in &self.kernels {
             println!("  kernel {}: {}", kernel.name, kernel.operators.join(" + "));
+        }
+        for rule in &self.rules {
+            println!("  algebra: {} ({})", rule.name, rule.count);
         }
         if !self.passed() {
             if let Some(message) = &self.message {

@@ -28,10 +28,8 @@
 //! # }
 //! ```
 
-use serde::{Deserialize, Serialize};
-
 use crate::error::Result;
-use crate::graph::{Graph, ValueId};
+use crate::graph::{Fired, Graph, Rewritten, ValueId};
 use crate::task::Contract;
 
 mod cost;
@@ -47,24 +45,6 @@ mod tests;
 pub use rules::{Kind, Rule, rules};
 use saturate::Saturated;
 use site::Space;
-
-/// A graph and the rules that made it from another.
-#[derive(Debug, Clone)]
-pub struct Rewritten {
-    /// The graph; the one that was given if nothing cheaper was found.
-    pub graph: Graph,
-    /// The rules without which it would not have been found; none if nothing changed.
-    pub rules: Vec<Fired>,
-}
-
-/// A rule and how often it was used.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fired {
-    /// The rule's name.
-    pub name: String,
-    /// How many values it gave another form.
-    pub count: usize,
-}
 
 /// The name under which values that nothing needs are reported.
 pub const DEAD_CODE: &str = "dead-code";

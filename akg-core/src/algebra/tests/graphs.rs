@@ -1,10 +1,10 @@
 //! What the rules make of whole graphs.
 
 use super::{Random, compare, same_ports};
-use crate::algebra::{COMMON_CALLS, DEAD_CODE, Kind, Rewritten, rewrite};
+use crate::algebra::{COMMON_CALLS, DEAD_CODE, Kind, rewrite};
 use crate::dtype::DType;
 use crate::expr::{Bindings, Expr};
-use crate::graph::{Arg, Conv, Graph};
+use crate::graph::{Arg, Conv, Graph, Rewritten};
 use crate::task::{Accuracy, Contract};
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
