@@ -114,7 +114,13 @@ impl AlgebraArgs {
             return Ok((task.clone(), Vec::new()));
         }
         let Rewritten { graph, rules } = akg::algebra::rewrite(&task.graph, &task.contract)?;
-        Ok((Task { graph, ..task.clone() }, rules))
+        Ok((
+            Task {
+                graph,
+                ..task.clone()
+            },
+            rules,
+        ))
     }
 }
 

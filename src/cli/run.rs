@@ -17,7 +17,10 @@ use super::progress::Progress;
 use super::report::{AttemptReport, Report, TaskReport, describe};
 use super::store::MemoryArgs;
 use super::task::{Loaded, load, memory_budget, python};
-use super::{AlgebraArgs, JudgeArgs, PythonArgs, ReportArgs, SizeArgs, TargetArgs, TaskArgs, parse_duration, print_error};
+use super::{
+    AlgebraArgs, JudgeArgs, PythonArgs, ReportArgs, SizeArgs, TargetArgs, TaskArgs, parse_duration,
+    print_error,
+};
 
 #[derive(Debug, Args)]
 pub(super) struct RunArgs {

@@ -57,10 +57,12 @@ pub(super) fn price(classes: &Classes, term: &Term, hints: &Bindings) -> f64 {
     };
     // The extent that a product sums over.
     let depth = |operand: &str| -> f64 {
-        let last = shape(operand).and_then(|(ty, _)| Some(elements(&TensorType {
-            dtype: ty.dtype,
-            shape: vec![ty.shape.last()?.clone()],
-        })));
+        let last = shape(operand).and_then(|(ty, _)| {
+            Some(elements(&TensorType {
+                dtype: ty.dtype,
+                shape: vec![ty.shape.last()?.clone()],
+            }))
+        });
         last.unwrap_or(1.0)
     };
     let sums = match family {
@@ -72,7 +74,11 @@ pub(super) fn price(classes: &Classes, term: &Term, hints: &Bindings) -> f64 {
             let weight = shape("weight").map_or(1.0, |(ty, all)| {
                 all / ty.shape.first().and_then(crate::Expr::as_const).unwrap_or(1) as f64
             });
-            let moved = if term.is_transposed() { shape("input").map_or(results, |(_, n)| n) } else { results };
+            let moved = if term.is_transposed() {
+                shape("input").map_or(results, |(_, n)| n)
+            } else {
+                results
+            };
             moved * weight
         }
         _ => operands.iter().flat_map(|id| of(*id)).map(elements).sum(),
@@ -84,8 +90,20 @@ pub(super) fn price(classes: &Classes, term: &Term, hints: &Bindings) -> f64 {
 fn is_free(name: &str, family: &str) -> bool {
     let selects = matches!(
         family,
-        "permute" | "transpose" | "t" | "numpy_T" | "slice" | "narrow" | "select" | "unfold" | "split"
-            | "split_with_sizes" | "chunk" | "unbind" | "flip" | "_assert_tensor_metadata"
+        "permute"
+            | "transpose"
+            | "t"
+            | "numpy_T"
+            | "slice"
+            | "narrow"
+            | "select"
+            | "unfold"
+            | "split"
+            | "split_with_sizes"
+            | "chunk"
+            | "unbind"
+            | "flip"
+            | "_assert_tensor_metadata"
     );
     let made = matches!(
         family,
@@ -98,17 +116,98 @@ fn is_free(name: &str, family: &str) -> bool {
 fn is_element_wise(family: &str) -> bool {
     matches!(
         family,
-        "abs" | "acos" | "acosh" | "add" | "addcdiv" | "addcmul" | "asin" | "asinh" | "atan" | "atan2"
-            | "atanh" | "bitwise_and" | "bitwise_not" | "bitwise_or" | "bitwise_xor" | "ceil" | "celu"
-            | "clamp" | "clamp_max" | "clamp_min" | "cos" | "cosh" | "div" | "dropout" | "elu" | "eq" | "erf"
-            | "erfc" | "exp" | "exp2" | "expm1" | "floor" | "floor_divide" | "fmod" | "ge" | "gelu" | "gt"
-            | "hardsigmoid" | "hardswish" | "hardtanh" | "isfinite" | "isinf" | "isnan" | "le" | "leaky_relu"
-            | "lerp" | "log" | "log10" | "log1p" | "log2" | "log_sigmoid" | "logical_and" | "logical_not"
-            | "logical_or" | "logical_xor" | "lt" | "masked_fill" | "maximum" | "minimum" | "mish" | "mul"
-            | "multiply" | "ne" | "neg" | "pow" | "prelu" | "reciprocal" | "relu" | "relu6" | "remainder"
-            | "round" | "rsqrt" | "rsub" | "selu" | "sigmoid" | "sign" | "silu" | "sin" | "sinh" | "softplus"
-            | "sqrt" | "square" | "sub" | "tan" | "tanh" | "to" | "_to_copy" | "tril" | "triu" | "trunc"
-            | "type_as" | "where"
+        "abs"
+            | "acos"
+            | "acosh"
+            | "add"
+            | "addcdiv"
+            | "addcmul"
+            | "asin"
+            | "asinh"
+            | "atan"
+            | "atan2"
+            | "atanh"
+            | "bitwise_and"
+            | "bitwise_not"
+            | "bitwise_or"
+            | "bitwise_xor"
+            | "ceil"
+            | "celu"
+            | "clamp"
+            | "clamp_max"
+            | "clamp_min"
+            | "cos"
+            | "cosh"
+            | "div"
+            | "dropout"
+            | "elu"
+            | "eq"
+            | "erf"
+            | "erfc"
+            | "exp"
+            | "exp2"
+            | "expm1"
+            | "floor"
+            | "floor_divide"
+            | "fmod"
+            | "ge"
+            | "gelu"
+            | "gt"
+            | "hardsigmoid"
+            | "hardswish"
+            | "hardtanh"
+            | "isfinite"
+            | "isinf"
+            | "isnan"
+            | "le"
+            | "leaky_relu"
+            | "lerp"
+            | "log"
+            | "log10"
+            | "log1p"
+            | "log2"
+            | "log_sigmoid"
+            | "logical_and"
+            | "logical_not"
+            | "logical_or"
+            | "logical_xor"
+            | "lt"
+            | "masked_fill"
+            | "maximum"
+            | "minimum"
+            | "mish"
+            | "mul"
+            | "multiply"
+            | "ne"
+            | "neg"
+            | "pow"
+            | "prelu"
+            | "reciprocal"
+            | "relu"
+            | "relu6"
+            | "remainder"
+            | "round"
+            | "rsqrt"
+            | "rsub"
+            | "selu"
+            | "sigmoid"
+            | "sign"
+            | "silu"
+            | "sin"
+            | "sinh"
+            | "softplus"
+            | "sqrt"
+            | "square"
+            | "sub"
+            | "tan"
+            | "tanh"
+            | "to"
+            | "_to_copy"
+            | "tril"
+            | "triu"
+            | "trunc"
+            | "type_as"
+            | "where"
     )
 }
 

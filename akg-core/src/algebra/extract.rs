@@ -3,7 +3,7 @@
 //! A term that several others use is paid once, so the price of a term is not the sum of the prices of its operands: each
 //! class carries the set of classes below its best term, and what counts is the price of that set.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use egg::{Id, Language as _};
@@ -26,67 +26,138 @@ pub(super) struct Choice {
     pub(super) total: f64,
 }
 
-/// The best term of a class, and what it needs.
-struct Best {
-    term: Term,
-    below: Rc<BTreeMap<Id, f64>>,
+/// The best term of a class.
+struct Best<'a> {
+    term: &'a Term,
+    price: f64,
+    /// The classes of the terms that it needs and its own, a bit for each.
+    below: Rc<[u64]>,
+    /// What these cost together.
     total: f64,
+}
+
+/// The search for the best terms. Classes have numbers, in the order of their ids.
+struct Search<'a> {
+    numbers: HashMap<Id, usize>,
+    /// The terms of each class with their prices and the classes of their operands.
+    terms: Vec<Vec<(f64, &'a Term, Vec<usize>)>>,
+    best: Vec<Option<Best<'a>>>,
 }
 
 /// Chooses terms for the values `outputs`; `None` if terms without an end were all that was found.
 pub(super) fn choose(space: &Space, outputs: &[ValueId], price: &dyn Fn(&Term) -> f64) -> Option<Choice> {
-    let own: HashSet<Term> = space.own.iter().map(|t| space.canonical(t)).collect();
-    let mut ids: Vec<Id> = space.classes.classes().map(|c| c.id).collect();
-    ids.sort_unstable();
-    let mut priced: HashMap<Id, Vec<(f64, &Term)>> = HashMap::new();
-    for id in &ids {
-        let terms = space.classes[*id].nodes.iter();
-        let change = |t: &Term| if own.contains(t) { 0.0 } else { CHANGE };
-        priced.insert(*id, terms.map(|t| (price(t) + change(t), t)).collect());
-    }
-    let mut best: HashMap<Id, Best> = HashMap::new();
+    let mut search = Search::new(space, price);
     for _ in 0..MOST_PASSES {
-        let mut changed = false;
-        for id in &ids {
-            let terms = priced.get(id).into_iter().flatten();
-            let options = terms.filter_map(|(price, term)| option(space, &best, *id, *price, term));
-            let Some(found) = options.reduce(|a, b| if b.total < a.total - 1e-9 { b } else { a }) else {
-                continue;
-            };
-            let old = best.get(id);
-            changed |= old.is_none_or(|old| old.term != found.term || (old.total - found.total).abs() > 1e-6);
-            best.insert(*id, found);
-        }
-        if !changed {
+        if !search.pass() {
             break;
         }
     }
-    let mut all: BTreeMap<Id, f64> = BTreeMap::new();
+    let mut all = vec![0; search.words()];
     for output in outputs {
         let id = space.classes.find((*space.values.get(output.index())?)?);
-        all.extend(best.get(&id)?.below.iter());
+        let best = search.best.get(*search.numbers.get(&id)?)?.as_ref()?;
+        add(&mut all, &best.below);
     }
+    let total = search.total(&all);
+    let chosen = search.numbers.into_iter();
+    let chosen = chosen.filter_map(|(id, at)| Some((id, search.best.get(at)?.as_ref()?.term.clone())));
     Some(Choice {
-        total: all.values().sum(),
-        terms: best.into_iter().map(|(id, best)| (id, best.term)).collect(),
+        terms: chosen.collect(),
+        total,
     })
 }
 
-/// A term with the best of its operands; `None` if one has none yet, or needs the term itself.
-fn option(space: &Space, best: &HashMap<Id, Best>, id: Id, price: f64, term: &Term) -> Option<Best> {
-    let mut below = BTreeMap::from([(id, price)]);
-    for operand in term.children() {
-        let operand = best.get(&space.classes.find(*operand))?;
-        if operand.below.contains_key(&id) {
+impl<'a> Search<'a> {
+    fn new(space: &'a Space, price: &dyn Fn(&Term) -> f64) -> Self {
+        let own: HashSet<Term> = space.own.iter().map(|t| space.canonical(t)).collect();
+        let mut ids: Vec<Id> = space.classes.classes().map(|c| c.id).collect();
+        ids.sort_unstable();
+        let numbers: HashMap<Id, usize> = ids.iter().enumerate().map(|(at, id)| (*id, at)).collect();
+        let priced = |term: &'a Term| {
+            let operands = term
+                .children()
+                .iter()
+                .map(|c| numbers.get(&space.classes.find(*c)).copied());
+            let change = if own.contains(term) { 0.0 } else { CHANGE };
+            Some((price(term) + change, term, operands.collect::<Option<_>>()?))
+        };
+        let terms = ids
+            .iter()
+            .map(|id| space.classes[*id].nodes.iter().filter_map(priced).collect());
+        Self {
+            terms: terms.collect(),
+            best: ids.iter().map(|_| None).collect(),
+            numbers,
+        }
+    }
+
+    fn words(&self) -> usize {
+        self.terms.len().div_ceil(64)
+    }
+
+    /// Chooses for each class again; whether anything changed.
+    fn pass(&mut self) -> bool {
+        let mut changed = false;
+        for at in 0..self.terms.len() {
+            let options = self.terms.get(at).into_iter().flatten();
+            let options =
+                options.filter_map(|(price, term, operands)| self.option(at, *price, term, operands));
+            let Some(found) = options.reduce(|a, b| if b.total < a.total - 1e-9 { b } else { a }) else {
+                continue;
+            };
+            let Some(place) = self.best.get_mut(at) else {
+                continue;
+            };
+            changed |= place
+                .as_ref()
+                .is_none_or(|old| old.term != found.term || (old.total - found.total).abs() > 1e-6);
+            *place = Some(found);
+        }
+        changed
+    }
+
+    /// A term with the best of its operands; `None` if one has none yet, or needs the term itself.
+    fn option(&self, at: usize, price: f64, term: &'a Term, operands: &[usize]) -> Option<Best<'a>> {
+        let mut below = vec![0; self.words()];
+        for operand in operands {
+            add(&mut below, &self.best.get(*operand)?.as_ref()?.below);
+        }
+        let own = 1 << (at % 64);
+        if below.get(at / 64)? & own != 0 {
             return None;
         }
-        below.extend(operand.below.iter());
+        let total = price + self.total(&below);
+        *below.get_mut(at / 64)? |= own;
+        Some(Best {
+            term,
+            price,
+            below: below.into(),
+            total,
+        })
     }
-    Some(Best {
-        term: term.clone(),
-        total: below.values().sum(),
-        below: Rc::new(below),
-    })
+
+    /// What the best terms of some classes cost together.
+    fn total(&self, classes: &[u64]) -> f64 {
+        let mut total = 0.0;
+        for (at, word) in classes.iter().enumerate() {
+            let mut left = *word;
+            while left != 0 {
+                let number = at * 64 + left.trailing_zeros() as usize;
+                total += self
+                    .best
+                    .get(number)
+                    .and_then(|b| b.as_ref())
+                    .map_or(0.0, |b| b.price);
+                left &= left - 1;
+            }
+        }
+        total
+    }
+}
+
+/// Adds the members of one set to another.
+fn add(to: &mut [u64], from: &[u64]) {
+    to.iter_mut().zip(from).for_each(|(to, from)| *to |= from);
 }
 
 /// The graph of the chosen terms: the same inputs, constants and outputs, and the names of the values that are still there.
@@ -135,7 +206,9 @@ impl Builder<'_> {
             self.made.insert(self.class(input.value)?, vec![new]);
         }
         for constant in self.graph.constants() {
-            let new = self.out.constant(self.graph.value_name(constant.value), constant.tensor.clone());
+            let new = self
+                .out
+                .constant(self.graph.value_name(constant.value), constant.tensor.clone());
             self.made.insert(self.class(constant.value)?, vec![new]);
         }
         let outputs = self.graph.outputs().iter().map(|o| o.value);
@@ -171,7 +244,9 @@ impl Builder<'_> {
             return Ok(new);
         }
         let copied = self.out.call("clone.default", [("self", new.into())])?;
-        let copy = *copied.first().ok_or_else(|| Error::unexpected("a copy has no result"))?;
+        let copy = *copied
+            .first()
+            .ok_or_else(|| Error::unexpected("a copy has no result"))?;
         self.out.rename(copy, name)?;
         Ok(copy)
     }
@@ -217,7 +292,10 @@ impl Builder<'_> {
             Form::Call { op, .. } => {
                 let made = |v: ValueId| {
                     let id = self.space.classes.find(super::term::class(v));
-                    self.made.get(&id).and_then(|all| all.first().copied()).unwrap_or(v)
+                    self.made
+                        .get(&id)
+                        .and_then(|all| all.first().copied())
+                        .unwrap_or(v)
                 };
                 let args: Vec<Arg> = term.full_args().iter().map(|a| a.map_values(&made)).collect();
                 let names = self.names_of(id, term);
@@ -231,7 +309,12 @@ impl Builder<'_> {
 
     /// The names of a call's results: those in the graph, or new ones.
     fn names_of(&self, id: Id, term: &Term) -> Vec<String> {
-        let base = term.name().split('.').next().unwrap_or_default().trim_start_matches('_');
+        let base = term
+            .name()
+            .split('.')
+            .next()
+            .unwrap_or_default()
+            .trim_start_matches('_');
         let name = |class: Option<Id>| {
             let known = class.and_then(|class| self.names.get(&class));
             if let Some(value) = known {
@@ -247,7 +330,10 @@ impl Builder<'_> {
         }
         let parts = term.types.iter().enumerate().map(|(at, ty)| {
             let part = Term::part(id, at, ty.clone());
-            self.space.classes.lookup(part).map(|c| self.space.classes.find(c))
+            self.space
+                .classes
+                .lookup(part)
+                .map(|c| self.space.classes.find(c))
         });
         parts.map(name).collect()
     }

@@ -52,7 +52,11 @@ impl Range {
     /// Bounds that are NaN are none.
     fn sane(self) -> Self {
         Self::new(
-            if self.lo.is_nan() { f64::NEG_INFINITY } else { self.lo },
+            if self.lo.is_nan() {
+                f64::NEG_INFINITY
+            } else {
+                self.lo
+            },
             if self.hi.is_nan() { f64::INFINITY } else { self.hi },
         )
     }
@@ -196,8 +200,16 @@ fn range(term: &Term, operands: &[&Facts]) -> Range {
             Range::new(-1.0, 1.0)
         }
         "softplus.default" if number("beta", 1.0) > 0.0 => non_negative,
-        "exp.default" | "exp2.default" | "sqrt.default" | "rsqrt.default" | "cosh.default" | "linalg_vector_norm.default" | "norm.Scalar" | "norm.ScalarOpt_dim"
-        | "var.correction" | "std.correction" => non_negative,
+        "exp.default"
+        | "exp2.default"
+        | "sqrt.default"
+        | "rsqrt.default"
+        | "cosh.default"
+        | "linalg_vector_norm.default"
+        | "norm.Scalar"
+        | "norm.ScalarOpt_dim"
+        | "var.correction"
+        | "std.correction" => non_negative,
         // The magnitude of the smallest integer is not one.
         "abs.default" | "square.default" if float => non_negative,
         "pow.Tensor_Scalar" if float && number("exponent", 1.0) % 2.0 == 0.0 => non_negative,
@@ -248,7 +260,9 @@ fn structure(term: &Term, operands: &[&Facts]) -> Structure {
     let of = |at: usize| operands.get(at).map_or(Structure::default(), |o| o.structure);
     let same_shape = |at: usize| {
         let shape = |facts: Option<&TensorType>| facts.map(|ty| ty.shape.clone());
-        operands.get(at).is_some_and(|o| shape(o.ty()) == shape(term.ty()))
+        operands
+            .get(at)
+            .is_some_and(|o| shape(o.ty()) == shape(term.ty()))
     };
     match term.name() {
         "tril.default" => of(0).or(Structure {
@@ -268,9 +282,7 @@ fn structure(term: &Term, operands: &[&Facts]) -> Structure {
             lower: of(0).upper,
             upper: of(0).lower,
         },
-        "mul.Scalar" | "div.Scalar"
-            if term.number("other").is_some_and(|v| v != 0.0 && v.is_finite()) =>
-        {
+        "mul.Scalar" | "div.Scalar" if term.number("other").is_some_and(|v| v != 0.0 && v.is_finite()) => {
             of(0)
         }
         "neg.default" | "abs.default" | "relu.default" | "square.default" | "tanh.default" => of(0),
@@ -395,7 +407,9 @@ fn folded(term: &Term, operands: &[&Facts]) -> Option<f64> {
     let mut numbers = Vec::new();
     for facts in operands {
         // Numbers in between are not rounded to the element type, as in the interpreter.
-        let wide = facts.ty().is_some_and(|ty| matches!(ty.dtype, DType::F32 | DType::F64));
+        let wide = facts
+            .ty()
+            .is_some_and(|ty| matches!(ty.dtype, DType::F32 | DType::F64));
         let number = facts.uniform.filter(|_| wide)?;
         numbers.push(graph.full([1i64; 0], number, DType::F64).ok()?);
     }

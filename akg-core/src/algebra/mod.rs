@@ -68,7 +68,11 @@ pub fn rewrite(graph: &Graph, contract: &Contract) -> Result<Rewritten> {
     let dead = with_results.count() - site::live(graph).len();
     let start = Space::new(graph)?;
     let repeated = start.repeated;
-    let own: f64 = start.own.iter().map(|t| cost::price(&start.classes, t, &contract.hints)).sum();
+    let own: f64 = start
+        .own
+        .iter()
+        .map(|t| cost::price(&start.classes, t, &contract.hints))
+        .sum();
 
     let mut found = attempt(graph, contract, &allowed)?;
     let cheaper = |total: f64, than: f64| total < than * (1.0 - SAME);
@@ -118,7 +122,10 @@ impl Attempt {
     /// The rules that found something.
     fn used(&self) -> Vec<&'static Rule> {
         let counted = self.rules.iter().zip(&self.saturated.counts);
-        counted.filter(|(_, count)| **count > 0).map(|(rule, _)| *rule).collect()
+        counted
+            .filter(|(_, count)| **count > 0)
+            .map(|(rule, _)| *rule)
+            .collect()
     }
 
     fn fired(&self) -> Vec<Fired> {

@@ -64,8 +64,17 @@ impl Space {
             space.define(value, id)?;
         }
         let live = live(graph);
-        for (number, node) in graph.nodes().iter().enumerate().filter(|(at, _)| live.contains(at)) {
-            let args: Vec<Arg> = node.args.iter().map(|a| a.map_values(&|v| space.name(v))).collect();
+        for (number, node) in graph
+            .nodes()
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| live.contains(at))
+        {
+            let args: Vec<Arg> = node
+                .args
+                .iter()
+                .map(|a| a.map_values(&|v| space.name(v)))
+                .collect();
             let types = node.outputs.iter().map(|v| graph.ty(*v).clone()).collect();
             let unique = RANDOM.contains(&node.op.name()).then_some(number);
             let call = Term::call(node.op, &args, types, unique);
@@ -90,7 +99,8 @@ impl Space {
 
     fn define(&mut self, value: ValueId, id: Id) -> Result<()> {
         let place = self.values.get_mut(value.index());
-        *place.ok_or_else(|| Error::unexpected("a node defines a value that the graph does not have"))? = Some(id);
+        *place.ok_or_else(|| Error::unexpected("a node defines a value that the graph does not have"))? =
+            Some(id);
         Ok(())
     }
 
@@ -256,7 +266,10 @@ impl Site<'_> {
 
     pub(super) fn permute(&mut self, x: Id, order: &[usize]) -> Option<Id> {
         let dims: Vec<i64> = order.iter().map(|d| *d as i64).collect();
-        self.call("permute.default", [("self", arg(x)), ("dims", dims.as_slice().into())])
+        self.call(
+            "permute.default",
+            [("self", arg(x)), ("dims", dims.as_slice().into())],
+        )
     }
 
     pub(super) fn scale(&mut self, x: Id, by: f64) -> Option<Id> {

@@ -25,10 +25,7 @@ pub(super) enum Form {
     /// An input or a constant of the graph.
     Given(ValueId),
     /// A call; a value among the arguments is the number of an operand.
-    Call {
-        op: &'static Operator,
-        args: Arc<[Arg]>,
-    },
+    Call { op: &'static Operator, args: Arc<[Arg]> },
     /// The result with this number of its only operand, a call with several.
     Part(usize),
 }

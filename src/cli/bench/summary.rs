@@ -292,7 +292,10 @@ mod tests {
     fn what_algebra_saves_is_apart_from_the_speed_of_kernels() {
         let rules = json!([{"name": "sum-of-product-columns", "count": 1}]);
         let records = [
-            record(1, &json!({"warm": against("torch.compile", 50.0, "faster"), "rules": rules})),
+            record(
+                1,
+                &json!({"warm": against("torch.compile", 50.0, "faster"), "rules": rules}),
+            ),
             record(2, &json!({"warm": against("torch.compile", 1.25, "faster")})),
         ];
         let algebra = Summary::of(&records).groups.algebra.unwrap();

@@ -154,7 +154,11 @@ pub(super) const RULES: &[Rule] = &[
         name: "shift-before-normalisation",
         kind: Kind::Reassociating(Accuracy::Fp32),
         statement: "layer, group and instance norms of x + c are those of x, for a number c",
-        roots: &["layer_norm.default", "group_norm.default", "instance_norm.default"],
+        roots: &[
+            "layer_norm.default",
+            "group_norm.default",
+            "instance_norm.default",
+        ],
         inner: SHIFTS,
         apply: |site, at| {
             let (x, _) = shifted(site, at.inner).filter(|(x, _)| site.is_wide(*x))?;
@@ -191,6 +195,8 @@ pub(super) const RULES: &[Rule] = &[
 impl Found<'_> {
     /// The class of the inner term.
     fn class(&self, site: &Site<'_>) -> Option<Id> {
-        egg::Language::children(self.node).get(self.at).map(|id| site.classes.find(*id))
+        egg::Language::children(self.node)
+            .get(self.at)
+            .map(|id| site.classes.find(*id))
     }
 }

@@ -8,11 +8,18 @@ pub(super) const RULES: &[Rule] = &[
         name: "rectifier-of-non-negative",
         kind: Kind::Ranges,
         statement: "relu(x), leaky_relu(x), elu(x) = x if x >= 0",
-        roots: &["relu.default", "leaky_relu.default", "elu.default", "celu.default"],
+        roots: &[
+            "relu.default",
+            "leaky_relu.default",
+            "elu.default",
+            "celu.default",
+        ],
         inner: &[],
         apply: |site, at| {
             let x = at.node.operand("self")?;
-            let plain = ["scale", "input_scale"].iter().all(|n| at.node.number(n).is_none_or(|v| v == 1.0));
+            let plain = ["scale", "input_scale"]
+                .iter()
+                .all(|n| at.node.number(n).is_none_or(|v| v == 1.0));
             (plain && site.facts(x).range.lo >= 0.0).then_some(x)
         },
     },

@@ -143,7 +143,14 @@ fn summed_along(site: &mut Site<'_>, axis: &Axis, x: Id, weight: Id, transposed:
         sums.reverse();
     }
     let joined = [
-        ("tensors", Arg::Values(sums.into_iter().map(|s| Some(crate::algebra::term::value(s))).collect())),
+        (
+            "tensors",
+            Arg::Values(
+                sums.into_iter()
+                    .map(|s| Some(crate::algebra::term::value(s)))
+                    .collect(),
+            ),
+        ),
         ("dim", axis.at.into()),
     ];
     Some((site.call("cat.default", joined)?, weight))

@@ -20,7 +20,11 @@ pub(super) const RULES: &[Rule] = &[
             // What the element type would round stays a call, whose number other rules use as it is.
             let exact = ty.dtype == DType::F64 || f64::from(number as f32) == number;
             let size = Arg::Ints(ty.shape);
-            let args = [("size", size), ("fill_value", number.into()), ("dtype", ty.dtype.into())];
+            let args = [
+                ("size", size),
+                ("fill_value", number.into()),
+                ("dtype", ty.dtype.into()),
+            ];
             (exact && matches!(ty.dtype, DType::F32 | DType::F64)).then(|| site.call("full.default", args))?
         },
     },
@@ -67,7 +71,11 @@ pub(super) const RULES: &[Rule] = &[
                 (Some(number), None) => (b, number),
                 _ => return None,
             };
-            let side = if at.node.name().starts_with("max") { "min" } else { "max" };
+            let side = if at.node.name().starts_with("max") {
+                "min"
+            } else {
+                "max"
+            };
             let fits = site.is_float(x) && site.facts(x).ty() == at.node.ty();
             fits.then(|| site.call("clamp.default", [("self", arg(x)), (side, number.into())]))?
         },

@@ -239,4 +239,3 @@ pub(super) fn limits(term: &crate::algebra::term::Term) -> Option<(f64, f64)> {
 fn same_call(at: &Found<'_>) -> bool {
     at.node.matches(at.inner)
 }
-

@@ -12,7 +12,13 @@ pub(super) const RULES: &[Rule] = &[
         name: "sum-of-one",
         kind: Kind::Exact,
         statement: "the sum, mean or product of one element is the element",
-        roots: &["sum.dim_IntList", "sum.default", "mean.dim", "mean.default", "prod.dim_int"],
+        roots: &[
+            "sum.dim_IntList",
+            "sum.default",
+            "mean.dim",
+            "mean.default",
+            "prod.dim_int",
+        ],
         inner: &[],
         apply: reduction_of_one,
     },
@@ -64,11 +70,20 @@ pub(super) const RULES: &[Rule] = &[
         name: "scan-of-one",
         kind: Kind::Exact,
         statement: "running sums and products, flips and rolls along an axis of extent 1 change nothing",
-        roots: &["cumsum.default", "cumprod.default", "flip.default", "roll.default"],
+        roots: &[
+            "cumsum.default",
+            "cumprod.default",
+            "flip.default",
+            "roll.default",
+        ],
         inner: &[],
         apply: |site, at| {
             let x = at.node.operand("self")?;
-            let named = if at.node.arg("dims").is_some() { "dims" } else { "dim" };
+            let named = if at.node.arg("dims").is_some() {
+                "dims"
+            } else {
+                "dim"
+            };
             let dims = at.node.ints(named)?;
             let rank = site.rank(x)?;
             let axes: Vec<usize> = dims.into_iter().map(|d| axis(d, rank)).collect::<Option<_>>()?;
@@ -147,7 +162,6 @@ fn reduction_of_one(site: &mut Site<'_>, at: &Found<'_>) -> Option<Id> {
     let all_one = is_one(site, read.x, &read.axes)?;
     all_one.then(|| site.reshape(read.x, &at.node.ty()?.shape))?
 }
-
 
 fn is_one(site: &Site<'_>, x: Id, axes: &[usize]) -> Option<bool> {
     let shape = site.shape(x)?;

@@ -163,10 +163,7 @@ pub(super) const RULES: &[Rule] = &[
             let weight = site.call("matmul.default", weight)?;
             let mut bias = second.bias;
             if let Some(a) = first.bias {
-                let args = [
-                    ("input", arg(a)),
-                    ("weight", arg(second.weight)),
-                ];
+                let args = [("input", arg(a)), ("weight", arg(second.weight))];
                 let moved = site.call("linear.default", args)?;
                 bias = match bias {
                     Some(b) => Some(site.plus(moved, b)?),
@@ -175,7 +172,10 @@ pub(super) const RULES: &[Rule] = &[
             }
             let bias = bias.map_or(crate::graph::Arg::None, arg);
             let input = arg(at.inner.operand("input")?);
-            site.again(at.node, [("input", input), ("weight", arg(weight)), ("bias", bias)])
+            site.again(
+                at.node,
+                [("input", input), ("weight", arg(weight)), ("bias", bias)],
+            )
         },
     },
 ];

@@ -37,7 +37,13 @@ pub(super) const LAYERS: &[&str] = &[
 ];
 
 /// Operators that [`scaled`] may read.
-pub(super) const SCALES: &[&str] = &["mul.Scalar", "mul.Tensor", "div.Scalar", "div.Tensor", "neg.default"];
+pub(super) const SCALES: &[&str] = &[
+    "mul.Scalar",
+    "mul.Tensor",
+    "div.Scalar",
+    "div.Tensor",
+    "neg.default",
+];
 
 /// Operators that [`shifted`] may read.
 pub(super) const SHIFTS: &[&str] = &["add.Scalar", "add.Tensor", "sub.Scalar", "sub.Tensor"];
@@ -175,7 +181,11 @@ pub(super) fn is_product(site: &Site<'_>, x: Id) -> bool {
 
 /// The two operands of a product.
 pub(super) fn factors(term: &Term) -> Option<(Id, Id, &'static str)> {
-    let right = if term.name() == "matmul.default" { "other" } else { "mat2" };
+    let right = if term.name() == "matmul.default" {
+        "other"
+    } else {
+        "mat2"
+    };
     Some((term.operand("self")?, term.operand(right)?, right))
 }
 

@@ -2,9 +2,7 @@
 
 use egg::Id;
 
-use super::read::{
-    PERMUTATIONS, SCALES, SHIFTS, SUMS, count, is_product, order, reduction, scaled, shifted,
-};
+use super::read::{PERMUTATIONS, SCALES, SHIFTS, SUMS, count, is_product, order, reduction, scaled, shifted};
 use super::{Found, Kind, Rule};
 use crate::algebra::facts::{EXPANSIONS, VIEWS};
 use crate::algebra::site::{Site, arg};
@@ -38,7 +36,11 @@ pub(super) const RULES: &[Rule] = &[
             if !is_product(site, x) {
                 return None;
             }
-            let times = if read.is_mean { 1.0 } else { count(&site.shape(x)?, &read.axes)? };
+            let times = if read.is_mean {
+                1.0
+            } else {
+                count(&site.shape(x)?, &read.axes)?
+            };
             let reduced = site.again(at.node, [("self", arg(x))])?;
             site.shift(reduced, by * times)
         },
@@ -52,11 +54,15 @@ pub(super) const RULES: &[Rule] = &[
         apply: |site, at| {
             let read = reduction(site, at.node)?;
             let sides = [("self", "other"), ("other", "self")];
-            let sides = sides.iter().filter(|(x, _)| *x == "self" || at.inner.name() == "mul.Tensor");
+            let sides = sides
+                .iter()
+                .filter(|(x, _)| *x == "self" || at.inner.name() == "mul.Tensor");
             for (x, s) in sides {
                 let (x, s) = (at.inner.operand(x)?, at.inner.operand(s)?);
                 let whole = site.facts(x).ty() == at.inner.ty() && site.is_wide(x);
-                if whole && let Some(s) = constant_along(site, s, x, &read.axes, &read.rest(&at.inner.ty()?.shape)) {
+                if whole
+                    && let Some(s) = constant_along(site, s, x, &read.axes, &read.rest(&at.inner.ty()?.shape))
+                {
                     let reduced = site.again(at.node, [("self", arg(x))])?;
                     return site.call(at.inner.name(), [("self", arg(reduced)), ("other", arg(s))]);
                 }
@@ -103,7 +109,11 @@ pub(super) const RULES: &[Rule] = &[
             if is_mean(at.node.name()) != is_mean(at.inner.name()) {
                 return None;
             }
-            let op = if is_mean(at.node.name()) { "mean.dim" } else { "sum.dim_IntList" };
+            let op = if is_mean(at.node.name()) {
+                "mean.dim"
+            } else {
+                "sum.dim_IntList"
+            };
             merged(site, at, op)
         },
     },
@@ -146,7 +156,11 @@ pub(super) const RULES: &[Rule] = &[
             if read.axes.len() != at.inner.ty()?.rank() {
                 return None;
             }
-            let whole = if read.is_mean { "mean.default" } else { "sum.default" };
+            let whole = if read.is_mean {
+                "mean.default"
+            } else {
+                "sum.default"
+            };
             let reduced = site.call(whole, [("self", arg(x))])?;
             site.reshape(reduced, &at.node.ty()?.shape)
         },
@@ -329,7 +343,9 @@ fn merged(site: &mut Site<'_>, at: &Found<'_>, op: &str) -> Option<Id> {
         return None;
     }
     let rank = site.rank(inner.x)?;
-    let left: Vec<usize> = (0..rank).filter(|a| inner.keep || !inner.axes.contains(a)).collect();
+    let left: Vec<usize> = (0..rank)
+        .filter(|a| inner.keep || !inner.axes.contains(a))
+        .collect();
     let outer: Option<Vec<usize>> = outer.axes.iter().map(|a| left.get(*a).copied()).collect();
     let mut axes = inner.axes;
     axes.extend(outer?);
@@ -353,7 +369,11 @@ fn before_permutation(site: &mut Site<'_>, at: &Found<'_>) -> Option<Id> {
     if is_sum && !site.is_wide(read.x) {
         return None;
     }
-    let dims: Option<Vec<i64>> = read.axes.iter().map(|a| order.get(*a).map(|d| *d as i64)).collect();
+    let dims: Option<Vec<i64>> = read
+        .axes
+        .iter()
+        .map(|a| order.get(*a).map(|d| *d as i64))
+        .collect();
     let op = match at.node.name() {
         "sum.default" => "sum.dim_IntList",
         "mean.default" => "mean.dim",

@@ -55,8 +55,7 @@ pub(super) const RULES: &[Rule] = &[
             let x = at.node.operand("self")?;
             let (order, shape) = (order(site, at.node)?, site.shape(x)?);
             let long = order.iter().filter(|d| shape.get(**d).is_some_and(|e| !e.is(1)));
-            long.is_sorted()
-                .then(|| site.reshape(x, &at.node.ty()?.shape))?
+            long.is_sorted().then(|| site.reshape(x, &at.node.ty()?.shape))?
         },
     },
     Rule {

@@ -28,7 +28,12 @@ fn rewritten(graph: &Graph) -> Rewritten {
     same_ports(graph, &found.graph);
     let mut random = Random(ChaCha8Rng::seed_from_u64(7));
     let kind = Kind::Reassociating(Accuracy::Fp32);
-    assert_eq!(compare(graph, &found.graph, &mut random, false, kind), None, "{}", found.graph);
+    assert_eq!(
+        compare(graph, &found.graph, &mut random, false, kind),
+        None,
+        "{}",
+        found.graph
+    );
     found
 }
 
@@ -77,7 +82,10 @@ fn reductions_of_one_element_go_away_behind_a_layer() {
 fn a_mean_goes_through_a_layer_and_what_is_taken_off() {
     let mut g = Graph::new("g");
     let x = g.input("x", DType::F32, [rows(), 160.into()]);
-    let (w, b) = (g.weight("w", DType::F32, [160, 160]), g.weight("b", DType::F32, [160]));
+    let (w, b) = (
+        g.weight("w", DType::F32, [160, 160]),
+        g.weight("b", DType::F32, [160]),
+    );
     let s = g.weight("s", DType::F32, [160]);
     let y = g.linear(x, w, Some(b)).unwrap();
     let y = g.sub(y, s).unwrap();
@@ -94,7 +102,10 @@ fn a_mean_goes_through_a_layer_and_what_is_taken_off() {
 fn pooled(stride: i64, padding: i64, extra: i64) -> Graph {
     let mut g = Graph::new("g");
     let x = g.input("x", DType::F32, [rows(), 8.into(), 12.into(), 12.into()]);
-    let (w, b) = (g.weight("w", DType::F32, [8, 12, 3, 3]), g.weight("b", DType::F32, [12]));
+    let (w, b) = (
+        g.weight("w", DType::F32, [8, 12, 3, 3]),
+        g.weight("b", DType::F32, [12]),
+    );
     let window = Conv {
         stride: vec![stride],
         padding: vec![padding],
@@ -253,7 +264,9 @@ fn what_is_not_sound_is_not_done() {
     let log = g.log(log).unwrap();
     let cancelled = g.add(x, 1e8).unwrap();
     let cancelled = g.sub(cancelled, 1e8).unwrap();
-    [back, one, nothing, zero, root, log, cancelled].into_iter().for_each(|v| g.output(v));
+    [back, one, nothing, zero, root, log, cancelled]
+        .into_iter()
+        .for_each(|v| g.output(v));
     assert_eq!(rewrite(&g, &Contract::default()).unwrap().rules, []);
 }
 
@@ -270,7 +283,12 @@ fn integers_are_not_floats() {
     let x = g.input("x", DType::I64, [8, 8]);
     let y = g.mul(x, 3i64).unwrap();
     let y = g.sum(y, &[1], true).unwrap();
-    let y = g.call("clamp.default", [("self", y.into()), ("min", 0.into()), ("max", Arg::None)]).unwrap()[0];
+    let y = g
+        .call(
+            "clamp.default",
+            [("self", y.into()), ("min", 0.into()), ("max", Arg::None)],
+        )
+        .unwrap()[0];
     g.output(y);
     assert!(rewritten(&g).rules.is_empty());
 }

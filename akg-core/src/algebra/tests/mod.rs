@@ -151,10 +151,14 @@ fn check(name: &str, make: Make) {
 fn same_ports(a: &Graph, b: &Graph) {
     let ports = |g: &Graph| -> Vec<String> {
         let inputs = g.inputs().iter().map(|i| (i.value, format!("{:?}", i.kind)));
-        let outputs = g.outputs().iter().map(|o| (o.value, format!("{:?}", o.updates.map(|v| g.value_name(v)))));
+        let outputs = g
+            .outputs()
+            .iter()
+            .map(|o| (o.value, format!("{:?}", o.updates.map(|v| g.value_name(v)))));
         let constants = g.constants().iter().map(|c| (c.value, String::new()));
         let all = inputs.chain(constants).chain(outputs);
-        all.map(|(v, more)| format!("{} {} {more}", g.value_name(v), g.ty(v))).collect()
+        all.map(|(v, more)| format!("{} {} {more}", g.value_name(v), g.ty(v)))
+            .collect()
     };
     assert_eq!(ports(a), ports(b));
     b.validate().unwrap();
@@ -167,7 +171,11 @@ fn compare(a: &Graph, b: &Graph, random: &mut Random, special: bool, kind: Kind)
         .iter()
         .map(|input| {
             let ty = a.ty(input.value);
-            random.tensor(ty.dtype, ty.concrete_shape(&Bindings::from([("N".into(), 3)])).unwrap(), special)
+            random.tensor(
+                ty.dtype,
+                ty.concrete_shape(&Bindings::from([("N".into(), 3)])).unwrap(),
+                special,
+            )
         })
         .collect();
     let options = Options {
@@ -183,9 +191,8 @@ fn compare(a: &Graph, b: &Graph, random: &mut Random, special: bool, kind: Kind)
         let (x, y) = (x.to_f64(), y.to_f64());
         assert_eq!(x.len(), y.len());
         let scale = x.iter().fold(1.0f64, |m, v| m.max(v.abs()));
-        let near = |x: f64, y: f64| {
-            x == y || x.is_nan() && y.is_nan() || !exact && (x - y).abs() <= 1e-10 * scale
-        };
+        let near =
+            |x: f64, y: f64| x == y || x.is_nan() && y.is_nan() || !exact && (x - y).abs() <= 1e-10 * scale;
         if let Some(found) = x.iter().zip(&y).find(|(x, y)| !near(**x, **y)) {
             return Some((*found.0, *found.1));
         }
@@ -225,7 +232,12 @@ fn the_documentation_lists_every_rule() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/algebra.md");
     let text = std::fs::read_to_string(path).unwrap();
     for rule in rules() {
-        let row = format!("|`{}`|{}|{}|", rule.name, rule.kind.describe(), rule.statement.replace('|', "\\|"));
+        let row = format!(
+            "|`{}`|{}|{}|",
+            rule.name,
+            rule.kind.describe(),
+            rule.statement.replace('|', "\\|")
+        );
         assert!(text.contains(&row), "docs/algebra.md has no row\n{row}");
     }
 }

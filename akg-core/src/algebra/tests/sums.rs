@@ -7,7 +7,11 @@ use crate::graph::{Arg, Conv, Graph, ValueId};
 
 fn sum_or_mean(r: &mut Random, g: &mut Graph, x: ValueId, dims: &[i64]) -> crate::Result<ValueId> {
     let keep = r.coin();
-    if r.coin() { g.sum(x, dims, keep) } else { g.mean(x, dims, keep) }
+    if r.coin() {
+        g.sum(x, dims, keep)
+    } else {
+        g.mean(x, dims, keep)
+    }
 }
 
 /// Some axes of a value, at least one.
@@ -44,7 +48,11 @@ fn product(r: &mut Random, g: &mut Graph) -> crate::Result<ValueId> {
 fn linear(r: &mut Random, g: &mut Graph, biased: bool) -> crate::Result<ValueId> {
     let dtype = r.wide();
     let (rows, k, n) = (r.long(), r.extent(), r.long());
-    let x = if r.coin() { g.input("x", dtype, [rows, k]) } else { g.input("x", dtype, [2, rows, k]) };
+    let x = if r.coin() {
+        g.input("x", dtype, [rows, k])
+    } else {
+        g.input("x", dtype, [2, rows, k])
+    };
     let w = g.weight("w", dtype, [n, k]);
     let b = biased.then(|| g.weight("b", dtype, [n]));
     g.linear(x, w, b)
@@ -64,11 +72,24 @@ fn convolution(r: &mut Random, g: &mut Graph, transposed: bool, biased: bool) ->
     let extra: Vec<i64> = stride.iter().map(|s| s - 1).collect();
     let shape = [vec![r.extent(), inputs], sizes].concat();
     let x = g.input("x", dtype, shape);
-    let channels = if transposed { [inputs, outputs / groups] } else { [outputs, inputs / groups] };
+    let channels = if transposed {
+        [inputs, outputs / groups]
+    } else {
+        [outputs, inputs / groups]
+    };
     let w = g.weight("w", dtype, [channels.to_vec(), window].concat());
     let b = biased.then(|| g.weight("b", dtype, [outputs]));
-    let conv = Conv { stride, padding, dilation, groups };
-    if transposed { g.conv_transpose(x, w, b, &conv, &extra) } else { g.conv(x, w, b, &conv) }
+    let conv = Conv {
+        stride,
+        padding,
+        dilation,
+        groups,
+    };
+    if transposed {
+        g.conv_transpose(x, w, b, &conv, &extra)
+    } else {
+        g.conv(x, w, b, &conv)
+    }
 }
 
 /// A layer of any kind with channels that a vector of the second result goes with, in a shape that broadcasts.
@@ -118,7 +139,11 @@ fn extremum(r: &mut Random, g: &mut Graph, x: ValueId) -> crate::Result<ValueId>
     }
     let dims = some_dims(r, g, x);
     let keep = r.coin();
-    if r.coin() { g.amax(x, &dims, keep) } else { g.amin(x, &dims, keep) }
+    if r.coin() {
+        g.amax(x, &dims, keep)
+    } else {
+        g.amin(x, &dims, keep)
+    }
 }
 
 /// What an extremum is taken of.
