@@ -14,8 +14,11 @@ use crate::graph::TensorType;
 /// Operations in the time of one byte.
 const OPERATIONS_PER_BYTE: f64 = 16.0;
 
+/// The same for operations that are fused, which mostly pass while bytes are waited for.
+const FUSED_PER_BYTE: f64 = 64.0;
+
 /// Bytes in the time of a launch.
-const LAUNCH: f64 = (1 << 20) as f64;
+const LAUNCH: f64 = (4 << 20) as f64;
 
 /// What a view costs, so that fewer are preferred.
 const VIEW: f64 = 1.0;
@@ -47,7 +50,7 @@ pub(super) fn price(classes: &Classes, term: &Term, hints: &Bindings) -> f64 {
         return VIEW;
     }
     if is_element_wise(family) {
-        let operations = results * operations(family) / OPERATIONS_PER_BYTE;
+        let operations = results * operations(family) / FUSED_PER_BYTE;
         let prepares = operands.iter().all(|id| classes[*id].data.weight);
         return operations + if prepares { LAUNCH + traffic() } else { VIEW };
     }

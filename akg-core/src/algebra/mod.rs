@@ -17,7 +17,7 @@
 //!
 //! # fn main() -> akg_core::Result<()> {
 //! let mut g = Graph::new("sum_of_product");
-//! let x = g.input("x", DType::F32, [64, 512]);
+//! let x = g.input("x", DType::F32, [4096, 512]);
 //! let w = g.weight("w", DType::F32, [512, 512]);
 //! let y = g.matmul(x, w)?;
 //! let y = g.sum(y, &[1], true)?;
