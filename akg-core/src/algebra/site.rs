@@ -10,10 +10,10 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::graph::ops::Call;
-use crate::graph::{Arg, Graph, InputKind, Operator, TensorType, Value, ValueId};
+use crate::graph::{Arg, Graph, InputKind, Node, Operator, TensorType, Value, ValueId};
 use crate::tensor::Tensor;
 
-/// Operators whose results are chance: each call is a value of its own.
+/// Operators whose results are chance.
 const RANDOM: &[&str] = &[
     "dropout.default",
     "native_dropout.default",
@@ -76,7 +76,7 @@ impl Space {
                 .map(|a| a.map_values(&|v| space.name(v)))
                 .collect();
             let types = node.outputs.iter().map(|v| graph.ty(*v).clone()).collect();
-            let unique = RANDOM.contains(&node.op.name()).then_some(number);
+            let unique = draws(node).then_some(number);
             let call = Term::call(node.op, &args, types, unique);
             space.repeated += usize::from(space.classes.lookup(call.clone()).is_some());
             let id = space.add(call);
@@ -114,6 +114,16 @@ impl Space {
     pub(super) fn canonical(&self, term: &Term) -> Term {
         term.clone().map_children(|id| self.classes.find(id))
     }
+}
+
+/// Whether a call's results are chance, so that each call is a value of its own.
+fn draws(node: &Node) -> bool {
+    let rate = |name: &str| {
+        let at = node.op.schema().parameters.iter().position(|p| p.name == name);
+        let rate = at.and_then(|at| node.args.get(at));
+        rate.is_some_and(|rate| matches!(rate, Arg::Float(p) if *p > 0.0))
+    };
+    RANDOM.contains(&node.op.name()) || rate("dropout_p") || rate("dropout")
 }
 
 /// The nodes that the outputs need, by their place.

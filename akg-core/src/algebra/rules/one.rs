@@ -53,13 +53,16 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "norm-of-one",
         kind: Kind::Exact,
-        statement: "the norm of a vector of one element is its magnitude",
+        statement: "the 1-, 2- or infinity-norm of a vector of one element is its magnitude",
         roots: &["linalg_vector_norm.default"],
         inner: &[],
         apply: |site, at| {
             let read = reduction(site, at.node)?;
-            let positive = at.node.number("ord").is_some_and(|p| p > 0.0);
-            if !positive || !is_one(site, read.x, &read.axes)? {
+            let exact = at
+                .node
+                .number("ord")
+                .is_some_and(|p| [1.0, 2.0, f64::INFINITY].contains(&p));
+            if !exact || !is_one(site, read.x, &read.axes)? {
                 return None;
             }
             let size = site.call("abs.default", [("self", arg(read.x))])?;

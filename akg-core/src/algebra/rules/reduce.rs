@@ -231,7 +231,13 @@ pub(super) const RULES: &[Rule] = &[
         inner: MONOTONE,
         apply: |site, at| {
             let x = at.inner.operand("self").filter(|x| site.is_float(*x))?;
-            if at.inner.number("negative_slope").is_some_and(|slope| slope < 0.0) {
+            let falls = at.inner.number("negative_slope").is_some_and(|slope| slope < 0.0);
+            // A window that lies in the padding has no element that f could take.
+            let apart = at
+                .node
+                .ints("dilation")
+                .is_some_and(|list| list.iter().any(|d| *d != 1));
+            if falls || apart || at.node.flag("ceil_mode") {
                 return None;
             }
             let reduced = site.again(at.node, [("self", arg(x))])?;

@@ -140,7 +140,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "padding-into-convolution",
-        kind: Kind::Exact,
+        kind: Kind::Finite,
         statement: "a convolution of x with zeros on both sides is a convolution of x with more padding",
         roots: CONVOLUTIONS,
         inner: &["constant_pad_nd.default"],
