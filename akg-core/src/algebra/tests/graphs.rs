@@ -5,7 +5,7 @@ use crate::algebra::{COMMON_CALLS, DEAD_CODE, Kind, rewrite};
 use crate::dtype::DType;
 use crate::expr::{Bindings, Expr};
 use crate::graph::{Arg, Conv, Graph, Rewritten};
-use crate::task::{Accuracy, Contract};
+use crate::task::{Accuracy, Contract, Generator};
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 
@@ -269,6 +269,36 @@ fn what_is_not_sound_is_not_done() {
         .into_iter()
         .for_each(|v| g.output(v));
     assert_eq!(rewrite(&g, &Contract::default()).unwrap().rules, []);
+}
+
+#[test]
+fn narrow_types_round_at_each_operator_and_stay() {
+    let mut g = Graph::new("g");
+    let x = g.input("x", DType::F16, [4096, 512]);
+    let w = g.weight("w", DType::F16, [512, 512]);
+    let y = g.matmul(x, w).unwrap();
+    let y = g.sum(y, &[1], true).unwrap();
+    g.output(y);
+    for accuracy in Accuracy::ALL {
+        let contract = Contract {
+            accuracy,
+            ..Contract::default()
+        };
+        assert_eq!(rewrite(&g, &contract).unwrap().rules, []);
+    }
+}
+
+#[test]
+fn inputs_of_any_generator_prove_nothing() {
+    let mut g = Graph::new("g");
+    let x = g.input("x", DType::F32, [64, 512]);
+    let y = g.relu(x).unwrap();
+    g.output(y);
+    let contract = Contract {
+        generators: vec![Generator::Uniform01],
+        ..Contract::default()
+    };
+    assert_eq!(rewrite(&g, &contract).unwrap().rules, []);
 }
 
 #[test]
