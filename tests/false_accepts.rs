@@ -9,7 +9,7 @@ use akg::agent::Agent;
 use akg::designer::{Design, DesignContext, Designer};
 use akg::session::Attempt;
 use akg::sketch::Sketch;
-use akg::source::{Knobs, Launch, LaunchPlan, PlanTensor, Source, SourceForm, TensorRole};
+use akg::source::{Held, Knobs, Launch, LaunchPlan, PlanTensor, Source, SourceForm, TensorRole};
 use akg::verdict::FailureKind::{
     self, Crashed, InputChanged, NoWork, OutOfBounds, Stale, Unwritten, WrongType, WrongValues,
 };
@@ -427,7 +427,7 @@ fn compensating_kernels() -> Result<(), Failed> {
         );
         let mut plan = plan();
         let mut between = tensor("h", DType::F32, [ROWS, COLUMNS], TensorRole::Scratch);
-        between.holds = Some("h".into());
+        between.holds = Some(Held::Own("h".into()));
         plan.tensors.push(between);
         plan.launches = vec![launch("first", &[0, 2]), launch("second", &[2, 1])];
         lowered(text, plan)
@@ -511,6 +511,7 @@ impl Agent<Designer> for Fixed {
             sketch: self.0.clone(),
             kernels: Vec::new(),
             intermediates: Default::default(),
+            rules: Vec::new(),
         })
     }
 }

@@ -1,6 +1,8 @@
 #![doc = include_str!("../README.md")]
 
 pub mod agent;
+#[cfg(feature = "algebra")]
+pub mod algebra;
 pub mod backend;
 pub mod bundle;
 pub mod coder;

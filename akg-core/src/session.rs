@@ -9,13 +9,14 @@ use crate::backend::{Backend, Limits};
 use crate::bundle::Bundle;
 use crate::coder::{Coder, RuleCoder};
 use crate::conductor::{Conductor, RuleConductor};
-use crate::designer::{DesignContext, Designer, RuleDesigner};
+use crate::designer::{Design, DesignContext, Designer, RuleDesigner};
 use crate::dsl::Dsl;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
+use crate::graph::{Graph, Rewritten};
 use crate::source::Source;
 use crate::store::{MemoryStore, Store};
 use crate::target::Target;
-use crate::task::Task;
+use crate::task::{Contract, Task};
 use crate::timing::{ContestPolicy, Witness};
 use crate::tuner::TuningPolicy;
 use crate::verifier::Verifier;
@@ -53,7 +54,11 @@ pub struct Session {
     retry: bool,
     witness: Option<Arc<dyn Fn() -> Box<dyn Witness> + Send + Sync>>,
     limits: Limits,
+    rewrite: Option<Rewrite>,
 }
+
+/// Makes another graph with the same values of a graph, within what a contract asks.
+type Rewrite = fn(&Graph, &Contract) -> Result<Rewritten>;
 
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -86,6 +91,7 @@ impl Session {
             retry: false,
             witness: None,
             limits: Limits::default(),
+            rewrite: None,
         }
     }
 
@@ -93,6 +99,15 @@ impl Session {
     #[must_use]
     pub fn with_designer(mut self, designer: impl Agent<Designer> + 'static) -> Self {
         self.designer = Arc::new(designer);
+        self
+    }
+
+    /// Whether graphs are [rewritten](crate::algebra) before they are designed. What is made is still judged against the
+    /// task's own graph. Off by default.
+    #[cfg(feature = "algebra")]
+    #[must_use]
+    pub fn with_algebra(mut self, algebra: bool) -> Self {
+        self.rewrite = algebra.then_some(crate::algebra::rewrite as Rewrite);
         self
     }
 
@@ -213,14 +228,33 @@ impl Session {
         let began = Instant::now();
         task.graph.validate()?;
         let target = self.target().await?;
-        let context = DesignContext {
-            task: task.clone(),
+        let (design, graph) = self.design(task, &target).await?;
+        self.observer.event(Event::Designed(&design));
+        let road = Road::new(self, task, &target)?.with_graph(graph);
+        let target = target.clone();
+        Run::new(&road, design, target, began)?.finish().await
+    }
+
+    /// The design of a task, and the graph that it is a design of.
+    async fn design(&self, task: &Task, target: &Target) -> Result<(Design, Graph)> {
+        let of = |graph: &Graph| DesignContext {
+            task: Task {
+                graph: graph.clone(),
+                ..task.clone()
+            },
             target: target.clone(),
         };
-        let design = self.designer.step(&context).await?;
-        self.observer.event(Event::Designed(&design));
-        let road = Road::new(self, task, &context.target)?;
-        Run::new(&road, design, target, began)?.finish().await
+        if let Some(rewrite) = self.rewrite {
+            let Rewritten { graph, rules } = rewrite(&task.graph, &task.contract)?;
+            match self.designer.step(&of(&graph)).await {
+                Ok(design) => return Ok((Design { rules, ..design }, graph)),
+                // The task's own graph may still have a design.
+                Err(error) if error.kind() == ErrorKind::Unsupported && !rules.is_empty() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let design = self.designer.step(&of(&task.graph)).await?;
+        Ok((design, task.graph.clone()))
     }
 
     /// Builds, verifies and times a source, whoever wrote it.

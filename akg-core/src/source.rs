@@ -71,10 +71,32 @@ pub struct PlanTensor {
     pub role: TensorRole,
     /// Alignment of the first byte.
     pub align: usize,
-    /// The graph's value that a scratch tensor holds for later kernels, in the graph's order of elements. A claim: where
-    /// it is made, the kernels before and after it are also judged by themselves.
+    /// The value that a scratch tensor holds for later kernels, in its order of elements. A claim: where it is made, the
+    /// kernels before and after it are also judged by themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub holds: Option<String>,
+    pub holds: Option<Held>,
+}
+
+/// The name of a value that a scratch tensor holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Held {
+    /// A value of the task's graph.
+    Own(String),
+    /// A value of the graph that algebra [makes](crate::graph::Rewritten) of the task's.
+    Rewritten {
+        /// Its name there.
+        rewritten: String,
+    },
+}
+
+impl Held {
+    /// The name.
+    pub fn name(&self) -> &str {
+        match self {
+            Held::Own(name) | Held::Rewritten { rewritten: name } => name,
+        }
+    }
 }
 
 /// One kernel launch.

@@ -101,6 +101,7 @@ impl Agent<Designer> for Author {
             sketch,
             kernels: Vec::new(),
             intermediates: [].into(),
+            rules: Vec::new(),
         })
     }
 }

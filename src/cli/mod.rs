@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use akg::backend::{Limits, Sanitizer};
+use akg::graph::{Fired, Rewritten};
 use akg::isolation::IsolationLevel;
 use akg::python::Config;
 use akg::timing::ContestPolicy;
 use akg::verify::{Judge, SanitizerVerifier};
-use akg::{Accuracy, Backend, Dsl, Error, Result};
+use akg::{Accuracy, Backend, Dsl, Error, Result, Task};
 use clap::{Args, Parser, Subcommand};
 
 use symbols::{Hint, Symbolic};
@@ -105,6 +106,32 @@ impl PythonArgs {
         let mut config = Config::default();
         config.python.clone_from(&self.python);
         config
+    }
+}
+
+/// What may be made of a graph before it is designed.
+#[derive(Debug, Clone, Copy, Args)]
+struct AlgebraArgs {
+    /// Rewrite the graph by algebra before it is designed; see docs/algebra.md. What fired is named in the results, whose
+    /// speed is then not that of kernels alone.
+    #[arg(long)]
+    algebra: bool,
+}
+
+impl AlgebraArgs {
+    /// The task to design, and the rules that made it of the given one.
+    fn apply(self, task: &Task) -> Result<(Task, Vec<Fired>)> {
+        if !self.algebra {
+            return Ok((task.clone(), Vec::new()));
+        }
+        let Rewritten { graph, rules } = akg::algebra::rewrite(&task.graph, &task.contract)?;
+        Ok((
+            Task {
+                graph,
+                ..task.clone()
+            },
+            rules,
+        ))
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use akg::backend::Cache;
 use akg::designer::KernelSummary;
 use akg::expr::Bindings;
+use akg::graph::Fired;
 use akg::isolation::Isolation;
 use akg::python::Shrink;
 use akg::session::Attempt;
@@ -36,6 +37,9 @@ pub(super) struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) device: Option<String>,
     pub(super) kernels: Vec<KernelSummary>,
+    /// The rules of algebra that rewrote the graph before it was designed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) rules: Vec<Fired>,
     pub(super) knobs: Knobs,
     /// The candidate's error on the inputs that the baselines get too.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -134,6 +138,7 @@ impl Report {
             backend: backend.to_owned(),
             device: None,
             kernels: Vec::new(),
+            rules: Vec::new(),
             knobs: Knobs::new(),
             error: None,
             speed: None,
@@ -238,6 +243,9 @@ impl Report {
         }
         for kernel in &self.kernels {
             println!("  kernel {}: {}", kernel.name, kernel.operators.join(" + "));
+        }
+        for rule in &self.rules {
+            println!("  algebra: {} ({})", rule.name, rule.count);
         }
         if !self.passed() {
             if let Some(message) = &self.message {

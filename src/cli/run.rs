@@ -17,7 +17,10 @@ use super::progress::Progress;
 use super::report::{AttemptReport, Report, TaskReport, describe};
 use super::store::MemoryArgs;
 use super::task::{Loaded, load, memory_budget, python};
-use super::{JudgeArgs, PythonArgs, ReportArgs, SizeArgs, TargetArgs, TaskArgs, parse_duration, print_error};
+use super::{
+    AlgebraArgs, JudgeArgs, PythonArgs, ReportArgs, SizeArgs, TargetArgs, TaskArgs, parse_duration,
+    print_error,
+};
 
 #[derive(Debug, Args)]
 pub(super) struct RunArgs {
@@ -39,6 +42,8 @@ pub(super) struct RunArgs {
     /// Wall time in which other knob values are tried after the first kernel that passed; 0 leaves that out.
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = parse_duration)]
     tune: Duration,
+    #[command(flatten)]
+    algebra: AlgebraArgs,
     #[command(flatten)]
     memory: MemoryArgs,
     /// Write the best kernel with everything that is needed to run it to this file; see docs/bundle.md.
@@ -71,6 +76,7 @@ impl RunArgs {
         report.task = describe(&loaded.task, &self.task.task, loaded.shrink());
         let session = session(kind, &self.judge, &config, &loaded, progress, |_| {});
         let session = session
+            .with_algebra(self.algebra.algebra)
             .with_budget(self.budget)
             .with_tuning(tuning(self.tune))
             .with_store(store)
@@ -98,6 +104,7 @@ pub(super) fn conclude(
     out: Option<&Path>,
 ) -> Result<()> {
     report.kernels.clone_from(&outcome.kernels);
+    report.rules.clone_from(&outcome.rules);
     report.device = Some(outcome.target.name.clone());
     report.first_pass_seconds = outcome.first_pass_seconds;
     report.attempts = outcome.attempts.iter().map(AttemptReport::of).collect();

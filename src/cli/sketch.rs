@@ -8,7 +8,7 @@ use clap::Args;
 use super::device::DeviceArgs;
 use super::progress::Progress;
 use super::task::{load, python};
-use super::{PythonArgs, TaskArgs};
+use super::{AlgebraArgs, PythonArgs, TaskArgs};
 
 #[derive(Debug, Args)]
 pub(super) struct SketchArgs {
@@ -18,6 +18,8 @@ pub(super) struct SketchArgs {
     python: PythonArgs,
     #[command(flatten)]
     device: DeviceArgs,
+    #[command(flatten)]
+    algebra: AlgebraArgs,
 }
 
 impl SketchArgs {
@@ -26,8 +28,12 @@ impl SketchArgs {
         let progress = Progress::new(false);
         let config = self.python.config();
         let loaded = load(&self.task, None, || python(&config, &progress), &progress)?;
-        let design = designer::design(&loaded.task, &target)?;
+        let (task, rules) = self.algebra.apply(&loaded.task)?;
+        let design = designer::design(&task, &target)?;
         progress.done();
+        for rule in rules {
+            println!("# algebra: {} ({})", rule.name, rule.count);
+        }
         print!("{}", design.sketch);
         Ok(ExitCode::SUCCESS)
     }

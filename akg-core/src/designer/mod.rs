@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::{Agent, Role};
 use crate::error::{Error, Result};
-use crate::graph::Graph;
+use crate::graph::{Fired, Graph};
 use crate::sketch::{Sketch, is_keyword};
 use crate::source::Knobs;
 use crate::target::Target;
@@ -63,6 +63,8 @@ pub struct Design {
     /// The graph's value that a buffer of the sketch holds, element for element; by the buffer's name. Buffers that hold
     /// something else are not listed.
     pub intermediates: BTreeMap<String, String>,
+    /// The rules that made its graph of the task's; none for the task's own.
+    pub rules: Vec<Fired>,
 }
 
 /// What one kernel of a design does.
@@ -111,6 +113,7 @@ pub fn design(task: &Task, target: &Target) -> Result<Design> {
         knobs: sketch.default_knobs(),
         kernels,
         intermediates: intermediates(graph, &decomposed, &names),
+        rules: Vec::new(),
         sketch,
     })
 }

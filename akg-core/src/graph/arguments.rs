@@ -61,7 +61,7 @@ impl<const N: usize> From<&[i64; N]> for Arg {
 impl Operator {
     /// One argument for each parameter from named ones: defaults filled in, lone integers spread over fixed-length
     /// lists. An error names an argument that is unknown (and the nearest that is not), missing or of the wrong kind.
-    pub(super) fn arrange<'a>(&self, given: impl IntoIterator<Item = (&'a str, Arg)>) -> Result<Vec<Arg>> {
+    pub(crate) fn arrange<'a>(&self, given: impl IntoIterator<Item = (&'a str, Arg)>) -> Result<Vec<Arg>> {
         let parameters = &self.schema().parameters;
         let mut slots: Vec<Option<Arg>> = vec![None; parameters.len()];
         for (name, arg) in given {

@@ -23,10 +23,12 @@ mod builder;
 mod display;
 mod json;
 pub mod ops;
+mod rewritten;
 mod transform;
 
 pub use builder::Conv;
 pub use ops::Operator;
+pub use rewritten::{Fired, Rewritten};
 
 /// Names one value of a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -223,7 +223,7 @@ impl Arg {
         }
     }
 
-    fn map_values(&self, map: &dyn Fn(ValueId) -> ValueId) -> Arg {
+    pub(crate) fn map_values(&self, map: &dyn Fn(ValueId) -> ValueId) -> Arg {
         match self {
             Arg::Value(v) => Arg::Value(map(*v)),
             Arg::Values(list) => Arg::Values(list.iter().map(|v| v.map(map)).collect()),

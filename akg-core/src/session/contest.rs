@@ -133,8 +133,8 @@ impl<'a> Arena<'a> {
     }
 
     fn floor(&self) -> Result<Floor> {
-        let task = self.road.task;
-        Floor::new(&task.graph, &task.contract.hints, self.road.target)
+        let hints = &self.road.task.contract.hints;
+        Floor::new(&self.road.graph, hints, self.road.target)
     }
 
     /// Lets a candidate take turns with itself and the rivals.

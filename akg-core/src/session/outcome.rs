@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::designer::KernelSummary;
 use crate::digest::Digest;
+use crate::graph::Fired;
 use crate::source::Source;
 use crate::target::Target;
 use crate::timing::Contest;
@@ -41,6 +42,9 @@ pub struct Outcome {
     pub sketch: String,
     /// What was fused into each kernel, in launch order.
     pub kernels: Vec<KernelSummary>,
+    /// The rules by which the graph was rewritten before it was designed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<Fired>,
     /// The candidates that were judged, in that order.
     pub attempts: Vec<Attempt>,
     /// The position of the best of them: the last that passed, unless an earlier one was faster.

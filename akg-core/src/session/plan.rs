@@ -3,7 +3,7 @@
 use crate::designer::Design;
 use crate::dtype::DType;
 use crate::sketch::cost;
-use crate::source::{LaunchPlan, TensorRole};
+use crate::source::{Held, LaunchPlan, TensorRole};
 use crate::target::Target;
 use crate::task::Task;
 use crate::verdict::{Failure, FailureKind};
@@ -30,7 +30,11 @@ pub(super) fn bound(task: &Task, design: &Design, target: &Target) -> Option<f64
 pub fn present(plan: &mut LaunchPlan, task: &Task, design: &Design) -> Result<(), Failure> {
     let wrong = |evidence| Err(Failure::new(FailureKind::WrongType, evidence));
     for tensor in plan.tensors.iter_mut().filter(|t| t.role == TensorRole::Scratch) {
-        tensor.holds = design.intermediates.get(&tensor.name).cloned();
+        let name = design.intermediates.get(&tensor.name).cloned();
+        tensor.holds = name.map(|name| match design.rules.as_slice() {
+            [] => Held::Own(name),
+            _ => Held::Rewritten { rewritten: name },
+        });
     }
     let graph = &task.graph;
     let outputs = graph.outputs().iter().map(|o| o.value);

@@ -8,6 +8,7 @@ use crate::coder::CodeContext;
 use crate::designer::Design;
 use crate::digest::Digest;
 use crate::error::Result;
+use crate::graph::Graph;
 use crate::source::{Artifact, Knobs, Source, SourceForm};
 use crate::store::{BuildRecord, CandidateRecord, Made, StoreExt as _, VerdictRecord, now};
 use crate::target::Target;
@@ -20,6 +21,8 @@ pub(super) struct Road<'a> {
     pub(super) session: &'a Session,
     pub(super) task: &'a Task,
     pub(super) target: &'a Target,
+    /// The graph after the rewrites that were proven.
+    pub(super) graph: Graph,
     /// What the DSL builds with.
     pub(super) toolchain: String,
     task_print: Digest,
@@ -46,11 +49,18 @@ impl<'a> Road<'a> {
             session,
             task,
             target,
+            graph: task.graph.clone(),
             toolchain: session.dsl.toolchain(target)?,
             task_print: task.fingerprint()?,
             target_print: target.fingerprint(),
             judge: Digest::of_parts([session.verifier.identity().as_str(), env!("CARGO_PKG_VERSION")]),
         })
+    }
+
+    /// The same road for what is designed from another form of the task's graph.
+    pub(super) fn with_graph(mut self, graph: Graph) -> Self {
+        self.graph = graph;
+        self
     }
 
     /// Writes the source for a configuration; the inner error says that it is not one of the task.

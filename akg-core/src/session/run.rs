@@ -66,6 +66,7 @@ impl<'a> Run<'a> {
             target,
             sketch: design.sketch.to_string(),
             kernels: design.kernels.clone(),
+            rules: design.rules.clone(),
             attempts: Vec::new(),
             winner: None,
             tuning: None,

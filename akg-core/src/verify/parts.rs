@@ -14,8 +14,8 @@ use super::sample::Extent;
 use crate::backend::{Backend, Limits, Poison};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::graph::ValueId;
-use crate::source::{LaunchPlan, TensorRole};
+use crate::graph::{Graph, ValueId};
+use crate::source::{Held, LaunchPlan, TensorRole};
 use crate::target::Target;
 use crate::task::{Capture, Generator, Task};
 use crate::tensor::Tensor;
@@ -66,6 +66,7 @@ impl Verifier for PartVerifier {
         backend: &dyn Backend,
     ) -> Result<Verdict> {
         let mut verdict = Verdict::new(task.contract.accuracy);
+        let task = &designed(&candidate.artifact.plan, task)?;
         let parts = match parts(&candidate.artifact.plan, task) {
             Ok(parts) => parts,
             Err(failure) => {
@@ -122,6 +123,31 @@ struct Part {
     about: String,
 }
 
+/// The task with the graph whose values the plan's scratch tensors hold. What the plan was made of is not taken from it:
+/// algebra is done again.
+fn designed(plan: &LaunchPlan, task: &Task) -> Result<Task> {
+    let mut held = plan.tensors.iter().filter_map(|t| t.holds.as_ref());
+    let mut task = task.clone();
+    if held.any(|h| matches!(h, Held::Rewritten { .. })) {
+        task.graph = rewritten(&task)?;
+    }
+    Ok(task)
+}
+
+#[cfg(feature = "algebra")]
+fn rewritten(task: &Task) -> Result<Graph> {
+    Ok(crate::algebra::rewrite(&task.graph, &task.contract)?.graph)
+}
+
+#[cfg(not(feature = "algebra"))]
+fn rewritten(task: &Task) -> Result<Graph> {
+    Err(Error::unsupported(format!(
+        "kernels for `{}` are of a graph that algebra made, which this akg cannot judge by themselves; build it with the \
+         feature `algebra`",
+        task.name
+    )))
+}
+
 /// The parts of a plan; none if it cannot be cut.
 fn parts(plan: &LaunchPlan, task: &Task) -> Result<Vec<Part>, Failure> {
     let values = values(plan, task)?;
@@ -145,7 +171,9 @@ fn values(plan: &LaunchPlan, task: &Task) -> Result<BTreeMap<usize, ValueId>, Fa
     );
     values.extend(plan.with_role(TensorRole::Output).map(|(i, _)| i).zip(outputs));
     for (i, tensor) in plan.with_role(TensorRole::Scratch) {
-        let Some(name) = &tensor.holds else { continue };
+        let Some(name) = tensor.holds.as_ref().map(Held::name) else {
+            continue;
+        };
         let value = graph.find(name).filter(|value| {
             let ty = graph.ty(*value);
             let count = |shape: &[crate::Expr]| {

@@ -19,6 +19,9 @@ pub(super) struct Settings {
     pub(super) dsl: String,
     pub(super) backend: String,
     pub(super) accuracy: akg::Accuracy,
+    /// Whether graphs were rewritten before they were designed.
+    #[serde(default)]
+    pub(super) algebra: bool,
     /// Bytes that the tensors of a module may take.
     pub(super) memory: Option<u64>,
     pub(super) seed: u64,

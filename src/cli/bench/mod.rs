@@ -18,7 +18,7 @@ use self::solve::Solver;
 use self::stop::Stop;
 use super::progress::Progress;
 use super::task::{environment, lock, memory_budget, python_in};
-use super::{JudgeArgs, PythonArgs, SizeArgs, TargetArgs, parse_duration};
+use super::{AlgebraArgs, JudgeArgs, PythonArgs, SizeArgs, TargetArgs, parse_duration};
 
 mod copy;
 mod crew;
@@ -103,6 +103,8 @@ pub(super) struct KernelBenchArgs {
     /// Accuracy class: fp32, tf32 or half.
     #[arg(long, default_value = "fp32")]
     accuracy: Accuracy,
+    #[command(flatten)]
+    algebra: AlgebraArgs,
     #[command(flatten)]
     target: TargetArgs,
     #[command(flatten)]
@@ -232,6 +234,7 @@ impl KernelBenchArgs {
             dsl: self.target.dsl.clone(),
             backend: self.target.backend.clone(),
             accuracy: self.accuracy,
+            algebra: self.algebra.algebra,
             memory: self.size.memory,
             seed: self.judge.seed,
             secret: self.judge.secret,

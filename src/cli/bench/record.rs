@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use akg::backend::Cache;
 use akg::designer::KernelSummary;
+use akg::graph::Fired;
 use akg::isolation::Isolation;
 use akg::python::Shrink;
 use akg::session::Outcome;
@@ -52,6 +53,9 @@ pub(super) struct Record {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) disturbances: Vec<String>,
     pub(super) kernels: Vec<KernelSummary>,
+    /// The rules of algebra that rewrote the graph before it was designed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) rules: Vec<Fired>,
     pub(super) knobs: Knobs,
     #[serde(flatten)]
     pub(super) work: Work,
@@ -219,6 +223,7 @@ impl Record {
                 s.disturbances.iter().map(ToString::to_string).collect()
             }),
             kernels: report.kernels.clone(),
+            rules: report.rules.clone(),
             knobs: report.knobs.clone(),
             work: findings.work,
             bound_seconds: report.bound_seconds,
@@ -236,6 +241,11 @@ impl Record {
             isolation: report.isolation.clone(),
             date: jiff::Timestamp::now().to_string(),
         }
+    }
+
+    /// Whether algebra rewrote the graph, so that the times are not those of kernels alone.
+    pub(super) fn is_rewritten(&self) -> bool {
+        !self.rules.is_empty()
     }
 
     /// Whether a kernel was verified.

@@ -209,7 +209,9 @@ fn group_rows(over: &str, groups: &Groups) -> Vec<String> {
         .families
         .iter()
         .map(|(family, group)| (family.name(), group));
-    let rows = whole.into_iter().chain(families);
+    let algebra = groups.algebra.iter();
+    let algebra = algebra.flat_map(|a| [("rewritten by algebra", &a.rewritten), ("as given", &a.as_given)]);
+    let rows = whole.into_iter().chain(algebra).chain(families);
     rows.map(|(name, group)| group_row(&format!("{over}{name}"), group))
         .collect()
 }

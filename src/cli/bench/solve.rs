@@ -113,6 +113,7 @@ impl Solver<'_> {
         };
         let kind = (self.dsl.clone(), backend);
         let session = session(kind, &args.judge, &config, &loaded, progress, observe)
+            .with_algebra(args.algebra.algebra)
             .with_budget(args.seconds_per_problem)
             .with_tuning(tuning(args.tune))
             .with_store(self.store.clone())

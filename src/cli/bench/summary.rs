@@ -36,6 +36,17 @@ pub(super) struct Groups {
     pub(super) all: Group,
     /// All problems, by family.
     pub(super) families: BTreeMap<Family, Group>,
+    /// Those whose graphs algebra rewrote, and the others, if there are any of the former: what algebra saves is not the
+    /// speed of kernels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) algebra: Option<Algebra>,
+}
+
+/// Problems by whether algebra rewrote their graphs.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub(super) struct Algebra {
+    pub(super) rewritten: Group,
+    pub(super) as_given: Group,
 }
 
 /// Some problems together.
@@ -91,6 +102,10 @@ impl Groups {
                 .into_iter()
                 .map(|family| (family, group(&|r| r.family == Some(family))))
                 .collect(),
+            algebra: records.iter().any(Record::is_rewritten).then(|| Algebra {
+                rewritten: group(&Record::is_rewritten),
+                as_given: group(&|r| !r.is_rewritten()),
+            }),
         }
     }
 }
@@ -246,6 +261,7 @@ mod tests {
             summary.against[&Accuracy::Half].families[&Family::Matmul],
             summary.against[&Accuracy::Half].all
         );
+        assert_eq!(summary.groups.algebra, None);
         let lost: Vec<_> = summary.lost.iter().map(|l| l.problem.as_str()).collect();
         assert_eq!(lost, ["2-2"]);
 
@@ -270,5 +286,20 @@ mod tests {
         let written = serde_json::to_value(Summary::of(&records)).unwrap();
         assert_eq!(written.get("against"), None);
         assert_eq!(written["counting"]["compared"], 1);
+    }
+
+    #[test]
+    fn what_algebra_saves_is_apart_from_the_speed_of_kernels() {
+        let rules = json!([{"name": "sum-of-product-columns", "count": 1}]);
+        let records = [
+            record(
+                1,
+                &json!({"warm": against("torch.compile", 50.0, "faster"), "rules": rules}),
+            ),
+            record(2, &json!({"warm": against("torch.compile", 1.25, "faster")})),
+        ];
+        let algebra = Summary::of(&records).groups.algebra.unwrap();
+        assert_eq!(algebra.rewritten.lowest, Some(50.0));
+        assert_eq!(algebra.as_given.lowest, Some(1.25));
     }
 }

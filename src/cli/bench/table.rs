@@ -149,6 +149,13 @@ fn add_groups(lines: &mut Vec<String>, over: &str, groups: &Groups) {
     if groups.counting.problems < groups.all.problems {
         lines.push(format!("{over}where speed counts: {}", group(&groups.counting)));
     }
+    if let Some(algebra) = &groups.algebra {
+        lines.push(format!(
+            "{over}rewritten by algebra: {}",
+            group(&algebra.rewritten)
+        ));
+        lines.push(format!("{over}as given: {}", group(&algebra.as_given)));
+    }
     for (family, of_family) in &groups.families {
         lines.push(format!("  {family}: {}", group(of_family)));
     }

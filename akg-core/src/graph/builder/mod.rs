@@ -55,7 +55,7 @@ impl Graph {
         self.add_input(name, TensorType::new(dtype, shape), InputKind::State)
     }
 
-    pub(super) fn add_input(&mut self, name: &str, ty: TensorType, kind: InputKind) -> ValueId {
+    pub(crate) fn add_input(&mut self, name: &str, ty: TensorType, kind: InputKind) -> ValueId {
         let value = self.define(name, ty);
         self.inputs.push(Input { value, kind });
         value
@@ -126,7 +126,7 @@ impl Graph {
     }
 
     /// Appends a node. Its results take `names`, or names after the operator where there are none.
-    pub(super) fn push(
+    pub(crate) fn push(
         &mut self,
         op: &'static Operator,
         args: Vec<Arg>,
