@@ -35,9 +35,9 @@ const GRAPHS: &[(&str, &str, Build)] = &[
         "mean_of_transposed_convolution",
         "sum-through-transposed-convolution",
         |g| {
-            let x = g.input("x", F, [4, 16, 40, 40]);
-            let w = g.weight("w", F, [16, 24, 3, 3]);
-            let b = g.weight("b", F, [24]);
+            let x = g.input("x", F, [4, 32, 64, 64]);
+            let w = g.weight("w", F, [32, 64, 3, 3]);
+            let b = g.weight("b", F, [64]);
             let window = Conv {
                 stride: vec![2],
                 padding: vec![1],
@@ -53,8 +53,8 @@ const GRAPHS: &[(&str, &str, Build)] = &[
         "mean_of_one_axis_of_three",
         "sum-through-transposed-convolution",
         |g| {
-            let x = g.input("x", F, [2, 8, 16, 14, 14]);
-            let w = g.weight("w", F, [8, 16, 3, 3, 3]);
+            let x = g.input("x", F, [2, 16, 32, 32, 32]);
+            let w = g.weight("w", F, [16, 32, 3, 3, 3]);
             let window = Conv {
                 padding: vec![1],
                 ..Conv::default()
