@@ -60,6 +60,8 @@ pub(super) struct KernelPlan {
     /// What is written: the primitive and where to.
     pub(super) stores: Vec<(PrimId, Access)>,
     pub(super) reduced: BTreeSet<Axis>,
+    /// The axes along which an extreme element has its place, in the order in which places count.
+    pub(super) places: BTreeMap<PrimId, Vec<Axis>>,
     /// Dimensions of tensors that are read through windows.
     pub(super) windows: BTreeMap<Axis, Windowed<Axis>>,
     pub(super) contract: Option<PrimId>,
@@ -404,6 +406,8 @@ fn number(
         })
         .collect();
     kernel.reduced = group.reduced().into_iter().flat_map(|a| list(&[a])).collect();
+    let places = group.places.iter();
+    kernel.places = places.map(|(id, axes)| (*id, list(axes))).collect();
     kernel.windows = windows;
     kernel.extents = extents;
     kernel
@@ -421,6 +425,7 @@ impl KernelPlan {
             .values_mut()
             .chain(operands)
             .chain(self.stores.iter_mut().map(|(_, a)| &mut a.axes))
+            .chain(self.places.values_mut())
     }
 
     /// Operand number `i` of a primitive, if the same kernel computes it.

@@ -1,0 +1,40 @@
+//! What random graphs found.
+
+use super::{F, check_all, check_on, many_threads};
+use crate::designer::design;
+use crate::graph::{Arg, Conv, Graph, ValueId};
+use crate::task::Task;
+use crate::{DType, ErrorKind, Result};
+
+fn call(g: &mut Graph, op: &str, args: &[(&str, Arg)]) -> Result<Vec<ValueId>> {
+    g.call(op, args.iter().cloned())
+}
+
+/// The places count through all dimensions, although another kernel keeps them apart.
+#[test]
+fn places_of_extremes_in_all_dimensions() {
+    for op in ["argmax.default", "argmin.default"] {
+        check_all(op, |g| {
+            let x = g.input("x", F, [6, 40, 3]);
+            let place = call(g, op, &[("self", x.into())])?;
+            Ok(vec![place[0], g.sum(x, &[1], false)?])
+        });
+        check_all(op, |g| {
+            let x = g.input("x", F, [2, 4, 12]);
+            let x = g.permute(x, &[2, 0, 1])?;
+            let part = g.slice(x, 0, 1, 12, 3)?;
+            let (all, some) = (
+                call(g, op, &[("self", x.into())])?,
+                call(g, op, &[("self", part.into())])?,
+            );
+            Ok(vec![all[0], some[0]])
+        });
+        // The first of equal ones, in the order of places.
+        check_all(op, |g| {
+            let x = g.input("x", DType::Bool, [5, 7, 3]);
+            let x = g.to_dtype(x, F)?;
+            let x = g.permute(x, &[2, 1, 0])?;
+            Ok(vec![call(g, op, &[("self", x.into())])?[0]])
+        });
+    }
+}
