@@ -502,7 +502,8 @@ impl Prims {
         let difference = self.sub(of_squares, squared)?;
         let zero = self.number(0.0);
         let variance = self.binary(BinaryOp::Max, difference, zero)?;
-        Ok((self.cast(mean, dtype), self.cast(variance, dtype)))
+        // Narrow floats are computed with in f32.
+        Ok((self.cast(mean, DType::F32), self.cast(variance, DType::F32)))
     }
 
     /// The operands of a primitive.

@@ -38,3 +38,26 @@ fn places_of_extremes_in_all_dimensions() {
         });
     }
 }
+
+/// Statistics are f32 beside an input of halves, and far from zero.
+#[test]
+fn statistics_of_halves() {
+    check_all("batch_norm", |g| {
+        let x = g.input("x", DType::F16, [7, 3, 20]);
+        let x = g.add(x, 8.0)?;
+        let (mean, variance) = (g.weight("mean", F, [3]), g.weight("variance", F, [3]));
+        let variance = g.exp(variance)?;
+        let args = [
+            ("input", x.into()),
+            ("weight", Arg::None),
+            ("bias", Arg::None),
+            ("running_mean", mean.into()),
+            ("running_var", variance.into()),
+            ("training", true.into()),
+            ("momentum", 0.1.into()),
+            ("eps", 1e-5.into()),
+        ];
+        let results = call(g, "_native_batch_norm_legit_functional.default", &args)?;
+        Ok(vec![results[3], results[4]])
+    });
+}
