@@ -200,6 +200,9 @@ impl Passes<'_> {
     fn write(&mut self) -> Result<()> {
         let nodes = self.emitter.kernel.nodes.clone();
         if self.loops.is_empty() {
+            let combines = |id: &PrimId| self.is_reduction(*id) || self.scan_of(*id).is_some();
+            let combined: Vec<PrimId> = nodes.iter().copied().filter(combines).collect();
+            self.choose_fill(&combined)?;
             for id in &nodes {
                 if self.is_reduction(*id) {
                     self.reduce_whole(*id)?;

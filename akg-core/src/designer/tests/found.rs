@@ -61,3 +61,21 @@ fn statistics_of_halves() {
         Ok(vec![results[3], results[4]])
     });
 }
+
+/// Windows that one tile holds see nothing beyond the tensor, not zeros.
+#[test]
+fn windows_that_one_tile_holds() {
+    for (kernel, padding, shape) in [([1, 3], [0, 1], [3i64, 1, 1, 3]), ([2, 2], [1, 1], [1, 1, 2, 1])] {
+        check_all("max_pool2d", |g| {
+            let x = g.input("x", F, shape);
+            let x = g.sub(x, 5.0)?;
+            let args = [
+                ("self", x.into()),
+                ("kernel_size", kernel.into()),
+                ("padding", padding.into()),
+                ("ceil_mode", true.into()),
+            ];
+            call(g, "max_pool2d.default", &args)
+        });
+    }
+}
