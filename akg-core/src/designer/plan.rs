@@ -150,6 +150,12 @@ fn arrange(
             }
         })
         .collect();
+    // What was repeated until a reader needed it in memory is also part of earlier kernels.
+    let nodes = groups
+        .iter()
+        .enumerate()
+        .flat_map(|(g, group)| group.nodes.iter().map(move |id| (*id, g)));
+    let homes: HashMap<PrimId, usize> = nodes.collect();
     let with_product = groups.iter().filter(|g| views && g.contract.is_some());
     let products: HashSet<PrimId> = with_product.flat_map(|g| g.nodes.clone()).collect();
     let slid = if views { slid(&groups) } else { HashSet::new() };
@@ -157,7 +163,7 @@ fn arrange(
     for (g, (group, stores)) in groups.iter_mut().zip(&mut stores).enumerate() {
         let members: HashSet<PrimId> = group.nodes.iter().copied().collect();
         for id in group.nodes.clone() {
-            if loaded.contains(&id) {
+            if loaded.contains(&id) && homes.get(&id) == Some(&g) {
                 let decides = !slid.contains(&id) || products.contains(&id);
                 let key = if open.contains_key(&id) || !decides {
                     TensorKey::View(id, g)

@@ -79,3 +79,19 @@ fn windows_that_one_tile_holds() {
         });
     }
 }
+
+/// What a kernel repeated before another reader needed it in memory is stored once.
+#[test]
+fn what_is_repeated_and_stored() {
+    check_all("repeated", |g| {
+        let x = g.input("x", F, [3, 4]);
+        let y = g.silu(x)?;
+        let whole = g.to_dtype(y, DType::I64)?;
+        let turned = call(
+            g,
+            "flip.default",
+            &[("self", y.into()), ("dims", [0i64, 1].into())],
+        )?;
+        Ok(vec![whole, turned[0]])
+    });
+}
