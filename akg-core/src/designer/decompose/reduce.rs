@@ -91,6 +91,10 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
             let (variance, mean) = variance(s)?;
             vec![variance, mean]
         }
+        ("std_mean", _) => {
+            let (variance, mean) = variance(s)?;
+            vec![s.prims.unary(UnaryOp::Sqrt, variance)?, mean]
+        }
         _ => return Ok(None),
     };
     Ok(Some(results))

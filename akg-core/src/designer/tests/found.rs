@@ -95,3 +95,15 @@ fn what_is_repeated_and_stored() {
         Ok(vec![whole, turned[0]])
     });
 }
+
+#[test]
+fn deviations_beside_their_means() {
+    check_all("std_mean", |g| {
+        let x = g.input("x", F, [5, 70]);
+        call(
+            g,
+            "std_mean.correction",
+            &[("self", x.into()), ("dim", [1i64].into())],
+        )
+    });
+}
