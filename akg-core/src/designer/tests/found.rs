@@ -107,3 +107,31 @@ fn deviations_beside_their_means() {
         )
     });
 }
+
+/// What stands beyond the last row of whole numbers is not combined.
+#[test]
+fn rows_of_whole_numbers_beyond_the_last() {
+    check_all("rows_of_whole_numbers", |g| {
+        let (x, y) = (
+            g.input("x", DType::Bool, [50, 3]),
+            g.input("y", DType::I64, [50, 3]),
+        );
+        let y = g.sub(y, 9i64)?;
+        Ok(vec![
+            g.all(x, &[0], false)?,
+            g.any(x, &[0], true)?,
+            g.amax(y, &[0], false)?,
+        ])
+    });
+}
+
+/// What stands beyond the last row meets itself: the infinity that a maximum ignores may turn into another, or into NaN.
+#[test]
+fn rows_that_meet_themselves_beyond_the_last() {
+    check_all("rows_that_meet_themselves", |g| {
+        let (x, y) = (g.input("x", F, [65, 3]), g.input("y", F, [0i64; 0]));
+        let scaled = g.mul(x, y)?;
+        let sum = g.add(x, scaled)?;
+        Ok(vec![g.softmax(sum, 0)?])
+    });
+}

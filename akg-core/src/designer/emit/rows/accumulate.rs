@@ -475,7 +475,8 @@ pub(super) fn identity(op: ReduceOp, dtype: DType) -> String {
             } else if d == DType::U8 {
                 "0".to_owned()
             } else {
-                format!("-{top}")
+                // Its magnitude alone does not fit i64.
+                format!("(-{top} - 1)")
             }
         }
     };
