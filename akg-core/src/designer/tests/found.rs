@@ -108,6 +108,21 @@ fn deviations_beside_their_means() {
     });
 }
 
+#[test]
+fn functions_of_numbers() {
+    check_all("functions_of_numbers", |g| {
+        let x = g.input("x", F, [8]);
+        let y = call(g, "ones_like.default", &[("self", x.into())])?[0];
+        let y = g.tanh(y)?;
+        let above = g.gt(y, 0.5)?;
+        Ok(vec![y, above, g.add(x, y)?])
+    });
+    check_all("nan", |g| {
+        let x = g.input("x", DType::I64, [8]);
+        Ok(vec![g.isnan(x)?])
+    });
+}
+
 /// What stands beyond the last row of whole numbers is not combined.
 #[test]
 fn rows_of_whole_numbers_beyond_the_last() {
