@@ -162,8 +162,12 @@ fn arg_reduce(s: &mut Step<'_>, op: ReduceOp, x: PrimId, axis: usize, keep: bool
         .filter(|(i, _)| *i != axis)
         .map(|(_, d)| d.clone())
         .collect();
-    let x = s.prims.without_padding(x);
-    let index = s.prims.push(Prim::ArgReduce(op, x, axis), DType::I64, kept);
+    let index = if shape.get(axis).is_some_and(|extent| extent.is(1)) {
+        s.prims.full(0.0, DType::I64, kept)
+    } else {
+        let x = s.prims.as_elements(x);
+        s.prims.push(Prim::ArgReduce(op, x, axis), DType::I64, kept)
+    };
     if keep {
         s.prims.restore(index, &shape, &[axis])
     } else {

@@ -22,7 +22,7 @@ use self::parts::Parts;
 use self::shape::{Lengths, Shape};
 use super::{Emitter, Names, Var, Walk, Written, compute_type};
 use crate::designer::device::Device;
-use crate::designer::plan::{KernelPlan, Plan};
+use crate::designer::plan::{Axis, KernelPlan, Plan};
 use crate::designer::prim::{Prim, PrimId, Prims};
 use crate::error::Result;
 
@@ -310,7 +310,19 @@ impl Passes<'_> {
     fn argument(&mut self, id: PrimId) -> Result<(Var, usize)> {
         let operand = self.emitter.prims.operands(id)[0];
         let dtype = compute_type(self.emitter.prims.dtype(operand));
-        let var = self.emitter.operand(id, 0, dtype)?;
+        let mut var = self.emitter.operand(id, 0, dtype)?;
+        let e = &self.emitter;
+        let mut missing = e
+            .tile
+            .iter()
+            .filter(|a| e.kernel.reduced.contains(a) && !var.axes.contains(a));
+        if missing.next().is_some() {
+            // The same element again and again.
+            let along = |a: &Axis| e.kernel.reduced.contains(a) || var.axes.contains(a);
+            let axes: Vec<Axis> = e.tile.iter().copied().filter(along).collect();
+            let text = e.repeated(&var, &axes, dtype)?;
+            var = self.bind("t", text, axes);
+        }
         let position = var
             .axes
             .iter()

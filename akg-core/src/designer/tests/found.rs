@@ -62,6 +62,20 @@ fn statistics_of_halves() {
     });
 }
 
+/// The only place along a dimension of one element is its first.
+#[test]
+fn places_along_a_single_element() {
+    check_all("places_along_a_single_element", |g| {
+        let x = g.input("x", F, [1, 5, 1]);
+        let (_, place) = g.max_dim(x, 0, true)?;
+        Ok(vec![place, g.argmin(x, 2)?])
+    });
+    check_all("a_single_place", |g| {
+        let x = g.input("x", F, [1, 1]);
+        Ok(vec![g.argmax(x, -1)?])
+    });
+}
+
 /// Windows that one tile holds see nothing beyond the tensor, not zeros.
 #[test]
 fn windows_that_one_tile_holds() {
@@ -105,6 +119,28 @@ fn deviations_beside_their_means() {
             "std_mean.correction",
             &[("self", x.into()), ("dim", [1i64].into())],
         )
+    });
+}
+
+/// Elements are combined as often as they are repeated.
+#[test]
+fn what_is_repeated_along_a_reduced_dimension() {
+    for dim in [-2, -1] {
+        check_all("softmax", |g| {
+            let x = g.input("x", F, if dim == -2 { [1i64, 48] } else { [48, 1] });
+            let y = g.expand(x, if dim == -2 { [4i64, 48] } else { [48, 4] })?;
+            Ok(vec![g.log_softmax(y, dim)?, g.sum(y, &[dim], false)?])
+        });
+    }
+    check_all("of_all", |g| {
+        let x = g.input("x", F, [3, 1]);
+        let y = g.expand(x, [3i64, 9000])?;
+        let y = g.reshape(y, [27_000i64])?;
+        Ok(vec![g.mean(y, &[], false)?, g.cumsum(y, 0)?])
+    });
+    check_all("of_a_number", |g| {
+        let y = g.full([5i64, 7], 0.75, F)?;
+        Ok(vec![g.sum(y, &[1], false)?])
     });
 }
 
