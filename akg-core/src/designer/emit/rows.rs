@@ -174,7 +174,13 @@ impl Passes<'_> {
             let level = inputs.iter().filter_map(|n| self.levels.get(n)).max();
             let mut level = level.copied().unwrap_or(0) + usize::from(self.is_reduction(*id));
             let scaled = online::scaled_sum(self.emitter.prims, self.emitter.kernel, *id);
-            if let Some((max, _)) = scaled.filter(|_| !whole) {
+            // Where windows are combined by one element of each after the other, there is no tile to find a maximum of.
+            let is_tiled = self
+                .emitter
+                .tile
+                .iter()
+                .any(|a| self.emitter.kernel.reduced.contains(a));
+            if let Some((max, _)) = scaled.filter(|_| !whole && is_tiled) {
                 level = self.levels.get(&max).copied().unwrap_or(level);
                 self.scales.insert(*id, max);
             }

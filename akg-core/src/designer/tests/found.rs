@@ -159,6 +159,23 @@ fn functions_of_numbers() {
     });
 }
 
+/// Windows of a few elements are summed in f32, also where a maximum scales the terms.
+#[test]
+fn softmax_over_windows() {
+    check_all("softmax_over_windows", |g| {
+        let x = g.input("x", F, [8]);
+        let args = [
+            ("self", x.into()),
+            ("dimension", 0.into()),
+            ("size", 3.into()),
+            ("step", 3.into()),
+        ];
+        let x = call(g, "unfold.default", &args)?[0];
+        let x = g.mul(x, 2.0)?;
+        Ok(vec![g.log_softmax(x, 0)?])
+    });
+}
+
 /// What stands beyond the last row of whole numbers is not combined.
 #[test]
 fn rows_of_whole_numbers_beyond_the_last() {
