@@ -176,6 +176,50 @@ fn softmax_over_windows() {
     });
 }
 
+/// Windows and weights that meet the only element of a dimension at several places.
+#[test]
+fn windows_over_a_single_element() {
+    check_all("max_pool3d", |g| {
+        let x = g.input("x", F, [2, 1, 1, 1, 1]);
+        let args = [
+            ("self", x.into()),
+            ("kernel_size", [1i64, 4, 4].into()),
+            ("stride", [3i64, 3, 1].into()),
+            ("padding", [0i64, 2, 2].into()),
+        ];
+        call(g, "max_pool3d.default", &args)
+    });
+    check_all("beside_windows", |g| {
+        let x = g.input("x", F, [2, 2, 6, 1, 2]);
+        let x = g.sub(x, 5.0)?;
+        let args = [
+            ("self", x.into()),
+            ("kernel_size", [2i64, 4, 2].into()),
+            ("stride", [2i64, 1, 2].into()),
+            ("padding", [0i64, 2, 1].into()),
+            ("dilation", [2i64, 1, 2].into()),
+            ("ceil_mode", true.into()),
+        ];
+        call(g, "max_pool3d.default", &args)
+    });
+    for channels in [1, 3] {
+        check_all("convolution", |g| {
+            let (x, w) = (
+                g.input("x", F, [2, channels, 1]),
+                g.weight("w", F, [2, channels, 3]),
+            );
+            let window = Conv {
+                padding: vec![2],
+                ..Conv::default()
+            };
+            Ok(vec![g.conv(x, w, None, &window)?, {
+                let w = g.weight("v", F, [channels, 2, 3]);
+                g.conv_transpose(x, w, None, &Conv::default(), &[0])?
+            }])
+        });
+    }
+}
+
 /// What stands beyond the last row of whole numbers is not combined.
 #[test]
 fn rows_of_whole_numbers_beyond_the_last() {
