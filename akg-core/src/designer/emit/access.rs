@@ -140,7 +140,11 @@ impl Emitter<'_> {
                         start.push(times(at));
                         has_indices = true;
                     }
-                    Walk::Tile { start: at, .. } if at == "0" && !has_indices => {
+                    Walk::Tile {
+                        start: at,
+                        overhang: false,
+                        ..
+                    } if at == "0" && !has_indices && tile.is_some() => {
                         order.push(*axis);
                         has_tiles = true;
                     }

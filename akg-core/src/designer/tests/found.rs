@@ -220,6 +220,17 @@ fn windows_over_a_single_element() {
     }
 }
 
+/// A factor of a product that is a view of a buffer, and shorter than the tile that it is split in.
+#[test]
+fn split_factors_seen_through_views() {
+    check_all("split_factors", |g| {
+        let (a, b) = (g.input("a", F, [3, 3, 2]), g.weight("b", F, [2, 2]));
+        let c = g.weight("c", F, [3, 3, 3]);
+        let y = g.einsum("abc,cd->adb", &[a, b])?;
+        Ok(vec![g.bmm(y, c)?])
+    });
+}
+
 /// What stands beyond the last row of whole numbers is not combined.
 #[test]
 fn rows_of_whole_numbers_beyond_the_last() {
@@ -235,6 +246,21 @@ fn rows_of_whole_numbers_beyond_the_last() {
             g.amax(y, &[0], false)?,
         ])
     });
+}
+
+/// Rows of a view that its tile reaches beyond are not in one piece: designs say so, or find another way.
+#[test]
+fn split_factors_of_another_shape() {
+    let mut g = Graph::new("split_factors_of_another_shape");
+    let (x, w) = (g.input("x", F, [35, 68]), g.weight("w", F, [20, 3]));
+    let x = g.layer_norm(x, [68i64], None, None, 1e-3).unwrap();
+    let x = g.reshape(x, [119i64, 20]).unwrap();
+    let y = g.matmul(x, w).unwrap();
+    g.output(y);
+    match design(&Task::new("split", g.clone()), &many_threads()) {
+        Ok(_) => check_on(&[many_threads()], g, 1e-5),
+        Err(error) => assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}"),
+    }
 }
 
 /// What stands beyond the last row meets itself: the infinity that a maximum ignores may turn into another, or into NaN.
