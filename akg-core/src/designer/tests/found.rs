@@ -248,6 +248,15 @@ fn rows_of_whole_numbers_beyond_the_last() {
     });
 }
 
+#[test]
+fn extremes_of_booleans() {
+    check_all("extremes_of_booleans", |g| {
+        let x = g.input("inf", DType::Bool, [5, 40]);
+        let (largest, place) = g.max_dim(x, 1, false)?;
+        Ok(vec![largest, place, g.amin(x, &[0], true)?])
+    });
+}
+
 /// Rows of a view that its tile reaches beyond are not in one piece: designs say so, or find another way.
 #[test]
 fn split_factors_of_another_shape() {
@@ -261,6 +270,14 @@ fn split_factors_of_another_shape() {
         Ok(_) => check_on(&[many_threads()], g, 1e-5),
         Err(error) => assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}"),
     }
+}
+
+#[test]
+fn exponentials_of_booleans() {
+    check_all("logsumexp", |g| {
+        let x = g.input("x", DType::Bool, [3, 9]);
+        Ok(vec![g.logsumexp(x, &[1], false)?])
+    });
 }
 
 /// What stands beyond the last row meets itself: the infinity that a maximum ignores may turn into another, or into NaN.
