@@ -273,6 +273,26 @@ fn split_factors_of_another_shape() {
 }
 
 #[test]
+fn scans_of_windows_and_of_what_varies_along_nothing_else() {
+    check_all("of_windows", |g| {
+        let x = g.input("x", F, [7]);
+        let args = [
+            ("self", x.into()),
+            ("dimension", 0.into()),
+            ("size", 4.into()),
+            ("step", 1.into()),
+        ];
+        let x = call(g, "unfold.default", &args)?[0];
+        Ok(vec![g.cumsum(x, 1)?])
+    });
+    check_all("before_a_product", |g| {
+        let (x, w) = (g.input("x", F, [8]), g.weight("w", F, [2, 8]));
+        let sums = g.cumsum(x, -1)?;
+        Ok(vec![g.linear(sums, w, None)?])
+    });
+}
+
+#[test]
 fn exponentials_of_booleans() {
     check_all("logsumexp", |g| {
         let x = g.input("x", DType::Bool, [3, 9]);
