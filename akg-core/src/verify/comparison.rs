@@ -51,6 +51,23 @@ pub(crate) fn judge_sample(
     Ok(failure)
 }
 
+/// Judges every element of outputs of the contract's sizes.
+#[cfg(feature = "conformance")]
+pub(crate) fn judge_all(
+    task: &Task,
+    inputs: &[Tensor],
+    outputs: &[Tensor],
+    seed: u64,
+) -> Result<Option<Failure>> {
+    let comparison = Comparison::returned(task, inputs, outputs, None, seed);
+    let (_, failure) = comparison.judge(&Extent {
+        time: None,
+        yardstick: Duration::MAX,
+        first: None,
+    })?;
+    Ok(failure)
+}
+
 /// An error this many times its limit is hopeless: that the yardstick is so right by luck has about one chance in as many.
 /// After `n` evaluations it is the `n`-th root of it.
 const HOPELESS: f64 = 1e6;
