@@ -226,3 +226,25 @@ kernel main over (g in 2, q in 2) cooperative{along} {{
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.message().contains("leave out `along`"), "{error}");
 }
+
+/// Two statements that load at the same place name it once.
+#[test]
+fn places_that_several_statements_load_at() {
+    if support::compiler_missing() {
+        return;
+    }
+    let text = "sketch picks(p: f32[130], place: i64[], x: f32[130]) -> y: f32[]\nkernel main over (p0 in 1) {\n  x1 = load \
+                place[]\n  t2 = i32(x1)\n  x3 = load x[t2] else 0.0\n  x4 = load p[t2] else 0.0\n  t5 = f64(x3) * f64(x4)\n  \
+                t6 = f64(x4)\n  store y[] = f32(t5 / t6 * f64(t2 != -100))\n}\n";
+    let sketch = Sketch::parse(text).unwrap();
+    let dims = Bindings::new();
+    let program = sketch.elaborate(&sketch.default_knobs(), &dims).unwrap();
+    let values: Vec<f32> = (0..130).map(|i| i as f32 + 0.5).collect();
+    let inputs = [
+        Tensor::from_slice([130], &values).unwrap(),
+        Tensor::from_slice([], &[7i64]).unwrap(),
+        Tensor::from_slice([130], &values).unwrap(),
+    ];
+    let outputs = support::run(&program, &inputs, &dims);
+    assert_eq!(outputs[0].to_f64().unwrap(), [7.5]);
+}

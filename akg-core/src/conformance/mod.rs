@@ -11,12 +11,15 @@
 //! # }
 //! ```
 //!
+//! [`random`] makes graphs to try designers, DSLs and backends on, as many as there is time for.
+//!
 //! Behind the feature `conformance`.
 
 mod backend;
 mod cases;
 mod dsl;
 mod probe;
+pub mod random;
 mod report;
 mod store;
 

@@ -45,6 +45,8 @@ pub(super) struct Group {
     windows: HashMap<PrimId, (Vec<Vec<AxisId>>, Use<AxisId>)>,
     /// For each reduction or scan, the axes that it combines.
     pub(super) reductions: Vec<Vec<AxisId>>,
+    /// The axes of the dimension in which each extreme element has its place, in the dimension's order.
+    pub(super) places: HashMap<PrimId, Vec<AxisId>>,
     /// The product, if there is one.
     pub(super) contract: Option<PrimId>,
     /// The recurrence, if it is one.
@@ -177,7 +179,11 @@ impl Group {
         let dims = match &node.prim {
             Prim::Map(..) => self.broadcast(&operands, node.shape.len())?,
             Prim::Reduce(_, _, reduced) => self.reduce(&operands, reduced)?,
-            Prim::ArgReduce(_, _, axis) => self.reduce(&operands, &[*axis])?,
+            Prim::ArgReduce(_, _, axis) => {
+                let along = operands.first().and_then(|dims| dims.get(*axis));
+                self.places.insert(id, along.ok_or(Conflict)?.clone());
+                self.reduce(&operands, &[*axis])?
+            }
             Prim::Scan(scan, _) => {
                 self.reduce(&operands, &[scan.dim])?;
                 operands.pop().ok_or(Conflict)?

@@ -61,6 +61,8 @@ pub(super) struct KernelPlan {
     /// What is written: the primitive and where to.
     pub(super) stores: Vec<(PrimId, Access)>,
     pub(super) reduced: BTreeSet<Axis>,
+    /// The axes along which an extreme element has its place, in the order in which places count.
+    pub(super) places: BTreeMap<PrimId, Vec<Axis>>,
     /// Dimensions of tensors that are read through windows.
     pub(super) windows: BTreeMap<Axis, Windowed<Axis>>,
     pub(super) contract: Option<PrimId>,
@@ -149,6 +151,12 @@ fn arrange(
             }
         })
         .collect();
+    // What was repeated until a reader needed it in memory is also part of earlier kernels.
+    let nodes = groups
+        .iter()
+        .enumerate()
+        .flat_map(|(g, group)| group.nodes.iter().map(move |id| (*id, g)));
+    let homes: HashMap<PrimId, usize> = nodes.collect();
     let with_product = groups.iter().filter(|g| views && g.contract.is_some());
     let products: HashSet<PrimId> = with_product.flat_map(|g| g.nodes.clone()).collect();
     let slid = if views { slid(&groups) } else { HashSet::new() };
@@ -156,7 +164,7 @@ fn arrange(
     for (g, (group, stores)) in groups.iter_mut().zip(&mut stores).enumerate() {
         let members: HashSet<PrimId> = group.nodes.iter().copied().collect();
         for id in group.nodes.clone() {
-            if loaded.contains(&id) {
+            if loaded.contains(&id) && homes.get(&id) == Some(&g) {
                 let decides = !slid.contains(&id) || products.contains(&id);
                 let key = if open.contains_key(&id) || !decides {
                     TensorKey::View(id, g)
@@ -406,6 +414,8 @@ fn number(
         })
         .collect();
     kernel.reduced = group.reduced().into_iter().flat_map(|a| list(&[a])).collect();
+    let places = group.places.iter();
+    kernel.places = places.map(|(id, axes)| (*id, list(axes))).collect();
     kernel.windows = windows;
     kernel.extents = extents;
     kernel
@@ -423,6 +433,7 @@ impl KernelPlan {
             .values_mut()
             .chain(operands)
             .chain(self.stores.iter_mut().map(|(_, a)| &mut a.axes))
+            .chain(self.places.values_mut())
     }
 
     /// Operand number `i` of a primitive, if the same kernel computes it.

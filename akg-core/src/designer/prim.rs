@@ -290,7 +290,7 @@ impl Prims {
 
     /// Reduces over `axes` (none given means all) and drops or keeps them with extent 1.
     pub(super) fn reduce(&mut self, op: ReduceOp, a: PrimId, axes: &[usize], keep: bool) -> PrimId {
-        let a = self.without_padding(a);
+        let a = self.as_elements(a);
         let shape = self.shape(a).to_vec();
         let kept: Vec<Expr> = shape
             .iter()
@@ -422,20 +422,31 @@ impl Prims {
         }
     }
 
-    /// The value itself, or a copy if it shows zeros beyond a tensor: combinations take what stands outside of tensors
-    /// for nothing, not for elements.
-    pub(super) fn without_padding(&mut self, a: PrimId) -> PrimId {
+    /// The value itself, or a copy if it shows zeros beyond a tensor or elements more than once: combinations take what
+    /// stands outside of tensors for nothing, and go through each element of memory once.
+    pub(super) fn as_elements(&mut self, a: PrimId) -> PrimId {
         let mut view = a;
         while let Some(inner) = self.viewed(view) {
-            if let Prim::Window(w, _) = &self.node(view).prim
-                && w.outside == Outside::Zeros
-                && !w.stays_inside(w.counts(self.shape(view)), &self.extent(inner, w.dim))
-            {
+            let is_other = match &self.node(view).prim {
+                Prim::Window(w, _) => {
+                    let reaches_out = !w.stays_inside(w.counts(self.shape(view)), &self.extent(inner, w.dim));
+                    w.outside == Outside::Zeros && reaches_out
+                }
+                Prim::Expand(_) => self.repeats(view, inner),
+                _ => false,
+            };
+            if is_other {
                 return self.copy(a);
             }
             view = inner;
         }
         a
+    }
+
+    /// Whether an expansion has more elements than what it expands.
+    fn repeats(&self, expanded: PrimId, inner: PrimId) -> bool {
+        let real = |id: PrimId| self.shape(id).iter().filter(|d| !d.is(1)).count();
+        real(expanded) != real(inner)
     }
 
     /// The same elements as a value of its own.
@@ -468,7 +479,7 @@ impl Prims {
             let result = self.scan(reversed, original);
             return self.flip(result, scan.dim);
         }
-        let a = self.without_padding(a);
+        let a = self.as_elements(a);
         // One element has nothing before it.
         if self.extent(a, scan.dim).is(1) && !scan.exclusive {
             return a;
@@ -531,7 +542,8 @@ impl Prims {
         let difference = self.sub(of_squares, squared)?;
         let zero = self.number(0.0);
         let variance = self.binary(BinaryOp::Max, difference, zero)?;
-        Ok((self.cast(mean, dtype), self.cast(variance, dtype)))
+        // Narrow floats are computed with in f32.
+        Ok((self.cast(mean, DType::F32), self.cast(variance, DType::F32)))
     }
 
     /// The operands of a primitive.

@@ -17,6 +17,7 @@ mod activations;
 mod attention;
 mod classes;
 mod families;
+mod found;
 mod given;
 mod index;
 mod mixing;

@@ -29,6 +29,7 @@ conversions! {
     Expr => |v| Arg::Int(v);
     &Expr => |v| Arg::Int(v.clone());
     &[i64] => |v| Arg::Ints(v.iter().copied().map(Expr::constant).collect());
+    Vec<i64> => |v| Arg::from(v.as_slice());
     &[Expr] => |v| Arg::Ints(v.to_vec());
     Vec<Expr> => |v| Arg::Ints(v);
     f64 => |v| Arg::Float(v);

@@ -23,7 +23,7 @@ const KEYWORDS: [&str; 19] = [
 
 /// Whether a word has a fixed meaning, so that nothing can have it as its name.
 pub(crate) fn is_keyword(word: &str) -> bool {
-    KEYWORDS.contains(&word)
+    KEYWORDS.contains(&word) || ["inf", "nan"].contains(&word)
 }
 
 /// How deep brackets and blocks may nest, and how many operators one expression may chain: far more than a person

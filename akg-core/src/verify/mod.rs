@@ -23,6 +23,8 @@ mod sample;
 mod sanitizer;
 
 pub use adversarial::AdversarialVerifier;
+#[cfg(feature = "conformance")]
+pub(crate) use comparison::judge_all;
 pub(crate) use comparison::judge_sample;
 pub use inputs::{Distribution, make_inputs};
 pub use judge::Judge;

@@ -7,9 +7,9 @@ use super::slide::{Seen, Sliding, slide};
 use super::{Step, join, matmul};
 use crate::designer::prim::PrimId;
 use crate::designer::window::Window;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::expr::Expr;
-use crate::sketch::ir::ReduceOp;
+use crate::sketch::ir::{CompareOp, ReduceOp};
 
 /// Dimensions before the spatial ones where channels are by group.
 const LEADING: usize = 3;
@@ -242,12 +242,12 @@ fn phase(
 
 /// `[N, G, C, S..]` with `[G, O, C, T..]`, of whose taps these are used, as `[N, G, O, P..]`.
 fn convolve(s: &mut Step<'_>, x: PrimId, weight: PrimId, along: &[Sliding], taps: &[Taps]) -> Result<PrimId> {
-    let mut weight = weight;
+    let (mut x, mut weight) = (x, weight);
     let (mut along, mut taps) = (along.to_vec(), taps.to_vec());
     for (d, (along, taps)) in along.iter_mut().zip(&mut taps).enumerate() {
         let dim = LEADING + d;
-        if s.prims.extent(x, dim).is(1) {
-            only_tap(along, taps)?;
+        if s.prims.extent(x, dim).is(1) && !only_tap(along, taps) {
+            x = before_zero(s, x, dim)?;
         }
         if !s.prims.extent(weight, dim).is(1) {
             let window = Window::new(dim, taps.first.into(), taps.step);
@@ -262,7 +262,7 @@ fn convolve(s: &mut Step<'_>, x: PrimId, weight: PrimId, along: &[Sliding], taps
         value,
         places: at,
         taps: met,
-    } = slide(s.prims, x, &along);
+    } = slide(s.prims, x, &along)?;
     // [N, G, C, T.., P..]
     let perm = [0, 1, 2].into_iter().chain(met.iter().copied()).chain(at);
     let seen = s.prims.permute(value, perm.collect());
@@ -299,13 +299,24 @@ fn sum_products(s: &mut Step<'_>, seen: PrimId, weight: PrimId, dims: usize) -> 
     Ok(s.prims.reduce(ReduceOp::Sum, products, &axes, false))
 }
 
-/// Leaves the one tap of the one place that meets the only element of a dimension.
-fn only_tap(along: &mut Sliding, taps: &mut Taps) -> Result<()> {
+/// `x` with a zero after its only element along a dimension, so that places differ in what they see.
+fn before_zero(s: &mut Step<'_>, x: PrimId, dim: usize) -> Result<PrimId> {
+    let mut shape = s.prims.shape(x).to_vec();
+    shape[dim] = 2.into();
+    let wide = s.prims.expand(x, shape.clone());
+    let place = s.prims.coordinate(dim, shape);
+    let (zero, one) = (s.prims.number(0.0), s.prims.number(1.0));
+    let is_first = s.prims.compare(CompareOp::Lt, place, one)?;
+    s.prims.select(is_first, wide, zero)
+}
+
+/// Leaves the one tap of the one place that meets the only element of a dimension; false if there is another place, or none
+/// that meets it.
+fn only_tap(along: &mut Sliding, taps: &mut Taps) -> bool {
     let meets = |t: &i64| along.start + along.step * t == 0;
-    let met = (0..taps.count).find(meets).filter(|_| along.places.is(1));
-    let tap = met.ok_or_else(|| {
-        Error::unsupported("no design rule yet for convolutions that spread a dimension of one element")
-    })?;
+    let Some(tap) = (0..taps.count).find(meets).filter(|_| along.places.is(1)) else {
+        return false;
+    };
     *taps = Taps {
         first: taps.first + taps.step * tap,
         step: taps.step,
@@ -318,7 +329,7 @@ fn only_tap(along: &mut Sliding, taps: &mut Taps) -> Result<()> {
         places: 1.into(),
         taps: 1,
     };
-    Ok(())
+    true
 }
 
 fn gcd(a: i64, b: i64) -> i64 {

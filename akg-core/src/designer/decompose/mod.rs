@@ -150,7 +150,11 @@ pub(super) fn decompose(graph: &Graph) -> Result<Decomposed> {
             }
         }
         match results {
-            Some(results) => values.extend(node.outputs.iter().copied().zip(results)),
+            Some(results) => {
+                for (value, result) in node.outputs.iter().zip(results) {
+                    values.insert(*value, prims.cast(result, graph.ty(*value).dtype));
+                }
+            }
             None if node.inputs().all(|v| values.contains_key(&v)) => {
                 *missing.entry(node.op.qualified_name()).or_default() += 1;
             }

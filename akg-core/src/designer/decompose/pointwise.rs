@@ -40,7 +40,7 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
         "round" => unary(s, UnaryOp::Round)?,
         "trunc" => unary(s, UnaryOp::Trunc)?,
         "isnan" => {
-            let x = s.tensor("self")?;
+            let x = operand_float(s)?;
             s.prims.unary(UnaryOp::IsNan, x)?
         }
         "logical_not" | "bitwise_not" => unary(s, UnaryOp::Not)?,

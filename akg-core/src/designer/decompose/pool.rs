@@ -64,7 +64,7 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
     let pooled = if windows.iter().all(Windows::is_partition) {
         reduce_parts(s, op, x, &windows)
     } else {
-        reduce_windows(s, op, x, &windows)
+        reduce_windows(s, op, x, &windows)?
     };
     match op {
         ReduceOp::Sum => Ok(Some(vec![average(s, pooled, &windows)?])),
@@ -143,7 +143,7 @@ fn reduce_parts(s: &mut Step<'_>, op: ReduceOp, x: PrimId, windows: &[Windows]) 
 }
 
 /// Combines the elements that windows see as they slide along the last dimensions.
-fn reduce_windows(s: &mut Step<'_>, op: ReduceOp, x: PrimId, windows: &[Windows]) -> PrimId {
+fn reduce_windows(s: &mut Step<'_>, op: ReduceOp, x: PrimId, windows: &[Windows]) -> Result<PrimId> {
     let along = windows.iter().map(|w| Sliding {
         start: -w.padding,
         stride: w.stride,
@@ -151,8 +151,8 @@ fn reduce_windows(s: &mut Step<'_>, op: ReduceOp, x: PrimId, windows: &[Windows]
         places: w.count.into(),
         taps: w.taps,
     });
-    let seen = slide(s.prims, x, &along.collect::<Vec<_>>());
-    s.prims.reduce(op, seen.value, &seen.taps, false)
+    let seen = slide(s.prims, x, &along.collect::<Vec<_>>())?;
+    Ok(s.prims.reduce(op, seen.value, &seen.taps, false))
 }
 
 /// Divides sums by the number of elements.

@@ -25,7 +25,7 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
             } else {
                 ReduceOp::Min
             };
-            let x = s.tensor("self")?;
+            let x = ordered(s)?;
             let axis = s.dim("dim", s.prims.rank(x))?;
             let keep = s.call.bool("keepdim")?;
             let values = s.prims.reduce(op, x, &[axis], keep);
@@ -52,7 +52,8 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
             vec![s.prims.reshape(index, shape)]
         }
         ("logsumexp", _) => {
-            let (x, axes) = (s.tensor("self")?, axes(s, "dim")?);
+            let (x, axes, dtype) = (s.tensor("self")?, axes(s, "dim")?, s.dtype()?);
+            let x = s.prims.cast(x, dtype);
             let (sum, max) = shifted_sum(s, x, &axes)?;
             let log = s.prims.unary(UnaryOp::Log, sum)?;
             let result = s.prims.add(log, max)?;
@@ -90,6 +91,10 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
         ("var_mean", _) => {
             let (variance, mean) = variance(s)?;
             vec![variance, mean]
+        }
+        ("std_mean", _) => {
+            let (variance, mean) = variance(s)?;
+            vec![s.prims.unary(UnaryOp::Sqrt, variance)?, mean]
         }
         _ => return Ok(None),
     };
@@ -133,8 +138,11 @@ fn axes(s: &Step<'_>, name: &str) -> Result<Vec<usize>> {
 }
 
 fn simple(s: &mut Step<'_>, name: &str) -> Result<PrimId> {
-    let (x, result) = (s.tensor("self")?, s.result(0)?.clone());
-    let x = s.prims.cast(x, result.dtype);
+    let (x, result) = (ordered(s)?, s.result(0)?.clone());
+    let x = match result.dtype {
+        DType::Bool => x,
+        dtype => s.prims.cast(x, dtype),
+    };
     let op = match name {
         "sum" | "mean" => ReduceOp::Sum,
         "prod" => ReduceOp::Prod,
@@ -150,6 +158,15 @@ fn simple(s: &mut Step<'_>, name: &str) -> Result<PrimId> {
     Ok(s.prims.reshape(reduced, result.shape))
 }
 
+/// The operand, whose booleans become numbers that can be compared.
+fn ordered(s: &mut Step<'_>) -> Result<PrimId> {
+    let x = s.tensor("self")?;
+    Ok(match s.prims.dtype(x) {
+        DType::Bool => s.prims.cast(x, DType::I32),
+        _ => x,
+    })
+}
+
 fn arg_reduce(s: &mut Step<'_>, op: ReduceOp, x: PrimId, axis: usize, keep: bool) -> PrimId {
     let shape = s.prims.shape(x).to_vec();
     let kept = shape
@@ -158,8 +175,12 @@ fn arg_reduce(s: &mut Step<'_>, op: ReduceOp, x: PrimId, axis: usize, keep: bool
         .filter(|(i, _)| *i != axis)
         .map(|(_, d)| d.clone())
         .collect();
-    let x = s.prims.without_padding(x);
-    let index = s.prims.push(Prim::ArgReduce(op, x, axis), DType::I64, kept);
+    let index = if shape.get(axis).is_some_and(|extent| extent.is(1)) {
+        s.prims.full(0.0, DType::I64, kept)
+    } else {
+        let x = s.prims.as_elements(x);
+        s.prims.push(Prim::ArgReduce(op, x, axis), DType::I64, kept)
+    };
     if keep {
         s.prims.restore(index, &shape, &[axis])
     } else {

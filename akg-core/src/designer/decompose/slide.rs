@@ -2,6 +2,7 @@
 
 use crate::designer::prim::{PrimId, Prims};
 use crate::designer::window::{Outside, Window};
+use crate::error::{Error, Result};
 use crate::expr::Expr;
 
 /// The windows along one dimension: the element of tap `t` at place `p` has the coordinate `start + stride * p + step * t`.
@@ -30,25 +31,48 @@ impl Sliding {
     fn is_plain(&self, extent: &Expr) -> bool {
         self.taps == 1 && self.start == 0 && self.stride == 1 && self.places == *extent
     }
+
+    /// The only element of a dimension once for each place.
+    fn repeated(&self, prims: &mut Prims, x: PrimId, dim: usize) -> Result<PrimId> {
+        let sees_it = |p: i64| (0..self.taps).any(|t| self.start + self.stride * p + self.step * t == 0);
+        let places = self.places.as_const().filter(|count| (0..*count).all(sees_it));
+        let places = places.ok_or_else(|| {
+            Error::unsupported(
+                "no design rule yet for windows that see nothing of a dimension of one element",
+            )
+        })?;
+        let mut shape = prims.shape(x).to_vec();
+        shape[dim] = places.into();
+        Ok(prims.expand(x, shape))
+    }
 }
 
 /// Slides along the last dimensions of `x`; outside stands nothing. Along a dimension of one element, that is all there is
-/// to see.
-pub(super) fn slide(prims: &mut Prims, x: PrimId, along: &[Sliding]) -> Seen {
+/// to see, from each of the places.
+pub(super) fn slide(prims: &mut Prims, x: PrimId, along: &[Sliding]) -> Result<Seen> {
     let mut dim = prims.rank(x) - along.len();
+    // Before windows see it: a copy would take nothing for zeros.
+    let (mut x, mut lone) = (x, Vec::new());
+    for (dim, sliding) in (dim..).zip(along) {
+        let is_lone = prims.extent(x, dim).is(1);
+        lone.push(is_lone);
+        if is_lone && !sliding.places.is(1) {
+            x = sliding.repeated(prims, x, dim)?;
+        }
+    }
     let mut seen = Seen {
         value: x,
         places: Vec::new(),
         taps: Vec::new(),
     };
-    for sliding in along {
+    for (sliding, is_lone) in along.iter().zip(lone) {
         seen.places.push(dim);
         let extent = prims.extent(seen.value, dim);
         let steps = match sliding.taps {
             1 => vec![sliding.stride],
             _ => vec![sliding.stride, sliding.step],
         };
-        let is_slid = !extent.is(1) && !sliding.is_plain(&extent);
+        let is_slid = !is_lone && !sliding.is_plain(&extent);
         if !is_slid {
             dim += 1;
             continue;
@@ -67,5 +91,5 @@ pub(super) fn slide(prims: &mut Prims, x: PrimId, along: &[Sliding]) -> Seen {
         let counts = &counts[..window.steps.len()];
         seen.value = prims.slide(seen.value, window, counts);
     }
-    seen
+    Ok(seen)
 }

@@ -140,7 +140,11 @@ impl Emitter<'_> {
                         start.push(times(at));
                         has_indices = true;
                     }
-                    Walk::Tile { start: at, .. } if at == "0" && !has_indices => {
+                    Walk::Tile {
+                        start: at,
+                        overhang: false,
+                        ..
+                    } if at == "0" && !has_indices && tile.is_some() => {
                         order.push(*axis);
                         has_tiles = true;
                     }
@@ -255,6 +259,18 @@ impl Emitter<'_> {
         Ok(var)
     }
 
+    /// A variable of type `own` along these axes of the tile, which has its values again and again along others.
+    pub(in crate::designer) fn repeated(&self, var: &Var, axes: &[Axis], own: DType) -> Result<String> {
+        let text = Self::expanded(var, axes);
+        if var.axes == axes {
+            return Ok(text);
+        }
+        // Multiplying by 1 keeps every bit of it.
+        let sign = if own == DType::Bool { "&" } else { "*" };
+        let extents = self.extents(axes)?;
+        Ok(format!("{text} {sign} full {own}{extents} {}", literal(1.0, own)))
+    }
+
     /// Stores a variable, converted to the tensor's element type.
     pub(in crate::designer) fn store(&mut self, id: PrimId, access: &Access) -> Result<()> {
         let var = self
@@ -270,17 +286,7 @@ impl Emitter<'_> {
         };
         let dtype = self.plan.dtype(&access.tensor);
         let axes = self.tile_axes(&order);
-        let mut text = Self::expanded(&var, &axes);
-        if var.axes != axes {
-            // Repeats the value; multiplying by 1 keeps every bit of it.
-            let own = compute_type(dtype);
-            let sign = if own == DType::Bool { "&" } else { "*" };
-            text = format!(
-                "{text} {sign} full {own}{} {}",
-                self.extents(&axes)?,
-                literal(1.0, own)
-            );
-        }
+        let mut text = self.repeated(&var, &axes, compute_type(dtype))?;
         if compute_type(dtype) != dtype {
             text = format!("{dtype}({text})");
         }

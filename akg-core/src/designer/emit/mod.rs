@@ -308,13 +308,13 @@ impl<'a> Emitter<'a> {
             vars.push(self.operand(id, i, meets)?);
         }
         let is_literal = |i| matches!(self.kernel.operands.get(&(id, i)), Some(Operand::Number(_)));
-        if op == MapOp::Select
-            && is_literal(1)
-            && is_literal(2)
-            && let Some(var) = vars.get_mut(1)
-        {
-            // Of two literals one must have a type.
-            var.text = format!("full {own}[] {}", var.text);
+        // Of literals alone one must have a type.
+        let untyped = match op {
+            MapOp::Select => (is_literal(1) && is_literal(2)).then_some(1),
+            _ => (0..args.len()).all(is_literal).then_some(0),
+        };
+        if let Some(var) = untyped.and_then(|i| vars.get_mut(i)) {
+            var.text = format!("full {meets}[] {}", var.text);
         }
         let all: Vec<Axis> = vars.iter().flat_map(|v| v.axes.clone()).collect();
         let axes = self.tile_axes(&all);

@@ -22,7 +22,7 @@ use self::parts::Parts;
 use self::shape::{Lengths, Shape};
 use super::{Emitter, Names, Var, Walk, Written, compute_type};
 use crate::designer::device::Device;
-use crate::designer::plan::{KernelPlan, Plan};
+use crate::designer::plan::{Axis, KernelPlan, Plan};
 use crate::designer::prim::{Prim, PrimId, Prims};
 use crate::error::Result;
 
@@ -174,7 +174,13 @@ impl Passes<'_> {
             let level = inputs.iter().filter_map(|n| self.levels.get(n)).max();
             let mut level = level.copied().unwrap_or(0) + usize::from(self.is_reduction(*id));
             let scaled = online::scaled_sum(self.emitter.prims, self.emitter.kernel, *id);
-            if let Some((max, _)) = scaled.filter(|_| !whole) {
+            // Where windows are combined by one element of each after the other, there is no tile to find a maximum of.
+            let is_tiled = self
+                .emitter
+                .tile
+                .iter()
+                .any(|a| self.emitter.kernel.reduced.contains(a));
+            if let Some((max, _)) = scaled.filter(|_| !whole && is_tiled) {
                 level = self.levels.get(&max).copied().unwrap_or(level);
                 self.scales.insert(*id, max);
             }
@@ -200,6 +206,9 @@ impl Passes<'_> {
     fn write(&mut self) -> Result<()> {
         let nodes = self.emitter.kernel.nodes.clone();
         if self.loops.is_empty() {
+            let combines = |id: &PrimId| self.is_reduction(*id) || self.scan_of(*id).is_some();
+            let combined: Vec<PrimId> = nodes.iter().copied().filter(combines).collect();
+            self.choose_fill(&combined)?;
             for id in &nodes {
                 if self.is_reduction(*id) {
                     self.reduce_whole(*id)?;
@@ -307,7 +316,19 @@ impl Passes<'_> {
     fn argument(&mut self, id: PrimId) -> Result<(Var, usize)> {
         let operand = self.emitter.prims.operands(id)[0];
         let dtype = compute_type(self.emitter.prims.dtype(operand));
-        let var = self.emitter.operand(id, 0, dtype)?;
+        let mut var = self.emitter.operand(id, 0, dtype)?;
+        let e = &self.emitter;
+        let mut missing = e
+            .tile
+            .iter()
+            .filter(|a| e.kernel.reduced.contains(a) && !var.axes.contains(a));
+        if missing.next().is_some() {
+            // The same element again and again.
+            let along = |a: &Axis| e.kernel.reduced.contains(a) || var.axes.contains(a);
+            let axes: Vec<Axis> = e.tile.iter().copied().filter(along).collect();
+            let text = e.repeated(&var, &axes, dtype)?;
+            var = self.bind("t", text, axes);
+        }
         let position = var
             .axes
             .iter()

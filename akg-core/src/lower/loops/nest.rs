@@ -102,6 +102,14 @@ impl Mapper<'_> {
                 otherwise: Vec::new(),
             }];
         }
+        // Nests side by side name the same value when they index by it.
+        let is_named = |stmt: &Stmt, name: &Symbol| matches!(stmt, Stmt::Let { name: n, .. } if n == name);
+        body.retain(|stmt| match stmt {
+            Stmt::Let {
+                name, dtype: None, ..
+            } => !self.out.iter().any(|s| is_named(s, name)),
+            _ => true,
+        });
         self.out.append(&mut body);
     }
 

@@ -6,6 +6,7 @@ use crate::designer::plan::{Axis, KernelPlan};
 use crate::designer::prim::{Prim, PrimId, Scan};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
+use crate::expr::Expr;
 use crate::sketch::ir::ReduceOp;
 
 /// Elements at most that are summed in their own type, one after the other.
@@ -75,6 +76,7 @@ impl Passes<'_> {
 
     /// Declares the accumulator of a reduction or scan; `apart` says that lanes may be summed by themselves.
     pub(super) fn start(&mut self, id: PrimId, apart: bool) -> Result<Accumulator> {
+        let along = self.along(id);
         let e = &mut self.emitter;
         let kept: Vec<Axis> = e
             .tile
@@ -98,7 +100,8 @@ impl Passes<'_> {
                 if lane.is_some() {
                     extents = e.extents(&e.tile)?;
                 }
-                e.line(format!("{index} = zeros {}{extents}", index_type(e, lane)));
+                let places = lane.map_or(DType::I64, |_| index_type(e, &along));
+                e.line(format!("{index} = zeros {places}{extents}"));
                 let kind = Kind::Extreme {
                     op,
                     name,
@@ -239,13 +242,13 @@ impl Passes<'_> {
                 name,
                 index,
                 lane: None,
-            } => self.accumulate_index(&var, position, *op, name, index),
+            } => self.accumulate_index(id, &var, position, *op, (name, index)),
             Kind::Extreme {
                 op,
                 name,
                 index,
-                lane: Some(lane),
-            } => self.accumulate_lanes(&var, *op, (name, index), *lane)?,
+                lane: Some(_),
+            } => self.accumulate_lanes(id, &var, *op, (name, index))?,
         }
         Ok(())
     }
@@ -273,22 +276,47 @@ impl Passes<'_> {
         Ok(())
     }
 
+    /// The axes along which an extreme element has its place.
+    fn along(&self, id: PrimId) -> Vec<Axis> {
+        self.emitter.kernel.places.get(&id).cloned().unwrap_or_default()
+    }
+
+    /// The place in its dimension of what is at `at` in the tile.
+    fn place(&self, id: PrimId, at: &str) -> String {
+        let mut terms = Vec::new();
+        let mut stride = Expr::constant(1);
+        for axis in self.along(id).iter().rev() {
+            let term = match self.emitter.walks.get(axis) {
+                Some(Walk::Tile { start, .. }) => format!("({at} + {start})"),
+                Some(Walk::Index(name)) => name.clone(),
+                None => at.to_owned(),
+            };
+            terms.push(if stride.is(1) {
+                term
+            } else {
+                format!("{term}*({stride})")
+            });
+            stride = &stride * self.emitter.extent(*axis);
+        }
+        terms.join(" + ")
+    }
+
     /// Keeps the first extreme element: a later tile wins only if it is strictly better, or the first with a NaN.
-    fn accumulate_index(&mut self, var: &Var, position: usize, op: ReduceOp, name: &str, index: &str) {
+    fn accumulate_index(
+        &mut self,
+        id: PrimId,
+        var: &Var,
+        position: usize,
+        op: ReduceOp,
+        (name, index): (&str, &str),
+    ) {
+        let suffix = reduction(op);
+        let at = self.place(id, &format!("i64(arg{suffix}({}, {position}))", var.text));
         let e = &mut self.emitter;
         let (value, place) = (e.fresh("v"), e.fresh("at"));
-        let suffix = reduction(op);
-        let reduced = e.tile.iter().copied().find(|a| e.kernel.reduced.contains(a));
-        let start = match reduced.and_then(|a| e.walks.get(&a)) {
-            Some(Walk::Tile { start, .. }) => start.clone(),
-            _ => "0".to_owned(),
-        };
         e.line(format!("{value} = reduce_{suffix}({}, {position})", var.text));
-        e.line(format!(
-            "{place} = i64(arg{suffix}({}, {position})) + {start}",
-            var.text
-        ));
-        let wins = self.wins(op, &value, name);
+        e.line(format!("{place} = {at}"));
+        let wins = self.wins(id, op, (&value, &place), (name, index));
         let e = &mut self.emitter;
         e.line(format!("{index} = select({wins}, {place}, {index})"));
         e.line(format!("{name} = {suffix}({name}, {value})"));
@@ -297,35 +325,54 @@ impl Passes<'_> {
     /// The same for each coordinate along an axis of the tile by itself, so that threads need not talk to each other.
     fn accumulate_lanes(
         &mut self,
+        id: PrimId,
         var: &Var,
         op: ReduceOp,
         (name, index): (&str, &str),
-        lane: Axis,
     ) -> Result<()> {
+        let along = self.along(id);
         let place = self
             .emitter
-            .coordinate(&[lane], index_type(&self.emitter, Some(lane)))?;
+            .coordinate(&along, index_type(&self.emitter, &along))?;
         let place = Emitter::expanded(&place, &self.emitter.tile);
         let value = Emitter::expanded(var, &self.emitter.tile);
-        let wins = self.wins(op, &value, name);
+        let wins = self.wins(id, op, (&value, &place), (name, index));
         let e = &mut self.emitter;
         e.line(format!("{index} = select({wins}, {place}, {index})"));
         e.line(format!("{name} = select({wins}, {value}, {name})"));
         Ok(())
     }
 
-    /// Where an element takes the place of the extreme one so far.
-    fn wins(&mut self, op: ReduceOp, value: &str, so_far: &str) -> String {
+    /// Where an element takes the place of the extreme one so far. Walks along several axes need not come to equal elements
+    /// in the order of their places.
+    fn wins(
+        &mut self,
+        id: PrimId,
+        op: ReduceOp,
+        (value, place): (&str, &str),
+        (so_far, index): (&str, &str),
+    ) -> String {
         let sign = if op == ReduceOp::Max { ">" } else { "<" };
+        let earlier = if self.along(id).len() > 1 {
+            format!(" | (({value} == {so_far}) & ({place} < {index}))")
+        } else {
+            String::new()
+        };
         let wins = self.emitter.fresh("wins");
         self.emitter.line(format!(
-            "{wins} = ({value} {sign} {so_far}) | (isnan({value}) & !isnan({so_far}))"
+            "{wins} = ({value} {sign} {so_far}) | (isnan({value}) & !isnan({so_far})){earlier}"
         ));
         wins
     }
 
     /// The place of the first of the extreme elements of all coordinates along `lane`.
-    fn first_of_lanes(&mut self, op: ReduceOp, (name, index): (&str, &str), lane: Axis) -> Result<Var> {
+    fn first_of_lanes(
+        &mut self,
+        id: PrimId,
+        op: ReduceOp,
+        (name, index): (&str, &str),
+        lane: Axis,
+    ) -> Result<Var> {
         let tile = self.emitter.tile.clone();
         let position = tile.iter().position(|a| *a == lane).unwrap_or(0);
         let axes = without(&tile, position);
@@ -340,7 +387,7 @@ impl Passes<'_> {
         } else {
             format!("{}[{}]", best.text, marks.join(", "))
         };
-        let end = self.emitter.extent(lane).clone();
+        let end = count(&self.emitter, &self.along(id));
         let text = format!("select(({name} == {best}) | isnan({name}), {index}, {end})");
         let places = self.bind("at", text, tile).text;
         Ok(self.bind("s", format!("i64(reduce_min({places}, {position}))"), axes))
@@ -367,7 +414,7 @@ impl Passes<'_> {
                 name,
                 index,
                 lane: Some(lane),
-            } => self.first_of_lanes(op, (&name, &index), lane)?,
+            } => self.first_of_lanes(id, op, (&name, &index), lane)?,
             Kind::Extreme { index, .. } => Var {
                 text: index,
                 axes: accumulator.axes,
@@ -386,10 +433,15 @@ fn sums_few(kernel: &KernelPlan) -> bool {
     kernel.reduced.is_subset(&taps) && count.is_some_and(|count| count <= FEW)
 }
 
-/// The type of coordinates along an axis: the narrow one where it is known to hold them all.
-fn index_type(emitter: &Emitter<'_>, lane: Option<Axis>) -> DType {
-    let extent = lane.and_then(|axis| emitter.extent(axis).as_const());
-    match extent {
+/// The number of places along axes.
+fn count(emitter: &Emitter<'_>, axes: &[Axis]) -> Expr {
+    let extents = axes.iter().map(|axis| emitter.extent(*axis));
+    extents.fold(Expr::constant(1), |all, extent| &all * extent)
+}
+
+/// The type of places along axes: the narrow one where it is known to hold them all.
+fn index_type(emitter: &Emitter<'_>, axes: &[Axis]) -> DType {
+    match count(emitter, axes).as_const() {
         Some(extent) if i32::try_from(extent).is_ok() => DType::I32,
         _ => DType::I64,
     }
@@ -423,7 +475,8 @@ pub(super) fn identity(op: ReduceOp, dtype: DType) -> String {
             } else if d == DType::U8 {
                 "0".to_owned()
             } else {
-                format!("-{top}")
+                // Its magnitude alone does not fit i64.
+                format!("(-{top} - 1)")
             }
         }
     };

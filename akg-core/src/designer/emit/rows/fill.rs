@@ -2,7 +2,7 @@
 
 use super::super::{Var, Walk};
 use super::Passes;
-use crate::designer::plan::Operand;
+use crate::designer::plan::{Axis, Operand};
 use crate::designer::prim::{MapOp, Prim, PrimId, Scan};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -38,9 +38,7 @@ impl Passes<'_> {
     /// Finds what must stand outside the tensors for the reductions of a pass to ignore it; if there is no such value,
     /// says that operands must be masked.
     pub(super) fn choose_fill(&mut self, reductions: &[PrimId]) -> Result<bool> {
-        let overhangs = self.emitter.walks.iter().any(|(a, w)| {
-            self.emitter.kernel.reduced.contains(a) && matches!(w, Walk::Tile { overhang: true, .. })
-        });
+        let overhangs = self.overhangs();
         let kernel = self.emitter.kernel;
         let sees_nothing = kernel.windows.keys().any(|d| kernel.sees_nothing(*d));
         self.emitter.fill = 0.0;
@@ -88,6 +86,13 @@ impl Passes<'_> {
         Ok(true)
     }
 
+    /// Whether a tile along a reduced axis may reach beyond it.
+    fn overhangs(&self) -> bool {
+        self.emitter.walks.iter().any(|(a, w)| {
+            self.emitter.kernel.reduced.contains(a) && matches!(w, Walk::Tile { overhang: true, .. })
+        })
+    }
+
     /// The value of an operand outside the tensors when loads give `fill` there; `None` if it depends on data.
     fn outside(&self, id: PrimId, i: usize, fill: f64) -> Option<f64> {
         let kernel = self.emitter.kernel;
@@ -95,8 +100,15 @@ impl Passes<'_> {
             Operand::Number(v) => Some(*v),
             Operand::Integer(_) | Operand::Coordinate(_) => None,
             Operand::Load(access) => {
-                let mut walked = kernel.walked(access).into_iter();
-                walked.any(|a| kernel.reduced.contains(&a)).then_some(fill)
+                let leaves = |a: &Axis| {
+                    let tile = self.emitter.walks.get(a);
+                    kernel.reduced.contains(a)
+                        && (!self.overhangs() || matches!(tile, Some(Walk::Tile { overhang: true, .. })))
+                };
+                // Loads of whole numbers have zeros outside.
+                let is_float = self.emitter.plan.dtype(&access.tensor).is_float();
+                let given = if is_float { fill } else { 0.0 };
+                kernel.walked(access).iter().any(leaves).then_some(given)
             }
             Operand::Node(node) => {
                 if !self.inner(*node) {
@@ -107,13 +119,32 @@ impl Passes<'_> {
                 };
                 let values: Vec<Option<f64>> =
                     (0..args.len()).map(|j| self.outside(*node, j, fill)).collect();
-                apply(*op, &values)
+                match (op, values.as_slice()) {
+                    // An infinity swallows every finite value.
+                    (MapOp::Binary(BinaryOp::Add | BinaryOp::Sub), [Some(a), None])
+                        if a.is_infinite() && self.is_apart(*node, 1) =>
+                    {
+                        Some(*a)
+                    }
+                    _ => apply(*op, &values),
+                }
             }
+        }
+    }
+
+    /// Whether an operand has nothing to do with what stands outside the tensors.
+    fn is_apart(&self, id: PrimId, i: usize) -> bool {
+        let kernel = self.emitter.kernel;
+        match kernel.operands.get(&(id, i)) {
+            Some(Operand::Node(node)) => !self.inner(*node),
+            Some(Operand::Load(access)) => !kernel.walked(access).iter().any(|a| kernel.reduced.contains(a)),
+            Some(Operand::Number(_) | Operand::Integer(_) | Operand::Coordinate(_)) => true,
+            None => false,
         }
     }
 }
 
-/// Element-wise arithmetic on operands of which some depend on data: finite, unknown.
+/// Element-wise arithmetic on operands of which some depend on data.
 fn apply(op: MapOp, values: &[Option<f64>]) -> Option<f64> {
     match (op, values) {
         (MapOp::Cast, [a]) => *a,
@@ -135,8 +166,6 @@ fn apply(op: MapOp, values: &[Option<f64>]) -> Option<f64> {
             BinaryOp::Min => Some(a.min(*b)),
             _ => None,
         },
-        // An infinity swallows every finite value.
-        (MapOp::Binary(BinaryOp::Add | BinaryOp::Sub), [Some(a), None]) if a.is_infinite() => Some(*a),
         _ => None,
     }
 }

@@ -6,6 +6,7 @@ use super::Passes;
 use super::accumulate::Accumulator;
 use crate::designer::plan::KernelPlan;
 use crate::designer::prim::{MapOp, Prim, PrimId, Prims};
+use crate::dtype::DType;
 use crate::error::Result;
 use crate::sketch::ir::{BinaryOp, ReduceOp, UnaryOp};
 
@@ -54,13 +55,17 @@ impl Passes<'_> {
         let text = format!("max({so_far}, reduce_max({}, {position}))", x.text);
         let top = self.bind("m", text, max.axes.clone());
         let base = self.base(&top);
-        let shrink = format!("exp(f64({so_far}) - f64({}))", base.text);
+        let shrink = match sums.first().map(|sum| sum.dtype) {
+            Some(DType::F64) => format!("exp(f64({so_far}) - f64({}))", base.text),
+            _ => format!("exp({so_far} - {})", base.text),
+        };
         let shrink = self.bind("w", shrink, base.axes.clone()).text;
         let text = format!("exp({} - {})", x.text, Emitter::expanded(&base, &x.axes));
         let terms = self.bind("t", text, x.axes).text;
         for sum in sums {
             let name = sum.fold()?;
-            let line = format!("{name} = {name}*{shrink} + f64(reduce_sum({terms}, {position}))");
+            let dtype = sum.dtype;
+            let line = format!("{name} = {name}*{shrink} + {dtype}(reduce_sum({terms}, {position}))");
             self.emitter.line(line);
         }
         self.emitter.line(format!("{so_far} = {}", top.text));
@@ -85,7 +90,12 @@ impl Passes<'_> {
         let text = format!("exp({} - {})", x.text, Emitter::expanded(&base, &x.axes));
         let values = self.bind("t", text, x.axes.clone());
         for sum in sums {
-            let line = format!("{} = f64(reduce_sum({}, {position}))", sum.fold()?, values.text);
+            let line = format!(
+                "{} = {}(reduce_sum({}, {position}))",
+                sum.fold()?,
+                sum.dtype,
+                values.text
+            );
             self.emitter.line(line);
         }
         let scaled = self.scales.iter().filter(|(_, max)| **max == id);

@@ -8,6 +8,7 @@ use super::accumulate::{Accumulator, combined, identity};
 use crate::designer::device::Device;
 use crate::designer::plan::{Access, Axis, KernelPlan, Operand, TensorKey};
 use crate::designer::prim::{Prim, PrimId, Prims, Scan};
+use crate::dtype::DType;
 use crate::error::Result;
 use crate::sketch::ir::ReduceOp;
 
@@ -133,8 +134,25 @@ impl Passes<'_> {
         before: &Accumulator,
         masked: bool,
     ) -> Result<()> {
-        let (mut var, position, scan) = self.scanned(id, scan)?;
+        let (mut var, mut position, scan) = self.scanned(id, scan)?;
         let element = compute_type(self.emitter.prims.dtype(id));
+        let e = &self.emitter;
+        if !e.tile.iter().any(|a| e.kernel.reduced.contains(a)) {
+            return self.scan_elements(id, scan, &var, before);
+        }
+        // What is the same along some axes is scanned as often as there are elements along them.
+        let has = |a: &Axis| before.axes.contains(a) || var.axes.contains(a);
+        let axes: Vec<Axis> = e.tile.iter().copied().filter(has).collect();
+        if axes != var.axes {
+            let text = e.repeated(&var, &axes, element)?;
+            var = self.bind("t", text, axes);
+            let kernel = self.emitter.kernel;
+            position = var
+                .axes
+                .iter()
+                .position(|a| kernel.reduced.contains(a))
+                .unwrap_or(0);
+        }
         if masked {
             var = self.mask(var, position, &identity(scan.op, element))?;
         }
@@ -170,6 +188,34 @@ impl Passes<'_> {
         let own = format!("reduce_{}({}, {position})", reduction(scan.op), widened(var.text));
         let line = format!("{total} = {}", combined(scan.op, total, &own));
         self.emitter.line(line);
+        Ok(())
+    }
+
+    /// A scan of a tile with one element of each row, after those that `before` holds.
+    fn scan_elements(&mut self, id: PrimId, scan: Scan, var: &Var, before: &Accumulator) -> Result<()> {
+        let element = compute_type(self.emitter.prims.dtype(id));
+        let convert = |to: DType, from: DType, text: &str| {
+            if to == from {
+                text.to_owned()
+            } else {
+                format!("{to}({text})")
+            }
+        };
+        let total = before.names()[0].to_owned();
+        let own = Emitter::expanded(var, &before.axes);
+        let line = format!(
+            "{total} = {}",
+            combined(scan.op, &total, &convert(before.dtype, element, &own))
+        );
+        if !scan.exclusive {
+            self.emitter.line(line.clone());
+        }
+        let so_far = convert(element, before.dtype, &total);
+        let result = self.bind("s", so_far, before.axes.clone());
+        if scan.exclusive {
+            self.emitter.line(line);
+        }
+        self.emitter.define(id, result);
         Ok(())
     }
 
