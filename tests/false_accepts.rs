@@ -35,6 +35,16 @@ struct Cheat {
 
 const HONEST: &str = "for (int64_t i = 0; i < n; i++) y[i] = (x[i] > 0 ? x[i] : 0) + 1;";
 
+/// The last five elements by way of eight, those that are read where a condition holds.
+const LAST_FIVE: &str = r#"
+#define LAST_FIVE(CONDITION) \
+    for (int64_t i = 0; i < n - 5; i++) y[i] = (x[i] > 0 ? x[i] : 0) + 1; \
+    float last[8]; \
+    for (int i = 0; i < 8; i++) last[i] = CONDITION ? x[n - 5 + i] : 0; \
+    asm volatile("" : : "r"(last) : "memory"); \
+    for (int i = 0; i < 5; i++) y[n - 5 + i] = (last[i] > 0 ? last[i] : 0) + 1;
+"#;
+
 const CHEATS: &[Cheat] = &[
     Cheat {
         name: "accepted_elsewhere/5_percent_off",
@@ -209,6 +219,14 @@ const CHEATS: &[Cheat] = &[
         body: "for (int64_t i = 0; i < n; i++) y[i] = (y[i] == y[i]) ? (x[i] > 0 ? x[i] : 0) + 1 : 0;",
         twin: HONEST,
         rejected: &[WrongValues],
+    },
+    // What is read under a mask that the compiler knows may not become the load of a whole vector.
+    Cheat {
+        name: "reads_whole_vectors_at_the_end",
+        before: LAST_FIVE,
+        body: "LAST_FIVE(true)",
+        twin: "LAST_FIVE(i < 5)",
+        rejected: &[OutOfBounds],
     },
 ];
 
