@@ -239,22 +239,29 @@ impl Cut<'_> {
     }
 
     /// Whether no program repeats a combination of elements that another one makes, and everything that must be stored
-    /// still has all the axes of the kernel's programs: a value with fewer can be used there but not stored.
+    /// still has all the axes of the kernel's programs, and all of those that it combines along or none: a value with fewer
+    /// can be used there but not stored.
     fn is_legal(&self, before: &Group, trial: &Group, id: PrimId) -> bool {
-        let kept = trial.kept();
+        let (kept, reduced) = (trial.kept(), trial.reduced());
         let complete = |n: &PrimId| {
             let axes = trial.axes_of(*n);
             kept.iter().all(|a| axes.contains(a))
+        };
+        let is_part = |n: &PrimId| {
+            let axes = trial.axes_of(*n);
+            let count = reduced.iter().filter(|a| axes.contains(a)).count();
+            0 < count && count < reduced.len()
         };
         let recomputed = |n: &PrimId| self.waiting.contains(n);
         let combines =
             |n: &&PrimId| matches!(self.prims.node(**n).prim, Prim::Reduce(..) | Prim::ArgReduce(..));
         complete(&id)
+            && !is_part(&id)
             && before.nodes.iter().filter(combines).all(complete)
             && before
                 .nodes
                 .iter()
-                .all(|n| complete(n) || self.stays(trial, *n) || recomputed(n))
+                .all(|n| complete(n) && !is_part(n) || self.stays(trial, *n) || recomputed(n))
     }
 
     /// Whether no other group needs what `group` computes; what waits may still be computed by others, too.

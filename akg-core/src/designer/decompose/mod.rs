@@ -152,7 +152,15 @@ pub(super) fn decompose(graph: &Graph) -> Result<Decomposed> {
         match results {
             Some(results) => {
                 for (value, result) in node.outputs.iter().zip(results) {
-                    values.insert(*value, prims.cast(result, graph.ty(*value).dtype));
+                    let dtype = graph.ty(*value).dtype;
+                    let result = match prims.node(result).prim {
+                        // What a literal is to its readers, a value has to be to its caller.
+                        Prim::Number(number) if prims.dtype(result) != dtype => {
+                            prims.full(number, dtype, Vec::new())
+                        }
+                        _ => prims.cast(result, dtype),
+                    };
+                    values.insert(*value, result);
                 }
             }
             None if node.inputs().all(|v| values.contains_key(&v)) => {

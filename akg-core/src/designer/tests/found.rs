@@ -310,3 +310,41 @@ fn rows_that_meet_themselves_beyond_the_last() {
         Ok(vec![g.softmax(sum, 0)?])
     });
 }
+
+#[test]
+fn places_of_a_single_element_take_the_type_of_the_graph() {
+    let mut g = Graph::new("place_of_one");
+    let w = g.input("w", F, [1]);
+    let place = call(&mut g, "argmin.default", &[("self", w.into())]).unwrap()[0];
+    let y = g.to_dtype(place, DType::BF16).unwrap();
+    g.output(y);
+    let design = design(
+        &Task::new("place_of_one", g),
+        &super::Target::new("cpu", "x86_64"),
+    )
+    .unwrap();
+    assert!(
+        design.sketch.to_string().contains("-> to: bf16[]"),
+        "{}",
+        design.sketch
+    );
+}
+
+/// What has some of the axes of a combination cannot be stored while it is combined along the others.
+#[test]
+fn what_is_repeated_on_the_way_to_a_sum_is_stored_before() {
+    check_all("stored_and_repeated", |g| {
+        let (x, t) = (g.input("x", F, [31]), g.input("t", F, [31]));
+        let y = g.mul(x, t)?;
+        let rows = g.unsqueeze(y, 1)?;
+        let rows = g.expand(rows, [31, 2])?;
+        let z = g.layer_norm(rows, [31, 2], None, None, 1e-3)?;
+        Ok(vec![y, z])
+    });
+    check_all("less_the_mean_of_a_product", |g| {
+        let (x, y) = (g.input("x", F, [1, 1, 32]), g.input("y", F, [3, 1, 1]));
+        let product = g.matmul(y, x)?;
+        let mean = g.mean(product, &[], false)?;
+        Ok(vec![g.sub(x, mean)?])
+    });
+}
