@@ -1,6 +1,7 @@
 //! Calls that the ranges of their operands make idle.
 
 use super::identity::{CLAMPS, limits};
+use super::read::beside_number;
 use super::{Kind, Rule};
 
 pub(super) const RULES: &[Rule] = &[
@@ -58,12 +59,7 @@ pub(super) const RULES: &[Rule] = &[
         roots: &["maximum.default", "minimum.default", "max.other", "min.other"],
         inner: &[],
         apply: |site, at| {
-            let (a, b) = (at.node.operand("self")?, at.node.operand("other")?);
-            let (x, number) = match (site.facts(a).uniform, site.facts(b).uniform) {
-                (_, Some(number)) => (a, number),
-                (Some(number), None) => (b, number),
-                _ => return None,
-            };
+            let (x, number) = beside_number(site, at.node)?;
             let range = site.facts(x).range;
             let idle = if at.node.name().starts_with("max") {
                 range.lo >= number

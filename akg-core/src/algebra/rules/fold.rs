@@ -1,6 +1,6 @@
 //! Numbers that are known when the graph is made.
 
-use super::read::{SHIFTS, shifted};
+use super::read::{SHIFTS, beside_number, shifted};
 use super::{Kind, Rule};
 use crate::algebra::facts::FOLDED;
 use crate::algebra::site::arg;
@@ -65,12 +65,7 @@ pub(super) const RULES: &[Rule] = &[
         roots: &["maximum.default", "minimum.default", "max.other", "min.other"],
         inner: &[],
         apply: |site, at| {
-            let (a, b) = (at.node.operand("self")?, at.node.operand("other")?);
-            let (x, number) = match (site.facts(a).uniform, site.facts(b).uniform) {
-                (_, Some(number)) => (a, number),
-                (Some(number), None) => (b, number),
-                _ => return None,
-            };
+            let (x, number) = beside_number(site, at.node)?;
             let side = if at.node.name().starts_with("max") {
                 "min"
             } else {

@@ -174,6 +174,16 @@ pub(super) fn order(site: &Site<'_>, term: &Term) -> Option<Vec<usize>> {
     Some(order)
 }
 
+/// The operand beside one that is the same number throughout, and the number.
+pub(super) fn beside_number(site: &Site<'_>, term: &Term) -> Option<(Id, f64)> {
+    let (a, b) = (term.operand("self")?, term.operand("other")?);
+    match (site.facts(a).uniform, site.facts(b).uniform) {
+        (_, Some(number)) => Some((a, number)),
+        (Some(number), None) => Some((b, number)),
+        _ => None,
+    }
+}
+
 /// Whether a class is made by sums of products, whose rounding is already part of it.
 pub(super) fn is_product(site: &Site<'_>, x: Id) -> bool {
     !site.makers(x, LAYERS).is_empty() || !site.makers(x, PRODUCTS).is_empty()

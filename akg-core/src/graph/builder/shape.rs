@@ -194,12 +194,7 @@ impl Graph {
         seed: ValueId,
         offset: i64,
     ) -> Result<ValueId> {
-        let args = [
-            ("size", sizes(shape)),
-            ("seed", seed.into()),
-            ("offset", offset.into()),
-        ];
-        self.call1("seeded_rand.default", args)
+        self.seeded("seeded_rand.default", sizes(shape), seed, offset)
     }
 
     /// Random numbers of the standard normal distribution in `f32`.
@@ -213,12 +208,12 @@ impl Graph {
         seed: ValueId,
         offset: i64,
     ) -> Result<ValueId> {
-        let args = [
-            ("size", sizes(shape)),
-            ("seed", seed.into()),
-            ("offset", offset.into()),
-        ];
-        self.call1("seeded_randn.default", args)
+        self.seeded("seeded_randn.default", sizes(shape), seed, offset)
+    }
+
+    fn seeded(&mut self, op: &str, size: Arg, seed: ValueId, offset: i64) -> Result<ValueId> {
+        let args = [("size", size), ("seed", seed.into()), ("offset", offset.into())];
+        self.call1(op, args)
     }
 
     /// The integers `0..end` as `dtype`.
