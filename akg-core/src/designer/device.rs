@@ -114,6 +114,17 @@ impl<'a> Device<'a> {
         self.accuracy == Accuracy::Fp32
     }
 
+    /// The least time that a kernel takes.
+    pub(super) fn launch_seconds(&self) -> f64 {
+        self.target.launch_seconds
+    }
+
+    /// The least time that so many multiply-adds take in f32, without factors.
+    pub(super) fn multiply_seconds(&self, products: f64) -> f64 {
+        let rate = self.target.peak.get(&DType::F32).copied().unwrap_or(0.0);
+        2.0 * products / rate
+    }
+
     /// The factors whose products are faster than those of f32 operands, and exact enough. Both operands may be `given` in a
     /// type of 16 bits.
     pub(super) fn factors(&self, given: Option<DType>) -> Option<Factors> {

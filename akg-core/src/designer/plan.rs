@@ -27,6 +27,16 @@ pub(super) enum TensorKey {
     Output(usize),
 }
 
+impl TensorKey {
+    /// The tensor as it is declared.
+    pub(super) fn declared(&self) -> Self {
+        match self {
+            Self::View(source, _) => Self::Buffer(*source),
+            own => own.clone(),
+        }
+    }
+}
+
 /// Axes by number within a kernel.
 pub(super) type Axis = usize;
 

@@ -19,6 +19,7 @@ mod classes;
 mod families;
 mod found;
 mod given;
+mod images;
 mod index;
 mod mixing;
 mod recur;

@@ -57,11 +57,11 @@ impl Default for TuningPolicy {
             cold: false,
             confidence: 0.95,
             precision: 0.02,
-            concede: Some(1.25),
+            concede: Some(1.05),
             ..ContestPolicy::default()
         };
         Self {
-            budget: Duration::from_secs(20),
+            budget: Duration::from_secs(10),
             most_challengers: 64,
             most_ranked: 16,
             patience: 8,

@@ -87,12 +87,8 @@ impl Emitter<'_> {
         ))
     }
 
-    fn name(&self, tensor: &TensorKey) -> Result<&str> {
-        let viewed = match tensor {
-            TensorKey::View(source, _) => TensorKey::Buffer(*source),
-            own => own.clone(),
-        };
-        let name = self.names.tensors.get(&viewed).map(String::as_str);
+    pub(in crate::designer) fn name(&self, tensor: &TensorKey) -> Result<&str> {
+        let name = self.names.tensors.get(&tensor.declared()).map(String::as_str);
         name.ok_or_else(|| Error::unexpected("a tensor of the design has no name"))
     }
 

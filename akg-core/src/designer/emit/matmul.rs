@@ -14,7 +14,10 @@ use crate::expr::Expr;
 use crate::sketch::ir::CompareOp;
 
 mod factors;
+mod images;
 mod tiles;
+
+pub(in crate::designer) use images::Image;
 
 /// The longest run of fused multiply-adds before the partial sum is added to those before it. Those of one `BK` are added
 /// up in f32, then those of all: three levels keep the error of long products at that of pairwise summation.
@@ -60,6 +63,9 @@ pub(in crate::designer) fn emit(
 ) -> Result<Vec<Written>> {
     let product = Product::new(device, plan, prims, kernel, contract)?;
     if let Some(written) = factors::emit(&product, device, names, number)? {
+        return Ok(written);
+    }
+    if let Some(written) = images::emit(&product, device, names, number)? {
         return Ok(written);
     }
     match product.parts() {

@@ -17,6 +17,7 @@ pub(super) mod rows;
 mod text;
 pub(super) mod vector;
 
+use matmul::Image;
 use text::{binary, compute_type, literal, reduction, unary};
 
 /// How a kernel walks along one of its axes.
@@ -48,6 +49,8 @@ pub(super) struct Names {
     pub(super) knobs: Vec<String>,
     /// Declarations of buffers that hold no value of the graph.
     pub(super) buffers: Vec<String>,
+    /// The copies of images, and what their buffers are called.
+    pub(super) images: Vec<(Image, String)>,
 }
 
 /// A kernel in the text.

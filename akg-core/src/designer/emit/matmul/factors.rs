@@ -25,8 +25,10 @@ mod strips;
 
 use std::collections::HashMap;
 
+pub(super) use lengths::LEVEL;
 use lengths::level_of;
 use operand::Operand;
+pub(super) use split::LEAST_SCALE;
 
 use super::{Product, ceildiv};
 use crate::designer::device::{Device, Factors};
@@ -43,9 +45,9 @@ const STEP: i64 = 64;
 /// Rows of a tile where the parts are added up.
 const PART_ROWS: i64 = 4;
 /// The largest element of a row that was scaled is between this, as a power of two, and its double.
-const TOP: &str = "0x1p14";
+pub(super) const TOP: &str = "0x1p14";
 /// What takes that of one and of both operands off a product.
-const TOPS_OFF: [&str; 2] = ["0x1p-14", "0x1p-28"];
+pub(super) const TOPS_OFF: [&str; 2] = ["0x1p-14", "0x1p-28"];
 /// The variable for the product of what was split.
 const PRODUCT: &str = "z0";
 
@@ -66,14 +68,9 @@ pub(super) fn emit(
     names: &mut Names,
     number: usize,
 ) -> Result<Option<Vec<Written>>> {
-    let Some(mut factors) = device.factors(given(product)) else {
+    let Some(factors) = factors_of(product, device) else {
         return Ok(None);
     };
-    // The class allows for the rounding of inputs alone, and a result may hold less error than that.
-    let is_input = |access: &Access| matches!(access.tensor, TensorKey::Input(_));
-    if factors == Factors::Bf16 && !product.operands.iter().all(is_input) {
-        factors = Factors::F16;
-    }
     let is_known = product.extent(product.depth).as_const().is_some();
     if product.dtype != DType::F32 || product.kernel.reduced.len() != 1 || !is_known {
         return Ok(None);
@@ -108,6 +105,15 @@ pub(super) fn emit(
         None => written.extend(split.write_product(names)?),
     }
     Ok(Some(written))
+}
+
+/// What should be multiplied in the place of the operands.
+pub(super) fn factors_of(product: &Product<'_>, device: Device<'_>) -> Option<Factors> {
+    let factors = device.factors(given(product))?;
+    // The class allows for the rounding of inputs alone, and a result may hold less error than that.
+    let is_input = |access: &Access| matches!(access.tensor, TensorKey::Input(_));
+    let is_rough = factors == Factors::Bf16 && !product.operands.iter().all(is_input);
+    Some(if is_rough { Factors::F16 } else { factors })
 }
 
 /// The type of 16 bits that both operands lie in memory in.
@@ -306,35 +312,8 @@ impl Split<'_> {
         let [left, right] = self.sides();
         let left = left.factor(e, [left.kept, self.depth()])?;
         let right = right.factor(e, [self.depth(), right.kept])?;
-        self.add_product(e, sum, left, right);
+        add_product(e, self.factors(), self.device, sum, [left, right]);
         Ok(())
-    }
-
-    /// Adds the product of the factors of the left and the right operand.
-    fn add_product(
-        &self,
-        e: &mut Emitter<'_>,
-        sum: &str,
-        [left_high, left_low]: [String; 2],
-        [right_high, right_low]: [String; 2],
-    ) {
-        let method = match self.factors() {
-            Factors::Halves => {
-                e.line(format!("low = dot({left_low}, {right_high}) f16"));
-                e.line(format!("low = dot({left_high}, {right_low}, low) f16"));
-                e.line(format!("{sum} = {sum} + dot({left_high}, {right_high}, low) f16"));
-                return;
-            }
-            Factors::F16 => "f16",
-            Factors::Tf32 => "tf32",
-            Factors::Bf16 => "bf16",
-            Factors::Given(dtype) => dtype.name(),
-        };
-        e.line(if self.device.sums_in_full() {
-            format!("{sum} = {sum} + dot({left_high}, {right_high}) {method}")
-        } else {
-            format!("{sum} = dot({left_high}, {right_high}, {sum}) {method}")
-        });
     }
 
     /// The buffers about the rows of operands that the result needs.
@@ -409,4 +388,31 @@ impl Split<'_> {
         self.restore(&mut e, sum)?;
         self.product.finish(e, "y0", format!("k{}", self.number), over)
     }
+}
+
+/// Adds the product of the high and the low factors of the left and the right operand.
+pub(super) fn add_product(
+    e: &mut Emitter<'_>,
+    factors: Factors,
+    device: Device<'_>,
+    sum: &str,
+    [[left_high, left_low], [right_high, right_low]]: [[String; 2]; 2],
+) {
+    let method = match factors {
+        Factors::Halves => {
+            e.line(format!("low = dot({left_low}, {right_high}) f16"));
+            e.line(format!("low = dot({left_high}, {right_low}, low) f16"));
+            e.line(format!("{sum} = {sum} + dot({left_high}, {right_high}, low) f16"));
+            return;
+        }
+        Factors::F16 => "f16",
+        Factors::Tf32 => "tf32",
+        Factors::Bf16 => "bf16",
+        Factors::Given(dtype) => dtype.name(),
+    };
+    e.line(if device.sums_in_full() {
+        format!("{sum} = {sum} + dot({left_high}, {right_high}) {method}")
+    } else {
+        format!("{sum} = dot({left_high}, {right_high}, {sum}) {method}")
+    });
 }

@@ -14,7 +14,7 @@ const TILE: i64 = 128;
 /// of 32.
 const STAGE: i64 = (128 + 256) * 64 * 2;
 /// The longest sum that is added up step by step: rounding errors grow with the square root of the steps.
-const LEVEL: i64 = 1024;
+pub(in crate::designer::emit::matmul) const LEVEL: i64 = 1024;
 /// The shortest sum that has levels in every class. Matrix units cut sums off toward zero, so that errors do not cancel where
 /// a result is a sum of many others.
 const LONG: i64 = 16384;

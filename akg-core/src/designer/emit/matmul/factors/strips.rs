@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use super::{PRODUCT, Split, ceildiv};
+use super::{PRODUCT, Split, add_product, ceildiv};
 use crate::designer::emit::matmul::overhangs;
 use crate::designer::emit::{Names, Walk, Written};
 use crate::designer::plan::{Access, Operand};
@@ -114,7 +114,7 @@ impl Split<'_> {
         }
         let left = left.factor(&mut e, [rows, depth])?;
         e.line(format!("acc0 = zeros f32{extents}"));
-        self.add_product(&mut e, "acc0", left, right);
+        add_product(&mut e, self.factors(), self.device, "acc0", [left, right]);
         self.rescale(&mut e)?;
         self.restore(&mut e, PRODUCT)?;
         self.product.complete(&mut e, "y0")?;

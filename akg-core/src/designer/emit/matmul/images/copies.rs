@@ -1,0 +1,328 @@
+//! The kernels that make factors of images and of weights.
+
+use std::collections::HashMap;
+
+use super::geometry::{Phases, Spatial};
+use super::{Images, next_power_of_two};
+use crate::designer::emit::matmul::ceildiv;
+use crate::designer::emit::matmul::factors::{LEAST_SCALE, TOP};
+use crate::designer::emit::{Emitter, Names, Walk, Written};
+use crate::dtype::DType;
+use crate::error::Result;
+
+/// Elements that a program takes at a time where it looks for the largest.
+const TILE: i64 = 4096;
+/// The most channels of a tile that is turned, and the most places.
+const SIDE: i64 = 64;
+const MOST_RUN: i64 = 256;
+/// The most channels of a tile of weights.
+const CHANNELS: i64 = 1024;
+
+impl Images<'_> {
+    /// The kernel that makes factors of the weights, a matrix for each tap.
+    pub(super) fn write_weights(&self, names: &mut Names) -> Result<Written> {
+        let (geometry, product) = (&self.geometry, self.product);
+        let mut axes = geometry.groups.clone();
+        axes.push(product.rows);
+        let mut walks: HashMap<_, _> = axes.iter().map(|a| (*a, Walk::Index(format!("p{a}")))).collect();
+        let grid: Vec<String> = axes
+            .iter()
+            .map(|a| format!("p{a} in {}", product.extent(*a)))
+            .collect();
+        let padded = self.padded();
+        let len = next_power_of_two(padded).min(CHANNELS);
+        let channel = geometry.channel;
+        let start = if padded > len {
+            format!("c{channel}")
+        } else {
+            "0".to_owned()
+        };
+        let mut loops: Vec<String> = Vec::new();
+        for (axis, count) in geometry.taps() {
+            loops.push(format!("r{axis} in 0..{count}"));
+            walks.insert(axis, Walk::Index(format!("r{axis}")));
+        }
+        if padded > len {
+            loops.push(format!("c{channel} in 0..{padded} step {len}"));
+        }
+        let walk = Walk::Tile {
+            start: start.clone(),
+            len: len.to_string(),
+            overhang: geometry.channels % len != 0,
+        };
+        walks.insert(channel, walk);
+        self.declare_weights(names);
+
+        let mut e = self.emitter(names);
+        e.walks = walks;
+        e.tile = vec![channel];
+        let head = format!("for {} {{", loops.join(", "));
+        let weights = self.weights();
+        let (rows, _) = e.place(&axes)?;
+        if self.is_scaled() {
+            e.line(format!("tops = zeros f32[{len}]"));
+            e.open(&head);
+            let x = e.load(&product.operands[0])?.text;
+            e.line(format!("tops = max(tops, abs({x}))"));
+            e.close();
+            e.line(format!(
+                "scale = max(pow2_floor(reduce_max(tops, 0)), {LEAST_SCALE})"
+            ));
+            e.line(format!("store {weights}_SCALE[{}] = scale", rows.join(", ")));
+            e.line(format!("inverse = {TOP} / scale"));
+        }
+        e.open(&head);
+        let x = e.load(&product.operands[0])?.text;
+        let (mut place, _) = e.place(&geometry.groups)?;
+        if geometry.count() > 1 {
+            place.push(geometry.joined());
+        }
+        place.extend(e.place(&[product.rows])?.0);
+        place.push(format!("{start} :+ {len}"));
+        self.store_factors(&mut e, &weights, &place.join(", "), &x, "inverse", false);
+        e.close();
+        let name = format!("k{}_a", self.number);
+        let text = e.finish(&format!("kernel {name} over ({})", grid.join(", ")));
+        Ok(Written { name, text })
+    }
+
+    fn declare_weights(&self, names: &mut Names) {
+        let geometry = &self.geometry;
+        let extent = |axis: &usize| self.product.extent(*axis).to_string();
+        let mut extents: Vec<String> = geometry.groups.iter().map(extent).collect();
+        let mut rows = extents.clone();
+        rows.push(extent(&self.product.rows));
+        if geometry.count() > 1 {
+            extents.push(geometry.count().to_string());
+        }
+        extents.push(extent(&self.product.rows));
+        extents.push(self.padded().to_string());
+        self.declare(names, &self.weights(), &extents);
+        if self.is_scaled() {
+            let rows = rows.join(", ");
+            names
+                .buffers
+                .push(format!("buffer {}_SCALE: f32[{rows}]", self.weights()));
+        }
+    }
+
+    /// The buffers for factors of these extents.
+    fn declare(&self, names: &mut Names, name: &str, extents: &[String]) {
+        let (dtype, extents) = (self.dtype(), extents.join(", "));
+        for half in ["HIGH", "LOW"].into_iter().take(1 + usize::from(self.has_low())) {
+            names
+                .buffers
+                .push(format!("buffer {name}_{half}: {dtype}[{extents}] align 16"));
+        }
+    }
+
+    /// The kernels that copy the image with its channels last.
+    pub(super) fn write_copy(&self, names: &mut Names) -> Result<Vec<Written>> {
+        self.declare_image(names);
+        let mut written = Vec::new();
+        if self.is_scaled() {
+            written.push(self.write_tops(names)?);
+        }
+        written.push(self.write_factors(names)?);
+        Ok(written)
+    }
+
+    fn declare_image(&self, names: &mut Names) {
+        let geometry = &self.geometry;
+        let outer: Vec<String> = geometry
+            .outer
+            .iter()
+            .map(|a| self.product.extent(*a).to_string())
+            .collect();
+        let mut extents = outer.clone();
+        extents.extend(self.phases().map(|count| count.to_string()));
+        extents.extend(geometry.spatial.iter().map(|s| s.copied().to_string()));
+        extents.push(self.padded().to_string());
+        self.declare(names, &self.image, &extents);
+        if self.is_scaled() {
+            let mut tops = outer;
+            tops.push(geometry.channels.to_string());
+            names
+                .buffers
+                .push(format!("buffer {}_TOPS: f32[{}]", self.image, tops.join(", ")));
+        }
+    }
+
+    /// How many phases of strides the copy has, of those of which it has several.
+    fn phases(&self) -> impl Iterator<Item = i64> {
+        let phases = self.geometry.spatial.iter().map(Spatial::phases);
+        phases.filter_map(|p| match p {
+            Phases::All(count) => Some(count),
+            Phases::One(_) => None,
+        })
+    }
+
+    /// The image's name, and the indices of one of those that are scaled as a whole, with what they are over.
+    fn outer(&self, e: &Emitter<'_>) -> Result<(String, Vec<String>, Vec<String>)> {
+        let name = e.name(&self.product.operands[1].tensor)?.to_owned();
+        let outer = &self.geometry.outer;
+        let over = outer
+            .iter()
+            .map(|a| format!("p{a} in {}", self.product.extent(*a)));
+        Ok((
+            name,
+            outer.iter().map(|a| format!("p{a}")).collect(),
+            over.collect(),
+        ))
+    }
+
+    /// The kernel that finds the largest magnitude of each channel.
+    fn write_tops(&self, names: &Names) -> Result<Written> {
+        let geometry = &self.geometry;
+        let mut e = self.emitter(names);
+        let (image, mut place, mut grid) = self.outer(&e)?;
+        let channel = format!("p{}", geometry.channel);
+        grid.push(format!("{channel} in {}", geometry.channels));
+        place.push(channel);
+        let mut region = place.clone();
+        let (mut loops, mut extents) = (Vec::new(), Vec::new());
+        let mut room = TILE;
+        for (i, spatial) in geometry.spatial.iter().enumerate().rev() {
+            let len = next_power_of_two(spatial.extent).min(room);
+            let tiles = geometry.spatial.len() - i <= 2;
+            let len = if tiles { len } else { 1 };
+            room /= len;
+            let index = format!("h{i}");
+            loops.insert(0, format!("{index} in 0..{} step {len}", spatial.extent));
+            region.insert(
+                place.len(),
+                if tiles { format!("{index} :+ {len}") } else { index },
+            );
+            if tiles {
+                extents.insert(0, len.to_string());
+            }
+        }
+        e.line(format!("tops = zeros f32[{}]", extents.join(", ")));
+        e.open(format!("for {} {{", loops.join(", ")));
+        let x = self.loaded(&image, &region.join(", "));
+        e.line(format!("tops = max(tops, abs({x}))"));
+        e.close();
+        let mut top = "tops".to_owned();
+        for axis in (0..extents.len()).rev() {
+            top = format!("reduce_max({top}, {axis})");
+        }
+        e.line(format!("store {}_TOPS[{}] = {top}", self.image, place.join(", ")));
+        let name = format!("k{}_b_tops", self.number);
+        let text = e.finish(&format!("kernel {name} over ({})", grid.join(", ")));
+        Ok(Written { name, text })
+    }
+
+    /// A part of the image in f32.
+    fn loaded(&self, image: &str, region: &str) -> String {
+        let text = format!("(load {image}[{region}] else 0.0)");
+        match self.product.plan.dtype(&self.product.operands[1].tensor) {
+            DType::F32 => text,
+            _ => format!("f32{text}"),
+        }
+    }
+
+    /// Binds `name` to the power of two that an image is divided by.
+    pub(super) fn find_scale(&self, e: &mut Emitter<'_>, name: &str) -> Result<()> {
+        let (mut place, _) = e.place(&self.geometry.outer)?;
+        place.push(format!("0 :+ {}", self.geometry.channels));
+        e.line(format!(
+            "{name} = max(pow2_floor(reduce_max(load {}_TOPS[{}], 0)), {LEAST_SCALE})",
+            self.image,
+            place.join(", ")
+        ));
+        Ok(())
+    }
+
+    /// The kernel that makes factors of the image.
+    fn write_factors(&self, names: &Names) -> Result<Written> {
+        let geometry = &self.geometry;
+        let mut e = self.emitter(names);
+        let (image, place, mut grid) = self.outer(&e)?;
+        let heads = geometry.outer.iter().map(|a| (*a, Walk::Index(format!("p{a}"))));
+        e.walks = heads.collect();
+        let (mut from, mut to) = (place.clone(), place);
+        let len = next_power_of_two(self.padded()).min(SIDE);
+        let padded = self.padded();
+        let channels = format!("c0*{len} :+ {len}");
+        from.push(channels.clone());
+        let mut spaces = Vec::new();
+        for (i, spatial) in geometry.spatial.iter().enumerate() {
+            let is_last = i + 1 == geometry.spatial.len();
+            let copied = spatial.copied();
+            let run = next_power_of_two(copied).min((TILE / len).min(MOST_RUN));
+            let phase = match spatial.phases() {
+                Phases::One(phase) => phase.to_string(),
+                Phases::All(count) => {
+                    grid.push(format!("s{i} in {count}"));
+                    to.push(format!("s{i}"));
+                    format!("s{i}")
+                }
+            };
+            let at = if is_last {
+                format!("h{i}*{run}")
+            } else {
+                format!("h{i}")
+            };
+            let begin = match (spatial.stride, phase.as_str()) {
+                (1, _) => at.clone(),
+                (stride, "0") => format!("{stride}*({at})"),
+                (stride, phase) => format!("{stride}*({at}) + {phase}"),
+            };
+            from.push(match (is_last, spatial.stride) {
+                (false, _) => begin,
+                (true, 1) => format!("{begin} :+ {run}"),
+                (true, stride) => format!("{begin} :+ {run} by {stride}"),
+            });
+            spaces.push(if is_last { format!("{at} :+ {run}") } else { at });
+            let count = if is_last { ceildiv(copied, run) } else { copied };
+            grid.push(format!("h{i} in {count}"));
+        }
+        to.extend(spaces);
+        to.push(channels);
+        grid.push(format!("c0 in {}", ceildiv(padded, len)));
+        if self.is_scaled() {
+            self.find_scale(&mut e, "scale")?;
+        }
+        e.line(format!("x1 = {}", self.loaded(&image, &from.join(", "))));
+        let inverse = format!("({TOP} / scale)");
+        let image = self.image.clone();
+        self.store_factors(&mut e, &image, &to.join(", "), "x1", &inverse, true);
+        let name = format!("k{}_b", self.number);
+        let text = e.finish(&format!("kernel {name} over ({})", grid.join(", ")));
+        Ok(Written { name, text })
+    }
+
+    /// Stores the factors of `x`, maybe turned, in buffers of this name.
+    fn store_factors(
+        &self,
+        e: &mut Emitter<'_>,
+        name: &str,
+        place: &str,
+        x: &str,
+        inverse: &str,
+        turns: bool,
+    ) {
+        let dtype = self.dtype();
+        let whole = if self.is_scaled() {
+            format!("{x} * {inverse}")
+        } else {
+            x.to_owned()
+        };
+        e.line(format!("whole = {whole}"));
+        e.line(format!("high = {dtype}(whole)"));
+        let turned = |text: &str| {
+            if turns {
+                format!("trans({text})")
+            } else {
+                text.to_owned()
+            }
+        };
+        e.line(format!("store {name}_HIGH[{place}] = {}", turned("high")));
+        if self.has_low() {
+            e.line(format!(
+                "store {name}_LOW[{place}] = {}",
+                turned("f16(whole - f32(high))")
+            ));
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! What a convolution's windows see of an image, as coordinates of its copy.
+
+use crate::designer::device::Factors;
+use crate::designer::emit::matmul::{Product, ceildiv};
+use crate::designer::plan::{Access, Axis, Plan, TensorKey};
+
+/// A spatial dimension of an image: at place `p`, tap `t` meets the element `start + stride * p + step * t`.
+///
+/// The copy has an image for each phase of the stride, in which elements that are a stride apart are neighbours. So tap `t`
+/// meets neighbours in all neighbouring places, of the phase `(start + step * t) % stride`.
+#[derive(Debug, Clone)]
+pub(super) struct Spatial {
+    pub(super) extent: i64,
+    /// The axis of places in the result, if there are several.
+    pub(super) place: Option<Axis>,
+    /// The axis of taps and their number, if there are several.
+    pub(super) tap: Option<(Axis, i64)>,
+    pub(super) start: i64,
+    pub(super) stride: i64,
+    pub(super) step: i64,
+}
+
+impl Spatial {
+    /// Dimension `dimension` of the image of `product`; `None` if it is seen otherwise.
+    fn new(product: &Product<'_>, dimension: Axis) -> Option<Self> {
+        let kernel = product.kernel;
+        let extent = product.extent(dimension).as_const()?;
+        let mut spatial = Self {
+            extent,
+            place: None,
+            tap: None,
+            start: 0,
+            stride: 1,
+            step: 1,
+        };
+        let Some(window) = kernel.windows.get(&dimension) else {
+            spatial.place = Some(dimension);
+            return (!kernel.reduced.contains(&dimension)).then_some(spatial);
+        };
+        // A sum of products takes nothing for zero.
+        spatial.start = window.start.as_const()?;
+        for (axis, step) in window.axes.iter().copied() {
+            if kernel.reduced.contains(&axis) {
+                let is_first = spatial
+                    .tap
+                    .replace((axis, product.extent(axis).as_const()?))
+                    .is_none();
+                spatial.step = step;
+                is_first.then_some(())?;
+            } else {
+                let is_first = spatial.place.replace(axis).is_none();
+                spatial.stride = step;
+                (is_first && step > 0).then_some(())?;
+            }
+        }
+        Some(spatial)
+    }
+
+    /// The images that the copy has for this dimension: all phases, or the only one that taps meet.
+    pub(super) fn phases(&self) -> Phases {
+        let (first, taps) = (self.start, self.tap.map_or(1, |(_, count)| count));
+        let mut met = (0..taps).map(|t| (first + self.step * t).rem_euclid(self.stride));
+        let one = met.next().unwrap_or_default();
+        if met.all(|phase| phase == one) {
+            Phases::One(one)
+        } else {
+            Phases::All(self.stride)
+        }
+    }
+
+    pub(super) fn has_phases(&self) -> bool {
+        matches!(self.phases(), Phases::All(_))
+    }
+
+    /// The extent of the copy.
+    pub(super) fn copied(&self) -> i64 {
+        ceildiv(self.extent, self.stride)
+    }
+
+    /// What tap `tap`, given as text, adds to a place's coordinate in the copy, and the phase in which that is.
+    pub(super) fn seen(&self, tap: &str) -> (String, String) {
+        let Some(_) = self.tap else {
+            let (q, phase) = (
+                self.start.div_euclid(self.stride),
+                self.start.rem_euclid(self.stride),
+            );
+            return (q.to_string(), phase.to_string());
+        };
+        let lead = (-self.start).max(0) + (-self.step).max(0) * self.tap.map_or(0, |(_, count)| count);
+        let lead = ceildiv(lead, self.stride);
+        let step = match self.step {
+            1 => tap.to_owned(),
+            step => format!("{step}*({tap})"),
+        };
+        if self.stride == 1 {
+            return (sum(&[&step], self.start), "0".to_owned());
+        }
+        let at = sum(&[&step], self.start + lead * self.stride);
+        let q = sum(&[&format!("({at}) // {}", self.stride)], -lead);
+        (q, format!("({at}) % {}", self.stride))
+    }
+}
+
+/// The phases of a stride that a copy has images of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::designer) enum Phases {
+    One(i64),
+    All(i64),
+}
+
+/// The copy of a tensor with its channels last.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::designer) struct Image {
+    pub(super) tensor: TensorKey,
+    pub(super) factors: Factors,
+    /// The number of dimensions before the channels.
+    pub(super) outer: usize,
+    /// The stride of each spatial dimension, and its phases.
+    pub(super) spatial: Vec<(i64, Phases)>,
+}
+
+/// A convolution: the product of weights on the left with what windows see of an image on the right.
+#[derive(Debug)]
+pub(super) struct Geometry {
+    /// The dimensions before the channels, of which each coordinate is an image of its own.
+    pub(super) outer: Vec<Axis>,
+    pub(super) channel: Axis,
+    pub(super) channels: i64,
+    pub(super) spatial: Vec<Spatial>,
+    /// The dimensions of the weights that are those of images.
+    pub(super) groups: Vec<Axis>,
+}
+
+impl Geometry {
+    /// `None` if the product is something else.
+    pub(super) fn new(product: &Product<'_>) -> Option<Self> {
+        let kernel = product.kernel;
+        let [weights, image] = &product.operands;
+        let walked = kernel.walked(weights);
+        let is_channel =
+            |a: &Axis| kernel.reduced.contains(a) && walked.contains(a) && !kernel.windows.contains_key(a);
+        let at = image.axes.iter().position(is_channel)?;
+        let (outer, rest) = image.axes.split_at_checked(at)?;
+        let (channel, spatial) = rest.split_first()?;
+        let spatial: Option<Vec<_>> = spatial.iter().map(|d| Spatial::new(product, *d)).collect();
+        let geometry = Self {
+            outer: outer.to_vec(),
+            channel: *channel,
+            channels: product.extent(*channel).as_const()?,
+            spatial: spatial?,
+            groups: outer.iter().copied().filter(|a| walked.contains(a)).collect(),
+        };
+        geometry.is_all_of(product, &walked).then_some(geometry)
+    }
+
+    /// Whether every axis has its part, and the result has them in order.
+    fn is_all_of(&self, product: &Product<'_>, weights: &[Axis]) -> bool {
+        let kernel = product.kernel;
+        let is_plain = |a: &Axis| !kernel.windows.contains_key(a) && !kernel.reduced.contains(a);
+        let is_tap = |a: &Axis| self.taps().any(|(tap, _)| tap == *a);
+        let is_summed = |a: &Axis| *a == self.channel || is_tap(a);
+        let is_known = |a: &Axis| *a == product.rows || self.groups.contains(a) || is_summed(a);
+        let mut result = self.outer.clone();
+        result.push(product.rows);
+        result.extend(self.places());
+        let mut own = product.result();
+        own.retain(|a| result.contains(a));
+        self.outer.iter().all(is_plain)
+            && kernel.reduced.iter().all(is_summed)
+            && weights.iter().all(is_known)
+            && product.result().len() == result.len()
+            && own.ends_with(&result[self.outer.len()..])
+    }
+
+    /// The axes of taps and their numbers, outermost first.
+    pub(super) fn taps(&self) -> impl Iterator<Item = (Axis, i64)> {
+        self.spatial.iter().filter_map(|s| s.tap)
+    }
+
+    /// The axes of places in the result, outermost first.
+    pub(super) fn places(&self) -> impl Iterator<Item = Axis> {
+        self.spatial.iter().filter_map(|s| s.place)
+    }
+
+    /// The taps of a window.
+    pub(super) fn count(&self) -> i64 {
+        self.taps().map(|(_, count)| count).product()
+    }
+
+    /// The number of a tap along each dimension, if `tap` is its number among all of them.
+    pub(super) fn split(&self, tap: &str) -> Vec<String> {
+        let mut inner = self.count();
+        let mut texts = Vec::new();
+        for spatial in &self.spatial {
+            let Some((_, count)) = spatial.tap else {
+                texts.push("0".to_owned());
+                continue;
+            };
+            let is_outermost = inner == self.count();
+            inner /= count;
+            let mut text = tap.to_owned();
+            if inner > 1 {
+                text = format!("({text}) // {inner}");
+            }
+            if !is_outermost {
+                text = format!("({text}) % {count}");
+            }
+            texts.push(text);
+        }
+        texts
+    }
+
+    /// The number of a tap among all of them, at the loop indices `r` and the number of its axis.
+    pub(super) fn joined(&self) -> String {
+        let mut inner = self.count();
+        let terms = self.taps().map(|(axis, count)| {
+            inner /= count;
+            match inner {
+                1 => format!("r{axis}"),
+                _ => format!("r{axis}*{inner}"),
+            }
+        });
+        let terms: Vec<String> = terms.collect();
+        terms.join(" + ")
+    }
+
+    /// What the copy of `image` is.
+    pub(super) fn image(&self, image: &Access, factors: Factors) -> Image {
+        Image {
+            tensor: image.tensor.declared(),
+            factors,
+            outer: self.outer.len(),
+            spatial: self.spatial.iter().map(|s| (s.stride, s.phases())).collect(),
+        }
+    }
+
+    /// What products of these operands take, in multiply-adds.
+    pub(super) fn products(&self, product: &Product<'_>) -> Option<f64> {
+        let all = product
+            .result()
+            .into_iter()
+            .chain(product.kernel.reduced.iter().copied());
+        let mut extents = all.map(|a| product.extent(a).as_const());
+        extents.try_fold(1.0, |n, extent| Some(n * extent? as f64))
+    }
+}
+
+/// Whether a tensor is read in the dimensions that it is declared with.
+pub(super) fn is_direct(plan: &Plan, access: &Access) -> bool {
+    let declared = plan.tensors.get(&access.tensor.declared());
+    declared.is_some_and(|(_, extents)| extents.len() == access.axes.len())
+}
+
+/// The sum of terms and a number as text.
+pub(super) fn sum(terms: &[&str], number: i64) -> String {
+    let mut text: Vec<&str> = terms.iter().copied().filter(|t| *t != "0").collect();
+    let number = number.to_string();
+    if number != "0" || text.is_empty() {
+        text.push(&number);
+    }
+    text.join(" + ")
+}
