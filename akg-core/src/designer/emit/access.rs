@@ -52,7 +52,7 @@ impl Emitter<'_> {
                 match self.walk(seen)? {
                     Walk::Index(name) => {
                         at.push(term(name));
-                        leaves |= self.picked == Some(seen);
+                        leaves |= self.stray == Some(seen);
                     }
                     Walk::Tile { .. } if tile.is_some() => {
                         return Err(Error::unsupported(

@@ -109,8 +109,8 @@ pub(super) struct Emitter<'a> {
     pub(super) tile: Vec<Axis>,
     /// Whether tiles along reduced axes start at their last element.
     pub(super) descends: bool,
-    /// The axis along which data choose an element, which may be outside of tensors.
-    pub(super) picked: Option<Axis>,
+    /// An axis whose coordinates may be outside of tensors although each has a program or an iteration of its own.
+    pub(super) stray: Option<Axis>,
     /// What stands outside a tensor along a reduced axis.
     pub(super) fill: f64,
     pub(super) lines: Vec<String>,
@@ -132,7 +132,7 @@ impl<'a> Emitter<'a> {
             walks: HashMap::new(),
             tile: Vec::new(),
             descends: false,
-            picked: None,
+            stray: None,
             fill: 0.0,
             lines: Vec::new(),
             indent: 1,

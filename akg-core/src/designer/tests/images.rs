@@ -116,6 +116,52 @@ fn strides_dilations_and_groups() {
 }
 
 #[test]
+fn few_channels_are_joined_with_taps() {
+    convolves(
+        "conv1d.default",
+        &[2, 3, 40],
+        &[20, 3, 5],
+        &[("padding", &[2])],
+        1,
+    );
+    convolves(
+        "conv2d.default",
+        &[2, 3, 17, 18],
+        &[70, 3, 7, 7],
+        &[("stride", &[2, 2]), ("padding", &[3, 3])],
+        1,
+    );
+    convolves(
+        "conv2d.default",
+        &[1, 5, 9, 12],
+        &[12, 5, 3, 1],
+        &[("stride", &[2, 1]), ("dilation", &[2, 1])],
+        1,
+    );
+    convolves(
+        "conv2d.default",
+        &[1, 8, 9, 12],
+        &[12, 4, 3, 4],
+        &[("dilation", &[1, 3])],
+        2,
+    );
+    convolves(
+        "conv3d.default",
+        &[1, 3, 5, 6, 9],
+        &[16, 3, 3, 2, 3],
+        &[("padding", &[1, 1, 1])],
+        1,
+    );
+    convolves(
+        "conv_transpose2d.input",
+        &[1, 3, 7, 6],
+        &[3, 12, 3, 3],
+        &[("padding", &[1, 1])],
+        1,
+    );
+}
+
+#[test]
 fn sums_of_many_channels_have_levels() {
     convolves(
         "conv2d.default",
@@ -129,7 +175,7 @@ fn sums_of_many_channels_have_levels() {
 #[test]
 fn transposed_ones_share_a_copy() {
     let op = "conv_transpose2d.input";
-    convolves(op, &[1, 9, 7, 6], &[9, 12, 3, 3], &[("padding", &[1, 1])], 1);
+    convolves(op, &[1, 17, 7, 6], &[17, 12, 3, 3], &[("padding", &[1, 1])], 1);
     convolves(
         op,
         &[2, 8, 5, 6],

@@ -3,7 +3,8 @@
 //! An image is copied once for all that slides over it, with its channels last and as [factors](Factors), and so are the weights, one matrix for each
 //! tap. A program of the product then makes a tile of places and results: in each step it multiplies some channels of what
 //! one tap meets, which is a box of the copy, as copy engines move it. Their zeros outside of a tensor are the padding.
-//! Places that are a stride apart are neighbours in the copy, which has an image for each phase of the stride.
+//! Places that are a stride apart are neighbours in the copy, which has an image for each phase of the stride. Of few channels
+//! it has at each place what all taps along a dimension meet there, as so many more channels.
 //!
 //! Factors are scaled by powers of two, of the weights result by result and of the image as a whole: a window's elements
 //! have all the same scale then, wherever it is. Sums are rounded as those of [other products](super::factors).
@@ -29,8 +30,6 @@ const GRAIN: i64 = 8;
 /// The fewest channels that are multiplied in a step, and the most.
 const LEAST_STEP: i64 = 16;
 const MOST_STEP: i64 = 64;
-/// Fewer channels than this are not worth a step.
-const FEWEST: i64 = 8;
 /// Fewer results than this are on the right of a product, whose other side is long.
 const FEW: i64 = 64;
 /// Places of a tile along one dimension.
@@ -72,7 +71,7 @@ pub(super) fn emit(
         .operands
         .iter()
         .all(|access| is_direct(product.plan, access));
-    if product.dtype != DType::F32 || geometry.channels < FEWEST || !are_direct || !is_worth_it {
+    if product.dtype != DType::F32 || !are_direct || !is_worth_it {
         return Ok(None);
     }
     let image = geometry.image(&product.operands[1], factors);
@@ -119,12 +118,12 @@ impl Images<'_> {
 
     /// The extent of the copy's channels.
     fn padded(&self) -> i64 {
-        ceildiv(self.geometry.channels, GRAIN) * GRAIN
+        ceildiv(self.geometry.columns(), GRAIN) * GRAIN
     }
 
     /// Lengths of the steps along the channels.
     fn steps(&self) -> Vec<i64> {
-        let whole = next_power_of_two(self.geometry.channels).max(LEAST_STEP);
+        let whole = next_power_of_two(self.geometry.columns()).max(LEAST_STEP);
         match whole {
             MOST_STEP.. => vec![MOST_STEP, MOST_STEP / 2],
             _ => vec![whole],
@@ -249,12 +248,12 @@ impl Images<'_> {
             format!("[{len}, {run}]")
         };
         e.line(format!("acc0 = zeros f32{extents}"));
-        let parts = match geometry.channels > LEAST_STEP {
-            true => format!("ceildiv({}, {step})", geometry.channels),
+        let parts = match geometry.columns() > LEAST_STEP {
+            true => format!("ceildiv({}, {step})", geometry.columns()),
             false => "1".to_owned(),
         };
         let all = format!("{}*{parts}", geometry.count());
-        let has_levels = self.device.sums_in_full() && geometry.count() * geometry.channels > LEVEL;
+        let has_levels = self.device.sums_in_full() && geometry.count() * geometry.columns() > LEVEL;
         let (sum, base) = if has_levels {
             ("sum0", format!("b{channel} + "))
         } else {

@@ -38,10 +38,10 @@ impl Passes<'_> {
         let e = &mut self.emitter;
         let scopes = std::mem::replace(&mut e.scopes, vec![known]);
         let walk = e.walks.insert(pick.axis, Walk::Index(place.text));
-        e.picked = Some(pick.axis);
+        e.stray = Some(pick.axis);
         let dtype = e.prims.dtype(id);
         let element = e.operand(pick.selection, 1, dtype)?;
-        e.picked = None;
+        e.stray = None;
         e.scopes = scopes;
         e.walks.extend(walk.map(|walk| (pick.axis, walk)));
         Ok(Some(element))

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::geometry::{Phases, Spatial};
+use super::geometry::{Fold, Phases, Spatial};
 use super::{Images, next_power_of_two};
 use crate::designer::emit::matmul::ceildiv;
 use crate::designer::emit::matmul::factors::{LEAST_SCALE, TOP};
@@ -30,19 +30,27 @@ impl Images<'_> {
             .map(|a| format!("p{a} in {}", product.extent(*a)))
             .collect();
         let padded = self.padded();
-        let len = next_power_of_two(padded).min(CHANNELS);
+        let len = match geometry.fold {
+            Some(_) => geometry.channels,
+            None => next_power_of_two(padded).min(CHANNELS),
+        };
         let channel = geometry.channel;
-        let start = if padded > len {
-            format!("c{channel}")
-        } else {
+        let is_whole = geometry.fold.is_some() || padded <= len;
+        let start = if is_whole {
             "0".to_owned()
+        } else {
+            format!("c{channel}")
         };
         let mut loops: Vec<String> = Vec::new();
         for (axis, count) in geometry.taps() {
             loops.push(format!("r{axis} in 0..{count}"));
             walks.insert(axis, Walk::Index(format!("r{axis}")));
         }
-        if padded > len {
+        if let Some(fold) = geometry.fold {
+            loops.push(format!("r{} in 0..{}", fold.tap, fold.wide));
+            walks.insert(fold.tap, Walk::Index(format!("r{}", fold.tap)));
+        }
+        if !is_whole {
             loops.push(format!("c{channel} in 0..{padded} step {len}"));
         }
         let walk = Walk::Tile {
@@ -56,6 +64,8 @@ impl Images<'_> {
         let mut e = self.emitter(names);
         e.walks = walks;
         e.tile = vec![channel];
+        // More taps than there are fill a row up.
+        e.stray = geometry.fold.map(|fold| fold.tap);
         let head = format!("for {} {{", loops.join(", "));
         let weights = self.weights();
         let (rows, _) = e.place(&axes)?;
@@ -78,7 +88,10 @@ impl Images<'_> {
             place.push(geometry.joined());
         }
         place.extend(e.place(&[product.rows])?.0);
-        place.push(format!("{start} :+ {len}"));
+        place.push(match geometry.fold {
+            Some(fold) => format!("r{}*{len} :+ {len}", fold.tap),
+            None => format!("{start} :+ {len}"),
+        });
         self.store_factors(&mut e, &weights, &place.join(", "), &x, "inverse", false);
         e.close();
         let name = format!("k{}_a", self.number);
@@ -183,12 +196,14 @@ impl Images<'_> {
         let (mut loops, mut extents) = (Vec::new(), Vec::new());
         let mut room = TILE;
         for (i, spatial) in geometry.spatial.iter().enumerate().rev() {
-            let len = next_power_of_two(spatial.extent).min(room);
+            let fold = geometry.fold.filter(|fold| fold.at == i);
+            let extent = fold.map_or(spatial.extent, |fold| fold.extent);
+            let len = next_power_of_two(extent).min(room);
             let tiles = geometry.spatial.len() - i <= 2;
             let len = if tiles { len } else { 1 };
             room /= len;
             let index = format!("h{i}");
-            loops.insert(0, format!("{index} in 0..{} step {len}", spatial.extent));
+            loops.insert(0, format!("{index} in 0..{extent} step {len}"));
             region.insert(
                 place.len(),
                 if tiles { format!("{index} :+ {len}") } else { index },
@@ -241,10 +256,20 @@ impl Images<'_> {
         let heads = geometry.outer.iter().map(|a| (*a, Walk::Index(format!("p{a}"))));
         e.walks = heads.collect();
         let (mut from, mut to) = (place.clone(), place);
-        let len = next_power_of_two(self.padded()).min(SIDE);
         let padded = self.padded();
-        let channels = format!("c0*{len} :+ {len}");
-        from.push(channels.clone());
+        let (len, count, channels) = match geometry.fold {
+            Some(fold) => {
+                let len = geometry.channels;
+                from.push(format!("0 :+ {len}"));
+                (len, 1, format!("r{}*{len} :+ {len}", fold.tap))
+            }
+            None => {
+                let len = next_power_of_two(padded).min(SIDE);
+                let channels = format!("c0*{len} :+ {len}");
+                from.push(channels.clone());
+                (len, ceildiv(padded, len), channels)
+            }
+        };
         let mut spaces = Vec::new();
         for (i, spatial) in geometry.spatial.iter().enumerate() {
             let is_last = i + 1 == geometry.spatial.len();
@@ -263,12 +288,16 @@ impl Images<'_> {
             } else {
                 format!("h{i}")
             };
-            let begin = match (spatial.stride, phase.as_str()) {
+            let fold = geometry.fold.filter(|fold| fold.at == i);
+            let stride = fold.map_or(spatial.stride, |fold| fold.stride);
+            let phase = fold.map_or(phase, Fold::seen);
+            let begin = match (stride, phase.as_str()) {
+                (1, phase) if fold.is_some() => format!("{at} + {phase}"),
                 (1, _) => at.clone(),
                 (stride, "0") => format!("{stride}*({at})"),
                 (stride, phase) => format!("{stride}*({at}) + {phase}"),
             };
-            from.push(match (is_last, spatial.stride) {
+            from.push(match (is_last, stride) {
                 (false, _) => begin,
                 (true, 1) => format!("{begin} :+ {run}"),
                 (true, stride) => format!("{begin} :+ {run} by {stride}"),
@@ -279,14 +308,20 @@ impl Images<'_> {
         }
         to.extend(spaces);
         to.push(channels);
-        grid.push(format!("c0 in {}", ceildiv(padded, len)));
+        grid.push(format!("c0 in {count}"));
         if self.is_scaled() {
             self.find_scale(&mut e, "scale")?;
+        }
+        if let Some(fold) = geometry.fold {
+            e.open(format!("for r{} in 0..{} {{", fold.tap, fold.wide));
         }
         e.line(format!("x1 = {}", self.loaded(&image, &from.join(", "))));
         let inverse = format!("({TOP} / scale)");
         let image = self.image.clone();
         self.store_factors(&mut e, &image, &to.join(", "), "x1", &inverse, true);
+        if geometry.fold.is_some() {
+            e.close();
+        }
         let name = format!("k{}_b", self.number);
         let text = e.finish(&format!("kernel {name} over ({})", grid.join(", ")));
         Ok(Written { name, text })

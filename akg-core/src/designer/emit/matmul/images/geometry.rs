@@ -1,8 +1,12 @@
 //! What a convolution's windows see of an image, as coordinates of its copy.
 
+use super::GRAIN;
 use crate::designer::device::Factors;
 use crate::designer::emit::matmul::{Product, ceildiv};
 use crate::designer::plan::{Access, Axis, Plan, TensorKey};
+
+/// So few channels are not multiplied tap by tap: steps would be short, and mostly padding.
+const FEW_CHANNELS: i64 = 16;
 
 /// A spatial dimension of an image: at place `p`, tap `t` meets the element `start + stride * p + step * t`.
 ///
@@ -101,6 +105,41 @@ impl Spatial {
     }
 }
 
+/// A spatial dimension of which the copy has all that a window sees beside each other, as channels: at each place the elements
+/// `start + stride * p + step * t`, one channel after the other for each tap.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in crate::designer) struct Fold {
+    /// Which of the spatial dimensions it is.
+    pub(super) at: usize,
+    /// The axis of its taps.
+    pub(super) tap: Axis,
+    pub(super) taps: i64,
+    /// Taps with those that only fill the copy up.
+    pub(super) wide: i64,
+    pub(super) extent: i64,
+    pub(super) start: i64,
+    pub(super) stride: i64,
+    pub(super) step: i64,
+}
+
+impl Fold {
+    /// What the tap of this loop adds to a place's coordinate. Taps that fill up are outside of the image.
+    pub(super) fn seen(self) -> String {
+        let tap = format!("r{}", self.tap);
+        let step = match self.step {
+            1 => tap.clone(),
+            step => format!("{step}*{tap}"),
+        };
+        let stray = if self.wide > self.taps {
+            let beyond = self.extent + self.start.abs() + self.step.abs() * self.wide;
+            format!("{tap} // {} * {beyond}", self.taps)
+        } else {
+            "0".to_owned()
+        };
+        sum(&[&step, &stray], self.start)
+    }
+}
+
 /// The phases of a stride that a copy has images of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::designer) enum Phases {
@@ -117,6 +156,7 @@ pub(in crate::designer) struct Image {
     pub(super) outer: usize,
     /// The stride of each spatial dimension, and its phases.
     pub(super) spatial: Vec<(i64, Phases)>,
+    pub(super) fold: Option<Fold>,
 }
 
 /// A convolution: the product of weights on the left with what windows see of an image on the right.
@@ -126,6 +166,7 @@ pub(super) struct Geometry {
     pub(super) outer: Vec<Axis>,
     pub(super) channel: Axis,
     pub(super) channels: i64,
+    pub(super) fold: Option<Fold>,
     pub(super) spatial: Vec<Spatial>,
     /// The dimensions of the weights that are those of images.
     pub(super) groups: Vec<Axis>,
@@ -143,14 +184,56 @@ impl Geometry {
         let (outer, rest) = image.axes.split_at_checked(at)?;
         let (channel, spatial) = rest.split_first()?;
         let spatial: Option<Vec<_>> = spatial.iter().map(|d| Spatial::new(product, *d)).collect();
-        let geometry = Self {
+        let mut geometry = Self {
             outer: outer.to_vec(),
             channel: *channel,
             channels: product.extent(*channel).as_const()?,
+            fold: None,
             spatial: spatial?,
             groups: outer.iter().copied().filter(|a| walked.contains(a)).collect(),
         };
-        geometry.is_all_of(product, &walked).then_some(geometry)
+        geometry.is_all_of(product, &walked).then_some(())?;
+        if geometry.channels < FEW_CHANNELS {
+            geometry.fold = geometry.folded(product);
+        }
+        Some(geometry)
+    }
+
+    /// Makes the last dimension that has taps and places one that is folded.
+    fn folded(&mut self, product: &Product<'_>) -> Option<Fold> {
+        let is_seen = |s: &Spatial| s.tap.is_some() && s.place.is_some();
+        let at = self.spatial.iter().rposition(is_seen)?;
+        let spatial = self.spatial.get_mut(at)?;
+        let (tap, taps) = spatial.tap?;
+        let places = product.extent(spatial.place?).as_const()?;
+        let mut wide = taps;
+        while wide * self.channels % GRAIN != 0 {
+            wide += 1;
+        }
+        let fold = Fold {
+            at,
+            tap,
+            taps,
+            wide,
+            extent: spatial.extent,
+            start: spatial.start,
+            stride: spatial.stride,
+            step: spatial.step,
+        };
+        *spatial = Spatial {
+            extent: places,
+            place: spatial.place,
+            tap: None,
+            start: 0,
+            stride: 1,
+            step: 1,
+        };
+        Some(fold)
+    }
+
+    /// The channels of the copy.
+    pub(super) fn columns(&self) -> i64 {
+        self.fold.map_or(self.channels, |fold| fold.wide * self.channels)
     }
 
     /// Whether every axis has its part, and the result has them in order.
@@ -172,7 +255,7 @@ impl Geometry {
             && own.ends_with(&result[self.outer.len()..])
     }
 
-    /// The axes of taps and their numbers, outermost first.
+    /// The axes of taps and their numbers, outermost first, without those that are folded.
     pub(super) fn taps(&self) -> impl Iterator<Item = (Axis, i64)> {
         self.spatial.iter().filter_map(|s| s.tap)
     }
@@ -231,6 +314,7 @@ impl Geometry {
             factors,
             outer: self.outer.len(),
             spatial: self.spatial.iter().map(|s| (s.stride, s.phases())).collect(),
+            fold: self.fold.map(|fold| Fold { tap: 0, ..fold }),
         }
     }
 
