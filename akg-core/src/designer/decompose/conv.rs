@@ -1,12 +1,13 @@
 //! Convolutions: products of the weights with what sliding windows see.
 //!
 //! A transposed convolution is one ordinary convolution for each phase of its stride: results that are a stride apart meet
-//! the same taps. The phases are joined after.
+//! the same taps. Without dilation these are one product, in which the phases are dimensions of the weights and of the result;
+//! otherwise they are joined after.
 
 use super::slide::{Seen, Sliding, slide};
 use super::{Step, join, matmul};
 use crate::designer::prim::PrimId;
-use crate::designer::window::Window;
+use crate::designer::window::{Outside, Window};
 use crate::error::Result;
 use crate::expr::Expr;
 use crate::sketch::ir::{CompareOp, ReduceOp};
@@ -144,6 +145,17 @@ impl Geometry {
         (x, s.prims.permute(weight, perm))
     }
 
+    /// Whether the phases of a transposed convolution should be dimensions of one product: there are several, and the taps of
+    /// each are a stride apart.
+    fn interleaves(&self, s: &Step<'_>, x: PrimId, weight: PrimId) -> bool {
+        let rank = self.taps.len();
+        let is_matrix = !s.prims.extent(x, 2).is(1) && !s.prims.extent(weight, 1).is(1);
+        let is_wide = (0..rank)
+            .all(|d| !s.prims.extent(x, LEADING + d).is(1) && !s.prims.extent(weight, LEADING + d).is(1));
+        let has_phases = self.strides.iter().any(|stride| *stride > 1);
+        is_matrix && is_wide && has_phases && self.dilations.iter().all(|step| *step == 1)
+    }
+
     /// How many phases the results along a dimension of a transposed convolution have, and the most results of one.
     fn phases(&self, d: usize) -> Option<(i64, i64)> {
         let places = self.places.get(d)?.as_const()?;
@@ -177,10 +189,90 @@ impl Geometry {
     }
 }
 
+/// A transposed convolution as `[N, G, O, P..]`: with `result + padding = stride * place + phase`, the tap `phase + stride * t`
+/// meets the element `place - t` of the input.
+fn interleaved(s: &mut Step<'_>, x: PrimId, weight: PrimId, geometry: &Geometry) -> Result<PrimId> {
+    let rank = geometry.taps.len();
+    let mut along = Vec::new();
+    let mut by_phase = weight;
+    // [G, O, C, (S, T)..]
+    for d in 0..rank {
+        let (stride, padding) = (geometry.strides[d], geometry.paddings[d]);
+        let taps = (geometry.taps[d] + stride - 1) / stride;
+        let window = Window {
+            dim: LEADING + 2 * d,
+            start: 0.into(),
+            steps: vec![1, stride],
+            outside: Outside::Nothing,
+        };
+        by_phase = s.prims.slide(by_phase, window, &[stride.into(), taps.into()]);
+        let last = geometry.places[d].as_const().unwrap_or_default() + padding - 1;
+        along.push(Sliding {
+            start: 0,
+            stride: 1,
+            step: -1,
+            places: (last / stride + 1).into(),
+            taps,
+        });
+    }
+    let [batch, groups, channels] = [0, 1, 2].map(|d| s.prims.extent(x, d));
+    let results = s.prims.extent(weight, 1);
+    let phases: Vec<Expr> = geometry.strides.iter().map(|n| (*n).into()).collect();
+    let places: Vec<Expr> = along.iter().map(|a| a.places.clone()).collect();
+    let all = |list: &[Expr]| list.iter().fold(Expr::constant(1), |n, e| &n * e);
+    let products = along.iter().fold(channels, |n, a| n * a.taps);
+
+    let of_phases = (0..rank).map(|d| LEADING + 2 * d);
+    let of_taps = of_phases.clone().map(|dim| dim + 1);
+    let perm = std::iter::once(0).chain(of_phases).chain([1, 2]).chain(of_taps);
+    let rows = s.prims.permute(by_phase, perm.collect());
+    let mut shape = vec![groups.clone()];
+    shape.extend(phases.iter().cloned());
+    shape.extend([results.clone(), products.clone()]);
+    let rows = s.prims.reshape(rows, shape);
+
+    let seen = slide(s.prims, x, &along)?;
+    let perm = [0, 1, 2]
+        .into_iter()
+        .chain(seen.taps.iter().copied())
+        .chain(seen.places);
+    let columns = s.prims.permute(seen.value, perm.collect());
+    let mut shape = vec![batch.clone(), groups.clone()];
+    shape.extend(vec![Expr::constant(1); rank]);
+    shape.extend([products, all(&places)]);
+    let columns = s.prims.reshape(columns, shape);
+
+    // [N, G, S.., O, Q..] becomes [N, G, O, (Q, S)..].
+    let y = matmul::contract(s, rows, columns)?;
+    let mut shape = vec![batch.clone(), groups.clone()];
+    shape.extend(
+        phases
+            .iter()
+            .cloned()
+            .chain([results.clone()])
+            .chain(places.iter().cloned()),
+    );
+    let y = s.prims.reshape(y, shape);
+    let pairs = (0..rank).flat_map(|d| [LEADING + rank + d, 2 + d]);
+    let perm = [0, 1, 2 + rank].into_iter().chain(pairs);
+    let y = s.prims.permute(y, perm.collect());
+    let joined = places.iter().zip(&phases).map(|(places, phases)| places * phases);
+    let shape = [batch, groups, results].into_iter().chain(joined);
+    let mut y = s.prims.reshape(y, shape.collect());
+    for (d, places) in geometry.places.iter().enumerate() {
+        let window = Window::new(LEADING + d, geometry.paddings[d].into(), 1);
+        y = s.prims.window(y, window, places.clone());
+    }
+    Ok(y)
+}
+
 /// A transposed convolution as `[N, G, O, P..]`: its phases side by side along each dimension. They are joined as if all
 /// had the same extent, and what is too much is left out in the end.
 fn transposed(s: &mut Step<'_>, x: PrimId, weight: PrimId, geometry: &Geometry) -> Result<PrimId> {
     let (x, weight) = geometry.grouped(s, x, weight, true);
+    if geometry.interleaves(s, x, weight) {
+        return interleaved(s, x, weight, geometry);
+    }
     let mut y = phases(s, x, weight, geometry, &mut Vec::new())?;
     for (d, places) in geometry.places.iter().enumerate() {
         let dim = LEADING + d;

@@ -141,6 +141,27 @@ impl<'a> Product<'a> {
         &self.kernel.extents[axis]
     }
 
+    /// Where a loop along a summed axis ends. Where windows show all of an operand's dimension at the first coordinates of the
+    /// result, they show the less of it the further these go, which have the index `p` and the axis's number.
+    fn end(&self, axis: Axis) -> String {
+        let kernel = self.kernel;
+        let end = |dimension: &Axis| {
+            let window = kernel.windows.get(dimension)?;
+            let shown = self.extent(*dimension).as_const()? - window.start.as_const()?;
+            let [(phase, 1), (tap, step @ 1..)] = window.axes[..] else {
+                return None;
+            };
+            let taps = self.extent(tap).as_const()?;
+            let is_all = taps * step >= shown && self.extent(phase).as_const()? < shown + step;
+            let is_it = tap == axis && !kernel.reduced.contains(&phase);
+            (is_it && is_all && taps * step - shown > 0)
+                .then(|| format!("({} - p{phase}) // {step}", shown + step - 1))
+        };
+        let mut dimensions = self.operands.iter().flat_map(|access| &access.axes);
+        let end = dimensions.find_map(end);
+        end.unwrap_or_else(|| self.extent(axis).to_string())
+    }
+
     /// The axes of the result, outermost first.
     fn result(&self) -> Vec<Axis> {
         self.kernel.axes.get(&self.contract).cloned().unwrap_or_default()
@@ -219,7 +240,7 @@ impl<'a> Product<'a> {
         let summed = self.kernel.walked(&self.operands[0]).into_iter();
         for axis in summed.filter(|x| self.kernel.reduced.contains(x)) {
             if axis != self.depth {
-                loops.push(format!("r{axis} in 0..{}", self.extent(axis)));
+                loops.push(format!("r{axis} in 0..{}", self.end(axis)));
                 walks.insert(axis, Walk::Index(format!("r{axis}")));
             } else if !is_short {
                 loops.push(format!("r{axis} in 0..{extent} step {len}"));

@@ -173,14 +173,48 @@ fn sums_of_many_channels_have_levels() {
 }
 
 #[test]
-fn transposed_ones_share_a_copy() {
+fn transposed_ones() {
     let op = "conv_transpose2d.input";
     convolves(op, &[1, 17, 7, 6], &[17, 12, 3, 3], &[("padding", &[1, 1])], 1);
     convolves(
         op,
-        &[2, 8, 5, 6],
-        &[8, 12, 4, 3],
+        &[2, 16, 5, 6],
+        &[16, 12, 4, 3],
         &[("stride", &[2, 2]), ("padding", &[1, 0])],
+        1,
+    );
+    convolves(
+        op,
+        &[1, 32, 4, 6],
+        &[32, 9, 2, 5],
+        &[("stride", &[3, 2]), ("padding", &[0, 1])],
+        2,
+    );
+    convolves(
+        op,
+        &[1, 4, 5, 6],
+        &[4, 9, 3, 3],
+        &[("stride", &[1, 2]), ("output_padding", &[0, 1])],
+        1,
+    );
+    let op = "conv_transpose3d.input";
+    convolves(
+        op,
+        &[1, 16, 3, 4, 5],
+        &[16, 8, 3, 3, 3],
+        &[("stride", &[2, 2, 2]), ("padding", &[1, 1, 1])],
+        1,
+    );
+}
+
+#[test]
+fn phases_that_are_dilated_share_a_copy() {
+    let arguments: [(&str, &[i64]); 2] = [("stride", &[3]), ("dilation", &[2])];
+    convolves(
+        "conv_transpose1d.default",
+        &[2, 16, 9],
+        &[16, 8, 6],
+        &arguments,
         1,
     );
 }

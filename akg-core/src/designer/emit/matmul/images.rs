@@ -32,6 +32,8 @@ const LEAST_STEP: i64 = 16;
 const MOST_STEP: i64 = 64;
 /// Fewer results than this are on the right of a product, whose other side is long.
 const FEW: i64 = 64;
+/// The longest sum that takes little longer than storing its result: programs of small tiles share a core then.
+const SHORT: i64 = 512;
 /// Places of a tile along one dimension.
 const RUNS: [i64; 6] = [8, 16, 32, 64, 128, 256];
 /// What lanes reach of their peak in a convolution without factors.
@@ -185,7 +187,8 @@ impl Images<'_> {
 
     /// The most places of a tile.
     fn most_places(&self) -> i64 {
-        if self.has_low() || self.is_turned() {
+        let products = self.geometry.count() * self.geometry.columns();
+        if self.has_low() || self.is_turned() || products <= SHORT {
             2 * FEW
         } else {
             4 * FEW
@@ -196,10 +199,10 @@ impl Images<'_> {
     fn write_product(&self, names: &mut Names) -> Result<Written> {
         let (number, geometry) = (self.number, &self.geometry);
         let (rows, channel) = (self.product.rows, geometry.channel);
-        let heads = geometry.outer.iter().copied();
+        let heads = geometry.outer.iter().chain(&geometry.phases).copied();
         let mut walks: HashMap<Axis, Walk> = heads.map(|a| (a, Walk::Index(format!("p{a}")))).collect();
         let mut grid: Vec<String> = Vec::new();
-        for axis in &geometry.outer {
+        for axis in geometry.outer.iter().chain(&geometry.phases) {
             grid.push(format!("p{axis} in {}", self.product.extent(*axis)));
         }
         let places: Vec<Axis> = geometry.places().collect();
@@ -252,7 +255,7 @@ impl Images<'_> {
             true => format!("ceildiv({}, {step})", geometry.columns()),
             false => "1".to_owned(),
         };
-        let all = format!("{}*{parts}", geometry.count());
+        let all = format!("{}*{parts}", geometry.met(self.product));
         let has_levels = self.device.sums_in_full() && geometry.count() * geometry.columns() > LEVEL;
         let (sum, base) = if has_levels {
             ("sum0", format!("b{channel} + "))
@@ -353,9 +356,18 @@ impl Images<'_> {
 
     /// The region of the weights of a tap.
     fn weights_at(&self, e: &Emitter<'_>, tap: &str, channels: &str) -> Result<String> {
-        let (mut place, _) = e.place(&self.geometry.groups)?;
-        if self.geometry.count() > 1 {
-            place.push(tap.to_owned());
+        let geometry = &self.geometry;
+        let (mut place, _) = e.place(&geometry.matrices())?;
+        if geometry.count() > 1 {
+            let numbers = geometry
+                .split(self.product, tap)
+                .into_iter()
+                .zip(&geometry.spatial);
+            let numbers: Vec<String> = numbers.filter(|(_, s)| s.tap.is_some()).map(|(n, _)| n).collect();
+            place.push(match geometry.phases.is_empty() {
+                true => tap.to_owned(),
+                false => geometry.joined(&numbers),
+            });
         }
         place.extend(e.place(&[self.product.rows])?.0);
         place.push(channels.to_owned());
@@ -366,7 +378,12 @@ impl Images<'_> {
     fn boxes_at(&self, e: &Emitter<'_>, tap: &str, channels: &str) -> Result<String> {
         let (mut place, _) = e.place(&self.geometry.outer)?;
         let mut spatial = Vec::new();
-        for (dimension, tap) in self.geometry.spatial.iter().zip(self.geometry.split(tap)) {
+        for (dimension, tap) in self
+            .geometry
+            .spatial
+            .iter()
+            .zip(self.geometry.split(self.product, tap))
+        {
             let (offset, phase) = dimension.seen(&tap);
             if dimension.has_phases() {
                 place.push(phase);
@@ -392,8 +409,7 @@ impl Images<'_> {
             e.line(format!("z0 = {sum}"));
             return Ok(());
         }
-        let mut axes = self.geometry.groups.clone();
-        axes.push(self.product.rows);
+        let axes = self.geometry.kept(self.product.rows);
         let (place, leaves) = e.place(&axes)?;
         let outside = if leaves { " else 0.0" } else { "" };
         e.line(format!(

@@ -22,8 +22,7 @@ impl Images<'_> {
     /// The kernel that makes factors of the weights, a matrix for each tap.
     pub(super) fn write_weights(&self, names: &mut Names) -> Result<Written> {
         let (geometry, product) = (&self.geometry, self.product);
-        let mut axes = geometry.groups.clone();
-        axes.push(product.rows);
+        let axes = geometry.kept(product.rows);
         let mut walks: HashMap<_, _> = axes.iter().map(|a| (*a, Walk::Index(format!("p{a}")))).collect();
         let grid: Vec<String> = axes
             .iter()
@@ -83,9 +82,10 @@ impl Images<'_> {
         }
         e.open(&head);
         let x = e.load(&product.operands[0])?.text;
-        let (mut place, _) = e.place(&geometry.groups)?;
+        let (mut place, _) = e.place(&geometry.matrices())?;
         if geometry.count() > 1 {
-            place.push(geometry.joined());
+            let numbers: Vec<String> = geometry.taps().map(|(axis, _)| format!("r{axis}")).collect();
+            place.push(geometry.joined(&numbers));
         }
         place.extend(e.place(&[product.rows])?.0);
         place.push(match geometry.fold {
@@ -102,7 +102,7 @@ impl Images<'_> {
     fn declare_weights(&self, names: &mut Names) {
         let geometry = &self.geometry;
         let extent = |axis: &usize| self.product.extent(*axis).to_string();
-        let mut extents: Vec<String> = geometry.groups.iter().map(extent).collect();
+        let mut extents: Vec<String> = geometry.matrices().iter().map(extent).collect();
         let mut rows = extents.clone();
         rows.push(extent(&self.product.rows));
         if geometry.count() > 1 {
@@ -154,7 +154,7 @@ impl Images<'_> {
         self.declare(names, &self.image, &extents);
         if self.is_scaled() {
             let mut tops = outer;
-            tops.push(geometry.channels.to_string());
+            tops.push(self.tops().to_string());
             names
                 .buffers
                 .push(format!("buffer {}_TOPS: f32[{}]", self.image, tops.join(", ")));
@@ -184,32 +184,80 @@ impl Images<'_> {
         ))
     }
 
-    /// The kernel that finds the largest magnitude of each channel.
+    /// The parts of a channel whose largest magnitudes are found, and the length of a part along the first spatial dimension.
+    fn parts(&self) -> (i64, i64) {
+        let outer = self.geometry.outer.iter();
+        let images = outer.fold(1, |n, a| n * self.product.extent(*a).as_const().unwrap_or(1));
+        let wanted = ceildiv(self.device.programs(), (images * self.geometry.channels).max(1));
+        let extents = self.raw_extents();
+        let first = extents.first().copied().unwrap_or(1);
+        let step = self.reads().first().copied().unwrap_or(1);
+        let part = ceildiv(ceildiv(first, wanted), step) * step;
+        (ceildiv(first, part), part)
+    }
+
+    /// The numbers that say how large an image's elements are.
+    fn tops(&self) -> i64 {
+        self.geometry.channels * self.parts().0
+    }
+
+    /// The extents of the image's spatial dimensions.
+    fn raw_extents(&self) -> Vec<i64> {
+        let spatial = self.geometry.spatial.iter().enumerate();
+        let fold = |i| self.geometry.fold.filter(|fold| fold.at == i);
+        spatial
+            .map(|(i, s)| fold(i).map_or(s.extent, |fold| fold.extent))
+            .collect()
+    }
+
+    /// How many elements are read at a time along each of them.
+    fn reads(&self) -> Vec<i64> {
+        let extents = self.raw_extents();
+        let mut room = TILE;
+        let mut reads = Vec::new();
+        for (i, extent) in extents.iter().enumerate().rev() {
+            let is_tiled = extents.len() - i <= 2;
+            let len = if is_tiled {
+                next_power_of_two(*extent).min(room)
+            } else {
+                1
+            };
+            room /= len;
+            reads.insert(0, len);
+        }
+        reads
+    }
+
+    /// The kernel that finds the largest magnitude of each part of a channel.
     fn write_tops(&self, names: &Names) -> Result<Written> {
         let geometry = &self.geometry;
         let mut e = self.emitter(names);
         let (image, mut place, mut grid) = self.outer(&e)?;
         let channel = format!("p{}", geometry.channel);
         grid.push(format!("{channel} in {}", geometry.channels));
-        place.push(channel);
+        let (parts, part) = self.parts();
         let mut region = place.clone();
+        region.push(channel.clone());
+        place.push(match parts {
+            1 => channel,
+            _ => {
+                grid.push(format!("part in {parts}"));
+                format!("{channel}*{parts} + part")
+            }
+        });
         let (mut loops, mut extents) = (Vec::new(), Vec::new());
-        let mut room = TILE;
-        for (i, spatial) in geometry.spatial.iter().enumerate().rev() {
-            let fold = geometry.fold.filter(|fold| fold.at == i);
-            let extent = fold.map_or(spatial.extent, |fold| fold.extent);
-            let len = next_power_of_two(extent).min(room);
-            let tiles = geometry.spatial.len() - i <= 2;
-            let len = if tiles { len } else { 1 };
-            room /= len;
-            let index = format!("h{i}");
-            loops.insert(0, format!("{index} in 0..{extent} step {len}"));
-            region.insert(
-                place.len(),
-                if tiles { format!("{index} :+ {len}") } else { index },
-            );
-            if tiles {
-                extents.insert(0, len.to_string());
+        let dimensions = self.raw_extents();
+        for (i, (extent, len)) in dimensions.iter().zip(self.reads()).enumerate() {
+            let (at, end) = match (i, parts) {
+                (0, 2..) => (format!("part*{part} + h{i}"), part),
+                _ => (format!("h{i}"), *extent),
+            };
+            loops.push(format!("h{i} in 0..{end} step {len}"));
+            if dimensions.len() - i <= 2 {
+                region.push(format!("{at} :+ {len}"));
+                extents.push(len.to_string());
+            } else {
+                region.push(at);
             }
         }
         e.line(format!("tops = zeros f32[{}]", extents.join(", ")));
@@ -239,7 +287,7 @@ impl Images<'_> {
     /// Binds `name` to the power of two that an image is divided by.
     pub(super) fn find_scale(&self, e: &mut Emitter<'_>, name: &str) -> Result<()> {
         let (mut place, _) = e.place(&self.geometry.outer)?;
-        place.push(format!("0 :+ {}", self.geometry.channels));
+        place.push(format!("0 :+ {}", self.tops()));
         e.line(format!(
             "{name} = max(pow2_floor(reduce_max(load {}_TOPS[{}], 0)), {LEAST_SCALE})",
             self.image,

@@ -170,6 +170,8 @@ pub(super) struct Geometry {
     pub(super) spatial: Vec<Spatial>,
     /// The dimensions of the weights that are those of images.
     pub(super) groups: Vec<Axis>,
+    /// Those that only the result has besides, beside its rows.
+    pub(super) phases: Vec<Axis>,
 }
 
 impl Geometry {
@@ -184,7 +186,9 @@ impl Geometry {
         let (outer, rest) = image.axes.split_at_checked(at)?;
         let (channel, spatial) = rest.split_first()?;
         let spatial: Option<Vec<_>> = spatial.iter().map(|d| Spatial::new(product, *d)).collect();
+        let is_phase = |a: &Axis| !kernel.reduced.contains(a) && *a != product.rows && !outer.contains(a);
         let mut geometry = Self {
+            phases: walked.iter().copied().filter(is_phase).collect(),
             outer: outer.to_vec(),
             channel: *channel,
             channels: product.extent(*channel).as_const()?,
@@ -242,17 +246,19 @@ impl Geometry {
         let is_plain = |a: &Axis| !kernel.windows.contains_key(a) && !kernel.reduced.contains(a);
         let is_tap = |a: &Axis| self.taps().any(|(tap, _)| tap == *a);
         let is_summed = |a: &Axis| *a == self.channel || is_tap(a);
-        let is_known = |a: &Axis| *a == product.rows || self.groups.contains(a) || is_summed(a);
-        let mut result = self.outer.clone();
-        result.push(product.rows);
-        result.extend(self.places());
-        let mut own = product.result();
-        own.retain(|a| result.contains(a));
+        let is_known = |a: &Axis| {
+            *a == product.rows || self.groups.contains(a) || self.phases.contains(a) || is_summed(a)
+        };
+        let mut tile = vec![product.rows];
+        tile.extend(self.places());
+        let is_here = |a: &Axis| self.outer.contains(a) || self.phases.contains(a) || tile.contains(a);
+        let result = product.result();
+        let own: Vec<Axis> = result.iter().copied().filter(|a| tile.contains(a)).collect();
         self.outer.iter().all(is_plain)
             && kernel.reduced.iter().all(is_summed)
             && weights.iter().all(is_known)
-            && product.result().len() == result.len()
-            && own.ends_with(&result[self.outer.len()..])
+            && result.iter().all(is_here)
+            && own == tile
     }
 
     /// The axes of taps and their numbers, outermost first, without those that are folded.
@@ -270,41 +276,61 @@ impl Geometry {
         self.taps().map(|(_, count)| count).product()
     }
 
-    /// The number of a tap along each dimension, if `tap` is its number among all of them.
-    pub(super) fn split(&self, tap: &str) -> Vec<String> {
-        let mut inner = self.count();
+    /// The number of a tap along each dimension, if `tap` is its number among all that there are where the result is made.
+    pub(super) fn split(&self, product: &Product<'_>, tap: &str) -> Vec<String> {
+        let mut rest = tap.to_owned();
         let mut texts = Vec::new();
-        for spatial in &self.spatial {
-            let Some((_, count)) = spatial.tap else {
-                texts.push("0".to_owned());
-                continue;
-            };
-            let is_outermost = inner == self.count();
-            inner /= count;
-            let mut text = tap.to_owned();
-            if inner > 1 {
-                text = format!("({text}) // {inner}");
-            }
-            if !is_outermost {
-                text = format!("({text}) % {count}");
-            }
-            texts.push(text);
+        let outermost = self.spatial.iter().position(|s| s.tap.is_some());
+        for (d, spatial) in self.spatial.iter().enumerate().rev() {
+            texts.push(match spatial.tap {
+                None => "0".to_owned(),
+                Some(_) if Some(d) == outermost => rest.clone(),
+                Some((axis, _)) => {
+                    let count = product.end(axis);
+                    let text = format!("({rest}) % ({count})");
+                    rest = format!("({rest}) // ({count})");
+                    text
+                }
+            });
         }
+        texts.reverse();
         texts
     }
 
-    /// The number of a tap among all of them, at the loop indices `r` and the number of its axis.
-    pub(super) fn joined(&self) -> String {
+    /// How many taps there are where the result is made.
+    pub(super) fn met(&self, product: &Product<'_>) -> String {
+        let counts: Vec<String> = self
+            .taps()
+            .map(|(axis, _)| format!("({})", product.end(axis)))
+            .collect();
+        match counts.is_empty() {
+            true => "1".to_owned(),
+            false => counts.join("*"),
+        }
+    }
+
+    /// The number of a tap among all of them, from its numbers along the dimensions that have several.
+    pub(super) fn joined(&self, numbers: &[String]) -> String {
         let mut inner = self.count();
-        let terms = self.taps().map(|(axis, count)| {
+        let terms = self.taps().zip(numbers).map(|((_, count), number)| {
             inner /= count;
             match inner {
-                1 => format!("r{axis}"),
-                _ => format!("r{axis}*{inner}"),
+                1 => number.clone(),
+                _ => format!("({number})*{inner}"),
             }
         });
         let terms: Vec<String> = terms.collect();
         terms.join(" + ")
+    }
+
+    /// The dimensions of the weights that are not summed, outermost first.
+    pub(super) fn kept(&self, rows: Axis) -> Vec<Axis> {
+        self.matrices().into_iter().chain([rows]).collect()
+    }
+
+    /// Those of which each coordinate has matrices of its own.
+    pub(super) fn matrices(&self) -> Vec<Axis> {
+        self.groups.iter().chain(&self.phases).copied().collect()
     }
 
     /// What the copy of `image` is.
