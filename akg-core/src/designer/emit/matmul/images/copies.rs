@@ -318,7 +318,7 @@ impl Images<'_> {
                 (len, ceildiv(padded, len), channels)
             }
         };
-        let mut spaces = Vec::new();
+        let (mut spaces, mut phases) = (Vec::new(), Vec::new());
         for (i, spatial) in geometry.spatial.iter().enumerate() {
             let is_last = i + 1 == geometry.spatial.len();
             let copied = spatial.copied();
@@ -326,7 +326,7 @@ impl Images<'_> {
             let phase = match spatial.phases() {
                 Phases::One(phase) => phase.to_string(),
                 Phases::All(count) => {
-                    grid.push(format!("s{i} in {count}"));
+                    phases.push(format!("s{i} in {count}"));
                     to.push(format!("s{i}"));
                     format!("s{i}")
                 }
@@ -357,6 +357,8 @@ impl Images<'_> {
         to.extend(spaces);
         to.push(channels);
         grid.push(format!("c0 in {count}"));
+        // Phases are read from the same parts of memory.
+        grid.extend(phases);
         if self.is_scaled() {
             self.find_scale(&mut e, "scale")?;
         }
