@@ -56,7 +56,7 @@ fn texts_are_as_reviewed_and_compile() {
     }
     let build = |(name, sketch, knobs): &(String, Sketch, Knobs)| {
         let mut targets = vec![support::h100(), Target::new("hip", "gfx942")];
-        if name.starts_with("gemm") {
+        if name.starts_with("gemm") || name.starts_with("conv") {
             targets.extend(["sm_80", "sm_100a"].map(|arch| Target::new("cuda", arch)));
         }
         for target in targets {

@@ -376,8 +376,7 @@ impl Images<'_> {
 
     /// The box of the copy that a tap meets.
     fn boxes_at(&self, e: &Emitter<'_>, tap: &str, channels: &str) -> Result<String> {
-        let (mut place, _) = e.place(&self.geometry.outer)?;
-        let mut spatial = Vec::new();
+        let (mut spatial, mut phases) = (Vec::new(), Vec::new());
         for (dimension, tap) in self
             .geometry
             .spatial
@@ -386,7 +385,7 @@ impl Images<'_> {
         {
             let (offset, phase) = dimension.seen(&tap);
             if dimension.has_phases() {
-                place.push(phase);
+                phases.push(phase);
             }
             let Some(axis) = dimension.place else {
                 spatial.push(offset);
@@ -397,6 +396,7 @@ impl Images<'_> {
                 _ => sum(&[&format!("p{axis}"), &offset], 0),
             });
         }
+        let mut place: Vec<String> = self.head(&phases).into_iter().collect();
         place.extend(spatial);
         place.push(channels.to_owned());
         Ok(place.join(", "))

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::geometry::{Fold, Phases, Spatial};
+use super::geometry::{Fold, Phases, Spatial, number};
 use super::{Images, next_power_of_two};
 use crate::designer::emit::matmul::ceildiv;
 use crate::designer::emit::matmul::factors::{LEAST_SCALE, TOP};
@@ -147,8 +147,7 @@ impl Images<'_> {
             .iter()
             .map(|a| self.product.extent(*a).to_string())
             .collect();
-        let mut extents = outer.clone();
-        extents.extend(self.phases().map(|count| count.to_string()));
+        let mut extents: Vec<String> = self.heads().iter().map(i64::to_string).collect();
         extents.extend(geometry.spatial.iter().map(|s| s.copied().to_string()));
         extents.push(self.padded().to_string());
         self.declare(names, &self.image, &extents);
@@ -159,6 +158,28 @@ impl Images<'_> {
                 .buffers
                 .push(format!("buffer {}_TOPS: f32[{}]", self.image, tops.join(", ")));
         }
+    }
+
+    /// How many images the copy has, one dimension for all of them, as boxes have few; `None` if it is a single one.
+    fn heads(&self) -> Option<i64> {
+        let outer = self.geometry.outer.iter();
+        let outer = outer.map(|a| self.product.extent(*a).as_const().unwrap_or(1));
+        let counts: Vec<i64> = outer.chain(self.phases()).collect();
+        (!counts.is_empty()).then(|| counts.iter().product())
+    }
+
+    /// The number of an image of the copy, of the phases with these indices.
+    pub(super) fn head(&self, phases: &[String]) -> Option<String> {
+        let outer: Vec<(String, i64)> = self
+            .geometry
+            .outer
+            .iter()
+            .map(|a| (format!("p{a}"), self.product.extent(*a).as_const().unwrap_or(1)))
+            .collect();
+        let outer = outer.iter().map(|(index, count)| (index.as_str(), *count));
+        let phases = phases.iter().map(String::as_str).zip(self.phases());
+        let text = number(outer.chain(phases));
+        (!text.is_empty()).then_some(text)
     }
 
     /// How many phases of strides the copy has, of those of which it has several.
@@ -303,7 +324,8 @@ impl Images<'_> {
         let (image, place, mut grid) = self.outer(&e)?;
         let heads = geometry.outer.iter().map(|a| (*a, Walk::Index(format!("p{a}"))));
         e.walks = heads.collect();
-        let (mut from, mut to) = (place.clone(), place);
+        let mut from = place;
+        let mut to = Vec::new();
         let padded = self.padded();
         let (len, count, channels) = match geometry.fold {
             Some(fold) => {
@@ -318,7 +340,7 @@ impl Images<'_> {
                 (len, ceildiv(padded, len), channels)
             }
         };
-        let (mut spaces, mut phases) = (Vec::new(), Vec::new());
+        let (mut spaces, mut phases, mut over_phases) = (Vec::new(), Vec::new(), Vec::new());
         for (i, spatial) in geometry.spatial.iter().enumerate() {
             let is_last = i + 1 == geometry.spatial.len();
             let copied = spatial.copied();
@@ -326,8 +348,8 @@ impl Images<'_> {
             let phase = match spatial.phases() {
                 Phases::One(phase) => phase.to_string(),
                 Phases::All(count) => {
-                    phases.push(format!("s{i} in {count}"));
-                    to.push(format!("s{i}"));
+                    over_phases.push(format!("s{i} in {count}"));
+                    phases.push(format!("s{i}"));
                     format!("s{i}")
                 }
             };
@@ -354,11 +376,12 @@ impl Images<'_> {
             let count = if is_last { ceildiv(copied, run) } else { copied };
             grid.push(format!("h{i} in {count}"));
         }
+        to.extend(self.head(&phases));
         to.extend(spaces);
         to.push(channels);
         grid.push(format!("c0 in {count}"));
         // Phases are read from the same parts of memory.
-        grid.extend(phases);
+        grid.extend(over_phases);
         if self.is_scaled() {
             self.find_scale(&mut e, "scale")?;
         }

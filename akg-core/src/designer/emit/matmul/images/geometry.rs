@@ -311,16 +311,12 @@ impl Geometry {
 
     /// The number of a tap among all of them, from its numbers along the dimensions that have several.
     pub(super) fn joined(&self, numbers: &[String]) -> String {
-        let mut inner = self.count();
-        let terms = self.taps().zip(numbers).map(|((_, count), number)| {
-            inner /= count;
-            match inner {
-                1 => number.clone(),
-                _ => format!("({number})*{inner}"),
-            }
-        });
-        let terms: Vec<String> = terms.collect();
-        terms.join(" + ")
+        number(
+            numbers
+                .iter()
+                .zip(self.taps())
+                .map(|(text, (_, count))| (text.as_str(), count)),
+        )
     }
 
     /// The dimensions of the weights that are not summed, outermost first.
@@ -359,6 +355,21 @@ impl Geometry {
 pub(super) fn is_direct(plan: &Plan, access: &Access) -> bool {
     let declared = plan.tensors.get(&access.tensor.declared());
     declared.is_some_and(|(_, extents)| extents.len() == access.axes.len())
+}
+
+/// The number that has these digits, outermost first, each with how many values it may have.
+pub(super) fn number<'a>(digits: impl Iterator<Item = (&'a str, i64)>) -> String {
+    let digits: Vec<_> = digits.collect();
+    let mut inner: i64 = digits.iter().map(|(_, count)| count).product();
+    let terms = digits.iter().map(|(digit, count)| {
+        inner /= count;
+        match inner {
+            1 => (*digit).to_owned(),
+            _ => format!("({digit})*{inner}"),
+        }
+    });
+    let terms: Vec<String> = terms.collect();
+    terms.join(" + ")
 }
 
 /// The sum of terms and a number as text.
