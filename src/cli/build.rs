@@ -12,6 +12,9 @@ use super::run::write;
 use super::task::{load, python};
 use super::{PythonArgs, TaskArgs};
 
+/// Configurations that are tried until the compiler takes one.
+const MOST_POINTS: usize = 3;
+
 #[derive(Debug, Args)]
 pub(super) struct BuildArgs {
     #[command(flatten)]
@@ -37,21 +40,30 @@ impl BuildArgs {
         let loaded = load(&self.task, None, || python(&config, &progress), &progress)?;
         let design = designer::design(&loaded.task, &target)?;
         progress.step("building");
-        let source = dsl.lower(&design.sketch, &design.knobs, &target)?;
-        if let Some(out) = &self.out {
-            std::fs::create_dir_all(out)
-                .map_err(|e| Error::io(format!("cannot create {}", out.display()), e))?;
-            write(&out.join("kernel.sketch"), &design.sketch.to_string())?;
-            write(&out.join(format!("kernel.{}", self.dsl)), &source.text)?;
-        }
-        let built = dsl.build(&source, &target)?;
-        progress.done();
-        let artifact = match built {
-            Ok(artifact) => artifact,
-            Err(failure) => {
-                eprintln!("{}: {}", failure.kind.name(), failure.evidence);
-                return Ok(ExitCode::from(1));
+        let mut refused = Vec::new();
+        let mut artifact = None;
+        for knobs in design.points(&loaded.task.contract.hints).take(MOST_POINTS) {
+            let source = dsl.lower(&design.sketch, &knobs, &target)?;
+            if let Some(out) = &self.out {
+                std::fs::create_dir_all(out)
+                    .map_err(|e| Error::io(format!("cannot create {}", out.display()), e))?;
+                write(&out.join("kernel.sketch"), &design.sketch.to_string())?;
+                write(&out.join(format!("kernel.{}", self.dsl)), &source.text)?;
             }
+            match dsl.build(&source, &target)? {
+                Ok(built) => {
+                    artifact = Some(built);
+                    break;
+                }
+                Err(failure) => refused.push(failure),
+            }
+        }
+        progress.done();
+        for failure in &refused {
+            eprintln!("{}: {}", failure.kind.name(), failure.evidence);
+        }
+        let Some(artifact) = artifact else {
+            return Ok(ExitCode::from(1));
         };
         for (what, report) in &artifact.metadata {
             println!("{what}: {report}");

@@ -12,9 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::{Agent, Role};
 use crate::error::{Error, Result};
+use crate::expr::Bindings;
 use crate::graph::{Fired, Graph};
-use crate::sketch::{Sketch, is_keyword};
-use crate::source::Knobs;
+use crate::sketch::{Knob, Sketch, is_keyword};
+use crate::source::{KnobValue, Knobs};
 use crate::target::Target;
 use crate::task::{Accuracy, Task};
 use cut::{Fusion, Unarranged};
@@ -65,6 +66,38 @@ pub struct Design {
     pub intermediates: BTreeMap<String, String>,
     /// The rules that made its graph of the task's; none for the task's own.
     pub rules: Vec<Fired>,
+}
+
+impl Design {
+    /// Legal knob values in the order in which to try them: the designer's choice, the same with the least hints and then
+    /// with the least of all values, which ask for the least of a device, and others. Extents and parameters have the values
+    /// in `bindings`.
+    pub fn points(&self, bindings: &Bindings) -> impl Iterator<Item = Knobs> {
+        let knobs = self.sketch.knobs();
+        let least = |which: fn(&Knob) -> bool| {
+            let mut point = self.knobs.clone();
+            for knob in knobs.iter().filter(|knob| which(knob)) {
+                let sizes = knob.values.iter().filter_map(|value| match value {
+                    KnobValue::Int(size) => Some(*size),
+                    KnobValue::DType(_) => None,
+                });
+                point.extend(sizes.min().map(|size| (knob.name.clone(), KnobValue::Int(size))));
+            }
+            point
+        };
+        let first = [self.knobs.clone(), least(|knob| knob.hint), least(|_| true)];
+        let mut seen: Vec<Knobs> = Vec::new();
+        for point in first {
+            if !seen.contains(&point) && self.sketch.elaborate(&point, bindings).is_ok() {
+                seen.push(point);
+            }
+        }
+        let legal = self.sketch.legal_points(bindings);
+        let first = seen.clone();
+        first
+            .into_iter()
+            .chain(legal.filter(move |point| !seen.contains(point)))
+    }
 }
 
 /// What one kernel of a design does.

@@ -46,7 +46,6 @@ impl<'a> Run<'a> {
         )?;
         let mut points = Vec::new();
         let recorded = memory.chosen().map(|r| r.knobs.clone());
-        let legal = design.sketch.legal_points(&task.contract.hints);
         let known = recorded
             .filter(|k| {
                 design
@@ -54,9 +53,8 @@ impl<'a> Run<'a> {
                     .elaborate(&sketch_knobs(k), &task.contract.hints)
                     .is_ok()
             })
-            .into_iter()
-            .chain([design.knobs.clone()]);
-        for point in known.chain(legal.take(MOST_POINTS)) {
+            .into_iter();
+        for point in known.chain(design.points(&task.contract.hints).take(MOST_POINTS)) {
             if !points.contains(&point) {
                 points.push(point);
             }
