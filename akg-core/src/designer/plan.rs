@@ -66,6 +66,8 @@ pub(super) struct KernelPlan {
     /// Dimensions of tensors that are read through windows.
     pub(super) windows: BTreeMap<Axis, Windowed<Axis>>,
     pub(super) contract: Option<PrimId>,
+    /// The product of queries and keys, if it is an attention.
+    pub(super) scores: Option<PrimId>,
     pub(super) recurrence: Option<PrimId>,
 }
 
@@ -379,6 +381,7 @@ fn number(
     let mut kernel = KernelPlan {
         nodes: group.nodes.clone(),
         contract: group.contract,
+        scores: group.scores,
         recurrence: group.recurrence,
         ..KernelPlan::default()
     };
@@ -440,6 +443,14 @@ impl KernelPlan {
     pub(super) fn node(&self, id: PrimId, i: usize) -> Option<PrimId> {
         match self.operands.get(&(id, i)) {
             Some(Operand::Node(node)) => Some(*node),
+            _ => None,
+        }
+    }
+
+    /// Operand number `i` of a primitive, if it is read from memory.
+    pub(super) fn load(&self, id: PrimId, i: usize) -> Option<&Access> {
+        match self.operands.get(&(id, i)) {
+            Some(Operand::Load(access)) => Some(access),
             _ => None,
         }
     }

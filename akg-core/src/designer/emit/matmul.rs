@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::sketch::ir::CompareOp;
 
-mod factors;
+pub(super) mod factors;
 mod tiles;
 
 /// The longest run of fused multiply-adds before the partial sum is added to those before it. Those of one `BK` are added
@@ -30,7 +30,7 @@ const PART: i64 = 4096;
 const PART_ROWS: i64 = 16;
 
 /// A product and how it is tiled.
-struct Product<'a> {
+pub(super) struct Product<'a> {
     plan: &'a Plan,
     prims: &'a Prims,
     kernel: &'a KernelPlan,
@@ -43,9 +43,9 @@ struct Product<'a> {
     /// Whether threads share a tile, which must fit into their registers.
     shares_tiles: bool,
     /// The rows and the columns of the result, and the sum's innermost axis.
-    rows: Axis,
-    columns: Axis,
-    depth: Axis,
+    pub(super) rows: Axis,
+    pub(super) columns: Axis,
+    pub(super) depth: Axis,
 }
 
 /// Writes kernel number `number`, which may become two.
@@ -69,7 +69,7 @@ pub(in crate::designer) fn emit(
 }
 
 impl<'a> Product<'a> {
-    fn new(
+    pub(super) fn new(
         device: Device<'_>,
         plan: &'a Plan,
         prims: &'a Prims,
@@ -82,7 +82,19 @@ impl<'a> Product<'a> {
                 "no design rule yet for a product of something computed in the same kernel",
             )),
         };
-        let (a, b) = (access(0)?, access(1)?);
+        let operands = [access(0)?, access(1)?];
+        Self::of(device, plan, prims, kernel, contract, operands)
+    }
+
+    /// The product of these operands.
+    pub(super) fn of(
+        device: Device<'_>,
+        plan: &'a Plan,
+        prims: &'a Prims,
+        kernel: &'a KernelPlan,
+        contract: PrimId,
+        [a, b]: [Access; 2],
+    ) -> Result<Self> {
         let dtype = compute_type(prims.dtype(contract));
         if !dtype.is_float() {
             return Err(Error::unsupported(format!(
@@ -133,6 +145,13 @@ impl<'a> Product<'a> {
 
     fn extent(&self, axis: Axis) -> &Expr {
         &self.kernel.extents[axis]
+    }
+
+    /// The types that the operands lie in memory in.
+    pub(super) fn dtypes(&self) -> [DType; 2] {
+        self.operands
+            .each_ref()
+            .map(|access| self.plan.dtype(&access.tensor))
     }
 
     /// The axes of the result, outermost first.
@@ -496,7 +515,7 @@ impl<'a> Product<'a> {
 }
 
 /// Whether tiles of some of these lengths reach beyond the extent.
-fn overhangs(extent: &Expr, lengths: &[i64]) -> bool {
+pub(super) fn overhangs(extent: &Expr, lengths: &[i64]) -> bool {
     !lengths
         .iter()
         .all(|length| extent.as_const().is_some_and(|extent| extent % length == 0))

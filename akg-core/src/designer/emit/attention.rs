@@ -1,0 +1,322 @@
+//! Attention in one kernel: scores never reach memory.
+//!
+//! A program holds some rows of queries and goes through the keys, tile by tile. It keeps the maximum of each row's scores
+//! so far, the sum of their exponentials and the values weighted by those; a tile that raises the maximum shrinks both
+//! accordingly: Dao, Fu, Ermon, Rudra and Ré, "FlashAttention: Fast and Memory-Efficient Exact Attention with
+//! IO-Awareness" (2022), after Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018).
+//!
+//! Whatever stands between the scores and their softmax is computed with the tile. What stands between the exponentials
+//! and the values only multiplies rows, and is done once, in the end. Tiles of keys that no row of a program sees, by the
+//! condition of a [triangle](roles), are skipped.
+
+mod lengths;
+mod roles;
+
+use std::collections::HashMap;
+
+pub(in crate::designer) use lengths::Heads;
+use roles::Roles;
+
+use super::matmul::factors::pair::Pair;
+use super::matmul::{Product, overhangs};
+use super::{Emitter, Names, Var, Walk, Written};
+use crate::designer::attention::factors;
+use crate::designer::device::Device;
+use crate::designer::plan::{Access, KernelPlan, Plan, TensorKey};
+use crate::designer::prim::{PrimId, Prims};
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+
+/// Writes kernel number `number`: an attention with these scores and this product with the values.
+pub(in crate::designer) fn emit(
+    device: Device<'_>,
+    plan: &Plan,
+    prims: &Prims,
+    kernel: &KernelPlan,
+    names: &mut Names,
+    number: usize,
+    [scores, product]: [PrimId; 2],
+) -> Result<Vec<Written>> {
+    let roles = Roles::new(prims, kernel, product)?;
+    let scores = Product::new(device, plan, prims, kernel, scores)?;
+    // Weights are an operand that is never in memory.
+    let weights = Access {
+        tensor: TensorKey::Buffer(roles.weights),
+        axes: kernel.axes.get(&roles.weights).cloned().unwrap_or_default(),
+    };
+    let values = kernel
+        .load(product, roles.values)
+        .ok_or_else(unsupported)?
+        .clone();
+    let operands = match roles.values {
+        0 => [values, weights],
+        _ => [weights, values],
+    };
+    let weighted = Product::of(device, plan, prims, kernel, product, operands)?;
+    let attention = Kernel::new(device, plan, prims, kernel, number, &roles, [&scores, &weighted])?;
+    let mut written = attention.pair.write_factors(names)?;
+    written.push(attention.write(names)?);
+    Ok(written)
+}
+
+fn unsupported() -> Error {
+    Error::unsupported("no design rule yet for how an attention arranges its operands")
+}
+
+/// The kernel and its tiles.
+struct Kernel<'a> {
+    plan: &'a Plan,
+    prims: &'a Prims,
+    kernel: &'a KernelPlan,
+    device: Device<'a>,
+    number: usize,
+    roles: &'a Roles,
+    pair: Pair<'a>,
+    heads: Heads,
+    axes: Axes,
+}
+
+/// What an attention has extents along.
+#[derive(Clone, Copy)]
+struct Axes {
+    rows: usize,
+    keys: usize,
+    /// What scores are summed along.
+    depth: usize,
+    /// The values' own.
+    width: usize,
+}
+
+impl<'a> Kernel<'a> {
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "the parts of a plan and of an attention"
+    )]
+    fn new(
+        device: Device<'a>,
+        plan: &'a Plan,
+        prims: &'a Prims,
+        kernel: &'a KernelPlan,
+        number: usize,
+        roles: &'a Roles,
+        [scores, weighted]: [&'a Product<'a>; 2],
+    ) -> Result<Self> {
+        let keys = weighted.depth;
+        let (width, rows) = match roles.values {
+            0 => (weighted.rows, weighted.columns),
+            _ => (weighted.columns, weighted.rows),
+        };
+        let axes = Axes {
+            rows,
+            keys,
+            depth: scores.depth,
+            width,
+        };
+        let of_scores = [scores.rows, scores.columns];
+        let result = kernel.axes.get(&roles.product).map_or(&[][..], Vec::as_slice);
+        let is_seen = |axis: &usize| {
+            *axis == width || kernel.axes.get(&roles.weights).is_some_and(|a| a.contains(axis))
+        };
+        let is_known = kernel.reduced.len() == 2 && axes.depth != keys;
+        // A program has all values of its rows, which have no other axes of their own.
+        if !is_known
+            || (of_scores != [rows, keys] && of_scores != [keys, rows])
+            || !result.iter().all(is_seen)
+        {
+            return Err(unsupported());
+        }
+        let extent = |axis: usize| kernel.extents.get(axis).and_then(|e| e.as_const());
+        let (Some(depth), Some(width), Some(_)) = (extent(axes.depth), extent(width), extent(keys)) else {
+            return Err(unsupported());
+        };
+        let [a, b] = scores.dtypes();
+        let [c, d] = weighted.dtypes();
+        let values = if roles.values == 0 { c } else { d };
+        let factors = factors(device, [a, b, values]).ok_or_else(unsupported)?;
+        Ok(Self {
+            plan,
+            prims,
+            kernel,
+            device,
+            number,
+            roles,
+            pair: Pair::new([scores, weighted], keys, device, number, factors),
+            heads: Heads {
+                depth,
+                width,
+                factors,
+            },
+            axes,
+        })
+    }
+
+    /// Declares tiles, and how they are walked along. Returns the walks, the grid and the head of the loop along keys.
+    fn walk(&self, names: &mut Names) -> Result<(HashMap<usize, Walk>, String, String)> {
+        let Axes {
+            rows,
+            keys,
+            depth,
+            width,
+        } = self.axes;
+        let extent = |axis: usize| &self.kernel.extents[axis];
+        let lengths = self.heads.lengths(self.device).ok_or_else(unsupported)?;
+        let [of_rows, of_keys] = [(rows, lengths.rows), (keys, lengths.keys)]
+            .map(|(axis, lengths)| lengths::filled(extent(axis), &lengths));
+        let mut walks = HashMap::new();
+        for (axis, padded) in [
+            (depth, self.heads.padded_depth()),
+            (width, self.heads.padded_width()),
+        ] {
+            let walk = Walk::Tile {
+                start: "0".to_owned(),
+                len: padded.to_string(),
+                overhang: !extent(axis).is(padded),
+            };
+            walks.insert(axis, walk);
+        }
+        let block = names.knob("BM", self.number, &of_rows);
+        let mut grid = Vec::new();
+        for axis in self
+            .kernel
+            .axes
+            .get(&self.roles.product)
+            .into_iter()
+            .flatten()
+            .copied()
+        {
+            if axis == rows {
+                grid.push(format!("p{axis} in ceildiv({}, {block})", extent(axis)));
+                let walk = Walk::Tile {
+                    start: format!("p{axis}*{block}"),
+                    len: block.clone(),
+                    overhang: overhangs(extent(axis), &of_rows),
+                };
+                walks.insert(axis, walk);
+            } else if axis != width {
+                grid.push(format!("p{axis} in {}", extent(axis)));
+                walks.insert(axis, Walk::Index(format!("p{axis}")));
+            }
+        }
+        let step = names.knob("BN", self.number, &of_keys);
+        let walk = Walk::Tile {
+            start: format!("r{keys}"),
+            len: step.clone(),
+            overhang: overhangs(extent(keys), &of_keys),
+        };
+        walks.insert(keys, walk);
+        let stages = names.hint("STAGES", self.number, &lengths.stages);
+        let end = match self.roles.last_key(self.prims, self.kernel, [rows, keys]) {
+            Some(0) => format!("min({}, p{rows}*{block} + {block})", extent(keys)),
+            Some(more @ 1..) => format!("min({}, p{rows}*{block} + {block} + {more})", extent(keys)),
+            Some(less) => format!(
+                "max(0, min({}, p{rows}*{block} + {block} - {}))",
+                extent(keys),
+                -less
+            ),
+            None => extent(keys).to_string(),
+        };
+        let head = format!("for r{keys} in 0..{end} step {step} pipeline({stages}) {{");
+        Ok((walks, grid.join(", "), head))
+    }
+
+    fn write(&self, names: &mut Names) -> Result<Written> {
+        let Axes {
+            rows, keys, width, ..
+        } = self.axes;
+        let (walks, grid, head) = self.walk(names)?;
+        let mut e = Emitter::new(self.plan, self.prims, self.kernel, names);
+        e.walks = walks;
+        let queries = self.pair.load_queries(&mut e)?;
+        let (row, sums) = (e.extents(&[rows])?, self.sums());
+        e.line(format!("max0 = full f32{row} -inf"));
+        e.line(format!("sum0 = zeros {sums}{row}"));
+        e.line(format!("acc0 = zeros f32{}", e.extents(&[rows, width])?));
+        e.open(head);
+        let scores = self.pair.score(&mut e, &queries)?;
+        e.tile = vec![rows, keys];
+        let scores = Var {
+            text: scores.to_owned(),
+            axes: e.tile.clone(),
+        };
+        e.define(self.roles.scores, scores);
+        let logits = self.logits(&mut e)?;
+        e.line(format!("max1 = max(max0, reduce_max({logits}, 1))"));
+        // While everything is -inf there is no difference to take.
+        e.line("base0 = select(max1 == -inf, 0.0, max1)");
+        e.line("less0 = exp(max0 - base0)");
+        e.line(format!("e0 = exp({logits} - base0[:, None])"));
+        let [less, sum] = ["less0", "reduce_sum(e0, 1)"].map(|term| match sums {
+            DType::F64 => format!("f64({term})"),
+            _ => term.to_owned(),
+        });
+        e.line(format!("sum0 = sum0 * {less} + {sum}"));
+        self.pair.weigh(&mut e, "e0", "less0")?;
+        e.line("max0 = max1");
+        e.close();
+        self.finish(e, &grid)
+    }
+
+    /// The type that sums of exponentials are added up in: products have a tile of partial sums for each of these numbers.
+    fn sums(&self) -> DType {
+        if self.device.sums_in_full() {
+            DType::F64
+        } else {
+            DType::F32
+        }
+    }
+
+    /// What the softmax is of, with nothing beyond the keys.
+    fn logits(&self, e: &mut Emitter<'_>) -> Result<String> {
+        let Axes { rows, keys, .. } = self.axes;
+        let logits = e.value(self.roles.logits)?;
+        let text = e.repeated(&logits, &[rows, keys], DType::F32)?;
+        let overhangs = matches!(e.walks.get(&keys), Some(Walk::Tile { overhang: true, .. }));
+        if overhangs {
+            let place = e.coordinate(&[keys], DType::I64)?.text;
+            let inside = format!("({place} < {})[None, :]", e.extent(keys));
+            e.line(format!("x0 = select({inside}, {text}, -inf)"));
+            return Ok("x0".to_owned());
+        }
+        e.line(format!("x0 = {text}"));
+        Ok("x0".to_owned())
+    }
+
+    /// The work on rows, and on the result.
+    fn finish(&self, mut e: Emitter<'_>, grid: &str) -> Result<Written> {
+        let Axes { rows, width, .. } = self.axes;
+        let of_rows = |text: &str| Var {
+            text: text.to_owned(),
+            axes: vec![rows],
+        };
+        e.tile = vec![rows];
+        let sum = match self.sums() {
+            DType::F64 => {
+                e.line("sum1 = f32(sum0)");
+                "sum1"
+            }
+            _ => "sum0",
+        };
+        for id in &self.roles.maxima {
+            e.define(*id, of_rows("max0"));
+        }
+        for id in &self.roles.sums {
+            e.define(*id, of_rows(sum));
+        }
+        // What is left of weights without the exponentials.
+        e.line(format!("one0 = full f32{} 1.0", e.extents(&[rows])?));
+        e.define(self.roles.term, of_rows("one0"));
+        let coefficient = e.value(self.roles.weights)?.text;
+        let result = self.pair.conclude(&mut e, &coefficient, sum)?;
+        e.line(format!("y0 = {result}"));
+        e.tile = vec![rows, width];
+        let result = Var {
+            text: "y0".to_owned(),
+            axes: e.tile.clone(),
+        };
+        e.define(self.roles.product, result);
+        e.store_all(|_, _| true)?;
+        let name = format!("k{}", self.number);
+        let text = e.finish(&format!("kernel {name} over ({grid})"));
+        Ok(Written { name, text })
+    }
+}
