@@ -57,6 +57,8 @@ impl Attention {
         let heads = Heads {
             depth,
             width,
+            // Masks are only known where they are read.
+            read: 0,
             factors,
         };
         let rows = prims.shape(product).iter().fold(Expr::constant(1), |n, e| &n * e);

@@ -76,20 +76,17 @@ impl Fusion<'_> {
 /// Cuts the primitives that the outputs need into kernels.
 pub(super) fn cut(decomposed: &Decomposed, fusion: Fusion<'_>) -> Result<Vec<Group>> {
     let prims = &decomposed.prims;
-    let needed = needed(decomposed);
-    let consumers = consumers(prims, &needed);
-    let outputs: HashSet<PrimId> = decomposed.outputs.iter().map(|o| prims.root(*o)).collect();
+    let (consumers, outputs) = readers(decomposed);
     let attentions = match fusion {
-        Fusion::Beside(apart) => attention::find(decomposed, &consumers, &outputs, |attention, product| {
-            let is_apart = apart.scores.contains(&attention.scores);
-            !is_apart
-                && attention.fits(prims, apart.device, product)
-                && Group::of_attention(prims, attention, &HashSet::new()).is_some()
-        }),
+        Fusion::Beside(apart) => attentions(decomposed, apart),
         Fusion::Off => BTreeMap::new(),
     };
     let inner = attentions.values().flat_map(|attention| &attention.members);
     let inner = inner.copied().filter(|id| !attentions.contains_key(id));
+    let needed: Vec<PrimId> = (0..prims.nodes.len())
+        .map(PrimId)
+        .filter(|id| prims.is_computed(*id) && (consumers.contains_key(id) || outputs.contains(id)))
+        .collect();
     let mut cut = Cut {
         prims,
         inner: inner.collect(),
@@ -100,12 +97,27 @@ pub(super) fn cut(decomposed: &Decomposed, fusion: Fusion<'_>) -> Result<Vec<Gro
         home: HashMap::new(),
         waiting: HashSet::new(),
     };
-    for id in (0..prims.nodes.len()).map(PrimId) {
-        if needed.contains(&id) && prims.is_computed(id) {
-            cut.place(id, fusion)?;
-        }
+    for id in needed {
+        cut.place(id, fusion)?;
     }
     Ok(cut.groups)
+}
+
+/// Every attention that becomes one kernel, by its product with the values.
+pub(super) fn attentions(decomposed: &Decomposed, apart: &Apart<'_>) -> BTreeMap<PrimId, Attention> {
+    let (prims, (consumers, outputs)) = (&decomposed.prims, readers(decomposed));
+    attention::find(decomposed, &consumers, &outputs, |attention, product| {
+        !apart.scores.contains(&attention.scores)
+            && attention.fits(prims, apart.device, product)
+            && Group::of_attention(prims, attention, &HashSet::new()).is_some()
+    })
+}
+
+/// Who reads each computed primitive that is needed, and those that are outputs.
+fn readers(decomposed: &Decomposed) -> (HashMap<PrimId, Vec<PrimId>>, HashSet<PrimId>) {
+    let prims = &decomposed.prims;
+    let outputs = decomposed.outputs.iter().map(|o| prims.root(*o)).collect();
+    (consumers(prims, &needed(decomposed)), outputs)
 }
 
 /// A cut in the making.

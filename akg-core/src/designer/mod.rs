@@ -156,6 +156,8 @@ fn draft(
     let mut decomposed = decompose::decompose(graph)?;
     copies::copy_outputs(&mut decomposed);
     copies::copy_operands(&mut decomposed).map_err(|Unarranged(id)| arrangement(&decomposed, id))?;
+    let mut apart = Apart::new(device);
+    copies::copy_heads(&mut decomposed, &apart);
     let attempt = |fusion: Fusion<'_>, views: bool| {
         let groups = cut::cut(&decomposed, fusion).map_err(|Unarranged(id)| arrangement(&decomposed, id))?;
         let plan = plan::plan(&decomposed, &groups, views)?;
@@ -164,7 +166,6 @@ fn draft(
         Ok((text, kernels, names))
     };
     // Fusion and views can ask for arrangements that no rule covers; separate kernels ask for less.
-    let mut apart = Apart::new(device);
     let mut outcome = attempt(Fusion::Beside(&apart), true);
     while let Err(refused) = &outcome {
         let is_new = match refused {

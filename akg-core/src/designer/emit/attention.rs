@@ -63,6 +63,19 @@ fn unsupported() -> Error {
     Error::unsupported("no design rule yet for how an attention arranges its operands")
 }
 
+/// Bytes that the work on an element along both axes reads for it.
+fn read(plan: &Plan, prims: &Prims, kernel: &KernelPlan, axes: [usize; 2]) -> i64 {
+    let operands = kernel
+        .nodes
+        .iter()
+        .flat_map(|id| (0..prims.operands(*id).len()).filter_map(|i| kernel.load(*id, i)));
+    let masks = operands.filter(|access| {
+        let walked = kernel.walked(access);
+        axes.iter().all(|axis| walked.contains(axis))
+    });
+    masks.map(|access| plan.dtype(&access.tensor).size() as i64).sum()
+}
+
 /// The kernel and its tiles.
 struct Kernel<'a> {
     plan: &'a Plan,
@@ -144,6 +157,7 @@ impl<'a> Kernel<'a> {
             heads: Heads {
                 depth,
                 width,
+                read: read(plan, prims, kernel, [rows, keys]),
                 factors,
             },
             axes,
@@ -163,14 +177,11 @@ impl<'a> Kernel<'a> {
         let [of_rows, of_keys] = [(rows, lengths.rows), (keys, lengths.keys)]
             .map(|(axis, lengths)| lengths::filled(extent(axis), &lengths));
         let mut walks = HashMap::new();
-        for (axis, padded) in [
-            (depth, self.heads.padded_depth()),
-            (width, self.heads.padded_width()),
-        ] {
+        for axis in [depth, width] {
             let walk = Walk::Tile {
                 start: "0".to_owned(),
-                len: padded.to_string(),
-                overhang: !extent(axis).is(padded),
+                len: extent(axis).to_string(),
+                overhang: false,
             };
             walks.insert(axis, walk);
         }

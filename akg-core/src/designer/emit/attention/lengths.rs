@@ -18,6 +18,8 @@ pub(in crate::designer) struct Heads {
     pub(in crate::designer) depth: i64,
     /// Values of a key.
     pub(in crate::designer) width: i64,
+    /// Bytes that are read for a score, as of masks.
+    pub(in crate::designer) read: i64,
     pub(in crate::designer) factors: Factors,
 }
 
@@ -29,14 +31,6 @@ pub(in crate::designer) struct Lengths {
 }
 
 impl Heads {
-    pub(super) fn padded_depth(&self) -> i64 {
-        padded(self.depth)
-    }
-
-    pub(super) fn padded_width(&self) -> i64 {
-        padded(self.width)
-    }
-
     /// Lengths of which any two fit on a core; `None` if none do.
     pub(in crate::designer) fn lengths(&self, device: Device<'_>) -> Option<Lengths> {
         let fits = |rows: i64, keys: i64| {
@@ -56,12 +50,14 @@ impl Heads {
         Some(Lengths { rows, keys, stages })
     }
 
-    /// Bytes of on-chip memory for the factors of a program's queries, and of the keys and values of so many steps.
+    /// Bytes of on-chip memory for the factors of a program's queries, and of the keys, values and masks of so many steps.
     fn bytes(&self, rows: i64, keys: i64, stages: i64) -> i64 {
         let of_element = if self.factors == Factors::Halves { 4 } else { 2 };
-        let (depth, width) = (self.padded_depth(), self.padded_width());
+        let (depth, width) = (padded(self.depth), padded(self.width));
         let elements = rows.saturating_mul(depth) + stages.saturating_mul(keys).saturating_mul(depth + width);
-        elements.saturating_mul(of_element)
+        // They need not lie still for products.
+        let masks = (stages - 1).saturating_mul(keys).saturating_mul(rows * self.read);
+        elements.saturating_mul(of_element).saturating_add(masks)
     }
 
     /// 32-bit numbers that its threads hold: sums and scores, and factors made of those.
@@ -71,7 +67,7 @@ impl Heads {
             Factors::Halves => (2, 2 * keys),
             _ => (1, keys + keys / 2),
         };
-        rows.saturating_mul(sums * self.padded_width() + scores)
+        rows.saturating_mul(sums * padded(self.width) + scores)
     }
 }
 
