@@ -1,4 +1,5 @@
-//! Which primitives are an attention: two products with a softmax between them, whose scores nothing else reads.
+//! Which primitives are an attention: two products with a softmax between them, or element-wise work of each head's own,
+//! whose scores nothing else reads.
 //!
 //! It is told from the primitives, so that it does not matter whether a graph has an operator for it or spells it out.
 
@@ -128,10 +129,8 @@ fn of_weights(prims: &Prims, weights: PrimId, product: PrimId, values: usize) ->
                 members.insert(*id);
             }
         }
-        if members.contains(&weights)
-            && is_softmax(prims, &members)
-            && prims.dtype(scores) == prims.dtype(product)
-        {
+        let is_known = is_softmax(prims, &members) || is_of_heads(prims, &members, [scores, product]);
+        if members.contains(&weights) && is_known && prims.dtype(scores) == prims.dtype(product) {
             members.insert(product);
             return Some(Attention {
                 scores,
@@ -160,22 +159,37 @@ fn upstream(prims: &Prims, id: PrimId) -> (BTreeSet<PrimId>, BTreeSet<PrimId>) {
     (made, products)
 }
 
-/// Whether what follows scores is element-wise but for maxima and sums, and has an exponential.
-fn is_softmax(prims: &Prims, members: &BTreeSet<PrimId>) -> bool {
-    let count = |fits: fn(&Prim) -> bool| members.iter().filter(|id| fits(&prims.node(**id).prim)).count();
-    let all = members.iter().all(|id| {
+/// How many members are primitives of a kind; none if they are not ones that an attention has.
+fn count(prims: &Prims, members: &BTreeSet<PrimId>, fits: impl Fn(&Prim) -> bool) -> Option<usize> {
+    let is_known = |id: &PrimId| {
         let node = prims.node(*id);
-        let operands = prims.operands(*id);
-        let windowed = operands
-            .iter()
-            .any(|o| prims.is_windowed(*o) && members.contains(&prims.root(*o)));
-        let is_known = matches!(
+        let windowed = prims
+            .operands(*id)
+            .into_iter()
+            .any(|o| prims.is_windowed(o) && members.contains(&prims.root(o)));
+        let kind = matches!(
             node.prim,
             Prim::Contract(..) | Prim::Map(..) | Prim::Reduce(ReduceOp::Max | ReduceOp::Sum, ..)
         );
-        is_known && !windowed && node.dtype != DType::F64
-    });
-    all && count(|prim| matches!(prim, Prim::Reduce(ReduceOp::Max, ..))) > 0
+        kind && !windowed && node.dtype != DType::F64
+    };
+    let fitting = members.iter().filter(|id| fits(&prims.node(**id).prim)).count();
+    members.iter().all(is_known).then_some(fitting)
+}
+
+/// Whether what follows scores is element-wise but for maxima and sums, and has an exponential.
+fn is_softmax(prims: &Prims, members: &BTreeSet<PrimId>) -> bool {
+    let count = |fits: fn(&Prim) -> bool| count(prims, members, fits).unwrap_or_default();
+    count(|prim| matches!(prim, Prim::Reduce(ReduceOp::Max, ..))) > 0
         && count(|prim| matches!(prim, Prim::Reduce(ReduceOp::Sum, ..))) > 0
         && count(|prim| matches!(prim, Prim::Map(MapOp::Unary(UnaryOp::Exp), _))) == 1
+}
+
+/// Whether what follows scores is element-wise, and nothing that is multiplied is shared by all heads, as the weights of
+/// layers are.
+fn is_of_heads(prims: &Prims, members: &BTreeSet<PrimId>, products: [PrimId; 2]) -> bool {
+    let combines = |prim: &Prim| matches!(prim, Prim::Reduce(..));
+    let operands = products.into_iter().flat_map(|product| prims.operands(product));
+    let is_own = |id: PrimId| prims.rank(prims.root(id)) > 2;
+    count(prims, members, combines) == Some(0) && operands.into_iter().all(is_own)
 }

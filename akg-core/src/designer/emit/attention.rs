@@ -1,14 +1,15 @@
 //! Attention in one kernel: scores never reach memory.
 //!
-//! A program holds some rows of queries and goes through the keys, tile by tile. It keeps the maximum of each row's scores
-//! so far, the sum of their exponentials and the values weighted by those; a tile that raises the maximum shrinks both
-//! accordingly: Dao, Fu, Ermon, Rudra and Ré, "FlashAttention: Fast and Memory-Efficient Exact Attention with
-//! IO-Awareness" (2022), after Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018).
+//! A program holds some rows of queries and goes through the keys, tile by tile, [folding](fold) them into the values
+//! weighted so far: Dao, Fu, Ermon, Rudra and Ré, "FlashAttention: Fast and Memory-Efficient Exact Attention with
+//! IO-Awareness" (2022).
 //!
 //! Whatever stands between the scores and their softmax is computed with the tile. What stands between the exponentials
-//! and the values only multiplies rows, and is done once, in the end. Tiles of keys that no row of a program sees, by the
-//! condition of a [triangle](roles), are skipped.
+//! and the values only multiplies rows, and is done once, in the end. Where there is no softmax, as in attention with ReLU,
+//! the weights are computed with the tile. Tiles of keys that no row of a program sees, by the condition of a
+//! [triangle](roles), are skipped.
 
+mod fold;
 mod lengths;
 mod roles;
 
@@ -24,7 +25,6 @@ use crate::designer::attention::factors;
 use crate::designer::device::Device;
 use crate::designer::plan::{Access, KernelPlan, Plan, TensorKey};
 use crate::designer::prim::{PrimId, Prims};
-use crate::dtype::DType;
 use crate::error::{Error, Result};
 
 /// Writes kernel number `number`: an attention with these scores and this product with the values.
@@ -238,9 +238,7 @@ impl<'a> Kernel<'a> {
         let mut e = Emitter::new(self.plan, self.prims, self.kernel, names);
         e.walks = walks;
         let queries = self.pair.load_queries(&mut e)?;
-        let (row, sums) = (e.extents(&[rows])?, self.sums());
-        e.line(format!("max0 = full f32{row} -inf"));
-        e.line(format!("sum0 = zeros {sums}{row}"));
+        self.begin(&mut e)?;
         e.line(format!("acc0 = zeros f32{}", e.extents(&[rows, width])?));
         e.open(head);
         let scores = self.pair.score(&mut e, &queries)?;
@@ -250,74 +248,10 @@ impl<'a> Kernel<'a> {
             axes: e.tile.clone(),
         };
         e.define(self.roles.scores, scores);
-        let logits = self.logits(&mut e)?;
-        e.line(format!("max1 = max(max0, reduce_max({logits}, 1))"));
-        // While everything is -inf there is no difference to take.
-        e.line("base0 = select(max1 == -inf, 0.0, max1)");
-        e.line("less0 = exp(max0 - base0)");
-        e.line(format!("e0 = exp({logits} - base0[:, None])"));
-        let [less, sum] = ["less0", "reduce_sum(e0, 1)"].map(|term| match sums {
-            DType::F64 => format!("f64({term})"),
-            _ => term.to_owned(),
-        });
-        e.line(format!("sum0 = sum0 * {less} + {sum}"));
-        self.pair.weigh(&mut e, "e0", "less0")?;
-        e.line("max0 = max1");
+        self.step(&mut e)?;
         e.close();
-        self.finish(e, &grid)
-    }
-
-    /// The type that sums of exponentials are added up in: products have a tile of partial sums for each of these numbers.
-    fn sums(&self) -> DType {
-        if self.device.sums_in_full() {
-            DType::F64
-        } else {
-            DType::F32
-        }
-    }
-
-    /// What the softmax is of, with nothing beyond the keys.
-    fn logits(&self, e: &mut Emitter<'_>) -> Result<String> {
-        let Axes { rows, keys, .. } = self.axes;
-        let logits = e.value(self.roles.logits)?;
-        let text = e.repeated(&logits, &[rows, keys], DType::F32)?;
-        let overhangs = matches!(e.walks.get(&keys), Some(Walk::Tile { overhang: true, .. }));
-        if overhangs {
-            let place = e.coordinate(&[keys], DType::I64)?.text;
-            let inside = format!("({place} < {})[None, :]", e.extent(keys));
-            e.line(format!("x0 = select({inside}, {text}, -inf)"));
-            return Ok("x0".to_owned());
-        }
-        e.line(format!("x0 = {text}"));
-        Ok("x0".to_owned())
-    }
-
-    /// The work on rows, and on the result.
-    fn finish(&self, mut e: Emitter<'_>, grid: &str) -> Result<Written> {
-        let Axes { rows, width, .. } = self.axes;
-        let of_rows = |text: &str| Var {
-            text: text.to_owned(),
-            axes: vec![rows],
-        };
-        e.tile = vec![rows];
-        let sum = match self.sums() {
-            DType::F64 => {
-                e.line("sum1 = f32(sum0)");
-                "sum1"
-            }
-            _ => "sum0",
-        };
-        for id in &self.roles.maxima {
-            e.define(*id, of_rows("max0"));
-        }
-        for id in &self.roles.sums {
-            e.define(*id, of_rows(sum));
-        }
-        // What is left of weights without the exponentials.
-        e.line(format!("one0 = full f32{} 1.0", e.extents(&[rows])?));
-        e.define(self.roles.term, of_rows("one0"));
-        let coefficient = e.value(self.roles.weights)?.text;
-        let result = self.pair.conclude(&mut e, &coefficient, sum)?;
+        let coefficient = self.coefficient(&mut e)?;
+        let result = self.pair.conclude(&mut e, &coefficient, self.sum())?;
         e.line(format!("y0 = {result}"));
         e.tile = vec![rows, width];
         let result = Var {

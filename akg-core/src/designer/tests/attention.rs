@@ -249,6 +249,38 @@ fn attention_whose_maximum_grows() {
     });
 }
 
+/// Weights need not be of a softmax: those of ReLU may be of any size, and have a scale that grows.
+#[test]
+fn attention_with_weights_made_one_by_one() {
+    let operands = |g: &mut Graph| -> Result<[ValueId; 2]> {
+        let q = g.input("q", F, [2, 70, 16]);
+        let (k, v) = (g.input("k", F, [2, 150, 16]), g.input("v", F, [2, 150, 16]));
+        Ok([scores(g, q, k, 0.02)?, v])
+    };
+    check_fused("relu", |g| {
+        let [scores, v] = operands(g)?;
+        let growth = g.arange(150, DType::I64)?;
+        let growth = g.to_dtype(growth, F)?;
+        let scores = g.mul(scores, growth)?;
+        let weights = g.relu(scores)?;
+        let y = g.matmul(weights, v)?;
+        g.mul(y, 0.004)
+    });
+    check_fused("causal", |g| {
+        let [scores, v] = operands(g)?;
+        let weights = g.tril(scores, 3)?;
+        g.matmul(weights, v)
+    });
+    // Layers that share their weights out to all rows are no heads.
+    check_apart("layers", |g| {
+        let x = g.input("x", F, [2, 40, 16]);
+        let (a, b) = (g.weight("a", F, [24, 16]), g.weight("b", F, [16, 24]));
+        let y = g.linear(x, a, None)?;
+        let y = g.relu(y)?;
+        Ok(vec![g.linear(y, b, None)?])
+    });
+}
+
 /// As in minGPT: heads are cut from one projection, and a mask in memory says what they see.
 fn block(g: &mut Graph) -> Result<ValueId> {
     let (x, w) = (g.input("x", F, [2, 70, 48]), g.weight("w", F, [144, 48]));

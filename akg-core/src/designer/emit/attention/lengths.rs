@@ -38,10 +38,15 @@ impl Heads {
                 && self.numbers(rows, keys) <= device.numbers()
         };
         let last = KEYS.iter().min().copied()?;
-        let rows: Vec<i64> = ROWS.into_iter().filter(|rows| fits(*rows, last)).collect();
+        let mut rows: Vec<i64> = ROWS.into_iter().filter(|rows| fits(*rows, last)).collect();
         let most = rows.first().copied()?;
         let keys: Vec<i64> = KEYS.into_iter().filter(|keys| fits(most, *keys)).collect();
         let first = keys.first().copied()?;
+        // Two programs of a core wait less than one that fills it.
+        let shares = |rows: i64| 2 * self.bytes(rows, first, STAGES) <= device.tile_bytes();
+        if 2 * self.numbers(most, first) > device.numbers() && rows.iter().any(|rows| shares(*rows)) {
+            rows.sort_unstable();
+        }
         let stages = if self.bytes(most, first, STAGES + 1) <= device.tile_bytes() {
             vec![STAGES, STAGES + 1, 1]
         } else {

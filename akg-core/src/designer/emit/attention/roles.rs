@@ -11,18 +11,24 @@ use crate::sketch::ir::{BinaryOp, CompareOp, ReduceOp};
 pub(super) struct Roles {
     /// The product of queries and keys.
     pub(super) scores: PrimId,
-    /// What is made of it for the softmax.
-    pub(super) logits: PrimId,
+    /// What is between it and the weights, if they are not made of it element by element.
+    pub(super) softmax: Option<Softmax>,
+    /// What multiplies the values.
+    pub(super) weights: PrimId,
+    pub(super) product: PrimId,
+    /// The operand of the product which is the values.
+    pub(super) values: usize,
+}
+
+/// A softmax, or what else is exponentials times something about their rows.
+pub(super) struct Softmax {
+    /// What it is of.
+    logits: PrimId,
     /// The maxima of a row's logits.
     pub(super) maxima: Vec<PrimId>,
     /// The exponentials of the logits' distances from it, and their sums.
     pub(super) term: PrimId,
     pub(super) sums: Vec<PrimId>,
-    /// What multiplies the values: exponentials times something about their rows.
-    pub(super) weights: PrimId,
-    pub(super) product: PrimId,
-    /// The operand of the product which is the values.
-    pub(super) values: usize,
 }
 
 impl Roles {
@@ -33,37 +39,69 @@ impl Roles {
             (None, Some(weights)) => (weights, 0),
             _ => return Err(unsupported()),
         };
+        let is_reduction = |id: &PrimId| matches!(prims.node(*id).prim, Prim::Reduce(..));
+        let softmax = if kernel.nodes.iter().any(is_reduction) {
+            let softmax = Softmax::new(prims, kernel, weights);
+            Some(softmax.ok_or_else(unsupported)?)
+        } else {
+            None
+        };
+        Ok(Self {
+            scores,
+            softmax,
+            weights,
+            product,
+            values,
+        })
+    }
+
+    /// What is computed of every score as its tile is: the softmax's logits, or the weights.
+    pub(super) fn of_tiles(&self) -> PrimId {
+        self.softmax
+            .as_ref()
+            .map_or(self.weights, |softmax| softmax.logits)
+    }
+
+    /// What that is where it adds nothing.
+    pub(super) fn nothing(&self) -> f64 {
+        if self.softmax.is_some() {
+            f64::NEG_INFINITY
+        } else {
+            0.0
+        }
+    }
+
+    /// How many keys beyond its own coordinate and itself a row may see at most, if what is computed of scores says so.
+    pub(super) fn last_key(&self, prims: &Prims, kernel: &KernelPlan, axes: [Axis; 2]) -> Option<i64> {
+        last_key(prims, kernel, self.of_tiles(), self.nothing(), axes)
+    }
+}
+
+impl Softmax {
+    fn new(prims: &Prims, kernel: &KernelPlan, weights: PrimId) -> Option<Self> {
         let reductions = |op: ReduceOp| {
             let is_one = move |id: &PrimId| matches!(prims.node(*id).prim, Prim::Reduce(o, ..) if o == op);
             kernel.nodes.iter().copied().filter(is_one).collect::<Vec<_>>()
         };
         let (maxima, sums) = (reductions(ReduceOp::Max), reductions(ReduceOp::Sum));
         let scaled = sums.iter().map(|sum| scaled_sum(prims, kernel, *sum));
-        let scaled = scaled.collect::<Option<Vec<_>>>().ok_or_else(unsupported)?;
-        let (max, term) = scaled.first().copied().ok_or_else(unsupported)?;
-        let logits = kernel.node(max, 0).ok_or_else(unsupported)?;
+        let scaled = scaled.collect::<Option<Vec<_>>>()?;
+        let (max, term) = scaled.first().copied()?;
+        let logits = kernel.node(max, 0)?;
         let is_alike = scaled.iter().all(|(_, t)| *t == term)
             && maxima.iter().all(|max| kernel.node(*max, 0) == Some(logits));
-        let roles = Self {
-            scores,
+        let softmax = Self {
             logits,
             maxima,
             term,
             sums,
-            weights,
-            product,
-            values,
         };
         let keys = kernel.axes.get(&logits).into_iter().flatten();
         let keys: Vec<Axis> = keys
             .copied()
             .filter(|axis| kernel.reduced.contains(axis))
             .collect();
-        if is_alike && roles.multiplies_rows(prims, kernel, weights, &keys) {
-            Ok(roles)
-        } else {
-            Err(unsupported())
-        }
+        (is_alike && softmax.multiplies_rows(prims, kernel, weights, &keys)).then_some(softmax)
     }
 
     /// Whether something is the exponentials times what is the same for all keys.
@@ -99,43 +137,41 @@ impl Roles {
             _ => false,
         }
     }
-
-    /// How many keys beyond its own coordinate and itself a row may see at most, if logits say so: beyond are -inf.
-    pub(super) fn last_key(&self, prims: &Prims, kernel: &KernelPlan, axes: [Axis; 2]) -> Option<i64> {
-        last_key(prims, kernel, self.logits, axes)
-    }
 }
 
-fn last_key(prims: &Prims, kernel: &KernelPlan, id: PrimId, axes: [Axis; 2]) -> Option<i64> {
+/// The same of a primitive that is `nothing` where a row may not see.
+fn last_key(prims: &Prims, kernel: &KernelPlan, id: PrimId, nothing: f64, axes: [Axis; 2]) -> Option<i64> {
     let Prim::Map(op, _) = prims.node(id).prim else {
         return None;
     };
-    let of_operand = |i: usize| {
-        kernel
-            .node(id, i)
-            .and_then(|node| last_key(prims, kernel, node, axes))
+    let of_operand = |i: usize, nothing: f64| {
+        let node = kernel.node(id, i)?;
+        last_key(prims, kernel, node, nothing, axes)
     };
     let number = |i: usize| match kernel.operands.get(&(id, i)) {
         Some(Operand::Number(number)) => Some(*number),
         _ => None,
     };
+    let is_zero = nothing == 0.0;
     match op {
-        MapOp::Cast => of_operand(0),
+        MapOp::Cast => of_operand(0, nothing),
         MapOp::Select => {
-            let side = (1..=2).find(|i| number(*i) == Some(f64::NEG_INFINITY))?;
+            let side = (1..=2).find(|i| number(*i) == Some(nothing))?;
             let condition = kernel.node(id, 0).and_then(|c| triangle(prims, kernel, c, axes));
             let own = condition.and_then(|(op, diagonal)| match (op, side) {
                 (CompareOp::Le, 2) | (CompareOp::Gt, 1) => Some(diagonal),
                 (CompareOp::Lt, 2) | (CompareOp::Ge, 1) => Some(diagonal - 1),
                 _ => None,
             });
-            own.or_else(|| of_operand(3 - side))
+            own.or_else(|| of_operand(3 - side, nothing))
         }
+        // As ReLU makes zero of it.
+        MapOp::Binary(BinaryOp::Max) if is_zero && number(1) == Some(0.0) => of_operand(0, f64::NEG_INFINITY),
         // What is added to -inf leaves it.
-        MapOp::Binary(BinaryOp::Add) => of_operand(0).or_else(|| of_operand(1)),
-        MapOp::Binary(BinaryOp::Sub) => of_operand(0),
-        MapOp::Binary(BinaryOp::Mul | BinaryOp::Div) => {
-            of_operand(0).filter(|_| number(1).is_some_and(|n| n > 0.0))
+        MapOp::Binary(BinaryOp::Add) if !is_zero => of_operand(0, nothing).or_else(|| of_operand(1, nothing)),
+        MapOp::Binary(BinaryOp::Sub) if !is_zero => of_operand(0, nothing),
+        MapOp::Binary(BinaryOp::Mul | BinaryOp::Div) if number(1).is_some_and(|n| n > 0.0) => {
+            of_operand(0, nothing)
         }
         _ => None,
     }

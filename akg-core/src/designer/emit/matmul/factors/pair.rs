@@ -1,7 +1,7 @@
 //! The two products of an attention, of factors.
 //!
 //! Queries, keys and values become factors beforehand, as operands of other products do. Weights, of which none is above
-//! one, become factors where they are made. They are not centred: what is taken off the rows of values comes back with the
+//! two, become factors where they are made. They are not centred: what is taken off the rows of values comes back with the
 //! sum of weights, which is known.
 
 use super::{Operand, Split, TOP, TOPS_OFF};
@@ -223,13 +223,18 @@ impl<'a> Pair<'a> {
             "acc0 * {} * {scale}[None, :] * {coefficient}[:, None]",
             TOPS_OFF[1]
         );
-        if !values.is_centred() {
+        if !self.restores() {
             return Ok(text);
         }
         let centre = self.weighted.load(e, values, &values.centre())?;
         Ok(format!(
             "{centre}[None, :] * ({sum} * {coefficient})[:, None] + {text}"
         ))
+    }
+
+    /// Whether something was taken off the values, which comes back with the sum of weights.
+    pub(in crate::designer::emit) fn restores(&self) -> bool {
+        self.values().is_centred()
     }
 
     /// How single factors are multiplied.
