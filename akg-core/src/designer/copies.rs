@@ -57,6 +57,9 @@ pub(super) fn copy_heads(decomposed: &mut Decomposed, apart: &Apart<'_>) {
         let reorders = |id: &PrimId| attentions.contains_key(&prims.root(*id)) && is_permuted(prims, *id);
         if let Some(view) = [a, b].into_iter().find(reorders) {
             insert_copy(decomposed, view, reader);
+            // What is stored is the copy.
+            let viewed = decomposed.values.values_mut().filter(|id| **id == view);
+            viewed.for_each(|id| *id = reader);
         }
     }
 }

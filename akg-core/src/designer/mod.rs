@@ -179,7 +179,13 @@ fn draft(
             _ => false,
         };
         if !is_new {
-            break;
+            // What else is in the way may be so because of an attention.
+            let others = cut::attentions(&decomposed, &apart).into_values();
+            let others: Vec<PrimId> = others.map(|attention| attention.scores).collect();
+            if others.is_empty() {
+                break;
+            }
+            apart.scores.extend(others);
         }
         outcome = attempt(Fusion::Beside(&apart), true);
     }

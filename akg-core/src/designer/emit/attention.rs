@@ -23,7 +23,7 @@ use super::matmul::{Product, overhangs};
 use super::{Emitter, Names, Var, Walk, Written};
 use crate::designer::attention::factors;
 use crate::designer::device::Device;
-use crate::designer::plan::{Access, KernelPlan, Plan, TensorKey};
+use crate::designer::plan::{Access, Axis, KernelPlan, Plan, TensorKey};
 use crate::designer::prim::{PrimId, Prims};
 use crate::error::{Error, Result};
 
@@ -64,7 +64,7 @@ fn unsupported() -> Error {
 }
 
 /// Bytes that the work on an element along both axes reads for it.
-fn read(plan: &Plan, prims: &Prims, kernel: &KernelPlan, axes: [usize; 2]) -> i64 {
+fn read(plan: &Plan, prims: &Prims, kernel: &KernelPlan, axes: [Axis; 2]) -> i64 {
     let operands = kernel
         .nodes
         .iter()
@@ -92,19 +92,15 @@ struct Kernel<'a> {
 /// What an attention has extents along.
 #[derive(Clone, Copy)]
 struct Axes {
-    rows: usize,
-    keys: usize,
+    rows: Axis,
+    keys: Axis,
     /// What scores are summed along.
-    depth: usize,
+    depth: Axis,
     /// The values' own.
-    width: usize,
+    width: Axis,
 }
 
 impl<'a> Kernel<'a> {
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "the parts of a plan and of an attention"
-    )]
     fn new(
         device: Device<'a>,
         plan: &'a Plan,
@@ -127,9 +123,8 @@ impl<'a> Kernel<'a> {
         };
         let of_scores = [scores.rows, scores.columns];
         let result = kernel.axes.get(&roles.product).map_or(&[][..], Vec::as_slice);
-        let is_seen = |axis: &usize| {
-            *axis == width || kernel.axes.get(&roles.weights).is_some_and(|a| a.contains(axis))
-        };
+        let is_seen =
+            |axis: &Axis| *axis == width || kernel.axes.get(&roles.weights).is_some_and(|a| a.contains(axis));
         let is_known = kernel.reduced.len() == 2 && axes.depth != keys;
         // A program has all values of its rows, which have no other axes of their own.
         if !is_known
@@ -138,7 +133,7 @@ impl<'a> Kernel<'a> {
         {
             return Err(unsupported());
         }
-        let extent = |axis: usize| kernel.extents.get(axis).and_then(|e| e.as_const());
+        let extent = |axis: Axis| kernel.extents.get(axis).and_then(|e| e.as_const());
         let (Some(depth), Some(width), Some(_)) = (extent(axes.depth), extent(width), extent(keys)) else {
             return Err(unsupported());
         };
@@ -153,7 +148,13 @@ impl<'a> Kernel<'a> {
             device,
             number,
             roles,
-            pair: Pair::new([scores, weighted], keys, device, number, factors),
+            pair: Pair::new(
+                [scores, weighted],
+                [scores.rows == keys, roles.values == 0],
+                device,
+                number,
+                factors,
+            ),
             heads: Heads {
                 depth,
                 width,
@@ -165,14 +166,14 @@ impl<'a> Kernel<'a> {
     }
 
     /// Declares tiles, and how they are walked along. Returns the walks, the grid and the head of the loop along keys.
-    fn walk(&self, names: &mut Names) -> Result<(HashMap<usize, Walk>, String, String)> {
+    fn walk(&self, names: &mut Names) -> Result<(HashMap<Axis, Walk>, String, String)> {
         let Axes {
             rows,
             keys,
             depth,
             width,
         } = self.axes;
-        let extent = |axis: usize| &self.kernel.extents[axis];
+        let extent = |axis: Axis| &self.kernel.extents[axis];
         let lengths = self.heads.lengths(self.device).ok_or_else(unsupported)?;
         let [of_rows, of_keys] = [(rows, lengths.rows), (keys, lengths.keys)]
             .map(|(axis, lengths)| lengths::filled(extent(axis), &lengths));

@@ -19,6 +19,9 @@ mod tiles;
 /// The longest run of fused multiply-adds before the partial sum is added to those before it. Those of one `BK` are added
 /// up in f32, then those of all: three levels keep the error of long products at that of pairwise summation.
 const PROMOTE: u32 = 32;
+/// Rows and columns that units for products take at once: where there are fewer along the innermost dimension, another one is
+/// tiled.
+const UNIT: i64 = 16;
 /// Columns are tiled by multiples of the longest vector's lanes.
 const LANES: i64 = 16;
 
@@ -102,9 +105,13 @@ impl<'a> Product<'a> {
             )));
         }
         let result = kernel.axes.get(&contract).cloned().unwrap_or_default();
+        let fills = |x: &Axis| kernel.extents[*x].as_const().is_none_or(|extent| extent >= UNIT);
         let only = |mine: &[Axis], other: &[Axis]| -> Option<Axis> {
-            let mut result = result.iter().rev().copied();
-            result.find(|x| mine.contains(x) && !other.contains(x))
+            let own = |x: &Axis| mine.contains(x) && !other.contains(x);
+            let mut own = result.iter().rev().copied().filter(own);
+            let innermost = own.next()?;
+            let filled = own.find(|x| kernel.windows.is_empty() && fills(x));
+            Some(filled.filter(|_| !fills(&innermost)).unwrap_or(innermost))
         };
         let walked = [&a, &b].map(|access| kernel.walked(access));
         let (Some(rows), Some(columns)) = (only(&walked[0], &walked[1]), only(&walked[1], &walked[0])) else {

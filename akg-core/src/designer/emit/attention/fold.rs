@@ -110,17 +110,17 @@ impl Kernel<'_> {
     }
 
     /// What is computed of a tile of scores, with nothing beyond the keys.
-    fn of_tile(&self, e: &mut Emitter<'_>) -> Result<&'static str> {
+    fn of_tile(&self, e: &mut Emitter<'_>) -> Result<String> {
         let keys = self.axes.keys;
         let x = e.value(self.roles.of_tiles())?;
-        let mut text = e.repeated(&x, &[self.axes.rows, keys], DType::F32)?;
-        if matches!(e.walks.get(&keys), Some(Walk::Tile { overhang: true, .. })) {
-            let place = e.coordinate(&[keys], DType::I64)?.text;
-            let inside = format!("({place} < {})[None, :]", e.extent(keys));
-            let nothing = literal(self.roles.nothing(), DType::F32);
-            text = format!("select({inside}, {text}, {nothing})");
+        let x = e.repeated(&x, &[self.axes.rows, keys], DType::F32)?;
+        if !matches!(e.walks.get(&keys), Some(Walk::Tile { overhang: true, .. })) {
+            return Ok(x);
         }
-        e.line(format!("x0 = {text}"));
-        Ok("x0")
+        let place = e.coordinate(&[keys], DType::I64)?.text;
+        let inside = format!("({place} < {})[None, :]", e.extent(keys));
+        let nothing = literal(self.roles.nothing(), DType::F32);
+        e.line(format!("x0 = select({inside}, {x}, {nothing})"));
+        Ok("x0".to_owned())
     }
 }

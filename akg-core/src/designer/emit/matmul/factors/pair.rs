@@ -8,14 +8,14 @@ use super::{Operand, Split, TOP, TOPS_OFF};
 use crate::designer::device::{Device, Factors};
 use crate::designer::emit::matmul::Product;
 use crate::designer::emit::{Emitter, Names, Written};
-use crate::designer::plan::Axis;
+use crate::designer::plan::{Access, Axis};
 use crate::error::Result;
 
 /// Scores, and values weighted by what is made of them.
 pub(in crate::designer::emit) struct Pair<'a> {
     scores: Split<'a>,
     weighted: Split<'a>,
-    /// Whether the first operand of scores is the keys, and the first of the other product the values.
+    /// Whether the first operand of scores is the keys, and that of the other product the values.
     turned: [bool; 2],
     factors: Factors,
 }
@@ -24,44 +24,37 @@ pub(in crate::designer::emit) struct Pair<'a> {
 pub(in crate::designer::emit) type Tile = [String; 2];
 
 impl<'a> Pair<'a> {
-    /// The products of kernel number `number`, over the keys' axis.
+    /// The products of kernel number `number`, and whether the first operand of scores is the keys, and that of the other
+    /// product the values.
     pub(in crate::designer::emit) fn new(
         [scores, weighted]: [&'a Product<'a>; 2],
-        keys: Axis,
+        turned: [bool; 2],
         device: Device<'a>,
         number: usize,
         factors: Factors,
     ) -> Self {
-        let turned = [
-            scores.rows == keys,
-            weighted.rows != scores.rows && weighted.rows != scores.columns,
-        ];
-        let split = |product: &'a Product<'a>, letters: [char; 2], is_turned: bool, meets_weights: bool| {
-            let [a, b] = letters;
-            let letters = if is_turned { [b, a] } else { [a, b] };
-            let operand = |i: usize, kept: Axis| {
-                let access = product.operands[i].clone();
-                Operand {
-                    axes: product.kernel.walked(&access),
-                    access,
-                    kept,
-                    name: format!("{}{number}", letters[i]),
-                    factors,
-                    is_inside: matches!(factors, Factors::Given(_)),
-                    meets_weights,
-                }
+        let split = |product: &'a Product<'a>, [a, b]: [char; 2], meets_weights: bool| {
+            let operand = |access: &Access, letter: char, kept: Axis| Operand {
+                axes: product.kernel.walked(access),
+                access: access.clone(),
+                kept,
+                name: format!("{letter}{number}"),
+                factors,
+                is_inside: matches!(factors, Factors::Given(_)),
+                meets_weights,
             };
+            let [left, right] = &product.operands;
             Split {
                 product,
                 device,
                 number,
-                operands: [operand(0, product.rows), operand(1, product.columns)],
-                is_turned,
+                operands: [operand(left, a, product.rows), operand(right, b, product.columns)],
+                is_turned: false,
             }
         };
         Self {
-            scores: split(scores, ['Q', 'K'], turned[0], false),
-            weighted: split(weighted, ['W', 'V'], turned[1], true),
+            scores: split(scores, if turned[0] { ['K', 'Q'] } else { ['Q', 'K'] }, false),
+            weighted: split(weighted, if turned[1] { ['V', 'W'] } else { ['W', 'V'] }, true),
             turned,
             factors,
         }
@@ -196,7 +189,7 @@ impl<'a> Pair<'a> {
             return Ok(());
         }
         let method = self.method();
-        e.line(format!("wh = {}({whole})", self.dtype()));
+        e.line(format!("wh = {method}({whole})"));
         let length = self.weighted.length(self.keys()).unwrap_or(i64::MAX);
         e.line(if self.weighted.has_levels(length) {
             format!("acc0 = {shrunk} + dot(wh, {high}) {method}")
@@ -237,16 +230,11 @@ impl<'a> Pair<'a> {
         self.values().is_centred()
     }
 
-    /// How single factors are multiplied.
+    /// The type of single factors, and how they are multiplied.
     fn method(&self) -> &'static str {
         match self.factors {
             Factors::Given(dtype) => dtype.name(),
             _ => "f16",
         }
-    }
-
-    /// The type of factors of weights.
-    fn dtype(&self) -> &'static str {
-        self.method()
     }
 }
