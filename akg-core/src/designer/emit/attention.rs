@@ -53,7 +53,7 @@ pub(in crate::designer) fn emit(
         _ => [weights, values],
     };
     let weighted = Product::of(device, plan, prims, kernel, product, operands)?;
-    let attention = Kernel::new(device, plan, prims, kernel, number, &roles, [&scores, &weighted])?;
+    let attention = Tiled::new(device, plan, prims, kernel, number, &roles, [&scores, &weighted])?;
     let mut written = attention.pair.write_factors(names)?;
     written.push(attention.write(names)?);
     Ok(written)
@@ -77,7 +77,7 @@ fn read(plan: &Plan, prims: &Prims, kernel: &KernelPlan, axes: [Axis; 2]) -> i64
 }
 
 /// The kernel and its tiles.
-struct Kernel<'a> {
+struct Tiled<'a> {
     plan: &'a Plan,
     prims: &'a Prims,
     kernel: &'a KernelPlan,
@@ -100,7 +100,7 @@ struct Axes {
     width: Axis,
 }
 
-impl<'a> Kernel<'a> {
+impl<'a> Tiled<'a> {
     fn new(
         device: Device<'a>,
         plan: &'a Plan,

@@ -5,7 +5,7 @@
 //! softmax" (2018). Weights that are made element by element have a scale in its place, which is a power of two, so that
 //! they are in the range of their factors.
 
-use super::Kernel;
+use super::Tiled;
 use super::roles::Softmax;
 use crate::designer::emit::text::literal;
 use crate::designer::emit::{Emitter, Var, Walk};
@@ -15,7 +15,7 @@ use crate::error::Result;
 /// The least scale of weights: one over it is a number of f32.
 const LEAST_SCALE: &str = "0x1p-112";
 
-impl Kernel<'_> {
+impl Tiled<'_> {
     /// What is kept before the first tile.
     pub(super) fn begin(&self, e: &mut Emitter<'_>) -> Result<()> {
         let rows = e.extents(&[self.axes.rows])?;
