@@ -7,7 +7,7 @@ mod support;
 use akg_core::conformance::sketch_cases;
 use akg_core::designer::design;
 use akg_core::expr::Bindings;
-use akg_core::graph::Graph;
+use akg_core::graph::{Arg, Graph};
 use akg_core::reference::{Options, evaluate};
 use akg_core::sketch::interpret;
 use akg_core::source::{Knobs, LaunchPlan, Source, TensorRole};
@@ -266,6 +266,54 @@ fn designed_products_keep_to_their_class() {
             let design = design(&task, &target).unwrap();
             let source = dsl.lower(&design.sketch, &design.knobs, &target).unwrap();
             let label = format!("class_{}", jobs.len());
+            jobs.push(support::run_job(&label, &source, &Bindings::new(), &inputs));
+            checks.push((source, exact[0].to_f64(), most));
+        }
+    }
+    for ((source, exact, most), result) in checks.iter().zip(support::interpret(python, &jobs)) {
+        let got = support::outputs(source, &Bindings::new(), &result)[0]
+            .to_f64()
+            .unwrap();
+        let size: f64 = exact.iter().map(|e| e * e).sum();
+        let wrong: f64 = got.iter().zip(exact).map(|(g, e)| (g - e).powi(2)).sum();
+        let error = (wrong / size).sqrt();
+        assert!(error <= *most, "an error of {error}\n{}", source.text);
+    }
+}
+
+#[test]
+fn designed_attention_is_right() {
+    let Some(python) = support::python() else { return };
+    let dsl = TritonDsl::default();
+    let target = support::with_tensor_cores();
+    let (mut jobs, mut checks) = (Vec::new(), Vec::new());
+    // Neither rows, keys nor heads are multiples of tiles.
+    let shapes = [[2, 70, 24], [2, 150, 24], [2, 150, 40]];
+    for (accuracy, most) in [
+        (Accuracy::Fp32, 1e-6),
+        (Accuracy::Tf32, 1e-3),
+        (Accuracy::Half, 1e-3),
+    ] {
+        for is_causal in [true, false] {
+            let mut graph = Graph::new("attention");
+            let [q, k, v] = [0, 1, 2].map(|i| graph.input(["q", "k", "v"][i], DType::F32, shapes[i]));
+            let all: [(&str, Arg); 4] = [
+                ("query", q.into()),
+                ("key", k.into()),
+                ("value", v.into()),
+                ("is_causal", is_causal.into()),
+            ];
+            let y = graph.call("scaled_dot_product_attention.default", all).unwrap()[0];
+            graph.output(y);
+            let mut random = Random(7);
+            let inputs = shapes.map(|shape| random.fractions(&shape.map(|n| n as usize)));
+            let exact = evaluate(&graph, &inputs, &Options::default()).unwrap();
+            let mut task = Task::new("attention", graph);
+            task.contract.accuracy = accuracy;
+            let design = design(&task, &target).unwrap();
+            assert!(design.kernels.iter().any(|kernel| kernel.rule == "attention"));
+            let source = dsl.lower(&design.sketch, &design.knobs, &target).unwrap();
+            let label = format!("attention_{}", jobs.len());
             jobs.push(support::run_job(&label, &source, &Bindings::new(), &inputs));
             checks.push((source, exact[0].to_f64(), most));
         }

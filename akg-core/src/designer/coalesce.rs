@@ -52,22 +52,27 @@ fn close(plan: &Plan, dims: &mut BTreeSet<(TensorKey, usize)>, pairs: &mut BTree
                 }
             }
         }
+        // Where a view's dimensions merge, those do that they are parts of.
+        let whole = dims.iter().filter_map(|(key, at)| boundary(plan, key, *at));
+        dims.extend(whole.collect::<Vec<_>>());
         if (dims.len(), pairs.len()) == before {
             return;
         }
     }
 }
 
-/// Whether a view's dimension and the next one are parts of different dimensions of the tensor.
-fn crosses(plan: &Plan, key: &TensorKey, at: usize) -> bool {
+/// The dimension of a buffer that ends where one of a view does.
+fn boundary(plan: &Plan, key: &TensorKey, at: usize) -> Option<(TensorKey, usize)> {
     let TensorKey::View(source, _) = key else {
-        return false;
+        return None;
     };
+    let buffer = TensorKey::Buffer(*source);
     let extents = |key: &TensorKey| plan.tensors.get(key).map_or(&[][..], |(_, extents)| extents);
     let parts = extents(key).get(..=at).unwrap_or_default();
     let before = |extents: &[Expr]| extents.iter().fold(Expr::constant(1), |n, e| &n * e);
-    let (upto, whole) = (before(parts), extents(&TensorKey::Buffer(*source)));
-    (1..whole.len()).any(|count| before(&whole[..count]) == upto)
+    let (upto, whole) = (before(parts), extents(&buffer));
+    let count = (1..whole.len()).find(|count| before(&whole[..*count]) == upto)?;
+    Some((buffer, count - 1))
 }
 
 /// A dimension whose axis can merge with the next one's.
@@ -90,7 +95,6 @@ fn mergeable(plan: &mut Plan) -> Option<(TensorKey, usize)> {
                 == 1
         });
         lone && !pairs.is_empty()
-            && !dims.iter().any(|(key, at)| crosses(plan, key, *at))
             && pairs.iter().all(|(k, p, q)| {
                 plan.kernels.get_mut(*k).is_some_and(|kernel| {
                     kernel.recurrence.is_none()

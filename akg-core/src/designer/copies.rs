@@ -1,8 +1,8 @@
 //! Copies of views, where kernels cannot read or write through them.
 
-use super::cut::{Fusion, Unarranged, cut};
+use super::cut::{Apart, Fusion, Unarranged, attentions, cut};
 use super::decompose::Decomposed;
-use super::prim::{MapOp, Prim, PrimId, PrimNode};
+use super::prim::{MapOp, Prim, PrimId, PrimNode, Prims};
 
 /// What copies come from.
 const COPY: &str = "copy";
@@ -43,6 +43,31 @@ pub(super) fn copy_operands(decomposed: &mut Decomposed) -> Result<(), Unarrange
         *decomposed = better.ok_or(Unarranged(id))?.clone();
     }
     Ok(())
+}
+
+/// Copies what products read of an attention in another order, as where the heads of a row are put side by side: its kernel
+/// writes the copy instead, and the sum of the product is along one dimension of it.
+pub(super) fn copy_heads(decomposed: &mut Decomposed, apart: &Apart<'_>) {
+    let attentions = attentions(decomposed, apart);
+    for reader in (0..decomposed.prims.nodes.len()).rev().map(PrimId) {
+        let prims = &decomposed.prims;
+        let Prim::Contract(a, b) = prims.node(reader).prim else {
+            continue;
+        };
+        let reorders = |id: &PrimId| attentions.contains_key(&prims.root(*id)) && is_permuted(prims, *id);
+        if let Some(view) = [a, b].into_iter().find(reorders) {
+            insert_copy(decomposed, view, reader);
+            // What is stored is the copy.
+            let viewed = decomposed.values.values_mut().filter(|id| **id == view);
+            viewed.for_each(|id| *id = reader);
+        }
+    }
+}
+
+/// Whether a view on the way to the root has dimensions in another order.
+fn is_permuted(prims: &Prims, id: PrimId) -> bool {
+    matches!(prims.node(id).prim, Prim::Permute(..))
+        || prims.viewed(id).is_some_and(|a| is_permuted(prims, a))
 }
 
 /// The views that a primitive reads, with who is to read a copy instead: the primitive, or the view of a view that it copies.

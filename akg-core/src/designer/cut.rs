@@ -8,10 +8,14 @@
 //! must store in any case, and a conversion to f64 with products of what it gives: they cost less to repeat than to
 //! store. A reduction that cannot join its producer joins the latest kernel that reduces what it reads, or one that leaves
 //! a single element as it does.
+//!
+//! An [attention] becomes one kernel where its device and its tiles allow, with its masks and what follows it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
+use super::attention::{self, Attention};
 use super::decompose::Decomposed;
+use super::device::Device;
 use super::group::Group;
 use super::prim::{MapOp, Prim, PrimId, Prims};
 use crate::dtype::DType;
@@ -23,11 +27,32 @@ pub(super) struct Unarranged(pub(super) PrimId);
 
 type Result<T> = std::result::Result<T, Unarranged>;
 
+/// What kernels are made apart from each other for.
+#[derive(Debug, Clone)]
+pub(super) struct Apart<'a> {
+    pub(super) device: Device<'a>,
+    /// Products that nothing joins.
+    pub(super) products: HashSet<PrimId>,
+    /// Scores that are stored.
+    pub(super) scores: HashSet<PrimId>,
+}
+
+impl<'a> Apart<'a> {
+    /// No more than the device asks for.
+    pub(super) fn new(device: Device<'a>) -> Self {
+        Self {
+            device,
+            products: HashSet::new(),
+            scores: HashSet::new(),
+        }
+    }
+}
+
 /// Which primitives may join what computes their operands.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Fusion<'a> {
-    /// All but those that would join one of these products.
-    Beside(&'a HashSet<PrimId>),
+    /// All but these.
+    Beside(&'a Apart<'a>),
     /// None.
     Off,
 }
@@ -40,7 +65,9 @@ impl Fusion<'_> {
     /// Whether something may join a group.
     fn allows(self, group: &Group) -> bool {
         match self {
-            Fusion::Beside(apart) => group.contract.is_none_or(|product| !apart.contains(&product)),
+            Fusion::Beside(apart) => group
+                .contract
+                .is_none_or(|product| !apart.products.contains(&product)),
             Fusion::Off => false,
         }
     }
@@ -49,28 +76,57 @@ impl Fusion<'_> {
 /// Cuts the primitives that the outputs need into kernels.
 pub(super) fn cut(decomposed: &Decomposed, fusion: Fusion<'_>) -> Result<Vec<Group>> {
     let prims = &decomposed.prims;
-    let needed = needed(decomposed);
-    let consumers = consumers(prims, &needed);
-    let outputs: HashSet<PrimId> = decomposed.outputs.iter().map(|o| prims.root(*o)).collect();
+    let (consumers, outputs) = readers(decomposed);
+    let attentions = match fusion {
+        Fusion::Beside(apart) => attentions(decomposed, apart),
+        Fusion::Off => BTreeMap::new(),
+    };
+    let inner = attentions.values().flat_map(|attention| &attention.members);
+    let inner = inner.copied().filter(|id| !attentions.contains_key(id));
+    let needed: Vec<PrimId> = (0..prims.nodes.len())
+        .map(PrimId)
+        .filter(|id| prims.is_computed(*id) && (consumers.contains_key(id) || outputs.contains(id)))
+        .collect();
     let mut cut = Cut {
         prims,
+        inner: inner.collect(),
+        attentions,
         consumers,
         outputs,
         groups: Vec::new(),
         home: HashMap::new(),
         waiting: HashSet::new(),
     };
-    for id in (0..prims.nodes.len()).map(PrimId) {
-        if needed.contains(&id) && prims.is_computed(id) {
-            cut.place(id, fusion)?;
-        }
+    for id in needed {
+        cut.place(id, fusion)?;
     }
     Ok(cut.groups)
+}
+
+/// Every attention that becomes one kernel, by its product with the values.
+pub(super) fn attentions(decomposed: &Decomposed, apart: &Apart<'_>) -> BTreeMap<PrimId, Attention> {
+    let (prims, (consumers, outputs)) = (&decomposed.prims, readers(decomposed));
+    attention::find(decomposed, &consumers, &outputs, |attention, product| {
+        !apart.scores.contains(&attention.scores)
+            && attention.fits(prims, apart.device, product)
+            && Group::of_attention(prims, attention, &HashSet::new()).is_some()
+    })
+}
+
+/// Who reads each computed primitive that is needed, and those that are outputs.
+fn readers(decomposed: &Decomposed) -> (HashMap<PrimId, Vec<PrimId>>, HashSet<PrimId>) {
+    let prims = &decomposed.prims;
+    let outputs = decomposed.outputs.iter().map(|o| prims.root(*o)).collect();
+    (consumers(prims, &needed(decomposed)), outputs)
 }
 
 /// A cut in the making.
 struct Cut<'a> {
     prims: &'a Prims,
+    /// Every attention that becomes one kernel, by its last product.
+    attentions: BTreeMap<PrimId, Attention>,
+    /// What those compute before.
+    inner: HashSet<PrimId>,
     consumers: HashMap<PrimId, Vec<PrimId>>,
     outputs: HashSet<PrimId>,
     groups: Vec<Group>,
@@ -83,6 +139,12 @@ struct Cut<'a> {
 impl Cut<'_> {
     fn place(&mut self, id: PrimId, fusion: Fusion<'_>) -> Result<()> {
         let prims = self.prims;
+        if self.inner.contains(&id) {
+            return Ok(());
+        }
+        if let Some(attention) = self.attentions.get(&id).cloned() {
+            return self.start_attention(&attention);
+        }
         let latest = self.latest(id);
         if matches!(prims.node(id).prim, Prim::Carried(_)) {
             return self.join(id);
@@ -94,13 +156,7 @@ impl Cut<'_> {
             return Ok(());
         }
         let reads_memory = prims.reads_memory(id);
-        for operand in prims.operands(id) {
-            // Products, recurrences and windows read from memory.
-            let producer = prims.root(operand);
-            if (reads_memory || prims.is_windowed(operand)) && self.waiting.remove(&producer) {
-                self.start(producer)?;
-            }
-        }
+        self.provide(id)?;
         // What was just started is a producer, too.
         let latest = self.latest(id);
         let mut siblings = self.siblings(id);
@@ -118,6 +174,43 @@ impl Cut<'_> {
             }
         }
         self.start(id)
+    }
+
+    /// Starts groups for what waits and is to be read from memory: by products, recurrences and windows.
+    fn provide(&mut self, id: PrimId) -> Result<()> {
+        let prims = self.prims;
+        let reads_memory = prims.reads_memory(id);
+        for operand in prims.operands(id) {
+            let producer = prims.root(operand);
+            if (reads_memory || prims.is_windowed(operand)) && self.waiting.remove(&producer) {
+                self.start(producer)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts the group of an attention. What waits becomes a group of its own if it cannot be part of this one.
+    fn start_attention(&mut self, attention: &Attention) -> Result<()> {
+        for id in &attention.members {
+            self.provide(*id)?;
+        }
+        let mut group = Group::of_attention(self.prims, attention, &self.waiting);
+        if group.is_none() {
+            for id in &attention.members {
+                for operand in self.prims.operands(*id) {
+                    let producer = self.prims.root(operand);
+                    if self.waiting.remove(&producer) {
+                        self.start(producer)?;
+                    }
+                }
+            }
+            group = Group::of_attention(self.prims, attention, &self.waiting);
+        }
+        let group = group.ok_or(Unarranged(attention.scores))?;
+        let homes = attention.members.iter().map(|id| (*id, self.groups.len()));
+        self.home.extend(homes);
+        self.groups.push(group);
+        Ok(())
     }
 
     /// Adds what a recurrence carries to its group.
@@ -255,9 +348,12 @@ impl Cut<'_> {
         let recomputed = |n: &PrimId| self.waiting.contains(n);
         let combines =
             |n: &&PrimId| matches!(self.prims.node(**n).prim, Prim::Reduce(..) | Prim::ArgReduce(..));
+        // The rows of weights that an attention combines are those of its one tile of values.
+        let repeats =
+            |group: &Group| group.scores.is_none() && !group.nodes.iter().filter(combines).all(complete);
         complete(&id)
             && !is_part(&id)
-            && before.nodes.iter().filter(combines).all(complete)
+            && !repeats(before)
             && before
                 .nodes
                 .iter()

@@ -9,6 +9,9 @@ const WAVES: i64 = 4;
 /// Programs that are enough for any machine whose cores run one thread at a time.
 const PROGRAMS: i64 = 64;
 
+/// Registers of a core where that is not known.
+const REGISTERS: i64 = 65536;
+
 /// A device and how exact it must be.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Device<'a> {
@@ -95,6 +98,12 @@ impl<'a> Device<'a> {
             cores: self.cores(),
             numbers: i64::from(core.registers / 2),
         })
+    }
+
+    /// 32-bit numbers that a program may hold in registers from one step of a loop to the next: three quarters of a core's.
+    pub(super) fn numbers(&self) -> i64 {
+        let core = self.target.residency.as_ref();
+        core.map_or(REGISTERS, |core| i64::from(core.registers)) / 4 * 3
     }
 
     /// Bytes that stay in the cache of all cores although as much as a row of a large tensor streams through it before they

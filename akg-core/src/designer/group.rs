@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use super::attention::Attention;
 use super::axes::{Axes, AxisId, Conflict, distinct};
 use super::prim::{Cell, Prim, PrimId, Prims};
 use super::window::Outside;
@@ -47,8 +48,10 @@ pub(super) struct Group {
     pub(super) reductions: Vec<Vec<AxisId>>,
     /// The axes of the dimension in which each extreme element has its place, in the dimension's order.
     pub(super) places: HashMap<PrimId, Vec<AxisId>>,
-    /// The product, if there is one.
+    /// The product, if there is one; of an attention, the one with the values.
     pub(super) contract: Option<PrimId>,
+    /// The product of queries and keys, if it is an attention.
+    pub(super) scores: Option<PrimId>,
     /// The recurrence, if it is one.
     pub(super) recurrence: Option<PrimId>,
 }
@@ -152,6 +155,25 @@ impl Group {
         [true, false].into_iter().find_map(|share| {
             let mut trial = self.clone();
             trial.add(prims, id, waiting, share).ok()?;
+            trial.check(prims).ok()?;
+            Some(trial)
+        })
+    }
+
+    /// The kernel of an attention, with what it waits for; `None` if no kernel can be written for that.
+    pub(super) fn of_attention(
+        prims: &Prims,
+        attention: &Attention,
+        waiting: &HashSet<PrimId>,
+    ) -> Option<Self> {
+        [true, false].into_iter().find_map(|share| {
+            let mut trial = Self {
+                scores: Some(attention.scores),
+                ..Self::default()
+            };
+            for id in &attention.members {
+                trial.add(prims, *id, waiting, share).ok()?;
+            }
             trial.check(prims).ok()?;
             Some(trial)
         })
@@ -326,11 +348,10 @@ impl Group {
         if along < self.nodes.len() && (along > 0 || self.nodes.iter().any(is_carried)) {
             return Err(Conflict);
         }
-        let reduced = self.reduced();
-        let alike = |r: &Vec<AxisId>| self.axes.resolve(r).into_iter().collect::<BTreeSet<_>>() == reduced;
-        if !self.reductions.iter().all(alike) {
+        if !self.combines_alike() {
             return Err(Conflict);
         }
+        let reduced = self.reduced();
         // Zeros beyond a tensor are elements like others, but combinations take what stands outside as none.
         let combines_zeros = |dimension: AxisId| {
             self.axes.windowed(dimension).is_some_and(|w| {
@@ -352,20 +373,38 @@ impl Group {
         if directions.collect::<BTreeSet<_>>().len() > 1 {
             return Err(Conflict);
         }
-        let Some(contract) = self.contract else {
-            return Ok(());
-        };
-        // What follows a product is element-wise on its result, and what precedes it is not fused.
-        let product: BTreeSet<_> = self.axes_of(contract).into_iter().collect();
-        let follows = |id: &PrimId| {
-            *id == contract
-                || matches!(prims.node(*id).prim, Prim::Map(..))
-                    && self.axes_of(*id).iter().all(|a| product.contains(a))
-        };
-        if self.nodes.first() == Some(&contract) && self.nodes.iter().all(follows) {
-            Ok(())
-        } else {
-            Err(Conflict)
+        match self.contract {
+            Some(contract) if !self.is_product(prims, contract) => Err(Conflict),
+            _ => Ok(()),
         }
+    }
+
+    /// Whether all combinations are along the same axes; those of an attention, after the scores, along the keys.
+    fn combines_alike(&self) -> bool {
+        let set = |axes: &Vec<AxisId>| self.axes.resolve(axes).into_iter().collect::<BTreeSet<_>>();
+        let scores = usize::from(self.scores.is_some());
+        let along_heads: BTreeSet<AxisId> = self.reductions.iter().take(scores).flat_map(set).collect();
+        let along = &self.reduced() - &along_heads;
+        self.reductions.iter().skip(scores).all(|axes| set(axes) == along)
+    }
+
+    /// Whether what follows a product is element-wise on its result, and nothing precedes it but the scores of an attention
+    /// and work on them.
+    fn is_product(&self, prims: &Prims, contract: PrimId) -> bool {
+        let within = |id: &PrimId, whole: PrimId| {
+            let whole: BTreeSet<_> = self.axes_of(whole).into_iter().collect();
+            self.axes_of(*id).iter().all(|a| whole.contains(a))
+        };
+        let follows = |id: &PrimId| {
+            *id == contract || matches!(prims.node(*id).prim, Prim::Map(..)) && within(id, contract)
+        };
+        let at = self
+            .nodes
+            .iter()
+            .position(|id| *id == contract)
+            .unwrap_or_default();
+        let (before, after) = self.nodes.split_at(at);
+        let precedes = |id: &PrimId| self.scores.is_some_and(|scores| within(id, scores));
+        before.iter().all(precedes) && after.iter().all(follows)
     }
 }

@@ -5,7 +5,7 @@
 //! by the emitter of its kind (`emit`). The text is parsed like anybody's, so that a rule's sketch meets the same
 //! checks as a model's.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -18,12 +18,13 @@ use crate::sketch::{Knob, Sketch, is_keyword};
 use crate::source::{KnobValue, Knobs};
 use crate::target::Target;
 use crate::task::{Accuracy, Task};
-use cut::{Fusion, Unarranged};
+use cut::{Apart, Fusion, Unarranged};
 use device::Device;
 use emit::{Names, Written};
 use plan::{Plan, TensorKey};
 use prim::{Prim, PrimId, Prims};
 
+mod attention;
 mod axes;
 mod coalesce;
 mod copies;
@@ -105,7 +106,8 @@ impl Design {
 pub struct KernelSummary {
     /// The kernel's name in the sketch.
     pub name: String,
-    /// The rule that wrote it: `product` for matrix products with what is fused to them, `rows` for all else; empty for
+    /// The rule that wrote it: `product` for matrix products with what is fused to them, `attention` for two of them
+    /// with a softmax between, `rows` for all else; empty for
     /// a kernel that no rule wrote.
     #[serde(default)]
     pub rule: String,
@@ -187,6 +189,8 @@ fn draft(
     let mut decomposed = decompose::decompose(graph)?;
     copies::copy_outputs(&mut decomposed);
     copies::copy_operands(&mut decomposed).map_err(|Unarranged(id)| arrangement(&decomposed, id))?;
+    let mut apart = Apart::new(device);
+    copies::copy_heads(&mut decomposed, &apart);
     let attempt = |fusion: Fusion<'_>, views: bool| {
         let groups = cut::cut(&decomposed, fusion).map_err(|Unarranged(id)| arrangement(&decomposed, id))?;
         let plan = plan::plan(&decomposed, &groups, views)?;
@@ -195,18 +199,32 @@ fn draft(
         Ok((text, kernels, names))
     };
     // Fusion and views can ask for arrangements that no rule covers; separate kernels ask for less.
-    let mut apart = HashSet::new();
     let mut outcome = attempt(Fusion::Beside(&apart), true);
-    while let Err(Refused {
-        product: Some(product),
-        ..
-    }) = outcome
-        && apart.insert(product)
-    {
+    while let Err(refused) = &outcome {
+        let is_new = match refused {
+            Refused {
+                scores: Some(scores), ..
+            } => apart.scores.insert(*scores),
+            Refused {
+                product: Some(product),
+                ..
+            } => apart.products.insert(*product),
+            _ => false,
+        };
+        if !is_new {
+            // What else is in the way may be so because of an attention.
+            let others = cut::attentions(&decomposed, &apart).into_values();
+            let others: Vec<PrimId> = others.map(|attention| attention.scores).collect();
+            if others.is_empty() {
+                break;
+            }
+            apart.scores.extend(others);
+        }
         outcome = attempt(Fusion::Beside(&apart), true);
     }
     let (text, kernels, names) = outcome.or_else(|refused| {
-        let fewer = [(Fusion::Beside(&HashSet::new()), false), (Fusion::Off, false)];
+        apart.products.clear();
+        let fewer = [(Fusion::Beside(&apart), false), (Fusion::Off, false)];
         let mut others = fewer
             .into_iter()
             .filter_map(|(fusion, views)| attempt(fusion, views).ok());
@@ -220,11 +238,17 @@ struct Refused {
     error: Error,
     /// The product whose kernel it was.
     product: Option<PrimId>,
+    /// The scores of the attention whose kernel it was.
+    scores: Option<PrimId>,
 }
 
 impl From<Error> for Refused {
     fn from(error: Error) -> Self {
-        Self { error, product: None }
+        Self {
+            error,
+            product: None,
+            scores: None,
+        }
     }
 }
 
@@ -299,6 +323,7 @@ fn write(
         let (rule, written) = written.map_err(|error| Refused {
             error: error.with("operators", operators(prims, kernel).join(", ")),
             product: kernel.contract,
+            scores: kernel.scores,
         })?;
         for Written { name, text } in written {
             kernels.push(text);
@@ -339,6 +364,10 @@ fn write_kernel(
     names: &mut Names,
     i: usize,
 ) -> Result<(&'static str, Vec<Written>)> {
+    if let (Some(scores), Some(product)) = (kernel.scores, kernel.contract) {
+        let written = emit::attention::emit(device, plan, prims, kernel, names, i, [scores, product])?;
+        return Ok(("attention", written));
+    }
     if let Some(contract) = kernel.contract {
         let written = emit::matmul::emit(device, plan, prims, kernel, names, i, contract)?;
         return Ok(("product", written));

@@ -76,6 +76,8 @@ pub(super) struct KernelPlan {
     /// Dimensions of tensors that are read through windows.
     pub(super) windows: BTreeMap<Axis, Windowed<Axis>>,
     pub(super) contract: Option<PrimId>,
+    /// The product of queries and keys, if it is an attention.
+    pub(super) scores: Option<PrimId>,
     pub(super) recurrence: Option<PrimId>,
 }
 
@@ -98,7 +100,11 @@ impl Plan {
 /// dimensions that it is tiled along, nor do others on those that windows see; and where two kernels would split a
 /// buffer's dimensions in different ways, neither decides.
 pub(super) fn plan(decomposed: &Decomposed, groups: &[Group], views: bool) -> Result<Plan> {
-    let mut open: HashMap<PrimId, Vec<Expr>> = HashMap::new();
+    let mut open = if views {
+        of_heads(decomposed, groups)
+    } else {
+        HashMap::new()
+    };
     loop {
         let clash = match arrange(decomposed, groups.to_vec(), views, &open)? {
             Ok(plan) => return Ok(plan),
@@ -107,20 +113,44 @@ pub(super) fn plan(decomposed: &Decomposed, groups: &[Group], views: bool) -> Re
         let (TensorKey::Buffer(source) | TensorKey::View(source, _)) = clash.tensor else {
             return Err(clash.into());
         };
-        let own = decomposed
-            .prims
-            .shape(source)
-            .iter()
-            .filter(|e| !e.is(1))
-            .cloned();
+        let own = shape(decomposed, source);
         // A row of all elements is what every shape is a view of.
-        let all = own.clone().fold(Expr::constant(1), |n, e| &n * &e);
+        let all = own.iter().fold(Expr::constant(1), |n, e| &n * e);
         match open.get(&source) {
-            None if views => open.insert(source, own.collect()),
+            None if views => open.insert(source, own),
             Some(extents) if extents.len() > 1 => open.insert(source, vec![all]),
             _ => return Err(clash.into()),
         };
     }
+}
+
+/// The extents of a primitive above 1.
+fn shape(decomposed: &Decomposed, id: PrimId) -> Vec<Expr> {
+    let extents = decomposed.prims.shape(id).iter();
+    extents.filter(|e| !e.is(1)).cloned().collect()
+}
+
+/// What kernels read of the results of attentions, with its dimensions: that of heads side by side is one for its readers.
+fn of_heads(decomposed: &Decomposed, groups: &[Group]) -> HashMap<PrimId, Vec<Expr>> {
+    let loaded = loaded(groups);
+    let attentions = groups.iter().filter(|group| group.scores.is_some());
+    let made = attentions.flat_map(|group| {
+        let nodes = group.nodes.iter().copied();
+        nodes.filter(|id| group.contract.is_some_and(|product| *id > product))
+    });
+    made.filter(|id| loaded.contains(id))
+        .map(|id| (id, shape(decomposed, id)))
+        .collect()
+}
+
+/// What kernels read. Work that every reader repeats is not.
+fn loaded(groups: &[Group]) -> HashSet<PrimId> {
+    let uses = groups.iter().flat_map(|g| g.uses.values());
+    let sources = uses.filter_map(|used| match used {
+        Use::Load { source, .. } => Some(*source),
+        _ => None,
+    });
+    sources.collect()
 }
 
 /// Two accesses that see a tensor in shapes without a common factorisation.
@@ -149,18 +179,7 @@ fn arrange(
     open: &HashMap<PrimId, Vec<Expr>>,
 ) -> Result<std::result::Result<Plan, Clash>> {
     let prims = &decomposed.prims;
-    // Work that every reader repeats is never loaded.
-    let loaded: HashSet<PrimId> = groups
-        .iter()
-        .flat_map(|g| g.uses.values())
-        .filter_map(|u| {
-            if let Use::Load { source, .. } = u {
-                Some(*source)
-            } else {
-                None
-            }
-        })
-        .collect();
+    let loaded = loaded(&groups);
     // What was repeated until a reader needed it in memory is also part of earlier kernels.
     let nodes = groups
         .iter()
@@ -389,6 +408,7 @@ fn number(
     let mut kernel = KernelPlan {
         nodes: group.nodes.clone(),
         contract: group.contract,
+        scores: group.scores,
         recurrence: group.recurrence,
         ..KernelPlan::default()
     };
@@ -450,6 +470,14 @@ impl KernelPlan {
     pub(super) fn node(&self, id: PrimId, i: usize) -> Option<PrimId> {
         match self.operands.get(&(id, i)) {
             Some(Operand::Node(node)) => Some(*node),
+            _ => None,
+        }
+    }
+
+    /// Operand number `i` of a primitive, if it is read from memory.
+    pub(super) fn load(&self, id: PrimId, i: usize) -> Option<&Access> {
+        match self.operands.get(&(id, i)) {
+            Some(Operand::Load(access)) => Some(access),
             _ => None,
         }
     }

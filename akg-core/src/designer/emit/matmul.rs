@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::sketch::ir::CompareOp;
 
-mod factors;
+pub(super) mod factors;
 mod images;
 mod tiles;
 
@@ -22,6 +22,9 @@ pub(in crate::designer) use images::Image;
 /// The longest run of fused multiply-adds before the partial sum is added to those before it. Those of one `BK` are added
 /// up in f32, then those of all: three levels keep the error of long products at that of pairwise summation.
 const PROMOTE: u32 = 32;
+/// Rows and columns that units for products take at once: where there are fewer along the innermost dimension, another one is
+/// tiled.
+const UNIT: i64 = 16;
 /// Columns are tiled by multiples of the longest vector's lanes.
 const LANES: i64 = 16;
 
@@ -33,7 +36,7 @@ const PART: i64 = 4096;
 const PART_ROWS: i64 = 16;
 
 /// A product and how it is tiled.
-struct Product<'a> {
+pub(super) struct Product<'a> {
     plan: &'a Plan,
     prims: &'a Prims,
     kernel: &'a KernelPlan,
@@ -46,9 +49,9 @@ struct Product<'a> {
     /// Whether threads share a tile, which must fit into their registers.
     shares_tiles: bool,
     /// The rows and the columns of the result, and the sum's innermost axis.
-    rows: Axis,
-    columns: Axis,
-    depth: Axis,
+    pub(super) rows: Axis,
+    pub(super) columns: Axis,
+    pub(super) depth: Axis,
 }
 
 /// Writes kernel number `number`, which may become two.
@@ -75,7 +78,7 @@ pub(in crate::designer) fn emit(
 }
 
 impl<'a> Product<'a> {
-    fn new(
+    pub(super) fn new(
         device: Device<'_>,
         plan: &'a Plan,
         prims: &'a Prims,
@@ -88,7 +91,19 @@ impl<'a> Product<'a> {
                 "no design rule yet for a product of something computed in the same kernel",
             )),
         };
-        let (a, b) = (access(0)?, access(1)?);
+        let operands = [access(0)?, access(1)?];
+        Self::of(device, plan, prims, kernel, contract, operands)
+    }
+
+    /// The product of these operands.
+    pub(super) fn of(
+        device: Device<'_>,
+        plan: &'a Plan,
+        prims: &'a Prims,
+        kernel: &'a KernelPlan,
+        contract: PrimId,
+        [a, b]: [Access; 2],
+    ) -> Result<Self> {
         let dtype = compute_type(prims.dtype(contract));
         if !dtype.is_float() {
             return Err(Error::unsupported(format!(
@@ -96,9 +111,13 @@ impl<'a> Product<'a> {
             )));
         }
         let result = kernel.axes.get(&contract).cloned().unwrap_or_default();
+        let fills = |x: &Axis| kernel.extents[*x].as_const().is_none_or(|extent| extent >= UNIT);
         let only = |mine: &[Axis], other: &[Axis]| -> Option<Axis> {
-            let mut result = result.iter().rev().copied();
-            result.find(|x| mine.contains(x) && !other.contains(x))
+            let own = |x: &Axis| mine.contains(x) && !other.contains(x);
+            let mut own = result.iter().rev().copied().filter(own);
+            let innermost = own.next()?;
+            let filled = own.find(|x| kernel.windows.is_empty() && fills(x));
+            Some(filled.filter(|_| !fills(&innermost)).unwrap_or(innermost))
         };
         let walked = [&a, &b].map(|access| kernel.walked(access));
         let (Some(rows), Some(columns)) = (only(&walked[0], &walked[1]), only(&walked[1], &walked[0])) else {
@@ -160,6 +179,13 @@ impl<'a> Product<'a> {
         let mut dimensions = self.operands.iter().flat_map(|access| &access.axes);
         let end = dimensions.find_map(end);
         end.unwrap_or_else(|| self.extent(axis).to_string())
+    }
+
+    /// The types that the operands lie in memory in.
+    pub(super) fn dtypes(&self) -> [DType; 2] {
+        self.operands
+            .each_ref()
+            .map(|access| self.plan.dtype(&access.tensor))
     }
 
     /// The axes of the result, outermost first.
@@ -523,7 +549,7 @@ impl<'a> Product<'a> {
 }
 
 /// Whether tiles of some of these lengths reach beyond the extent.
-fn overhangs(extent: &Expr, lengths: &[i64]) -> bool {
+pub(super) fn overhangs(extent: &Expr, lengths: &[i64]) -> bool {
     !lengths
         .iter()
         .all(|length| extent.as_const().is_some_and(|extent| extent % length == 0))

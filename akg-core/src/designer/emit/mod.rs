@@ -11,6 +11,7 @@ use crate::expr::Expr;
 use crate::sketch::ir::CompareOp;
 
 mod access;
+pub(super) mod attention;
 pub(super) mod matmul;
 pub(super) mod recur;
 pub(super) mod rows;

@@ -9,7 +9,7 @@
 mod accumulate;
 mod fill;
 mod held;
-mod online;
+pub(super) mod online;
 mod parts;
 mod pick;
 mod scan;

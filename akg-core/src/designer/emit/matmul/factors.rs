@@ -20,6 +20,7 @@
 
 mod lengths;
 mod operand;
+pub(in crate::designer::emit) mod pair;
 mod split;
 mod strips;
 
@@ -84,6 +85,7 @@ pub(super) fn emit(
             name: format!("{letter}{number}"),
             factors,
             is_inside: false,
+            meets_weights: false,
         }
     };
     let mut split = Split {
@@ -118,10 +120,7 @@ pub(super) fn factors_of(product: &Product<'_>, device: Device<'_>) -> Option<Fa
 
 /// The type of 16 bits that both operands lie in memory in.
 fn given(product: &Product<'_>) -> Option<DType> {
-    let [a, b] = product
-        .operands
-        .each_ref()
-        .map(|access| product.plan.dtype(&access.tensor));
+    let [a, b] = product.dtypes();
     (a == b && a.is_float() && a.size() == 2).then_some(a)
 }
 

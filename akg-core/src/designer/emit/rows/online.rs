@@ -20,7 +20,11 @@ pub(super) struct Held {
 }
 
 /// The maximum `m` of `x` and the terms, if `id` is the sum of `exp(x - m)`.
-pub(super) fn scaled_sum(prims: &Prims, kernel: &KernelPlan, id: PrimId) -> Option<(PrimId, PrimId)> {
+pub(in crate::designer::emit) fn scaled_sum(
+    prims: &Prims,
+    kernel: &KernelPlan,
+    id: PrimId,
+) -> Option<(PrimId, PrimId)> {
     let prim = |id: PrimId| &prims.node(id).prim;
     let operand = |id: PrimId, i: usize| kernel.operands.get(&(id, i));
     let term = kernel.node(id, 0)?;

@@ -18,6 +18,8 @@ pub(super) struct Operand {
     pub(super) factors: Factors,
     /// Whether it becomes factors where it is multiplied.
     pub(super) is_inside: bool,
+    /// Whether it is multiplied by weights, which are not centred.
+    pub(super) meets_weights: bool,
 }
 
 impl Operand {

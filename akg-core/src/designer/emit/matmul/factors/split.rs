@@ -252,6 +252,9 @@ impl RowPass<'_> {
         let centre = (self.operand.centre(), "centre");
         // The left operand's centre meets the right one's sum, and its rest the right one's centre.
         let mut results = vec![scale, centre];
+        if self.operand.meets_weights {
+            return results;
+        }
         if self.is_left() {
             results.push((self.operand.rest(), "rest"));
         } else {
@@ -420,7 +423,9 @@ impl RowPass<'_> {
             e.line(format!("mean = f32(bf16(f32(total / {count})))"));
             // Values of both signs have little in common with their mean, and small ones would lose by it.
             e.line("centre = select(abs(f32(total)) * 2.0 >= size, mean, 0.0)");
-            if self.is_left() {
+            if self.operand.meets_weights {
+                // The sum of weights is known where they are.
+            } else if self.is_left() {
                 e.line(format!("rest = f32(total - f64(centre) * {count})"));
             } else {
                 e.line("total_high = f32(bf16(f32(total)))");
