@@ -65,9 +65,7 @@ pub(super) fn emit(
     let Some(geometry) = Geometry::new(product) else {
         return Ok(None);
     };
-    let lanes = geometry
-        .products(product)
-        .map(|products| device.multiply_seconds(products) / LANES);
+    let lanes = multiplications(product).map(|count| device.multiply_seconds(count) / LANES);
     let is_worth_it = lanes.is_some_and(|seconds| seconds > BESIDE * device.launch_seconds());
     let are_direct = product
         .operands
@@ -251,9 +249,10 @@ impl Images<'_> {
             format!("[{len}, {run}]")
         };
         e.line(format!("acc0 = zeros f32{extents}"));
-        let parts = match geometry.columns() > LEAST_STEP {
-            true => format!("ceildiv({}, {step})", geometry.columns()),
-            false => "1".to_owned(),
+        let parts = if geometry.columns() > LEAST_STEP {
+            format!("ceildiv({}, {step})", geometry.columns())
+        } else {
+            "1".to_owned()
         };
         let all = format!("{}*{parts}", geometry.met(self.product));
         let has_levels = self.device.sums_in_full() && geometry.count() * geometry.columns() > LEVEL;
@@ -364,9 +363,10 @@ impl Images<'_> {
                 .into_iter()
                 .zip(&geometry.spatial);
             let numbers: Vec<String> = numbers.filter(|(_, s)| s.tap.is_some()).map(|(n, _)| n).collect();
-            place.push(match geometry.phases.is_empty() {
-                true => tap.to_owned(),
-                false => geometry.joined(&numbers),
+            place.push(if geometry.phases.is_empty() {
+                tap.to_owned()
+            } else {
+                geometry.joined(&numbers)
             });
         }
         place.extend(e.place(&[self.product.rows])?.0);
@@ -424,6 +424,17 @@ impl Images<'_> {
         ));
         Ok(())
     }
+}
+
+/// The multiply-adds of a product; `None` if extents are not known.
+fn multiplications(product: &Product<'_>) -> Option<f64> {
+    let summed = product.kernel.reduced.iter().copied();
+    let mut extents = product
+        .result()
+        .into_iter()
+        .chain(summed)
+        .map(|a| product.extent(a).as_const());
+    extents.try_fold(1.0, |n, extent| Some(n * extent? as f64))
 }
 
 fn next_power_of_two(n: i64) -> i64 {

@@ -303,9 +303,10 @@ impl Geometry {
             .taps()
             .map(|(axis, _)| format!("({})", product.end(axis)))
             .collect();
-        match counts.is_empty() {
-            true => "1".to_owned(),
-            false => counts.join("*"),
+        if counts.is_empty() {
+            "1".to_owned()
+        } else {
+            counts.join("*")
         }
     }
 
@@ -338,16 +339,6 @@ impl Geometry {
             spatial: self.spatial.iter().map(|s| (s.stride, s.phases())).collect(),
             fold: self.fold.map(|fold| Fold { tap: 0, ..fold }),
         }
-    }
-
-    /// What products of these operands take, in multiply-adds.
-    pub(super) fn products(&self, product: &Product<'_>) -> Option<f64> {
-        let all = product
-            .result()
-            .into_iter()
-            .chain(product.kernel.reduced.iter().copied());
-        let mut extents = all.map(|a| product.extent(a).as_const());
-        extents.try_fold(1.0, |n, extent| Some(n * extent? as f64))
     }
 }
 
