@@ -34,6 +34,28 @@ pub(super) enum Factors {
     Given(DType),
 }
 
+impl Factors {
+    /// The type of factors in memory.
+    pub(super) fn dtype(self) -> DType {
+        match self {
+            Self::Halves | Self::F16 => DType::F16,
+            Self::Tf32 => DType::F32,
+            Self::Bf16 => DType::BF16,
+            Self::Given(dtype) => dtype,
+        }
+    }
+
+    /// Whether they have the range of f16, to which elements are scaled.
+    pub(super) fn is_scaled(self) -> bool {
+        matches!(self, Self::Halves | Self::F16)
+    }
+
+    /// Whether each element has a low one beside the high one.
+    pub(super) fn has_low(self) -> bool {
+        self == Self::Halves
+    }
+}
+
 /// What programs hold in registers that all run at the same time: half of what the cores have.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Held {

@@ -208,6 +208,20 @@ fn transposed_ones() {
 }
 
 #[test]
+fn images_that_one_window_sees_whole_are_not_copied() {
+    for image in [[3, 17, 3, 5], [1, 17, 3, 5]] {
+        holds(0, |g| {
+            convolution(g, "conv2d.default", [&image, &[18, 17, 3, 5]], &[], 1)
+        });
+    }
+}
+
+#[test]
+fn large_images_are_looked_through_in_parts() {
+    convolves("conv1d.default", &[1, 16, 9000], &[16, 16, 3], &[], 1);
+}
+
+#[test]
 fn phases_that_are_dilated_share_a_copy() {
     let arguments: [(&str, &[i64]); 2] = [("stride", &[3]), ("dilation", &[2])];
     convolves(

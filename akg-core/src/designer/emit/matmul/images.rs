@@ -1,10 +1,10 @@
 //! Convolutions on devices that multiply numbers shorter than f32 much faster.
 //!
-//! An image is copied once for all that slides over it, with its channels last and as [factors](Factors), and so are the weights, one matrix for each
-//! tap. A program of the product then makes a tile of places and results: in each step it multiplies some channels of what
-//! one tap meets, which is a box of the copy, as copy engines move it. Their zeros outside of a tensor are the padding.
-//! Places that are a stride apart are neighbours in the copy, which has an image for each phase of the stride. Of few channels
-//! it has at each place what all taps along a dimension meet there, as so many more channels.
+//! An image is copied once for all that slides over it, with its channels last and as [factors](Factors), and so are the
+//! weights, one matrix for each tap. A program of the product then makes a tile of places and results: in each step it
+//! multiplies some channels of what one tap meets, which is a box of the copy, as copy engines move it. Their zeros outside
+//! of a tensor are the padding. Places that are a stride apart are neighbours in the copy, which has an image for each phase
+//! of the stride. Of few channels it has at each place what all taps along a dimension meet there, as so many more channels.
 //!
 //! Factors are scaled by powers of two, of the weights result by result and of the image as a whole: a window's elements
 //! have all the same scale then, wherever it is. Sums are rounded as those of [other products](super::factors).
@@ -99,23 +99,6 @@ impl Images<'_> {
         Emitter::new(self.product.plan, self.product.prims, self.product.kernel, names)
     }
 
-    fn dtype(&self) -> DType {
-        match self.factors {
-            Factors::Halves | Factors::F16 => DType::F16,
-            Factors::Tf32 => DType::F32,
-            Factors::Bf16 => DType::BF16,
-            Factors::Given(dtype) => dtype,
-        }
-    }
-
-    fn is_scaled(&self) -> bool {
-        matches!(self.factors, Factors::Halves | Factors::F16)
-    }
-
-    fn has_low(&self) -> bool {
-        self.factors == Factors::Halves
-    }
-
     /// The extent of the copy's channels.
     fn padded(&self) -> i64 {
         ceildiv(self.geometry.columns(), GRAIN) * GRAIN
@@ -186,7 +169,7 @@ impl Images<'_> {
     /// The most places of a tile.
     fn most_places(&self) -> i64 {
         let products = self.geometry.count() * self.geometry.columns();
-        if self.has_low() || self.is_turned() || products <= SHORT {
+        if self.factors.has_low() || self.is_turned() || products <= SHORT {
             2 * FEW
         } else {
             4 * FEW
@@ -238,7 +221,11 @@ impl Images<'_> {
             self.product.extent(rows)
         ));
         let step = names.knob("BK", number, &self.steps());
-        let stages: &[i64] = if self.has_low() { &[3, 4, 2] } else { &[4, 3, 2] };
+        let stages: &[i64] = if self.factors.has_low() {
+            &[3, 4, 2]
+        } else {
+            &[4, 3, 2]
+        };
         let stages = names.hint("STAGES", number, stages);
 
         let mut e = self.emitter(names);
@@ -320,10 +307,11 @@ impl Images<'_> {
         let channels = format!("{channel} :+ {step}");
         let matrix = self.weights_at(e, &tap, &channels)?;
         let boxes = self.boxes_at(e, &tap, &channels)?;
-        let letters = |what: &str| -> (String, String) { (format!("a{what}"), format!("b{what}")) };
-        let halves = [("HIGH", "h"), ("LOW", "l")];
-        for (buffer, letter) in halves.into_iter().take(1 + usize::from(self.has_low())) {
-            let (a, b) = letters(letter);
+        for (buffer, letter) in [("HIGH", 'h'), ("LOW", 'l')] {
+            if buffer == "LOW" && !self.factors.has_low() {
+                break;
+            }
+            let (a, b) = (format!("a{letter}"), format!("b{letter}"));
             let weights = format!("load {}_{buffer}[{matrix}] else 0.0", self.weights());
             let image = format!(
                 "reshape(load {}_{buffer}[{boxes}] else 0.0, [{run}, {step}])",
@@ -405,7 +393,7 @@ impl Images<'_> {
     /// Makes `z0`, of results and places, of `acc0`.
     fn rescale(&self, e: &mut Emitter<'_>) -> Result<()> {
         let sum = if self.is_turned() { "trans(acc0)" } else { "acc0" };
-        if !self.is_scaled() {
+        if !self.factors.is_scaled() {
             e.line(format!("z0 = {sum}"));
             return Ok(());
         }

@@ -37,17 +37,12 @@ impl Operand {
     }
 
     pub(super) fn low(&self) -> Option<String> {
-        (self.factors == Factors::Halves).then(|| self.buffer("LOW"))
+        self.factors.has_low().then(|| self.buffer("LOW"))
     }
 
     /// The type of its factors in memory.
     pub(super) fn dtype(&self) -> DType {
-        match self.factors {
-            Factors::Halves | Factors::F16 => DType::F16,
-            Factors::Tf32 => DType::F32,
-            Factors::Bf16 => DType::BF16,
-            Factors::Given(dtype) => dtype,
-        }
+        self.factors.dtype()
     }
 
     /// Whether its rows are centred.
@@ -57,11 +52,7 @@ impl Operand {
 
     /// Whether its rows are scaled: to the range of f16, which also rounds to the bits of tf32.
     pub(super) fn is_scaled(&self) -> bool {
-        match self.factors {
-            Factors::Halves | Factors::F16 => true,
-            Factors::Tf32 => !self.is_inside,
-            Factors::Bf16 | Factors::Given(_) => false,
-        }
+        self.factors.is_scaled() || self.factors == Factors::Tf32 && !self.is_inside
     }
 
     /// The power of two that each row is divided by.

@@ -68,7 +68,7 @@ impl Images<'_> {
         let head = format!("for {} {{", loops.join(", "));
         let weights = self.weights();
         let (rows, _) = e.place(&axes)?;
-        if self.is_scaled() {
+        if self.factors.is_scaled() {
             e.line(format!("tops = zeros f32[{len}]"));
             e.open(&head);
             let x = e.load(&product.operands[0])?.text;
@@ -111,7 +111,7 @@ impl Images<'_> {
         extents.push(extent(&self.product.rows));
         extents.push(self.padded().to_string());
         self.declare(names, &self.weights(), &extents);
-        if self.is_scaled() {
+        if self.factors.is_scaled() {
             let rows = rows.join(", ");
             names
                 .buffers
@@ -121,8 +121,11 @@ impl Images<'_> {
 
     /// The buffers for factors of these extents.
     fn declare(&self, names: &mut Names, name: &str, extents: &[String]) {
-        let (dtype, extents) = (self.dtype(), extents.join(", "));
-        for half in ["HIGH", "LOW"].into_iter().take(1 + usize::from(self.has_low())) {
+        let (dtype, extents) = (self.factors.dtype(), extents.join(", "));
+        for half in ["HIGH", "LOW"]
+            .into_iter()
+            .take(1 + usize::from(self.factors.has_low()))
+        {
             names
                 .buffers
                 .push(format!("buffer {name}_{half}: {dtype}[{extents}] align 16"));
@@ -133,7 +136,7 @@ impl Images<'_> {
     pub(super) fn write_copy(&self, names: &mut Names) -> Result<Vec<Written>> {
         self.declare_image(names);
         let mut written = Vec::new();
-        if self.is_scaled() {
+        if self.factors.is_scaled() {
             written.push(self.write_tops(names)?);
         }
         written.push(self.write_factors(names)?);
@@ -151,7 +154,7 @@ impl Images<'_> {
         extents.extend(geometry.spatial.iter().map(|s| s.copied().to_string()));
         extents.push(self.padded().to_string());
         self.declare(names, &self.image, &extents);
-        if self.is_scaled() {
+        if self.factors.is_scaled() {
             let mut tops = outer;
             tops.push(self.tops().to_string());
             names
@@ -382,7 +385,7 @@ impl Images<'_> {
         grid.push(format!("c0 in {count}"));
         // Phases are read from the same parts of memory.
         grid.extend(over_phases);
-        if self.is_scaled() {
+        if self.factors.is_scaled() {
             self.find_scale(&mut e, "scale")?;
         }
         if let Some(fold) = geometry.fold {
@@ -410,8 +413,8 @@ impl Images<'_> {
         inverse: &str,
         turns: bool,
     ) {
-        let dtype = self.dtype();
-        let whole = if self.is_scaled() {
+        let dtype = self.factors.dtype();
+        let whole = if self.factors.is_scaled() {
             format!("{x} * {inverse}")
         } else {
             x.to_owned()
@@ -426,7 +429,7 @@ impl Images<'_> {
             }
         };
         e.line(format!("store {name}_HIGH[{place}] = {}", turned("high")));
-        if self.has_low() {
+        if self.factors.has_low() {
             e.line(format!(
                 "store {name}_LOW[{place}] = {}",
                 turned("f16(whole - f32(high))")

@@ -254,7 +254,8 @@ impl Geometry {
         let is_here = |a: &Axis| self.outer.contains(a) || self.phases.contains(a) || tile.contains(a);
         let result = product.result();
         let own: Vec<Axis> = result.iter().copied().filter(|a| tile.contains(a)).collect();
-        self.outer.iter().all(is_plain)
+        self.places().next().is_some()
+            && self.outer.iter().all(is_plain)
             && kernel.reduced.iter().all(is_summed)
             && weights.iter().all(is_known)
             && result.iter().all(is_here)
