@@ -1,6 +1,7 @@
 //! Running Triton's compiler, in Python processes.
 
 use std::collections::BTreeMap;
+use std::thread;
 use std::time::Duration;
 
 use akg_core::diagnostic::Diagnostic;
@@ -17,6 +18,7 @@ use akg_python::{Config, Package, Pool, PythonOptions, Script};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::config::TritonConfig;
@@ -31,6 +33,9 @@ const SCRIPT: Script = Script {
 
 /// Modules that a kernel may import.
 const IMPORTS: [&str; 1] = ["triton"];
+
+/// Kernels that one process compiles in the time limit, at most.
+const MOST_KERNELS: usize = 8;
 
 /// Names that reach outside a kernel.
 const FORBIDDEN: [&str; 12] = [
@@ -124,19 +129,28 @@ impl Compiler {
     ) -> Result<Result<Artifact, Failure>> {
         let dialect = Dialect::of(target)?;
         let launches = distinct(plan);
-        let request =
-            json!({"build": {"text": text, "kernels": kernels(plan, &launches)?, "target": &dialect}});
+        let requests = kernels(plan, &launches)?
+            .chunks(part_of(launches.len()))
+            .map(|part| json!({"build": {"text": text, "kernels": part, "target": &dialect}}))
+            .collect::<Vec<_>>();
         let failed = |kind, why: String| Ok(Err(Failure::new(kind, why)));
-        let (compiled, isolation): (Vec<Compiled>, Isolation) = match self.answer(&request) {
-            Ok((Answer::Ok(compiled), isolation)) => (compiled, isolation),
-            Ok((Answer::Failed(why), _)) => return failed(FailureKind::CompileFailed, why),
-            Err(e) if e.kind() == ErrorKind::Timeout => {
-                let seconds = self.time_limit.as_secs_f64();
-                let why = format!("Triton took longer than {seconds:.0} s to compile the kernels");
-                return failed(FailureKind::CompileFailed, why);
+        let (mut compiled, mut isolation) = (Vec::new(), Isolation::default());
+        for answer in self.answers::<Vec<Compiled>>(&requests) {
+            match answer {
+                Ok((Answer::Ok(part), own)) => {
+                    compiled.extend(part);
+                    isolation = own;
+                }
+                Ok((Answer::Failed(why), _)) => return failed(FailureKind::CompileFailed, why),
+                Err(e) if e.kind() == ErrorKind::Timeout => {
+                    let seconds = self.time_limit.as_secs_f64();
+                    let why =
+                        format!("Triton took longer than {seconds:.0} s to compile some of the kernels");
+                    return failed(FailureKind::CompileFailed, why);
+                }
+                Err(e) => return Err(e),
             }
-            Err(e) => return Err(e),
-        };
+        }
         let too_large = compiled.iter().find(|c| u64::from(c.shared) > target.tile_bytes);
         if let Some(c) = too_large {
             let why = format!(
@@ -196,7 +210,22 @@ impl Compiler {
         Ok(places.into_iter().map(diagnostic).collect())
     }
 
-    fn answer<T: serde::de::DeserializeOwned>(&self, request: &Value) -> Result<(Answer<T>, Isolation)> {
+    /// The answers to several requests, in their order. The pool has a process for each, but no more than processors.
+    fn answers<T: DeserializeOwned + Send>(&self, requests: &[Value]) -> Vec<Result<(Answer<T>, Isolation)>> {
+        thread::scope(|scope| {
+            let calls: Vec<_> = requests
+                .iter()
+                .map(|request| scope.spawn(|| self.answer(request)))
+                .collect();
+            let lost = || Err(Error::unexpected("a thread that waited for Triton panicked"));
+            calls
+                .into_iter()
+                .map(|call| call.join().unwrap_or_else(|_| lost()))
+                .collect()
+        })
+    }
+
+    fn answer<T: DeserializeOwned>(&self, request: &Value) -> Result<(Answer<T>, Isolation)> {
         self.pool.call(request, self.time_limit)
     }
 }
@@ -213,6 +242,12 @@ fn offset(text: &str, line: usize, column: usize) -> usize {
         .and_then(|rest| rest.lines().next())
         .map_or(0, str::len);
     start + column.saturating_sub(1).min(length)
+}
+
+/// How many of so many kernels one process compiles: all processors work, and no process for too long.
+fn part_of(kernels: usize) -> usize {
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    kernels.div_ceil(processors).clamp(1, MOST_KERNELS)
 }
 
 /// The first launch of each kernel.

@@ -16,7 +16,7 @@ pub struct TritonConfig {
     pub python: Option<PathBuf>,
     /// The cache directory, instead of `$AKG_CACHE` or `akg` in the user's cache directory.
     pub cache: Option<PathBuf>,
-    /// How long the kernels of one source may take to build.
+    /// How long a compiler may take for some of the kernels of a source, eight at most.
     pub time_limit: Duration,
     /// The isolation that the compiler must run in at least. It always gets the highest that the system offers.
     pub isolation: IsolationLevel,
