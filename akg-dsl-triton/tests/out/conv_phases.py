@@ -53,7 +53,7 @@
 #   }
 #
 #   # conv_transpose2d
-#   kernel k0 over (p0 in 128, p1 in 2, p2 in 2, p4 in ceildiv(30, TH), p5 in ceildiv(40, TW), p3 in ceildiv(16, BM)) {
+#   kernel k0 over (p0 in 128, p4 in ceildiv(30, TH), p5 in ceildiv(40, TW), p3 in ceildiv(16, BM), p1 in 2, p2 in 2) {
 #     acc0 = zeros f32[TH*TW, BM]
 #     for r6 in 0..(4 - p1) // 2 * ((4 - p2) // 2) * ceildiv(32, BK) pipeline(STAGES) {
 #       bh = reshape(load B0_HIGH[p0, p4*TH + -1 * (r6 // ceildiv(32, BK) // ((4 - p2) // 2)) :+ TH, p5*TW + -1 * (r6 // ceildiv(32, BK) % ((4 - p2) // 2)) :+ TW, r6 % ceildiv(32, BK) * BK :+ BK] else 0.0, [TH*TW, BK])
@@ -216,10 +216,11 @@ def up_k0_b(B0_TOPS_ptr, x_ptr, B0_HIGH_ptr):
 def up_k0(B0_HIGH_desc, A0_HIGH_desc, A0_SCALE_ptr, B0_TOPS_ptr, conv_transpose2d_out_ptr):
     program = tl.program_id(0)
     p0 = program // 40
-    p1 = (program % 40) // 20
-    p2 = ((program % 40) % 20) // 10
-    p4 = (((program % 40) % 20) % 10) // 5
-    p5 = (((program % 40) % 20) % 10) % 5
+    p4 = (program % 40) // 20
+    p5 = ((program % 40) % 20) // 4
+    p3 = (((program % 40) % 20) % 4) // 4
+    p1 = ((((program % 40) % 20) % 4) % 4) // 2
+    p2 = ((((program % 40) % 20) % 4) % 4) % 2
     acc0 = tl.zeros((128, 16), tl.float32)
     for r6 in tl.range(akg_floordiv(-p1, 2) * 2 + akg_floordiv(-p1, 2) * akg_floordiv(-p2, 2) + akg_floordiv(-p2, 2) * 2 + 4, num_stages=4):
         B0_HIGH_tile = tl.reshape(
@@ -228,15 +229,15 @@ def up_k0(B0_HIGH_desc, A0_HIGH_desc, A0_SCALE_ptr, B0_TOPS_ptr, conv_transpose2
         )
         bh = tl.reshape(B0_HIGH_tile, (128, 32))
         A0_HIGH_tile = tl.reshape(
-            A0_HIGH_desc.load([p1, p2, (r6 // (akg_floordiv(-p2, 2) + 2)) * 2 + (r6 % (akg_floordiv(-p2, 2) + 2)), 0, 0]),
+            A0_HIGH_desc.load([p1, p2, (r6 // (akg_floordiv(-p2, 2) + 2)) * 2 + (r6 % (akg_floordiv(-p2, 2) + 2)), p3 * 16, 0]),
             (16, 32),
         )
         ah = tl.trans(A0_HIGH_tile)
         acc0 = tl.dot(bh, ah, acc0)
-    offs = tl.arange(0, 16)
-    a_scale = tl.load(A0_SCALE_ptr + p1 * 32 + p2 * 16 + offs)
-    offs_2 = tl.arange(0, 32)
-    B0_TOPS_tile = tl.load(B0_TOPS_ptr + p0 * 32 + offs_2)
+    offs_p3 = p3 * 16 + tl.arange(0, 16)
+    a_scale = tl.load(A0_SCALE_ptr + p1 * 32 + p2 * 16 + offs_p3)
+    offs = tl.arange(0, 32)
+    B0_TOPS_tile = tl.load(B0_TOPS_ptr + p0 * 32 + offs)
     b_scale = tl.maximum(
         akg_pow2_floor(tl.reduce(B0_TOPS_tile, 0, akg_max)),
         1.925929944387236e-34,
@@ -247,7 +248,7 @@ def up_k0(B0_HIGH_desc, A0_HIGH_desc, A0_SCALE_ptr, B0_TOPS_ptr, conv_transpose2
     offs_p1_p4 = p1 + p4 * 32 + tl.arange(0, 16) * 2
     offs_p2_p5 = p2 + p5 * 16 + tl.arange(0, 8) * 2
     tl.store(
-        conv_transpose2d_out_ptr + p0 * 76800 + offs[:, None, None] * 4800 + offs_p1_p4[None, :, None] * 80 + offs_p2_p5[None, None, :],
+        conv_transpose2d_out_ptr + p0 * 76800 + offs_p3[:, None, None] * 4800 + offs_p1_p4[None, :, None] * 80 + offs_p2_p5[None, None, :],
         y0,
         mask=offs_p1_p4[None, :, None] < 60,
     )

@@ -182,10 +182,8 @@ impl Images<'_> {
         let (rows, channel) = (self.product.rows, geometry.channel);
         let heads = geometry.outer.iter().chain(&geometry.phases).copied();
         let mut walks: HashMap<Axis, Walk> = heads.map(|a| (a, Walk::Index(format!("p{a}")))).collect();
-        let mut grid: Vec<String> = Vec::new();
-        for axis in geometry.outer.iter().chain(&geometry.phases) {
-            grid.push(format!("p{axis} in {}", self.product.extent(*axis)));
-        }
+        let over = |axis: &Axis| format!("p{axis} in {}", self.product.extent(*axis));
+        let mut grid: Vec<String> = geometry.outer.iter().map(over).collect();
         let places: Vec<Axis> = geometry.places().collect();
         let [heights, widths] = self.runs();
         let (mut tiled, mut lens) = (Vec::new(), Vec::new());
@@ -195,7 +193,7 @@ impl Images<'_> {
                 1 => ("TW", &widths),
                 2 if heights != [1] => ("TH", &heights),
                 _ => {
-                    grid.push(format!("p{axis} in {extent}"));
+                    grid.push(over(axis));
                     walks.insert(*axis, Walk::Index(format!("p{axis}")));
                     continue;
                 }
@@ -215,11 +213,12 @@ impl Images<'_> {
         let values = self.lengths();
         let len = names.knob("BM", number, &values);
         walks.insert(rows, self.tile(rows, &len, &values));
-        // Programs of the same places run together.
+        // Programs that read the same places run together, and those that write what lies between each other's results.
         grid.push(format!(
             "p{rows} in ceildiv({}, {len})",
             self.product.extent(rows)
         ));
+        grid.extend(geometry.phases.iter().map(over));
         let step = names.knob("BK", number, &self.steps());
         let stages: &[i64] = if self.factors.has_low() {
             &[3, 4, 2]
