@@ -106,7 +106,10 @@ pub(super) fn find(
                     let mut readers = consumers.get(id).into_iter().flatten();
                     *id == product || !outputs.contains(id) && readers.all(|r| attention.members.contains(r))
                 };
-                attention.members.iter().all(is_private) && fits(attention, product)
+                // What is multiplied first may be the result of another one.
+                let is_free = |id: &PrimId| found.values().all(|a: &Attention| !a.members.contains(id));
+                let mut members = attention.members.iter();
+                members.all(|id| is_private(id) && is_free(id)) && fits(attention, product)
             });
         found.extend(attention.map(|attention| (product, attention)));
     }

@@ -19,6 +19,19 @@ struct Viewed {
     leaves: bool,
 }
 
+/// A tile whose axes are in the order `to`, from one that has them in another.
+fn turned(text: String, from: &[Axis], to: &[Axis]) -> String {
+    if from == to {
+        return text;
+    }
+    let places = to.iter().filter_map(|axis| from.iter().position(|a| a == axis));
+    let places: Vec<String> = places.map(|place| place.to_string()).collect();
+    match places.len() {
+        2 => format!("trans({text})"),
+        _ => format!("trans({text}, [{}])", places.join(", ")),
+    }
+}
+
 impl Emitter<'_> {
     /// The entries of a region for whole axes, and whether it may leave the tensor.
     pub(in crate::designer) fn place(&self, axes: &[Axis]) -> Result<(Vec<String>, bool)> {
@@ -224,9 +237,7 @@ impl Emitter<'_> {
             text = format!("reshape({text}, {})", self.extents(&order)?);
         }
         let axes = self.tile_axes(&order);
-        if axes != order {
-            text = format!("trans({text})");
-        }
+        text = turned(text, &order, &axes);
         for axis in beyond {
             let place = self.coordinate(&[axis], DType::I64)?;
             let inside = if self.stride(axis) < 0 {
@@ -286,9 +297,7 @@ impl Emitter<'_> {
         if compute_type(dtype) != dtype {
             text = format!("{dtype}({text})");
         }
-        if self.tile_axes(&order) != order {
-            text = format!("trans({text})");
-        }
+        text = turned(text, &axes, &order);
         if let Some(viewed) = split {
             text = format!("reshape({text}, {})", viewed.shape);
         }

@@ -210,24 +210,29 @@ impl<'a> Tiled<'a> {
             }
         }
         let step = names.knob("BN", self.number, &of_keys);
+        let stages = names.hint("STAGES", self.number, &lengths.stages);
+        let all = extent(keys);
+        let seen = match self.roles.last_key(self.prims, self.kernel, [rows, keys]) {
+            Some(0) => Some(format!("p{rows}*{block} + {block}")),
+            Some(more @ 1..) => Some(format!("p{rows}*{block} + {block} + {more}")),
+            Some(less) => Some(format!("max(0, p{rows}*{block} + {block} - {})", -less)),
+            None => None,
+        };
+        // Of keys that a program may leave out, tiles are counted: that whole ones stay inside is plain then.
+        let (start, over) = match seen {
+            Some(seen) => (
+                format!("r{keys}*{step}"),
+                format!("min(ceildiv({all}, {step}), ceildiv({seen}, {step}))"),
+            ),
+            None => (format!("r{keys}"), format!("{all} step {step}")),
+        };
         let walk = Walk::Tile {
-            start: format!("r{keys}"),
+            start,
             len: step.clone(),
-            overhang: overhangs(extent(keys), &of_keys),
+            overhang: overhangs(all, &of_keys),
         };
         walks.insert(keys, walk);
-        let stages = names.hint("STAGES", self.number, &lengths.stages);
-        let end = match self.roles.last_key(self.prims, self.kernel, [rows, keys]) {
-            Some(0) => format!("min({}, p{rows}*{block} + {block})", extent(keys)),
-            Some(more @ 1..) => format!("min({}, p{rows}*{block} + {block} + {more})", extent(keys)),
-            Some(less) => format!(
-                "max(0, min({}, p{rows}*{block} + {block} - {}))",
-                extent(keys),
-                -less
-            ),
-            None => extent(keys).to_string(),
-        };
-        let head = format!("for r{keys} in 0..{end} step {step} pipeline({stages}) {{");
+        let head = format!("for r{keys} in 0..{over} pipeline({stages}) {{");
         Ok((walks, grid.join(", "), head))
     }
 

@@ -234,6 +234,15 @@ fn phases_that_are_dilated_share_a_copy() {
 }
 
 #[test]
+fn results_may_lie_in_another_order() {
+    holds(1, |g| {
+        let y = convolution(g, "conv2d.default", [&[2, 8, 9, 10], &[12, 8, 3, 3]], &[], 1)?;
+        let y = g.relu(y)?;
+        g.permute(y, &[0, 2, 1, 3])
+    });
+}
+
+#[test]
 fn what_follows_is_part_of_it() {
     holds(1, |g| {
         let y = convolution(g, "conv2d.default", [&[2, 8, 9, 10], &[12, 8, 3, 3]], &[], 1)?;
