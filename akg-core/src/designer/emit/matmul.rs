@@ -165,8 +165,8 @@ impl<'a> Product<'a> {
     fn end(&self, axis: Axis) -> String {
         let kernel = self.kernel;
         let end = |dimension: &Axis| {
-            let window = kernel.windows.get(dimension)?;
-            let shown = self.extent(*dimension).as_const()? - window.start.as_const()?;
+            let window = kernel.windows.get(dimension).filter(|w| w.start.is(0))?;
+            let shown = self.extent(*dimension).as_const()?;
             let [(phase, 1), (tap, step @ 1..)] = window.axes[..] else {
                 return None;
             };
