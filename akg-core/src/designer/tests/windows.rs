@@ -274,6 +274,12 @@ fn convolutions_by_group_and_by_channel() {
 }
 
 #[test]
+fn convolutions_wider_than_their_image() {
+    let arguments: [(&str, &[i64]); 2] = [("padding", &[2]), ("dilation", &[2])];
+    conv("conv1d.default", &[2, 6, 4], &[5, 6, 4], 5, &arguments, 1);
+}
+
+#[test]
 fn convolutions_of_single_points() {
     conv("conv2d.default", &[2, 6, 9, 10], &[8, 6, 1, 1], 8, &[], 1);
     conv(
