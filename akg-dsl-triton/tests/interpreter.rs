@@ -4,6 +4,8 @@
 
 mod support;
 
+use std::path::Path;
+
 use akg_core::conformance::sketch_cases;
 use akg_core::designer::design;
 use akg_core::expr::Bindings;
@@ -14,6 +16,7 @@ use akg_core::source::{Knobs, LaunchPlan, Source, TensorRole};
 use akg_core::task::{Accuracy, Task};
 use akg_core::{DType, Dsl, Sketch, Target, Tensor};
 use akg_dsl_triton::{TritonDsl, lower_program};
+use serde_json::Value;
 
 /// Whether programs must run at the same time; Triton's interpreter runs them one after the other.
 fn meets(source: &Source, dims: &Bindings) -> bool {
@@ -244,6 +247,19 @@ fn functions_beyond_fp32_are_near_at_every_magnitude() {
     }
 }
 
+/// Runs sources with one output each and compares it with the exact one, by rms.
+fn errors_are_at_most(python: &Path, jobs: &[Value], checks: &[(Source, Vec<f64>, f64)]) {
+    for ((source, exact, most), result) in checks.iter().zip(support::interpret(python, jobs)) {
+        let got = support::outputs(source, &Bindings::new(), &result)[0]
+            .to_f64()
+            .unwrap();
+        let size: f64 = exact.iter().map(|e| e * e).sum();
+        let wrong: f64 = got.iter().zip(exact).map(|(g, e)| (g - e).powi(2)).sum();
+        let error = (wrong / size).sqrt();
+        assert!(error <= *most, "an error of {error}\n{}", source.text);
+    }
+}
+
 #[test]
 fn designed_products_keep_to_their_class() {
     let Some(python) = support::python() else { return };
@@ -270,15 +286,7 @@ fn designed_products_keep_to_their_class() {
             checks.push((source, exact[0].to_f64(), most));
         }
     }
-    for ((source, exact, most), result) in checks.iter().zip(support::interpret(python, &jobs)) {
-        let got = support::outputs(source, &Bindings::new(), &result)[0]
-            .to_f64()
-            .unwrap();
-        let size: f64 = exact.iter().map(|e| e * e).sum();
-        let wrong: f64 = got.iter().zip(exact).map(|(g, e)| (g - e).powi(2)).sum();
-        let error = (wrong / size).sqrt();
-        assert!(error <= *most, "an error of {error}\n{}", source.text);
-    }
+    errors_are_at_most(python, &jobs, &checks);
 }
 
 #[test]
@@ -318,15 +326,7 @@ fn designed_attention_is_right() {
             checks.push((source, exact[0].to_f64(), most));
         }
     }
-    for ((source, exact, most), result) in checks.iter().zip(support::interpret(python, &jobs)) {
-        let got = support::outputs(source, &Bindings::new(), &result)[0]
-            .to_f64()
-            .unwrap();
-        let size: f64 = exact.iter().map(|e| e * e).sum();
-        let wrong: f64 = got.iter().zip(exact).map(|(g, e)| (g - e).powi(2)).sum();
-        let error = (wrong / size).sqrt();
-        assert!(error <= *most, "an error of {error}\n{}", source.text);
-    }
+    errors_are_at_most(python, &jobs, &checks);
 }
 
 #[test]

@@ -40,14 +40,16 @@ impl BuildArgs {
         let loaded = load(&self.task, None, || python(&config, &progress), &progress)?;
         let design = designer::design(&loaded.task, &target)?;
         progress.step("building");
+        if let Some(out) = &self.out {
+            std::fs::create_dir_all(out)
+                .map_err(|e| Error::io(format!("cannot create {}", out.display()), e))?;
+            write(&out.join("kernel.sketch"), &design.sketch.to_string())?;
+        }
         let mut refused = Vec::new();
         let mut artifact = None;
         for knobs in design.points(&loaded.task.contract.hints).take(MOST_POINTS) {
             let source = dsl.lower(&design.sketch, &knobs, &target)?;
             if let Some(out) = &self.out {
-                std::fs::create_dir_all(out)
-                    .map_err(|e| Error::io(format!("cannot create {}", out.display()), e))?;
-                write(&out.join("kernel.sketch"), &design.sketch.to_string())?;
                 write(&out.join(format!("kernel.{}", self.dsl)), &source.text)?;
             }
             match dsl.build(&source, &target)? {

@@ -45,6 +45,16 @@ impl Factors {
         }
     }
 
+    /// How they are multiplied, which is the type of what is.
+    pub(super) fn method(self) -> &'static str {
+        match self {
+            Self::Halves | Self::F16 => "f16",
+            Self::Tf32 => "tf32",
+            Self::Bf16 => "bf16",
+            Self::Given(dtype) => dtype.name(),
+        }
+    }
+
     /// Whether they have the range of f16, to which elements are scaled.
     pub(super) fn is_scaled(self) -> bool {
         matches!(self, Self::Halves | Self::F16)

@@ -6,12 +6,13 @@ use super::axes::{AxisId, Conflict, Windowed};
 use super::coalesce::coalesce;
 use super::decompose::Decomposed;
 use super::group::{Group, Use};
-use super::prim::{Prim, PrimId};
+use super::prim::{MapOp, Prim, PrimId, Prims};
 use super::window::Outside;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::graph::ValueId;
+use crate::sketch::ir::{BinaryOp, CompareOp};
 
 /// A tensor of the sketch.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -534,6 +535,33 @@ impl KernelPlan {
     pub(super) fn is_seen(&self, axis: Axis) -> bool {
         let sees = |w: &Windowed<Axis>| w.axes.iter().any(|(a, _)| *a == axis);
         self.windows.contains_key(&axis) || self.windows.values().any(sees)
+    }
+
+    /// `(op, diagonal)` if a condition is `column op row + diagonal`.
+    pub(super) fn triangle(
+        &self,
+        prims: &Prims,
+        condition: PrimId,
+        [rows, columns]: [Axis; 2],
+    ) -> Option<(CompareOp, i64)> {
+        let Prim::Map(MapOp::Compare(op), _) = prims.node(condition).prim else {
+            return None;
+        };
+        let operand = |id: PrimId, i: usize| self.operands.get(&(id, i));
+        let along = |o: Option<&Operand>, axis| o == Some(&Operand::Coordinate(vec![axis]));
+        let diagonal = match operand(condition, 1) {
+            Some(Operand::Node(edge)) if along(operand(*edge, 0), rows) => {
+                match (&prims.node(*edge).prim, operand(*edge, 1)) {
+                    (Prim::Map(MapOp::Binary(BinaryOp::Add), _), Some(Operand::Number(diagonal))) => {
+                        *diagonal as i64
+                    }
+                    _ => return None,
+                }
+            }
+            edge if along(edge, rows) => 0,
+            _ => return None,
+        };
+        along(operand(condition, 0), columns).then_some((op, diagonal))
     }
 
     /// Every access of a tensor.

@@ -19,7 +19,7 @@ pub(in crate::designer) use lengths::Heads;
 use roles::Roles;
 
 use super::matmul::factors::pair::Pair;
-use super::matmul::{Product, overhangs};
+use super::matmul::{Product, filled, overhangs};
 use super::{Emitter, Names, Var, Walk, Written};
 use crate::designer::attention::factors;
 use crate::designer::device::Device;
@@ -176,7 +176,7 @@ impl<'a> Tiled<'a> {
         let extent = |axis: Axis| &self.kernel.extents[axis];
         let lengths = self.heads.lengths(self.device).ok_or_else(unsupported)?;
         let [of_rows, of_keys] = [(rows, lengths.rows), (keys, lengths.keys)]
-            .map(|(axis, lengths)| lengths::filled(extent(axis), &lengths));
+            .map(|(axis, lengths)| filled(extent(axis), &lengths));
         let mut walks = HashMap::new();
         for axis in [depth, width] {
             let walk = Walk::Tile {

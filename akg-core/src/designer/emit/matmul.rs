@@ -24,7 +24,7 @@ pub(in crate::designer) use images::Image;
 const PROMOTE: u32 = 32;
 /// Rows and columns that units for products take at once: where there are fewer along the innermost dimension, another one is
 /// tiled.
-const UNIT: i64 = 16;
+pub(super) const UNIT: i64 = 16;
 /// Columns are tiled by multiples of the longest vector's lanes.
 const LANES: i64 = 16;
 
@@ -531,20 +531,9 @@ impl<'a> Product<'a> {
         else {
             return None;
         };
-        let Prim::Map(MapOp::Compare(op), _) = self.prims.node(*condition).prim else {
-            return None;
-        };
-        let along = |o: Option<&Operand>, axis| o == Some(&Operand::Coordinate(vec![axis]));
-        let diagonal = match operand(*condition, 1) {
-            Some(Operand::Node(edge)) if along(operand(*edge, 0), self.rows) => match operand(*edge, 1) {
-                Some(Operand::Number(diagonal)) => *diagonal as i64,
-                _ => return None,
-            },
-            edge if along(edge, self.rows) => 0,
-            _ => return None,
-        };
+        let (op, diagonal) = kernel.triangle(self.prims, *condition, [self.rows, self.columns])?;
         let is_order = matches!(op, CompareOp::Ge | CompareOp::Gt | CompareOp::Le | CompareOp::Lt);
-        (is_order && along(operand(*condition, 0), self.columns)).then_some((op, diagonal))
+        is_order.then_some((op, diagonal))
     }
 }
 
@@ -553,6 +542,24 @@ pub(super) fn overhangs(extent: &Expr, lengths: &[i64]) -> bool {
     !lengths
         .iter()
         .all(|length| extent.as_const().is_some_and(|extent| extent % length == 0))
+}
+
+/// Of some lengths those that an extent fills. Units for products take powers of two.
+pub(super) fn filled(extent: &Expr, lengths: &[i64]) -> Vec<i64> {
+    let longest = extent
+        .as_const()
+        .map_or(i64::MAX, |extent| next_power_of_two(extent.max(UNIT)));
+    let mut filled: Vec<i64> = Vec::new();
+    for length in lengths.iter().map(|length| (*length).min(longest)) {
+        if !filled.contains(&length) {
+            filled.push(length);
+        }
+    }
+    filled
+}
+
+pub(super) fn next_power_of_two(n: i64) -> i64 {
+    (n.max(1) as u64).next_power_of_two() as i64
 }
 
 fn ceildiv(a: i64, b: i64) -> i64 {

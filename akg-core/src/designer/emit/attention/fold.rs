@@ -7,13 +7,11 @@
 
 use super::Tiled;
 use super::roles::Softmax;
+use crate::designer::emit::matmul::factors::LEAST_SCALE;
 use crate::designer::emit::text::literal;
 use crate::designer::emit::{Emitter, Var, Walk};
 use crate::dtype::DType;
 use crate::error::Result;
-
-/// The least scale of weights: one over it is a number of f32.
-const LEAST_SCALE: &str = "0x1p-112";
 
 impl Tiled<'_> {
     /// What is kept before the first tile.

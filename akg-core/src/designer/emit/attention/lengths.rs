@@ -1,13 +1,11 @@
 //! How long the tiles of an attention are: a program's rows of queries, and the keys of a step.
 
 use crate::designer::device::{Device, Factors};
-use crate::expr::Expr;
+use crate::designer::emit::matmul::{UNIT, next_power_of_two};
 
 /// Lengths of tiles along rows, and along keys.
 const ROWS: [i64; 2] = [128, 64];
 const KEYS: [i64; 3] = [64, 128, 32];
-/// The shortest tile that units for products take.
-const LEAST: i64 = 16;
 /// Steps that must be able to be under way.
 const STAGES: i64 = 2;
 
@@ -78,17 +76,5 @@ impl Heads {
 
 /// Units for products take powers of two.
 fn padded(length: i64) -> i64 {
-    (length.max(LEAST) as u64).next_power_of_two() as i64
-}
-
-/// Of some lengths those that an extent fills.
-pub(super) fn filled(extent: &Expr, lengths: &[i64]) -> Vec<i64> {
-    let longest = extent.as_const().map_or(i64::MAX, padded);
-    let mut filled: Vec<i64> = Vec::new();
-    for length in lengths.iter().map(|length| (*length).min(longest)) {
-        if !filled.contains(&length) {
-            filled.push(length);
-        }
-    }
-    filled
+    next_power_of_two(length.max(UNIT))
 }

@@ -157,7 +157,7 @@ fn last_key(prims: &Prims, kernel: &KernelPlan, id: PrimId, nothing: f64, axes: 
         MapOp::Cast => of_operand(0, nothing),
         MapOp::Select => {
             let side = (1..=2).find(|i| number(*i) == Some(nothing))?;
-            let condition = kernel.node(id, 0).and_then(|c| triangle(prims, kernel, c, axes));
+            let condition = kernel.node(id, 0).and_then(|c| kernel.triangle(prims, c, axes));
             let own = condition.and_then(|(op, diagonal)| match (op, side) {
                 (CompareOp::Le, 2) | (CompareOp::Gt, 1) => Some(diagonal),
                 (CompareOp::Lt, 2) | (CompareOp::Ge, 1) => Some(diagonal - 1),
@@ -175,31 +175,4 @@ fn last_key(prims: &Prims, kernel: &KernelPlan, id: PrimId, nothing: f64, axes: 
         }
         _ => None,
     }
-}
-
-/// `(op, diagonal)` if a condition is `key op row + diagonal`.
-fn triangle(
-    prims: &Prims,
-    kernel: &KernelPlan,
-    id: PrimId,
-    [rows, keys]: [Axis; 2],
-) -> Option<(CompareOp, i64)> {
-    let Prim::Map(MapOp::Compare(op), _) = prims.node(id).prim else {
-        return None;
-    };
-    let operand = |id: PrimId, i: usize| kernel.operands.get(&(id, i));
-    let along = |o: Option<&Operand>, axis| o == Some(&Operand::Coordinate(vec![axis]));
-    let diagonal = match operand(id, 1) {
-        Some(Operand::Node(edge)) if along(operand(*edge, 0), rows) => {
-            match (&prims.node(*edge).prim, operand(*edge, 1)) {
-                (Prim::Map(MapOp::Binary(BinaryOp::Add), _), Some(Operand::Number(diagonal))) => {
-                    *diagonal as i64
-                }
-                _ => return None,
-            }
-        }
-        edge if along(edge, rows) => 0,
-        _ => return None,
-    };
-    along(operand(id, 0), keys).then_some((op, diagonal))
 }

@@ -29,7 +29,7 @@ use std::collections::HashMap;
 pub(super) use lengths::LEVEL;
 use lengths::level_of;
 use operand::Operand;
-pub(super) use split::LEAST_SCALE;
+pub(in crate::designer::emit) use split::LEAST_SCALE;
 
 use super::{Product, ceildiv};
 use crate::designer::device::{Device, Factors};
@@ -395,23 +395,26 @@ pub(super) fn add_product(
     factors: Factors,
     device: Device<'_>,
     sum: &str,
-    [[left_high, left_low], [right_high, right_low]]: [[String; 2]; 2],
+    [left, right]: [[String; 2]; 2],
 ) {
-    let method = match factors {
-        Factors::Halves => {
-            e.line(format!("low = dot({left_low}, {right_high}) f16"));
-            e.line(format!("low = dot({left_high}, {right_low}, low) f16"));
-            e.line(format!("{sum} = {sum} + dot({left_high}, {right_high}, low) f16"));
-            return;
-        }
-        Factors::F16 => "f16",
-        Factors::Tf32 => "tf32",
-        Factors::Bf16 => "bf16",
-        Factors::Given(dtype) => dtype.name(),
-    };
-    e.line(if device.sums_in_full() {
-        format!("{sum} = {sum} + dot({left_high}, {right_high}) {method}")
+    let [high, low] = &left;
+    let text = if factors.has_low() || device.sums_in_full() {
+        format!("{sum} + {}", dot(e, factors, [high, low], &right))
     } else {
-        format!("{sum} = dot({left_high}, {right_high}, {sum}) {method}")
-    });
+        format!("dot({high}, {}, {sum}) {}", right[0], factors.method())
+    };
+    e.line(format!("{sum} = {text}"));
+}
+
+/// The text of the product of the high and the low factors of the left and the right operand. What low ones add to it is
+/// written before.
+fn dot(e: &mut Emitter<'_>, factors: Factors, [high, low]: [&str; 2], right: &[String; 2]) -> String {
+    let [right_high, right_low] = right;
+    let method = factors.method();
+    if !factors.has_low() {
+        return format!("dot({high}, {right_high}) {method}");
+    }
+    e.line(format!("low = dot({low}, {right_high}) {method}"));
+    e.line(format!("low = dot({high}, {right_low}, low) {method}"));
+    format!("dot({high}, {right_high}, low) {method}")
 }

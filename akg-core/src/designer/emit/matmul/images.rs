@@ -18,7 +18,7 @@ pub(in crate::designer) use geometry::Image;
 use geometry::{Geometry, is_direct, sum};
 
 use super::factors::{self, LEVEL, TOPS_OFF, factors_of};
-use super::{Product, ceildiv, overhangs};
+use super::{Product, ceildiv, next_power_of_two, overhangs};
 use crate::designer::device::{Device, Factors};
 use crate::designer::emit::{Emitter, Names, Var, Walk, Written};
 use crate::designer::plan::Axis;
@@ -65,7 +65,8 @@ pub(super) fn emit(
     let Some(geometry) = Geometry::new(product) else {
         return Ok(None);
     };
-    let lanes = multiplications(product).map(|count| device.multiply_seconds(count) / LANES);
+    let lanes = product.products().zip(product.tiles(1, 1));
+    let lanes = lanes.map(|(each, results)| device.multiply_seconds(each as f64 * results as f64) / LANES);
     let is_worth_it = lanes.is_some_and(|seconds| seconds > BESIDE * device.launch_seconds());
     let are_direct = product
         .operands
@@ -345,14 +346,14 @@ impl Images<'_> {
         let geometry = &self.geometry;
         let (mut place, _) = e.place(&geometry.matrices())?;
         if geometry.count() > 1 {
-            let numbers = geometry
-                .split(self.product, tap)
-                .into_iter()
-                .zip(&geometry.spatial);
-            let numbers: Vec<String> = numbers.filter(|(_, s)| s.tap.is_some()).map(|(n, _)| n).collect();
             place.push(if geometry.phases.is_empty() {
                 tap.to_owned()
             } else {
+                let numbers = geometry
+                    .split(self.product, tap)
+                    .into_iter()
+                    .zip(&geometry.spatial);
+                let numbers: Vec<String> = numbers.filter(|(_, s)| s.tap.is_some()).map(|(n, _)| n).collect();
                 geometry.joined(&numbers)
             });
         }
@@ -411,19 +412,4 @@ impl Images<'_> {
         ));
         Ok(())
     }
-}
-
-/// The multiply-adds of a product; `None` if extents are not known.
-fn multiplications(product: &Product<'_>) -> Option<f64> {
-    let summed = product.kernel.reduced.iter().copied();
-    let mut extents = product
-        .result()
-        .into_iter()
-        .chain(summed)
-        .map(|a| product.extent(a).as_const());
-    extents.try_fold(1.0, |n, extent| Some(n * extent? as f64))
-}
-
-fn next_power_of_two(n: i64) -> i64 {
-    (n.max(1) as u64).next_power_of_two() as i64
 }

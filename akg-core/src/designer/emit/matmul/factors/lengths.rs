@@ -2,6 +2,7 @@
 
 use super::{GRAIN, Operand, STEP, Split, ceildiv};
 use crate::designer::device::Factors;
+use crate::designer::emit::matmul::filled;
 use crate::designer::plan::Axis;
 use crate::dtype::DType;
 use crate::expr::Expr;
@@ -22,16 +23,7 @@ const LONG: i64 = 16384;
 impl Split<'_> {
     /// Lengths of tiles along an axis: of `most` those that it fills.
     pub(super) fn lengths(&self, axis: Axis, most: &[i64]) -> Vec<i64> {
-        let longest = self
-            .length(axis)
-            .map_or(i64::MAX, |l| (l.max(16) as u64).next_power_of_two() as i64);
-        let mut lengths: Vec<i64> = Vec::new();
-        for length in most.iter().map(|l| (*l).min(longest)) {
-            if !lengths.contains(&length) {
-                lengths.push(length);
-            }
-        }
-        lengths
+        filled(self.extent(axis), most)
     }
 
     /// Lengths of tiles along the right operand's dimension of the result.

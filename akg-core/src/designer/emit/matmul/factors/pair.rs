@@ -4,7 +4,7 @@
 //! two, become factors where they are made. They are not centred: what is taken off the rows of values comes back with the
 //! sum of weights, which is known.
 
-use super::{Operand, Split, TOP, TOPS_OFF};
+use super::{Operand, Split, TOP, TOPS_OFF, dot};
 use crate::designer::device::{Device, Factors};
 use crate::designer::emit::matmul::Product;
 use crate::designer::emit::{Emitter, Names, Written};
@@ -125,14 +125,9 @@ impl<'a> Pair<'a> {
         [high, low]: &Tile,
     ) -> Result<&'static str> {
         let [queries, keys] = self.of_scores();
-        let [key_high, key_low] = keys.factor(e, [self.scores.depth(), keys.kept])?;
-        if self.factors == Factors::Halves {
-            e.line(format!("low = dot({low}, {key_high}) f16"));
-            e.line(format!("low = dot({high}, {key_low}, low) f16"));
-            e.line(format!("s0 = dot({high}, {key_high}, low) f16"));
-        } else {
-            e.line(format!("s0 = dot({high}, {key_high}) {}", self.method()));
-        }
+        let key = keys.factor(e, [self.scores.depth(), keys.kept])?;
+        let product = dot(e, self.factors, [high, low], &key);
+        e.line(format!("s0 = {product}"));
         if !keys.is_scaled() {
             return Ok("s0");
         }
@@ -172,30 +167,28 @@ impl<'a> Pair<'a> {
         shrink: &str,
     ) -> Result<()> {
         let values = self.values();
-        let [high, low] = values.factor(e, [self.keys(), values.kept])?;
+        let factors = values.factor(e, [self.keys(), values.kept])?;
         let shrunk = format!("acc0 * {shrink}[:, None]");
         let whole = if values.is_scaled() {
             format!("{weights} * {TOP}")
         } else {
             weights.to_owned()
         };
-        if self.factors == Factors::Halves {
+        let method = self.factors.method();
+        if self.factors.has_low() {
             e.line(format!("whole0 = {whole}"));
             e.line("wh = f16(whole0)");
             e.line("wl = f16(whole0 - f32(wh))");
-            e.line(format!("low = dot(wl, {high}) f16"));
-            e.line(format!("low = dot(wh, {low}, low) f16"));
-            e.line(format!("acc0 = {shrunk} + dot(wh, {high}, low) f16"));
-            return Ok(());
-        }
-        let method = self.method();
-        e.line(format!("wh = {method}({whole})"));
-        let length = self.weighted.length(self.keys()).unwrap_or(i64::MAX);
-        e.line(if self.weighted.has_levels(length) {
-            format!("acc0 = {shrunk} + dot(wh, {high}) {method}")
         } else {
-            format!("acc0 = dot(wh, {high}, {shrunk}) {method}")
-        });
+            e.line(format!("wh = {method}({whole})"));
+        }
+        let length = self.weighted.length(self.keys()).unwrap_or(i64::MAX);
+        let text = if self.factors.has_low() || self.weighted.has_levels(length) {
+            format!("{shrunk} + {}", dot(e, self.factors, ["wh", "wl"], &factors))
+        } else {
+            format!("dot(wh, {}, {shrunk}) {method}", factors[0])
+        };
+        e.line(format!("acc0 = {text}"));
         Ok(())
     }
 
@@ -228,13 +221,5 @@ impl<'a> Pair<'a> {
     /// Whether something was taken off the values, which comes back with the sum of weights.
     pub(in crate::designer::emit) fn restores(&self) -> bool {
         self.values().is_centred()
-    }
-
-    /// The type of single factors, and how they are multiplied.
-    fn method(&self) -> &'static str {
-        match self.factors {
-            Factors::Given(dtype) => dtype.name(),
-            _ => "f16",
-        }
     }
 }

@@ -19,7 +19,7 @@ const KEPT_COLUMN: i64 = 1024;
 const MOST_COLUMNS: i64 = 64;
 const MOST_ROWS: i64 = 16;
 /// The least scale: [`TOP`] over it is a number of f32.
-pub(in crate::designer::emit::matmul) const LEAST_SCALE: &str = "0x1p-112";
+pub(in crate::designer::emit) const LEAST_SCALE: &str = "0x1p-112";
 
 /// Something about every row: its name, how that of two parts combines, and the type of it all.
 struct Fact {

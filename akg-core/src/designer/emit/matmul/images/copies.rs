@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
+use super::Images;
 use super::geometry::{Fold, Phases, Spatial, number};
-use super::{Images, next_power_of_two};
-use crate::designer::emit::matmul::ceildiv;
 use crate::designer::emit::matmul::factors::{LEAST_SCALE, TOP};
+use crate::designer::emit::matmul::{ceildiv, next_power_of_two};
 use crate::designer::emit::{Emitter, Names, Walk, Written};
 use crate::dtype::DType;
 use crate::error::Result;
@@ -163,25 +163,23 @@ impl Images<'_> {
         }
     }
 
+    /// The extents of the dimensions before the channels, which are known.
+    fn counts(&self) -> impl Iterator<Item = i64> {
+        let outer = self.geometry.outer.iter();
+        outer.map(|a| self.product.extent(*a).as_const().unwrap_or(1))
+    }
+
     /// How many images the copy has, one dimension for all of them, as boxes have few; `None` if it is a single one.
     fn heads(&self) -> Option<i64> {
-        let outer = self.geometry.outer.iter();
-        let outer = outer.map(|a| self.product.extent(*a).as_const().unwrap_or(1));
-        let counts: Vec<i64> = outer.chain(self.phases()).collect();
+        let counts: Vec<i64> = self.counts().chain(self.phases()).collect();
         (!counts.is_empty()).then(|| counts.iter().product())
     }
 
     /// The number of an image of the copy, of the phases with these indices.
     pub(super) fn head(&self, phases: &[String]) -> Option<String> {
-        let outer: Vec<(String, i64)> = self
-            .geometry
-            .outer
-            .iter()
-            .map(|a| (format!("p{a}"), self.product.extent(*a).as_const().unwrap_or(1)))
-            .collect();
-        let outer = outer.iter().map(|(index, count)| (index.as_str(), *count));
-        let phases = phases.iter().map(String::as_str).zip(self.phases());
-        let text = number(outer.chain(phases));
+        let outer: Vec<String> = self.geometry.outer.iter().map(|a| format!("p{a}")).collect();
+        let digits = outer.iter().chain(phases).map(String::as_str);
+        let text = number(digits.zip(self.counts().chain(self.phases())));
         (!text.is_empty()).then_some(text)
     }
 
@@ -210,8 +208,7 @@ impl Images<'_> {
 
     /// The parts of a channel whose largest magnitudes are found, and the length of a part along the first spatial dimension.
     fn parts(&self) -> (i64, i64) {
-        let outer = self.geometry.outer.iter();
-        let images = outer.fold(1, |n, a| n * self.product.extent(*a).as_const().unwrap_or(1));
+        let images: i64 = self.counts().product();
         let wanted = ceildiv(self.device.programs(), (images * self.geometry.channels).max(1));
         let extents = self.raw_extents();
         let first = extents.first().copied().unwrap_or(1);
