@@ -40,6 +40,24 @@ fn a_described_device_gets_a_sketch_of_its_own() {
 }
 
 #[test]
+fn costs_are_those_of_a_described_device() {
+    let place = Place::new();
+    let task = place.file("layer.json", LAYER);
+    let cost = |device: bool| {
+        let mut akg = place.akg();
+        akg.arg("sketch").arg(&task).arg("--cost");
+        if device {
+            akg.arg("--device").arg(h200());
+        }
+        let text = expect(&akg.output().unwrap(), PASS, &["k0: ", " programs", "total: "]);
+        let total = text.lines().last().and_then(|line| line.strip_prefix("total: "));
+        let total = total.and_then(|text| text.strip_suffix(" us"));
+        total.unwrap().parse::<f64>().unwrap()
+    };
+    assert!(cost(true) < cost(false));
+}
+
+#[test]
 fn machine_code_is_built_without_the_device() {
     let place = Place::new();
     let task = place.file("layer.json", LAYER);

@@ -2,7 +2,11 @@
 
 use std::process::ExitCode;
 
-use akg::{Result, designer};
+use akg::designer::{self, Design};
+use akg::expr::Bindings;
+use akg::sketch::{self, Cost};
+use akg::source::sketch_knobs;
+use akg::{Error, Result, Target};
 use clap::Args;
 
 use super::device::DeviceArgs;
@@ -20,6 +24,9 @@ pub(super) struct SketchArgs {
     device: DeviceArgs,
     #[command(flatten)]
     algebra: AlgebraArgs,
+    /// Print what each kernel is estimated to cost instead of the text: its programs, bytes, operations and time.
+    #[arg(long)]
+    cost: bool,
 }
 
 impl SketchArgs {
@@ -34,7 +41,20 @@ impl SketchArgs {
         for rule in rules {
             println!("# algebra: {} ({})", rule.name, rule.count);
         }
-        print!("{}", design.sketch);
+        if self.cost {
+            println!("{}", estimate(&design, &task.contract.hints, &target)?);
+        } else {
+            print!("{}", design.sketch);
+        }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// The cost of a design with the knob values that are tried first.
+fn estimate(design: &Design, hints: &Bindings, target: &Target) -> Result<Cost> {
+    let first = design.points(hints).next().ok_or_else(|| {
+        Error::unsupported("no knob values of this sketch are legal at the extents for which it is tuned")
+    })?;
+    let program = design.sketch.elaborate(&sketch_knobs(&first), hints)?;
+    sketch::cost(&program, hints, target)
 }
