@@ -595,6 +595,15 @@ impl Prims {
         )
     }
 
+    /// How many elements a sum adds up, `None` for everything else. Unknown extents count as many.
+    pub(super) fn summed(&self, id: PrimId) -> Option<i64> {
+        let Prim::Reduce(ReduceOp::Sum, a, axes) = &self.node(id).prim else {
+            return None;
+        };
+        let extents = axes.iter().map(|axis| self.extent(*a, *axis).as_const());
+        Some(extents.fold(1, |n: i64, extent| n.saturating_mul(extent.unwrap_or(i64::MAX))))
+    }
+
     /// Whether a kernel is made for this that reads all its operands from memory.
     pub(super) fn reads_memory(&self, id: PrimId) -> bool {
         matches!(self.node(id).prim, Prim::Contract(..) | Prim::Recur { .. })

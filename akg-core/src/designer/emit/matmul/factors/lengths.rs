@@ -1,9 +1,12 @@
 //! How long tiles and steps of a sum are, what parts it has, and where operands become factors for that.
 
+use std::collections::HashSet;
+
 use super::{GRAIN, Operand, STEP, Split, ceildiv};
 use crate::designer::device::Factors;
 use crate::designer::emit::matmul::filled;
 use crate::designer::plan::Axis;
+use crate::designer::prim::{MapOp, Prim, PrimId};
 use crate::dtype::DType;
 use crate::expr::Expr;
 
@@ -59,9 +62,28 @@ impl Split<'_> {
         let mut wanted = self.device.cores() / tiles.max(1);
         if self.streams() && length >= LONG {
             // The parts take the place of levels: registers hold one sum of a tile so long.
-            wanted = wanted.max(ceildiv(length, LONG / 2));
+            let part = if self.is_summed() { 2 * LEVEL } else { LONG / 2 };
+            wanted = wanted.max(ceildiv(length, part));
         }
         parts_of(length, wanted.min(length / PART), STEP)
+    }
+
+    /// Whether many elements of the product are added up, through no function that makes others of them. The error that they
+    /// have in common, since units cut their sums off, is then all that is left of theirs.
+    fn is_summed(&self) -> bool {
+        let prims = self.product.prims;
+        let mut made = HashSet::from([self.product.contract]);
+        let mut later = (self.product.contract.0 + 1..prims.nodes.len()).map(PrimId);
+        later.any(|id| {
+            let is_function =
+                matches!(prims.node(id).prim, Prim::Map(MapOp::Unary(op), _) if op.is_transcendental());
+            let reads = prims.operands(id).iter().any(|operand| made.contains(operand));
+            if !reads || is_function || prims.reads_memory(id) {
+                return false;
+            }
+            made.insert(id);
+            prims.summed(id).is_some_and(|count| count >= LEVEL)
+        })
     }
 
     /// Whether a long operand is read once, where it becomes factors, and the other, of which there is one tile, by all
