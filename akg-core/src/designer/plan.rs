@@ -14,6 +14,9 @@ use crate::expr::Expr;
 use crate::graph::ValueId;
 use crate::sketch::ir::{BinaryOp, CompareOp};
 
+/// Values of a last digit that tiles do not have side by side: memory is read in longer pieces.
+const FEW: i64 = 4;
+
 /// A tensor of the sketch.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum TensorKey {
@@ -502,8 +505,8 @@ impl KernelPlan {
         others.collect()
     }
 
-    /// The axis of a window along which tiles have elements: of the digits of a coordinate the last, else one along which
-    /// results differ.
+    /// The axis of a window along which tiles have elements: of the digits of a coordinate the last, unless it has
+    /// [`FEW`] values that are combined, else one along which results differ.
     fn tiled(&self, window: &Windowed<Axis>) -> Option<Axis> {
         let mut axes = window.axes.clone();
         axes.sort_by_key(|(_, step)| step.abs());
@@ -512,9 +515,11 @@ impl KernelPlan {
             [(inner, step), (_, next)] => extent(*inner).map(|count| count * step) == Some(*next),
             _ => false,
         });
+        let is_few = |a: Axis| self.reduced.contains(&a) && extent(a).is_some_and(|count| count <= FEW);
+        let takes_last = are_digits && axes.first().is_some_and(|(a, _)| !is_few(*a));
         let mut differing = axes
             .iter()
-            .filter(|(a, _)| are_digits || !self.reduced.contains(a));
+            .filter(|(a, _)| takes_last || !self.reduced.contains(a));
         differing.next().or(axes.first()).map(|(a, _)| *a)
     }
 

@@ -22,6 +22,7 @@ mod given;
 mod images;
 mod index;
 mod mixing;
+mod parts;
 mod recur;
 mod strips;
 mod symbolic;

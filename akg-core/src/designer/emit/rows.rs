@@ -25,6 +25,7 @@ use crate::designer::device::Device;
 use crate::designer::plan::{Axis, KernelPlan, Plan};
 use crate::designer::prim::{Prim, PrimId, Prims};
 use crate::error::Result;
+use crate::expr::Expr;
 
 /// Writes kernel number `number`, which may become several.
 pub(in crate::designer) fn emit(
@@ -41,7 +42,7 @@ pub(in crate::designer) fn emit(
     }
     let lengths = Lengths::of(device);
     let row = lengths.row(device, plan, prims, kernel);
-    let blocks = shape.blocks(kernel, &lengths, row);
+    let blocks = shape.blocks(kernel, &lengths, row, device.programs());
     let parts = Parts::choose(device, prims, kernel, &shape.order, &blocks);
     let mut walks = HashMap::new();
     let mut grid = Vec::new();
@@ -51,15 +52,18 @@ pub(in crate::designer) fn emit(
         let reduced = kernel.reduced.contains(axis);
         let index = format!("{}{}", if reduced { "r" } else { "p" }, axis);
         // Where the axis is split, the loop counts from the start of the part.
-        let part = parts.as_ref().filter(|p| p.axis == *axis);
-        let end = part.map_or(extent.to_string(), |p| p.chunk.to_string());
-        let place = part.map_or(index.clone(), |p| p.place(&index));
+        let part = parts.as_ref().and_then(|p| p.place(*axis, &index));
+        let (place, end) = match part {
+            Some((place, end)) => (place, Expr::constant(end)),
+            None => (index.clone(), extent.clone()),
+        };
+        let is_shared = parts.as_ref().is_some_and(|p| p.single().any(|a| a == *axis));
         let Some((name, values)) = blocks.get(axis) else {
             walks.insert(*axis, Walk::Index(place));
-            if reduced {
-                loops.push(format!("{index} in 0..{end}"));
-            } else {
-                grid.push(format!("{index} in {extent}"));
+            match (reduced, is_shared) {
+                (false, _) => grid.push(format!("{index} in {extent}")),
+                (true, false) => loops.push(Loop::new(*axis, format!("{index} in 0..{end}"))),
+                (true, true) => {}
             }
             continue;
         };
@@ -71,7 +75,7 @@ pub(in crate::designer) fn emit(
         let start = match (whole, reduced) {
             (true, _) => "0".to_owned(),
             (false, true) => {
-                loops.push(format!("{index} in 0..{end} step {len}"));
+                loops.push(Loop::new(*axis, format!("{index} in 0..{end} step {len}")));
                 place
             }
             (false, false) => {
@@ -119,6 +123,19 @@ pub(in crate::designer) fn emit(
     Ok(written)
 }
 
+/// A loop over a reduced axis.
+struct Loop {
+    axis: Axis,
+    /// Its index and range.
+    head: String,
+}
+
+impl Loop {
+    fn new(axis: Axis, head: String) -> Self {
+        Self { axis, head }
+    }
+}
+
 /// Levels of dependent reductions, and the loop over the reduced axes.
 struct Passes<'a> {
     /// The number of passes that must be complete before a primitive is known.
@@ -127,8 +144,8 @@ struct Passes<'a> {
     scales: HashMap<PrimId, PrimId>,
     /// Terms of such sums that programs hold, by the primitive that they are.
     held: HashMap<PrimId, online::Held>,
-    /// Loop indices over the reduced axes; empty if one tile holds them.
-    loops: Vec<String>,
+    /// Loops over the reduced axes; empty if one tile holds them.
+    loops: Vec<Loop>,
     /// Whether passes that only store have more programs than others.
     spreads: bool,
     /// Whether threads have more to compute than to wait for.
@@ -298,7 +315,8 @@ impl Passes<'_> {
         let masked = self.choose_fill(&combined)?;
         let is_looped = !self.loops.is_empty();
         if is_looped {
-            self.emitter.open(format!("for {} {{", self.loops.join(", ")));
+            let heads: Vec<&str> = self.loops.iter().map(|l| l.head.as_str()).collect();
+            self.emitter.open(format!("for {} {{", heads.join(", ")));
         }
         for ((id, scan), before) in scans.into_iter().zip(&running) {
             self.scan_tile(id, scan, before, masked)?;

@@ -15,20 +15,32 @@ use crate::expr::Expr;
 /// Elements per program below which a split does not pay for the kernel that combines.
 const WORTHWHILE: i64 = 1 << 14;
 
+/// How many times more parts must be wanted for another axis to be split.
+const MANY: i64 = 4;
+
 /// Elements of a tile whose columns the same tiles of other rows share: so many loads that those are under way together.
 const SHARED: i64 = 1 << 12;
 
-/// How a reduced axis is split.
+/// How a walk is split: along its outermost axes coordinate by coordinate, and in pieces along the one after these.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Parts {
-    pub(super) axis: Axis,
-    /// Coordinates of a part; the last part may have fewer.
-    pub(super) chunk: i64,
-    pub(super) count: i64,
+    /// Axes of which each part has one coordinate, with their extents.
+    single: Vec<(Axis, i64)>,
+    piece: Option<Piece>,
+    count: i64,
+}
+
+/// Several coordinates of an axis.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Piece {
+    axis: Axis,
+    /// How many; the last piece may have fewer.
+    length: i64,
+    count: i64,
 }
 
 impl Parts {
-    /// Splits the outermost loop of a kernel that has few programs for its work; `None` if it is best left whole.
+    /// Splits the outermost loops of a kernel that has few programs for its work; `None` if it is best left whole.
     pub(super) fn choose(
         device: Device<'_>,
         prims: &Prims,
@@ -63,40 +75,98 @@ impl Parts {
             return None;
         }
         let wanted = ((enough + programs - 1) / programs).min(work / WORTHWHILE);
-        let axis = order.iter().copied().find(|a| kernel.reduced.contains(a))?;
-        let length = extent(axis)?;
-        let steps = blocks.get(&axis).map_or(&[1][..], |(_, b)| b.as_slice());
+        let mut parts = Self {
+            single: Vec::new(),
+            piece: None,
+            count: 1,
+        };
+        let is_whole = |a: Axis| {
+            blocks
+                .get(&a)
+                .is_some_and(|(_, b)| b.len() == 1 && extent(a) == b.first().copied())
+        };
+        let reduced = order.iter().copied().filter(|a| kernel.reduced.contains(a));
+        let mut looped = reduced.filter(|a| !is_whole(*a)).peekable();
+        while let Some(axis) = looped.next() {
+            let left = (wanted + parts.count - 1) / parts.count;
+            if left < MANY && parts.count > 1 {
+                break;
+            }
+            let length = extent(axis)?;
+            // A loop is left for every part.
+            if !blocks.contains_key(&axis) && length <= left && looped.peek().is_some() {
+                parts.single.push((axis, length));
+                parts.count *= length;
+                continue;
+            }
+            let steps = blocks.get(&axis).map_or(&[1][..], |(_, b)| b.as_slice());
+            parts.piece = Piece::choose(axis, length, steps, left);
+            parts.count *= parts.piece.as_ref().map_or(1, |piece| piece.count);
+            break;
+        }
+        (parts.count > 1).then_some(parts)
+    }
+
+    /// Where a program is along an axis at `index` of its own loop, and how far that goes, if it has a piece of the axis.
+    pub(super) fn place(&self, axis: Axis, index: &str) -> Option<(String, i64)> {
+        let piece = self.piece.as_ref().filter(|piece| piece.axis == axis)?;
+        Some((format!("(part*{} + {index})", piece.length), piece.length))
+    }
+
+    /// The axes of which each part has one coordinate.
+    pub(super) fn single(&self) -> impl Iterator<Item = Axis> {
+        self.single.iter().map(|(axis, _)| *axis)
+    }
+
+    /// Program indices over the parts, with their extents.
+    fn indices(&self) -> impl Iterator<Item = (String, i64)> {
+        let single = self
+            .single
+            .iter()
+            .map(|(axis, extent)| (format!("r{axis}"), *extent));
+        let piece = self.piece.iter().map(|piece| ("part".to_owned(), piece.count));
+        single.chain(piece)
+    }
+
+    fn slots(&self) -> Slots {
+        let own = self
+            .indices()
+            .fold(String::new(), |own, (index, extent)| match own.as_str() {
+                "" => index,
+                _ => format!("({own})*{extent} + {index}"),
+            });
+        Slots {
+            own,
+            count: self.count.to_string(),
+        }
+    }
+}
+
+impl Piece {
+    /// Equal numbers of whole steps, if there are any of a sensible size.
+    fn choose(axis: Axis, length: i64, steps: &[i64], wanted: i64) -> Option<Self> {
         let step = steps.iter().copied().max()?;
         let tiles = (length + step - 1) / step;
         let exact = length % step == 0;
-        // Parts of equal numbers of whole steps, if there are any of a sensible size.
-        let divisor = (wanted..=wanted * 4).find(|p| exact && tiles % p == 0);
-        let divisor = divisor.or_else(|| (wanted / 4 + 1..wanted).rev().find(|p| exact && tiles % p == 0));
+        let divisor = (wanted..=wanted * MANY).find(|p| exact && tiles % p == 0);
+        let divisor = divisor.or_else(|| {
+            (wanted / MANY + 1..wanted)
+                .rev()
+                .find(|p| exact && tiles % p == 0)
+        });
         let count = match divisor {
             Some(count) => count,
             None if steps == [1] => return None,
             None => wanted.min(tiles),
         };
-        let chunk = (tiles + count - 1) / count * step;
-        let count = (length + chunk - 1) / chunk;
-        let aligned = steps.iter().all(|s| chunk % s == 0);
-        (count > 1 && aligned).then_some(Self { axis, chunk, count })
-    }
-
-    /// The coordinate at `index` of a part.
-    pub(super) fn place(&self, index: &str) -> String {
-        format!("(part*{} + {index})", self.chunk)
-    }
-
-    fn grid(&self) -> String {
-        format!("part in {}", self.count)
-    }
-
-    fn slots(&self) -> Slots {
-        Slots {
-            own: "part".to_owned(),
-            count: self.count.to_string(),
-        }
+        let piece = (tiles + count - 1) / count * step;
+        let count = (length + piece - 1) / piece;
+        let aligned = steps.iter().all(|s| piece % s == 0);
+        (count > 1 && aligned).then_some(Self {
+            axis,
+            length: piece,
+            count,
+        })
     }
 }
 
@@ -123,7 +193,11 @@ impl Passes<'_> {
         let mut partials: HashMap<PrimId, Partial> = HashMap::new();
         let mut declarations = Vec::new();
         let mut grid = self.grid.clone();
-        grid.push(parts.grid());
+        grid.extend(
+            parts
+                .indices()
+                .map(|(index, extent)| format!("{index} in {extent}")),
+        );
         let last = self.last_level();
         for pass in 0..=last {
             let work = self.work(pass);
@@ -132,8 +206,8 @@ impl Passes<'_> {
             }
             // Columns have long lists of parts to combine, which only several tiles are worth.
             if self.spreads && work.reductions.is_empty() && self.emitter.tile.len() == 1 {
-                grid.pop();
-                let tiles = self.spread();
+                grid.truncate(self.grid.len());
+                let tiles = self.spread(parts);
                 // The last is what neighbouring programs differ in.
                 let place = if self.shares_columns { 0 } else { grid.len() };
                 grid.splice(place..place, tiles);
@@ -158,15 +232,11 @@ impl Passes<'_> {
     }
 
     /// Gives every tile a program of its own, from the last pass on, which only stores. Returns what the programs go over
-    /// in place of the loops.
-    fn spread(&mut self) -> Vec<String> {
+    /// in place of the parts and the loops.
+    fn spread(&mut self, parts: &Parts) -> Vec<String> {
         let loops = std::mem::take(&mut self.loops);
         let mut grid = Vec::new();
-        for head in &loops {
-            let mut reduced = self.emitter.kernel.reduced.iter().copied();
-            let Some(axis) = reduced.find(|axis| head.starts_with(&format!("r{axis} "))) else {
-                continue;
-            };
+        for axis in parts.single().chain(loops.into_iter().map(|l| l.axis)) {
             let index = format!("r{axis}");
             let extent = self.emitter.extent(axis).clone();
             match self.emitter.walks.get_mut(&axis) {

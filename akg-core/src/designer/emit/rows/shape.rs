@@ -37,6 +37,8 @@ pub(super) struct Lengths {
     busy_row: RowTile,
     /// The same for a row that one program of a core reads twice, and finds in the cache the second time.
     cached_row: RowTile,
+    /// Elements that a tile of several short rows has at least, where few programs have long walks.
+    fewest: i64,
     /// The most rows that one tile holds as a whole if they are reduced.
     whole_column: i64,
     /// Whether lengths must be powers of two.
@@ -75,6 +77,7 @@ impl Lengths {
                     uneven: 32768,
                     several: 4096,
                 },
+                fewest: 512,
                 whole_column: 128,
                 scanned_row: RowTile {
                     longest: 2048,
@@ -113,6 +116,7 @@ impl Lengths {
                 whole_row,
                 busy_row: whole_row,
                 cached_row: whole_row,
+                fewest: 4096,
                 whole_column: 0,
                 scanned_row,
                 reversed_row: scanned_row,
@@ -209,12 +213,14 @@ impl Shape {
         Self { order, tile, slides }
     }
 
-    /// Knob name and legal tile lengths of each tiled axis, the default first; `row` is for reduced contiguous axes.
+    /// Knob name and legal tile lengths of each tiled axis, the default first; `row` is for reduced contiguous axes, and
+    /// `enough` programs keep the device busy.
     pub(super) fn blocks(
         &self,
         kernel: &KernelPlan,
         tiles: &Lengths,
         row: RowTile,
+        enough: i64,
     ) -> HashMap<Axis, (&'static str, Vec<i64>)> {
         let extent = |a: Axis| kernel.extents[a].as_const();
         let cut = |a: Axis, lengths: &[i64]| -> Vec<i64> {
@@ -238,10 +244,20 @@ impl Shape {
             [a, b] if kernel.reduced.contains(b) => {
                 let lengths = row_lengths(extent(*b), row, tiles.powers);
                 let longest = lengths.iter().copied().max().unwrap_or(1);
-                let rows = u64::try_from(row.several / longest)
+                let mut rows = u64::try_from(row.several / longest)
                     .unwrap_or(1)
                     .max(1)
                     .next_power_of_two() as i64;
+                let kept = self
+                    .order
+                    .iter()
+                    .filter(|x| *x != a && !kernel.reduced.contains(x));
+                let others = kept.fold(1, |n: i64, x| n.saturating_mul(extent(*x).unwrap_or(enough)));
+                let programs = |rows: i64| extent(*a).map_or(enough, |e| others.saturating_mul(e / rows));
+                let is_walk = kernel.reduced.len() > 1 || extent(*b).is_none_or(|e| e > longest);
+                while is_walk && rows > 1 && rows / 2 * longest >= tiles.fewest && programs(rows) < enough {
+                    rows /= 2;
+                }
                 // A single long row is a tile of one dimension: what varies along nothing else is then a number.
                 if rows > 1 {
                     blocks.insert(*a, ("BR", cut(*a, &[rows])));
