@@ -168,6 +168,7 @@ pub(crate) fn options(
     };
     let suggested = match (work / share).max(1).next_power_of_two() {
         few @ 1..4 if sums > 0 => few.max(4),
+        many if combines_groups(kernel, sums) => many.min(16),
         many if holds || row.is_some() => many.min(32),
         few @ ..=8 => few,
         // Rows of many thousands of elements.
@@ -211,6 +212,17 @@ fn accumulator(kernel: &TileKernel) -> usize {
 fn any(kernel: &TileKernel, kind: impl Fn(&Op) -> bool) -> bool {
     let is = |op: &TileOp| matches!(op, TileOp::Plain(op) if kind(op));
     flow(kernel).ops.values().any(|op| is(op))
+}
+
+/// Whether a kernel combines groups of what it has so many sums of: each is needed again after that, beside what is made of it.
+fn combines_groups(kernel: &TileKernel, sums: usize) -> bool {
+    any(kernel, |op| match op {
+        Op::Reduce(_, a, _) => {
+            let extents = &kernel.value(*a).extents;
+            extents.len() > 2 && extents.iter().product::<usize>() == sums
+        }
+        _ => false,
+    })
 }
 
 /// Elements of the row that a kernel combines as a whole, without a loop, if no tile is larger and none as large is stored.

@@ -167,7 +167,8 @@ impl Cut<'_> {
                 continue;
             };
             let trial = group.with(prims, id, &self.waiting);
-            if let Some(trial) = trial.filter(|trial| self.is_legal(group, trial, id)) {
+            let is_legal = |trial: &Group| self.is_legal(group, trial, id) && self.fits(trial, fusion);
+            if let Some(trial) = trial.filter(is_legal) {
                 self.groups[at] = trial;
                 self.home.insert(id, at);
                 return Ok(());
@@ -358,6 +359,23 @@ impl Cut<'_> {
                 .nodes
                 .iter()
                 .all(|n| complete(n) && !is_part(n) || self.stays(trial, *n) || recomputed(n))
+    }
+
+    /// Whether groups of columns that a product's kernel combines are tiled together on the device: there, and in the right
+    /// operand, they are one dimension again.
+    fn fits(&self, group: &Group, fusion: Fusion<'_>) -> bool {
+        let (Fusion::Beside(apart), Some(product)) = (fusion, group.contract) else {
+            return group.inner.is_empty();
+        };
+        let is_own = |operand: &PrimId| {
+            let readers = self.consumers.get(&self.prims.root(*operand));
+            matches!(self.prims.node(self.prims.root(*operand)).prim, Prim::Input(_))
+                && readers.is_some_and(|readers| readers.as_slice() == [product])
+        };
+        let right = self.prims.operands(product);
+        let is_split = apart.device.shares_tiles() && apart.device.factors(None).is_some();
+        group.inner.is_empty()
+            || is_split && self.prims.dtype(product) == DType::F32 && right.get(1).is_some_and(is_own)
     }
 
     /// Whether no other group needs what `group` computes; what waits may still be computed by others, too.

@@ -1,12 +1,16 @@
 //! What one kernel computes, and whether the emitters can write it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ops::RangeInclusive;
 
 use super::attention::Attention;
 use super::axes::{Axes, AxisId, Conflict, distinct};
 use super::prim::{Cell, Prim, PrimId, Prims};
 use super::window::Outside;
 use crate::expr::Expr;
+
+/// Neighbouring columns of a product that may be combined where they are computed: powers of two that tiles hold several of.
+const COLUMNS: RangeInclusive<i64> = 8..=128;
 
 /// Where a primitive of a kernel gets an operand from.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,6 +50,8 @@ pub(super) struct Group {
     windows: HashMap<PrimId, (Vec<Vec<AxisId>>, Use<AxisId>)>,
     /// For each reduction or scan, the axes that it combines.
     pub(super) reductions: Vec<Vec<AxisId>>,
+    /// For each reduction of a product's result, the axes that it combines, of which a tile holds all.
+    pub(super) inner: Vec<Vec<AxisId>>,
     /// The axes of the dimension in which each extreme element has its place, in the dimension's order.
     pub(super) places: HashMap<PrimId, Vec<AxisId>>,
     /// The product, if there is one; of an attention, the one with the values.
@@ -249,6 +255,10 @@ impl Group {
         let (gone, kept): (Vec<_>, Vec<_>) = dims.iter().enumerate().partition(|(i, _)| axes.contains(i));
         let gone: Vec<_> = gone.into_iter().flat_map(|(_, d)| d.clone()).collect();
         let kept: Vec<_> = kept.into_iter().map(|(_, d)| d.clone()).collect();
+        if self.contract.is_some() && self.scores.is_none() {
+            self.inner.push(gone);
+            return Ok(kept);
+        }
         // What nothing is left of can be walked together with anything as large.
         if let Some(first) = self.reductions.first().filter(|_| kept.concat().is_empty()) {
             let first = first.clone();
@@ -322,9 +332,20 @@ impl Group {
 
     /// The axes over which programs are independent.
     pub(super) fn kept(&self) -> BTreeSet<AxisId> {
-        let reduced = self.reduced();
+        let mut others = self.reduced();
+        others.extend(self.inner.iter().flat_map(|axes| self.axes.resolve(axes)));
         let all = self.nodes.iter().flat_map(|id| self.axes_of(*id));
-        all.filter(|a| !reduced.contains(a)).collect()
+        all.filter(|a| !others.contains(a)).collect()
+    }
+
+    /// The two axes of a product's columns of which the second is combined within tiles; `None` if there is no such one.
+    pub(super) fn columns(&self) -> Option<[AxisId; 2]> {
+        let columns = self.dims.get(&self.contract?)?.last()?;
+        let [outer, inner] = self.axes.resolve(columns)[..] else {
+            return None;
+        };
+        let combines = |axes: &Vec<AxisId>| self.axes.resolve(axes) == [inner];
+        (!self.inner.is_empty() && self.inner.iter().all(combines)).then_some([outer, inner])
     }
 
     fn check(&self, prims: &Prims) -> Result<(), Conflict> {
@@ -388,15 +409,23 @@ impl Group {
         self.reductions.iter().skip(scores).all(|axes| set(axes) == along)
     }
 
-    /// Whether what follows a product is element-wise on its result, and nothing precedes it but the scores of an attention
-    /// and work on them.
+    /// Whether what follows a product is element-wise on its result or combines groups of columns, and nothing precedes it
+    /// but the scores of an attention and work on them.
     fn is_product(&self, prims: &Prims, contract: PrimId) -> bool {
+        let length = self
+            .columns()
+            .and_then(|[_, inner]| self.axes.extent(inner).as_const());
+        let fits = length.is_some_and(|length| COLUMNS.contains(&length) && length.count_ones() == 1);
+        if !(self.inner.is_empty() || fits && self.windows.is_empty()) {
+            return false;
+        }
         let within = |id: &PrimId, whole: PrimId| {
             let whole: BTreeSet<_> = self.axes_of(whole).into_iter().collect();
             self.axes_of(*id).iter().all(|a| whole.contains(a))
         };
         let follows = |id: &PrimId| {
-            *id == contract || matches!(prims.node(*id).prim, Prim::Map(..)) && within(id, contract)
+            let is_work = matches!(prims.node(*id).prim, Prim::Map(..) | Prim::Reduce(..));
+            *id == contract || is_work && within(id, contract)
         };
         let at = self
             .nodes

@@ -80,9 +80,23 @@ pub(super) struct KernelPlan {
     /// Dimensions of tensors that are read through windows.
     pub(super) windows: BTreeMap<Axis, Windowed<Axis>>,
     pub(super) contract: Option<PrimId>,
+    /// The columns of a product that are combined within tiles.
+    pub(super) columns: Option<Columns>,
     /// The product of queries and keys, if it is an attention.
     pub(super) scores: Option<PrimId>,
     pub(super) recurrence: Option<PrimId>,
+}
+
+/// Columns of a product in groups of neighbours.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Columns {
+    /// What the product itself is over: both as one.
+    pub(super) all: Axis,
+    pub(super) groups: Axis,
+    /// The columns of a group.
+    pub(super) own: Axis,
+    /// How many they are.
+    pub(super) count: i64,
 }
 
 /// A whole design before it is written as text.
@@ -227,7 +241,9 @@ fn arrange(
     };
     for (g, (group, stores)) in groups.iter().zip(&stores).enumerate() {
         let key_of = |source, axes: &[AxisId]| key_of(decomposed, &split, (g, group), source, axes);
-        plan.kernels.push(number(decomposed, group, stores, key_of));
+        let mut kernel = number(decomposed, group, stores, key_of);
+        kernel.join_columns(&mut plan.tensors);
+        plan.kernels.push(kernel);
     }
     coalesce(&mut plan);
     Ok(Ok(plan))
@@ -451,11 +467,45 @@ fn number(
     let places = group.places.iter();
     kernel.places = places.map(|(id, axes)| (*id, list(axes))).collect();
     kernel.windows = windows;
+    kernel.columns = group.columns().and_then(|columns| {
+        let [groups, own] = columns.map(|axis| numbers.get(&axis).copied());
+        let (groups, own) = groups.zip(own)?;
+        extents.push(&extents[groups] * &extents[own]);
+        Some(Columns {
+            all: extents.len() - 1,
+            groups,
+            own,
+            count: extents[own].as_const()?,
+        })
+    });
     kernel.extents = extents;
     kernel
 }
 
 impl KernelPlan {
+    /// Makes columns that are combined within tiles one dimension of the product and of its right operand.
+    fn join_columns(&mut self, tensors: &mut BTreeMap<TensorKey, (DType, Vec<Expr>)>) {
+        let (Some(columns), Some(product)) = (self.columns, self.contract) else {
+            return;
+        };
+        let join = |axes: &mut Vec<Axis>| {
+            let at = axes
+                .windows(2)
+                .position(|pair| pair == [columns.groups, columns.own])?;
+            axes.splice(at..at + 2, [columns.all]);
+            Some(at)
+        };
+        self.axes.get_mut(&product).and_then(join);
+        let Some(Operand::Load(right)) = self.operands.get_mut(&(product, 1)) else {
+            return;
+        };
+        let declared = tensors.get_mut(&right.tensor);
+        if let Some((at, (_, extents))) = join(&mut right.axes).zip(declared) {
+            let inner = extents.remove(at + 1);
+            extents[at] = &extents[at] * &inner;
+        }
+    }
+
     /// Every list of axes in the kernel.
     pub(super) fn lists(&mut self) -> impl Iterator<Item = &mut Vec<Axis>> {
         let operands = self.operands.values_mut().filter_map(|o| match o {

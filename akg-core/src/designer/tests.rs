@@ -19,6 +19,7 @@ mod classes;
 mod families;
 mod found;
 mod given;
+mod groups;
 mod images;
 mod index;
 mod mixing;

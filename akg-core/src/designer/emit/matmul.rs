@@ -14,6 +14,7 @@ use crate::expr::Expr;
 use crate::sketch::ir::CompareOp;
 
 pub(super) mod factors;
+mod groups;
 mod images;
 mod tiles;
 
@@ -67,6 +68,11 @@ pub(in crate::designer) fn emit(
     let product = Product::new(device, plan, prims, kernel, contract)?;
     if let Some(written) = factors::emit(&product, device, names, number)? {
         return Ok(written);
+    }
+    if kernel.columns.is_some() {
+        return Err(Error::unsupported(
+            "no design rule yet for a product whose columns are combined without factors",
+        ));
     }
     if let Some(written) = images::emit(&product, device, names, number)? {
         return Ok(written);
@@ -472,13 +478,17 @@ impl<'a> Product<'a> {
 
     /// The work on the product, which is called `text`.
     fn complete(&self, e: &mut Emitter<'_>, text: &str) -> Result<()> {
-        e.define(
-            self.contract,
-            Var {
-                text: text.to_owned(),
-                axes: vec![self.rows, self.columns],
-            },
-        );
+        let mut var = Var {
+            text: text.to_owned(),
+            axes: vec![self.rows, self.columns],
+        };
+        if let Some(columns) = self.kernel.columns {
+            var = self.in_groups(e, columns, text)?;
+        }
+        e.define(self.contract, var);
+        if let Some(columns) = self.kernel.columns {
+            self.combine(e, columns)?;
+        }
         e.store_all(|_, _| true)
     }
 

@@ -36,7 +36,7 @@ use crate::designer::device::{Device, Factors};
 use crate::designer::emit::{Emitter, Names, Walk, Written};
 use crate::designer::plan::{Access, Axis, TensorKey};
 use crate::dtype::DType;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::expr::Expr;
 
 /// Halves lie in memory in rows of multiples of this many, 16 bytes, as copy engines ask.
@@ -96,6 +96,11 @@ pub(super) fn emit(
         is_turned: false,
     };
     split.settle();
+    if split.lengths_of_tiles().iter().any(Vec::is_empty) {
+        return Err(Error::unsupported(
+            "no design rule yet for tiles that hold several groups of so many columns",
+        ));
+    }
     let mut written = Vec::new();
     for operand in &split.operands {
         if !operand.is_inside || operand.is_scaled() {

@@ -24,9 +24,13 @@ pub(in crate::designer::emit::matmul) const LEVEL: i64 = 1024;
 const LONG: i64 = 16384;
 
 impl Split<'_> {
-    /// Lengths of tiles along an axis: of `most` those that it fills.
+    /// Lengths of tiles along an axis: of `most` those that it fills. Of groups of columns, tiles hold several.
     pub(super) fn lengths(&self, axis: Axis, most: &[i64]) -> Vec<i64> {
-        filled(self.extent(axis), most)
+        let mut lengths = filled(self.extent(axis), most);
+        if let Some(columns) = self.product.kernel.columns.filter(|columns| columns.all == axis) {
+            lengths.retain(|length| *length > columns.count);
+        }
+        lengths
     }
 
     /// Lengths of tiles along the right operand's dimension of the result.

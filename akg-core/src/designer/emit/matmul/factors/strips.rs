@@ -26,7 +26,8 @@ impl Split<'_> {
     pub(super) fn tiles_of_strips(&self) -> Option<Vec<i64>> {
         let product = self.product;
         let is_prepared = self.operands.iter().all(|operand| !operand.is_inside);
-        if !self.device.shares_tiles() || !self.is_short() || !is_prepared || product.triangle().is_some() {
+        let is_plain = product.triangle().is_none() && product.kernel.columns.is_none();
+        if !self.device.shares_tiles() || !self.is_short() || !is_prepared || !is_plain {
             return None;
         }
         // Reading as much as is written is another balance.
