@@ -24,6 +24,7 @@ mod images;
 mod index;
 mod mixing;
 mod parts;
+mod phases;
 mod recur;
 mod strips;
 mod symbolic;

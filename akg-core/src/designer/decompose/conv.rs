@@ -189,31 +189,66 @@ impl Geometry {
     }
 }
 
-/// A transposed convolution as `[N, G, O, P..]`: with `result + padding = stride * place + phase`, the tap `phase + stride * t`
-/// meets the element `place - t` of the input.
+/// The phases of a transposed convolution along a dimension, as a dimension of the weights.
+struct Interleaved {
+    /// What phases and taps see of the weights.
+    weights: Window,
+    /// What taps see of the input.
+    along: Sliding,
+    /// Results before the first that is wanted.
+    before: i64,
+}
+
+impl Geometry {
+    /// How the phases along a dimension, number `dim` of the weights, lie between each other. The result `o` meets the tap `t`
+    /// where `o + padding - t` is `stride` times the coordinate of an element of the input.
+    fn interleaved(&self, d: usize, dim: usize) -> Interleaved {
+        let (stride, padding, taps) = (self.strides[d], self.paddings[d], self.taps[d]);
+        let places = self.places[d].as_const().unwrap_or_default();
+        let count = (taps + stride - 1) / stride;
+        // So many taps of nothing before the first let each phase begin with the result of its number.
+        let none = (stride - padding % stride) % stride;
+        let lead = (padding + none) / stride;
+        let (start, of_taps, first, step, before) = if none == 0 {
+            (0, stride, lead, -1, 0)
+        } else if (taps + none) % stride == 0 {
+            // From the last tap on, those of nothing come last.
+            (stride * (count - 1) - none, -stride, lead - (count - 1), 1, 0)
+        } else {
+            (0, stride, 0, -1, padding)
+        };
+        Interleaved {
+            weights: Window {
+                dim,
+                start: start.into(),
+                steps: vec![1, of_taps],
+                outside: Outside::Nothing,
+            },
+            along: Sliding {
+                start: first,
+                stride: 1,
+                step,
+                places: ((places + before + stride - 1) / stride).into(),
+                taps: count,
+            },
+            before,
+        }
+    }
+}
+
+/// A transposed convolution as `[N, G, O, P..]`, whose phases are dimensions of one product.
 fn interleaved(s: &mut Step<'_>, x: PrimId, weight: PrimId, geometry: &Geometry) -> Result<PrimId> {
     let rank = geometry.taps.len();
     let mut along = Vec::new();
+    let mut before = Vec::new();
     let mut by_phase = weight;
     // [G, O, C, (S, T)..]
     for d in 0..rank {
-        let (stride, padding) = (geometry.strides[d], geometry.paddings[d]);
-        let taps = (geometry.taps[d] + stride - 1) / stride;
-        let window = Window {
-            dim: LEADING + 2 * d,
-            start: 0.into(),
-            steps: vec![1, stride],
-            outside: Outside::Nothing,
-        };
-        by_phase = s.prims.slide(by_phase, window, &[stride.into(), taps.into()]);
-        let last = geometry.places[d].as_const().unwrap_or_default() + padding - 1;
-        along.push(Sliding {
-            start: 0,
-            stride: 1,
-            step: -1,
-            places: (last / stride + 1).into(),
-            taps,
-        });
+        let phases = geometry.interleaved(d, LEADING + 2 * d);
+        let counts = [geometry.strides[d].into(), phases.along.taps.into()];
+        by_phase = s.prims.slide(by_phase, phases.weights, &counts);
+        along.push(phases.along);
+        before.push(phases.before);
     }
     let [batch, groups, channels] = [0, 1, 2].map(|d| s.prims.extent(x, d));
     let results = s.prims.extent(weight, 1);
@@ -259,9 +294,13 @@ fn interleaved(s: &mut Step<'_>, x: PrimId, weight: PrimId, geometry: &Geometry)
     let joined = places.iter().zip(&phases).map(|(places, phases)| places * phases);
     let shape = [batch, groups, results].into_iter().chain(joined);
     let mut y = s.prims.reshape(y, shape.collect());
-    for (d, places) in geometry.places.iter().enumerate() {
-        let window = Window::new(LEADING + d, geometry.paddings[d].into(), 1);
-        y = s.prims.window(y, window, places.clone());
+    for (d, (places, before)) in geometry.places.iter().zip(before).enumerate() {
+        let dim = LEADING + d;
+        if before > 0 || s.prims.extent(y, dim) != *places {
+            y = s
+                .prims
+                .window(y, Window::new(dim, before.into(), 1), places.clone());
+        }
     }
     Ok(y)
 }

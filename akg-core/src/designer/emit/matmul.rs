@@ -166,21 +166,28 @@ impl<'a> Product<'a> {
         &self.kernel.extents[axis]
     }
 
-    /// Where a loop along a summed axis ends. Where windows show all of an operand's dimension at the first coordinates of the
-    /// result, they show the less of it the further these go, which have the index `p` and the axis's number.
+    /// Where a loop along a summed axis ends. Where windows show all of an operand's dimension at some coordinates of the
+    /// result, they show less of it at others, which have the index `p` and the axis's number: at the end where they go
+    /// up, and before the first element where they go down.
     fn end(&self, axis: Axis) -> String {
         let kernel = self.kernel;
         let end = |dimension: &Axis| {
-            let window = kernel.windows.get(dimension).filter(|w| w.start.is(0))?;
-            let shown = self.extent(*dimension).as_const()?;
-            let [(phase, 1), (tap, step @ 1..)] = window.axes[..] else {
+            let window = kernel.windows.get(dimension)?;
+            let (start, shown) = (window.start.as_const()?, self.extent(*dimension).as_const()?);
+            let [(phase, 1), (tap, step)] = window.axes[..] else {
                 return None;
             };
-            let taps = self.extent(tap).as_const()?;
-            let is_all = taps * step >= shown && self.extent(phase).as_const()? < shown + step;
-            let is_it = tap == axis && !kernel.reduced.contains(&phase);
-            (is_it && is_all && taps * step - shown > 0)
-                .then(|| format!("({} - p{phase}) // {step}", shown + step - 1))
+            let (phases, taps) = (self.extent(phase).as_const()?, self.extent(tap).as_const()?);
+            let end = if step > 0 {
+                let is_all = start == 0 && taps * step >= shown && phases < shown + step;
+                (is_all && taps * step > shown)
+                    .then(|| format!("({} - p{phase}) // {step}", shown + step - 1))
+            } else {
+                let count = |p: i64| (start + p) / -step + 1;
+                let is_all = start >= 0 && start + phases <= shown && count(phases - 1) <= taps;
+                (is_all && count(0) < taps).then(|| format!("({} + p{phase}) // {}", start - step, -step))
+            };
+            end.filter(|_| tap == axis && !kernel.reduced.contains(&phase))
         };
         let mut dimensions = self.operands.iter().flat_map(|access| &access.axes);
         let end = dimensions.find_map(end);

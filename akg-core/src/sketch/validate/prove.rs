@@ -186,18 +186,20 @@ fn by_atom(expr: &Expr, term: &Term, atom: &Atom, indices: &[Index], budget: &mu
         }
         Atom::FloorDiv(a, b) | Atom::CeilDiv(a, b) => {
             let floor = matches!(atom, Atom::FloorDiv(..));
-            match b.as_const() {
-                Some(b) if b > 0 && c % b == 0 => holds(match (floor, up) {
-                    (true, true) => (a.clone() - (b - 1)) * (c / b),
-                    (false, false) => (a.clone() + (b - 1)) * (c / b),
-                    _ => a.clone() * (c / b),
-                }),
-                Some(b) if b > 0 && !up => {
-                    let above = if floor { a.clone() } else { a.clone() + (b - 1) };
-                    holds(above * c.div_euclid(b)) && prove(a, indices, budget)
-                }
-                _ => up && holds(0.into()) && prove(a, indices, budget),
-            }
+            let is_positive =
+                |budget: &mut usize| up && prove(&rest, indices, budget) && prove(a, indices, budget);
+            let Some(b) = b.as_const().filter(|b| *b > 0) else {
+                return is_positive(budget);
+            };
+            // Times the divisor a quotient is the dividend, less a remainder. What is a whole number is not negative if it is
+            // more than -1.
+            let dividend = match (floor, up) {
+                (true, true) => a.clone() - (b - 1),
+                (false, false) => a.clone() + (b - 1),
+                _ => a.clone(),
+            };
+            let scaled = &(&rest * &b.into()) + &(&others * &(dividend * c));
+            prove(&(scaled + (b - 1)), indices, budget) || is_positive(budget)
         }
         Atom::Mod(_, b) if b.as_const().is_some_and(|b| b <= 0) => false,
         Atom::Mod(..) if up => holds(0.into()),
@@ -249,10 +251,19 @@ mod tests {
             "K - k - 1",
             "K - k - 4",
             "1 - k % 2",
+            "2 - (5 - m % 2) // 2",
+            "1 - (15 - m % 8) // 8",
+            "(m % 3 + 4) // 3 - 1",
         ] {
             assert!(nonnegative(&e(holds), &site), "{holds}");
         }
-        for fails in ["m - 1", "M - 16 - m*16", "K - k - 5", "M - K"] {
+        for fails in [
+            "m - 1",
+            "M - 16 - m*16",
+            "K - k - 5",
+            "M - K",
+            "1 - (16 - m % 8) // 8",
+        ] {
             assert!(!nonnegative(&e(fails), &site), "{fails}");
         }
     }
