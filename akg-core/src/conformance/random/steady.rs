@@ -79,6 +79,9 @@ impl Held {
     }
 }
 
+/// Nudges of operands from which indices and booleans follow, beside the usual.
+const SWAPS: usize = 8;
+
 /// Where operands are moved to see how results follow: together, so that what is close to a number shows, or each by itself.
 #[derive(Debug, Clone, Copy)]
 enum Nudge {
@@ -115,6 +118,16 @@ pub(super) fn evaluated(
     let mut nudged = Vec::new();
     for nudge in [Nudge::Up, Nudge::Down, Nudge::Either] {
         let moved: Result<Vec<Tensor>> = held.iter().map(|h| h.nudged(nudge, rng)).collect();
+        nudged.push(evaluate(&part, &moved?, &options(Precision::F64))?);
+    }
+    // Of two that are almost equal, about every second nudge leaves the order as it is.
+    let may_swap = !are_exact && exact.iter().any(|outcome| !outcome.dtype.is_float());
+    let mut others = rng.clone();
+    for _ in 0..if may_swap { SWAPS } else { 0 } {
+        let moved: Result<Vec<Tensor>> = held
+            .iter()
+            .map(|h| h.nudged(Nudge::Either, &mut others))
+            .collect();
         nudged.push(evaluate(&part, &moved?, &options(Precision::F64))?);
     }
     let mut results = Vec::new();

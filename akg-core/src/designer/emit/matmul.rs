@@ -166,9 +166,9 @@ impl<'a> Product<'a> {
         &self.kernel.extents[axis]
     }
 
-    /// Where a loop along a summed axis ends. Where windows show all of an operand's dimension at some coordinates of the
-    /// result, they show less of it at others, which have the index `p` and the axis's number: at the end where they go
-    /// up, and before the first element where they go down.
+    /// Where a loop along a summed axis ends. Where windows show all of a dimension of weights at some phases of the result,
+    /// which have the index `p` and the axis's number, they show less of it at others: at the end where they go up, and before
+    /// the first element where they go down.
     fn end(&self, axis: Axis) -> String {
         let kernel = self.kernel;
         let end = |dimension: &Axis| {
@@ -187,10 +187,10 @@ impl<'a> Product<'a> {
                 let is_all = start >= 0 && start + phases <= shown && count(phases - 1) <= taps;
                 (is_all && count(0) < taps).then(|| format!("({} + p{phase}) // {}", start - step, -step))
             };
-            end.filter(|_| tap == axis && !kernel.reduced.contains(&phase))
+            end.filter(|_| tap == axis && phase != self.rows && !kernel.reduced.contains(&phase))
         };
-        let mut dimensions = self.operands.iter().flat_map(|access| &access.axes);
-        let end = dimensions.find_map(end);
+        let [weights, _] = &self.operands;
+        let end = weights.axes.iter().find_map(end);
         end.unwrap_or_else(|| self.extent(axis).to_string())
     }
 

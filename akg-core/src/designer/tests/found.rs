@@ -348,3 +348,30 @@ fn what_is_repeated_on_the_way_to_a_sum_is_stored_before() {
         Ok(vec![g.sub(x, mean)?])
     });
 }
+
+/// Of places that are tiled, the number of a tile says nothing about what a window shows.
+#[test]
+fn taps_that_go_down_from_places() {
+    check_all("phases", |g| {
+        let (x, w) = (g.input("x", F, [2, 2, 1, 3]), g.weight("w", F, [2, 2, 3, 3]));
+        let window = Conv {
+            stride: vec![2, 1],
+            padding: vec![0, 0],
+            dilation: vec![1, 2],
+            ..Conv::default()
+        };
+        Ok(vec![g.conv_transpose(x, w, None, &window, &[0, 0])?])
+    });
+}
+
+/// A product without taps is no convolution, however few terms it has.
+#[test]
+fn products_of_few_terms() {
+    for depth in [2, 3, 8, 15] {
+        check_all("few", |g| {
+            let (a, b) = (g.input("a", F, [2, 5, depth]), g.weight("b", F, [depth, 6]));
+            let y = g.matmul(a, b)?;
+            Ok(vec![g.permute(y, &[0, 2, 1])?])
+        });
+    }
+}

@@ -31,7 +31,7 @@ use lengths::level_of;
 use operand::Operand;
 pub(in crate::designer::emit) use split::LEAST_SCALE;
 
-use super::{Product, ceildiv};
+use super::{Product, UNIT, ceildiv};
 use crate::designer::device::{Device, Factors};
 use crate::designer::emit::{Emitter, Names, Walk, Written};
 use crate::designer::plan::{Access, Axis, TensorKey};
@@ -72,8 +72,10 @@ pub(super) fn emit(
     let Some(factors) = factors_of(product, device) else {
         return Ok(None);
     };
-    let is_known = product.extent(product.depth).as_const().is_some();
-    if product.dtype != DType::F32 || product.kernel.reduced.len() != 1 || !is_known {
+    let depth = product.extent(product.depth).as_const();
+    // Of a few terms the scales and centres are more work than the sum, and less exact.
+    let is_worth_it = depth.is_some_and(|depth| depth >= UNIT || matches!(factors, Factors::Given(_)));
+    if product.dtype != DType::F32 || product.kernel.reduced.len() != 1 || !is_worth_it {
         return Ok(None);
     }
     let operand = |i: usize, letter: char, kept: Axis| {

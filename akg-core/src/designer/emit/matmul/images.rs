@@ -72,7 +72,8 @@ pub(super) fn emit(
         .operands
         .iter()
         .all(|access| is_direct(product.plan, access));
-    if product.dtype != DType::F32 || !are_direct || !is_worth_it {
+    let has_taps = geometry.taps().next().is_some() || geometry.fold.is_some();
+    if product.dtype != DType::F32 || !has_taps || !are_direct || !is_worth_it {
         return Ok(None);
     }
     let image = geometry.image(&product.operands[1], factors);
