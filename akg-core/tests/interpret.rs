@@ -232,6 +232,31 @@ kernel main over (g in 2, q in 3) cooperative along q {{
 }
 
 #[test]
+fn kernels_see_tensors_in_extents_of_their_own() {
+    let text = "
+sketch s(x: i32[2, 6]) -> y: i32[2, 6]
+buffer b: i32[4, 3]
+kernel first over (p in 3) seeing x as [3, 4] {
+  v = load x[p, 0 :+ 4]
+  store b[0 :+ 4, p] = v
+}
+kernel second over (p in 6) seeing b as [6, 2], y as [12] {
+  store y[p*2 :+ 3] = load b[p, 0 :+ 3] else 9
+}";
+    let x: Vec<i32> = (1..13).collect();
+    let x = Tensor::from_slice([2, 6], &x).unwrap();
+    let message = error(run(text, &[x.clone()], &[])).to_string();
+    assert!(message.contains("y[2]"), "{message}");
+    let y = run(&text.replace(":+ 3", ":+ 2"), &[x], &[]);
+    // Columns of the first are rows of four; the buffer's elements stay in order.
+    assert_eq!(
+        values(&y, 0),
+        [1.0, 5.0, 9.0, 2.0, 6.0, 10.0, 3.0, 7.0, 11.0, 4.0, 8.0, 12.0]
+    );
+    assert_eq!(y.unwrap()[0].shape(), [2, 6]);
+}
+
+#[test]
 fn reading_what_nobody_wrote_is_an_error() {
     let text = "
 sketch s(x: f32[4]) -> y: f32[4]

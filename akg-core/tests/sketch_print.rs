@@ -171,21 +171,25 @@ fn kernel() -> impl Strategy<Value = Spanned<KernelSyntax>> {
     let tail = (
         option::of((name(), expression())),
         option::of(vec(name(), 0..3)),
+        vec((name(), vec(expression(), 0..3)), 0..3),
         vec(statement(), 0..4),
         vec(text(), 0..2),
     );
-    (head, tail).prop_map(|((name, template, grid), (grouped, cooperative, body, doc))| {
-        let kernel = KernelSyntax {
-            name,
-            template,
-            grid,
-            grouped,
-            cooperative,
-            body,
-            doc,
-        };
-        Spanned::new(kernel, 0..0)
-    })
+    (head, tail).prop_map(
+        |((name, template, grid), (grouped, cooperative, views, body, doc))| {
+            let kernel = KernelSyntax {
+                name,
+                template,
+                grid,
+                grouped,
+                cooperative,
+                views,
+                body,
+                doc,
+            };
+            Spanned::new(kernel, 0..0)
+        },
+    )
 }
 
 fn tree() -> impl Strategy<Value = SketchTree> {

@@ -178,7 +178,9 @@ fn box_of(program: &TileProgram, access: &Access) -> Option<Vec<usize>> {
     let tensor = program.tensors.get(access.tensor.0)?;
     let whole = access.lanes.iter().all(|l| l.live == l.all);
     let aligned = tensor.align as i64 % BOX_BYTES == 0;
-    if !(2..=5).contains(&access.dims.len()) || !whole || !aligned {
+    // Descriptors have the extents that tensors are declared with.
+    let is_declared = access.dims.iter().map(|d| &d.extent).eq(&tensor.shape);
+    if !(2..=5).contains(&access.dims.len()) || !whole || !aligned || !is_declared {
         return None;
     }
     let bytes = tensor.dtype.size() as i64;

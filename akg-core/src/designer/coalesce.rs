@@ -1,32 +1,24 @@
-//! Contiguous ranges that kernels see as one dimension.
+//! Contiguous ranges that a kernel sees as one dimension.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::plan::{Axis, Plan, TensorKey};
-use crate::expr::Expr;
+use super::plan::{Axis, KernelPlan, TensorKey};
 
-/// Merges pairs of axes that are neighbours wherever they occur, in all kernels, so that a contiguous range stays one
-/// dimension.
-pub(super) fn coalesce(plan: &mut Plan) {
-    while let Some((key, at)) = mergeable(plan) {
-        // The pair named by one tensor's dimensions `at` and `at + 1`, and every pair tied to it by a shared tensor.
-        let mut dims: BTreeSet<(TensorKey, usize)> = BTreeSet::from([(key, at)]);
-        let mut pairs: BTreeSet<(usize, Axis, Axis)> = BTreeSet::new();
-        close(plan, &mut dims, &mut pairs);
-        for (k, p, q) in &pairs {
-            if let Some(kernel) = plan.kernels.get_mut(*k) {
-                let merged = &kernel.extents[*p] * &kernel.extents[*q];
-                kernel.extents[*p] = merged;
-                kernel.lists().for_each(|l| l.retain(|a| a != q));
-                kernel.reduced.remove(q);
-            }
+/// Merges pairs of axes that are neighbours wherever they occur, so that a contiguous range is one dimension.
+pub(super) fn coalesce(kernel: &mut KernelPlan) {
+    while let Some((dims, pairs)) = mergeable(kernel) {
+        for (p, q) in &pairs {
+            let merged = &kernel.extents[*p] * &kernel.extents[*q];
+            kernel.extents[*p] = merged;
+            kernel.lists().for_each(|l| l.retain(|a| a != q));
+            kernel.reduced.remove(q);
         }
         let mut by_tensor: BTreeMap<TensorKey, BTreeSet<usize>> = BTreeMap::new();
         for (key, at) in dims {
             by_tensor.entry(key).or_default().insert(at);
         }
         for (key, positions) in by_tensor {
-            if let Some((_, extents)) = plan.tensors.get_mut(&key) {
+            if let Some(extents) = kernel.shapes.get_mut(&key) {
                 for at in positions.into_iter().rev() {
                     let inner = extents.remove(at + 1);
                     extents[at] = &extents[at] * &inner;
@@ -36,81 +28,67 @@ pub(super) fn coalesce(plan: &mut Plan) {
     }
 }
 
-/// Everything tied to the dimensions in `dims`: the axis pairs they name and the dimensions those pairs name elsewhere.
-fn close(plan: &Plan, dims: &mut BTreeSet<(TensorKey, usize)>, pairs: &mut BTreeSet<(usize, Axis, Axis)>) {
+/// Dimensions of tensors that end where the next one of theirs goes on.
+type Dims = BTreeSet<(TensorKey, usize)>;
+/// Axes with those that go on.
+type Pairs = BTreeSet<(Axis, Axis)>;
+
+/// Everything tied to a dimension and the next: the axis pairs that they name, and the dimensions that those pairs name
+/// elsewhere.
+fn tied(kernel: &KernelPlan, dimension: (TensorKey, usize)) -> (Dims, Pairs) {
+    let (mut dims, mut pairs) = (Dims::from([dimension]), Pairs::new());
     loop {
         let before = (dims.len(), pairs.len());
-        for (k, kernel) in plan.kernels.iter().enumerate() {
-            for access in kernel.accesses() {
-                for (at, pair) in access.axes.windows(2).enumerate() {
-                    let &[p, q] = pair else { continue };
-                    let dim = (access.tensor.clone(), at);
-                    if dims.contains(&dim) || pairs.contains(&(k, p, q)) {
-                        dims.insert(dim);
-                        pairs.insert((k, p, q));
-                    }
+        for access in kernel.accesses() {
+            for (at, pair) in access.axes.windows(2).enumerate() {
+                let &[p, q] = pair else { continue };
+                let dim = (access.tensor.clone(), at);
+                if dims.contains(&dim) || pairs.contains(&(p, q)) {
+                    dims.insert(dim);
+                    pairs.insert((p, q));
                 }
             }
         }
-        // Where a view's dimensions merge, those do that they are parts of.
-        let whole = dims.iter().filter_map(|(key, at)| boundary(plan, key, *at));
-        dims.extend(whole.collect::<Vec<_>>());
         if (dims.len(), pairs.len()) == before {
-            return;
+            return (dims, pairs);
         }
     }
 }
 
-/// The dimension of a buffer that ends where one of a view does.
-fn boundary(plan: &Plan, key: &TensorKey, at: usize) -> Option<(TensorKey, usize)> {
-    let TensorKey::View(source, _) = key else {
+/// Dimensions that can merge with the next ones.
+fn mergeable(kernel: &mut KernelPlan) -> Option<(Dims, Pairs)> {
+    if kernel.recurrence.is_some() {
         return None;
-    };
-    let buffer = TensorKey::Buffer(*source);
-    let extents = |key: &TensorKey| plan.tensors.get(key).map_or(&[][..], |(_, extents)| extents);
-    let parts = extents(key).get(..=at).unwrap_or_default();
-    let before = |extents: &[Expr]| extents.iter().fold(Expr::constant(1), |n, e| &n * e);
-    let (upto, whole) = (before(parts), extents(&buffer));
-    let count = (1..whole.len()).find(|count| before(&whole[..*count]) == upto)?;
-    Some((buffer, count - 1))
+    }
+    let shapes = kernel.shapes.iter();
+    let candidates: Vec<(TensorKey, usize)> = shapes
+        .flat_map(|(key, extents)| (1..extents.len()).map(move |i| (key.clone(), i - 1)))
+        .collect();
+    let mut tied = candidates
+        .into_iter()
+        .map(|dimension| tied(kernel, dimension))
+        .collect::<Vec<_>>();
+    tied.retain(|(_, pairs)| {
+        // No axis may take part in two pairs, and a pair must be adjacent wherever either occurs.
+        let mut axes = BTreeSet::new();
+        let lone = pairs.iter().all(|(p, q)| axes.insert(*p) && axes.insert(*q));
+        lone && !pairs.is_empty() && pairs.iter().all(|(p, q)| are_one(kernel, *p, *q))
+    });
+    tied.into_iter().next()
 }
 
-/// A dimension whose axis can merge with the next one's.
-fn mergeable(plan: &mut Plan) -> Option<(TensorKey, usize)> {
-    let candidates: Vec<(TensorKey, usize)> = plan
-        .tensors
-        .iter()
-        .flat_map(|(key, (_, extents))| (1..extents.len()).map(move |i| (key.clone(), i - 1)))
-        .collect();
-    candidates.into_iter().find(|(key, at)| {
-        let mut dims = BTreeSet::from([(key.clone(), *at)]);
-        let mut pairs = BTreeSet::new();
-        close(plan, &mut dims, &mut pairs);
-        // No axis may take part in two pairs, and a pair must be adjacent wherever either occurs.
-        let lone = pairs.iter().all(|(k, p, q)| {
-            pairs
-                .iter()
-                .filter(|(k2, p2, q2)| k == k2 && [p2, q2].iter().any(|x| *x == p || *x == q))
-                .count()
-                == 1
-        });
-        lone && !pairs.is_empty()
-            && pairs.iter().all(|(k, p, q)| {
-                plan.kernels.get_mut(*k).is_some_and(|kernel| {
-                    kernel.recurrence.is_none()
-                        && kernel.reduced.contains(p) == kernel.reduced.contains(q)
-                        && !kernel.is_seen(*p)
-                        && !kernel.is_seen(*q)
-                        && kernel.lists().all(|list| {
-                            let at = list.iter().position(|a| a == p);
-                            let next = list.iter().position(|a| a == q);
-                            match (at, next) {
-                                (None, None) => true,
-                                (Some(i), Some(j)) => i + 1 == j,
-                                _ => false,
-                            }
-                        })
-                })
-            })
-    })
+/// Whether nothing tells two axes apart.
+fn are_one(kernel: &mut KernelPlan, p: Axis, q: Axis) -> bool {
+    kernel.reduced.contains(&p) == kernel.reduced.contains(&q)
+        && !kernel.is_seen(p)
+        && !kernel.is_seen(q)
+        && kernel.lists().all(|list| {
+            let at = list.iter().position(|a| *a == p);
+            let next = list.iter().position(|a| *a == q);
+            match (at, next) {
+                (None, None) => true,
+                (Some(i), Some(j)) => i + 1 == j,
+                _ => false,
+            }
+        })
 }

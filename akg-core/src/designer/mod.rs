@@ -191,15 +191,15 @@ fn draft(
     copies::copy_operands(&mut decomposed).map_err(|Unarranged(id)| arrangement(&decomposed, id))?;
     let mut apart = Apart::new(device);
     copies::copy_heads(&mut decomposed, &apart);
-    let attempt = |fusion: Fusion<'_>, views: bool| {
+    let attempt = |fusion: Fusion<'_>| {
         let groups = cut::cut(&decomposed, fusion).map_err(|Unarranged(id)| arrangement(&decomposed, id))?;
-        let plan = plan::plan(&decomposed, &groups, views)?;
+        let plan = plan::plan(&decomposed, &groups)?;
         let mut names = Names::default();
         let (text, kernels) = write(graph, device, &decomposed.prims, &plan, &mut names)?;
         Ok((text, kernels, names))
     };
     // Fusion and views can ask for arrangements that no rule covers; separate kernels ask for less.
-    let mut outcome = attempt(Fusion::Beside(&apart), true);
+    let mut outcome = attempt(Fusion::Beside(&apart));
     while let Err(refused) = &outcome {
         let is_new = match refused {
             Refused {
@@ -220,14 +220,12 @@ fn draft(
             }
             apart.scores.extend(others);
         }
-        outcome = attempt(Fusion::Beside(&apart), true);
+        outcome = attempt(Fusion::Beside(&apart));
     }
     let (text, kernels, names) = outcome.or_else(|refused| {
         apart.products.clear();
-        let fewer = [(Fusion::Beside(&apart), false), (Fusion::Off, false)];
-        let mut others = fewer
-            .into_iter()
-            .filter_map(|(fusion, views)| attempt(fusion, views).ok());
+        let fewer = [Fusion::Beside(&apart), Fusion::Off];
+        let mut others = fewer.into_iter().filter_map(|fusion| attempt(fusion).ok());
         others.next().ok_or(refused.error)
     })?;
     Ok((text, decomposed, kernels, names))

@@ -24,21 +24,8 @@ pub(super) enum TensorKey {
     Input(ValueId),
     /// A result that another kernel reads.
     Buffer(PrimId),
-    /// A buffer as the kernel of that number sees it, with dimensions split that the buffer has in one piece: products are
-    /// tiled along theirs, and windows slide along those that they see.
-    View(PrimId, usize),
     /// The graph's output of that position.
     Output(usize),
-}
-
-impl TensorKey {
-    /// The tensor as it is declared.
-    pub(super) fn declared(&self) -> Self {
-        match self {
-            Self::View(source, _) => Self::Buffer(*source),
-            own => own.clone(),
-        }
-    }
 }
 
 /// Axes by number within a kernel.
@@ -48,7 +35,7 @@ pub(super) type Axis = usize;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Access {
     pub(super) tensor: TensorKey,
-    /// The axis of each declared dimension.
+    /// The axis of each dimension in which the kernel sees it.
     pub(super) axes: Vec<Axis>,
 }
 
@@ -77,6 +64,8 @@ pub(super) struct KernelPlan {
     pub(super) reduced: BTreeSet<Axis>,
     /// The axes along which an extreme element has its place, in the order in which places count.
     pub(super) places: BTreeMap<PrimId, Vec<Axis>>,
+    /// The extents in which it sees each tensor.
+    pub(super) shapes: BTreeMap<TensorKey, Vec<Expr>>,
     /// Dimensions of tensors that are read through windows.
     pub(super) windows: BTreeMap<Axis, Windowed<Axis>>,
     pub(super) contract: Option<PrimId>,
@@ -114,51 +103,42 @@ impl Plan {
     }
 }
 
-/// Resolves stores and the declared extents of every tensor. With `views`, readers of a product do not decide on the
-/// dimensions that it is tiled along, nor do others on those that windows see; and where two kernels would split a
-/// buffer's dimensions in different ways, neither decides.
-pub(super) fn plan(decomposed: &Decomposed, groups: &[Group], views: bool) -> Result<Plan> {
-    let mut open = if views {
-        of_heads(decomposed, groups)
-    } else {
-        HashMap::new()
-    };
-    loop {
-        let clash = match arrange(decomposed, groups.to_vec(), views, &open)? {
-            Ok(plan) => return Ok(plan),
-            Err(clash) => clash,
-        };
-        let (TensorKey::Buffer(source) | TensorKey::View(source, _)) = clash.tensor else {
-            return Err(clash.into());
-        };
-        let own = shape(decomposed, source);
-        // A row of all elements is what every shape is a view of.
-        let all = own.iter().fold(Expr::constant(1), |n, e| &n * e);
-        match open.get(&source) {
-            None if views => open.insert(source, own),
-            Some(extents) if extents.len() > 1 => open.insert(source, vec![all]),
-            _ => return Err(clash.into()),
-        };
+/// Resolves stores, and in which extents kernels see tensors: each in as few dimensions as it can. A tensor is declared with
+/// those in which it is written, or of an input in which it is read first.
+pub(super) fn plan(decomposed: &Decomposed, groups: &[Group]) -> Result<Plan> {
+    let mut groups = groups.to_vec();
+    let stores = stores(decomposed, &mut groups)?;
+    let mut plan = Plan::default();
+    for (group, stores) in groups.iter_mut().zip(&stores) {
+        let shapes = shapes(decomposed, group, stores)?;
+        let mut kernel = number(decomposed, group, stores);
+        kernel.shapes = shapes;
+        kernel.join_columns();
+        coalesce(&mut kernel);
+        let written = kernel.stores.iter().map(|(_, access)| &access.tensor);
+        for tensor in written.chain(kernel.shapes.keys()) {
+            if let Some(shape) = kernel.shapes.get(tensor) {
+                let declared = || (dtype(decomposed, tensor), shape.clone());
+                plan.tensors.entry(tensor.clone()).or_insert_with(declared);
+            }
+        }
+        plan.kernels.push(kernel);
     }
+    Ok(plan)
 }
 
-/// The extents of a primitive above 1.
-fn shape(decomposed: &Decomposed, id: PrimId) -> Vec<Expr> {
-    let extents = decomposed.prims.shape(id).iter();
-    extents.filter(|e| !e.is(1)).cloned().collect()
-}
-
-/// What kernels read of the results of attentions, with its dimensions: that of heads side by side is one for its readers.
-fn of_heads(decomposed: &Decomposed, groups: &[Group]) -> HashMap<PrimId, Vec<Expr>> {
-    let loaded = loaded(groups);
-    let attentions = groups.iter().filter(|group| group.scores.is_some());
-    let made = attentions.flat_map(|group| {
-        let nodes = group.nodes.iter().copied();
-        nodes.filter(|id| group.contract.is_some_and(|product| *id > product))
-    });
-    made.filter(|id| loaded.contains(id))
-        .map(|id| (id, shape(decomposed, id)))
-        .collect()
+/// The element type of a tensor.
+fn dtype(decomposed: &Decomposed, tensor: &TensorKey) -> DType {
+    let prims = &decomposed.prims;
+    let found = match tensor {
+        TensorKey::Input(value) => {
+            let mut nodes = prims.nodes.iter();
+            nodes.find(|n| n.prim == Prim::Input(*value)).map(|n| n.dtype)
+        }
+        TensorKey::Buffer(id) => Some(prims.dtype(*id)),
+        TensorKey::Output(i) => decomposed.outputs.get(*i).map(|o| prims.dtype(*o)),
+    };
+    found.unwrap_or(DType::F32)
 }
 
 /// What kernels read. Work that every reader repeats is not.
@@ -171,54 +151,25 @@ fn loaded(groups: &[Group]) -> HashSet<PrimId> {
     sources.collect()
 }
 
-/// Two accesses that see a tensor in shapes without a common factorisation.
-struct Clash {
-    tensor: TensorKey,
-    shapes: [Vec<Expr>; 2],
-}
+/// What a group writes, where to, and the axes of the tensor's dimensions.
+type Store = (PrimId, TensorKey, Vec<AxisId>);
 
-impl From<Clash> for Error {
-    fn from(clash: Clash) -> Self {
-        let [a, b] = clash.shapes.map(|extents| {
-            let extents: Vec<String> = extents.iter().map(ToString::to_string).collect();
-            extents.join(", ")
-        });
-        Error::unsupported(format!(
-            "no design rule yet for two kernels that see one tensor as [{a}] and as [{b}]"
-        ))
-    }
-}
-
-/// The plan in which the buffers in `open` have these dimensions.
-fn arrange(
-    decomposed: &Decomposed,
-    mut groups: Vec<Group>,
-    views: bool,
-    open: &HashMap<PrimId, Vec<Expr>>,
-) -> Result<std::result::Result<Plan, Clash>> {
+/// What every group writes.
+fn stores(decomposed: &Decomposed, groups: &mut [Group]) -> Result<Vec<Vec<Store>>> {
     let prims = &decomposed.prims;
-    let loaded = loaded(&groups);
+    let loaded = loaded(groups);
     // What was repeated until a reader needed it in memory is also part of earlier kernels.
     let nodes = groups
         .iter()
         .enumerate()
         .flat_map(|(g, group)| group.nodes.iter().map(move |id| (*id, g)));
     let homes: HashMap<PrimId, usize> = nodes.collect();
-    let with_product = groups.iter().filter(|g| views && g.contract.is_some());
-    let products: HashSet<PrimId> = with_product.flat_map(|g| g.nodes.clone()).collect();
-    let slid = if views { slid(&groups) } else { HashSet::new() };
-    let mut stores: Vec<Vec<(PrimId, TensorKey, Vec<AxisId>)>> = vec![Vec::new(); groups.len()];
+    let mut stores: Vec<Vec<Store>> = vec![Vec::new(); groups.len()];
     for (g, (group, stores)) in groups.iter_mut().zip(&mut stores).enumerate() {
         let members: HashSet<PrimId> = group.nodes.iter().copied().collect();
         for id in group.nodes.clone() {
             if loaded.contains(&id) && homes.get(&id) == Some(&g) {
-                let decides = !slid.contains(&id) || products.contains(&id);
-                let key = if open.contains_key(&id) || !decides {
-                    TensorKey::View(id, g)
-                } else {
-                    TensorKey::Buffer(id)
-                };
-                stores.push((id, key, group.axes_of(id)));
+                stores.push((id, TensorKey::Buffer(id), group.axes_of(id)));
             }
         }
         for (i, output) in decomposed.outputs.iter().enumerate() {
@@ -230,44 +181,7 @@ fn arrange(
             }
         }
     }
-    let split: HashSet<PrimId> = products.iter().chain(&slid).chain(open.keys()).copied().collect();
-    let extents = match declare(decomposed, &mut groups, &stores, &split, open) {
-        Ok(extents) => extents,
-        Err(clash) => return Ok(Err(clash)),
-    };
-    let mut plan = Plan {
-        kernels: Vec::new(),
-        tensors: extents,
-    };
-    for (g, (group, stores)) in groups.iter().zip(&stores).enumerate() {
-        let key_of = |source, axes: &[AxisId]| key_of(decomposed, &split, (g, group), source, axes);
-        let mut kernel = number(decomposed, group, stores, key_of);
-        kernel.join_columns(&mut plan.tensors);
-        plan.kernels.push(kernel);
-    }
-    coalesce(&mut plan);
-    Ok(Ok(plan))
-}
-
-/// What some kernel reads through a window.
-fn slid(groups: &[Group]) -> HashSet<PrimId> {
-    let mut found = HashSet::new();
-    for group in groups {
-        for used in group.uses.values() {
-            if let Use::Load { source, axes } = used
-                && is_windowed(group, axes)
-            {
-                found.insert(*source);
-            }
-        }
-    }
-    found
-}
-
-/// Whether a window sees one of the dimensions of a tensor.
-fn is_windowed(group: &Group, axes: &[AxisId]) -> bool {
-    let mut axes = group.axes.resolve(axes).into_iter();
-    axes.any(|a| group.axes.windowed(a).is_some())
+    Ok(stores)
 }
 
 fn arrangement(decomposed: &Decomposed, id: PrimId) -> Error {
@@ -299,112 +213,63 @@ fn view_axes(group: &mut Group, decomposed: &Decomposed, id: PrimId) -> Result<V
     Ok(group.axes.resolve(&dims.concat()))
 }
 
-/// The tensor that group number `g` reads.
-fn key_of(
-    decomposed: &Decomposed,
-    split: &HashSet<PrimId>,
-    (g, group): (usize, &Group),
-    source: PrimId,
-    axes: &[AxisId],
-) -> TensorKey {
+/// The tensor that holds something.
+fn key_of(decomposed: &Decomposed, source: PrimId) -> TensorKey {
     match &decomposed.prims.node(source).prim {
         Prim::Input(value) => TensorKey::Input(*value),
-        _ if split.contains(&source) && !is_windowed(group, axes) => TensorKey::View(source, g),
         _ => TensorKey::Buffer(source),
     }
 }
 
-/// Every access of every group as (group, tensor, axes).
-fn accesses(
+/// Splits the axes of a group until all its accesses of a tensor see the same extents.
+fn shapes(
     decomposed: &Decomposed,
-    groups: &[Group],
-    stores: &[Vec<(PrimId, TensorKey, Vec<AxisId>)>],
-    split: &HashSet<PrimId>,
-) -> Vec<(usize, TensorKey, Vec<AxisId>)> {
-    let mut out = Vec::new();
-    for (g, (group, stores)) in groups.iter().zip(stores).enumerate() {
-        out.extend(stores.iter().map(|(_, key, axes)| (g, key.clone(), axes.clone())));
-        for source in group.uses.values() {
-            if let Use::Load { source, axes } = source {
-                let key = key_of(decomposed, split, (g, group), *source, axes);
-                out.push((g, key, axes.clone()));
-            }
-        }
-    }
-    out
-}
-
-/// Splits axes until all accesses of a tensor see the same extents, which become its declaration; those of a view also
-/// until its dimensions make up the tensor's. Buffers in `open` have these dimensions.
-fn declare(
-    decomposed: &Decomposed,
-    groups: &mut [Group],
-    stores: &[Vec<(PrimId, TensorKey, Vec<AxisId>)>],
-    split: &HashSet<PrimId>,
-    open: &HashMap<PrimId, Vec<Expr>>,
-) -> std::result::Result<BTreeMap<TensorKey, (DType, Vec<Expr>)>, Clash> {
-    let accesses = accesses(decomposed, groups, stores, split);
-    let given = open
-        .iter()
-        .map(|(id, extents)| (TensorKey::Buffer(*id), extents.clone()));
-    let mut declared: BTreeMap<TensorKey, Vec<Expr>> = given.collect();
-    loop {
-        let mut changed = false;
-        for (g, key, axes) in &accesses {
-            let Some(group) = groups.get_mut(*g) else { continue };
-            let extents = |group: &Group| -> Vec<Expr> {
-                group
-                    .axes
-                    .resolve(axes)
-                    .into_iter()
-                    .map(|a| group.axes.extent(a).clone())
-                    .collect()
-            };
-            let before = extents(group);
-            let viewed = match key {
-                TensorKey::View(source, _) => declared.get(&TensorKey::Buffer(*source)),
-                _ => None,
-            };
-            for known in viewed.into_iter().chain(declared.get(key)) {
+    group: &mut Group,
+    stores: &[Store],
+) -> Result<BTreeMap<TensorKey, Vec<Expr>>> {
+    let mut accesses: Vec<(TensorKey, Vec<AxisId>)> = Vec::new();
+    accesses.extend(stores.iter().map(|(_, key, axes)| (key.clone(), axes.clone())));
+    accesses.extend(group.uses.values().filter_map(|used| match used {
+        Use::Load { source, axes } => Some((key_of(decomposed, *source), axes.clone())),
+        _ => None,
+    }));
+    let extents = |group: &Group, axes: &[AxisId]| -> Vec<Expr> {
+        let axes = group.axes.resolve(axes).into_iter();
+        axes.map(|a| group.axes.extent(a).clone()).collect()
+    };
+    let mut shapes: BTreeMap<TensorKey, Vec<Expr>> = BTreeMap::new();
+    let mut is_settled = false;
+    while !is_settled {
+        is_settled = true;
+        for (key, axes) in &accesses {
+            let before = extents(group, axes);
+            if let Some(known) = shapes.get(key) {
                 let template: Vec<AxisId> = known.iter().flat_map(|e| group.axes.fresh(e)).collect();
                 let aligned = group.axes.align(axes, &template);
-                aligned.map_err(|Conflict| Clash {
-                    tensor: key.clone(),
-                    shapes: [known.clone(), before.clone()],
-                })?;
+                aligned.map_err(|Conflict| clash([known, &before]))?;
             }
-            let now = extents(group);
+            let now = extents(group, axes);
             // An axis that is split here is split in the group's other tensors, too.
-            changed |= before != now;
-            changed |= declared.insert(key.clone(), now.clone()) != Some(now);
-        }
-        if !changed {
-            break;
+            is_settled &= before == now && shapes.get(key) == Some(&now);
+            shapes.insert(key.clone(), now);
         }
     }
-    let dtype = |key: &TensorKey| match key {
-        TensorKey::Input(value) => decomposed
-            .prims
-            .nodes
-            .iter()
-            .find(|n| n.prim == Prim::Input(*value))
-            .map(|n| n.dtype),
-        TensorKey::Buffer(id) | TensorKey::View(id, _) => Some(decomposed.prims.dtype(*id)),
-        TensorKey::Output(i) => decomposed.outputs.get(*i).map(|o| decomposed.prims.dtype(*o)),
-    };
-    let typed = declared
-        .into_iter()
-        .filter_map(|(key, extents)| Some((key.clone(), (dtype(&key)?, extents))));
-    Ok(typed.collect())
+    Ok(shapes)
+}
+
+/// The error of two accesses in one kernel that see a tensor in shapes without a common factorisation.
+fn clash(shapes: [&Vec<Expr>; 2]) -> Error {
+    let [a, b] = shapes.map(|extents| {
+        let extents: Vec<String> = extents.iter().map(ToString::to_string).collect();
+        extents.join(", ")
+    });
+    Error::unsupported(format!(
+        "no design rule yet for a kernel that sees one tensor as [{a}] and as [{b}]"
+    ))
 }
 
 /// Numbers a group's axes.
-fn number(
-    decomposed: &Decomposed,
-    group: &Group,
-    stores: &[(PrimId, TensorKey, Vec<AxisId>)],
-    key_of: impl Fn(PrimId, &[AxisId]) -> TensorKey,
-) -> KernelPlan {
+fn number(decomposed: &Decomposed, group: &Group, stores: &[Store]) -> KernelPlan {
     let mut numbers: HashMap<AxisId, Axis> = HashMap::new();
     let mut extents = Vec::new();
     let mut windows = BTreeMap::new();
@@ -444,7 +309,7 @@ fn number(
                 Use::Integer(value) => Operand::Integer(value.clone()),
                 Use::Coordinate(axes) => Operand::Coordinate(list(axes)),
                 Use::Load { source, axes } => Operand::Load(Access {
-                    tensor: key_of(*source, axes),
+                    tensor: key_of(decomposed, *source),
                     axes: list(axes),
                 }),
             };
@@ -484,7 +349,7 @@ fn number(
 
 impl KernelPlan {
     /// Makes columns that are combined within tiles one dimension of the product and of its right operand.
-    fn join_columns(&mut self, tensors: &mut BTreeMap<TensorKey, (DType, Vec<Expr>)>) {
+    fn join_columns(&mut self) {
         let (Some(columns), Some(product)) = (self.columns, self.contract) else {
             return;
         };
@@ -499,8 +364,8 @@ impl KernelPlan {
         let Some(Operand::Load(right)) = self.operands.get_mut(&(product, 1)) else {
             return;
         };
-        let declared = tensors.get_mut(&right.tensor);
-        if let Some((at, (_, extents))) = join(&mut right.axes).zip(declared) {
+        let shape = self.shapes.get_mut(&right.tensor);
+        if let Some((at, extents)) = join(&mut right.axes).zip(shape) {
             let inner = extents.remove(at + 1);
             extents[at] = &extents[at] * &inner;
         }

@@ -95,6 +95,8 @@ mod tests {
 
     use proptest::prelude::*;
 
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::expr::Bindings;
 
@@ -108,6 +110,7 @@ mod tests {
             grid: extents.iter().enumerate().map(axis).collect(),
             order,
             cooperative: None,
+            views: BTreeMap::new(),
             values: Vec::new(),
             body: Vec::new(),
             doc: String::new(),

@@ -3,7 +3,7 @@
 //! Knobs and parameters have their values, tile extents are numbers, tile values are in static single assignment, and
 //! index arithmetic is [`Expr`] over program indices, loop indices and those extents that are still symbols.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Range;
 
@@ -40,6 +40,12 @@ impl Program {
             .enumerate()
             .filter(move |(_, t)| t.role == role)
             .map(|(i, t)| (TensorId(i), t))
+    }
+
+    /// The extents in which a kernel sees a tensor.
+    pub fn shape<'a>(&'a self, kernel: &'a Kernel, tensor: TensorId) -> &'a [Expr] {
+        let declared = || self.tensors.get(tensor.0).map_or(&[][..], |t| &t.shape);
+        kernel.views.get(&tensor).map_or_else(declared, Vec::as_slice)
     }
 }
 
@@ -86,6 +92,8 @@ pub struct Kernel {
     pub order: Order,
     /// Which programs meet at barriers, if all run at the same time.
     pub cooperative: Option<Team>,
+    /// Tensors that the kernel sees in other extents than they are declared with: the same elements in the same order.
+    pub views: BTreeMap<TensorId, Vec<Expr>>,
     /// Every tile value of the body; [`Val`] indexes it.
     pub values: Vec<ValInfo>,
     /// The statements.

@@ -97,6 +97,10 @@ impl Display for KernelSyntax {
                 write!(f, "{sign} {}", name.node)?;
             }
         }
+        for (i, (tensor, extents)) in self.views.iter().enumerate() {
+            let sign = if i > 0 { "," } else { " seeing" };
+            write!(f, "{sign} {} as [{}]", tensor.node, Commas(extents))?;
+        }
         f.write_char(' ')?;
         block(f, 0, &self.body)?;
         f.write_char('\n')

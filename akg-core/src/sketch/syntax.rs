@@ -123,6 +123,8 @@ pub struct KernelSyntax {
     /// `cooperative`: all programs run at the same time and may meet at barriers; `cooperative along r, s`: those meet that
     /// differ in these indices alone. The indices are empty in the first form.
     pub cooperative: Option<Vec<Name>>,
+    /// `seeing x as [M*N], y as [M, N]`: tensors in other extents than they are declared with.
+    pub views: Vec<(Name, Vec<Ex>)>,
     /// The statements.
     pub body: Vec<Spanned<Statement>>,
     /// Comment lines above the kernel, without `#` and one space.

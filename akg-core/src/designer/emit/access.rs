@@ -6,18 +6,6 @@ use crate::designer::plan::{Access, Axis, TensorKey};
 use crate::designer::prim::PrimId;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::expr::Expr;
-
-/// What an access through a view covers of a tensor.
-struct Viewed {
-    region: String,
-    /// The region's own shape.
-    shape: String,
-    /// The tile axes of the access in order.
-    order: Vec<Axis>,
-    /// Whether it may leave the tensor.
-    leaves: bool,
-}
 
 /// A tile whose axes are in the order `to`, from one that has them in another.
 fn turned(text: String, from: &[Axis], to: &[Axis]) -> String {
@@ -101,100 +89,8 @@ impl Emitter<'_> {
     }
 
     pub(in crate::designer) fn name(&self, tensor: &TensorKey) -> Result<&str> {
-        let name = self.names.tensors.get(&tensor.declared()).map(String::as_str);
+        let name = self.names.tensors.get(tensor).map(String::as_str);
         name.ok_or_else(|| Error::unexpected("a tensor of the design has no name"))
-    }
-
-    /// The region that an access through a view covers of the tensor. Of the view's dimensions that make up one of the
-    /// tensor's, the outermost that is tiled may be so in part; those further in are tiled as a whole, or not at all. What
-    /// tiles reach of others beyond their own extent may be read in vain, but neither combined nor written.
-    fn viewed(&self, extents: &[Expr], access: &Access, writes: bool) -> Result<Viewed> {
-        let unsupported =
-            || Error::unsupported("no design rule yet for tiles that lie scattered in a product");
-        let may_overhang = |axis: &Axis| !writes && !self.kernel.reduced.contains(axis);
-        let mut axes = access.axes.iter();
-        let (mut parts, mut shape) = (Vec::new(), Vec::new());
-        let (mut order, mut leaves) = (Vec::new(), false);
-        for extent in extents {
-            let mut start = Vec::new();
-            // The tile's own length, and how far its elements are apart.
-            let mut tile: Option<(&str, Expr)> = None;
-            // Whether further in are tiles as a whole, or single coordinates.
-            let (mut has_tiles, mut has_indices) = (false, false);
-            let mut inner = extent.clone();
-            while !inner.is(1) {
-                let axis = axes.next().ok_or_else(unsupported)?;
-                let outermost = inner == *extent;
-                inner = inner.exact_div(self.extent(*axis)).ok_or_else(unsupported)?;
-                let times = |text: &str| {
-                    if inner.is(1) {
-                        text.to_owned()
-                    } else {
-                        format!("({text})*{inner}")
-                    }
-                };
-                match self.walk(*axis)? {
-                    Walk::Index(at) if tile.is_none() => start.push(times(at)),
-                    Walk::Tile {
-                        start: at,
-                        len,
-                        overhang,
-                    } if tile.is_none() && (outermost || !overhang || may_overhang(axis)) => {
-                        start.push(times(at));
-                        tile = Some((len, inner.clone()));
-                        order.push(*axis);
-                        leaves |= overhang;
-                    }
-                    Walk::Index(at) if !has_tiles => {
-                        start.push(times(at));
-                        has_indices = true;
-                    }
-                    Walk::Tile {
-                        start: at,
-                        overhang: false,
-                        ..
-                    } if at == "0" && !has_indices && tile.is_some() => {
-                        order.push(*axis);
-                        has_tiles = true;
-                    }
-                    _ => return Err(unsupported()),
-                }
-            }
-            let start = start.join(" + ");
-            let Some((len, step)) = tile else {
-                parts.push(start);
-                continue;
-            };
-            let len = if has_tiles {
-                format!("({len})*{step}")
-            } else {
-                len.to_owned()
-            };
-            parts.push(if has_indices {
-                format!("{start} :+ {len} by {step}")
-            } else {
-                format!("{start} :+ {len}")
-            });
-            shape.push(len);
-        }
-        Ok(Viewed {
-            region: format!("{}[{}]", self.name(&access.tensor)?, parts.join(", ")),
-            shape: format!("[{}]", shape.join(", ")),
-            order,
-            leaves,
-        })
-    }
-
-    /// The region of an access through a view that splits dimensions; `None` for other accesses.
-    fn split(&self, access: &Access, writes: bool) -> Result<Option<Viewed>> {
-        let TensorKey::View(source, _) = access.tensor else {
-            return Ok(None);
-        };
-        let tensor = self.plan.tensors.get(&TensorKey::Buffer(source));
-        match tensor.filter(|(_, extents)| extents.len() != access.axes.len()) {
-            Some((_, extents)) => Ok(Some(self.viewed(extents, access, writes)?)),
-            None => Ok(None),
-        }
     }
 
     /// Loads a tile in compute type, or finds it loaded already. Binds it to a name.
@@ -205,11 +101,7 @@ impl Emitter<'_> {
     /// The same in another type that holds the elements.
     pub(in crate::designer) fn load_as(&mut self, access: &Access, to: DType) -> Result<Var> {
         let dtype = self.plan.dtype(&access.tensor);
-        let split = self.split(access, false)?;
-        let (region, order, leaves) = match &split {
-            Some(viewed) => (viewed.region.clone(), viewed.order.clone(), viewed.leaves),
-            None => self.region(access)?,
-        };
+        let (region, order, leaves) = self.region(access)?;
         let key = (region, to);
         if let Some(var) = self.loads.iter().rev().find_map(|s| s.get(&key)) {
             return Ok(var.clone());
@@ -232,9 +124,6 @@ impl Emitter<'_> {
         let mut text = format!("load {}", key.0);
         if leaves {
             text = format!("{text} else {}", literal(fill, dtype));
-        }
-        if split.is_some() {
-            text = format!("reshape({text}, {})", self.extents(&order)?);
         }
         let axes = self.tile_axes(&order);
         text = turned(text, &order, &axes);
@@ -283,14 +172,7 @@ impl Emitter<'_> {
         let var = self
             .find(id)
             .ok_or_else(|| Error::unexpected("an emitter stores what it did not compute"))?;
-        let split = self.split(access, true)?;
-        let (region, order) = match &split {
-            Some(viewed) => (viewed.region.clone(), viewed.order.clone()),
-            None => {
-                let (region, order, _) = self.region(access)?;
-                (region, order)
-            }
-        };
+        let (region, order, _) = self.region(access)?;
         let dtype = self.plan.dtype(&access.tensor);
         let axes = self.tile_axes(&order);
         let mut text = self.repeated(&var, &axes, compute_type(dtype))?;
@@ -298,9 +180,6 @@ impl Emitter<'_> {
             text = format!("{dtype}({text})");
         }
         text = turned(text, &axes, &order);
-        if let Some(viewed) = split {
-            text = format!("reshape({text}, {})", viewed.shape);
-        }
         self.line(format!("store {region} = {text}"));
         Ok(())
     }

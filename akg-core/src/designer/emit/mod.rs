@@ -392,11 +392,31 @@ impl<'a> Emitter<'a> {
         names.join(", ")
     }
 
+    /// What the kernel's head says of tensors that it sees in other extents than they are declared with.
+    fn views(&self) -> String {
+        let is_named = |name: &str| {
+            let accesses = [format!("load {name}["), format!("store {name}[")];
+            let mut lines = self.lines.iter();
+            lines.any(|line| accesses.iter().any(|access| line.contains(access)))
+        };
+        let others = self.kernel.shapes.iter().filter_map(|(tensor, shape)| {
+            let (_, declared) = self.plan.tensors.get(tensor)?;
+            let name = self.names.tensors.get(tensor)?;
+            let extents: Vec<String> = shape.iter().map(ToString::to_string).collect();
+            (declared != shape && is_named(name)).then(|| format!("{name} as [{}]", extents.join(", ")))
+        });
+        let views: Vec<String> = others.collect();
+        if views.is_empty() {
+            return String::new();
+        }
+        format!(" seeing {}", views.join(", "))
+    }
+
     /// The text of the kernel that was written; the next one starts.
     pub(super) fn finish(&mut self, head: &str) -> String {
         let mut out = String::new();
         let _ = writeln!(out, "# {}", self.doc());
-        let _ = writeln!(out, "{head} {{");
+        let _ = writeln!(out, "{head}{} {{", self.views());
         for line in self.lines.drain(..) {
             out.push_str(&line);
             out.push('\n');

@@ -56,3 +56,17 @@ fn what_follows_is_done_where_results_are_made() {
     }
     assert_eq!(kernels([3, 2, 1, 0]), 1);
 }
+
+/// Phases are the last dimensions of weights, and no rows of their factors.
+#[test]
+fn a_tap_for_each_phase() {
+    check("pointwise", |g| {
+        let (x, w) = (g.input("x", F, [2, 40, 5, 6]), g.weight("w", F, [40, 9, 2, 2]));
+        let window = Conv {
+            stride: vec![2, 2],
+            padding: vec![0, 0],
+            ..Conv::default()
+        };
+        g.conv_transpose(x, w, None, &window, &[0, 0])
+    });
+}

@@ -22,6 +22,8 @@ pub use roles::AxisRole;
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::collections::BTreeMap;
+
     use crate::dtype::DType;
     use crate::expr::Expr;
     use crate::sketch::ir::*;
@@ -66,6 +68,7 @@ pub(crate) mod tests {
             grid: vec![grid("m", m), grid("n", n)],
             order: Order::RowMajor,
             cooperative: None,
+            views: BTreeMap::new(),
             values: names
                 .map(|name| ValInfo {
                     ty: TileType {

@@ -395,12 +395,8 @@ impl<'a> Mapper<'a> {
         region: &[Axis],
         index: &[Expr],
     ) -> Result<(Expr, Vec<Guard>)> {
-        let shape: Vec<Expr> = self
-            .program
-            .tensors
-            .get(tensor.0)
-            .map(|t| t.shape.iter().map(|e| self.index(e)).collect())
-            .unwrap_or_default();
+        let shape = self.program.shape(self.kernel, tensor).iter();
+        let shape: Vec<Expr> = shape.map(|e| self.index(e)).collect();
         let mut index = index.iter();
         let mut take = || {
             index

@@ -34,6 +34,7 @@ pub fn map(program: &Program, rules: &TileRules) -> TileProgram {
 
 pub(super) struct Mapper<'a> {
     program: &'a Program,
+    kernel: &'a Kernel,
     pub(super) rules: &'a TileRules,
     facts: Facts,
     symbols: BTreeSet<Symbol>,
@@ -59,6 +60,7 @@ impl<'a> Mapper<'a> {
         loop_symbols(&kernel.body, &mut symbols);
         let mut mapper = Self {
             program,
+            kernel,
             rules,
             facts: Facts::of(program, kernel),
             symbols,
@@ -240,7 +242,7 @@ impl<'a> Mapper<'a> {
         if !self.tensors.contains(&tensor) {
             self.tensors.push(tensor);
         }
-        let shape = &self.program.tensors[tensor.0].shape;
+        let shape = self.program.shape(self.kernel, tensor);
         let elements = shape.iter().fold(Expr::constant(1), |n, extent| n * extent);
         let mut axis = 0;
         let mut next_axis = || {

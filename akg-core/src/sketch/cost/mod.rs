@@ -312,7 +312,7 @@ impl Tally<'_> {
                 Stmt::Store {
                     tensor, region, mode, ..
                 } => {
-                    let extents = traffic::extents(self.program, *tensor, &space.dims)?;
+                    let extents = traffic::extents(self.program, self.kernel, *tensor, &space.dims)?;
                     let mut accesses = Accesses::default();
                     accesses.add(space, executions, &extents, (self.kernel, region))?;
                     let times = if *mode == StoreMode::AtomicAdd { 2.0 } else { 1.0 };
@@ -375,7 +375,7 @@ impl Tally<'_> {
         let elements = |v| self.kernel.ty(v).extents.iter().product::<usize>() as f64;
         match op {
             Op::Load { tensor, region, .. } => {
-                let extents = traffic::extents(self.program, *tensor, &space.dims)?;
+                let extents = traffic::extents(self.program, self.kernel, *tensor, &space.dims)?;
                 let accesses = self.loads.entry(*tensor).or_default();
                 return accesses.add(space, executions, &extents, (self.kernel, region));
             }

@@ -129,10 +129,15 @@ fn inside(start: i64, len: i64, step: i64, extent: i64) -> i64 {
     below(extent).min(len) - below(0).min(len)
 }
 
-/// The extents of a tensor.
-pub(super) fn extents(program: &Program, tensor: TensorId, dims: &Bindings) -> Result<Vec<i64>> {
-    let shape = program.tensors.get(tensor.0).map(|t| t.shape.as_slice());
-    shape.unwrap_or_default().iter().map(|e| e.eval(dims)).collect()
+/// The extents in which a kernel sees a tensor.
+pub(super) fn extents(
+    program: &Program,
+    kernel: &Kernel,
+    tensor: TensorId,
+    dims: &Bindings,
+) -> Result<Vec<i64>> {
+    let shape = program.shape(kernel, tensor).iter();
+    shape.map(|e| e.eval(dims)).collect()
 }
 
 /// Programs that run at the same time: the first ones, as many as all cores hold.

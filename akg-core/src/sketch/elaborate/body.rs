@@ -9,6 +9,7 @@ use super::scope::{Frame, Scope};
 use super::tiles::Builder;
 use super::{Elab, Fault, fault};
 use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::expr::Expr;
 use crate::sketch::ir::*;
 use crate::sketch::syntax::*;
 use crate::source::TensorRole;
@@ -104,6 +105,9 @@ impl Builder<'_> {
             // Extents may not mention indices, so all are evaluated before the first index is bound.
             grid.push((axis, self.integer(extent)?));
         }
+        for (tensor, extents) in &kernel.views {
+            self.view(tensor, extents)?;
+        }
         let mut axes = Vec::new();
         for (axis, extent) in grid {
             let symbol = self.scope.index(axis)?;
@@ -121,12 +125,33 @@ impl Builder<'_> {
             grid: axes,
             order,
             cooperative,
+            views: std::mem::take(&mut self.views),
             values: std::mem::take(&mut self.values),
             body: std::mem::take(&mut self.block),
             doc: kernel.doc.join("\n"),
         };
         prune(&mut out.body);
         Ok(out)
+    }
+
+    fn view(&mut self, tensor: &Name, extents: &[Ex]) -> Elab<()> {
+        let id = self.scope.tensor(tensor)?;
+        let shape = extents.iter().map(|extent| self.integer(extent));
+        let shape = shape.collect::<Elab<Vec<_>>>()?;
+        let elements = |shape: &[Expr]| shape.iter().fold(Expr::constant(1), |n, extent| &n * extent);
+        let (declared, seen) = (elements(&self.tensor(id)?.shape), elements(&shape));
+        if declared != seen {
+            let message = format!(
+                "`{}` has {declared} elements and is seen with {seen}",
+                tensor.node
+            );
+            return fault(message, tensor.span.clone());
+        }
+        if self.views.insert(id, shape).is_some() {
+            let message = format!("`{}` is seen twice by one kernel", tensor.node);
+            return fault(message, tensor.span.clone());
+        }
+        Ok(())
     }
 
     fn order(&mut self, kernel: &KernelSyntax, axis: &Name, size: &Ex) -> Elab<Order> {
@@ -207,7 +232,7 @@ impl Builder<'_> {
                     );
                     return fault(message, tensor.span.clone());
                 }
-                let (region, extents) = self.region(&planned, region, &statement.span)?;
+                let (region, extents) = self.region(id, &planned.name, region, &statement.span)?;
                 let value = self.stored(value, planned.dtype, &extents, &planned.name)?;
                 self.block.push(Stmt::Store {
                     tensor: id,

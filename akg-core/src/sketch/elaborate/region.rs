@@ -9,21 +9,23 @@ use crate::diagnostic::Diagnostic;
 use crate::dtype::{DType, DTypeClass};
 use crate::sketch::ir::*;
 use crate::sketch::syntax::*;
-use crate::source::PlanTensor;
 
 impl Builder<'_> {
     /// The typed form of a region, and the extents of its tile.
     pub(super) fn region(
         &mut self,
-        tensor: &PlanTensor,
+        tensor: TensorId,
+        name: &str,
         region: &[RegionSyntax],
         span: &Range<usize>,
     ) -> Elab<(Vec<Axis>, Vec<usize>)> {
-        if region.len() != tensor.shape.len() {
+        let rank = match self.views.get(&tensor) {
+            Some(seen) => seen.len(),
+            None => self.tensor(tensor)?.shape.len(),
+        };
+        if region.len() != rank {
             let message = format!(
-                "`{}` has {} dimensions but the region has {}",
-                tensor.name,
-                tensor.shape.len(),
+                "`{name}` has {rank} dimensions but the region has {}",
                 region.len()
             );
             return fault(message, span.clone());
@@ -94,7 +96,7 @@ impl Builder<'_> {
     ) -> Elab<Value> {
         let id = self.scope.tensor(tensor)?;
         let planned = self.tensor(id)?.clone();
-        let (region, extents) = self.region(&planned, region, span)?;
+        let (region, extents) = self.region(id, &planned.name, region, span)?;
         let fill = fill.map(|f| self.scalar(f, planned.dtype)).transpose()?;
         let ty = TileType {
             dtype: planned.dtype,

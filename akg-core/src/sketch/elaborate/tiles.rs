@@ -1,5 +1,6 @@
 //! Expressions over tiles: types, broadcasting, literals.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::header::Header;
@@ -20,6 +21,8 @@ const ELEMENT_LIMIT: usize = 1 << 28;
 pub(super) struct Builder<'a> {
     pub(super) header: &'a Header,
     pub(super) scope: Scope<'a>,
+    /// Tensors that the kernel sees in other extents than they are declared with.
+    pub(super) views: BTreeMap<TensorId, Vec<Expr>>,
     pub(super) values: Vec<ValInfo>,
     /// The statements of the block at hand.
     pub(super) block: Vec<Stmt>,
@@ -31,6 +34,7 @@ impl<'a> Builder<'a> {
         Self {
             header,
             scope,
+            views: BTreeMap::new(),
             values: Vec::new(),
             block: Vec::new(),
             diagnostics,

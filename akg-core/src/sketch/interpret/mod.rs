@@ -81,9 +81,13 @@ pub fn interpret_folds(
         folds,
     };
     for kernel in &program.kernels {
+        machine.see(&kernel.views, bindings)?;
         machine
             .launch(kernel, bindings)
             .map_err(|e| e.with("kernel", &kernel.name))?;
+        let seen = kernel.views.keys();
+        let declared = seen.filter_map(|id| Some((*id, program.tensors.get(id.0)?.shape.clone())));
+        machine.see(&declared.collect(), bindings)?;
     }
     let roles = program.tensors.iter().map(|t| t.role);
     machine
@@ -107,15 +111,7 @@ fn allocate(program: &Program, inputs: &[Tensor], bindings: &Bindings) -> Result
     let mut inputs = inputs.iter();
     let mut memory = Vec::with_capacity(program.tensors.len());
     for tensor in &program.tensors {
-        let shape = tensor
-            .shape
-            .iter()
-            .map(|extent| {
-                let value = extent.eval(bindings)?;
-                usize::try_from(value).map_err(|_| Error::invalid(format!("extent {extent} is {value}")))
-            })
-            .collect::<Result<Vec<_>>>()
-            .map_err(|e| e.with("tensor", &tensor.name))?;
+        let shape = concrete(&tensor.shape, bindings).map_err(|e| e.with("tensor", &tensor.name))?;
         memory.push(match tensor.role {
             TensorRole::Input => {
                 let given = inputs
@@ -133,6 +129,14 @@ fn allocate(program: &Program, inputs: &[Tensor], bindings: &Bindings) -> Result
         });
     }
     Ok(memory)
+}
+
+fn concrete(shape: &[Expr], bindings: &Bindings) -> Result<Vec<usize>> {
+    let extents = shape.iter().map(|extent| {
+        let value = extent.eval(bindings)?;
+        usize::try_from(value).map_err(|_| Error::invalid(format!("extent {extent} is {value}")))
+    });
+    extents.collect()
 }
 
 struct Machine {
@@ -271,6 +275,16 @@ fn uniform<T: PartialEq>(mut each: impl Iterator<Item = Result<T>>) -> Result<Op
 }
 
 impl Machine {
+    /// Gives tensors these extents, from now on.
+    fn see(&mut self, views: &BTreeMap<super::ir::TensorId, Vec<Expr>>, bindings: &Bindings) -> Result<()> {
+        for (id, shape) in views {
+            if let Some(memory) = self.memory.get_mut(id.0) {
+                memory.see(concrete(shape, bindings)?);
+            }
+        }
+        Ok(())
+    }
+
     fn launch(&mut self, kernel: &Kernel, bindings: &Bindings) -> Result<()> {
         let count = grid::program_count(kernel).eval(bindings)?;
         let count =

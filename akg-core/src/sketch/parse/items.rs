@@ -193,7 +193,7 @@ impl Parser<'_> {
             p.expect_word("in", "and the number of programs, as in `m in ceildiv(M, BM)`")?;
             Ok((name, p.expr()?))
         })?;
-        let (mut grouped, mut cooperative) = (None, None);
+        let (mut grouped, mut cooperative, mut views) = (None, None, Vec::new());
         loop {
             if grouped.is_none() && self.eat_word("grouped") {
                 let axis = self.name("the grid index to group")?;
@@ -208,6 +208,11 @@ impl Parser<'_> {
                     }
                 }
                 cooperative = Some(along);
+            } else if views.is_empty() && self.eat_word("seeing") {
+                views.push(self.view()?);
+                while self.eat_sign(",") {
+                    views.push(self.view()?);
+                }
             } else {
                 break;
             }
@@ -219,9 +224,17 @@ impl Parser<'_> {
             grid,
             grouped,
             cooperative,
+            views,
             body,
             doc,
         })
+    }
+
+    fn view(&mut self) -> Parsed<(Name, Vec<Ex>)> {
+        let tensor = self.name("a tensor that is seen in other extents")?;
+        self.expect_word("as", "and the extents, as in `seeing x as [M*N]`")?;
+        self.expect_sign("[", "before the extents")?;
+        Ok((tensor, self.list("]", "after an extent", Self::expr)?))
     }
 
     fn template(&mut self) -> Parsed<Template> {

@@ -5,7 +5,6 @@ use super::walk::{Site, walk};
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::expr::Expr;
 use crate::sketch::ir::*;
-use crate::source::PlanTensor;
 
 pub(super) fn check(program: &Program, out: &mut Diagnostics) {
     for kernel in &program.kernels {
@@ -21,8 +20,9 @@ pub(super) fn check(program: &Program, out: &mut Diagnostics) {
             else {
                 return;
             };
+            let shape = program.shape(kernel, *tensor);
             if let Some(tensor) = program.tensors.get(tensor.0)
-                && let Some(note) = objection(tensor, region, site)
+                && let Some(note) = objection(shape, region, site)
             {
                 let message = format!(
                     "this load may leave `{}`; write `else` and what stands outside",
@@ -34,8 +34,8 @@ pub(super) fn check(program: &Program, out: &mut Diagnostics) {
     }
 }
 
-fn objection(tensor: &PlanTensor, region: &[Axis], site: &Site) -> Option<String> {
-    for (i, (axis, extent)) in region.iter().zip(&tensor.shape).enumerate() {
+fn objection(shape: &[Expr], region: &[Axis], site: &Site) -> Option<String> {
+    for (i, (axis, extent)) in region.iter().zip(shape).enumerate() {
         let (first, last) = match axis {
             Axis::At(at) => (at.clone(), at.clone()),
             Axis::Range { start, .. } => ends(axis, start),

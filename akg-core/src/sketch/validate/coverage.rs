@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::tiling::tiles;
-use super::trace::{Rounds, Stop, elements, samples, trace};
+use super::trace::{Rounds, Stop, elements, extents, samples, trace};
 use super::walk::{Index, Site, walk};
 use crate::diagnostic::{Diagnostic, Diagnostics};
-use crate::expr::{Bindings, Symbol};
+use crate::expr::{Bindings, Expr, Symbol};
 use crate::sketch::ir::*;
 use crate::source::{PlanTensor, TensorRole};
 
@@ -120,7 +120,8 @@ fn objection(
             let error = Diagnostic::error(message, store.span.clone());
             return Some(error.note("move the store out of the loop, or use the index in its region"));
         }
-        if tiled(store, tensor) {
+        let kernel = program.kernels.get(store.kernel)?;
+        if tiled(store, program.shape(kernel, id)) {
             return None;
         }
     }
@@ -185,9 +186,9 @@ fn repeated<'a>(store: &'a Store<'_>) -> Option<&'a Symbol> {
 }
 
 /// Whether the dimensions depend on different indices and each is tiled.
-fn tiled(store: &Store<'_>, tensor: &PlanTensor) -> bool {
+fn tiled(store: &Store<'_>, shape: &[Expr]) -> bool {
     let mut taken = BTreeSet::new();
-    store.region.iter().zip(&tensor.shape).all(|(axis, extent)| {
+    store.region.iter().zip(shape).all(|(axis, extent)| {
         let indices = closure(axis_symbols(axis), &store.site.indices);
         let own = indices.iter().all(|i| taken.insert(i.symbol.clone()));
         own && tiles(axis, extent, &indices)
@@ -202,11 +203,7 @@ fn count(
     stores: &[&Store<'_>],
     bindings: &Bindings,
 ) -> Result<Option<String>, Stop> {
-    let shape = tensor
-        .shape
-        .iter()
-        .map(|e| e.eval(bindings).map_err(|_| Stop::Unknown));
-    let shape = shape.collect::<Result<Vec<_>, _>>()?;
+    let shape = extents(&tensor.shape, bindings)?;
     let size = shape
         .iter()
         .try_fold(1i64, |n, e| n.checked_mul(*e))
@@ -216,6 +213,7 @@ fn count(
     let mut budget = 2 * ELEMENTS;
     let kernels: BTreeSet<_> = stores.iter().map(|s| s.kernel).collect();
     for kernel in kernels.into_iter().filter_map(|k| program.kernels.get(k)) {
+        let shape = extents(program.shape(kernel, id), bindings)?;
         trace(kernel, bindings, Rounds::All, &mut |access| {
             budget -= 1;
             let (Some(region), Some(StoreMode::Set)) = (&access.region, access.store) else {

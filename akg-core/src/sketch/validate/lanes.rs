@@ -58,7 +58,7 @@ pub(super) fn check(program: &Program, out: &mut Diagnostics) {
         let mut combinations: Vec<(&Op, Site, &Range<usize>)> = Vec::new();
         walk(kernel, &mut |site, statement| match statement {
             Stmt::Define { value, op, span } => {
-                lanes.define(program, *value, op, site);
+                lanes.define((program, kernel), *value, op, site);
                 if matches!(
                     op,
                     Op::Reduce(..) | Op::ArgReduce(..) | Op::Scan { .. } | Op::Dot { .. }
@@ -78,13 +78,11 @@ pub(super) fn check(program: &Program, out: &mut Diagnostics) {
 }
 
 impl<'a> Lanes<'a> {
-    fn define(&mut self, program: &Program, value: Val, op: &'a Op, site: &Site) {
+    fn define(&mut self, (program, kernel): (&Program, &Kernel), value: Val, op: &'a Op, site: &Site) {
         self.definitions.insert(value, Definition::Op(op));
-        if let Op::Load { tensor, region, .. } = op
-            && let Some(tensor) = program.tensors.get(tensor.0)
-        {
+        if let Op::Load { tensor, region, .. } = op {
             let mut own = BTreeSet::new();
-            let ranked = region.iter().zip(&tensor.shape);
+            let ranked = region.iter().zip(program.shape(kernel, *tensor));
             let ranked = ranked.filter(|(axis, _)| matches!(axis, Axis::Range { .. } | Axis::Gather(_)));
             for (i, (axis, extent)) in ranked.enumerate() {
                 let Axis::Range { start, step, .. } = axis else {

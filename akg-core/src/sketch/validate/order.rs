@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::trace::{Access, Rounds, Stop, elements, samples, trace};
+use super::trace::{Access, Rounds, Stop, elements, extents, samples, trace};
 use super::walk::walk;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::expr::{Bindings, Expr};
@@ -186,11 +186,7 @@ fn simulate(
     bindings: &Bindings,
 ) -> Result<Option<Diagnostic>, Stop> {
     let tensor = program.tensors.get(id.0).ok_or(Stop::Unknown)?;
-    let shape = tensor
-        .shape
-        .iter()
-        .map(|e| e.eval(bindings).map_err(|_| Stop::Unknown));
-    let shape = shape.collect::<Result<Vec<_>, _>>()?;
+    let shape = extents(program.shape(kernel, id), bindings)?;
     let size = shape
         .iter()
         .try_fold(1i64, |n, e| n.checked_mul(*e))

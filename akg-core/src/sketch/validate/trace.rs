@@ -200,6 +200,12 @@ impl<'a> Tracer<'_, 'a> {
     }
 }
 
+/// The extents of a shape.
+pub(super) fn extents(shape: &[Expr], bindings: &Bindings) -> Result<Vec<i64>, Stop> {
+    let extents = shape.iter().map(|e| e.eval(bindings).map_err(|_| Stop::Unknown));
+    extents.collect()
+}
+
 /// Calls `visit` with the row-major position of every element of a box that lies in the tensor, as long as it answers
 /// `true`; whether it always did.
 pub(super) fn elements(

@@ -80,8 +80,14 @@ pub(super) fn emit(
     }
     let operand = |i: usize, letter: char, kept: Axis| {
         let access = product.operands[i].clone();
+        let mut axes = product.kernel.walked(&access);
+        let is_tiled = |a: &Axis| *a == kept || *a == product.depth;
+        // What tiles have one of is no row in memory.
+        if !axes.last().is_some_and(is_tiled) {
+            axes.sort_by_key(is_tiled);
+        }
         Operand {
-            axes: product.kernel.walked(&access),
+            axes,
             access,
             kept,
             name: format!("{letter}{number}"),

@@ -15,7 +15,7 @@ mod geometry;
 use std::collections::HashMap;
 
 pub(in crate::designer) use geometry::Image;
-use geometry::{Geometry, is_direct, sum};
+use geometry::{Geometry, sum};
 
 use super::factors::{self, LEVEL, TOPS_OFF, factors_of};
 use super::{Product, ceildiv, next_power_of_two, overhangs};
@@ -68,15 +68,11 @@ pub(super) fn emit(
     let lanes = product.products().zip(product.tiles(1, 1));
     let lanes = lanes.map(|(each, results)| device.multiply_seconds(each as f64 * results as f64) / LANES);
     let is_worth_it = lanes.is_some_and(|seconds| seconds > BESIDE * device.launch_seconds());
-    let are_direct = product
-        .operands
-        .iter()
-        .all(|access| is_direct(product.plan, access));
     let has_taps = geometry.taps().next().is_some() || geometry.fold.is_some();
-    if product.dtype != DType::F32 || !has_taps || !are_direct || !is_worth_it {
+    if product.dtype != DType::F32 || !has_taps || !is_worth_it {
         return Ok(None);
     }
-    let image = geometry.image(&product.operands[1], factors);
+    let image = geometry.image(product, factors);
     let known = names.images.iter().find(|(known, _)| *known == image);
     let known = known.map(|(_, name)| name.clone());
     let images = Images {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::super::{Var, Walk};
 use super::Passes;
-use crate::designer::plan::{Axis, Operand, TensorKey};
+use crate::designer::plan::{Axis, Operand};
 use crate::designer::prim::{MapOp, Prim, PrimId};
 use crate::dtype::DType;
 use crate::error::Result;
@@ -64,13 +64,9 @@ impl Passes<'_> {
             && kernel.node(comparison, 1).is_some_and(|place| !self.inner(place))
             && kernel.reduced.iter().eq([&axis])
             && kernel.windows.is_empty();
-        let is_view = |operand: &Operand| matches!(operand, Operand::Load(access) if matches!(access.tensor, TensorKey::View(..)));
         let (needed, _) = self.needed([selection]);
-        let plain = needed.iter().filter(|id| self.inner(**id)).all(|id| {
-            let count = self.emitter.prims.operands(*id).len();
-            let mut operands = (0..count).filter_map(|i| operand(*id, i));
-            matches!(prim(*id), Prim::Map(..)) && !operands.any(is_view)
-        });
+        let mut inner = needed.iter().filter(|id| self.inner(**id));
+        let plain = inner.all(|id| matches!(prim(*id), Prim::Map(..)));
         (fits && plain).then_some(Pick {
             axis,
             comparison,

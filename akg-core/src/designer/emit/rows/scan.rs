@@ -6,7 +6,7 @@ use super::super::{Emitter, Var, Walk, compute_type, reduction};
 use super::Passes;
 use super::accumulate::{Accumulator, combined, identity};
 use crate::designer::device::Device;
-use crate::designer::plan::{Access, Axis, KernelPlan, Operand, TensorKey};
+use crate::designer::plan::{Axis, KernelPlan, Operand};
 use crate::designer::prim::{Prim, PrimId, Prims, Scan};
 use crate::dtype::DType;
 use crate::error::Result;
@@ -36,15 +36,10 @@ pub(super) fn reverse(walks: &mut HashMap<Axis, Walk>, prims: &Prims, kernel: &K
 }
 
 /// Whether the tiles of a kernel whose scans run from the end hold the last element first: threads that share tiles scan
-/// faster forward. The place of an extremum in such a tile is not its coordinate, and views of products have tiles that only
-/// ascend.
+/// faster forward. The place of an extremum in such a tile is not its coordinate.
 pub(super) fn descends(device: Device<'_>, prims: &Prims, kernel: &KernelPlan) -> bool {
     let has_place = |id: &PrimId| matches!(prims.node(*id).prim, Prim::ArgReduce(..));
-    let is_viewed = |access: &Access| matches!(access.tensor, TensorKey::View(..));
-    device.shares_tiles()
-        && is_reversed(prims, kernel)
-        && !kernel.nodes.iter().any(has_place)
-        && !kernel.accesses().any(is_viewed)
+    device.shares_tiles() && is_reversed(prims, kernel) && !kernel.nodes.iter().any(has_place)
 }
 
 pub(super) fn is_reversed(prims: &Prims, kernel: &KernelPlan) -> bool {

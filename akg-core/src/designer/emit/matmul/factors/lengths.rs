@@ -134,8 +134,8 @@ impl Split<'_> {
 
     /// Whether rows of an operand lie in memory as copy engines ask.
     fn suits_copy_engines(&self, operand: &Operand) -> bool {
-        let declared = self.product.plan.tensors.get(&operand.access.tensor);
-        let row = declared.and_then(|(_, extents)| extents.last());
+        let shape = self.product.kernel.shapes.get(&operand.access.tensor);
+        let row = shape.and_then(|extents| extents.last());
         row.is_some_and(|row| row.exact_div(&Expr::constant(GRAIN)).is_some())
     }
 

@@ -3,7 +3,8 @@
 use super::GRAIN;
 use crate::designer::device::Factors;
 use crate::designer::emit::matmul::{Product, ceildiv};
-use crate::designer::plan::{Access, Axis, Plan, TensorKey};
+use crate::designer::plan::{Axis, TensorKey};
+use crate::expr::Expr;
 
 /// So few channels are not multiplied tap by tap: steps would be short, and mostly padding.
 const FEW_CHANNELS: i64 = 16;
@@ -151,6 +152,8 @@ pub(in crate::designer) enum Phases {
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::designer) struct Image {
     pub(super) tensor: TensorKey,
+    /// The extents in which it is seen.
+    pub(super) extents: Vec<Expr>,
     pub(super) factors: Factors,
     /// The number of dimensions before the channels.
     pub(super) outer: usize,
@@ -332,21 +335,17 @@ impl Geometry {
     }
 
     /// What the copy of `image` is.
-    pub(super) fn image(&self, image: &Access, factors: Factors) -> Image {
+    pub(super) fn image(&self, product: &Product<'_>, factors: Factors) -> Image {
+        let [_, image] = &product.operands;
         Image {
-            tensor: image.tensor.declared(),
+            tensor: image.tensor.clone(),
+            extents: image.axes.iter().map(|a| product.extent(*a).clone()).collect(),
             factors,
             outer: self.outer.len(),
             spatial: self.spatial.iter().map(|s| (s.stride, s.phases())).collect(),
             fold: self.fold.map(|fold| Fold { tap: 0, ..fold }),
         }
     }
-}
-
-/// Whether a tensor is read in the dimensions that it is declared with.
-pub(super) fn is_direct(plan: &Plan, access: &Access) -> bool {
-    let declared = plan.tensors.get(&access.tensor.declared());
-    declared.is_some_and(|(_, extents)| extents.len() == access.axes.len())
 }
 
 /// The number that has these digits, outermost first, each with how many values it may have.
