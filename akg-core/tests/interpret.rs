@@ -245,7 +245,7 @@ kernel second over (p in 6) seeing b as [6, 2], y as [12] {
 }";
     let x: Vec<i32> = (1..13).collect();
     let x = Tensor::from_slice([2, 6], &x).unwrap();
-    let message = error(run(text, &[x.clone()], &[])).to_string();
+    let message = error(run(text, std::slice::from_ref(&x), &[])).to_string();
     assert!(message.contains("y[2]"), "{message}");
     let y = run(&text.replace(":+ 3", ":+ 2"), &[x], &[]);
     // Columns of the first are rows of four; the buffer's elements stay in order.
