@@ -106,6 +106,19 @@ fn graphs() -> Vec<Graph> {
             ];
             g.call("max_pool2d.default", call).map(|y| y[0])
         }),
+        // Each kernel sees what the one before it wrote in other extents.
+        graph("layer_of_norm_of_convolution", |g| {
+            let (x, w) = (
+                g.input("x", DType::F32, [2, 4, 9, 8]),
+                g.input("w", DType::F32, [6, 4, 3, 3]),
+            );
+            let call = [("input", x.into()), ("weight", w.into())];
+            let y = g.call("conv2d.default", call)?[0];
+            let y = g.group_norm(y, 3, None, None, 1e-5)?;
+            let y = g.flatten(y, 1, 3)?;
+            let w = g.input("layer", DType::F32, [5, 252]);
+            g.linear(y, w, None)
+        }),
     ]
 }
 

@@ -189,3 +189,30 @@ kernel main over (m in ceildiv(M, 23), n in ceildiv(N, 70)) {
         compare(text, &dims, &inputs, 16.0, true);
     }
 }
+
+#[test]
+fn tensors_in_other_extents() {
+    if support::compiler_missing() {
+        return;
+    }
+    let text = "
+sketch seen(x: f32[M, N]) -> y: f32[M, N]
+buffer columns: f32[N, M]
+kernel turn over (r in ceildiv(M, 4)) {
+  store columns[0 :+ 20, r*4 :+ 4] = trans(load x[r*4 :+ 4, 0 :+ 20] else 0.0)
+}
+kernel add over (p in ceildiv(M*N, 16)) seeing columns as [M*N], x as [M*N], y as [N, M] {
+  i = p*16 + iota(16)
+  v = (load columns[p*16 :+ 16] else 0.0) + (load x[p*16 :+ 16 by 1] else 0.0)
+  for n in p*16 // M..min(N, (p*16 + 15) // M + 1) {
+    for m in 0..M {
+      if n*M + m >= p*16 & n*M + m < p*16 + 16 {
+        store y[n, m] = reduce_sum(select(i == n*M + m, v, 0.0), 0)
+      }
+    }
+  }
+}
+";
+    let inputs = [input(DType::F32, &[13, 20], 5)];
+    compare(text, &[("M", 13), ("N", 20)], &inputs, 1.0, false);
+}
