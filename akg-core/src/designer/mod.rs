@@ -198,7 +198,7 @@ fn draft(
         let (text, kernels) = write(graph, device, &decomposed.prims, &plan, &mut names)?;
         Ok((text, kernels, names))
     };
-    // Fusion and views can ask for arrangements that no rule covers; separate kernels ask for less.
+    // Fusion can ask for arrangements that no rule covers; separate kernels ask for less.
     let mut outcome = attempt(Fusion::Beside(&apart));
     while let Err(refused) = &outcome {
         let is_new = match refused {
