@@ -14,9 +14,10 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::attention::{self, Attention};
+use super::axes::AxisId;
 use super::decompose::Decomposed;
 use super::device::Device;
-use super::group::Group;
+use super::group::{Group, Use};
 use super::prim::{MapOp, Prim, PrimId, Prims};
 use crate::dtype::DType;
 use crate::sketch::ir::BinaryOp;
@@ -362,20 +363,18 @@ impl Cut<'_> {
     }
 
     /// Whether groups of columns that a product's kernel combines are tiled together on the device: there, and in the right
-    /// operand, they are one dimension again.
+    /// operand, which nothing else in the kernel reads, they are one dimension again.
     fn fits(&self, group: &Group, fusion: Fusion<'_>) -> bool {
         let (Fusion::Beside(apart), Some(product)) = (fusion, group.contract) else {
             return group.inner.is_empty();
         };
-        let is_own = |operand: &PrimId| {
-            let readers = self.consumers.get(&self.prims.root(*operand));
-            matches!(self.prims.node(self.prims.root(*operand)).prim, Prim::Input(_))
-                && readers.is_some_and(|readers| readers.as_slice() == [product])
+        let of_right = |used: &&Use<AxisId>| match (used, group.uses.get(&(product, 1))) {
+            (Use::Load { source, .. }, Some(Use::Load { source: right, .. })) => source == right,
+            _ => false,
         };
-        let right = self.prims.operands(product);
         let is_split = apart.device.shares_tiles() && apart.device.factors(None).is_some();
-        group.inner.is_empty()
-            || is_split && self.prims.dtype(product) == DType::F32 && right.get(1).is_some_and(is_own)
+        let is_alone = group.uses.values().filter(of_right).count() == 1;
+        group.inner.is_empty() || is_split && self.prims.dtype(product) == DType::F32 && is_alone
     }
 
     /// Whether no other group needs what `group` computes; what waits may still be computed by others, too.

@@ -115,12 +115,10 @@ pub(super) fn plan(decomposed: &Decomposed, groups: &[Group]) -> Result<Plan> {
         kernel.shapes = shapes;
         kernel.join_columns();
         coalesce(&mut kernel);
-        let written = kernel.stores.iter().map(|(_, access)| &access.tensor);
-        for tensor in written.chain(kernel.shapes.keys()) {
-            if let Some(shape) = kernel.shapes.get(tensor) {
-                let declared = || (dtype(decomposed, tensor), shape.clone());
-                plan.tensors.entry(tensor.clone()).or_insert_with(declared);
-            }
+        // Who writes it comes before those who read it.
+        for (tensor, shape) in &kernel.shapes {
+            let declared = || (dtype(decomposed, tensor), shape.clone());
+            plan.tensors.entry(tensor.clone()).or_insert_with(declared);
         }
         plan.kernels.push(kernel);
     }
