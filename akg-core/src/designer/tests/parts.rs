@@ -48,3 +48,26 @@ fn shares_of_sums_over_several_dimensions() {
         g.div(x, sum)
     });
 }
+
+/// Rows of two are combined after the loop, whatever combines them.
+#[test]
+fn lanes_of_short_rows_wait_for_the_end() {
+    for sum in [false, true] {
+        let mut g = Graph::new("pairs");
+        let x = g.input("x", F, [40, 6, 63, 2]);
+        let y = g.permute(x, &[0, 2, 1, 3]).unwrap();
+        let y = if sum {
+            g.sum(y, &[2, 3], false)
+        } else {
+            g.amax(y, &[2, 3], false)
+        };
+        let y = y.unwrap();
+        let y2 = g.mul(y, y).unwrap();
+        g.output(y2);
+        let task = Task::new("pairs".to_owned(), g.clone());
+        let text = design(&task, &many_cores()).unwrap().sketch.to_string();
+        let (_, after) = text.split_once("  }\n").unwrap();
+        assert!(after.contains("= reduce_"), "{text}");
+        check_on(&[many_cores()], g, 1e-5);
+    }
+}

@@ -11,6 +11,9 @@ use crate::sketch::ir::ReduceOp;
 
 /// Elements at most that are summed in their own type, one after the other.
 const FEW: i64 = 256;
+/// Elements of a row whose lanes are combined after a loop over rows. (In Triton 3.6 a pass that does this by itself fails
+/// where the result is used twice.)
+const SHORT: i64 = 4;
 
 /// The state of a reduction between tiles.
 pub(super) struct Accumulator {
@@ -118,6 +121,13 @@ impl Passes<'_> {
                 let name = e.fresh("acc");
                 let lane = e.tile.first().copied().filter(|a| e.kernel.reduced.contains(a));
                 let lane = lane.filter(|_| apart && op == ReduceOp::Sum && !kept.is_empty());
+                let is_short = |a: &Axis| {
+                    let extent = e.extent(*a).as_const();
+                    e.kernel.reduced.contains(a) && extent.is_some_and(|extent| extent <= SHORT)
+                };
+                let waits = self.spreads && !self.loops.is_empty() && self.scales.is_empty();
+                let short = e.tile.iter().copied().find(is_short).filter(|_| waits);
+                let lane = lane.or(short.filter(|_| !kept.is_empty()));
                 if lane.is_some() {
                     extents = e.extents(&e.tile)?;
                 }
