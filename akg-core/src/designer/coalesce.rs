@@ -64,17 +64,14 @@ fn mergeable(kernel: &mut KernelPlan) -> Option<(Dims, Pairs)> {
     let candidates: Vec<(TensorKey, usize)> = shapes
         .flat_map(|(key, extents)| (1..extents.len()).map(move |i| (key.clone(), i - 1)))
         .collect();
-    let mut tied = candidates
-        .into_iter()
-        .map(|dimension| tied(kernel, dimension))
-        .collect::<Vec<_>>();
-    tied.retain(|(_, pairs)| {
+    candidates.into_iter().find_map(|dimension| {
+        let (dims, pairs) = tied(kernel, dimension);
         // No axis may take part in two pairs, and a pair must be adjacent wherever either occurs.
         let mut axes = BTreeSet::new();
         let lone = pairs.iter().all(|(p, q)| axes.insert(*p) && axes.insert(*q));
-        lone && !pairs.is_empty() && pairs.iter().all(|(p, q)| are_one(kernel, *p, *q))
-    });
-    tied.into_iter().next()
+        let may_merge = lone && !pairs.is_empty() && pairs.iter().all(|(p, q)| are_one(kernel, *p, *q));
+        may_merge.then_some((dims, pairs))
+    })
 }
 
 /// Whether nothing tells two axes apart.

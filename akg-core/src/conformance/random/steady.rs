@@ -115,20 +115,20 @@ pub(super) fn evaluated(
         step if step > coarseness(DType::F32) => (step, &STEEPEST_OF_HALVES),
         step => (step, &STEEPEST),
     };
+    let on_nudged = |nudge: Nudge, rng: &mut ChaCha8Rng| {
+        let moved: Result<Vec<Tensor>> = held.iter().map(|h| h.nudged(nudge, rng)).collect();
+        evaluate(&part, &moved?, &options(Precision::F64))
+    };
     let mut nudged = Vec::new();
     for nudge in [Nudge::Up, Nudge::Down, Nudge::Either] {
-        let moved: Result<Vec<Tensor>> = held.iter().map(|h| h.nudged(nudge, rng)).collect();
-        nudged.push(evaluate(&part, &moved?, &options(Precision::F64))?);
+        nudged.push(on_nudged(nudge, rng)?);
     }
     // Of two that are almost equal, about every second nudge leaves the order as it is.
-    let may_swap = !are_exact && exact.iter().any(|outcome| !outcome.dtype.is_float());
-    let mut others = rng.clone();
-    for _ in 0..if may_swap { SWAPS } else { 0 } {
-        let moved: Result<Vec<Tensor>> = held
-            .iter()
-            .map(|h| h.nudged(Nudge::Either, &mut others))
-            .collect();
-        nudged.push(evaluate(&part, &moved?, &options(Precision::F64))?);
+    if !are_exact && exact.iter().any(|outcome| !outcome.dtype.is_float()) {
+        let mut others = rng.clone();
+        for _ in 0..SWAPS {
+            nudged.push(on_nudged(Nudge::Either, &mut others)?);
+        }
     }
     let mut results = Vec::new();
     for (i, outcome) in exact.iter().enumerate() {

@@ -21,7 +21,7 @@ use std::rc::Rc;
 use self::memory::{Coordinates, Memory, Toucher};
 use self::tile::{Data, Tile};
 use super::ir::{
-    Axis, Branch, Condition, Kernel, Loop, Op, Program, Scalar, Stmt, TileType, Val, has_barrier,
+    Axis, Branch, Condition, Kernel, Loop, Op, Program, Scalar, Stmt, TensorId, TileType, Val, has_barrier,
 };
 use crate::error::{Error, Result};
 use crate::expr::{Bindings, Expr, Symbol};
@@ -276,7 +276,7 @@ fn uniform<T: PartialEq>(mut each: impl Iterator<Item = Result<T>>) -> Result<Op
 
 impl Machine {
     /// Gives tensors these extents, from now on.
-    fn see(&mut self, views: &BTreeMap<super::ir::TensorId, Vec<Expr>>, bindings: &Bindings) -> Result<()> {
+    fn see(&mut self, views: &BTreeMap<TensorId, Vec<Expr>>, bindings: &Bindings) -> Result<()> {
         for (id, shape) in views {
             if let Some(memory) = self.memory.get_mut(id.0) {
                 memory.see(concrete(shape, bindings)?);

@@ -27,7 +27,6 @@ pub(super) struct Parts {
     /// Axes of which each part has one coordinate, with their extents.
     single: Vec<(Axis, i64)>,
     piece: Option<Piece>,
-    count: i64,
 }
 
 /// Several coordinates of an axis.
@@ -78,7 +77,6 @@ impl Parts {
         let mut parts = Self {
             single: Vec::new(),
             piece: None,
-            count: 1,
         };
         let is_whole = |a: Axis| {
             blocks
@@ -88,23 +86,27 @@ impl Parts {
         let reduced = order.iter().copied().filter(|a| kernel.reduced.contains(a));
         let mut looped = reduced.filter(|a| !is_whole(*a)).peekable();
         while let Some(axis) = looped.next() {
-            let left = (wanted + parts.count - 1) / parts.count;
-            if left < MANY && parts.count > 1 {
+            let count = parts.count();
+            let left = (wanted + count - 1) / count;
+            if left < MANY && count > 1 {
                 break;
             }
             let length = extent(axis)?;
             // A loop is left for every part.
             if !blocks.contains_key(&axis) && length <= left && looped.peek().is_some() {
                 parts.single.push((axis, length));
-                parts.count *= length;
                 continue;
             }
             let steps = blocks.get(&axis).map_or(&[1][..], |(_, b)| b.as_slice());
             parts.piece = Piece::choose(axis, length, steps, left);
-            parts.count *= parts.piece.as_ref().map_or(1, |piece| piece.count);
             break;
         }
-        (parts.count > 1).then_some(parts)
+        (parts.count() > 1).then_some(parts)
+    }
+
+    fn count(&self) -> i64 {
+        let single = self.single.iter().map(|(_, extent)| extent);
+        single.product::<i64>() * self.piece.as_ref().map_or(1, |piece| piece.count)
     }
 
     /// Where a program is along an axis at `index` of its own loop, and how far that goes, if it has a piece of the axis.
@@ -137,7 +139,7 @@ impl Parts {
             });
         Slots {
             own,
-            count: self.count.to_string(),
+            count: self.count().to_string(),
         }
     }
 }
