@@ -367,38 +367,57 @@ impl Printer<'_> {
         let Matrix {
             place,
             offset,
+            extents,
             strides: [rows, columns],
             valid,
         } = &pack.from;
-        let (function, stride) = if columns.is(1) {
-            (self.prelude("akg_pack"), rows)
+        let from = self.source(*place, offset);
+        let to = self.local(pack.to).map(|l| l.name.clone()).unwrap_or_default();
+        let [[row, row_end], [column, column_end]] = valid
+            .each_ref()
+            .map(|ends| ends.each_ref().map(|end| self.index(end)));
+        let ([height, width], [at_row, at_column]) = (extents, &pack.at);
+        let begins = row == "0" && column == "0";
+        let line = if pack.is_all() && begins && (columns.is(1) || rows.is(1)) {
+            let (function, stride) = if columns.is(1) {
+                (self.prelude("akg_pack"), rows)
+            } else {
+                (self.prelude("akg_pack_transposed"), columns)
+            };
+            let stride = self.index(stride);
+            format!(
+                "{function}<{height}, {width}, {}>({from}, {stride}, {row_end}, {column_end}, {to});",
+                pack.width
+            )
         } else {
-            (self.prelude("akg_pack_transposed"), columns)
+            let function = self.prelude("akg_pack_part");
+            let (stride, step) = (self.index(rows), self.index(columns));
+            let at = self.offset(&(at_row.clone() * Expr::from(pack.width) + at_column.clone()));
+            let to = if at == "0" { to } else { format!("{to} + {at}") };
+            format!(
+                "{function}<{}, {height}, {width}, {step}>({from}, {stride}, {row}, {row_end}, {column}, {column_end}, {to});",
+                pack.width
+            )
         };
-        let from = match place {
-            Place::Tensor(tensor) => self.param(*tensor).map(|p| p.name.clone()),
-            Place::Local(local) => self.local(*local).map(|l| l.name.clone()),
-        };
-        let to = self.local(pack.to).map(|l| l.name.clone());
-        let from = match (from.unwrap_or_default(), self.offset(offset)) {
-            (from, offset) if offset == "0" => from,
-            (from, offset) => format!("{from} + {offset}"),
-        };
-        let line = format!(
-            "{function}<{}, {}, {}>({from}, {}, {}, {}, {});",
-            pack.extents[0],
-            pack.extents[1],
-            pack.width,
-            self.index(stride),
-            self.index(&valid[0]),
-            self.index(&valid[1]),
-            to.unwrap_or_default()
-        );
         self.line(&line);
+    }
+
+    /// The address of an element.
+    fn source(&mut self, place: Place, offset: &Expr) -> String {
+        let name = match place {
+            Place::Tensor(tensor) => self.param(tensor).map(|p| p.name.clone()),
+            Place::Local(local) => self.local(local).map(|l| l.name.clone()),
+        };
+        let name = name.unwrap_or_default();
+        match self.offset(offset) {
+            offset if offset == "0" => name,
+            offset => format!("{name} + {offset}"),
+        }
     }
 
     fn dot(&mut self, dot: &Dot) {
         let function = self.prelude("akg_dot");
+        let [left, right] = [&dot.a, &dot.b].map(|operand| self.source(operand.place, &operand.offset));
         let name = |id: LocalId| self.local(id).map_or("", |l| l.name.as_str());
         let [m, n, k] = dot.extents;
         let [rows, vectors] = dot.block;
@@ -412,11 +431,12 @@ impl Printer<'_> {
             Sums::Replace => "akg_replace",
         };
         let line = format!(
-            "{function}<{m}, {n}, {k}, {block}, {row}, {column}, {rows}, {vectors}, {}, {sums}, {}>({}, {}, {});",
+            "{function}<{m}, {n}, {k}, {block}, {row}, {column}, {rows}, {vectors}, {}, {}, {sums}, {}>({}, {}, {});",
+            dot.width,
             dot.chunk,
             held_type(dot.sum),
-            name(dot.a),
-            name(dot.b),
+            left,
+            right,
             name(dot.c)
         );
         self.line(&line);

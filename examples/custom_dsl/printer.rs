@@ -2,7 +2,7 @@
 
 use akg::DType;
 use akg::expr::{Atom, Expr};
-use akg::lower::loops::ir::{Dot, Layout, LocalId, LoopKernel, Pack, Place, Scalar, Stmt, Sums};
+use akg::lower::loops::ir::{Dot, Layout, LocalId, LoopKernel, Pack, Place, Scalar, Source, Stmt, Sums};
 use akg::sketch::ir::{
     BinaryOp, CompareOp, Condition, ReduceOp, Scalar as Constant, StoreMode, TensorId, UnaryOp,
 };
@@ -284,14 +284,17 @@ impl Printer<'_> {
             Place::Local(local) => self.local(local)?.name.clone(),
         };
         let to = &self.local(pack.to)?.name;
-        let ([rows, columns], width) = (pack.extents, pack.width);
+        let ([rows, columns], width) = (pack.from.extents, pack.width);
         let [row, column] = pack.from.strides.each_ref().map(index);
-        let [valid_rows, valid_columns] = pack.from.valid.each_ref().map(index);
+        let [[row_first, row_end], [column_first, column_end]] =
+            pack.from.valid.each_ref().map(|ends| ends.each_ref().map(index));
+        let [at_row, at_column] = pack.at.each_ref().map(index);
         let text = format!(
-            "for (int i = 0; i < {rows}; ++i)\n  for (int j = 0; j < {}; ++j)\n    {to}[j / {width} * {} + i * {width} + j % \
-             {width}] = i < {valid_rows} && j < {valid_columns} ? {from}[{} + i * ({row}) + j * ({column})] : 0;",
-            columns.next_multiple_of(width),
-            rows * width,
+            "for (int i = 0; i < {rows}; ++i)\n  for (int j = 0; j < {columns}; ++j) {{\n    const int row = {at_row} + i, column = \
+             {at_column} + j;\n    const bool exists = i >= {row_first} && i < {row_end} && j >= {column_first} && j < \
+             {column_end};\n    {to}[column / {width} * {} + row * {width} + column % {width}] = exists ? {from}[{} + i * ({row}) + \
+             j * ({column})] : 0;\n  }}",
+            pack.rows * width,
             index(&pack.from.offset),
         );
         text.lines().for_each(|line| self.line(line));
@@ -300,11 +303,11 @@ impl Printer<'_> {
 
     fn dot(&mut self, dot: &Dot) -> Result<()> {
         type_name(dot.dtype)?;
-        let (a, b, c) = (
-            &self.local(dot.a)?.name,
-            &self.local(dot.b)?.name,
-            &self.local(dot.c)?.name,
-        );
+        let name = |source: &Source| match source.place {
+            Place::Tensor(tensor) => self.tensor(tensor),
+            Place::Local(local) => Ok(self.local(local)?.name.as_str()),
+        };
+        let (a, b, c) = (name(&dot.a)?, name(&dot.b)?, &self.local(dot.c)?.name);
         let ([m, n, k], width) = (dot.extents, dot.width);
         let left = match dot.a_layout {
             Layout::Strided([row, column]) => format!("i * {row} + p * {column}"),
@@ -316,8 +319,10 @@ impl Printer<'_> {
         let assign = if dot.sums == Sums::Replace { "=" } else { "+=" };
         let text = format!(
             "for (int i = 0; i < {m}; ++i)\n  for (int j = 0; j < {n}; ++j) {{\n    double sum = 0;\n    for (int p = 0; p < {k}; \
-             ++p) sum += (double){a}[{left}] * {b}[j / {width} * {} + p * {width} + j % {width}];\n    {c}[i * \
+             ++p) sum += (double){a}[{} + {left}] * {b}[{} + j / {width} * {} + p * {width} + j % {width}];\n    {c}[i * \
              {n} + j] {assign} sum;\n  }}",
+            index(&dot.a.offset),
+            index(&dot.b.offset),
             k * width
         );
         text.lines().for_each(|line| self.line(line));

@@ -9,7 +9,8 @@ template <class T> struct akg_vector {
 // are written where later rows of the panel overwrite what is too much.
 template <int K, int N, int W, class T>
 static inline void akg_pack(const T *__restrict from, int64_t row, int rows, int columns, T *__restrict to) {
-  constexpr int lanes = akg_vector<T>::lanes, wide = (W + lanes - 1) / lanes * lanes, some = 8, line = 64 / int(sizeof(T));
+  constexpr int lanes = akg_vector<T>::lanes, some = 8, line = 64 / int(sizeof(T));
+  constexpr int wide = W < lanes && lanes % W == 0 ? W : (W + lanes - 1) / lanes * lanes;
   for (int first = 0; first < K; first += some)
     for (int n = 0; n < N; n += W) {
       const int end = akg_min(first + some, K);
@@ -25,6 +26,47 @@ static inline void akg_pack(const T *__restrict from, int64_t row, int rows, int
           for (int j = 0; j < W; ++j) out[j] = n + j < columns ? in[j] : T(0);
       }
     }
+}
+//# akg_copy akg_vector
+// n elements that are STEP apart, in whole vectors where there are so many.
+template <int STEP, class T> static inline void akg_copy(const T *__restrict from, int n, T *__restrict to) {
+  constexpr int lanes = akg_vector<T>::lanes, half = lanes / 2, quarter = lanes / 4;
+  if constexpr (STEP != 1) {
+    for (int i = 0; i < n; ++i) to[i] = from[i * STEP];
+  } else if (n >= lanes) {
+    for (int i = 0; i + lanes < n; i += lanes) __builtin_memcpy(to + i, from + i, lanes * sizeof(T));
+    __builtin_memcpy(to + n - lanes, from + n - lanes, lanes * sizeof(T));
+  } else if (n >= half) {
+    __builtin_memcpy(to, from, half * sizeof(T));
+    __builtin_memcpy(to + n - half, from + n - half, half * sizeof(T));
+  } else if (n >= quarter) {
+    __builtin_memcpy(to, from, quarter * sizeof(T));
+    __builtin_memcpy(to + n - quarter, from + n - quarter, quarter * sizeof(T));
+  } else {
+    for (int i = 0; i < n; ++i) to[i] = from[i];
+  }
+}
+//# akg_pack_part akg_copy akg_min akg_max
+#if defined(__clang__)
+#define AKG_SHORT_LOOPS
+#else
+#define AKG_SHORT_LOOPS __attribute__((optimize("no-tree-loop-distribute-patterns")))
+#endif
+// The matrix from[i * row + j * STEP] into one whose rows are W apart; zero where it does not exist, which it does from row
+// r0 to r1 and from column c0 to c1.
+template <int W, int ROWS, int COLUMNS, int STEP, class T>
+AKG_SHORT_LOOPS static void akg_pack_part(const T *__restrict from, int64_t row, int r0, int r1, int c0, int c1,
+                                          T *__restrict to) {
+  if (r0 <= 0 && r1 >= ROWS && c0 <= 0 && c1 >= COLUMNS) {
+    for (int i = 0; i < ROWS; ++i) akg_copy<STEP>(from + i * row, COLUMNS, to + i * W);
+    return;
+  }
+  for (int i = 0; i < ROWS; ++i, from += row, to += W) {
+    const int first = i >= r0 && i < r1 ? akg_min(c0, COLUMNS) : COLUMNS, end = akg_max(first, c1);
+    for (int j = 0; j < first; ++j) to[j] = T(0);
+    if (first < COLUMNS) akg_copy<STEP>(from + int64_t(first) * STEP, end - first, to + first);
+    for (int j = end; j < COLUMNS; ++j) to[j] = T(0);
+  }
 }
 //# akg_transpose akg_vector
 #include <utility>
@@ -157,17 +199,18 @@ static inline void akg_panels(const T *a, const T *b, S *c, int64_t row) {
                                                                             c + (M - rest) * row, row);
 }
 //# akg_dot akg_panels
-// c[M, N] = a[M, K] * b[K, N] by blocks of R rows and C vectors of columns. Panels of b are as wide as a block. The block
-// from row m on begins at m * BLOCK in a; its rows and columns are ROW and COLUMN apart.
-template <int M, int N, int K, int BLOCK, int ROW, int COLUMN, int R, int C, int CHUNK, akg_sums SUMS, class SUM,
+// c[M, N] = a[M, K] * b[K, N] by blocks of R rows and C vectors of columns. Panels of b are W columns wide: as a block, or
+// one that holds all. The block from row m on begins at m * BLOCK in a; its rows and columns are ROW and COLUMN apart.
+template <int M, int N, int K, int BLOCK, int ROW, int COLUMN, int R, int C, int W, int CHUNK, akg_sums SUMS, class SUM,
           class T, class S>
 static inline void akg_dot(const T *a, const T *b, S *c) {
   constexpr int lanes = akg_vector<T>::lanes, width = C * lanes, rest = N % width, last = (rest + lanes - 1) / lanes;
+  constexpr int column = W == width ? K : 1;
   for (int n = 0; n + width <= N; n += width)
-    akg_panels<M, R, C, width, width, K, BLOCK, ROW, COLUMN, CHUNK, SUMS, SUM>(a, b + n * K, c + n, N);
+    akg_panels<M, R, C, W, width, K, BLOCK, ROW, COLUMN, CHUNK, SUMS, SUM>(a, b + n * column, c + n, N);
   if (rest)
-    akg_panels<M, R, last ? last : 1, width, rest ? rest : 1, K, BLOCK, ROW, COLUMN, CHUNK, SUMS, SUM>(
-        a, b + (N - rest) * K, c + (N - rest), N);
+    akg_panels<M, R, last ? last : 1, W, rest ? rest : 1, K, BLOCK, ROW, COLUMN, CHUNK, SUMS, SUM>(
+        a, b + (N - rest) * column, c + (N - rest), N);
 }
 //# akg_team
 // The programs of a cooperative kernel; barrier returns when all of them have called it.

@@ -71,7 +71,8 @@ template <class T> struct akg_vector {
 // are written where later rows of the panel overwrite what is too much.
 template <int K, int N, int W, class T>
 static inline void akg_pack(const T *__restrict from, int64_t row, int rows, int columns, T *__restrict to) {
-  constexpr int lanes = akg_vector<T>::lanes, wide = (W + lanes - 1) / lanes * lanes, some = 8, line = 64 / int(sizeof(T));
+  constexpr int lanes = akg_vector<T>::lanes, some = 8, line = 64 / int(sizeof(T));
+  constexpr int wide = W < lanes && lanes % W == 0 ? W : (W + lanes - 1) / lanes * lanes;
   for (int first = 0; first < K; first += some)
     for (int n = 0; n < N; n += W) {
       const int end = akg_min(first + some, K);
@@ -213,17 +214,18 @@ static inline void akg_panels(const T *a, const T *b, S *c, int64_t row) {
     akg_panel<rest ? rest : 1, C, W, VALID, K, ROW, COLUMN, CHUNK, SUMS, SUM>(a + (M - rest) * BLOCK, b,
                                                                             c + (M - rest) * row, row);
 }
-// c[M, N] = a[M, K] * b[K, N] by blocks of R rows and C vectors of columns. Panels of b are as wide as a block. The block
-// from row m on begins at m * BLOCK in a; its rows and columns are ROW and COLUMN apart.
-template <int M, int N, int K, int BLOCK, int ROW, int COLUMN, int R, int C, int CHUNK, akg_sums SUMS, class SUM,
+// c[M, N] = a[M, K] * b[K, N] by blocks of R rows and C vectors of columns. Panels of b are W columns wide: as a block, or
+// one that holds all. The block from row m on begins at m * BLOCK in a; its rows and columns are ROW and COLUMN apart.
+template <int M, int N, int K, int BLOCK, int ROW, int COLUMN, int R, int C, int W, int CHUNK, akg_sums SUMS, class SUM,
           class T, class S>
 static inline void akg_dot(const T *a, const T *b, S *c) {
   constexpr int lanes = akg_vector<T>::lanes, width = C * lanes, rest = N % width, last = (rest + lanes - 1) / lanes;
+  constexpr int column = W == width ? K : 1;
   for (int n = 0; n + width <= N; n += width)
-    akg_panels<M, R, C, width, width, K, BLOCK, ROW, COLUMN, CHUNK, SUMS, SUM>(a, b + n * K, c + n, N);
+    akg_panels<M, R, C, W, width, K, BLOCK, ROW, COLUMN, CHUNK, SUMS, SUM>(a, b + n * column, c + n, N);
   if (rest)
-    akg_panels<M, R, last ? last : 1, width, rest ? rest : 1, K, BLOCK, ROW, COLUMN, CHUNK, SUMS, SUM>(
-        a, b + (N - rest) * K, c + (N - rest), N);
+    akg_panels<M, R, last ? last : 1, W, rest ? rest : 1, K, BLOCK, ROW, COLUMN, CHUNK, SUMS, SUM>(
+        a, b + (N - rest) * column, c + (N - rest), N);
 }
 
 extern "C" void gemm_main(void *const *tensors, const int64_t *dims, int64_t first, int64_t last) {
@@ -246,7 +248,7 @@ extern "C" void gemm_main(void *const *tensors, const int64_t *dims, int64_t fir
       akg_pack_transposed<256, 256, 4>(x + m * 262144L + k, 1024, 256, 256, left);
       alignas(64) static thread_local float right[98304];
       akg_pack<256, 384, 24>(w + k * 768L + n * 384L, 768, 256, 384, right);
-      akg_dot<256, 384, 256, 256, 1, 4, 4, 3, 32, akg_add, float>(left, right, acc);
+      akg_dot<256, 384, 256, 256, 1, 4, 4, 3, 24, 32, akg_add, float>(left, right, acc);
     }
     // store y
     alignas(64) float line[256];

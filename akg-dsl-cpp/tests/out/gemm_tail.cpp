@@ -170,17 +170,18 @@ static inline void akg_panels(const T *a, const T *b, S *c, int64_t row) {
     akg_panel<rest ? rest : 1, C, W, VALID, K, ROW, COLUMN, CHUNK, SUMS, SUM>(a + (M - rest) * BLOCK, b,
                                                                             c + (M - rest) * row, row);
 }
-// c[M, N] = a[M, K] * b[K, N] by blocks of R rows and C vectors of columns. Panels of b are as wide as a block. The block
-// from row m on begins at m * BLOCK in a; its rows and columns are ROW and COLUMN apart.
-template <int M, int N, int K, int BLOCK, int ROW, int COLUMN, int R, int C, int CHUNK, akg_sums SUMS, class SUM,
+// c[M, N] = a[M, K] * b[K, N] by blocks of R rows and C vectors of columns. Panels of b are W columns wide: as a block, or
+// one that holds all. The block from row m on begins at m * BLOCK in a; its rows and columns are ROW and COLUMN apart.
+template <int M, int N, int K, int BLOCK, int ROW, int COLUMN, int R, int C, int W, int CHUNK, akg_sums SUMS, class SUM,
           class T, class S>
 static inline void akg_dot(const T *a, const T *b, S *c) {
   constexpr int lanes = akg_vector<T>::lanes, width = C * lanes, rest = N % width, last = (rest + lanes - 1) / lanes;
+  constexpr int column = W == width ? K : 1;
   for (int n = 0; n + width <= N; n += width)
-    akg_panels<M, R, C, width, width, K, BLOCK, ROW, COLUMN, CHUNK, SUMS, SUM>(a, b + n * K, c + n, N);
+    akg_panels<M, R, C, W, width, K, BLOCK, ROW, COLUMN, CHUNK, SUMS, SUM>(a, b + n * column, c + n, N);
   if (rest)
-    akg_panels<M, R, last ? last : 1, width, rest ? rest : 1, K, BLOCK, ROW, COLUMN, CHUNK, SUMS, SUM>(
-        a, b + (N - rest) * K, c + (N - rest), N);
+    akg_panels<M, R, last ? last : 1, W, rest ? rest : 1, K, BLOCK, ROW, COLUMN, CHUNK, SUMS, SUM>(
+        a, b + (N - rest) * column, c + (N - rest), N);
 }
 
 extern "C" void gemm_tail_main(void *const *tensors, const int64_t *dims, int64_t first, int64_t last) {
@@ -200,15 +201,15 @@ extern "C" void gemm_tail_main(void *const *tensors, const int64_t *dims, int64_
     }
     for (int64_t k = 0; k < 70; k += 32) {
       // acc = dot(a, …, acc)
-      const int valid = akg_clip_hi(m * 32, 1, 100, 32);
-      const int valid_1 = akg_clip_hi(k, 1, 70, 32);
+      const int i_2_hi = akg_clip_hi(m * 32, 1, 100, 32);
+      const int i_3_hi = akg_clip_hi(k, 1, 70, 32);
       alignas(64) float left[1032];
-      akg_pack_transposed<32, 32, 4>(x + m * 2240L + k, 70, valid_1, valid, left);
+      akg_pack_transposed<32, 32, 4>(x + m * 2240L + k, 70, i_3_hi, i_2_hi, left);
+      const int i_4_hi = akg_clip_hi(n * 48, 1, 90, 48);
+      const int i_5_hi = akg_clip_hi(k, 1, 70, 32);
       alignas(64) float right[1536];
-      const int valid_2 = akg_clip_hi(n * 48, 1, 90, 48);
-      const int valid_3 = akg_clip_hi(k, 1, 70, 32);
-      akg_pack_transposed<32, 48, 24>(w + n * 3360L + k, 70, valid_3, valid_2, right);
-      akg_dot<32, 48, 32, 32, 1, 4, 4, 3, 32, akg_continue, double>(left, right, acc);
+      akg_pack_transposed<32, 48, 24>(w + n * 3360L + k, 70, i_5_hi, i_4_hi, right);
+      akg_dot<32, 48, 32, 32, 1, 4, 4, 3, 24, 32, akg_continue, double>(left, right, acc);
     }
     // store y
     const int i_6_hi = akg_clip_hi(m * 32, 1, 100, 32);

@@ -14,11 +14,13 @@ use crate::expr::Expr;
 use crate::sketch::ir::CompareOp;
 
 pub(super) mod factors;
+mod geometry;
 mod groups;
 mod images;
 mod tiles;
+mod windows;
 
-pub(in crate::designer) use images::Image;
+pub(in crate::designer) use geometry::Image;
 
 /// The longest run of fused multiply-adds before the partial sum is added to those before it. Those of one `BK` are added
 /// up in f32, then those of all: three levels keep the error of long products at that of pairwise summation.
@@ -75,6 +77,9 @@ pub(in crate::designer) fn emit(
         ));
     }
     if let Some(written) = images::emit(&product, device, names, number)? {
+        return Ok(written);
+    }
+    if let Some(written) = windows::emit(&product, device, names, number)? {
         return Ok(written);
     }
     match product.parts() {

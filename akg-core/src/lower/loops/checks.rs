@@ -66,40 +66,12 @@ impl Mapper<'_> {
         let on: Vec<_> = nest.axes.iter().filter(|(s, _)| coordinate.mentions(s)).collect();
         let is_dynamic = coordinate.symbols().iter().any(|s| self.dynamic.contains_key(s));
         if let ([(symbol, len)], false) = (on.as_slice(), is_dynamic)
-            && let Some((start, step)) = affine(coordinate, symbol)
+            && let Some([lo, hi]) = self.clip(guard, symbol, *len)
         {
-            let first_holds = self.bounds(&start).is_some_and(|b| b.0 >= 0);
-            let (need_lo, need_hi) = if step > 0 {
-                (!first_holds, !high_holds)
-            } else {
-                (!self.below(&start, extent), !low_holds)
-            };
             let index = Expr::symbol(symbol.clone());
-            if let (Some(start), Some(extent)) = (start.as_const(), extent.as_const()) {
-                let (lo, hi) = clip(start, step, extent, *len as i64);
-                let lo = need_lo.then(|| Condition::Compare(CompareOp::Ge, index.clone(), lo.into()));
-                let hi = need_hi.then(|| Condition::Compare(CompareOp::Lt, index, hi.into()));
-                return Some(Check::Range(lo.into_iter().chain(hi).collect()));
-            }
-            let mut bound = |needed: bool, suffix: &str| {
-                needed.then(|| {
-                    let name = self.names.fresh(&format!("{symbol}_{suffix}"));
-                    self.ranges.insert(name.clone(), (0, *len as i64));
-                    name
-                })
-            };
-            let (lo, hi) = (bound(need_lo, "lo"), bound(need_hi, "hi"));
-            self.out.push(Stmt::Clip {
-                lo: lo.clone(),
-                hi: hi.clone(),
-                start,
-                step,
-                extent: extent.clone(),
-                len: *len,
-            });
-            let lo = lo.map(|lo| Condition::Compare(CompareOp::Ge, index.clone(), Expr::symbol(lo)));
-            let hi = hi.map(|hi| Condition::Compare(CompareOp::Lt, index, Expr::symbol(hi)));
-            return Some(Check::Range(lo.into_iter().chain(hi).collect()));
+            let bounds = [(CompareOp::Ge, lo), (CompareOp::Lt, hi)].into_iter();
+            let bounds = bounds.filter_map(|(op, bound)| Some(Condition::Compare(op, index.clone(), bound?)));
+            return Some(Check::Range(bounds.collect()));
         }
         let low = (!low_holds).then(|| Condition::Compare(CompareOp::Ge, coordinate.clone(), 0.into()));
         let high =
@@ -111,6 +83,40 @@ impl Mapper<'_> {
         } else {
             Check::Each(condition)
         })
+    }
+
+    /// The first of the indices `symbol` in `0..len` for which the guard holds, and the end of them, where they are not the
+    /// first and the end of all; `None` if the coordinate has no constant step along them.
+    pub(super) fn clip(&mut self, guard: &Guard, symbol: &Symbol, len: usize) -> Option<[Option<Expr>; 2]> {
+        let Guard { coordinate, extent } = guard;
+        let (start, step) = affine(coordinate, symbol)?;
+        let low_holds = |e: &Expr| self.bounds(e).is_some_and(|b| b.0 >= 0);
+        let (need_lo, need_hi) = if step > 0 {
+            (!low_holds(&start), !self.below(coordinate, extent))
+        } else {
+            (!self.below(&start, extent), !low_holds(coordinate))
+        };
+        if let (Some(start), Some(extent)) = (start.as_const(), extent.as_const()) {
+            let (lo, hi) = clip(start, step, extent, len as i64);
+            return Some([need_lo.then(|| lo.into()), need_hi.then(|| hi.into())]);
+        }
+        let mut bound = |needed: bool, suffix: &str| {
+            needed.then(|| {
+                let name = self.names.fresh(&format!("{symbol}_{suffix}"));
+                self.ranges.insert(name.clone(), (0, len as i64));
+                name
+            })
+        };
+        let (lo, hi) = (bound(need_lo, "lo"), bound(need_hi, "hi"));
+        self.out.push(Stmt::Clip {
+            lo: lo.clone(),
+            hi: hi.clone(),
+            start,
+            step,
+            extent: extent.clone(),
+            len,
+        });
+        Some([lo, hi].map(|bound| bound.map(Expr::symbol)))
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::error::Result;
 use crate::sketch::ir::{self, Branch, Condition, Loop, Val};
 
+use super::boxes::Around;
 use super::ir::{LocalId, LoopKind, Stmt};
 use super::mapper::{Mapper, Resource, State, UNKNOWN_EXTENT, stored_tensors};
 
@@ -48,6 +49,15 @@ impl<'a> Mapper<'a> {
                 axis.step,
             ));
         }
+        let around = axes.iter().map(|(symbol, lo, hi, step)| Around {
+            symbol: symbol.clone(),
+            values: lo
+                .as_const()
+                .filter(|_| *step == 1)
+                .and_then(|lo| Some((lo, self.bounds(hi)?.1 - 1))),
+        });
+        let around: Vec<Around> = around.collect();
+        let boxes = self.boxes(l, &around);
         let outer = self.enter();
         let outer_next = std::mem::take(&mut self.next);
         for (c, local) in l.carried.iter().zip(&storage) {
@@ -66,15 +76,17 @@ impl<'a> Mapper<'a> {
         })?;
         self.next = outer_next;
         let mut body = self.leave(outer);
-        for (symbol, lo, hi, step) in axes.into_iter().rev() {
-            body = vec![Stmt::For {
+        for (inner, (symbol, lo, hi, step)) in (1..).zip(axes.into_iter().rev()) {
+            let own = Stmt::For {
                 symbol,
                 lo,
                 hi,
                 step,
                 kind: LoopKind::Sketch { unroll: l.unroll },
                 body,
-            }];
+            };
+            let copied = boxes.iter().filter(|(loops, _)| *loops == inner);
+            body = copied.flat_map(|(_, copy)| copy.clone()).chain([own]).collect();
         }
         self.out.append(&mut body);
         for (c, local) in l.carried.iter().zip(storage) {

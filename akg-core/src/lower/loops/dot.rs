@@ -2,22 +2,26 @@
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::expr::Expr;
-use crate::sketch::ir::{Axis, DotMethod, Op, Scalar as Constant, Val};
+use crate::sketch::ir::{DotMethod, Op, Val};
 
 use super::Machine;
 use super::effect::Effect;
 use super::element::row_major;
-use super::ir::{Dot, Layout, LocalId, Matrix, Pack, Place, Stmt, Sums};
+use super::ir::{Dot, Layout, LocalId, Matrix, Pack, Place, Source, Stmt, Sums};
 use super::mapper::{Mapper, Resource, State};
 use super::nest::Nest;
 use super::node::{NodeId, NodeKind};
+use super::pack::Slab;
 
 /// Products that may be summed one after another in f32 where the sketch leaves it open.
 const CHUNK: usize = 32;
 
 /// Rows of a local matrix a multiple of this many bytes apart compete for the same lines of a cache.
 const CONFLICT: usize = 512;
+
+/// So few columns are not worth packing the left operand for, if its rows are so many bytes apart at most.
+const FEW: usize = 256;
+const NEAR: usize = 4096;
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
@@ -77,8 +81,8 @@ impl Mapper<'_> {
         self.out.push(Stmt::Comment(self.describe(dot)));
         let block = block(self.machine, extents, dtype);
         let width = block[1] * (self.machine.vector_bytes / dtype.size());
-        let (a, a_layout) = self.left(a, method, dtype, block[0])?;
-        let b = self.right(b, method, dtype, width)?;
+        let (a, a_layout) = self.left(a, method, dtype, block[0], *n)?;
+        let (b, width) = self.right(b, method, dtype, width)?;
         let c = match init {
             Some(init) => self.accumulator(v, init)?,
             None => self.result(v)?,
@@ -105,29 +109,36 @@ impl Mapper<'_> {
 
     /// The left operand in a local: part of a tensor in panels of `rows` rows, and what is computed as it is, where rows
     /// and columns may lie either way.
-    fn left(&mut self, v: Val, method: DotMethod, dtype: DType, rows: usize) -> Result<(LocalId, Layout)> {
+    fn left(
+        &mut self,
+        v: Val,
+        method: DotMethod,
+        dtype: DType,
+        rows: usize,
+        columns: usize,
+    ) -> Result<(Source, Layout)> {
         let (source, transposed) = self.untransposed(v);
         let [m, k] = self.kernel.ty(v).extents[..] else {
             return Err(Error::unexpected("the left operand of a dot is not a matrix"));
         };
-        let Some(mut from) = self.packable(source, method, dtype)? else {
+        let slab = self.packable(source, method, dtype)?;
+        let in_place = slab
+            .as_ref()
+            .filter(|_| transposed && columns <= FEW)
+            .and_then(Slab::in_place);
+        if let Some((source, row)) = in_place.filter(|(_, row)| row * dtype.size() <= NEAR) {
+            return Ok((source, Layout::Strided([1, row])));
+        }
+        let Some(from) = slab.and_then(|slab| self.whole(&slab)) else {
             let (local, row) = self.dense(source, method, dtype)?;
             let strides = if transposed { [1, row] } else { [row, 1] };
-            return Ok((local, Layout::Strided(strides)));
+            return Ok((local.into(), Layout::Strided(strides)));
         };
-        if !transposed {
-            from.strides.reverse();
-            from.valid.reverse();
-        }
+        let from = if transposed { from } else { from.transposed() };
         let lanes = self.machine.vector_bytes / dtype.size();
         let to = self.local("left", dtype, &[m.div_ceil(rows) * rows * k + lanes]);
-        self.out.push(Stmt::Pack(Pack {
-            from,
-            extents: [k, m],
-            to,
-            width: rows,
-        }));
-        Ok((to, Layout::Panels))
+        self.out.push(Stmt::Pack(Pack::all(from, to, rows)));
+        Ok((to.into(), Layout::Panels))
     }
 
     /// A matrix as the dot reads it in a local, and the distance of its rows.
@@ -137,7 +148,9 @@ impl Mapper<'_> {
             return Err(Error::unexpected("an operand of a dot is not a matrix"));
         };
         let is_shared = self.uses[v.0 as usize].count > 1 || self.value(v).state != State::Inline;
-        if is_shared && self.is_ready(v, method, dtype) {
+        // Rows and columns of what it was before are walked without quotients.
+        let is_view = matches!(self.value(v).op, Some(Op::Reshape(_)));
+        if (is_shared || is_view) && self.is_ready(v, method, dtype) {
             return Ok((self.settle(v)?, columns));
         }
         let conflicts = rows > 1 && (columns * dtype.size()).is_multiple_of(CONFLICT);
@@ -152,108 +165,59 @@ impl Mapper<'_> {
         Ok((local, row))
     }
 
-    /// The right operand in a local, in panels of `width` columns.
-    fn right(&mut self, v: Val, method: DotMethod, dtype: DType, width: usize) -> Result<LocalId> {
+    /// The right operand in a local, and the columns of its panels: `block`, or more if it comes in parts.
+    fn right(&mut self, v: Val, method: DotMethod, dtype: DType, block: usize) -> Result<(Source, usize)> {
         let [k, n] = self.kernel.ty(v).extents[..] else {
             return Err(Error::unexpected("the right operand of a dot is not a matrix"));
         };
-        let to = self.local("right", dtype, &[n.div_ceil(width), k, width]);
         let (source, transposed) = self.untransposed(v);
-        let mut from = match self.packable(source, method, dtype)? {
-            Some(matrix) => matrix,
-            None => {
+        let slab = self.packable(source, method, dtype)?;
+        let held = slab.as_ref().filter(|slab| !transposed && slab.is_held());
+        if let Some(in_place) = held.and_then(Slab::in_place) {
+            return Ok(in_place);
+        }
+        let whole = slab.as_ref().and_then(|slab| self.whole(slab));
+        let from = match (whole, slab) {
+            (Some(matrix), _) => matrix,
+            (None, Some(slab)) if !transposed => {
+                let width = self.apart(n, dtype);
+                let to = self.local("right", dtype, &[k, width]);
+                self.pack(&slab, to, width)?;
+                return Ok((to.into(), width));
+            }
+            _ => {
                 let (local, row) = self.dense(source, method, dtype)?;
-                let valid = if transposed { [n, k] } else { [k, n] };
+                let extents = if transposed { [n, k] } else { [k, n] };
                 Matrix {
                     place: Place::Local(local),
                     offset: 0.into(),
+                    extents,
                     strides: [row.into(), 1.into()],
-                    valid: valid.map(Expr::from),
+                    valid: extents.map(|extent| [0.into(), extent.into()]),
                 }
             }
         };
-        if transposed {
-            from.strides.reverse();
-            from.valid.reverse();
-        }
-        self.out.push(Stmt::Pack(Pack {
-            from,
-            extents: [k, n],
-            to,
-            width,
-        }));
-        Ok(to)
+        let from = if transposed { from.transposed() } else { from };
+        let to = self.local("right", dtype, &[n.div_ceil(block), k, block]);
+        self.out.push(Stmt::Pack(Pack::all(from, to, block)));
+        Ok((to.into(), block))
+    }
+
+    /// The distance of rows of so many elements of a local matrix that lets vectors read beyond them, and rows not compete
+    /// for the same lines of a cache.
+    pub(super) fn apart(&self, row: usize, dtype: DType) -> usize {
+        let lanes = self.machine.vector_bytes / dtype.size();
+        let width = row.next_multiple_of(lanes);
+        let conflicts = (width * dtype.size()).is_multiple_of(CONFLICT);
+        width + if conflicts { lanes } else { 0 }
     }
 
     /// The part of a tensor that a value is, if the dot reads its elements as they are.
-    fn packable(&mut self, v: Val, method: DotMethod, dtype: DType) -> Result<Option<Matrix>> {
+    fn packable(&mut self, v: Val, method: DotMethod, dtype: DType) -> Result<Option<Slab>> {
         if self.kernel.ty(v).dtype != dtype || !self.is_ready(v, method, dtype) {
             return Ok(None);
         }
-        self.plain(v)
-    }
-
-    /// The part of a tensor that a value is, if it is one with adjacent columns and zeros around it.
-    fn plain(&mut self, v: Val) -> Result<Option<Matrix>> {
-        let (State::Inline, Some(Op::Load { tensor, region, fill })) =
-            (self.value(v).state, self.value(v).op)
-        else {
-            return Ok(None);
-        };
-        let is_dense = region.iter().all(|axis| match axis {
-            Axis::Range { step, .. } => *step == 1,
-            Axis::At(_) => true,
-            Axis::AtTile(_) | Axis::Gather(_) => false,
-        });
-        let is_zero = matches!(fill, None | Some(Constant::Int(0) | Constant::Float(0.0)));
-        let [rows, columns] = self.kernel.ty(v).extents[..] else {
-            return Ok(None);
-        };
-        if !is_dense || !is_zero || !matches!(region.last(), Some(Axis::Range { .. })) {
-            return Ok(None);
-        }
-        let outer = self.open_extents(vec![rows, columns]);
-        let index = self.frame.index.clone();
-        let placed = self.place(*tensor, region, &index);
-        self.frame = outer;
-        let (mut offset, guards) = placed?;
-        let mut strides = [0.into(), 1.into()];
-        for (i, stride) in index.iter().zip(&mut strides) {
-            let Some(symbol) = i.as_symbol() else { continue };
-            let first = offset.substitute(&|s| (s == &**symbol).then(|| 0.into()));
-            let Some(distance) = (&offset - &first).exact_div(i) else {
-                return Ok(None);
-            };
-            (offset, *stride) = (first, distance);
-        }
-        let mut valid = [rows, columns].map(Expr::from);
-        for guard in guards.iter().filter(|_| fill.is_some()) {
-            let mentions = |i: &Expr| i.as_symbol().is_some_and(|s| guard.coordinate.mentions(s));
-            let along = index.iter().zip(&mut valid).find(|(i, _)| mentions(i));
-            let Some((i, valid)) = along else { return Ok(None) };
-            let start = &guard.coordinate - i;
-            if self.bounds(&start).is_none_or(|b| b.0 < 0) {
-                return Ok(None);
-            }
-            let len = valid.as_const().unwrap_or_default();
-            let hi = self.names.fresh("valid");
-            self.ranges.insert(hi.clone(), (0, len));
-            self.out.push(Stmt::Clip {
-                lo: None,
-                hi: Some(hi.clone()),
-                start,
-                step: 1,
-                extent: guard.extent.clone(),
-                len: len as usize,
-            });
-            *valid = Expr::symbol(hi);
-        }
-        Ok(Some(Matrix {
-            place: Place::Tensor(*tensor),
-            offset,
-            strides,
-            valid,
-        }))
+        Ok(self.slab(v)?.filter(Slab::is_regular))
     }
 
     /// Looks through a transposition that is evaluated in place.
@@ -340,6 +304,8 @@ fn block(machine: Machine, [m, n, _]: [usize; 3], dtype: DType) -> [usize; 2] {
         0 => 0,
         sums => sums.max(8).max(rows + columns),
     };
+    // Panels of so many rows are copied by whole vectors or halves of them.
+    let preference = |[rows, columns]: [usize; 2]| (rows.is_power_of_two(), rows * columns);
     let mut best = ([1, 1], usize::MAX);
     for columns in 1..=vectors.min(6) {
         for rows in 1..=m.clamp(1, 14) {
@@ -348,8 +314,9 @@ fn block(machine: Machine, [m, n, _]: [usize; 3], dtype: DType) -> [usize; 2] {
             }
             let panel = |columns| m / rows * time(rows, columns) + time(m % rows, columns);
             let all = vectors / columns * panel(columns) + panel(vectors % columns);
-            if all < best.1 || all == best.1 && rows * columns >= best.0[0] * best.0[1] {
-                best = ([rows, columns], all);
+            let block = [rows, columns];
+            if all < best.1 || all == best.1 && preference(block) >= preference(best.0) {
+                best = (block, all);
             }
         }
     }

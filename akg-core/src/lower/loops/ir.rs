@@ -210,19 +210,41 @@ pub enum Accumulation {
     Or,
 }
 
-/// Copies a matrix into panels of `width` columns, each row by row, the last one filled up with zeros: element `i, j`
-/// goes to `(j / width) * rows * width + i * width + j % width`. Elements after the last panel, as many as a vector
-/// register holds, may be overwritten.
+/// Copies a matrix into panels of `width` columns, each row by row: element `i, j` of what the panels hold is at
+/// `(j / width) * rows * width + i * width + j % width`. If it is all that they hold, then columns of the last panel that it
+/// lacks may become anything, and so may elements after that, as many as a vector register holds. If not, there is one
+/// panel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pack {
     /// What is copied.
     pub from: Matrix,
-    /// Rows and columns.
-    pub extents: [usize; 2],
     /// The panels.
     pub to: LocalId,
+    /// Rows of the panels.
+    pub rows: usize,
     /// Columns of a panel.
     pub width: usize,
+    /// The row and the column of the panels where the matrix goes.
+    pub at: [Expr; 2],
+}
+
+impl Pack {
+    /// Copies all that panels hold.
+    pub(super) fn all(from: Matrix, to: LocalId, width: usize) -> Self {
+        Self {
+            rows: from.extents[0],
+            at: [0.into(), 0.into()],
+            from,
+            to,
+            width,
+        }
+    }
+
+    /// Whether it copies all that the panels hold.
+    #[must_use]
+    pub fn is_all(&self) -> bool {
+        self.from.extents[0] == self.rows && self.at.iter().all(|at| at.is(0))
+    }
 }
 
 /// A matrix in memory: element `i, j` is at `offset + i * strides[0] + j * strides[1]`.
@@ -232,13 +254,43 @@ pub struct Matrix {
     pub place: Place,
     /// The element of row 0 and column 0.
     pub offset: Expr,
-    /// Distance of rows and of columns, one of which is 1.
+    /// Rows and columns.
+    pub extents: [usize; 2],
+    /// Distance of rows and of columns. That of columns is a number, or that of rows is 1.
     pub strides: [Expr; 2],
-    /// Rows and columns that exist; those beyond are zero.
-    pub valid: [Expr; 2],
+    /// The first row and column that exists, and the end of them; others are zero. The end may be before the first.
+    pub valid: [[Expr; 2]; 2],
 }
 
-/// What holds a [`Matrix`].
+impl Matrix {
+    /// The same with rows for columns.
+    pub(super) fn transposed(mut self) -> Self {
+        self.extents.reverse();
+        self.strides.reverse();
+        self.valid.reverse();
+        self
+    }
+}
+
+/// Where elements of an operand begin.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Source {
+    /// Where they are.
+    pub place: Place,
+    /// The first of them.
+    pub offset: Expr,
+}
+
+impl From<LocalId> for Source {
+    fn from(local: LocalId) -> Self {
+        Self {
+            place: Place::Local(local),
+            offset: 0.into(),
+        }
+    }
+}
+
+/// What holds elements of a matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// A tensor.
@@ -248,15 +300,15 @@ pub enum Place {
 }
 
 /// `a[m, k] * b[k, n]` into `c[m, n]`, which is dense.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Dot {
     /// The left operand.
-    pub a: LocalId,
+    pub a: Source,
     /// Where the elements of the left operand are.
     pub a_layout: Layout,
-    /// The right operand, packed.
-    pub b: LocalId,
-    /// Columns of a panel of `b`: those of the register block.
+    /// The right operand, in panels as [`Pack`] describes them.
+    pub b: Source,
+    /// Columns of a panel of `b`: those of the register block, or at least as many as there are, and there is one panel.
     pub width: usize,
     /// The result.
     pub c: LocalId,

@@ -9,6 +9,7 @@ use crate::sketch::ir::{self, Axis, Kernel, Op, Program, StoreMode, TensorId, Va
 
 use super::Machine;
 use super::added::{Added, Addition};
+use super::boxes::Held;
 use super::effect::Effect;
 use super::element::Frame;
 use super::ir::{Local, LocalId, LoopKernel, LoopKind, Param, Stmt, Sums};
@@ -89,6 +90,8 @@ pub(super) struct Mapper<'a> {
     pub(super) advances: Vec<(Symbol, i64)>,
     /// Rows that loops have read so far, by their first elements.
     pub(super) rows_read: Vec<(TensorId, Expr)>,
+    /// Loads whose elements are in boxes.
+    pub(super) held: HashMap<Val, Held>,
     /// What nodes are called in the sketch.
     pub(super) labels: HashMap<NodeId, String>,
     pub(super) block: usize,
@@ -134,6 +137,7 @@ impl<'a> Mapper<'a> {
             streamed: streamed_tensors(program, kernel, machine),
             advances: Vec::new(),
             rows_read: Vec::new(),
+            held: HashMap::new(),
             labels: HashMap::new(),
             block: 0,
             blocks: 0,
@@ -395,8 +399,6 @@ impl<'a> Mapper<'a> {
         region: &[Axis],
         index: &[Expr],
     ) -> Result<(Expr, Vec<Guard>)> {
-        let shape = self.program.shape(self.kernel, tensor).iter();
-        let shape: Vec<Expr> = shape.map(|e| self.index(e)).collect();
         let mut index = index.iter();
         let mut take = || {
             index
@@ -404,10 +406,9 @@ impl<'a> Mapper<'a> {
                 .cloned()
                 .ok_or_else(|| Error::unexpected("a region has more dimensions than its tile"))
         };
-        let mut offset = Expr::constant(0);
-        let mut guards = Vec::new();
-        for (axis, extent) in region.iter().zip(shape) {
-            let coordinate = match axis {
+        let mut coordinates = Vec::new();
+        for axis in region {
+            coordinates.push(match axis {
                 Axis::Range { start, step, .. } => self.index(start) + take()? * *step,
                 Axis::At(e) => self.index(e),
                 Axis::AtTile(v) => {
@@ -418,7 +419,18 @@ impl<'a> Mapper<'a> {
                     let node = self.element(*v, &[take()?])?;
                     self.dynamic_index(node)
                 }
-            };
+            });
+        }
+        Ok(self.locate(tensor, coordinates))
+    }
+
+    /// The offset of the element of a tensor at these coordinates, and what must be checked.
+    pub(super) fn locate(&self, tensor: TensorId, coordinates: Vec<Expr>) -> (Expr, Vec<Guard>) {
+        let shape = self.program.shape(self.kernel, tensor).iter();
+        let shape: Vec<Expr> = shape.map(|e| self.index(e)).collect();
+        let mut offset = Expr::constant(0);
+        let mut guards = Vec::new();
+        for (coordinate, extent) in coordinates.into_iter().zip(shape) {
             offset = offset * extent.clone() + coordinate.clone();
             let inside =
                 self.bounds(&coordinate).is_some_and(|b| b.0 >= 0) && self.below(&coordinate, &extent);
@@ -426,7 +438,7 @@ impl<'a> Mapper<'a> {
                 guards.push(Guard { coordinate, extent });
             }
         }
-        Ok((offset, guards))
+        (offset, guards)
     }
 
     /// An index expression with the value of an integer node.

@@ -7,6 +7,7 @@
 
 mod added;
 mod ahead;
+mod boxes;
 mod checks;
 mod collect;
 mod control;
@@ -18,6 +19,7 @@ mod mapper;
 mod names;
 mod nest;
 mod node;
+mod pack;
 mod parts;
 mod rows;
 mod storage;

@@ -10,14 +10,11 @@
 //! have all the same scale then, wherever it is. Sums are rounded as those of [other products](super::factors).
 
 mod copies;
-mod geometry;
 
 use std::collections::HashMap;
 
-pub(in crate::designer) use geometry::Image;
-use geometry::{Geometry, sum};
-
 use super::factors::{self, LEVEL, TOPS_OFF, factors_of};
+use super::geometry::{GRAIN, Geometry, sum};
 use super::{Product, ceildiv, next_power_of_two, overhangs};
 use crate::designer::device::{Device, Factors};
 use crate::designer::emit::{Emitter, Names, Var, Walk, Written};
@@ -25,8 +22,8 @@ use crate::designer::plan::Axis;
 use crate::dtype::DType;
 use crate::error::Result;
 
-/// Channels of a copy are multiples of this many, 16 bytes, as copy engines ask.
-const GRAIN: i64 = 8;
+/// So few channels are not multiplied tap by tap: steps would be short, and mostly padding.
+const FEW_CHANNELS: i64 = 16;
 /// The fewest channels that are multiplied in a step, and the most.
 const LEAST_STEP: i64 = 16;
 const MOST_STEP: i64 = 64;
@@ -62,9 +59,12 @@ pub(super) fn emit(
     let Some(factors) = factors_of(product, device) else {
         return Ok(None);
     };
-    let Some(geometry) = Geometry::new(product) else {
+    let Some(mut geometry) = Geometry::new(product) else {
         return Ok(None);
     };
+    if geometry.channels < FEW_CHANNELS {
+        geometry.fold_last(product);
+    }
     let lanes = product.products().zip(product.tiles(1, 1));
     let lanes = lanes.map(|(each, results)| device.multiply_seconds(each as f64 * results as f64) / LANES);
     let is_worth_it = lanes.is_some_and(|seconds| seconds > BESIDE * device.launch_seconds());

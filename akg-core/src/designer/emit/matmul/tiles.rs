@@ -19,7 +19,7 @@ const SHARED_DEPTHS: [i64; 2] = [32, 16];
 const SHORT: i64 = 256;
 /// The most sums of one `BK` that are added up in f32. The error of so many equal terms is 1.7 times that of pairwise
 /// summation; more would bring it to twice that.
-const ADDED: i64 = 16;
+pub(super) const ADDED: i64 = 16;
 
 impl Product<'_> {
     /// Lengths of tiles along the rows and along the columns to choose from.

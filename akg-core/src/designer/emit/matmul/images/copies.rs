@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use super::Images;
-use super::geometry::{Fold, Phases, Spatial, number};
 use crate::designer::emit::matmul::factors::{LEAST_SCALE, TOP};
+use crate::designer::emit::matmul::geometry::{Fold, Phases, Spatial, number};
 use crate::designer::emit::matmul::{ceildiv, next_power_of_two};
 use crate::designer::emit::{Emitter, Names, Walk, Written};
 use crate::dtype::DType;

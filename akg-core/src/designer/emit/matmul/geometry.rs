@@ -1,13 +1,12 @@
 //! What a convolution's windows see of an image, as coordinates of its copy.
 
-use super::GRAIN;
+use super::{Product, ceildiv};
 use crate::designer::device::Factors;
-use crate::designer::emit::matmul::{Product, ceildiv};
 use crate::designer::plan::{Axis, TensorKey};
 use crate::expr::Expr;
 
-/// So few channels are not multiplied tap by tap: steps would be short, and mostly padding.
-const FEW_CHANNELS: i64 = 16;
+/// Channels of a folded copy are multiples of this many, 16 bytes, as copy engines ask.
+pub(super) const GRAIN: i64 = 8;
 
 /// A spatial dimension of an image: at place `p`, tap `t` meets the element `start + stride * p + step * t`.
 ///
@@ -190,7 +189,7 @@ impl Geometry {
         let (channel, spatial) = rest.split_first()?;
         let spatial: Option<Vec<_>> = spatial.iter().map(|d| Spatial::new(product, *d)).collect();
         let is_phase = |a: &Axis| !kernel.reduced.contains(a) && *a != product.rows && !outer.contains(a);
-        let mut geometry = Self {
+        let geometry = Self {
             phases: walked.iter().copied().filter(is_phase).collect(),
             outer: outer.to_vec(),
             channel: *channel,
@@ -199,14 +198,14 @@ impl Geometry {
             spatial: spatial?,
             groups: outer.iter().copied().filter(|a| walked.contains(a)).collect(),
         };
-        geometry.is_all_of(product, &walked).then_some(())?;
-        if geometry.channels < FEW_CHANNELS {
-            geometry.fold = geometry.folded(product);
-        }
-        Some(geometry)
+        geometry.is_all_of(product, &walked).then_some(geometry)
     }
 
-    /// Makes the last dimension that has taps and places one that is folded.
+    /// Makes the last dimension that has taps and places, if there is one, one that is folded.
+    pub(super) fn fold_last(&mut self, product: &Product<'_>) {
+        self.fold = self.folded(product);
+    }
+
     fn folded(&mut self, product: &Product<'_>) -> Option<Fold> {
         let is_seen = |s: &Spatial| s.tap.is_some() && s.place.is_some();
         let at = self.spatial.iter().rposition(is_seen)?;

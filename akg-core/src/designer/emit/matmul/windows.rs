@@ -1,0 +1,358 @@
+//! Convolutions on cores whose lanes multiply numbers as they are.
+//!
+//! The weights are copied once, a matrix for each tap, whose columns are the rows of the result: programs find a tile of them
+//! side by side. A tile of the result has places along its other side: a run along the last dimension, and where that is
+//! short, several of the dimension before. Taps along the dimensions before a tile's are summed with the channels, in one
+//! product: what they meet is a box of the image, too. The others are walked one by one.
+
+use std::collections::HashMap;
+
+use super::geometry::{Geometry, Spatial};
+use super::tiles::{ADDED, balanced};
+use super::{LANES, PROMOTE, Product, ceildiv, overhangs};
+use crate::designer::device::Device;
+use crate::designer::emit::{Emitter, Names, Var, Walk, Written};
+use crate::designer::plan::Axis;
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::expr::Expr;
+
+/// Lengths of tiles along the rows to choose from.
+const ROWS: [i64; 2] = [128, 64];
+/// Places of a tile.
+const PLACES: i64 = 256;
+/// Fewer places along the last dimension are not enough for a tile.
+const NARROW: i64 = 32;
+/// Multiply-adds that take as long as bringing an element of several rows of places side by side, as measured on AVX-512.
+const BESIDE: i64 = 8;
+/// The most products of a sum that one step takes.
+const DEPTH: i64 = 512;
+/// Rows whose weights a program copies.
+const COPIED: i64 = 16;
+/// So many channels, or all that there are, are summed in one step at least.
+const CHANNELS: i64 = 16;
+
+/// A convolution.
+struct Windows<'a> {
+    product: &'a Product<'a>,
+    geometry: Geometry,
+    number: usize,
+    /// The axes of taps that are summed with the channels, and their numbers.
+    folded: Vec<(Axis, i64)>,
+    /// Those that are walked.
+    walked: Vec<Axis>,
+    /// The places of a tile along the dimensions that have several.
+    runs: Vec<(Axis, i64)>,
+    /// The channels of a step.
+    step: i64,
+}
+
+/// Writes the kernels of `product`, if it is a convolution and the device's lanes work alone.
+pub(super) fn emit(
+    product: &Product<'_>,
+    device: Device<'_>,
+    names: &mut Names,
+    number: usize,
+) -> Result<Option<Vec<Written>>> {
+    let Some(geometry) = Geometry::new(product).filter(|_| !device.shares_tiles()) else {
+        return Ok(None);
+    };
+    let Some(windows) = Windows::new(product, geometry, number) else {
+        return Ok(None);
+    };
+    let mut written = Vec::new();
+    if windows.has_copy() {
+        written.push(windows.write_weights(names)?);
+    }
+    written.push(windows.write_product(names)?);
+    Ok(Some(written))
+}
+
+impl<'a> Windows<'a> {
+    fn new(product: &'a Product<'a>, geometry: Geometry, number: usize) -> Option<Self> {
+        let extent = |axis: Axis| product.extent(axis).as_const();
+        let is_seen = |s: &Spatial| s.tap.is_some() || s.stride > 1;
+        let is_window = geometry.spatial.iter().any(is_seen) && product.dtype == DType::F32;
+        is_window.then_some(())?;
+        let places: Vec<Axis> = geometry.places().collect();
+        let (last, others) = places.split_last()?;
+        let width = extent(*last)?;
+        let run = balanced(product.extent(*last), &[PLACES], 1)[0];
+        let mut runs = vec![(*last, run)];
+        if let Some(before) = others.last().filter(|_| width < PLACES) {
+            let run = balanced(product.extent(*before), &[PLACES / width], 1)[0];
+            let rows = extent(product.rows)?.min(ROWS[0]);
+            let lanes = |places: i64| ceildiv(places, LANES) * LANES;
+            let several = rows * lanes(run * width) + BESIDE * run * width;
+            if width < NARROW || several < run * rows * lanes(width) {
+                runs.insert(0, (*before, run));
+            }
+        }
+        let is_tiled = |s: &Spatial| s.place.is_some_and(|p| runs.iter().any(|(axis, _)| *axis == p));
+        let first = geometry.spatial.iter().position(is_tiled)?;
+        let (mut folded, mut walked) = (Vec::new(), Vec::new());
+        let mut depth = 1;
+        for (i, spatial) in geometry.spatial.iter().enumerate().rev() {
+            let Some((axis, count)) = spatial.tap else {
+                continue;
+            };
+            let is_whole = product.end(axis) == product.extent(axis).to_string();
+            if i < first && is_whole && depth * count * geometry.channels.min(CHANNELS) <= DEPTH {
+                folded.insert(0, (axis, count));
+                depth *= count;
+            } else {
+                walked.insert(0, axis);
+            }
+        }
+        let step = balanced(&geometry.channels.into(), &[(DEPTH / depth).max(1)], 1)[0];
+        Some(Self {
+            product,
+            geometry,
+            number,
+            folded,
+            walked,
+            runs,
+            step,
+        })
+    }
+
+    /// Whether there is a copy of the weights.
+    fn has_copy(&self) -> bool {
+        self.geometry.taps().next().is_some()
+    }
+
+    fn weights(&self) -> String {
+        format!("A{}", self.number)
+    }
+
+    /// Taps that are summed with each channel.
+    fn taps(&self) -> i64 {
+        self.folded.iter().map(|(_, count)| count).product()
+    }
+
+    /// How the channels and the taps are walked, those from `start` on.
+    fn walk_sum(&self, start: &str, walks: &mut HashMap<Axis, Walk>) {
+        let whole = |len: i64| Walk::Tile {
+            start: "0".to_owned(),
+            len: len.to_string(),
+            overhang: false,
+        };
+        walks.extend(self.folded.iter().map(|(axis, count)| (*axis, whole(*count))));
+        let index = |axis: &Axis| (*axis, Walk::Index(format!("r{axis}")));
+        walks.extend(self.walked.iter().map(index));
+        let channels = Walk::Tile {
+            start: start.to_owned(),
+            len: self.step.to_string(),
+            overhang: self.geometry.channels % self.step != 0,
+        };
+        walks.insert(self.geometry.channel, channels);
+    }
+
+    /// The axes of the sum along which tiles have elements.
+    fn summed(&self) -> impl Iterator<Item = Axis> {
+        std::iter::once(self.geometry.channel).chain(self.folded.iter().map(|(axis, _)| *axis))
+    }
+
+    /// Loops along the sum, where axes of taps have these ends, and where a step along the channels starts.
+    fn loops(&self, end: impl Fn(Axis) -> String) -> (Vec<String>, String) {
+        let (channel, channels) = (self.geometry.channel, self.geometry.channels);
+        let taps = self
+            .walked
+            .iter()
+            .map(|axis| format!("r{axis} in 0..{}", end(*axis)));
+        if self.step >= channels {
+            return (taps.collect(), "0".to_owned());
+        }
+        let steps = format!("r{channel} in 0..{channels} step {}", self.step);
+        (
+            std::iter::once(steps).chain(taps).collect(),
+            format!("r{channel}"),
+        )
+    }
+
+    /// The region of the copied weights from channel `start` on, for rows as they are walked.
+    fn region(&self, e: &Emitter<'_>, start: &str) -> Result<String> {
+        let mut place = e.place(&self.geometry.matrices())?.0;
+        place.extend(e.place(&self.walked)?.0);
+        let taps = self.taps();
+        let start = match (start, taps) {
+            ("0", _) | (_, 1) => start.to_owned(),
+            _ => format!("{start}*{taps}"),
+        };
+        place.push(format!("{start} :+ {}", self.step * taps));
+        place.extend(e.place(&[self.product.rows])?.0);
+        Ok(place.join(", "))
+    }
+
+    /// The kernel that copies the weights, a matrix for each tap that is walked.
+    fn write_weights(&self, names: &mut Names) -> Result<Written> {
+        let (geometry, product) = (&self.geometry, self.product);
+        let extent = |axis: Axis| product.extent(axis).to_string();
+        let matrices = geometry.matrices();
+        let index = |axis: &Axis| (*axis, Walk::Index(format!("p{axis}")));
+        let mut walks: HashMap<Axis, Walk> = matrices.iter().map(index).collect();
+        let mut over: Vec<String> = matrices
+            .iter()
+            .map(|a| format!("p{a} in {}", extent(*a)))
+            .collect();
+        over.push(format!(
+            "p{} in ceildiv({}, {COPIED})",
+            product.rows,
+            extent(product.rows)
+        ));
+        let rows = tile(
+            product.rows,
+            product.extent(product.rows),
+            &COPIED.to_string(),
+            &[COPIED],
+        );
+        walks.insert(product.rows, rows);
+        let (loops, start) = self.loops(extent);
+        self.walk_sum(&start, &mut walks);
+        let mut extents: Vec<String> = matrices.into_iter().map(extent).collect();
+        extents.extend(self.walked.iter().map(|axis| extent(*axis)));
+        extents.push((geometry.channels * self.taps()).to_string());
+        extents.push(extent(product.rows));
+        let (weights, extents) = (self.weights(), extents.join(", "));
+        names.buffers.push(format!("buffer {weights}: f32[{extents}]"));
+        let mut e = Emitter::new(product.plan, product.prims, product.kernel, names);
+        e.walks = walks;
+        e.tile = self.summed().chain([product.rows]).collect();
+        let is_loop = !loops.is_empty();
+        if is_loop {
+            e.open(format!("for {} {{", loops.join(", ")));
+        }
+        let x = e.load(&product.operands[0])?.text;
+        let region = self.region(&e, &start)?;
+        let matrix = match self.folded.len() {
+            0 => x,
+            _ => format!("reshape({x}, [{}, {COPIED}])", self.step * self.taps()),
+        };
+        e.line(format!("store {weights}[{region}] = {matrix}"));
+        if is_loop {
+            e.close();
+        }
+        let name = format!("k{}_a", self.number);
+        let text = e.finish(&format!("kernel {name} over ({})", over.join(", ")));
+        Ok(Written { name, text })
+    }
+
+    /// The kernel that multiplies.
+    fn write_product(&self, names: &mut Names) -> Result<Written> {
+        let (geometry, product, number) = (&self.geometry, self.product, self.number);
+        let extent = |axis: Axis| product.extent(axis);
+        let mut walks = HashMap::new();
+        let mut grid = Vec::new();
+        for axis in geometry.outer.iter().copied().chain(geometry.places()) {
+            let over = match self.runs.iter().find(|(tiled, _)| *tiled == axis) {
+                Some((_, run)) => {
+                    walks.insert(axis, tile(axis, extent(axis), &run.to_string(), &[*run]));
+                    format!("p{axis} in ceildiv({}, {run})", extent(axis))
+                }
+                None => {
+                    walks.insert(axis, Walk::Index(format!("p{axis}")));
+                    format!("p{axis} in {}", extent(axis))
+                }
+            };
+            grid.push(over);
+        }
+        // Programs that read the same places run together, and those that write what lies between each other's results.
+        let lengths = balanced(extent(product.rows), &ROWS, 1);
+        let len = names.knob("BM", number, &lengths);
+        grid.push(format!(
+            "p{} in ceildiv({}, {len})",
+            product.rows,
+            extent(product.rows)
+        ));
+        walks.insert(
+            product.rows,
+            tile(product.rows, extent(product.rows), &len, &lengths),
+        );
+        for axis in &geometry.phases {
+            walks.insert(*axis, Walk::Index(format!("p{axis}")));
+            grid.push(format!("p{axis} in {}", extent(*axis)));
+        }
+        let (loops, start) = self.loops(|axis| product.end(axis));
+        self.walk_sum(&start, &mut walks);
+
+        let mut e = Emitter::new(product.plan, product.prims, product.kernel, names);
+        e.walks = walks;
+        let lens: Vec<String> = self.runs.iter().map(|(_, run)| run.to_string()).collect();
+        let places = lens.join("*");
+        let sums = self.sums();
+        if !loops.is_empty() {
+            e.line(format!("acc0 = zeros {sums}[{len}, {places}]"));
+            e.open(format!("for {} {{", loops.join(", ")));
+        }
+        let dot = self.dot(&mut e, &start, &places)?;
+        match (loops.is_empty(), sums) {
+            (true, _) => e.line(format!("z0 = {dot}")),
+            (false, DType::F32) => e.line(format!("acc0 = acc0 + {dot}")),
+            (false, _) => e.line(format!("acc0 = acc0 + {sums}({dot})")),
+        }
+        if !loops.is_empty() {
+            e.close();
+            e.line(if sums == DType::F32 {
+                "z0 = acc0"
+            } else {
+                "z0 = f32(acc0)"
+            });
+        }
+        e.line(match lens.len() {
+            1 => "y0 = z0".to_owned(),
+            _ => format!("y0 = reshape(z0, [{len}, {}])", lens.join(", ")),
+        });
+        let mut axes = vec![product.rows];
+        axes.extend(self.runs.iter().map(|(axis, _)| *axis));
+        e.tile.clone_from(&axes);
+        let text = "y0".to_owned();
+        e.define(product.contract, Var { text, axes });
+        e.store_all(|_, _| true)?;
+        let name = format!("k{number}");
+        let text = e.finish(&format!("kernel {name} over ({})", grid.join(", ")));
+        Ok(Written { name, text })
+    }
+
+    /// Loads the operands of a step from channel `start` on and returns the text of their product.
+    fn dot(&self, e: &mut Emitter<'_>, start: &str, places: &str) -> Result<String> {
+        let [weights, image] = &self.product.operands;
+        let left = if self.has_copy() {
+            let (_, leaves) = e.place(&[self.product.rows, self.geometry.channel])?;
+            let outside = if leaves { " else 0.0" } else { "" };
+            format!(
+                "trans(load {}[{}]{outside})",
+                self.weights(),
+                self.region(e, start)?
+            )
+        } else {
+            e.tile = vec![self.product.rows, self.geometry.channel];
+            e.load(weights)?.text
+        };
+        e.tile = self
+            .summed()
+            .chain(self.runs.iter().map(|(axis, _)| *axis))
+            .collect();
+        let right = e.load(image)?.text;
+        let right = match e.tile.len() {
+            2 => right,
+            _ => format!("reshape({right}, [{}, {places}])", self.step * self.taps()),
+        };
+        Ok(format!("dot({left}, {right}) ieee promote({PROMOTE})"))
+    }
+
+    /// The type that the products of the steps are added up in.
+    fn sums(&self) -> DType {
+        let most = ADDED * self.step * self.taps();
+        let is_short = self.product.products().is_some_and(|products| products <= most);
+        if is_short { DType::F32 } else { DType::F64 }
+    }
+}
+
+/// A walk along an axis by tiles of a length that has one of these values.
+fn tile(axis: Axis, extent: &Expr, len: &str, values: &[i64]) -> Walk {
+    Walk::Tile {
+        start: format!("p{axis}*{len}"),
+        len: len.to_owned(),
+        overhang: overhangs(extent, values),
+    }
+}

@@ -1,0 +1,210 @@
+//! Boxes of tensors that several iterations of a loop read parts of.
+//!
+//! What a window meets at one tap lies an element or a row beside what it meets at the next. Where a loop over taps loads
+//! the right operand of a dot, all that its iterations load is copied once before the loop, zeros around a tensor included,
+//! and dots read it from there.
+
+use crate::dtype::DType;
+use crate::expr::{Expr, Symbol};
+use crate::sketch::ir::{Axis, DotMethod, Loop, Op, Scalar as Constant, Stmt as SketchStmt, TensorId, Val};
+
+use super::checks::affine;
+use super::effect::Effect;
+use super::element::row_major;
+use super::ir::{LocalId, Stmt};
+use super::mapper::Mapper;
+use super::nest::Nest;
+use super::node::NodeKind;
+
+/// The most bytes of a box, which should stay in a core's cache with all else.
+const MOST: usize = 1 << 19;
+/// The most iterations of a loop that a box is for.
+const ITERATIONS: i64 = 64;
+
+/// The part of a box that a load is in an iteration.
+#[derive(Debug, Clone)]
+pub(super) struct Held {
+    pub(super) local: LocalId,
+    /// The element at index 0 of all dimensions.
+    pub(super) offset: Expr,
+    /// The distance of elements along each dimension of the tile.
+    pub(super) strides: Vec<i64>,
+}
+
+/// A loop around loads.
+#[derive(Debug)]
+pub(super) struct Around {
+    pub(super) symbol: Symbol,
+    /// The first and the last value, if these are known and all between them are values, too.
+    pub(super) values: Option<(i64, i64)>,
+}
+
+/// A dimension of a box: the elements `start + step * i` of one of the tensor's.
+struct Dimension {
+    start: Expr,
+    step: i64,
+    extent: usize,
+    /// The place in it of the load's first element.
+    first: Expr,
+    /// The distance of the load's elements in it, if there is a dimension of the tile along it.
+    distance: Option<i64>,
+}
+
+impl Mapper<'_> {
+    /// Copies boxes for the loop `l`, whose indices are `around`. Returns how many of these, innermost first, each box is
+    /// for, and the statements.
+    pub(super) fn boxes(&mut self, l: &Loop, around: &[Around]) -> Vec<(usize, Vec<Stmt>)> {
+        let mut copied = Vec::new();
+        for stmt in &l.body {
+            if let SketchStmt::Define {
+                value,
+                op: Op::Load { tensor, region, fill },
+                ..
+            } = stmt
+                && matches!(fill, None | Some(Constant::Int(0) | Constant::Float(0.0)))
+                && !self.written.contains(tensor)
+                && self.is_right_operand(*value, l)
+                && let Some((inner, dimensions)) = self.worthwhile(*value, region, around)
+            {
+                copied.push((inner, self.copy_box(*value, *tensor, dimensions)));
+            }
+        }
+        copied
+    }
+
+    /// Whether all that becomes of a value in the loop is to be the right operand of a dot, as it is.
+    fn is_right_operand(&self, v: Val, l: &Loop) -> bool {
+        let is_once = |v: Val| self.uses[v.0 as usize].count == 1;
+        let mut ops = l.body.iter().filter_map(|stmt| match stmt {
+            SketchStmt::Define { value, op, .. } => Some((*value, op)),
+            _ => None,
+        });
+        let is_float = self.kernel.ty(v).dtype == DType::F32;
+        is_float
+            && is_once(v)
+            && ops.clone().any(|(user, op)| match op {
+                Op::Reshape(u) if *u == v => is_once(user) && ops.any(|(_, op)| is_right_of(op, user)),
+                op => is_right_of(op, v),
+            })
+    }
+
+    /// The box for most of the inner loops that is small, and read several times.
+    fn worthwhile(&self, v: Val, region: &[Axis], around: &[Around]) -> Option<(usize, Vec<Dimension>)> {
+        let elements = |dimensions: &[Dimension]| -> usize { dimensions.iter().map(|d| d.extent).product() };
+        let each: usize = self.kernel.ty(v).extents.iter().product();
+        let mut found = None;
+        let mut loaded = each;
+        for inner in 1..=around.len() {
+            let inside = &around[around.len() - inner..];
+            let (first, last) = inside.first()?.values?;
+            let Some(dimensions) = self.dimensions(region, inside) else {
+                break;
+            };
+            loaded = loaded.saturating_mul((last - first + 1) as usize);
+            let size = elements(&dimensions);
+            if last - first >= ITERATIONS || size * DType::F32.size() > MOST {
+                break;
+            }
+            if size.saturating_mul(3) < loaded.saturating_mul(2) {
+                found = Some((inner, dimensions));
+            }
+        }
+        found
+    }
+
+    /// All that is loaded from a region while these loops go on.
+    fn dimensions(&self, region: &[Axis], inside: &[Around]) -> Option<Vec<Dimension>> {
+        let dimension = |axis: &Axis| {
+            let (start, len, step, is_tile) = match axis {
+                Axis::Range { start, len, step } => (start, *len, *step, true),
+                Axis::At(at) => (at, 1, 1, false),
+                Axis::AtTile(_) | Axis::Gather(_) => return None,
+            };
+            let (mut start, mut first) = (self.index(start), Expr::constant(0));
+            let (mut low, mut high) = (0, 0);
+            for Around { symbol, values } in inside {
+                let (rest, factor) = affine(&start, symbol)?;
+                let ends = <[i64; 2]>::from((*values)?).map(|value| factor * value);
+                low += ends[0].min(ends[1]);
+                high += ends[0].max(ends[1]);
+                first = first + Expr::symbol(symbol.clone()) * factor;
+                start = rest;
+            }
+            if first.is(0) {
+                let distance = is_tile.then_some(1);
+                return Some(Dimension {
+                    start,
+                    step,
+                    extent: len,
+                    first,
+                    distance,
+                });
+            }
+            let reach = step * (i64::try_from(len).ok()? - 1);
+            low += reach.min(0);
+            high += reach.max(0);
+            Some(Dimension {
+                start: start + low,
+                step: 1,
+                extent: usize::try_from(high - low + 1).ok()?,
+                first: first - low,
+                distance: is_tile.then_some(step),
+            })
+        };
+        region.iter().map(dimension).collect()
+    }
+
+    /// Copies a box of a tensor, in which `v` is found from now on. Returns the statements.
+    fn copy_box(&mut self, v: Val, tensor: TensorId, dimensions: Vec<Dimension>) -> Vec<Stmt> {
+        let before = std::mem::take(&mut self.out);
+        let mut extents: Vec<usize> = dimensions.iter().map(|d| d.extent).collect();
+        let outer = self.open_extents(extents.clone());
+        let index = self.frame.index.clone();
+        let coordinates = dimensions.iter().zip(&index);
+        let coordinates = coordinates
+            .map(|(d, i)| &d.start + &(i.clone() * d.step))
+            .collect();
+        let (offset, guards) = self.locate(tensor, coordinates);
+        let value = self.nodes.add(
+            DType::F32,
+            NodeKind::Tensor {
+                tensor,
+                offset,
+                guards,
+                fill: Constant::Float(0.0).into(),
+            },
+        );
+        let lanes = self.machine.vector_bytes / DType::F32.size();
+        if let Some(row) = extents.last_mut() {
+            *row = self.apart(*row, DType::F32);
+        }
+        let len = extents.iter().product::<usize>() + lanes;
+        let local = self.local("held", DType::F32, &[len]);
+        let offset = row_major(&extents, &index);
+        self.close(outer, vec![Effect::Set { local, offset, value }], Nest::parallel);
+
+        let firsts: Vec<Expr> = dimensions.iter().map(|d| d.first.clone()).collect();
+        let mut stride = 1;
+        let mut strides = Vec::new();
+        for (dimension, extent) in dimensions.iter().zip(&extents).rev() {
+            strides.extend(dimension.distance.map(|distance| distance * stride));
+            stride *= *extent as i64;
+        }
+        strides.reverse();
+        let offset = row_major(&extents, &firsts);
+        self.held.insert(
+            v,
+            Held {
+                local,
+                offset,
+                strides,
+            },
+        );
+        std::mem::replace(&mut self.out, before)
+    }
+}
+
+/// Whether `op` is a dot with `v` on the right, as it is.
+fn is_right_of(op: &Op, v: Val) -> bool {
+    matches!(op, Op::Dot { b, method: DotMethod::Ieee, .. } if *b == v)
+}
