@@ -133,9 +133,9 @@ kernel main over (i in ceildiv({h}, {th}), j in ceildiv({w}, {tw})) {{
     );
     let a = numbers(DType::F32, [(kh * kw) as usize, (channels * kd * rows) as usize]);
     let inputs = [
-        x.reshape(&[channels, depth, height, width].map(|e| e as usize))
+        x.reshape([channels, depth, height, width].map(|e| e as usize))
             .unwrap(),
-        a.reshape(&[kh, kw, channels * kd, rows].map(|e| e as usize))
+        a.reshape([kh, kw, channels * kd, rows].map(|e| e as usize))
             .unwrap(),
     ];
     let want = interpret(&program, &inputs, &dims).unwrap();

@@ -1,6 +1,7 @@
 //! The rule-based designer: from a graph to a sketch, with no model.
 //!
-//! ATen operators are decomposed into a few primitives (`decompose`), the primitives are cut into kernels (`group`),
+//! Recurrent networks whose steps are written out become operators again (`roll`). ATen operators are decomposed into a few
+//! primitives (`decompose`), the primitives are cut into kernels (`group`),
 //! tensors get the extents that make every reshape a relabelling (`plan`), and each kernel is written as sketch text
 //! by the emitter of its kind (`emit`). The text is parsed like anybody's, so that a rule's sketch meets the same
 //! checks as a model's.
@@ -35,6 +36,7 @@ mod emit;
 mod group;
 mod plan;
 mod prim;
+mod roll;
 #[cfg(test)]
 mod tests;
 mod window;
@@ -186,7 +188,18 @@ fn draft(
     graph: &Graph,
     device: Device<'_>,
 ) -> Result<(String, decompose::Decomposed, Vec<KernelSummary>, Names)> {
-    let mut decomposed = decompose::decompose(graph)?;
+    let rolled = roll::rolled(graph)?;
+    let rolled = rolled.and_then(|rolled| draft_of(graph, &rolled, device).ok());
+    rolled.map_or_else(|| draft_of(graph, graph, device), Ok)
+}
+
+/// The same from `source`, which computes what the graph does.
+fn draft_of(
+    graph: &Graph,
+    source: &Graph,
+    device: Device<'_>,
+) -> Result<(String, decompose::Decomposed, Vec<KernelSummary>, Names)> {
+    let mut decomposed = decompose::decompose(source)?;
     copies::copy_outputs(&mut decomposed);
     copies::copy_operands(&mut decomposed).map_err(|Unarranged(id)| arrangement(&decomposed, id))?;
     let mut apart = Apart::new(device);

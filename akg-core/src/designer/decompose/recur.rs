@@ -107,8 +107,12 @@ fn steps(
     }
     let shape = vec![steps.clone(), batch.clone(), gates.clone(), size.clone()];
     let shares = s.prims.reshape(shares, shape);
+    // Kernels keep the whole of a matrix, and read states from memory.
+    let hidden = match s.prims.node(hidden).prim {
+        Prim::Input(_) => hidden,
+        _ => s.prims.copy(hidden),
+    };
     let hidden = s.prims.reshape(hidden, vec![gates, size.clone(), size.clone()]);
-    // Kernels read states from memory.
     let states = states.iter().map(|state| match s.prims.constant(*state) {
         Some(_) => s.prims.copy(*state),
         None => *state,

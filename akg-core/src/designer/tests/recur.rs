@@ -1,7 +1,11 @@
 //! Recurrent networks in all their forms.
 
-use super::{F, check};
+use super::{F, check, check_on, many_threads};
+use crate::designer::design;
+use crate::error::Result;
 use crate::graph::{Arg, Graph, ValueId};
+use crate::target::Target;
+use crate::task::Task;
 
 /// A network and what it is asked for.
 #[derive(Clone, Copy)]
@@ -134,4 +138,76 @@ fn one_sample_many_samples_and_odd_sizes() {
             network(Network { op, extents, ..LSTM });
         }
     }
+}
+
+/// A network whose steps are written out: `hidden` makes the next hidden vector of an element of the input and the one
+/// before, and the results are what `output` makes of the hidden vectors, and the last of these.
+#[track_caller]
+fn written_out(
+    name: &str,
+    dim: i64,
+    hidden: impl Fn(&mut Graph, ValueId, ValueId) -> Result<ValueId>,
+    output: impl Fn(&mut Graph, ValueId) -> Result<ValueId>,
+) {
+    let mut g = Graph::new(name);
+    let x = g.input("x", F, if dim == 0 { [5, 3, 6] } else { [3, 5, 6] });
+    let mut state = g.input("h", F, [3, 4]);
+    let mut outputs = Vec::new();
+    for t in 0..5 {
+        let element = g.select(x, dim, t).unwrap();
+        state = hidden(&mut g, element, state).unwrap();
+        outputs.push(output(&mut g, state).unwrap());
+    }
+    let stacked = g.stack(&outputs, dim).unwrap();
+    g.output(stacked);
+    g.output(state);
+    let target = Target::new("cpu", "x86_64");
+    let design = design(&Task::new(name.to_owned(), g.clone()), &target).unwrap();
+    let operators = design.kernels.iter().flat_map(|kernel| &kernel.operators);
+    let recurrences = operators.filter(|name| name.starts_with("rnn")).count();
+    assert!(recurrences > 0, "{}", design.sketch);
+    assert!(design.kernels.len() < 8, "{}", design.sketch);
+    check_on(&[target, many_threads()], g, 1e-5);
+}
+
+/// A matrix with as many rows and columns, and its bias.
+fn layer(g: &mut Graph, name: &str, shape: [i64; 2]) -> (ValueId, ValueId) {
+    let find = |g: &mut Graph, name: String, shape: &[i64]| match g.find(&name) {
+        Some(value) => value,
+        None => g.input(&name, F, shape.to_vec()),
+    };
+    (
+        find(g, format!("{name}w"), &shape),
+        find(g, format!("{name}b"), &shape[..1]),
+    )
+}
+
+#[test]
+fn steps_that_are_written_out_become_a_loop() {
+    let output = |g: &mut Graph, state: ValueId| {
+        let (w, b) = layer(g, "o", [7, 4]);
+        g.linear(state, w, Some(b))
+    };
+    let joined = |g: &mut Graph, x: ValueId, state: ValueId| {
+        let (w, b) = layer(g, "j", [4, 10]);
+        let both = g.cat(&[x, state], 1)?;
+        let sum = g.linear(both, w, Some(b))?;
+        g.tanh(sum)
+    };
+    written_out("joined", 0, joined, output);
+    written_out("joined_by_sample", 1, joined, |_, state| Ok(state));
+    let turned = |g: &mut Graph, x: ValueId, state: ValueId| {
+        let (w, _) = layer(g, "j", [4, 10]);
+        let both = g.cat(&[state, x], 1)?;
+        let sum = g.linear(both, w, None)?;
+        g.relu(sum)
+    };
+    written_out("turned", 0, turned, |g, state| g.sigmoid(state));
+    let added = |g: &mut Graph, x: ValueId, state: ValueId| {
+        let ((w, a), (u, b)) = (layer(g, "w", [4, 6]), layer(g, "u", [4, 4]));
+        let (of_input, of_state) = (g.linear(x, w, Some(a))?, g.linear(state, u, Some(b))?);
+        let sum = g.add(of_input, of_state)?;
+        g.tanh(sum)
+    };
+    written_out("added", 0, added, output);
 }
