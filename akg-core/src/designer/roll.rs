@@ -56,6 +56,12 @@ struct Step {
     result: ValueId,
 }
 
+/// A sum of products: vectors, each with what it is multiplied with, and the biases.
+struct Sum {
+    parts: Vec<(ValueId, Columns)>,
+    biases: Vec<ValueId>,
+}
+
 /// The values of a graph by what computes them.
 struct Source<'a> {
     graph: &'a Graph,
@@ -143,7 +149,7 @@ impl<'a> Source<'a> {
         ];
         let known = |(op, cell)| Some((self.call(result, op)?.value("self").ok()?, cell));
         let (sum, op) = activations.into_iter().find_map(known)?;
-        let (parts, biases) = self.joined(sum).or_else(|| self.added(sum))?;
+        let Sum { parts, biases } = self.joined(sum).or_else(|| self.added(sum))?;
         let is_input = |(value, _): &&(ValueId, Columns)| self.selected(*value).is_some();
         let (input, of_input) = parts.iter().find(is_input)?;
         let (before, of_hidden) = parts.iter().find(|(value, _)| value != input)?;
@@ -166,8 +172,8 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// Two vectors side by side, multiplied with one matrix: each with its columns, and the bias.
-    fn joined(&self, sum: ValueId) -> Option<(Vec<(ValueId, Columns)>, Vec<ValueId>)> {
+    /// Two vectors side by side, multiplied with one matrix.
+    fn joined(&self, sum: ValueId) -> Option<Sum> {
         let linear = self.call(sum, "linear.default")?;
         let matrix = linear.value("weight").ok()?;
         let cat = self.call(linear.value("input").ok()?, "cat.default")?;
@@ -181,18 +187,14 @@ impl<'a> Source<'a> {
             let ends = Some([start, end.clone()]);
             Some((value, Columns { matrix, ends }))
         });
-        let columns: Vec<_> = columns.collect::<Option<_>>()?;
-        let is_pair = columns.len() == 2 && matches!(dim, 1 | -1);
-        is_pair.then(|| {
-            (
-                columns,
-                linear.opt_value("bias").ok().flatten().into_iter().collect(),
-            )
-        })
+        let parts: Vec<_> = columns.collect::<Option<_>>()?;
+        let is_pair = parts.len() == 2 && matches!(dim, 1 | -1);
+        let biases = linear.opt_value("bias").ok()?.into_iter().collect();
+        is_pair.then_some(Sum { parts, biases })
     }
 
-    /// The sum of two vectors, each multiplied with a matrix: both with theirs, and the biases.
-    fn added(&self, sum: ValueId) -> Option<(Vec<(ValueId, Columns)>, Vec<ValueId>)> {
+    /// The sum of two vectors, each multiplied with a matrix of its own.
+    fn added(&self, sum: ValueId) -> Option<Sum> {
         let add = self.call(sum, "add.Tensor")?;
         (add.number("alpha").ok()? == 1.0).then_some(())?;
         let (mut parts, mut biases) = (Vec::new(), Vec::new());
@@ -202,7 +204,7 @@ impl<'a> Source<'a> {
             parts.push((linear.value("input").ok()?, Columns { matrix, ends: None }));
             biases.extend(linear.opt_value("bias").ok()?);
         }
-        Some((parts, biases))
+        Some(Sum { parts, biases })
     }
 
     /// The steps that follow each other.

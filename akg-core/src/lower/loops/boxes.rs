@@ -90,21 +90,26 @@ impl Mapper<'_> {
 
     /// The box for most of the inner loops that is small, and read several times.
     fn worthwhile(&self, v: Val, region: &[Axis], around: &[Around]) -> Option<(usize, Vec<Dimension>)> {
-        let elements = |dimensions: &[Dimension]| -> usize { dimensions.iter().map(|d| d.extent).product() };
+        let elements = |dimensions: &[Dimension]| {
+            dimensions
+                .iter()
+                .fold(1usize, |all, d| all.saturating_mul(d.extent))
+        };
         let each: usize = self.kernel.ty(v).extents.iter().product();
         let mut found = None;
         let mut loaded = each;
         for inner in 1..=around.len() {
             let inside = &around[around.len() - inner..];
-            let (first, last) = inside.first()?.values?;
+            let iterations = inside.first().and_then(|outermost| outermost.values);
+            let iterations = iterations.map_or(0, |(first, last)| last - first + 1);
             let Some(dimensions) = self.dimensions(region, inside) else {
                 break;
             };
-            loaded = loaded.saturating_mul((last - first + 1) as usize);
             let size = elements(&dimensions);
-            if last - first >= ITERATIONS || size * DType::F32.size() > MOST {
+            if !(1..=ITERATIONS).contains(&iterations) || size > MOST / DType::F32.size() {
                 break;
             }
+            loaded = loaded.saturating_mul(iterations as usize);
             if size.saturating_mul(3) < loaded.saturating_mul(2) {
                 found = Some((inner, dimensions));
             }

@@ -76,7 +76,7 @@ impl<'a> Windows<'a> {
         is_window.then_some(())?;
         let places: Vec<Axis> = geometry.places().collect();
         let (last, others) = places.split_last()?;
-        let width = extent(*last)?;
+        let width = extent(*last)?.max(1);
         let run = balanced(product.extent(*last), &[PLACES], 1)[0];
         let mut runs = vec![(*last, run)];
         if let Some(before) = others.last().filter(|_| width < PLACES) {
@@ -285,22 +285,26 @@ impl<'a> Windows<'a> {
             e.open(format!("for {} {{", loops.join(", ")));
         }
         let dot = self.dot(&mut e, &start, &places)?;
-        match (loops.is_empty(), sums) {
-            (true, _) => e.line(format!("z0 = {dot}")),
-            (false, DType::F32) => e.line(format!("acc0 = acc0 + {dot}")),
-            (false, _) => e.line(format!("acc0 = acc0 + {sums}({dot})")),
-        }
-        if !loops.is_empty() {
-            e.close();
-            e.line(if sums == DType::F32 {
-                "z0 = acc0"
-            } else {
-                "z0 = f32(acc0)"
-            });
-        }
+        let sum = match (loops.is_empty(), sums) {
+            (true, _) => dot,
+            (false, sums) => {
+                let dot = if sums == DType::F32 {
+                    dot
+                } else {
+                    format!("{sums}({dot})")
+                };
+                e.line(format!("acc0 = acc0 + {dot}"));
+                e.close();
+                if sums == DType::F32 {
+                    "acc0".to_owned()
+                } else {
+                    "f32(acc0)".to_owned()
+                }
+            }
+        };
         e.line(match lens.len() {
-            1 => "y0 = z0".to_owned(),
-            _ => format!("y0 = reshape(z0, [{len}, {}])", lens.join(", ")),
+            1 => format!("y0 = {sum}"),
+            _ => format!("y0 = reshape({sum}, [{len}, {}])", lens.join(", ")),
         });
         let mut axes = vec![product.rows];
         axes.extend(self.runs.iter().map(|(axis, _)| *axis));
