@@ -304,8 +304,6 @@ fn block(machine: Machine, [m, n, _]: [usize; 3], dtype: DType) -> [usize; 2] {
         0 => 0,
         sums => sums.max(8).max(rows + columns),
     };
-    // Panels of so many rows are copied by whole vectors or halves of them.
-    let preference = |[rows, columns]: [usize; 2]| (rows.is_power_of_two(), rows * columns);
     let mut best = ([1, 1], usize::MAX);
     for columns in 1..=vectors.min(6) {
         for rows in 1..=m.clamp(1, 14) {
@@ -314,9 +312,8 @@ fn block(machine: Machine, [m, n, _]: [usize; 3], dtype: DType) -> [usize; 2] {
             }
             let panel = |columns| m / rows * time(rows, columns) + time(m % rows, columns);
             let all = vectors / columns * panel(columns) + panel(vectors % columns);
-            let block = [rows, columns];
-            if all < best.1 || all == best.1 && preference(block) >= preference(best.0) {
-                best = (block, all);
+            if all < best.1 || all == best.1 && rows * columns >= best.0[0] * best.0[1] {
+                best = ([rows, columns], all);
             }
         }
     }

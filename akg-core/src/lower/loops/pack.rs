@@ -166,9 +166,9 @@ impl Mapper<'_> {
         let ([row], [column]) = (&slab.rows[..], &slab.columns[..]) else {
             return None;
         };
-        let begins_inside = |side: &Side| {
-            let start = side.affine().map(|(start, _)| start);
-            start.is_none_or(|start| self.bounds(&start).is_some_and(|b| b.0 >= 0))
+        let begins_inside = |side: &Side| match side.affine() {
+            Some((start, step)) => step > 0 && self.bounds(&start).is_some_and(|b| b.0 >= 0),
+            None => side.guard.is_none(),
         };
         let is_one = column.is_adjacent() && begins_inside(row) && begins_inside(column);
         if !is_one || !slab.outer.is_empty() {
