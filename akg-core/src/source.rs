@@ -102,7 +102,7 @@ impl Held {
 /// One kernel launch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Launch {
-    /// The kernel's symbol in the artifact.
+    /// The kernel's symbol in the artifact, which several launches may have in common.
     pub kernel: String,
     /// Extents of the grid, outermost first; programs are numbered row-major.
     pub grid: Vec<Expr>,

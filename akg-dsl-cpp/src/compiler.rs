@@ -148,8 +148,14 @@ pub(crate) fn identity(config: &CppConfig, target: &Target) -> Result<String> {
     ))
 }
 
-/// Compiles `text` in confinement.
-pub(crate) fn compile(config: &CppConfig, target: &Target, text: &str, mode: Mode) -> Result<Compilation> {
+/// Compiles `text`, which has so many kernels, in confinement.
+pub(crate) fn compile(
+    config: &CppConfig,
+    target: &Target,
+    text: &str,
+    kernels: usize,
+    mode: Mode,
+) -> Result<Compilation> {
     let compiler = find(config)?;
     let flags = flags(config, target);
     let program = program(&compiler, config)
@@ -160,7 +166,9 @@ pub(crate) fn compile(config: &CppConfig, target: &Target, text: &str, mode: Mod
         })
         .file("kernel.cpp", text)
         .arg("kernel.cpp");
-    let finished = program.run(config.time_limit, OUTPUT_LIMIT)?;
+    let hundreds = u32::try_from(kernels.div_ceil(100)).unwrap_or(u32::MAX);
+    let limit = config.time_limit.saturating_mul(hundreds.max(1));
+    let finished = program.run(limit, OUTPUT_LIMIT)?;
     let status = finished.status();
     let object = match mode {
         Mode::Link if status.success() => Some(finished.file("kernel.so", OBJECT_LIMIT)?),

@@ -15,7 +15,7 @@ pub struct CppConfig {
     pub compiler: Option<PathBuf>,
     /// Flags after akg's own and those of the target.
     pub flags: Vec<String>,
-    /// How long one run of the compiler may take.
+    /// How long one run of the compiler may take for each hundred kernels, or a part of that many.
     pub time_limit: Duration,
     /// The isolation that the compiler must run in at least. It always gets the highest that the system offers.
     pub isolation: IsolationLevel,

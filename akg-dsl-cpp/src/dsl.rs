@@ -1,6 +1,6 @@
 //! The DSL.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 
 use akg_core::diagnostic::Diagnostic;
@@ -67,7 +67,7 @@ impl Dsl for CppDsl {
 
     fn build(&self, source: &Source, target: &Target) -> Result<Result<Artifact, Failure>> {
         let plan = plan(source)?;
-        let compiled = compiler::compile(&self.config, target, &source.text, Mode::Link)?;
+        let compiled = compiler::compile(&self.config, target, &source.text, functions(plan), Mode::Link)?;
         let Some(bytes) = compiled.object else {
             let evidence = compiler::first_lines(&compiled.output, 40);
             return Ok(Err(Failure::new(FailureKind::CompileFailed, evidence)));
@@ -117,7 +117,7 @@ impl Dsl for CppDsl {
             })
             .collect();
         let target = Target::new("cpu", std::env::consts::ARCH);
-        match compiler::compile(&self.config, &target, &source.text, Mode::Check) {
+        match compiler::compile(&self.config, &target, &source.text, functions(plan), Mode::Check) {
             Ok(compiled) if compiled.object.is_none() => {
                 found.extend(compiler_errors(&compiled.output, &source.text));
             }
@@ -199,13 +199,20 @@ fn plan(source: &Source) -> Result<&LaunchPlan> {
 pub fn lower_program(program: &ir::Program, target: &Target, knobs: &Knobs) -> Result<Source> {
     let machine = Machine::new(target);
     let kernels = loops::map(program, machine, names::RESERVED).context("sketch", || program.name.clone())?;
-    let mut used = std::collections::BTreeSet::new();
+    let mut used = BTreeSet::new();
     let mut functions = String::new();
+    // Kernels that are the same but for names share a function.
+    let mut known: HashMap<String, &str> = HashMap::new();
+    let mut names = Vec::new();
     for kernel in &kernels {
         let (text, sections) = printer::print(kernel);
-        used.extend(sections);
-        functions.push('\n');
-        functions.push_str(&text);
+        let name = *known.entry(nameless(&text, kernel)).or_insert(&kernel.name);
+        names.push(name);
+        if name == kernel.name {
+            used.extend(sections);
+            functions.push('\n');
+            functions.push_str(&text);
+        }
     }
     let mut text = String::new();
     if !knobs.is_empty() {
@@ -228,15 +235,38 @@ pub fn lower_program(program: &ir::Program, target: &Target, knobs: &Knobs) -> R
         dsl: "cpp".to_owned(),
         text,
         form: SourceForm::Lowered {
-            plan: launch_plan(program, &kernels),
+            plan: launch_plan(program, &kernels, &names),
         },
         knobs: knobs.clone(),
     })
 }
 
-fn launch_plan(program: &ir::Program, kernels: &[LoopKernel]) -> LaunchPlan {
-    let launch = |(kernel, mapped): (&ir::Kernel, &LoopKernel)| Launch {
-        kernel: mapped.name.clone(),
+/// The function of a kernel without comments, in which its name and those of its parameters say what place they have.
+fn nameless(text: &str, kernel: &LoopKernel) -> String {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let place = |word: &str| match kernel.params.iter().position(|param| param.name == word) {
+        Some(at) => format!("${at}"),
+        None if word == kernel.name => "$".to_owned(),
+        None => word.to_owned(),
+    };
+    let mut out = String::new();
+    for line in text.lines().filter(|line| !line.trim_start().starts_with("//")) {
+        let mut rest = line;
+        while !rest.is_empty() {
+            let (word, after) = rest.split_at(rest.find(|c| !is_word(c)).unwrap_or(rest.len()));
+            out.push_str(&place(word));
+            let (others, after) = after.split_at(after.find(is_word).unwrap_or(after.len()));
+            out.push_str(others);
+            rest = after;
+        }
+        out.push('\n');
+    }
+    out
+}
+
+fn launch_plan(program: &ir::Program, kernels: &[LoopKernel], names: &[&str]) -> LaunchPlan {
+    let launch = |((kernel, mapped), name): ((&ir::Kernel, &LoopKernel), &&str)| Launch {
+        kernel: (*name).to_owned(),
         grid: kernel.grid.iter().map(|axis| axis.extent.clone()).collect(),
         tensors: mapped.params.iter().map(|p| p.tensor.0).collect(),
         cooperative: kernel.cooperative.is_some(),
@@ -245,8 +275,20 @@ fn launch_plan(program: &ir::Program, kernels: &[LoopKernel]) -> LaunchPlan {
     LaunchPlan {
         dims: program.dims.clone(),
         tensors: program.tensors.clone(),
-        launches: program.kernels.iter().zip(kernels).map(launch).collect(),
+        launches: program
+            .kernels
+            .iter()
+            .zip(kernels)
+            .zip(names)
+            .map(launch)
+            .collect(),
     }
+}
+
+/// How many functions the launches of a plan are of.
+fn functions(plan: &LaunchPlan) -> usize {
+    let names: BTreeSet<&str> = plan.launches.iter().map(|l| l.kernel.as_str()).collect();
+    names.len()
 }
 
 /// Whether the text has a function of that name with C linkage, by a look at its tokens.

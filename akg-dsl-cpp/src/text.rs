@@ -1,5 +1,6 @@
 //! Hand-written sources: a C++ text that begins with its launch plan.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use akg_core::dtype::DType;
@@ -31,7 +32,8 @@ pub fn stub(plan: &LaunchPlan) -> Result<String> {
             "\n// barrier(context) returns when all programs have called it.\nstruct akg_team { void (*barrier)(void *context); void *context; };\n",
         );
     }
-    for launch in &plan.launches {
+    let mut known = BTreeSet::new();
+    for launch in plan.launches.iter().filter(|launch| known.insert(&launch.kernel)) {
         out.push('\n');
         for line in launch.doc.lines() {
             let _ = writeln!(out, "// {line}");

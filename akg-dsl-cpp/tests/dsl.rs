@@ -248,3 +248,32 @@ fn places_that_several_statements_load_at() {
     let outputs = support::run(&program, &inputs, &dims);
     assert_eq!(outputs[0].to_f64().unwrap(), [7.5]);
 }
+
+#[test]
+fn kernels_that_differ_in_names_alone_share_a_function() {
+    if support::compiler_missing() {
+        return;
+    }
+    let text = "sketch chain(x: f32[5]) -> y: f32[5]
+buffer a: f32[5]
+buffer b: f32[5]
+kernel first over (i in 1) { store a[0 :+ 5] = 2 * (load x[0 :+ 5]) + 1 }
+kernel second over (i in 1) { store b[0 :+ 5] = 2 * (load a[0 :+ 5]) + 1 }
+kernel third over (i in 1) { store y[0 :+ 5] = 3 * (load b[0 :+ 5]) + 1 }";
+    let sketch = Sketch::parse(text).unwrap();
+    let dsl = CppDsl::default();
+    let source = dsl.lower(&sketch, &Knobs::new(), &support::host()).unwrap();
+    let SourceForm::Lowered { plan } = &source.form else {
+        panic!("{:?}", source.form);
+    };
+    let kernels: Vec<&str> = plan.launches.iter().map(|l| l.kernel.as_str()).collect();
+    assert_eq!(kernels, ["chain_first", "chain_first", "chain_third"]);
+    assert_ne!(plan.launches[0].tensors, plan.launches[1].tensors);
+    let artifact = dsl.build(&source, &support::host()).unwrap().unwrap();
+    let x = Tensor::from_slice([5], &[1f32, -2.0, 0.5, 0.0, 8.0]).unwrap();
+    let y = support::execute(&artifact, &[x], &Bindings::new());
+    assert_eq!(y[0].to_f64().unwrap(), [22.0, -14.0, 16.0, 10.0, 106.0]);
+    let stub = dsl.export(&source, "stub").unwrap();
+    assert_eq!(stub.matches("extern \"C\"").count(), 2, "{stub}");
+    assert_eq!(dsl.check(&dsl.parse(&stub).unwrap()), []);
+}

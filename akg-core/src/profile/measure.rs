@@ -1,5 +1,6 @@
 //! Profiles of artifacts: measured on a backend, or estimated without.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::diagnose::{Facts, diagnose, overall};
@@ -242,9 +243,11 @@ impl Subject<'_> {
             cost(&program, dims, self.target).ok()
         });
         let costs = costs.map_or_else(Vec::new, |cost| cost.kernels);
-        // DSLs put the task's name before a kernel's.
+        // DSLs put the task's name before a kernel's, and kernels that are the same may have the name of the first.
+        let mut seen = BTreeSet::new();
         let mut pairs = plan.launches.iter().zip(&costs);
-        if costs.len() == plan.launches.len() && pairs.all(|(l, cost)| l.kernel.ends_with(&cost.name)) {
+        let are_those = pairs.all(|(l, cost)| !seen.insert(&l.kernel) || l.kernel.ends_with(&cost.name));
+        if costs.len() == plan.launches.len() && are_those {
             return costs
                 .iter()
                 .map(|cost| Work::of_cost(cost, self.target))
