@@ -371,7 +371,7 @@ impl Printer<'_> {
             strides: [rows, columns],
             valid,
         } = &pack.from;
-        let from = self.source(*place, offset);
+        let from = self.address(*place, offset);
         let to = self.local(pack.to).map(|l| l.name.clone()).unwrap_or_default();
         let [[row, row_end], [column, column_end]] = valid
             .each_ref()
@@ -403,7 +403,7 @@ impl Printer<'_> {
     }
 
     /// The address of an element.
-    fn source(&mut self, place: Place, offset: &Expr) -> String {
+    fn address(&mut self, place: Place, offset: &Expr) -> String {
         let name = match place {
             Place::Tensor(tensor) => self.param(tensor).map(|p| p.name.clone()),
             Place::Local(local) => self.local(local).map(|l| l.name.clone()),
@@ -417,7 +417,7 @@ impl Printer<'_> {
 
     fn dot(&mut self, dot: &Dot) {
         let function = self.prelude("akg_dot");
-        let [left, right] = [&dot.a, &dot.b].map(|operand| self.source(operand.place, &operand.offset));
+        let [left, right] = [&dot.a, &dot.b].map(|operand| self.address(operand.place, &operand.offset));
         let name = |id: LocalId| self.local(id).map_or("", |l| l.name.as_str());
         let [m, n, k] = dot.extents;
         let [rows, vectors] = dot.block;

@@ -2,7 +2,7 @@
 
 use akg::DType;
 use akg::expr::{Atom, Expr};
-use akg::lower::loops::ir::{Dot, Layout, LocalId, LoopKernel, Pack, Place, Scalar, Source, Stmt, Sums};
+use akg::lower::loops::ir::{Address, Dot, Layout, LocalId, LoopKernel, Pack, Place, Scalar, Stmt, Sums};
 use akg::sketch::ir::{
     BinaryOp, CompareOp, Condition, ReduceOp, Scalar as Constant, StoreMode, TensorId, UnaryOp,
 };
@@ -303,7 +303,7 @@ impl Printer<'_> {
 
     fn dot(&mut self, dot: &Dot) -> Result<()> {
         type_name(dot.dtype)?;
-        let name = |source: &Source| match source.place {
+        let name = |address: &Address| match address.place {
             Place::Tensor(tensor) => self.tensor(tensor),
             Place::Local(local) => Ok(self.local(local)?.name.as_str()),
         };

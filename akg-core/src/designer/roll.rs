@@ -63,7 +63,7 @@ struct Sum {
 }
 
 /// The values of a graph by what computes them.
-struct Source<'a> {
+struct Original<'a> {
     graph: &'a Graph,
     producers: HashMap<ValueId, &'a Node>,
 }
@@ -79,8 +79,8 @@ struct Rolled {
 
 /// The graph with chains of steps as operators over sequences; `None` if it has none.
 pub(super) fn rolled(graph: &Graph) -> Result<Option<Graph>> {
-    let source = Source::new(graph);
-    let chains = source.chains();
+    let original = Original::new(graph);
+    let chains = original.chains();
     if chains.is_empty() {
         return Ok(None);
     }
@@ -101,8 +101,8 @@ pub(super) fn rolled(graph: &Graph) -> Result<Option<Graph>> {
         }
         match node.outputs[..] {
             [value] if rolled.elements.contains_key(&value) => rolled.element(value)?,
-            [value] => match source.stacked(node) {
-                Some((list, dim)) => match rolled.batched(&source, &list)? {
+            [value] => match original.stacked(node) {
+                Some((list, dim)) => match rolled.batched(&original, &list)? {
                     Some(batched) => {
                         let turned = rolled.turned(batched, dim)?;
                         rolled.values.insert(value, turned);
@@ -117,7 +117,7 @@ pub(super) fn rolled(graph: &Graph) -> Result<Option<Graph>> {
     Ok(Some(rolled.finish()))
 }
 
-impl<'a> Source<'a> {
+impl<'a> Original<'a> {
     fn new(graph: &'a Graph) -> Self {
         let nodes = graph.nodes().iter();
         let producers = nodes.flat_map(|node| node.outputs.iter().map(move |value| (*value, node)));
@@ -334,7 +334,7 @@ impl Rolled {
 
     /// All values of a list as one tensor whose elements along the first dimension they are, if it is computed of hidden
     /// vectors' sequences in the same way for all.
-    fn batched(&mut self, source: &Source<'_>, list: &[ValueId]) -> Result<Option<ValueId>> {
+    fn batched(&mut self, original: &Original<'_>, list: &[ValueId]) -> Result<Option<ValueId>> {
         let held: Option<Vec<_>> = list.iter().map(|value| self.elements.get(value)).collect();
         if let Some([first, others @ ..]) = held.as_deref() {
             let is_next = |(other, at): (&&(ValueId, i64), i64)| other.0 == first.0 && other.1 == at;
@@ -347,7 +347,7 @@ impl Rolled {
             let in_order = first.1 == 0 && others.iter().zip(1..).all(is_next);
             return Ok((is_all && in_order).then_some(first.0));
         }
-        let nodes: Option<Vec<&Node>> = list.iter().map(|v| source.producers.get(v).copied()).collect();
+        let nodes: Option<Vec<&Node>> = list.iter().map(|v| original.producers.get(v).copied()).collect();
         let Some(nodes) = nodes.filter(|_| self.elements.len() >= list.len()) else {
             return Ok(None);
         };
@@ -361,7 +361,7 @@ impl Rolled {
             return Ok(None);
         };
         let mut has_batches = false;
-        let rank = |value: ValueId| source.graph.ty(value).rank();
+        let rank = |value: ValueId| original.graph.ty(value).rank();
         let mut args = Vec::new();
         for (i, (parameter, arg)) in first.op.schema().parameters.iter().zip(&first.args).enumerate() {
             if others.iter().all(|node| node.args.get(i) == Some(arg)) {
@@ -385,7 +385,7 @@ impl Rolled {
             let Some(each) = each.filter(|values| is_operand && lines_up(values)) else {
                 return Ok(None);
             };
-            match self.batched(source, &each)? {
+            match self.batched(original, &each)? {
                 Some(batched) => args.push(batched.into()),
                 None => return Ok(None),
             }

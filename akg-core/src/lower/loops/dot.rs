@@ -7,7 +7,7 @@ use crate::sketch::ir::{DotMethod, Op, Val};
 use super::Machine;
 use super::effect::Effect;
 use super::element::row_major;
-use super::ir::{Dot, Layout, LocalId, Matrix, Pack, Place, Source, Stmt, Sums};
+use super::ir::{Address, Dot, Layout, LocalId, Matrix, Pack, Place, Stmt, Sums};
 use super::mapper::{Mapper, Resource, State};
 use super::nest::Nest;
 use super::node::{NodeId, NodeKind};
@@ -116,7 +116,7 @@ impl Mapper<'_> {
         dtype: DType,
         rows: usize,
         columns: usize,
-    ) -> Result<(Source, Layout)> {
+    ) -> Result<(Address, Layout)> {
         let (source, transposed) = self.untransposed(v);
         let [m, k] = self.kernel.ty(v).extents[..] else {
             return Err(Error::unexpected("the left operand of a dot is not a matrix"));
@@ -166,7 +166,7 @@ impl Mapper<'_> {
     }
 
     /// The right operand in a local, and the columns of its panels: `block`, or more if it comes in parts.
-    fn right(&mut self, v: Val, method: DotMethod, dtype: DType, block: usize) -> Result<(Source, usize)> {
+    fn right(&mut self, v: Val, method: DotMethod, dtype: DType, block: usize) -> Result<(Address, usize)> {
         let [k, n] = self.kernel.ty(v).extents[..] else {
             return Err(Error::unexpected("the right operand of a dot is not a matrix"));
         };

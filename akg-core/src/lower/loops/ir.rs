@@ -274,14 +274,14 @@ impl Matrix {
 
 /// Where elements of an operand begin.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Source {
+pub struct Address {
     /// Where they are.
     pub place: Place,
     /// The first of them.
     pub offset: Expr,
 }
 
-impl From<LocalId> for Source {
+impl From<LocalId> for Address {
     fn from(local: LocalId) -> Self {
         Self {
             place: Place::Local(local),
@@ -303,11 +303,11 @@ pub enum Place {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dot {
     /// The left operand.
-    pub a: Source,
+    pub a: Address,
     /// Where the elements of the left operand are.
     pub a_layout: Layout,
     /// The right operand, in panels as [`Pack`] describes them.
-    pub b: Source,
+    pub b: Address,
     /// Columns of a panel of `b`: those of the register block, or at least as many as there are, and there is one panel.
     pub width: usize,
     /// The result.

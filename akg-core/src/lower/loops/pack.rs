@@ -6,7 +6,7 @@ use crate::sketch::ir::{Axis, Op, Scalar as Constant, Val};
 
 use super::boxes::Held;
 use super::checks::affine;
-use super::ir::{LocalId, LoopKind, Matrix, Pack, Place, Source, Stmt};
+use super::ir::{Address, LocalId, LoopKind, Matrix, Pack, Place, Stmt};
 use super::mapper::{Mapper, State};
 use super::node::Guard;
 
@@ -277,18 +277,18 @@ impl Side {
 
 impl Slab {
     /// Where it begins and the distance of its rows, if columns are adjacent and nothing is outside of the tensor.
-    pub(super) fn in_place(&self) -> Option<(Source, usize)> {
+    pub(super) fn in_place(&self) -> Option<(Address, usize)> {
         let ([row], [column]) = (&self.rows[..], &self.columns[..]) else {
             return None;
         };
         let width = usize::try_from(row.stride.as_const()?).ok()?;
         let is_inside = row.guard.is_none() && column.guard.is_none() && self.outer.is_empty();
         let is_panel = column.is_adjacent() && width >= column.extent && row.extent > 1;
-        let source = Source {
+        let address = Address {
             place: self.place,
             offset: self.offset.clone(),
         };
-        (is_inside && is_panel).then_some((source, width))
+        (is_inside && is_panel).then_some((address, width))
     }
 
     /// Whether it is in a box.
