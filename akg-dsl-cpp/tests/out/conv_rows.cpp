@@ -1,0 +1,139 @@
+// Lowered from this sketch:
+//
+//   # A convolution whose taps along the rows are summed with the channels: one row of places is a tile.
+//   sketch conv_rows(w: f32[3, 24, 16], x: f32[8, 10, 70]) -> y: f32[16, 8, 68]
+//
+//   kernel product over (h in 8) {
+//     acc = zeros f32[16, 68]
+//     for s in 0..3 {
+//       part = load x[0 :+ 8, h :+ 3, s :+ 68]
+//       acc = acc + (dot(trans(load w[s, 0 :+ 24, 0 :+ 16]), reshape(part, [24, 68])) ieee promote(32))
+//     }
+//     store y[0 :+ 16, h, 0 :+ 68] = acc
+//   }
+#include <cstdint>
+
+#define AKG_VECTOR_BYTES 32
+template <class T> static inline T akg_min(T a, T b) { return a < b || a != a ? a : b; }
+template <class T> struct akg_vector {
+  typedef T type __attribute__((vector_size(AKG_VECTOR_BYTES)));
+  static constexpr int lanes = AKG_VECTOR_BYTES / int(sizeof(T));
+};
+#if defined(__clang__)
+#define AKG_FUSED
+#define AKG_FUSE _Pragma("clang fp contract(fast)")
+#else
+#define AKG_FUSED __attribute__((optimize("fp-contract=fast")))
+#define AKG_FUSE
+#endif
+// sum[R, C vectors] += a[R, k] * b[k, C vectors], the products summed in registers first. Rows of b are W apart.
+template <int R, int C, int W, int ROW, int COLUMN, class T, class SUM>
+AKG_FUSED static void akg_block(const T *__restrict a, const T *__restrict b, int k, SUM *__restrict sum) {
+  AKG_FUSE
+  constexpr int lanes = akg_vector<T>::lanes;
+  typedef typename akg_vector<T>::type vector;
+  typedef SUM wide __attribute__((vector_size(lanes * sizeof(SUM))));
+  vector part[R][C] = {};
+  for (int p = 0; p < k; ++p) {
+    vector right[C];
+#pragma GCC unroll 8
+    for (int j = 0; j < C; ++j) __builtin_memcpy(&right[j], b + p * W + j * lanes, sizeof(vector));
+#pragma GCC unroll 16
+    for (int i = 0; i < R; ++i) {
+      const vector left = a[i * ROW + p * COLUMN] - vector{};
+#pragma GCC unroll 8
+      for (int j = 0; j < C; ++j) part[i][j] += left * right[j];
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < R; ++i)
+#pragma GCC unroll 8
+    for (int j = 0; j < C; ++j) {
+      wide all;
+      __builtin_memcpy(&all, sum + (i * C + j) * lanes, sizeof all);
+      all += __builtin_convertvector(part[i][j], wide);
+      __builtin_memcpy(sum + (i * C + j) * lanes, &all, sizeof all);
+    }
+}
+// What becomes of the product's sums in c: they start from it, are added to it, or replace it.
+enum akg_sums { akg_continue, akg_add, akg_replace };
+// One block of c by all of K, in sums over CHUNK products that are added up in SUM. Rows of c are `row` apart.
+template <int R, int C, int W, int VALID, int K, int ROW, int COLUMN, int CHUNK, akg_sums SUMS, class SUM, class T,
+          class S>
+static void akg_panel(const T *a, const T *b, S *__restrict c, int64_t row) {
+  constexpr int block = C * akg_vector<T>::lanes, line = 64 / int(sizeof(S));
+  for (int i = 0; i < R; ++i)
+    for (int j = 0; j < VALID; j += line) __builtin_prefetch(c + i * row + j, 1);
+  alignas(64) SUM sum[R * block] = {};
+  if (SUMS == akg_continue)
+    for (int i = 0; i < R; ++i)
+#pragma omp simd
+      for (int j = 0; j < VALID; ++j) sum[i * block + j] = SUM(c[i * row + j]);
+  for (int p = 0; p < K; p += CHUNK)
+    akg_block<R, C, W, ROW, COLUMN>(a + p * COLUMN, b + p * W, akg_min(CHUNK, K - p), sum);
+  for (int i = 0; i < R; ++i)
+#pragma omp simd
+    for (int j = 0; j < VALID; ++j) {
+      const SUM all = sum[i * block + j];
+      c[i * row + j] = S(SUMS == akg_add ? c[i * row + j] + all : all);
+    }
+}
+template <int M, int R, int C, int W, int VALID, int K, int BLOCK, int ROW, int COLUMN, int CHUNK, akg_sums SUMS,
+          class SUM, class T, class S>
+static inline void akg_panels(const T *a, const T *b, S *c, int64_t row) {
+  constexpr int rest = M % R;
+  for (int m = 0; m + R <= M; m += R)
+    akg_panel<R, C, W, VALID, K, ROW, COLUMN, CHUNK, SUMS, SUM>(a + m * BLOCK, b, c + m * row, row);
+  if (rest)
+    akg_panel<rest ? rest : 1, C, W, VALID, K, ROW, COLUMN, CHUNK, SUMS, SUM>(a + (M - rest) * BLOCK, b,
+                                                                            c + (M - rest) * row, row);
+}
+// c[M, N] = a[M, K] * b[K, N] by blocks of R rows and C vectors of columns. Panels of b are W columns wide: as a block, or
+// one that holds all. The block from row m on begins at m * BLOCK in a; its rows and columns are ROW and COLUMN apart.
+template <int M, int N, int K, int BLOCK, int ROW, int COLUMN, int R, int C, int W, int CHUNK, akg_sums SUMS, class SUM,
+          class T, class S>
+static inline void akg_dot(const T *a, const T *b, S *c) {
+  constexpr int lanes = akg_vector<T>::lanes, width = C * lanes, rest = N % width, last = (rest + lanes - 1) / lanes;
+  constexpr int column = W == width ? K : 1;
+  for (int n = 0; n + width <= N; n += width)
+    akg_panels<M, R, C, W, width, K, BLOCK, ROW, COLUMN, CHUNK, SUMS, SUM>(a, b + n * column, c + n, N);
+  if (rest)
+    akg_panels<M, R, last ? last : 1, W, rest ? rest : 1, K, BLOCK, ROW, COLUMN, CHUNK, SUMS, SUM>(
+        a, b + (N - rest) * column, c + (N - rest), N);
+}
+
+extern "C" void conv_rows_product(void *const *tensors, const int64_t *dims, int64_t first, int64_t last) {
+  const float *__restrict w = static_cast<const float *>(tensors[0]);
+  const float *__restrict x = static_cast<const float *>(tensors[1]);
+  float *__restrict y = static_cast<float *>(tensors[2]);
+  for (int64_t program = first; program < last; ++program) {
+    const int64_t h = program;
+    alignas(64) float acc[1088];
+    for (int i = 0; i < 16; ++i) {
+      #pragma omp simd
+      for (int i_1 = 0; i_1 < 68; ++i_1) {
+        acc[i * 68 + i_1] = 0.0f;
+      }
+    }
+    alignas(64) float held[1736];
+    for (int i_2 = 0; i_2 < 8; ++i_2) {
+      for (int i_3 = 0; i_3 < 3; ++i_3) {
+        #pragma omp simd
+        for (int i_4 = 0; i_4 < 70; ++i_4) {
+          held[i_2 * 216 + i_3 * 72 + i_4] = x[i_2 * 700L + h * 70L + i_3 * 70L + i_4];
+        }
+      }
+    }
+    for (int64_t s = 0; s < 3; ++s) {
+      // dot(…, …)
+      akg_dot<16, 68, 24, 1, 1, 16, 4, 3, 72, 24, akg_add, float>(w + s * 384L, held + s, acc);
+    }
+    // store y
+    for (int i_11 = 0; i_11 < 16; ++i_11) {
+      #pragma omp simd
+      for (int i_12 = 0; i_12 < 68; ++i_12) {
+        y[i_11 * 544L + h * 68L + i_12] = acc[i_11 * 68 + i_12];
+      }
+    }
+  }
+}
