@@ -188,7 +188,8 @@ fn draft(
     graph: &Graph,
     device: Device<'_>,
 ) -> Result<(String, decompose::Decomposed, Vec<KernelSummary>, Names)> {
-    let rolled = roll::rolled(graph)?;
+    // Steps that cannot become a loop stay as they are.
+    let rolled = roll::rolled(graph).ok().flatten();
     let rolled = rolled.and_then(|rolled| draft_of(graph, &rolled, device).ok());
     rolled.map_or_else(|| draft_of(graph, graph, device), Ok)
 }

@@ -294,9 +294,7 @@ impl Rolled {
         let end = *at + chain.len() as i64;
         let sequence = self.slice(sequence, 0, [(*at).into(), end.into()])?;
         let mut params = vec![self.columns(&cell.of_input)?, self.columns(&cell.of_hidden)?];
-        if !cell.biases.is_empty() {
-            params.extend(cell.biases.iter().map(|bias| self.value(*bias)));
-        }
+        params.extend(cell.biases.iter().map(|bias| self.value(*bias)));
         if let [bias] = cell.biases[..] {
             let size = self.graph.ty(bias).shape.clone();
             let args = [("size", Arg::Ints(size)), ("fill_value", 0.0.into())];
