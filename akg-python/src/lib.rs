@@ -7,6 +7,7 @@ mod command;
 mod environment;
 mod import;
 mod install;
+mod modules;
 mod pins;
 mod pool;
 mod python;

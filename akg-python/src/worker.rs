@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 
 use crate::calls::{Call, Done};
 use crate::environment::{BYTECODE, Environment};
+use crate::modules::Modules;
 use crate::python::PythonOptions;
 use crate::sources;
 use crate::transfer::Files;
@@ -54,8 +55,8 @@ pub(crate) struct Worker {
     writable: Vec<PathBuf>,
     /// The isolation that it has at most.
     at_most: IsolationLevel,
-    /// The directory of the modules that it reads.
-    modules: Option<PathBuf>,
+    /// The modules that it reads.
+    modules: Option<Modules>,
     process: Option<Process>,
 }
 
@@ -99,10 +100,11 @@ impl Worker {
     /// Lets it read the module at `path`, with the Python files and packages beside it. A process that was started
     /// without that ends; whether it has changed what it may read.
     pub(crate) fn show(&mut self, path: &Path) -> bool {
-        let changes = self.modules.as_deref() != path.parent();
+        let there = Modules::of(path.parent().unwrap_or(path));
+        let changes = !self.modules.as_ref().is_some_and(|shown| shown.include(&there));
         if changes {
             self.process = None;
-            self.modules = path.parent().map(Path::to_owned);
+            self.modules = Some(there);
         }
         changes
     }
@@ -173,7 +175,7 @@ impl Worker {
         let program = readable.fold(program, Program::readable);
         let program = compilers().iter().fold(program, |p, tool| p.installation(tool));
         let program = self.writable.iter().fold(program, Program::writable);
-        let program = self.modules.iter().fold(program, show_modules);
+        let program = self.modules.iter().fold(program, |p, modules| modules.show_to(p));
         let program = INHERITED.iter().fold(program, |p, name| p.inherit(name));
         let bytecode = self.environment.bytecode.iter();
         let program = bytecode.fold(program, |p, directory| {
@@ -217,14 +219,4 @@ fn compilers() -> Vec<PathBuf> {
         on_path(Path::new(&named.unwrap_or_else(|| default.into())))
     });
     found.collect()
-}
-
-/// Lets a program read Python files and packages in a directory, and list what else is there, as Python does to find
-/// them.
-fn show_modules(program: Program, directory: &PathBuf) -> Program {
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    let modules = entries
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|e| e == "py") || path.join("__init__.py").exists());
-    modules.fold(program.listable(directory), Program::readable)
 }

@@ -411,6 +411,23 @@ mod tests {
     }
 
     #[test]
+    fn every_element_is_judged_however_many_there_are() {
+        let graph = r#"{"akg_graph": 1, "name": "copy", "inputs": [{"name": "x", "dtype": "f32", "shape": [3000, 3001]}],
+            "nodes": [{"op": "aten.relu.default", "args": {"self": "x"}, "outputs": ["y"]}], "outputs": [{"value": "y"}]}"#;
+        let task = Task::new("copy", Graph::from_json(graph).unwrap());
+        let mut values = vec![0.5f32; 3000 * 3001];
+        let x = Tensor::from_slice([3000, 3001], &values).unwrap();
+        let judged = |values: &[f32]| {
+            let output = Tensor::from_slice([3000, 3001], values).unwrap();
+            judge_all(&task, std::slice::from_ref(&x), &[output], 1).unwrap()
+        };
+        assert_eq!(judged(&values), None);
+        values[2900 * 3001 + 7] = 0.25;
+        let failure = judged(&values).unwrap();
+        assert!(failure.evidence.contains("[2900, 7]"), "{}", failure.evidence);
+    }
+
+    #[test]
     fn sums_of_another_order_are_right_in_every_luck_and_rounded_operands_in_none() {
         let task = Task::new("peaks", Graph::from_json(PEAKS).unwrap());
         let in_f32 = |round_inputs| Options {

@@ -52,7 +52,7 @@ const SAMPLES: usize = 32;
 /// Elements of each output, if it has as many, that are compared even if that takes so many times as long as it should, and
 /// that the yardstick is measured on: the error of fewer says little.
 const FEWEST: u64 = 64;
-const PATIENCE: u32 = 4;
+const PATIENCE: f64 = 4.0;
 
 /// Elements of each output after which a sample ends, and those after which the yardstick is known well enough: more say
 /// no more.
@@ -225,14 +225,13 @@ impl<'a> Sample<'a> {
             _ if self.given == 0 => self.first,
             None => self.at_once,
             Some(time) => {
-                let time = time.mul_f64(self.pace);
-                let elapsed = self.start.elapsed();
+                let time = time.as_secs_f64() * self.pace;
+                let elapsed = self.start.elapsed().as_secs_f64();
                 let enough = !few(&found.compared) || elapsed >= time * PATIENCE;
                 if enough && (elapsed >= time || plenty(&found.compared, MOST)) {
                     return None;
                 }
-                let left = time.saturating_sub(elapsed).as_secs_f64();
-                let fit = left / elapsed.as_secs_f64().max(1e-9) * self.given as f64;
+                let fit = (time - elapsed) / elapsed.max(1e-9) * self.given as f64;
                 (fit as usize).max(if few(&found.compared) { threads } else { 1 })
             }
         };
@@ -243,9 +242,10 @@ impl<'a> Sample<'a> {
         } else if plenty(&found.yarded, MOST_YARDED) {
             0
         } else {
-            let left = self.extent.yardstick.mul_f64(self.pace) * threads.min(wave.len()) as u32;
-            let each = found.yard_spent.as_secs_f64() / found.yard_pieces.max(1) as f64;
-            (left.saturating_sub(found.yard_spent).as_secs_f64() / each.max(1e-9)) as usize
+            let time = self.extent.yardstick.as_secs_f64() * self.pace * threads.min(wave.len()) as f64;
+            let spent = found.yard_spent.as_secs_f64();
+            let each = spent / found.yard_pieces.max(1) as f64;
+            ((time - spent) / each.max(1e-9)) as usize
         };
         self.given += wave.len();
         let wave = wave.iter().cloned().enumerate();
