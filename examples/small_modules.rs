@@ -4,7 +4,7 @@
 //! cargo run --release --example small_modules -- --root KernelBench --out small [--device FILE] [--only level3/]
 //! ```
 //!
-//! The integers that a module's lines name (`height = 224`) are halved until its products and tensors are small enough to
+//! The integers that a module's own lines give names to (`height = 224`) are halved until its products and tensors are small enough to
 //! interpret. Neither a compiler nor the device has to be there: `examples/devices` describes some. Every finished problem
 //! is a line of `small/problems.tsv`: started again, the program goes on where it was. What is wrong with a problem is
 //! beside it, with the small module.
@@ -33,8 +33,10 @@ const MOST: f64 = 5e9;
 const LEAST: [u64; 5] = [8, 16, 32, 64, 128];
 const HALVINGS: u32 = 10;
 
-/// How far PyTorch's double precision may be from the reference's, of the largest element.
+/// How far PyTorch's double precision may be from the reference's, of the largest element, and the largest element of
+/// outputs that are sums of nothing but rounding errors.
 const TOLERANCE: f64 = 1e-6;
+const NOTHING: f64 = 1e-9;
 
 struct Wish {
     root: PathBuf,
@@ -81,7 +83,7 @@ impl Wish {
     }
 }
 
-/// A problem's text, with the integers that its lines name in a sum or product of their own.
+/// A problem's text.
 struct Problem {
     name: String,
     text: String,
@@ -113,39 +115,48 @@ impl Problem {
         Ok(found)
     }
 
-    /// The text in which integers are halved, but not to less than `least`.
+    /// The text in which the integers that its own lines give names to are halved, but not to less than `least`.
     fn smaller(&self, halvings: u32, least: u64) -> String {
-        let mut text = String::new();
-        for line in self.text.lines() {
-            match named_integer(line) {
-                Some((name, value)) => {
-                    let value = (value >> halvings).max(value.min(least));
-                    text += &format!("{name} = {value}\n");
-                }
-                None => text += &format!("{line}\n"),
-            }
-        }
-        text
+        let halved = |line: &str| {
+            let (name, value) = line.split_once('=')?;
+            name.starts_with(|c: char| c.is_ascii_alphabetic()).then(|| {
+                format!(
+                    "{name}={}",
+                    with_integers(value, |n| (n >> halvings).max(n.min(least)))
+                )
+            })
+        };
+        let lines = self.text.lines();
+        lines
+            .map(|line| halved(line).unwrap_or_else(|| line.to_owned()) + "\n")
+            .collect()
     }
+}
+
+/// An expression with something else in the place of its integers.
+fn with_integers(expression: &str, change: impl Fn(u64) -> u64) -> String {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
+    let mut changed = String::new();
+    let mut rest = expression;
+    while !rest.is_empty() {
+        let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
+        let (word, others) = rest.split_at(end);
+        match word.parse::<u64>() {
+            Ok(integer) => changed += &change(integer).to_string(),
+            Err(_) => changed += word,
+        }
+        let next = others.find(is_word).unwrap_or(others.len());
+        let (between, others) = others.split_at(next);
+        changed += between;
+        rest = others;
+    }
+    changed
 }
 
 fn number(path: &Path) -> u64 {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let digits = stem.split('_').next().unwrap_or_default();
     digits.parse().unwrap_or(u64::MAX)
-}
-
-/// A line `name = 16` or `name = 16 * 1024`, at the module's own level.
-fn named_integer(line: &str) -> Option<(&str, u64)> {
-    let (name, value) = line.split_once('=')?;
-    let value = value.split('#').next()?;
-    let known = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let name = name.strip_suffix(' ').unwrap_or(name).trim_end();
-    if name.is_empty() || !name.chars().all(known) {
-        return None;
-    }
-    let factors = value.split('*').map(|factor| factor.trim().parse::<u64>().ok());
-    Some((name, factors.product::<Option<u64>>()?))
 }
 
 /// The operations of a graph's products, and the elements of its tensors.
@@ -210,7 +221,7 @@ fn distance(python: &mut Python, module: &ImportedModule, inputs: &[Tensor]) -> 
     let mut distance: f64 = 0.0;
     for (ours, theirs) in ours.iter().zip(theirs) {
         let (a, b) = (ours.to_f64(), theirs.to_f64()?);
-        let largest = b.iter().fold(0.0, |most: f64, v| most.max(v.abs()));
+        let largest = b.iter().fold(NOTHING, |most: f64, v| most.max(v.abs()));
         let exact = !matches!(theirs.dtype(), DType::F64);
         for (a, b) in a.iter().zip(b) {
             let equal = *a == b || a.is_nan() && b.is_nan();

@@ -9,6 +9,8 @@
 //! store. A reduction that cannot join its producer joins the latest kernel that reduces what it reads, or one that leaves
 //! a single element as it does.
 //!
+//! Whoever knows better has primitives begin kernels of their own ([`Apart`]).
+//!
 //! An [attention] becomes one kernel where its device and its tiles allow, with its masks and what follows it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -36,6 +38,8 @@ pub(super) struct Apart<'a> {
     pub(super) products: HashSet<PrimId>,
     /// Scores that are stored.
     pub(super) scores: HashSet<PrimId>,
+    /// Primitives that begin a kernel, whatever they could join.
+    pub(super) begin: HashSet<PrimId>,
 }
 
 impl<'a> Apart<'a> {
@@ -45,6 +49,7 @@ impl<'a> Apart<'a> {
             device,
             products: HashSet::new(),
             scores: HashSet::new(),
+            begin: HashSet::new(),
         }
     }
 }
@@ -59,8 +64,12 @@ pub(super) enum Fusion<'a> {
 }
 
 impl Fusion<'_> {
-    fn is_on(self) -> bool {
-        matches!(self, Fusion::Beside(_))
+    /// Whether a primitive may be part of the kernels around it.
+    fn joins(self, id: PrimId) -> bool {
+        match self {
+            Fusion::Beside(apart) => !apart.begin.contains(&id),
+            Fusion::Off => false,
+        }
     }
 
     /// Whether something may join a group.
@@ -151,7 +160,7 @@ impl Cut<'_> {
             return self.join(id);
         }
         let is_map = matches!(prims.node(id).prim, Prim::Map(..));
-        let may_wait = fusion.is_on() && is_map && !self.outputs.contains(&id);
+        let may_wait = fusion.joins(id) && is_map && !self.outputs.contains(&id);
         if may_wait && latest.is_none_or(|at| self.widens(id) || self.is_read_back(at, id)) {
             self.waiting.insert(id);
             return Ok(());
@@ -162,7 +171,8 @@ impl Cut<'_> {
         let latest = self.latest(id);
         let mut siblings = self.siblings(id);
         siblings.retain(|at| latest.is_none_or(|l| *at > l));
-        let homes = latest.into_iter().chain(siblings).filter(|_| !reads_memory);
+        let may_join = fusion.joins(id) && !reads_memory;
+        let homes = latest.into_iter().chain(siblings).filter(|_| may_join);
         for at in homes {
             let Some(group) = self.groups.get(at).filter(|group| fusion.allows(group)) else {
                 continue;

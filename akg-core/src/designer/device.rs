@@ -87,6 +87,11 @@ impl Held {
 }
 
 impl<'a> Device<'a> {
+    /// Its description.
+    pub(super) fn target(&self) -> &'a Target {
+        self.target
+    }
+
     pub(super) fn new(target: &'a Target, accuracy: Accuracy) -> Self {
         Self { target, accuracy }
     }
