@@ -1,11 +1,11 @@
 //! Progress on standard error.
 
 use std::io::IsTerminal as _;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 
-/// A spinner on a terminal, lines elsewhere.
+/// A spinner on a terminal, elsewhere lines with the seconds since the start.
 #[derive(Debug, Clone)]
 pub(super) struct Progress {
     bar: Option<ProgressBar>,
@@ -13,6 +13,8 @@ pub(super) struct Progress {
     about: String,
     /// What is shown beside them on a terminal.
     standing: String,
+    /// Since when lines count the seconds.
+    began: Instant,
 }
 
 impl Progress {
@@ -27,6 +29,7 @@ impl Progress {
             bar,
             about: String::new(),
             standing: String::new(),
+            began: Instant::now(),
         }
     }
 
@@ -36,6 +39,7 @@ impl Progress {
             bar: self.bar.clone(),
             about: format!("{what}: "),
             standing: format!("{standing} · "),
+            began: self.began,
         }
     }
 
@@ -51,7 +55,10 @@ impl Progress {
     pub(super) fn step(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.set_message(format!("{}{}{text}", self.standing, self.about)),
-            None => eprintln!("akg: {}{text}", self.about),
+            None => {
+                let seconds = self.began.elapsed().as_secs_f64();
+                eprintln!("akg: {seconds:.1} s: {}{text}", self.about);
+            }
         }
     }
 
