@@ -252,3 +252,120 @@ async fn dropped(model: &dyn ChatModel) -> Tried {
     drop(poll_immediate(model.stream(&ask(READY), &mut |_| {})).await);
     answer(model).await
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use async_trait::async_trait;
+    use futures::executor::block_on;
+
+    use super::*;
+    use crate::chat::{ChatCapability, Sink, ToolCall, Usage};
+
+    /// Answers as the rules ask, but for a flaw.
+    #[derive(Debug)]
+    struct Model {
+        flaw: &'static str,
+        capability: ChatCapability,
+    }
+
+    impl Model {
+        fn is(&self, flaw: &str) -> bool {
+            self.flaw == flaw
+        }
+    }
+
+    #[async_trait]
+    impl ChatModel for Model {
+        fn name(&self) -> &str {
+            self.flaw
+        }
+
+        fn capability(&self) -> ChatCapability {
+            self.capability
+        }
+
+        async fn chat(&self, request: &ChatRequest) -> Result<ChatReply> {
+            if !self.is("takes everything") {
+                self.capability.admit(self.name(), request)?;
+            }
+            let text = format!("{:?}", request.messages);
+            let mut reply = ChatReply::text(if text.contains("ready") {
+                "Ready."
+            } else if text.contains("colour") {
+                "red"
+            } else if text.contains("Tool {") {
+                "5"
+            } else {
+                "{\"x\": 2, \"y\": 3}"
+            });
+            if request.messages.len() > 1 && self.is("forgets") {
+                reply.text.clear();
+            }
+            if !request.tools.is_empty() && !text.contains("Tool {") {
+                reply = ChatReply {
+                    stop: Stop::Calls,
+                    ..ChatReply::default()
+                };
+                let arguments = if self.is("swaps") {
+                    "{\"a\": 3, \"b\": 2}"
+                } else {
+                    "{\"a\": 2, \"b\": 3}"
+                };
+                reply.calls.push(ToolCall {
+                    id: if self.is("nameless") { "" } else { "1" }.to_owned(),
+                    name: "add".to_owned(),
+                    arguments: arguments.to_owned(),
+                });
+            }
+            reply.usage = Some(Usage {
+                input: 1,
+                cached: u64::from(self.is("miscounts")) * 2,
+                output: 1,
+            });
+            Ok(reply)
+        }
+
+        async fn stream(&self, request: &ChatRequest, sink: Sink<'_>) -> Result<ChatReply> {
+            let reply = self.chat(request).await?;
+            let silent = |e: &ChatEvent| self.is("hides calls") && matches!(e, ChatEvent::Call(_));
+            reply.events().filter(|e| !silent(e)).for_each(&mut *sink);
+            if self.is("stutters") {
+                sink(ChatEvent::Text("Ready.".to_owned()));
+            }
+            Ok(reply)
+        }
+    }
+
+    fn model(flaw: &'static str, capability: ChatCapability) -> Arc<dyn ChatModel> {
+        Arc::new(Model { flaw, capability })
+    }
+
+    #[test]
+    fn a_model_without_a_flaw_keeps_the_rules() {
+        for capability in [ChatCapability::ALL, ChatCapability::default()] {
+            let report = block_on(chat(&model("none", capability)));
+            report.assert_held();
+            let skipped = if capability == ChatCapability::ALL { 1 } else { 4 };
+            assert_eq!(report.skipped(), skipped, "{report}");
+        }
+    }
+
+    #[test]
+    fn each_flaw_is_found() {
+        for flaw in [
+            "forgets",
+            "swaps",
+            "nameless",
+            "miscounts",
+            "hides calls",
+            "stutters",
+        ] {
+            let report = block_on(chat(&model(flaw, ChatCapability::ALL)));
+            assert!(report.broken() > 0, "{flaw}: {report}");
+        }
+        let report = block_on(chat(&model("takes everything", ChatCapability::default())));
+        assert_eq!(report.broken(), 2, "{report}");
+    }
+}
