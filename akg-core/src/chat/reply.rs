@@ -37,6 +37,11 @@ impl ChatReply {
         }
     }
 
+    /// Whether the model is done without a text or a call: no answer, then.
+    pub fn says_nothing(&self) -> bool {
+        self.text.is_empty() && self.calls.is_empty() && self.stop == Stop::End
+    }
+
     /// The reply as a message, to go on with the conversation.
     pub fn message(&self) -> Message {
         Message::Assistant {

@@ -315,6 +315,9 @@ impl Assembly {
             "refusal" => Stop::Refused,
             _ => Stop::Other,
         };
+        if self.reply.says_nothing() {
+            return Err("the model is said to be done, and has said nothing".to_owned());
+        }
         Ok(self.reply)
     }
 }

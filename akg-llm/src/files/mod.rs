@@ -150,7 +150,7 @@ fn parse(bytes: &[u8]) -> Result<ChatReply> {
         Error::invalid("a reply is not the JSON that it should be, such as {\"text\": \"…\"}; write it again")
             .caused_by(e)
     })?;
-    if reply.text.is_empty() && reply.calls.is_empty() {
+    if reply.says_nothing() {
         return Err(Error::invalid(
             "a reply has neither `text` nor `calls`; write it again",
         ));

@@ -299,6 +299,10 @@ impl Assembly {
             "content_filter" => Stop::Refused,
             _ => Stop::Other,
         };
+        // This is what some gateways make of a server that failed.
+        if self.reply.says_nothing() {
+            return Err("the model is said to be done, and has said nothing".to_owned());
+        }
         Ok(self.reply)
     }
 }

@@ -183,5 +183,8 @@ fn what_breaks_off_is_no_reply() {
     assert!(error.contains("broke off"), "{error}");
     let error = streamed(&[json!({"error": {"message": "overloaded", "code": 503}})]).unwrap_err();
     assert!(error.contains("overloaded"), "{error}");
+    let error =
+        streamed(&[json!({"choices": [{"delta": {"content": ""}, "finish_reason": "stop"}]})]).unwrap_err();
+    assert!(error.contains("nothing"), "{error}");
     assert!(reply(json!([1])).is_err());
 }
