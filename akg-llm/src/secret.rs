@@ -23,10 +23,10 @@ impl Secret {
     /// `text` without the key, which some servers repeat in what they answer.
     #[cfg(feature = "http")]
     pub(crate) fn redact(&self, text: &str) -> String {
-        match self.0.is_empty() {
-            true => text.to_owned(),
-            false => text.replace(&self.0, "[key]"),
+        if self.0.is_empty() {
+            return text.to_owned();
         }
+        text.replace(&self.0, "[key]")
     }
 }
 

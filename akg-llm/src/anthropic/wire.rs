@@ -127,38 +127,35 @@ enum Block {
 
 /// Each number is that of the whole reply so far, where there is one.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 struct WireUsage {
-    #[serde(default)]
-    input_tokens: Option<u64>,
-    #[serde(default)]
-    cache_creation_input_tokens: Option<u64>,
-    #[serde(default)]
-    cache_read_input_tokens: Option<u64>,
-    #[serde(default)]
-    output_tokens: Option<u64>,
+    #[serde(rename = "input_tokens")]
+    fresh: Option<u64>,
+    #[serde(rename = "cache_creation_input_tokens")]
+    cached_now: Option<u64>,
+    #[serde(rename = "cache_read_input_tokens")]
+    cached: Option<u64>,
+    #[serde(rename = "output_tokens")]
+    output: Option<u64>,
 }
 
 impl WireUsage {
     fn update(&mut self, newer: WireUsage) {
-        let both = |newer: Option<u64>, older: Option<u64>| newer.or(older);
         *self = Self {
-            input_tokens: both(newer.input_tokens, self.input_tokens),
-            cache_creation_input_tokens: both(
-                newer.cache_creation_input_tokens,
-                self.cache_creation_input_tokens,
-            ),
-            cache_read_input_tokens: both(newer.cache_read_input_tokens, self.cache_read_input_tokens),
-            output_tokens: both(newer.output_tokens, self.output_tokens),
+            fresh: newer.fresh.or(self.fresh),
+            cached_now: newer.cached_now.or(self.cached_now),
+            cached: newer.cached.or(self.cached),
+            output: newer.output.or(self.output),
         };
     }
 
     fn total(&self) -> Option<Usage> {
-        let cached = self.cache_read_input_tokens.unwrap_or(0);
-        let written = self.cache_creation_input_tokens.unwrap_or(0);
+        let cached = self.cached.unwrap_or(0);
+        let input = self.fresh?.saturating_add(cached);
         Some(Usage {
-            input: self.input_tokens? + cached + written,
+            input: input.saturating_add(self.cached_now.unwrap_or(0)),
             cached,
-            output: self.output_tokens?,
+            output: self.output?,
         })
     }
 }
@@ -190,14 +187,12 @@ enum Event {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(tag = "type")]
 enum Delta {
-    TextDelta {
-        text: String,
-    },
-    InputJsonDelta {
-        partial_json: String,
-    },
+    #[serde(rename = "text_delta")]
+    Text { text: String },
+    #[serde(rename = "input_json_delta")]
+    Json { partial_json: String },
     #[serde(other)]
     Other,
 }
@@ -236,8 +231,8 @@ impl Assembly {
             Event::MessageStart { message } => self.add(message, sink),
             Event::ContentBlockStart { content_block } => self.begin(content_block, sink),
             Event::ContentBlockDelta { delta } => match delta {
-                Delta::TextDelta { text } => self.text(text, sink),
-                Delta::InputJsonDelta { partial_json } => {
+                Delta::Text { text } => self.text(text, sink),
+                Delta::Json { partial_json } => {
                     if let Some(call) = &mut self.open {
                         call.arguments.push_str(&partial_json);
                     }

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use akg_core::chat::{ChatCapability, ChatModel, ChatReply, ChatRequest};
-use akg_core::{Digest, Error, ErrorKind, Result};
+use akg_core::{Digest, Error, Result};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
@@ -49,7 +49,7 @@ impl Files {
     /// `config`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] if no folder is named; if it cannot be made.
+    /// [`ErrorKind::InvalidInput`](akg_core::ErrorKind::InvalidInput) if no folder is named; if it cannot be made.
     pub fn new(config: &ModelConfig) -> Result<Self> {
         let folder = config.folder.clone().ok_or_else(|| {
             Error::invalid("no folder for requests and replies is named; set `AKG_LLM_FOLDER`")
@@ -68,19 +68,23 @@ impl Files {
     }
 
     /// An ID for a request, which is free again if the claim is dropped before it is answered.
-    fn claim(&self, request: &[u8]) -> Result<Claim<'_>> {
+    fn claim(&self, request: &[u8]) -> Claim<'_> {
         let digest = Digest::of(request).to_string();
         let digest = digest.get(..16).unwrap_or(&digest);
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let free = (1u64..)
-            .map(|n| format!("{digest}-{n}"))
-            .find(|id| taken.insert(id.clone()));
-        let id = free.ok_or_else(|| Error::unexpected("no number is left for a request"))?;
-        Ok(Claim {
+        let mut number = 1;
+        let id = loop {
+            let id = format!("{digest}-{number}");
+            if taken.insert(id.clone()) {
+                break id;
+            }
+            number += 1;
+        };
+        Claim {
             model: self,
             id,
             answered: false,
-        })
+        }
     }
 
     fn path(&self, id: &str, ending: &str) -> PathBuf {
@@ -120,7 +124,7 @@ impl ChatModel for Files {
             request: request.clone(),
         })
         .map_err(|e| Error::unexpected("a request cannot be written as JSON").caused_by(e))?;
-        let mut claim = self.claim(&asked)?;
+        let mut claim = self.claim(&asked);
         write(&self.path(&claim.id, REQUEST), &asked)?;
         let path = self.path(&claim.id, REPLY);
         let mut before = None;
@@ -182,11 +186,9 @@ fn requests(folder: &Path) -> Result<Vec<String>> {
         );
     }
     ids.sort();
-    match ids.is_empty() {
-        false => Ok(ids),
-        true => {
-            let message = "there are no requests in the folder; is it the right one?";
-            Err(Error::new(ErrorKind::NotFound, message).with("folder", folder.display()))
-        }
+    if ids.is_empty() {
+        let message = "there are no requests in the folder; is it the right one?";
+        return Err(Error::new(akg_core::ErrorKind::NotFound, message).with("folder", folder.display()));
     }
+    Ok(ids)
 }

@@ -22,9 +22,10 @@ pub(crate) enum Dialect {
 
 impl Dialect {
     pub(crate) fn of(base: &str) -> Self {
-        match base.trim_end_matches('/') == OPENAI {
-            true => Dialect::OpenAi,
-            false => Dialect::Compatible,
+        if base.trim_end_matches('/') == OPENAI {
+            Dialect::OpenAi
+        } else {
+            Dialect::Compatible
         }
     }
 }

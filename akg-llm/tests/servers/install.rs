@@ -1,6 +1,6 @@
 //! Servers that others wrote, installed under the target directory when they are needed.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -11,6 +11,27 @@ use std::{fs, thread};
 pub(crate) struct Server {
     process: Child,
     pub(crate) address: String,
+    /// Where the aimock is that answers in the end.
+    aimock: String,
+}
+
+impl Server {
+    /// How often aimock was asked something whose last message is `text`.
+    pub(crate) fn asked(&self, text: &str) -> usize {
+        let mut stream = TcpStream::connect(&self.aimock).unwrap();
+        stream.write_all(b"GET /v1/_requests HTTP/1.0\r\n\r\n").unwrap();
+        let mut response = String::new();
+        stream.read_to_string(&mut response).unwrap();
+        let (_, body) = response.split_once("\r\n\r\n").unwrap();
+        let journal: Vec<serde_json::Value> = serde_json::from_str(body).unwrap();
+        let last = |entry: &&serde_json::Value| {
+            let messages = entry["body"]["messages"].as_array();
+            messages
+                .and_then(|m| m.last())
+                .is_some_and(|m| m["content"].to_string().contains(text))
+        };
+        journal.iter().filter(last).count()
+    }
 }
 
 impl Drop for Server {
@@ -79,10 +100,22 @@ fn install(
     Ok(folder)
 }
 
+/// Checks that Node is there, and new enough for aimock.
+fn demand_node() -> Result<(), Absence> {
+    demand("npm", "--version")?;
+    let newer = "process.exit(process.versions.node.split('.')[0] >= 20 ? 0 : 1)";
+    let run = Command::new("node").args(["-e", newer]).status();
+    match run {
+        Ok(status) if status.success() => Ok(()),
+        _ => Err(Absence::Missing(
+            "there is no Node of version 20 or newer".to_owned(),
+        )),
+    }
+}
+
 /// Starts aimock with these fixtures.
 pub(crate) fn aimock(fixtures: &serde_json::Value) -> Result<Server, Absence> {
-    demand("node", "--version")?;
-    demand("npm", "--version")?;
+    demand_node()?;
     let folder = install("aimock", &["package.json", "package-lock.json"], |folder| {
         run(Command::new("npm")
             .args(["ci", "--no-audit", "--no-fund"])
@@ -114,7 +147,11 @@ pub(crate) fn aimock(fixtures: &serde_json::Value) -> Result<Server, Absence> {
         .next();
     let address =
         address.ok_or_else(|| Absence::Broken("aimock does not say where it listens".to_owned()))?;
-    Ok(Server { process, address })
+    Ok(Server {
+        process,
+        aimock: address.clone(),
+        address,
+    })
 }
 
 /// The key of the proxy.
@@ -122,7 +159,7 @@ pub(crate) const KEY: &str = "sk-4d1f0a7be9c24c6fb7c3e2a95d8f1b60";
 
 /// Starts the proxy of litellm in front of aimock.
 pub(crate) fn litellm(aimock: &Server) -> Result<Server, Absence> {
-    demand("python3", "--version")?;
+    demand("python3", "-cimport ensurepip, venv")?;
     let folder = install("litellm", &["requirements.txt"], |folder| {
         run(Command::new("python3")
             .args(["-m", "venv", "venv"])
@@ -165,6 +202,7 @@ pub(crate) fn litellm(aimock: &Server) -> Result<Server, Absence> {
     let mut server = Server {
         process,
         address: free.to_string(),
+        aimock: aimock.address.clone(),
     };
     let begun = Instant::now();
     while TcpStream::connect(free).is_err() {

@@ -61,7 +61,7 @@ fn troubles() -> Vec<(&'static str, Value)> {
         ("malformed", answer(json!({"chaos": {"malformedRate": 1}}))),
         ("dropped", answer(json!({"chaos": {"disconnectRate": 1}}))),
         ("truncated", answer(json!({"truncateAfterChunks": 4}))),
-        ("hanging", answer(json!({"chaos": {"latencyMs": 30000}}))),
+        ("hanging", answer(json!({"latency": 30000}))),
     ]
 }
 
@@ -158,6 +158,10 @@ fn nothing_is_lost(way: Way, server: &Server) {
     for (name, (reply, _)) in names.iter().zip(&first) {
         let text = reply.as_ref().map(|reply| reply.text.clone());
         assert_eq!(text.map_err(|e| format!("{name}: {e}")), Ok(answer(way, name)));
+    }
+    for name in &names {
+        let asked = server.asked(&question(way, name));
+        assert!(asked > 1, "{name} was no trouble");
     }
     let exchanges = read_recording(&file).unwrap();
     assert_eq!(exchanges.len(), names.len());
