@@ -179,7 +179,7 @@ fn batches_go_out_and_come_back() {
         json!({"id": "b3", "custom_id": id("three"), "response": null,
                "error": {"code": "batch_expired", "message": "too late"}}),
     ];
-    let results: String = results.iter().map(|line| format!("{line}\n")).collect();
+    let results = results.map(|line| line.to_string()).join("\n");
     let output = place.path().join("output.jsonl");
     fs::write(&output, &results).unwrap();
     let imported = import_batch(&folder, &output).unwrap();

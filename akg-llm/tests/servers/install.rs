@@ -139,12 +139,10 @@ pub(crate) fn aimock(fixtures: &serde_json::Value) -> Result<Server, Absence> {
         .spawn()
         .map_err(broken)?;
     let said = process.stdout.take().map(BufReader::new);
-    let lines = said
+    let mut lines = said
         .into_iter()
         .flat_map(|said| said.lines().map_while(Result::ok));
-    let address = lines
-        .filter_map(|line| Some(line.split_once("http://")?.1.trim().to_owned()))
-        .next();
+    let address = lines.find_map(|line| Some(line.split_once("http://")?.1.trim().to_owned()));
     let address =
         address.ok_or_else(|| Absence::Broken("aimock does not say where it listens".to_owned()))?;
     Ok(Server {

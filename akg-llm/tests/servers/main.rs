@@ -1,6 +1,6 @@
 //! Independent servers over real HTTP: aimock in its two dialects, and the proxy of litellm in front of it. What they need
 //! is installed once, under the target directory; without Node or Python the tests are skipped, and say so.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "this is a test")]
+#![expect(clippy::unwrap_used, reason = "this is a test")]
 
 mod install;
 

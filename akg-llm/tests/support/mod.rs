@@ -88,8 +88,7 @@ impl Answer {
     /// The beginning of a stream of events, of which the server does not say how long it is.
     pub(crate) fn events(events: &[&str]) -> String {
         let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
-        let events: String = events.iter().map(|data| format!("data: {data}\n\n")).collect();
-        format!("{head}{events}")
+        format!("{head}data: {}\n\n", events.join("\n\ndata: "))
     }
 }
 
