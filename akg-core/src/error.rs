@@ -27,7 +27,7 @@ pub enum ErrorKind {
     ToolMissing,
     /// A worker process died or could not be reached.
     WorkerLost,
-    /// A peer broke the worker protocol, or speaks another version of it.
+    /// A peer, such as a worker, broke the protocol, or speaks another version of it.
     Protocol,
     /// A server cannot be reached, fails, limits how often it is asked, or breaks off its reply.
     Unavailable,

@@ -1,5 +1,6 @@
 //! JSON over HTTP, with errors that say whether to come back.
 
+use std::error::Error as StdError;
 use std::time::{Duration, SystemTime};
 
 use akg_core::{Error, ErrorKind, Result};
@@ -102,7 +103,7 @@ impl Endpoint {
                 if bytes > LONGEST {
                     return Err(self.too_long());
                 }
-                match each(&event.data).map_err(|e| e.with("url", &self.url))? {
+                match each(&event.data)? {
                     Progress::More => {}
                     Progress::Done => return Ok(()),
                 }
@@ -166,10 +167,17 @@ impl Endpoint {
         } else {
             (ErrorKind::Unavailable, "the connection to the server broke off")
         };
-        // The address is already in the context.
+        // The address is already in the context, and what really happened is the last of the causes.
+        let error = error.without_url();
+        let mut last: &dyn StdError = &error;
+        while let Some(cause) = last.source() {
+            last = cause;
+        }
+        let why = last.to_string();
         Error::new(kind, what)
             .with("url", &self.url)
-            .caused_by(error.without_url())
+            .with("because", why)
+            .caused_by(error)
     }
 
     fn refusal(&self, status: StatusCode, headers: &HeaderMap, text: &str) -> Error {
@@ -179,7 +187,8 @@ impl Endpoint {
             .get("message")
             .or(body.get("message"))
             .and_then(Value::as_str);
-        let code = error.get("code").or(error.get("type")).and_then(Value::as_str);
+        let text_of = |name: &str| error.get(name).and_then(Value::as_str);
+        let code = text_of("code").or_else(|| text_of("type"));
         let (kind, what) = kind(status, code);
         let error = Error::new(kind, what)
             .with("status", status.as_u16())

@@ -148,7 +148,11 @@ fn a_server_that_is_not_there_may_come_back() {
     }
     let error = block_on(openai(&server).chat(&ask("?"))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
-    assert!(error.to_string().contains("cannot be reached"), "{error}");
+    let shown = error.to_string();
+    assert!(
+        shown.contains("cannot be reached") && shown.contains("refused"),
+        "{shown}"
+    );
 }
 
 #[test]

@@ -120,7 +120,7 @@ impl Server {
     }
 
     pub(crate) fn base(&self) -> String {
-        format!("http://{}/v1", self.address)
+        format!("http://localhost:{}/v1", self.address.port())
     }
 }
 
