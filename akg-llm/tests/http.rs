@@ -189,3 +189,18 @@ fn a_stream_without_its_last_word_is_whole_if_it_says_why_it_ends() {
     let (reply, _) = stream(vec![Answer::Write(Answer::events(&[HALF, END]))], 0);
     assert_eq!(reply.unwrap().text, "half");
 }
+
+#[test]
+fn callers_may_have_a_runtime_of_their_own() {
+    // One that waits neither for sockets nor for clocks.
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let busy = Answer::json("503 Service Unavailable", "", "{}");
+    let server = Server::start(vec![busy, Answer::json("200 OK", "", WHOLE)]);
+    let backoff = Backoff {
+        first: Duration::from_millis(1),
+        ..Backoff::default()
+    };
+    let model = Retry::new(Arc::new(openai(&server)), backoff);
+    let reply = runtime.block_on(model.chat(&ask("?")));
+    assert_eq!(reply.unwrap().text, "whole");
+}
