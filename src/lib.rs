@@ -19,6 +19,10 @@ pub use akg_backend_cpu as cpu;
 #[cfg(feature = "python")]
 pub use akg_python as python;
 
+/// Language models: clients, recordings, budgets.
+#[cfg(feature = "llm")]
+pub use akg_llm as llm;
+
 /// A memory that outlasts the process.
 #[cfg(feature = "sqlite")]
 pub use akg_store as sqlite;

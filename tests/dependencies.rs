@@ -95,6 +95,20 @@ fn the_facade_without_features_is_the_core() {
 }
 
 #[test]
+fn only_language_models_bring_http() {
+    let network = |names: &BTreeSet<String>| -> Vec<String> {
+        let mut all = unwanted(names);
+        all.retain(|what| what.ends_with("an HTTP client") || what.ends_with("an async runtime"));
+        all
+    };
+    assert_eq!(network(&dependencies("akg", &[])), [""; 0]);
+    let with = dependencies("akg", &["--no-default-features", "--features", "llm"]);
+    assert!(with.contains("reqwest") && with.contains("tokio"), "{with:?}");
+    let files = dependencies("akg-llm", &["--no-default-features", "--features", "files"]);
+    assert!(!files.contains("reqwest"), "{files:?}");
+}
+
+#[test]
 fn unwanted_crates_are_recognised() {
     let names = ["serde", "hyper-util", "tokio", "pyo3-ffi", "http"]
         .map(str::to_owned)

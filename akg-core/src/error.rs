@@ -5,6 +5,7 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -26,12 +27,16 @@ pub enum ErrorKind {
     ToolMissing,
     /// A worker process died or could not be reached.
     WorkerLost,
-    /// A peer broke the worker protocol, or speaks another version of it.
+    /// A peer, such as a worker, broke the protocol, or speaks another version of it.
     Protocol,
+    /// A server cannot be reached, fails, limits how often it is asked, or breaks off its reply.
+    Unavailable,
     /// A time limit passed.
     Timeout,
     /// Memory or disk space ran out.
     OutOfResources,
+    /// What may be spent, of the run's or of an account at a provider, is spent.
+    BudgetSpent,
     /// The operating system refused an operation on a file or process.
     Io,
     /// A bug in akg.
@@ -48,8 +53,10 @@ impl ErrorKind {
             ErrorKind::ToolMissing => "tool-missing",
             ErrorKind::WorkerLost => "worker-lost",
             ErrorKind::Protocol => "protocol",
+            ErrorKind::Unavailable => "unavailable",
             ErrorKind::Timeout => "timeout",
             ErrorKind::OutOfResources => "out-of-resources",
+            ErrorKind::BudgetSpent => "budget-spent",
             ErrorKind::Io => "io",
             ErrorKind::Unexpected => "unexpected",
         }
@@ -59,7 +66,7 @@ impl ErrorKind {
     pub const fn is_temporary(self) -> bool {
         matches!(
             self,
-            ErrorKind::WorkerLost | ErrorKind::Timeout | ErrorKind::OutOfResources
+            ErrorKind::WorkerLost | ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::OutOfResources
         )
     }
 }
@@ -73,6 +80,7 @@ struct Inner {
     kind: ErrorKind,
     message: String,
     context: Vec<(&'static str, String)>,
+    retry_after: Option<Duration>,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
@@ -83,6 +91,7 @@ impl Error {
             kind,
             message: message.into(),
             context: Vec::new(),
+            retry_after: None,
             source: None,
         }))
     }
@@ -130,6 +139,13 @@ impl Error {
         self
     }
 
+    /// Records that trying again cannot help before this has passed.
+    #[must_use]
+    pub fn retry_in(mut self, wait: Duration) -> Self {
+        self.0.retry_after = Some(wait);
+        self
+    }
+
     /// The kind, to branch on.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
@@ -138,6 +154,11 @@ impl Error {
     /// The message without context or cause.
     pub fn message(&self) -> &str {
         &self.0.message
+    }
+
+    /// How long to wait before trying again, if whoever failed has said.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.0.retry_after
     }
 
     /// The context pairs in the order they were added.

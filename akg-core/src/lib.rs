@@ -5,6 +5,7 @@ pub mod agent;
 pub mod algebra;
 pub mod backend;
 pub mod bundle;
+pub mod chat;
 pub mod coder;
 pub mod conductor;
 #[cfg(feature = "conformance")]
@@ -42,6 +43,7 @@ pub mod view;
 pub use agent::{Agent, Role};
 pub use backend::Backend;
 pub use bundle::Bundle;
+pub use chat::ChatModel;
 pub use diagnostic::{Diagnostic, Diagnostics};
 pub use digest::Digest;
 pub use dsl::Dsl;

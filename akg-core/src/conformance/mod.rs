@@ -1,7 +1,8 @@
-//! What every DSL, backend and store must do, as functions that their crates call in their own tests.
+//! What every DSL, backend, store and language model must do, as functions that their crates call in their own tests.
 //!
 //! [`dsl`] lowers, builds and runs the crate's [example sketches](sketch_cases), and tries what goes wrong; [`backend`]
-//! runs small [probes](Probe); [`store`] puts and gets. All judge through the trait alone and report on every [`Rule`]:
+//! runs small [probes](Probe); [`store`] puts and gets; [`chat`](chat()) asks short questions. All judge through the trait
+//! alone and report on every [`Rule`]:
 //!
 //! ```no_run
 //! # async fn test(my_dsl: &dyn akg_core::Dsl, cpu: &dyn akg_core::Backend) -> akg_core::Result<()> {
@@ -17,6 +18,7 @@
 
 mod backend;
 mod cases;
+mod chat;
 mod dsl;
 mod probe;
 pub mod random;
@@ -25,6 +27,7 @@ mod store;
 
 pub use backend::backend;
 pub use cases::{SketchCase, sketch_cases};
+pub use chat::chat;
 pub use dsl::dsl;
 pub use probe::Probe;
 pub use report::{Report, Rule, Standing};
