@@ -4,10 +4,10 @@
 //! cargo run --release --example small_modules -- --root KernelBench --out small [--device FILE] [--only level3/]
 //! ```
 //!
-//! The integers that a module's own lines give names to (`height = 224`) are halved until its products and tensors are small enough to
-//! interpret. Neither a compiler nor the device has to be there: `examples/devices` describes some. Every finished problem
-//! is a line of `small/problems.tsv`: started again, the program goes on where it was. What is wrong with a problem is
-//! beside it, with the small module.
+//! The integers that a module's own lines give names to (`height = 224`), and if need be those in its classes, are halved until
+//! its products and tensors are small enough to interpret. Neither a compiler nor the device has to be there:
+//! `examples/devices` describes some. Every finished problem is a line of `small/problems.tsv`: started again, the program goes
+//! on where it was. What is wrong with a problem is beside it, with the small module.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -115,21 +115,26 @@ impl Problem {
         Ok(found)
     }
 
-    /// The text in which the integers that its own lines give names to are halved, but not to less than `least`.
-    fn smaller(&self, halvings: u32, least: u64) -> String {
-        let halved = |line: &str| {
-            let (name, value) = line.split_once('=')?;
-            name.starts_with(|c: char| c.is_ascii_alphabetic()).then(|| {
-                format!(
-                    "{name}={}",
-                    with_integers(value, |n| (n >> halvings).max(n.min(least)))
-                )
-            })
-        };
-        let lines = self.text.lines();
-        lines
-            .map(|line| halved(line).unwrap_or_else(|| line.to_owned()) + "\n")
-            .collect()
+    /// The text in which the integers that its own lines give names to are halved, and those in its classes too if `inside`;
+    /// but not to less than `least`.
+    fn smaller(&self, halvings: u32, least: u64, inside: bool) -> String {
+        let halved = |text: &str| with_integers(text, |n| (n >> halvings).max(n.min(least)));
+        let mut of_class = false;
+        let mut smaller = String::new();
+        for line in self.text.lines() {
+            if line.starts_with(|c: char| c.is_ascii_alphabetic()) {
+                of_class = line.starts_with("class ");
+            }
+            smaller += &match line.split_once('=') {
+                _ if inside && of_class => halved(line),
+                Some((name, value)) if name.starts_with(|c: char| c.is_ascii_alphabetic()) => {
+                    format!("{name}={}", halved(value))
+                }
+                _ => line.to_owned(),
+            };
+            smaller.push('\n');
+        }
+        smaller
     }
 }
 
@@ -177,9 +182,15 @@ fn import(python: &mut Python, problem: &Problem, path: &Path) -> Result<(Import
     let mut smallest: Option<(ImportedModule, f64, String)> = None;
     let mut refused = None;
     let cannot = |e| Error::io("cannot write a module", e);
-    for least in LEAST {
+    for (inside, least) in [false, true]
+        .into_iter()
+        .flat_map(|inside| LEAST.map(|least| (inside, least)))
+    {
+        if inside && smallest.as_ref().is_some_and(|(_, size, _)| *size <= MOST) {
+            break;
+        }
         for halvings in 0..=HALVINGS {
-            let text = problem.smaller(halvings, least);
+            let text = problem.smaller(halvings, least, inside);
             fs::write(path, &text).map_err(cannot)?;
             match python.import(path, &ImportOptions::default(), &mut |_| {}) {
                 Err(error) => refused = Some(error),
