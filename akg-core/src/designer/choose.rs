@@ -40,15 +40,16 @@ pub(super) fn choose(
         return first;
     };
     let mut seconds: f64 = times.iter().sum();
-    let kernels = first.parts.iter().map(|(kernel, _)| kernel.clone());
-    let mut slowest: Vec<(KernelPlan, f64)> = kernels.zip(times).collect();
+    let kernels = first.parts.iter().map(|(kernel, _)| kernel);
+    let mut slowest: Vec<(&KernelPlan, f64)> = kernels.zip(times).collect();
     slowest.retain(|(_, time)| *time >= LEAST_SHARE * seconds);
     slowest.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    let candidates = candidates(&slowest, &first);
     let primitives: usize = first.parts.iter().map(|(kernel, _)| kernel.nodes.len()).sum();
     let most = MOST_DRAFTS.min(MOST_PRIMITIVES / primitives.max(1));
 
     let mut best = first;
-    for nodes in candidates(&slowest, &best).into_iter().take(most) {
+    for nodes in candidates.into_iter().take(most) {
         let mut other = apart.clone();
         other.begin.extend(nodes);
         let Some(draft) = attempt(&other) else { continue };
@@ -64,7 +65,7 @@ pub(super) fn choose(
 }
 
 /// What may begin a kernel, together with its like in kernels that do the same.
-fn candidates(slowest: &[(KernelPlan, f64)], draft: &Draft) -> Vec<BTreeSet<PrimId>> {
+fn candidates(slowest: &[(&KernelPlan, f64)], draft: &Draft) -> Vec<BTreeSet<PrimId>> {
     let mut found: Vec<BTreeSet<PrimId>> = Vec::new();
     for (kernel, _) in slowest {
         let alike = draft.parts.iter().map(|(other, _)| other);
@@ -91,11 +92,11 @@ fn is_like(a: &KernelPlan, b: &KernelPlan) -> bool {
 fn estimate(draft: &Draft, hints: &Bindings, target: &Target) -> Option<Vec<f64>> {
     let sketch = Sketch::parse(&draft.text).ok()?;
     let points = first_points(&sketch, &sketch.default_knobs());
-    let costs = points.iter().filter_map(|knobs| {
+    let mut costs = points.iter().filter_map(|knobs| {
         let program = sketch.elaborate(&sketch_knobs(knobs), hints).ok()?;
         cost(&program, hints, target).ok()
     });
-    let cost = { costs }.find(|cost| cost.seconds.is_finite())?;
+    let cost = costs.find(|cost| cost.seconds.is_finite())?;
     let mut times = cost.kernels.iter().map(|k| k.seconds);
     let parts = draft.parts.iter();
     Some(
