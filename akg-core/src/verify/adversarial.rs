@@ -61,6 +61,10 @@ const MOST_COPIED: usize = 1 << 30;
 const MOST_REPEATS: u32 = 24;
 const REPEATING: Duration = Duration::from_millis(60);
 
+/// Times as long as with all launches that an execution without one of them may take, and the least of it.
+const WITHOUT: u32 = 4;
+const LEAST_WITHOUT: Duration = Duration::from_secs(1);
+
 /// How often a part of each input is overwritten, if there is time: a memory that looks at some elements sees some of it.
 const CHANGES: usize = 5;
 
@@ -322,6 +326,13 @@ impl Trial<'_> {
         let launches = &artifact.plan.launches;
         let mut order: Vec<usize> = (0..launches.len()).collect();
         order.shuffle(rng);
+        // A kernel may wait for what was left out, and has the device for itself meanwhile.
+        let limits = Limits {
+            time: (expected.took * WITHOUT)
+                .max(LEAST_WITHOUT)
+                .min(self.verifier.limits.time),
+            ..self.verifier.limits.clone()
+        };
         let mut tried = 0;
         for index in order {
             if tried > 0 && self.start.elapsed() > self.verifier.time {
@@ -342,7 +353,7 @@ impl Trial<'_> {
             let mut without = artifact.clone();
             without.plan.launches.remove(index);
             let mut ignored = Verdict::new(verdict.accuracy);
-            let begun = Life::begin(without, &self.verifier.limits, self.backend, &mut ignored).await?;
+            let begun = Life::begin(without, &limits, self.backend, &mut ignored).await?;
             let Ok(mut life) = begun else { continue };
             // What it fails of shows that something was missing.
             if let Ok(ran) = life.run(&self.data(&self.inputs, NEW, 1)).await?
