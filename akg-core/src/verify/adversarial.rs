@@ -328,7 +328,9 @@ impl Trial<'_> {
         order.shuffle(rng);
         // A kernel may wait for what was left out, and has the device for itself meanwhile.
         let limits = Limits {
-            time: (expected.took * WITHOUT)
+            time: expected
+                .took
+                .saturating_mul(WITHOUT)
                 .max(LEAST_WITHOUT)
                 .min(self.verifier.limits.time),
             ..self.verifier.limits.clone()
