@@ -40,7 +40,7 @@ pub(super) struct RunArgs {
     #[arg(long, default_value = "60s", value_parser = parse_duration)]
     budget: Duration,
     /// Wall time in which other knob values are tried after the first kernel that passed; 0 leaves that out.
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
     tune: Duration,
     #[command(flatten)]
     algebra: AlgebraArgs,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 
@@ -119,7 +119,8 @@ impl<'a> Arena<'a> {
         })
     }
 
-    fn side(&self, name: &str, artifact: &Artifact) -> LoadedSide {
+    /// An artifact that takes part under this name.
+    pub(super) fn side(&self, name: &str, artifact: &Artifact) -> LoadedSide {
         let session = self.road.session;
         LoadedSide::new(
             name,
@@ -152,46 +153,51 @@ impl<'a> Arena<'a> {
         let check = self.check(Accuracy::Half);
         let entered = session.rivals.enter(task, target, &self.sets, check, self.seed);
         let mut rivals = entered.await?;
-        if session.backend.capability().own_processors {
-            // A failure comes back with the first round, when others wait for their turn: what takes long is done before.
-            for side in [&mut candidate, &mut twin] {
-                let _ = side.refresh(0).await?;
-            }
-        }
+        self.warm_up([&mut candidate, &mut twin]).await?;
         let entrants = Entrants {
             candidate: &mut candidate,
             twin: Some(&mut twin),
             rivals: rivals.iter_mut().map(|r| &mut **r as &mut dyn Side).collect(),
             floor: Some(self.floor()?),
         };
-        self.hold(entrants, policy).await
+        Ok(self.hold(entrants, policy).await?.0)
     }
 
-    /// Holds a contest when no other is held on the device.
-    async fn hold(&self, entrants: Entrants<'_>, policy: &ContestPolicy) -> Result<Contest> {
-        let session = self.road.session;
+    /// Does what takes long before sides wait for their turn; what fails here fails again in the first round.
+    async fn warm_up(&self, sides: [&mut LoadedSide; 2]) -> Result<()> {
+        if self.road.session.backend.capability().own_processors {
+            for side in sides {
+                let _ = side.refresh(0).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Holds a contest when no other is held on the device; gives what waiting for that took, too.
+    async fn hold(&self, entrants: Entrants<'_>, policy: &ContestPolicy) -> Result<(Contest, Duration)> {
+        let (session, began) = (self.road.session, Instant::now());
         let turn = session.backend.turns().contest().await;
+        let waited = began.elapsed();
         let held = hold(entrants, policy, self.seed, &mut *session.witness()).await?;
         drop(turn);
-        held.judge()
+        Ok((held.judge()?, waited))
     }
 
-    /// Lets a challenger take turns with the fastest so far.
+    /// Lets a challenger take turns with the fastest so far; gives what waiting for others took, too.
     pub(super) async fn duel(
         &self,
-        (challenger, artifact): (Digest, &Artifact),
-        (challenged, fastest): (Digest, &Artifact),
+        (challenger, side): (Digest, &mut LoadedSide),
+        (challenged, fastest): (Digest, &mut LoadedSide),
         policy: &ContestPolicy,
-    ) -> Result<Contest> {
-        let mut challenger_side = self.side("challenger", artifact);
-        let mut fastest_side = self.side("fastest so far", fastest);
+    ) -> Result<(Contest, Duration)> {
+        self.warm_up([side, fastest]).await?;
         let entrants = Entrants {
-            candidate: &mut challenger_side,
+            candidate: side,
             twin: None,
-            rivals: vec![&mut fastest_side],
+            rivals: vec![fastest],
             floor: Some(self.floor()?),
         };
-        let contest = self.hold(entrants, policy).await?;
+        let (contest, waited) = self.hold(entrants, policy).await?;
         self.road.session.store.save(&Measurement {
             candidate: challenger,
             challenged: Some(challenged),
@@ -200,7 +206,7 @@ impl<'a> Arena<'a> {
             rivals: serde_json::Value::Null,
             at: now(),
         })?;
-        Ok(contest)
+        Ok((contest, waited))
     }
 }
 

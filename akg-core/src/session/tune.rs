@@ -1,7 +1,7 @@
 //! Duels: which configuration of a sketch is the fastest.
 
 use std::collections::HashSet;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::Event;
 use super::contest::Arena;
@@ -11,7 +11,7 @@ use crate::designer::Design;
 use crate::digest::Digest;
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::{Artifact, Knobs};
-use crate::timing::{Claim, Disturbance};
+use crate::timing::{Claim, Disturbance, LoadedSide};
 use crate::tuner::{Ending, Memory, Origin, Space, Trial, Tuning, TuningPolicy};
 use crate::verdict::{Failure, FailureKind};
 
@@ -20,6 +20,10 @@ const BUDGET_SPENT: &str = "the budget is spent";
 
 /// Chosen configurations of other shapes that are tried.
 const MOST_NEAR: usize = 2;
+
+/// The sides of duels.
+const CHALLENGER: &str = "challenger";
+const FASTEST: &str = "fastest so far";
 
 /// Builds that run at the same time, at most.
 const MOST_BUILDS: usize = 8;
@@ -71,9 +75,11 @@ pub(super) struct Tuner<'a> {
     /// Seconds below which the device cannot compute the task.
     bound: Option<f64>,
     began: Instant,
-    /// Those that were the fastest, the fastest last, with its artifact.
+    /// What others had the device for meanwhile.
+    waited: Duration,
+    /// Those that were the fastest, the fastest last, which takes part in duels.
     ladder: Vec<Leader>,
-    artifact: Option<Artifact>,
+    fastest: Option<LoadedSide>,
     /// Seconds of the fastest in the last duel.
     seconds: Option<f64>,
     /// Sources and artifacts that were measured.
@@ -109,8 +115,9 @@ impl<'a> Tuner<'a> {
             policy,
             bound,
             began: Instant::now(),
+            waited: Duration::ZERO,
             ladder: Vec::new(),
-            artifact: None,
+            fastest: None,
             seconds: None,
             seen: HashSet::new(),
             trials: Vec::new(),
@@ -216,7 +223,7 @@ impl<'a> Tuner<'a> {
         let near_bound = self.bound.zip(self.seconds);
         let reason = if self.ladder.is_empty() {
             "nothing is left that passed"
-        } else if self.began.elapsed() >= self.policy.budget {
+        } else if self.began.elapsed().saturating_sub(self.waited) >= self.policy.budget {
             BUDGET_SPENT
         } else if self.trials.len() >= self.policy.most_challengers {
             "there were as many challengers as allowed"
@@ -330,13 +337,8 @@ impl<'a> Tuner<'a> {
             };
             faster = self.seen.insert(Digest::of(&artifact.bytes));
             if faster {
-                self.promote(
-                    Challenger {
-                        leader: leader.clone(),
-                        artifact,
-                    },
-                    relative,
-                );
+                let side = self.arena.side(CHALLENGER, &artifact);
+                self.promote(leader.clone(), side, relative);
             }
         }
         self.tried(Trial {
@@ -352,20 +354,24 @@ impl<'a> Tuner<'a> {
 
     /// Measures a challenger beside the fastest.
     async fn challenge(&mut self, challenger: Challenger) -> Result<Bout> {
-        let (Some(fastest), Some(artifact)) = (self.ladder.last(), &self.artifact) else {
-            let relative = challenger.leader.relative;
-            self.promote(challenger, relative);
+        let Challenger { leader, artifact } = challenger;
+        let mut side = self.arena.side(CHALLENGER, &artifact);
+        let (Some(standing), Some(fastest)) = (self.ladder.last(), &mut self.fastest) else {
+            let relative = leader.relative;
+            self.promote(leader, side, relative);
             return Ok(Bout::Void);
         };
-        let (key, standing) = (challenger.leader.written.key, fastest.relative);
-        let sides = ((key, &challenger.artifact), (fastest.written.key, artifact));
-        let contest = self.arena.duel(sides.0, sides.1, &self.policy.duel).await?;
+        let key = leader.written.key;
+        let sides = ((key, &mut side), (standing.written.key, fastest));
+        let (contest, waited) = self.arena.duel(sides.0, sides.1, &self.policy.duel).await?;
+        let standing = standing.relative;
+        self.waited += waited;
         let [own, theirs] = contest.sides.as_slice() else {
             return Err(Error::unexpected("a duel has two sides"));
         };
         if let Some(failure) = &own.failure {
             self.road.fail(key, failure)?;
-            self.failed(&challenger.leader, failure.clone(), false)?;
+            self.failed(&leader, failure.clone(), false)?;
             return Ok(Bout::Void);
         }
         if let Some(failure) = &theirs.failure {
@@ -379,9 +385,7 @@ impl<'a> Tuner<'a> {
         let relative = standing / ratio;
         let faster = comparison.claim == Claim::Faster;
         self.seconds = if faster { &own.warm } else { &theirs.warm }.median();
-        let mut record = self
-            .memory
-            .record(&challenger.leader.knobs, challenger.leader.written.hash);
+        let mut record = self.memory.record(&leader.knobs, leader.written.hash);
         record.seconds.clone_from(&own.warm.seconds);
         record.challenged_seconds.clone_from(&theirs.warm.seconds);
         // Hopelessly slower is known after few rounds.
@@ -394,27 +398,24 @@ impl<'a> Tuner<'a> {
         record.faster = faster;
         self.memory.keep(&*self.road.session.store, record)?;
         self.tried(Trial {
-            knobs: challenger.leader.knobs.clone(),
-            origin: challenger.leader.origin,
+            knobs: leader.knobs.clone(),
+            origin: leader.origin,
             failure: None,
             relative: Some(relative),
             faster,
             recalled: false,
         });
         if faster {
-            self.promote(challenger, relative);
+            self.promote(leader, side, relative);
             return Ok(Bout::Won);
         }
         Ok(Bout::Lost)
     }
 
     /// Makes a challenger the fastest.
-    fn promote(&mut self, challenger: Challenger, relative: f64) {
-        self.ladder.push(Leader {
-            relative,
-            ..challenger.leader
-        });
-        self.artifact = Some(challenger.artifact);
+    fn promote(&mut self, leader: Leader, side: LoadedSide, relative: f64) {
+        self.ladder.push(Leader { relative, ..leader });
+        self.fastest = Some(side.unjudged(FASTEST));
     }
 
     /// Removes the fastest, which failed when it was timed.
@@ -424,10 +425,11 @@ impl<'a> Tuner<'a> {
             self.memory
                 .fail(&*self.road.session.store, &leader.knobs, failure)?;
         }
-        self.artifact = match self.ladder.last() {
+        let artifact = match self.ladder.last() {
             Some(leader) => self.road.build(&leader.written)?.ok(),
             None => None,
         };
+        self.fastest = artifact.map(|artifact| self.arena.side(CHALLENGER, &artifact).unjudged(FASTEST));
         Ok(())
     }
 

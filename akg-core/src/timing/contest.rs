@@ -273,9 +273,8 @@ impl Ring<'_, '_> {
             let last = self.is_last(start);
             let spent = self.witness.now().saturating_sub(start);
             let afford = VERIFY_PART * self.verifying <= spent;
-            let chosen =
-                number == 0 || number == certain || self.rng.random_ratio(1, VERIFY_ONE_IN) && afford;
-            self.round(chosen || last).await?;
+            let chosen = last || number == certain || self.rng.random_ratio(1, VERIFY_ONE_IN) && afford;
+            self.round(number == 0 || self.policy.thorough && chosen).await?;
             if last {
                 break;
             }

@@ -31,6 +31,9 @@ pub struct ContestPolicy {
     pub resolution: f64,
     /// Rounds are added until every warm ratio is known this well, or the budget is spent.
     pub precision: f64,
+    /// Whether outputs are verified in the last round, too, and in some that nobody knows before; else in the first alone.
+    #[serde(default = "thorough")]
+    pub thorough: bool,
     /// Ends the contest when the candidate took longer than a rival by this factor in each round, after
     /// three. `None` never does.
     #[serde(default)]
@@ -49,9 +52,14 @@ impl Default for ContestPolicy {
             confidence: 0.99,
             resolution: 0.01,
             precision: 0.01,
+            thorough: thorough(),
             concede: None,
         }
     }
+}
+
+const fn thorough() -> bool {
+    true
 }
 
 /// Who takes part.

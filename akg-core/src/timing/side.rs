@@ -111,7 +111,8 @@ pub struct LoadedSide {
     artifact: Artifact,
     limits: Limits,
     calls: Vec<Call>,
-    check: Check,
+    /// `None` if its outputs are no longer judged.
+    check: Option<Check>,
     seed: u64,
     loaded: Option<Box<dyn Loaded>>,
     /// Whether the last process took too long to make.
@@ -140,11 +141,22 @@ impl LoadedSide {
             artifact,
             limits,
             calls,
-            check,
+            check: Some(check),
             seed,
             loaded: None,
             keeps: false,
             bound: 0,
+        }
+    }
+
+    /// The same side, with its processes, under another name for later contests in which its outputs are not judged: they
+    /// were before, or will be.
+    #[must_use]
+    pub fn unjudged(self, name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            check: None,
+            ..self
         }
     }
 
@@ -203,8 +215,11 @@ impl Side for LoadedSide {
     }
 
     async fn take(&mut self) -> Result<Result<Option<Returned>, Failure>> {
+        let Some(check) = self.check.clone() else {
+            return Ok(Ok(None));
+        };
         let taken = self.loaded()?.take().await?;
-        Ok(taken.map(|output| Some(Returned::new(self.check.clone(), self.bound, output))))
+        Ok(taken.map(|output| Some(Returned::new(check, self.bound, output))))
     }
 }
 

@@ -6,8 +6,8 @@
 //! [cost model](crate::sketch::cost()) and measured in that order, after what the nearest recorded shape ended with.
 //! Knobs of different kernels are tuned one kernel after the other, because their product is too large.
 //!
-//! Measuring is a duel: a short [contest](crate::timing) of the challenger with the fastest so far, in turns, whose timed
-//! outputs are checked. A challenger that is faster beyond the noise takes the place; the one that ends there is judged
+//! Measuring is a duel: a short [contest](crate::timing) of the challenger with the fastest so far, in turns. What the
+//! challenger returns in the first round is checked. A challenger that is faster beyond the noise takes the place; the one that ends there is judged
 //! in full like any candidate, and if it fails the one before it is. Sources and artifacts that were seen are not
 //! measured again. Builds run in parallel before the duels that need them, never beside one, which they would disturb.
 
@@ -32,7 +32,8 @@ use crate::verdict::Failure;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TuningPolicy {
-    /// Wall time after which no challenger is built or measured any more. The verdict about the last one comes after.
+    /// Wall time after which no challenger is built or measured any more, without what others had the device for. The
+    /// verdict about the last one comes after.
     pub budget: Duration,
     /// Challengers at most.
     pub most_challengers: usize,
@@ -40,7 +41,8 @@ pub struct TuningPolicy {
     pub most_ranked: usize,
     /// A group is left after so many challengers that were not faster.
     pub patience: usize,
-    /// Tuning ends when the bound of the task is at least this part of the time.
+    /// Tuning ends when the bound of the task is at least this part of the time. Bounds follow from what devices could do
+    /// in theory: copies reach 0.9 of an H200's bandwidth.
     pub enough: f64,
     /// How duels are run.
     pub duel: ContestPolicy,
@@ -57,15 +59,16 @@ impl Default for TuningPolicy {
             cold: false,
             confidence: 0.95,
             precision: 0.02,
+            thorough: false,
             concede: Some(1.05),
             ..ContestPolicy::default()
         };
         Self {
-            budget: Duration::from_secs(10),
+            budget: Duration::from_secs(5),
             most_challengers: 64,
             most_ranked: 16,
             patience: 8,
-            enough: 0.95,
+            enough: 0.85,
             duel,
         }
     }

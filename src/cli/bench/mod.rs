@@ -82,7 +82,7 @@ pub(super) struct KernelBenchArgs {
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
     seconds_per_problem: Duration,
     /// Wall time of tuning for each problem; 0 leaves it out.
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
     tune: Duration,
     /// Wall time after which no new problem is started; go on with --resume.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
