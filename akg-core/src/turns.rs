@@ -2,19 +2,13 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use futures::lock::{Mutex, OwnedMutexGuard};
-
-/// The turns that are taken on one device: executions, which are timed, have it for themselves; what goes on before and
-/// after them shares it; and one contest ends before the next begins. Cloning shares the device.
+/// The turns that are taken on one device: executions, which are timed, have it for themselves, and what goes on before and
+/// after them shares it. So several contests can go on at the same time, each of whose sides meets the others' work as
+/// often, because sides take turns in random order. Cloning shares the device.
 #[derive(Debug, Clone, Default)]
 pub struct Turns {
     device: Arc<RwLock<()>>,
-    contest: Arc<Mutex<()>>,
 }
-
-/// The right to hold a contest, until it is dropped.
-#[derive(Debug)]
-pub struct ContestTurn(#[expect(dead_code, reason = "held, not read")] OwnedMutexGuard<()>);
 
 impl Turns {
     /// Does something that shares the device with others.
@@ -27,10 +21,5 @@ impl Turns {
     pub fn alone<T>(&self, work: impl FnOnce() -> T) -> T {
         let _alone = self.device.write().unwrap_or_else(PoisonError::into_inner);
         work()
-    }
-
-    /// Waits until no other contest is held on the device. In between its executions, others go on sharing the device.
-    pub async fn contest(&self) -> ContestTurn {
-        ContestTurn(self.contest.clone().lock_owned().await)
     }
 }

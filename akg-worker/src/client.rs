@@ -10,6 +10,7 @@ use akg_core::isolation::{Isolation, IsolationLevel};
 use akg_core::source::{Artifact, TensorRole};
 use akg_core::target::Target;
 use akg_core::tensor::{Tensor, byte_len};
+use akg_core::turns::Turns;
 use akg_core::verdict::{Failure, FailureKind};
 
 use crate::process::Program;
@@ -113,7 +114,53 @@ impl Execute for Executor {
 
     /// Puts tensors in place. If they need more threads for cooperative launches than there are, the artifact is loaded
     /// again in another worker that has them: threads must exist before the candidate does.
-    fn bind(&mut self, call: Call) -> Result<Result<(), Failure>> {
+    fn bind(&mut self, call: Call, turns: &Turns) -> Result<Result<(), Failure>> {
+        turns.beside(|| self.put(call))
+    }
+
+    /// Executes the plan so many times on what is bound; gives the wall time by this process's clock, from before the
+    /// worker is let go on until its answer has arrived.
+    ///
+    /// The worker's own time is compared with that: it cannot be longer, unless the worker lies. Shorter it may be by
+    /// any amount on a busy machine, and no candidate gains by that.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](akg_core::ErrorKind::InvalidInput) if nothing is bound.
+    fn execute(&mut self, calls: u32, cache: Cache) -> Result<Result<Duration, Failure>> {
+        self.bound()?;
+        if cache == Cache::Cold {
+            caches::flush();
+        }
+        let (answer, elapsed) = match self.ask(&protocol::Call::Execute { calls }, false)? {
+            Ok(answered) => answered,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        let Answer::Executed { nanoseconds } = answer else {
+            return Ok(Err(self.end(wrong_answer(&answer))));
+        };
+        let claimed = Duration::from_nanos(nanoseconds);
+        if claimed > elapsed {
+            let evidence = format!(
+                "the worker's clock says that {calls} calls took {claimed:?}, but the caller waited only {elapsed:?}"
+            );
+            let mismatch = Failure::new(FailureKind::ClockMismatch, evidence);
+            return Ok(Err(self.end(mismatch)));
+        }
+        Ok(Ok(elapsed))
+    }
+
+    /// The outputs as they were when the last execution ended; nothing is bound afterwards.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](akg_core::ErrorKind::InvalidInput) if nothing is bound.
+    fn take(&mut self, turns: &Turns) -> Result<Result<RunOutput, Failure>> {
+        turns.beside(|| self.look())
+    }
+}
+
+impl Executor {
+    /// See [`bind`](Execute::bind).
+    fn put(&mut self, call: Call) -> Result<Result<(), Failure>> {
         if let Some(failure) = &self.failure {
             return Ok(Err(failure.clone()));
         }
@@ -156,42 +203,8 @@ impl Execute for Executor {
         Ok(Ok(()))
     }
 
-    /// Executes the plan so many times on what is bound; gives the wall time by this process's clock, from before the
-    /// worker is let go on until its answer has arrived.
-    ///
-    /// The worker's own time is compared with that: it cannot be longer, unless the worker lies. Shorter it may be by
-    /// any amount on a busy machine, and no candidate gains by that.
-    ///
-    /// # Errors
-    /// [`InvalidInput`](akg_core::ErrorKind::InvalidInput) if nothing is bound.
-    fn execute(&mut self, calls: u32, cache: Cache) -> Result<Result<Duration, Failure>> {
-        self.bound()?;
-        if cache == Cache::Cold {
-            caches::flush();
-        }
-        let (answer, elapsed) = match self.ask(&protocol::Call::Execute { calls }, false)? {
-            Ok(answered) => answered,
-            Err(failure) => return Ok(Err(failure)),
-        };
-        let Answer::Executed { nanoseconds } = answer else {
-            return Ok(Err(self.end(wrong_answer(&answer))));
-        };
-        let claimed = Duration::from_nanos(nanoseconds);
-        if claimed > elapsed {
-            let evidence = format!(
-                "the worker's clock says that {calls} calls took {claimed:?}, but the caller waited only {elapsed:?}"
-            );
-            let mismatch = Failure::new(FailureKind::ClockMismatch, evidence);
-            return Ok(Err(self.end(mismatch)));
-        }
-        Ok(Ok(elapsed))
-    }
-
-    /// The outputs as they were when the last execution ended; nothing is bound afterwards.
-    ///
-    /// # Errors
-    /// [`InvalidInput`](akg_core::ErrorKind::InvalidInput) if nothing is bound.
-    fn take(&mut self) -> Result<Result<RunOutput, Failure>> {
+    /// See [`take`](Execute::take).
+    fn look(&mut self) -> Result<Result<RunOutput, Failure>> {
         let bound = self.bound()?;
         let (plan, placement) = (&self.artifact.plan, bound.placement);
         let Some(stage) = &self.stage else {
@@ -208,9 +221,7 @@ impl Execute for Executor {
         self.bound = None;
         Ok(taken)
     }
-}
 
-impl Executor {
     /// Scratch is the candidate's memory, though the caller allocates it.
     fn too_much_scratch(&self, shapes: &[Vec<usize>]) -> Result<Option<Failure>> {
         let mut left = self.limits.memory;

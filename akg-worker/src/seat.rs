@@ -17,14 +17,14 @@ pub trait Execute: Send + fmt::Debug + 'static {
     /// What contains the candidate.
     fn isolation(&self) -> &Isolation;
 
-    /// Puts tensors in place.
-    fn bind(&mut self, call: Call) -> Result<Result<(), Failure>>;
+    /// Puts tensors in place. What that needs of the device is done beside others.
+    fn bind(&mut self, call: Call, turns: &Turns) -> Result<Result<(), Failure>>;
 
     /// Executes the plan on what is bound.
     fn execute(&mut self, calls: u32, cache: Cache) -> Result<Result<Duration, Failure>>;
 
-    /// The outputs as they are now.
-    fn take(&mut self) -> Result<Result<RunOutput, Failure>>;
+    /// The outputs as they are now. What that needs of the device is done beside others.
+    fn take(&mut self, turns: &Turns) -> Result<Result<RunOutput, Failure>>;
 
     /// What each launch takes and uses.
     fn observe(&mut self, calls: u32) -> Result<Result<Observation, Failure>> {
@@ -92,8 +92,7 @@ impl<E: Execute> Loaded for Seat<E> {
     }
 
     async fn bind(&mut self, call: Call) -> Result<Result<(), Failure>> {
-        self.with(|executor, turns| turns.beside(|| executor.bind(call)))
-            .await
+        self.with(|executor, turns| executor.bind(call, turns)).await
     }
 
     async fn execute(&mut self, calls: u32, cache: Cache) -> Result<Result<Duration, Failure>> {
@@ -119,8 +118,7 @@ impl<E: Execute> Loaded for Seat<E> {
     }
 
     async fn take(&mut self) -> Result<Result<RunOutput, Failure>> {
-        self.with(|executor, turns| turns.beside(|| executor.take()))
-            .await
+        self.with(|executor, turns| executor.take(turns)).await
     }
 
     async fn observe(&mut self, calls: u32) -> Result<Result<Observation, Failure>> {

@@ -54,10 +54,7 @@ impl SharedBuffer {
     }
 
     /// Zeroed memory that takes room only as it is written, which kills the writer if there is none: see [`reserve`].
-    ///
-    /// # Errors
-    /// Those of [`allocate`](Self::allocate).
-    pub fn allocate_unreserved(bytes: usize) -> Result<Self> {
+    fn allocate_unreserved(bytes: usize) -> Result<Self> {
         // The system would rather kill processes than refuse to reserve more than there is.
         let free = memory::available();
         if bytes as u64 > free {
@@ -203,19 +200,10 @@ pub struct SharedTensor {
 
 /// A zeroed tensor in shared memory, which this process is about to write.
 pub fn allocate(dtype: DType, shape: impl Into<Vec<usize>>) -> Result<SharedTensor> {
-    let mut tensor = allocate_unreserved(dtype, shape)?;
-    reserve(&tensor.buffer.file, &mut tensor.buffer.map)?;
-    Ok(tensor)
-}
-
-/// A zeroed tensor in shared memory that takes room only as it is written: whoever does that calls [`reserve`] first.
-pub fn allocate_unreserved(dtype: DType, shape: impl Into<Vec<usize>>) -> Result<SharedTensor> {
     let shape = shape.into();
-    Ok(SharedTensor {
-        dtype,
-        buffer: SharedBuffer::allocate_unreserved(byte_len(dtype, &shape)?)?,
-        shape,
-    })
+    let mut buffer = SharedBuffer::allocate_unreserved(byte_len(dtype, &shape)?)?;
+    reserve(&buffer.file, &mut buffer.map)?;
+    Ok(SharedTensor { dtype, shape, buffer })
 }
 
 /// Bytes that a thread reserves at a time.

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use akg_core::Tensor;
 use akg_core::backend::{Cache, Call, Limits, Poison, RunOutput};
 use akg_core::source::{Artifact, LaunchPlan};
+use akg_core::turns::Turns;
 use akg_core::verdict::{Failure, FailureKind};
 use akg_worker::client::Executor;
 use akg_worker::seat::Execute as _;
@@ -125,12 +126,12 @@ fn round(executor: &mut Executor, rng: &mut ChaCha8Rng) -> Result<(), Failure> {
         poison: Poison::Ones,
         placement: rng.random_range(0..3),
     };
-    executor.bind(call).unwrap()?;
+    executor.bind(call, &Turns::default()).unwrap()?;
     executor.execute(rng.random_range(1..4), Cache::Warm).unwrap()?;
     let RunOutput {
         outputs,
         inputs_unchanged,
-    } = executor.take().unwrap()?;
+    } = executor.take(&Turns::default()).unwrap()?;
     assert!(inputs_unchanged);
     assert_eq!(outputs[0].as_slice::<f32>().unwrap(), values);
     Ok(())

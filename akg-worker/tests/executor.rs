@@ -10,6 +10,7 @@ use akg_core::backend::{Cache, Call, Limits, Poison, RunOutput};
 use akg_core::dtype::DType;
 use akg_core::isolation::IsolationLevel;
 use akg_core::source::{LaunchPlan, TensorRole};
+use akg_core::turns::Turns;
 use akg_core::verdict::{Failure, FailureKind};
 use akg_core::{ErrorKind, Expr, Tensor};
 use akg_worker::client::Executor;
@@ -41,9 +42,9 @@ fn call(input: Tensor, placement: u32) -> Call {
 }
 
 fn run(executor: &mut Executor, call: Call) -> Result<RunOutput, Failure> {
-    executor.bind(call).unwrap()?;
+    executor.bind(call, &Turns::default()).unwrap()?;
     executor.execute(1, Cache::Warm).unwrap()?;
-    executor.take().unwrap()
+    executor.take(&Turns::default()).unwrap()
 }
 
 #[test]
@@ -59,7 +60,10 @@ fn outputs_are_those_of_the_last_call() {
     }
     let nothing_bound = executor.execute(1, Cache::Warm).unwrap_err();
     assert_eq!(nothing_bound.kind(), ErrorKind::InvalidInput);
-    assert_eq!(executor.take().unwrap_err().kind(), ErrorKind::InvalidInput);
+    assert_eq!(
+        executor.take(&Turns::default()).unwrap_err().kind(),
+        ErrorKind::InvalidInput
+    );
 }
 
 #[test]
@@ -67,7 +71,10 @@ fn executions_take_as_long_as_their_kernels() {
     let Some(mut executor) = load_body("usleep(30000);") else {
         return;
     };
-    executor.bind(call(ramp(16), 0)).unwrap().unwrap();
+    executor
+        .bind(call(ramp(16), 0), &Turns::default())
+        .unwrap()
+        .unwrap();
     for (calls, cache) in [(1, Cache::Warm), (3, Cache::Warm), (2, Cache::Cold)] {
         let start = Instant::now();
         let taken = executor.execute(calls, cache).unwrap().unwrap();
@@ -220,10 +227,13 @@ fn what_is_written_after_done_does_not_count() {
     let Some(mut executor) = load(&source, simple_plan(16, 1)) else {
         return;
     };
-    executor.bind(call(ramp(16), 0)).unwrap().unwrap();
+    executor
+        .bind(call(ramp(16), 0), &Turns::default())
+        .unwrap()
+        .unwrap();
     executor.execute(1, Cache::Warm).unwrap().unwrap();
     std::thread::sleep(Duration::from_millis(1500));
-    let output = executor.take().unwrap().unwrap();
+    let output = executor.take(&Turns::default()).unwrap().unwrap();
     assert_eq!(output.outputs[0].bytes(), [Poison::Ones.byte(); 64]);
     // The true answer comes when it is not asked for.
     let failure = run(&mut executor, call(ramp(16), 0)).unwrap_err();
@@ -237,7 +247,10 @@ fn answers_in_advance_are_a_failure() {
     let Some(mut executor) = load(&source, simple_plan(16, 1)) else {
         return;
     };
-    executor.bind(call(ramp(16), 0)).unwrap().unwrap();
+    executor
+        .bind(call(ramp(16), 0), &Turns::default())
+        .unwrap()
+        .unwrap();
     executor.execute(1, Cache::Warm).unwrap().unwrap();
     let failure = executor.execute(1, Cache::Warm).unwrap().unwrap_err();
     assert_eq!(failure.kind, FailureKind::Crashed);
@@ -275,10 +288,18 @@ KERNEL(kernel) { ((uint64_t *)tensors[1])[0] = count; }";
         return;
     };
     let mut count = |pause: u64| {
-        executor.bind(call(ramp(2), 0)).unwrap().unwrap();
+        executor
+            .bind(call(ramp(2), 0), &Turns::default())
+            .unwrap()
+            .unwrap();
         std::thread::sleep(Duration::from_millis(pause));
         executor.execute(1, Cache::Warm).unwrap().unwrap();
-        let y = executor.take().unwrap().unwrap().outputs.remove(0);
+        let y = executor
+            .take(&Turns::default())
+            .unwrap()
+            .unwrap()
+            .outputs
+            .remove(0);
         y.as_slice::<i64>().unwrap()[0]
     };
     count(0);
@@ -295,7 +316,10 @@ fn the_failure_that_ended_a_candidate_stays() {
     };
     let first = run(&mut executor, call(ramp(16), 0)).unwrap_err();
     assert_eq!(first.kind, FailureKind::Crashed);
-    let again = executor.bind(call(ramp(16), 0)).unwrap().unwrap_err();
+    let again = executor
+        .bind(call(ramp(16), 0), &Turns::default())
+        .unwrap()
+        .unwrap_err();
     assert_eq!(again.evidence, first.evidence);
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -16,7 +16,7 @@ use crate::store::{Measurement, StoreExt as _, now};
 use crate::target::Target;
 use crate::task::{Accuracy, Task};
 use crate::tensor::Tensor;
-use crate::timing::{Check, Contest, ContestPolicy, Entrants, Floor, LoadedSide, Side, hold};
+use crate::timing::{Check, Contest, ContestPolicy, Entrants, Floor, LoadedSide, Side, contest};
 use crate::verdict::Failure;
 use crate::verify::{Distribution, judge_sample, make_inputs};
 
@@ -153,51 +153,33 @@ impl<'a> Arena<'a> {
         let check = self.check(Accuracy::Half);
         let entered = session.rivals.enter(task, target, &self.sets, check, self.seed);
         let mut rivals = entered.await?;
-        self.warm_up([&mut candidate, &mut twin]).await?;
         let entrants = Entrants {
             candidate: &mut candidate,
             twin: Some(&mut twin),
             rivals: rivals.iter_mut().map(|r| &mut **r as &mut dyn Side).collect(),
             floor: Some(self.floor()?),
         };
-        Ok(self.hold(entrants, policy).await?.0)
+        self.hold(entrants, policy).await
     }
 
-    /// Does what takes long before sides wait for their turn; what fails here fails again in the first round.
-    async fn warm_up(&self, sides: [&mut LoadedSide; 2]) -> Result<()> {
-        if self.road.session.backend.capability().own_processors {
-            for side in sides {
-                let _ = side.refresh(0).await?;
-            }
-        }
-        Ok(())
+    async fn hold(&self, entrants: Entrants<'_>, policy: &ContestPolicy) -> Result<Contest> {
+        contest(entrants, policy, self.seed, &mut *self.road.session.witness()).await
     }
 
-    /// Holds a contest when no other is held on the device; gives what waiting for that took, too.
-    async fn hold(&self, entrants: Entrants<'_>, policy: &ContestPolicy) -> Result<(Contest, Duration)> {
-        let (session, began) = (self.road.session, Instant::now());
-        let turn = session.backend.turns().contest().await;
-        let waited = began.elapsed();
-        let held = hold(entrants, policy, self.seed, &mut *session.witness()).await?;
-        drop(turn);
-        Ok((held.judge()?, waited))
-    }
-
-    /// Lets a challenger take turns with the fastest so far; gives what waiting for others took, too.
+    /// Lets a challenger take turns with the fastest so far.
     pub(super) async fn duel(
         &self,
         (challenger, side): (Digest, &mut LoadedSide),
         (challenged, fastest): (Digest, &mut LoadedSide),
         policy: &ContestPolicy,
-    ) -> Result<(Contest, Duration)> {
-        self.warm_up([side, fastest]).await?;
+    ) -> Result<Contest> {
         let entrants = Entrants {
             candidate: side,
             twin: None,
             rivals: vec![fastest],
             floor: Some(self.floor()?),
         };
-        let (contest, waited) = self.hold(entrants, policy).await?;
+        let contest = self.hold(entrants, policy).await?;
         self.road.session.store.save(&Measurement {
             candidate: challenger,
             challenged: Some(challenged),
@@ -206,7 +188,7 @@ impl<'a> Arena<'a> {
             rivals: serde_json::Value::Null,
             at: now(),
         })?;
-        Ok((contest, waited))
+        Ok(contest)
     }
 }
 

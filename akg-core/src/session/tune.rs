@@ -1,7 +1,8 @@
 //! Duels: which configuration of a sketch is the fastest.
 
 use std::collections::HashSet;
-use std::time::{Duration, Instant};
+use std::thread;
+use std::time::Instant;
 
 use super::Event;
 use super::contest::Arena;
@@ -25,8 +26,9 @@ const MOST_NEAR: usize = 2;
 const CHALLENGER: &str = "challenger";
 const FASTEST: &str = "fastest so far";
 
-/// Builds that run at the same time, at most.
+/// Builds of one problem that run at the same time, at most; a device's problems share the processors.
 const MOST_BUILDS: usize = 8;
+const SHARE: usize = 4;
 
 /// A candidate that was the fastest for a time.
 #[derive(Debug, Clone)]
@@ -75,8 +77,6 @@ pub(super) struct Tuner<'a> {
     /// Seconds below which the device cannot compute the task.
     bound: Option<f64>,
     began: Instant,
-    /// What others had the device for meanwhile.
-    waited: Duration,
     /// Those that were the fastest, the fastest last, which takes part in duels.
     ladder: Vec<Leader>,
     fastest: Option<LoadedSide>,
@@ -115,7 +115,6 @@ impl<'a> Tuner<'a> {
             policy,
             bound,
             began: Instant::now(),
-            waited: Duration::ZERO,
             ladder: Vec::new(),
             fastest: None,
             seconds: None,
@@ -196,13 +195,18 @@ impl<'a> Tuner<'a> {
         let ranked = space.ranked(&base, group).into_iter();
         let ranked: Vec<Knobs> = ranked.take(self.policy.most_ranked).map(|(k, _)| k).collect();
         let mut lost = 0;
-        let builds = (self.road.target.cores as usize).clamp(1, MOST_BUILDS);
-        for batch in ranked.chunks(builds) {
+        for batch in ranked.chunks(self.builds()) {
             if let Some(reason) = self.over() {
                 return Ok(Some(reason));
             }
-            for challenger in self.prepare(batch, Origin::Ranking).await? {
-                if let Some(reason) = self.over() {
+            for (at, challenger) in self
+                .prepare(batch, Origin::Ranking)
+                .await?
+                .into_iter()
+                .enumerate()
+            {
+                // The first one is measured however long the builds took.
+                if let Some(reason) = self.over().filter(|_| at > 0) {
                     return Ok(Some(reason));
                 }
                 match self.challenge(challenger).await? {
@@ -218,12 +222,19 @@ impl<'a> Tuner<'a> {
         Ok(None)
     }
 
+    /// How many builds run at the same time.
+    fn builds(&self) -> usize {
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        let is_shared = self.road.session.backend.capability().own_processors;
+        (processors / if is_shared { SHARE } else { 1 }).clamp(1, MOST_BUILDS)
+    }
+
     /// The reason to end, if there is one.
     fn over(&self) -> Option<String> {
         let near_bound = self.bound.zip(self.seconds);
         let reason = if self.ladder.is_empty() {
             "nothing is left that passed"
-        } else if self.began.elapsed().saturating_sub(self.waited) >= self.policy.budget {
+        } else if self.began.elapsed() >= self.policy.budget {
             BUDGET_SPENT
         } else if self.trials.len() >= self.policy.most_challengers {
             "there were as many challengers as allowed"
@@ -276,7 +287,7 @@ impl<'a> Tuner<'a> {
         }
         let road = self.road;
         // Each build waits for a compiler of its own.
-        let built: Vec<_> = std::thread::scope(|scope| {
+        let built: Vec<_> = thread::scope(|scope| {
             let builds: Vec<_> = fresh
                 .iter()
                 .map(|leader| scope.spawn(|| road.build(&leader.written)))
@@ -363,9 +374,8 @@ impl<'a> Tuner<'a> {
         };
         let key = leader.written.key;
         let sides = ((key, &mut side), (standing.written.key, fastest));
-        let (contest, waited) = self.arena.duel(sides.0, sides.1, &self.policy.duel).await?;
+        let contest = self.arena.duel(sides.0, sides.1, &self.policy.duel).await?;
         let standing = standing.relative;
-        self.waited += waited;
         let [own, theirs] = contest.sides.as_slice() else {
             return Err(Error::unexpected("a duel has two sides"));
         };

@@ -61,11 +61,8 @@ pub async fn contest(
     hold(entrants, policy, seed, witness).await?.judge()
 }
 
-/// A [`contest`] up to the end of its rounds: who waits for the device may have it while the rest is judged.
-///
-/// # Errors
-/// Those of [`contest`].
-pub async fn hold(
+/// A [`contest`] up to the end of its rounds.
+async fn hold(
     entrants: Entrants<'_>,
     policy: &ContestPolicy,
     seed: u64,
@@ -273,8 +270,10 @@ impl Ring<'_, '_> {
             let last = self.is_last(start);
             let spent = self.witness.now().saturating_sub(start);
             let afford = VERIFY_PART * self.verifying <= spent;
-            let chosen = last || number == certain || self.rng.random_ratio(1, VERIFY_ONE_IN) && afford;
-            self.round(number == 0 || self.policy.thorough && chosen).await?;
+            let chosen = number == 0
+                || self.policy.thorough
+                    && (number == certain || self.rng.random_ratio(1, VERIFY_ONE_IN) && afford || last);
+            self.round(chosen).await?;
             if last {
                 break;
             }

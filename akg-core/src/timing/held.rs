@@ -5,10 +5,9 @@ use super::outcome::{Contest, Disturbance};
 use super::side::Returned;
 use crate::error::Result;
 
-/// What a contest [measured](super::hold()), and what is still to be judged of it.
-#[derive(Debug)]
+/// What a contest measured, and what is still to be judged of it.
 #[must_use = "times say nothing before what was returned is judged"]
-pub struct Held {
+pub(super) struct Held {
     contest: Contest,
     floor: Option<Floor>,
     /// What sides returned in timed rounds, by the position of the side.
@@ -26,10 +25,7 @@ impl Held {
 
     /// Judges what was returned, and whether the candidate's time can be true. The first thing that is wrong with a side is its
     /// [`failure`](super::SideTimes::failure).
-    ///
-    /// # Errors
-    /// If the reference cannot be computed.
-    pub fn judge(self) -> Result<Contest> {
+    pub(super) fn judge(self) -> Result<Contest> {
         let Self {
             mut contest,
             floor,

@@ -22,7 +22,7 @@
 //! - **The device is watched**, where it [says](Witness::device) how fast its clocks are and what holds them back. One that slows
 //!   itself down because it is hot or lacks power makes a run claim nothing.
 //! - **Timed outputs are verified**: those of the first round, the last and others at random. They are
-//!   [judged](Held::judge) when all rounds are over, so that nothing waits for it that could be timed.
+//!   judged when all rounds are over, so that nothing waits for it that could be timed.
 //! - **The floor.** A time below what the device needs to move the task's bytes and form its products is
 //!   [disbelieved](Floor).
 
@@ -37,10 +37,9 @@ mod side;
 mod statistics;
 mod witness;
 
-pub use contest::{contest, hold};
+pub use contest::contest;
 pub use device::{ClockLimit, Reading, Readings, Span};
 pub use floor::{Floor, product_flops};
-pub use held::Held;
 pub use outcome::{Claim, Comparison, Contest, Disturbance, Noise, SideTimes};
 pub use policy::{ContestPolicy, Entrants};
 pub use side::{Check, LoadedSide, Returned, Side, Testimony, choice};

@@ -32,8 +32,7 @@ use crate::verdict::Failure;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TuningPolicy {
-    /// Wall time after which no challenger is built or measured any more, without what others had the device for. The
-    /// verdict about the last one comes after.
+    /// Wall time after which no challenger is built or measured any more. The verdict about the last one comes after.
     pub budget: Duration,
     /// Challengers at most.
     pub most_challengers: usize,

@@ -8,6 +8,7 @@ use std::process::Command;
 use akg_core::backend::{Cache, Call, Limits, Poison, RunOutput, RunRequest};
 use akg_core::dtype::DType;
 use akg_core::source::{Artifact, Launch, LaunchPlan, PlanTensor, TensorRole};
+use akg_core::turns::Turns;
 use akg_core::verdict::Failure;
 use akg_core::{Expr, Tensor};
 use akg_worker::client::Executor;
@@ -118,13 +119,13 @@ pub(crate) fn try_run(worker: &Path, request: &RunRequest) -> akg_core::Result<R
         poison: request.poison,
         placement: 0,
     };
-    if let Err(failure) = executor.bind(call)? {
+    if let Err(failure) = executor.bind(call, &Turns::default())? {
         return Ok(Err(failure));
     }
     if let Err(failure) = executor.execute(1, Cache::Warm)? {
         return Ok(Err(failure));
     }
-    executor.take()
+    executor.take(&Turns::default())
 }
 
 pub(crate) fn ramp(n: usize) -> Tensor {
