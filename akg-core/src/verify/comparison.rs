@@ -72,10 +72,10 @@ pub(crate) fn judge_all(
 /// After `n` evaluations it is the `n`-th root of it.
 const HOPELESS: f64 = 1e6;
 
-/// Evaluations on nudged inputs, the bytes of inputs up to which there are any, and the part of an element that it is moved
-/// by at most: some neighbours away, so that sums of many are rounded elsewhere.
-const APPEALS: usize = 16;
-const MOST_NUDGED: usize = 1 << 28;
+/// Evaluations on nudged inputs of up to so many bytes, and the part of an element that it is moved by at most: some
+/// neighbours away, so that sums of many are rounded elsewhere. Outputs of few elements need many: their errors are those
+/// of a few roundings.
+const APPEALS: [(usize, usize); 2] = [(1 << 20, 64), (1 << 28, 16)];
 const NUDGE: f64 = 1.0 / (1 << 18) as f64;
 
 impl<'a> Comparison<'a> {
@@ -128,6 +128,10 @@ impl<'a> Comparison<'a> {
         }
         let mut concluded = self.conclude(&found, &self.limits(&found.yards));
         let mut limits = vec![ErrorMeasure::default(); self.outputs.len()];
+        let all_move = inputs
+            .iter()
+            .all(|t| t.dtype() == DType::F32 || !t.dtype().is_float());
+        let mut before: Option<Vec<Measured>> = None;
         let turns = std::iter::once(None).chain(nudged(inputs, self.seed).map(Some));
         for (turn, inputs) in turns.enumerate() {
             let beyond = HOPELESS.powf(1.0 / turn.max(1) as f64);
@@ -140,7 +144,15 @@ impl<'a> Comparison<'a> {
                 None => self.yards(&sides, &sample)?,
                 Some(inputs) => self.yards(&self.sides(&inputs, plan.as_ref())?, &sample)?,
             };
-            let own = self.limits(&yards);
+            // What no input moves is computed once from constants, and all its elements may have the error of one rounding.
+            let is_moved = |i: usize| {
+                let before = before.as_ref().filter(|_| all_move);
+                before.is_none_or(|before| before.get(i) != yards.get(i))
+            };
+            let each = yards.iter().enumerate();
+            let each = each.map(|(i, yard)| if is_moved(i) { yard.clone() } else { yard.of_one() });
+            let own = self.limits(&each.collect::<Vec<_>>());
+            before = Some(yards);
             limits = limits.iter().zip(own).map(|(a, b)| a.larger(b)).collect();
             concluded = self.conclude(&found, &limits);
         }
@@ -332,7 +344,10 @@ fn is_hopeless(checks: &[OutputCheck], times: f64) -> bool {
 /// in fp32 may be right in them by luck. What fp32 is worth there shows in several.
 fn nudged(inputs: &[Tensor], seed: u64) -> impl Iterator<Item = Result<Vec<Tensor>>> {
     let bytes: usize = inputs.iter().map(|t| t.bytes().len()).sum();
-    let count = if bytes <= MOST_NUDGED { APPEALS } else { 0 };
+    let count = APPEALS
+        .iter()
+        .find(|(most, _)| bytes <= *most)
+        .map_or(0, |(_, count)| *count);
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x006e_7564_6765);
     (0..count).map(move |_| inputs.iter().map(|t| nudge(t, &mut rng)).collect())
 }
@@ -448,6 +463,28 @@ mod tests {
             // Of rows that are 1 or 0, rounding may leave every one as it is.
             assert!(rounded.is_some() || mean > 0.0, "seed {seed}");
         }
+    }
+
+    /// A constant that f32 does not have, and its powers.
+    const POWERS: &str = r#"{"akg_graph": 1, "name": "powers", "inputs": [{"name": "x", "dtype": "f32", "shape": [64]}],
+      "nodes": [{"op": "aten.mul.Scalar", "args": {"self": "x", "other": 0.0}, "outputs": ["zero"]},
+                {"op": "aten.add.Scalar", "args": {"self": "zero", "other": 1.00000003}, "outputs": ["base"]},
+                {"op": "aten.cumprod.default", "args": {"self": "base", "dim": 0}, "outputs": ["y"]}],
+      "outputs": [{"value": "y"}]}"#;
+
+    #[test]
+    fn what_no_input_moves_may_have_the_error_of_one_unlucky_rounding() {
+        let task = Task::new("powers", Graph::from_json(POWERS).unwrap());
+        let x = Tensor::from_slice([64], &[1.0f32; 64]).unwrap();
+        // In f32 the base is 1, and its error that of each power.
+        let judged = |errors: f64| {
+            let base = 1.00000003 * (1.0 + 3e-8 * errors);
+            let powers: Vec<f32> = (1..=64).map(|power| base.powi(power) as f32).collect();
+            let output = Tensor::from_slice([64], &powers).unwrap();
+            judge(&task, std::slice::from_ref(&x), output, 1)
+        };
+        assert_eq!(judged(3.5), None);
+        assert!(judged(5.0).is_some());
     }
 
     /// Elements with the error of `bits` of a mantissa, but rounded elsewhere than any type is.

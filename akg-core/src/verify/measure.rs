@@ -115,6 +115,14 @@ impl Measured {
         }
     }
 
+    /// The same, with an error that one element makes up.
+    pub(super) fn of_one(&self) -> Self {
+        Self {
+            quartic_error: self.squared_error.powi(2),
+            ..self.clone()
+        }
+    }
+
     /// How few elements make up the error: one over their number if they err alike, Σe⁴ / (Σe²)²; 1 for a single one.
     pub(super) fn concentration(&self) -> f64 {
         let share = self.quartic_error / self.squared_error.powi(2);
