@@ -6,8 +6,6 @@
 //! Where accuracy asks for all of f32, each operand is scaled, row by row of the sum, by a power of two and split into a
 //! high and a low half. Three of the four products of such pairs give what f32 would, and more: Ootomo and Yokota,
 //! "Recovering single precision accuracy from Tensor Cores while surpassing the FP32 theoretical peak performance" (2022).
-//! A [short](SHORT) sum takes the fourth, too: f32 loses little in it, and of operands that are one tensor the fourth has
-//! only positive terms.
 //! Rows are scaled to nearly the largest half, so that low halves keep their bits without a scale of their own, and all
 //! three products are of one size. Otherwise an operand becomes a single [factor](Factors).
 //!
@@ -45,8 +43,8 @@ use crate::expr::Expr;
 const GRAIN: i64 = 8;
 /// What the products of one step at most, and the parts of a sum, are multiples of.
 const STEP: i64 = 64;
-/// Terms of a sum for which all products of halves are made.
-const SHORT: i64 = 32;
+/// Rows whose products with each other are not worth splitting them.
+const FEW_ROWS: i64 = 64;
 /// Rows of a tile where the parts are added up.
 const PART_ROWS: i64 = 4;
 /// The largest element of a row that was scaled is between this, as a power of two, and its double.
@@ -80,6 +78,12 @@ pub(super) fn emit(
     // Of a few terms the scales and centres are more work than the sum, and less exact.
     let is_worth_it = depth.is_some_and(|depth| depth >= UNIT || matches!(factors, Factors::Given(_)));
     if product.dtype != DType::F32 || product.kernel.reduced.len() != 1 || !is_worth_it {
+        return Ok(None);
+    }
+    // Squares have one sign, so that what is cut off them adds up. Where there are few rows, they are much of the result.
+    let [a, b] = &product.operands;
+    let rows = product.extent(product.rows).as_const();
+    if a.tensor == b.tensor && rows.is_some_and(|rows| rows <= FEW_ROWS) {
         return Ok(None);
     }
     let operand = |i: usize, letter: char, kept: Axis| {
@@ -152,14 +156,6 @@ impl Split<'_> {
 
     fn length(&self, axis: Axis) -> Option<i64> {
         self.extent(axis).as_const()
-    }
-
-    /// Which products of halves are made.
-    fn halves(&self) -> Halves {
-        match self.length(self.depth()) {
-            Some(..=SHORT) => Halves::All,
-            _ => Halves::Most,
-        }
     }
 
     fn emitter<'b>(&'b self, names: &'b Names) -> Emitter<'b> {
@@ -336,8 +332,7 @@ impl Split<'_> {
         let [left, right] = self.sides();
         let left = left.factor(e, [left.kept, self.depth()])?;
         let right = right.factor(e, [self.depth(), right.kept])?;
-        let halves = self.halves();
-        add_product(e, (self.factors(), halves), self.device, sum, [left, right]);
+        add_product(e, self.factors(), self.device, sum, [left, right]);
         Ok(())
     }
 
@@ -415,26 +410,17 @@ impl Split<'_> {
     }
 }
 
-/// Which products of high and low halves are made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Halves {
-    /// All four.
-    All,
-    /// All but that of the low halves.
-    Most,
-}
-
 /// Adds the product of the high and the low factors of the left and the right operand.
 pub(super) fn add_product(
     e: &mut Emitter<'_>,
-    (factors, halves): (Factors, Halves),
+    factors: Factors,
     device: Device<'_>,
     sum: &str,
     [left, right]: [[String; 2]; 2],
 ) {
     let [high, low] = &left;
     let text = if factors.has_low() || device.sums_in_full() {
-        format!("{sum} + {}", dot(e, (factors, halves), [high, low], &right))
+        format!("{sum} + {}", dot(e, factors, [high, low], &right))
     } else {
         format!("dot({high}, {}, {sum}) {}", right[0], factors.method())
     };
@@ -443,25 +429,13 @@ pub(super) fn add_product(
 
 /// The text of the product of the high and the low factors of the left and the right operand. What low ones add to it is
 /// written before.
-fn dot(
-    e: &mut Emitter<'_>,
-    (factors, halves): (Factors, Halves),
-    [high, low]: [&str; 2],
-    right: &[String; 2],
-) -> String {
+fn dot(e: &mut Emitter<'_>, factors: Factors, [high, low]: [&str; 2], right: &[String; 2]) -> String {
     let [right_high, right_low] = right;
     let method = factors.method();
     if !factors.has_low() {
         return format!("dot({high}, {right_high}) {method}");
     }
-    let lowest = match halves {
-        Halves::All => {
-            e.line(format!("low = dot({low}, {right_low}) {method}"));
-            ", low"
-        }
-        Halves::Most => "",
-    };
-    e.line(format!("low = dot({low}, {right_high}{lowest}) {method}"));
+    e.line(format!("low = dot({low}, {right_high}) {method}"));
     e.line(format!("low = dot({high}, {right_low}, low) {method}"));
     format!("dot({high}, {right_high}, low) {method}")
 }

@@ -13,7 +13,7 @@ mod copies;
 
 use std::collections::HashMap;
 
-use super::factors::{self, Halves, LEVEL, TOPS_OFF, factors_of};
+use super::factors::{self, LEVEL, TOPS_OFF, factors_of};
 use super::geometry::{GRAIN, Geometry, sum};
 use super::{Product, ceildiv, next_power_of_two, overhangs};
 use crate::designer::device::{Device, Factors};
@@ -325,7 +325,7 @@ impl Images<'_> {
         let [left, right] = if self.is_turned() { ['b', 'a'] } else { ['a', 'b'] };
         factors::add_product(
             e,
-            (self.factors, Halves::Most),
+            self.factors,
             self.device,
             sum,
             [left, right].map(|side| [format!("{side}h"), format!("{side}l")]),

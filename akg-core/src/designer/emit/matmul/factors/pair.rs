@@ -4,7 +4,7 @@
 //! two, become factors where they are made. They are not centred: what is taken off the rows of values comes back with the
 //! sum of weights, which is known.
 
-use super::{Halves, Operand, Split, TOP, TOPS_OFF, dot};
+use super::{Operand, Split, TOP, TOPS_OFF, dot};
 use crate::designer::device::{Device, Factors};
 use crate::designer::emit::matmul::Product;
 use crate::designer::emit::{Emitter, Names, Written};
@@ -126,7 +126,7 @@ impl<'a> Pair<'a> {
     ) -> Result<&'static str> {
         let [queries, keys] = self.of_scores();
         let key = keys.factor(e, [self.scores.depth(), keys.kept])?;
-        let product = dot(e, (self.factors, Halves::Most), [high, low], &key);
+        let product = dot(e, self.factors, [high, low], &key);
         e.line(format!("s0 = {product}"));
         if !keys.is_scaled() {
             return Ok("s0");
@@ -184,10 +184,7 @@ impl<'a> Pair<'a> {
         }
         let length = self.weighted.length(self.keys()).unwrap_or(i64::MAX);
         let text = if self.factors.has_low() || self.weighted.has_levels(length) {
-            format!(
-                "{shrunk} + {}",
-                dot(e, (self.factors, Halves::Most), ["wh", "wl"], &factors)
-            )
+            format!("{shrunk} + {}", dot(e, self.factors, ["wh", "wl"], &factors))
         } else {
             format!("dot(wh, {}, {shrunk}) {method}", factors[0])
         };

@@ -115,14 +115,7 @@ impl Split<'_> {
         }
         let left = left.factor(&mut e, [rows, depth])?;
         e.line(format!("acc0 = zeros f32{extents}"));
-        let halves = self.halves();
-        add_product(
-            &mut e,
-            (self.factors(), halves),
-            self.device,
-            "acc0",
-            [left, right],
-        );
+        add_product(&mut e, self.factors(), self.device, "acc0", [left, right]);
         self.rescale(&mut e)?;
         self.restore(&mut e, PRODUCT)?;
         self.product.complete(&mut e, "y0")?;
