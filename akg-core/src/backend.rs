@@ -16,6 +16,7 @@ use crate::profile::Observation;
 use crate::reference::Products;
 use crate::source::Artifact;
 use crate::target::Target;
+use crate::task::Task;
 use crate::tensor::{Tensor, byte_len};
 use crate::timing::{Machine, Witness};
 use crate::turns::Turns;
@@ -109,6 +110,21 @@ impl Default for Limits {
             memory: 4 << 30,
             isolation: IsolationLevel::None,
         }
+    }
+}
+
+impl Limits {
+    /// These limits for candidates of a task on a device: they may use twice as much memory as the values of the task's graph
+    /// take together, if that is more and no more than half of the device's.
+    ///
+    /// # Errors
+    /// Hints that do not give every extent of the graph.
+    pub fn for_task(&self, task: &Task, target: &Target) -> Result<Self> {
+        let needed = task.footprint()?.saturating_mul(2).min(target.memory_bytes / 2);
+        Ok(Self {
+            memory: self.memory.max(needed),
+            ..self.clone()
+        })
     }
 }
 

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use crate::agent::{Agent, Role};
 use crate::error::Result;
 use crate::source::Knobs;
-use crate::verdict::Failure;
+use crate::verdict::{Failure, FailureKind};
 
 /// Decides what happens next.
 #[derive(Debug)]
@@ -18,6 +18,8 @@ pub struct ConductContext {
     pub points: Vec<Knobs>,
     /// What became of those tried so far: their knob values, and why they failed if they did.
     pub tried: Vec<(Knobs, Option<Failure>)>,
+    /// Whether the designer may have another design: it was not asked since the last failure, or it had one.
+    pub redesigns: bool,
     /// Whether the budget is spent.
     pub exhausted: bool,
 }
@@ -28,6 +30,8 @@ pub struct ConductContext {
 pub enum Next {
     /// Write, build and judge a source with these knob values.
     Code(Knobs),
+    /// Ask for another design, which the designer may not have. What was tried is forgotten if it has.
+    Design,
     /// Stop; the reason is for people.
     Stop(String),
 }
@@ -38,11 +42,12 @@ impl Role for Conductor {
     const NAME: &'static str = "conductor";
 }
 
-/// The conductor that follows rules: the designer's choice first, then other knob values until one passes.
+/// The conductor that follows rules: the designer's choice first, then other knob values until one passes. Where values are
+/// wrong, which knobs do not change, another design comes before other knob values.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RuleConductor {
-    /// Candidates to try at most.
+    /// Candidates to try at most of each design.
     pub attempts: usize,
 }
 
@@ -65,6 +70,10 @@ impl Agent<Conductor> for RuleConductor {
         }
         if context.exhausted && !context.tried.is_empty() {
             return stop("the budget is spent");
+        }
+        let last = context.tried.last().and_then(|(_, failure)| failure.as_ref());
+        if context.redesigns && last.is_some_and(|failure| failure.kind == FailureKind::WrongValues) {
+            return Ok(Next::Design);
         }
         if context.tried.len() >= self.attempts {
             return stop("too many candidates failed");

@@ -78,7 +78,7 @@ impl Session {
         Self {
             dsl,
             backend,
-            designer: Arc::new(RuleDesigner),
+            designer: Arc::new(RuleDesigner::default()),
             coder: Arc::new(RuleCoder),
             conductor: Arc::new(RuleConductor::default()),
             verifier: Arc::new(Judge::standard(0, None, &Limits::default())),
@@ -237,12 +237,12 @@ impl Session {
 
     /// The design of a task, and the graph that it is a design of.
     async fn design(&self, task: &Task, target: &Target) -> Result<(Design, Graph)> {
-        let of = |graph: &Graph| DesignContext {
-            task: Task {
+        let of = |graph: &Graph| {
+            let task = Task {
                 graph: graph.clone(),
                 ..task.clone()
-            },
-            target: target.clone(),
+            };
+            DesignContext::new(task, target.clone())
         };
         if let Some(rewrite) = self.rewrite {
             let Rewritten { graph, rules } = rewrite(&task.graph, &task.contract)?;

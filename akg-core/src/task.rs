@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::expr::{Bindings, Symbol};
-use crate::graph::Graph;
+use crate::graph::{Graph, TensorType};
 use crate::tensor::{Tensor, byte_len};
 
 /// How exact a result must be. Error is measured for each output against f64 as rms(err)/rms(ref − mean) and
@@ -153,11 +153,19 @@ impl Task {
 
     /// Bytes of all inputs and outputs at the contract's hints: what a call moves at least.
     pub fn traffic(&self) -> Result<u64> {
-        let bytes = self.graph.ports().map(|value| {
-            let ty = self.graph.ty(value);
-            Ok(byte_len(ty.dtype, &ty.concrete_shape(&self.contract.hints)?)? as u64)
-        });
-        bytes.sum()
+        let ports = self.graph.ports();
+        ports.map(|value| self.bytes(self.graph.ty(value))).sum()
+    }
+
+    /// Bytes of all values of the graph at the contract's hints, each in memory of its own: what a call takes that keeps
+    /// everything.
+    pub fn footprint(&self) -> Result<u64> {
+        let values = self.graph.values().iter();
+        values.map(|value| self.bytes(&value.ty)).sum()
+    }
+
+    fn bytes(&self, ty: &TensorType) -> Result<u64> {
+        Ok(byte_len(ty.dtype, &ty.concrete_shape(&self.contract.hints)?)? as u64)
     }
 
     /// What distinguishes tasks: the graph and the contract, whatever the name.

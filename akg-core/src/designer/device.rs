@@ -17,6 +17,7 @@ const REGISTERS: i64 = 65536;
 pub(super) struct Device<'a> {
     target: &'a Target,
     accuracy: Accuracy,
+    care: usize,
 }
 
 /// What is multiplied in the place of operands in f32.
@@ -92,8 +93,13 @@ impl<'a> Device<'a> {
         self.target
     }
 
-    pub(super) fn new(target: &'a Target, accuracy: Accuracy) -> Self {
-        Self { target, accuracy }
+    /// `care` is how often to take [factors](Self::factors) that lose less than the fastest ones that should do.
+    pub(super) fn new(target: &'a Target, accuracy: Accuracy, care: usize) -> Self {
+        Self {
+            target,
+            accuracy,
+            care,
+        }
     }
 
     /// The class that results are for.
@@ -178,11 +184,13 @@ impl<'a> Device<'a> {
         if let Some(dtype) = given.filter(|dtype| rate(*dtype) > rate(DType::F32)) {
             return Some(Factors::Given(dtype));
         }
-        let (factors, products) = match self.accuracy {
-            Accuracy::Fp32 => (Factors::Halves, 3.0),
-            Accuracy::Half if rate(DType::BF16) >= rate(DType::F16) => (Factors::Bf16, 1.0),
-            Accuracy::Tf32 | Accuracy::Half => (Factors::F16, 1.0),
+        let rough = match self.accuracy {
+            Accuracy::Fp32 => None,
+            Accuracy::Half if rate(DType::BF16) >= rate(DType::F16) => Some((Factors::Bf16, 1.0)),
+            Accuracy::Tf32 | Accuracy::Half => Some((Factors::F16, 1.0)),
         };
+        let mut choices = rough.into_iter().chain([(Factors::Halves, 3.0)]);
+        let (factors, products) = choices.nth(self.care)?;
         (rate(DType::F16) > products * rate(DType::F32)).then_some(factors)
     }
 }

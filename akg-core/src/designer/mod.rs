@@ -19,6 +19,7 @@ use crate::sketch::{Knob, Sketch, is_keyword};
 use crate::source::{KnobValue, Knobs};
 use crate::target::Target;
 use crate::task::Task;
+use crate::verdict::{Failure, FailureKind};
 use device::Device;
 use draft::{Draft, draft};
 use emit::Names;
@@ -54,6 +55,30 @@ pub struct DesignContext {
     pub task: Task,
     /// What to compute it on.
     pub target: Target,
+    /// Earlier designs of the same task that failed, in their order.
+    pub failed: Vec<FailedDesign>,
+}
+
+impl DesignContext {
+    /// What a designer is shown first.
+    pub fn new(task: Task, target: Target) -> Self {
+        Self {
+            task,
+            target,
+            failed: Vec::new(),
+        }
+    }
+}
+
+/// A design and what was wrong with it.
+#[derive(Debug, Clone)]
+pub struct FailedDesign {
+    /// The tile program.
+    pub sketch: Sketch,
+    /// The values of its knobs, and the DSL's own.
+    pub knobs: Knobs,
+    /// Why what was made of it failed.
+    pub failure: Failure,
 }
 
 /// A sketch and how to read it.
@@ -126,9 +151,13 @@ impl Role for Designer {
     const NAME: &'static str = "designer";
 }
 
-/// The designer that follows rules.
+/// The designer that follows rules. Where values were wrong before, products are taken of factors that lose less, and of f32
+/// in the end.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct RuleDesigner;
+pub struct RuleDesigner {
+    /// How many steps of precision to begin above the fastest products that should be exact enough.
+    pub care: usize,
+}
 
 #[async_trait]
 impl Agent<Designer> for RuleDesigner {
@@ -137,15 +166,22 @@ impl Agent<Designer> for RuleDesigner {
     }
 
     async fn step(&self, context: &DesignContext) -> Result<Design> {
-        design(&context.task, &context.target)
+        let too_rough = |failed: &&FailedDesign| failed.failure.kind == FailureKind::WrongValues;
+        let care = self.care + context.failed.iter().filter(too_rough).count();
+        design_with_care(&context.task, &context.target, care)
     }
 }
 
 /// Designs a sketch for `task` on `target`. Operators without a rule are an
 /// [`Unsupported`](crate::ErrorKind::Unsupported) error that names them all.
 pub fn design(task: &Task, target: &Target) -> Result<Design> {
+    design_with_care(task, target, 0)
+}
+
+/// The same with products that lose less: their factors are as many steps as `care` from the fastest.
+fn design_with_care(task: &Task, target: &Target, care: usize) -> Result<Design> {
     let graph = &task.graph;
-    let device = Device::new(target, task.contract.accuracy);
+    let device = Device::new(target, task.contract.accuracy, care);
     let (draft, decomposed) = draft(graph, &task.contract.hints, device)?;
     let Draft {
         text, kernels, names, ..

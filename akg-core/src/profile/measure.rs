@@ -62,6 +62,7 @@ impl Profile {
             poison: Poison::Ones,
             placement: 0,
         };
+        let limits = &limits.for_task(task, subject.target)?;
         let mut loaded = match prepare(backend, artifact.clone(), limits, &call).await? {
             Ok(loaded) => loaded,
             Err(failure) => return Ok(Err(failure)),

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 
 use super::road::Road;
 use super::{Attempt, Event};
-use crate::backend::{Call, Poison};
+use crate::backend::{Call, Limits, Poison};
 use crate::digest::Digest;
 use crate::error::Result;
 use crate::source::Artifact;
@@ -78,6 +78,7 @@ const SAMPLE_TIME: Duration = Duration::from_millis(30);
 /// The data that the contests of one task are held on.
 pub(super) struct Arena<'a> {
     road: &'a Road<'a>,
+    limits: Limits,
     sets: Arc<Vec<Vec<Tensor>>>,
     calls: Vec<Call>,
     seed: u64,
@@ -103,6 +104,7 @@ impl<'a> Arena<'a> {
         });
         Ok(Self {
             road,
+            limits: road.session.limits.for_task(task, road.target)?,
             calls: calls.collect(),
             sets: Arc::new(sets),
             seed,
@@ -126,7 +128,7 @@ impl<'a> Arena<'a> {
             name,
             Arc::clone(&session.backend),
             artifact.clone(),
-            session.limits.clone(),
+            self.limits.clone(),
             self.calls.clone(),
             self.check(self.road.task.contract.accuracy),
             self.seed,

@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::plan::present;
 use super::{Attempt, Event, Session};
 use crate::coder::CodeContext;
-use crate::designer::Design;
+use crate::designer::{Design, DesignContext};
 use crate::digest::Digest;
 use crate::error::Result;
 use crate::graph::Graph;
@@ -61,6 +61,15 @@ impl<'a> Road<'a> {
     pub(super) fn with_graph(mut self, graph: Graph) -> Self {
         self.graph = graph;
         self
+    }
+
+    /// What a designer is shown first.
+    pub(super) fn design_context(&self) -> DesignContext {
+        let task = Task {
+            graph: self.graph.clone(),
+            ..self.task.clone()
+        };
+        DesignContext::new(task, self.target.clone())
     }
 
     /// Writes the source for a configuration; the inner error says that it is not one of the task.

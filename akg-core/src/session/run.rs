@@ -8,8 +8,8 @@ use super::road::Road;
 use super::tune::{Leader, Tuner};
 use super::{Event, Outcome};
 use crate::conductor::{ConductContext, Next};
-use crate::designer::Design;
-use crate::error::Result;
+use crate::designer::{Design, DesignContext, FailedDesign};
+use crate::error::{ErrorKind, Result};
 use crate::source::{Knobs, sketch_knobs};
 use crate::store::TuningRecord;
 use crate::target::Target;
@@ -28,6 +28,10 @@ pub(super) struct Run<'a> {
     points: Vec<Knobs>,
     /// What it chose, and why that failed if it did.
     tried: Vec<(Knobs, Option<Failure>)>,
+    /// Whether the designer may have another design.
+    redesigns: bool,
+    /// Earlier designs.
+    failed: Vec<FailedDesign>,
     /// What passed.
     passed: Vec<Leader>,
     outcome: Outcome,
@@ -36,31 +40,9 @@ pub(super) struct Run<'a> {
 
 impl<'a> Run<'a> {
     pub(super) fn new(road: &'a Road<'a>, design: Design, target: Target, began: Instant) -> Result<Self> {
-        let (session, task) = (road.session, road.task);
-        let memory = Memory::recall(
-            &*session.store,
-            task,
-            &design.sketch,
-            road.target,
-            (session.dsl.name(), &road.toolchain),
-        )?;
-        let mut points = Vec::new();
-        let recorded = memory.chosen().map(|r| r.knobs.clone());
-        let known = recorded
-            .filter(|k| {
-                design
-                    .sketch
-                    .elaborate(&sketch_knobs(k), &task.contract.hints)
-                    .is_ok()
-            })
-            .into_iter();
-        for point in known.chain(design.points(&task.contract.hints).take(MOST_POINTS)) {
-            if !points.contains(&point) {
-                points.push(point);
-            }
-        }
+        let (memory, points) = prospects(road, &design)?;
         let outcome = Outcome {
-            bound_seconds: bound(task, &design, &target),
+            bound_seconds: bound(road.task, &design, &target),
             target,
             sketch: design.sketch.to_string(),
             kernels: design.kernels.clone(),
@@ -78,6 +60,8 @@ impl<'a> Run<'a> {
             memory,
             points,
             tried: Vec::new(),
+            redesigns: true,
+            failed: Vec::new(),
             passed: Vec::new(),
             outcome,
             began,
@@ -103,10 +87,19 @@ impl<'a> Run<'a> {
             let context = ConductContext {
                 points: self.points.clone(),
                 tried: self.tried.clone(),
+                redesigns: self.redesigns,
                 exhausted: self.began.elapsed() >= session.budget,
             };
             let knobs = match session.conductor.step(&context).await? {
                 Next::Code(knobs) => knobs,
+                Next::Design if self.passed.is_empty() => {
+                    self.redesign().await?;
+                    continue;
+                }
+                Next::Design => {
+                    "a candidate passed".clone_into(&mut self.outcome.stopped);
+                    return Ok(());
+                }
                 Next::Stop(reason) => {
                     self.outcome.stopped = reason;
                     return Ok(());
@@ -131,9 +124,59 @@ impl<'a> Run<'a> {
             if let Some(failure) = &attempt.verdict.failure {
                 self.memory.fail(&*session.store, &knobs, failure)?;
             }
+            self.redesigns |= attempt.verdict.failure.is_some();
             self.tried.push((knobs, attempt.verdict.failure.clone()));
             self.outcome.attempts.push(attempt);
         }
+    }
+
+    /// Goes on with another design, if the designer has one that is not among those that failed.
+    async fn redesign(&mut self) -> Result<()> {
+        self.redesigns = false;
+        let failures = self.tried.iter().rev();
+        let Some((knobs, failure)) = failures
+            .filter_map(|(knobs, failure)| Some((knobs, failure.as_ref()?)))
+            .next()
+        else {
+            return Ok(());
+        };
+        let mut failed = self.failed.clone();
+        failed.push(FailedDesign {
+            sketch: self.design.sketch.clone(),
+            knobs: knobs.clone(),
+            failure: failure.clone(),
+        });
+        let road = self.road;
+        let context = DesignContext {
+            failed,
+            ..road.design_context()
+        };
+        let design = match road.session.designer.step(&context).await {
+            Ok(design) => design,
+            Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let text = design.sketch.to_string();
+        if context
+            .failed
+            .iter()
+            .any(|failed| failed.sketch.to_string() == text)
+        {
+            return Ok(());
+        }
+        let design = Design {
+            rules: self.design.rules.clone(),
+            ..design
+        };
+        road.session.observer.event(Event::Designed(&design));
+        (self.memory, self.points) = prospects(road, &design)?;
+        self.outcome.bound_seconds = bound(road.task, &design, &self.outcome.target);
+        self.outcome.sketch = text;
+        self.outcome.kernels.clone_from(&design.kernels);
+        self.failed = context.failed;
+        self.design = design;
+        self.tried.clear();
+        Ok(())
     }
 
     /// Finds the best of what passed and of what tuning makes of it, and times that. `false` if nothing is left.
@@ -238,4 +281,25 @@ impl<'a> Run<'a> {
         }
         Ok(None)
     }
+}
+
+/// What is known about a design, and what the conductor can choose from.
+fn prospects(road: &Road<'_>, design: &Design) -> Result<(Memory, Vec<Knobs>)> {
+    let (session, hints) = (road.session, &road.task.contract.hints);
+    let memory = Memory::recall(
+        &*session.store,
+        road.task,
+        &design.sketch,
+        road.target,
+        (session.dsl.name(), &road.toolchain),
+    )?;
+    let recorded = memory.chosen().map(|r| r.knobs.clone());
+    let known = recorded.filter(|k| design.sketch.elaborate(&sketch_knobs(k), hints).is_ok());
+    let mut points = Vec::new();
+    for point in known.into_iter().chain(design.points(hints).take(MOST_POINTS)) {
+        if !points.contains(&point) {
+            points.push(point);
+        }
+    }
+    Ok((memory, points))
 }

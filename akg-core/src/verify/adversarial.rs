@@ -81,12 +81,13 @@ impl Verifier for AdversarialVerifier {
         &self,
         candidate: &Candidate,
         task: &Task,
-        _target: &Target,
+        target: &Target,
         backend: &dyn Backend,
     ) -> Result<Verdict> {
         let mut verdict = Verdict::new(task.contract.accuracy);
         let artifact = &candidate.artifact;
-        let life = match Life::begin(artifact.clone(), &self.limits, backend, &mut verdict).await? {
+        let limits = self.limits.for_task(task, target)?;
+        let life = match Life::begin(artifact.clone(), &limits, backend, &mut verdict).await? {
             Ok(life) => life,
             Err(failure) => {
                 verdict.failure = Some(failure);
@@ -100,6 +101,7 @@ impl Verifier for AdversarialVerifier {
             verifier: self,
             task,
             backend,
+            limits,
             seed,
             inputs: make_inputs(task, backend, DATA, seed, &dims)?,
             rows: RowPlan::new(&task.graph, &dims)?,
@@ -130,6 +132,7 @@ struct Trial<'a> {
     verifier: &'a AdversarialVerifier,
     task: &'a Task,
     backend: &'a dyn Backend,
+    limits: Limits,
     seed: u64,
     dims: Bindings,
     inputs: Vec<Tensor>,
@@ -332,8 +335,8 @@ impl Trial<'_> {
                 .took
                 .saturating_mul(WITHOUT)
                 .max(LEAST_WITHOUT)
-                .min(self.verifier.limits.time),
-            ..self.verifier.limits.clone()
+                .min(self.limits.time),
+            ..self.limits.clone()
         };
         let mut tried = 0;
         for index in order {

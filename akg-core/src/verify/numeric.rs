@@ -153,12 +153,13 @@ impl Verifier for NumericVerifier {
         &self,
         candidate: &Candidate,
         task: &Task,
-        _target: &Target,
+        target: &Target,
         backend: &dyn Backend,
     ) -> Result<Verdict> {
         let mut verdict = Verdict::new(task.contract.accuracy);
         let start = Instant::now();
-        let begun = Life::begin(candidate.artifact.clone(), &self.limits, backend, &mut verdict).await?;
+        let limits = self.limits.for_task(task, target)?;
+        let begun = Life::begin(candidate.artifact.clone(), &limits, backend, &mut verdict).await?;
         let mut life = match begun {
             Ok(life) => life,
             Err(failure) => {

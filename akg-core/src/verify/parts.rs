@@ -62,7 +62,7 @@ impl Verifier for PartVerifier {
         &self,
         candidate: &Candidate,
         task: &Task,
-        _target: &Target,
+        target: &Target,
         backend: &dyn Backend,
     ) -> Result<Verdict> {
         let mut verdict = Verdict::new(task.contract.accuracy);
@@ -75,10 +75,11 @@ impl Verifier for PartVerifier {
             }
         };
         let secret = self.secret.unwrap_or_else(rand::random);
+        let limits = self.limits.for_task(task, target)?;
         for (number, part) in parts.iter().enumerate() {
             let mut artifact = candidate.artifact.clone();
             artifact.plan = part.plan.clone();
-            let mut life = match Life::begin(artifact, &self.limits, backend, &mut verdict).await? {
+            let mut life = match Life::begin(artifact, &limits, backend, &mut verdict).await? {
                 Ok(life) => life,
                 Err(failure) => {
                     verdict.failure = Some(failure);

@@ -64,14 +64,13 @@ impl Verifier for SanitizerVerifier {
         &self,
         candidate: &Candidate,
         task: &Task,
-        _target: &Target,
+        target: &Target,
         backend: &dyn Backend,
     ) -> Result<Verdict> {
         self.demand(backend)?;
         let mut verdict = Verdict::new(task.contract.accuracy);
-        let loaded = backend
-            .load(candidate.artifact.clone(), self.limits.clone())
-            .await?;
+        let limits = self.limits.for_task(task, target)?;
+        let loaded = backend.load(candidate.artifact.clone(), limits).await?;
         let mut loaded = match loaded {
             Ok(loaded) => loaded,
             Err(failure) => return Ok(Verdict::failed(verdict.accuracy, failure)),

@@ -3,8 +3,10 @@
 use proptest::prelude::{Just, ProptestConfig, prop_oneof, proptest};
 use proptest::strategy::Strategy;
 
-use super::{F, design, many_threads, results, values};
+use super::{F, design, many_threads, results, runs, values};
 use crate::Tensor;
+use crate::designer::design_with_care;
+use crate::expr::Bindings;
 use crate::graph::Graph;
 use crate::reference::{Options, Rounding, evaluate};
 use crate::task::{Accuracy, Task};
@@ -173,5 +175,36 @@ fn very_long_sums_are_added_up_in_levels_in_every_class() {
     for accuracy in [Accuracy::Tf32, Accuracy::Half] {
         let text = sketch([1024, 4096, 8192], accuracy);
         assert!(!text.contains("step 1024 {"), "{accuracy}\n{text}");
+    }
+}
+
+#[test]
+fn care_asks_for_factors_that_lose_less() {
+    let (left, right) = ([1.0; 40], [1.0; 48]);
+    let (a, b) = (matrix(&left, 200, false, 1).0, matrix(&right, 200, true, 2).0);
+    let graph = product([40, 48, 200], [false, false]);
+    let exact = evaluate(&graph, &[a.clone(), b.clone()], &Options::default()).unwrap();
+    let exact = exact[0].to_f64();
+    let size: f64 = exact.iter().map(|e| e * e).sum();
+    for (accuracy, errors) in [
+        (Accuracy::Half, &[1e-2, 1e-6, 1e-6][..]),
+        (Accuracy::Tf32, &[1e-3, 1e-6, 1e-6][..]),
+        (Accuracy::Fp32, &[1e-6, 1e-6][..]),
+    ] {
+        let task = in_class(graph.clone(), accuracy);
+        for (care, most) in errors.iter().enumerate() {
+            let is_last = care + 1 == errors.len();
+            let design = design_with_care(&task, &many_threads(), care).unwrap();
+            let text = design.sketch.to_string();
+            assert_eq!(text.contains(" ieee"), is_last, "{text}");
+            let inputs = [a.clone(), b.clone()];
+            for (how, got) in runs(&task.name, &design.sketch, &inputs, &Bindings::new(), 2) {
+                let got = got[0].to_f64().unwrap();
+                let errors = got.iter().zip(&exact).map(|(g, e)| (g - e).powi(2));
+                let error = (errors.sum::<f64>() / size).sqrt();
+                assert!(error <= *most, "an error of {error} in {accuracy:?} {how}");
+                assert!(care > 0 || accuracy == Accuracy::Fp32 || error > 1e-5, "{how}");
+            }
+        }
     }
 }
