@@ -18,7 +18,7 @@ pub struct ConductContext {
     pub points: Vec<Knobs>,
     /// What became of those tried so far: their knob values, and why they failed if they did.
     pub tried: Vec<(Knobs, Option<Failure>)>,
-    /// Whether the designer may have another design: it was not asked since the last failure, or it had one.
+    /// Whether the designer may have another design: it had one whenever it was asked.
     pub redesigns: bool,
     /// Whether the budget is spent.
     pub exhausted: bool,

@@ -31,6 +31,9 @@ pub(crate) struct Dialect {
     /// Whether products run beside what follows them with their left factor in registers.
     #[serde(skip)]
     pub(crate) multiplies_from_registers: bool,
+    /// Whether the compiler gives a loop's loads and its products to warps of their own.
+    #[serde(skip)]
+    pub(crate) specialises: bool,
     /// Whether an instruction approximates logarithms.
     #[serde(skip)]
     pub(crate) approximates_log: bool,
@@ -58,6 +61,7 @@ impl Dialect {
                 rounds_to_tf32: true,
                 prefetches: true,
                 multiplies_from_registers: number / 10 == 9,
+                specialises: number / 10 == 10,
                 approximates_log: true,
             }),
             ("hip", _) if arch.starts_with("gfx") => Ok(Self {
@@ -70,6 +74,7 @@ impl Dialect {
                 rounds_to_tf32: false,
                 prefetches: false,
                 multiplies_from_registers: false,
+                specialises: false,
                 approximates_log: false,
             }),
             (backend, _) => Err(Error::unsupported(format!(

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod access;
+mod alike;
 mod compiler;
 mod config;
 mod dialect;

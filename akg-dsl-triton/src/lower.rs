@@ -1,6 +1,6 @@
 //! From a typed sketch to a Triton module and its launch plan.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 
 use akg_core::dtype::DType;
@@ -14,7 +14,7 @@ use akg_core::target::Target;
 use crate::dialect::Dialect;
 use crate::names::Names;
 use crate::options::{self, Options};
-use crate::{prelude, printer};
+use crate::{alike, prelude, printer};
 
 /// What Triton asks of tiles.
 pub(crate) const RULES: TileRules = TileRules {
@@ -56,21 +56,27 @@ pub(crate) fn print(mut program: TileProgram, target: &Target, knobs: &Knobs) ->
     let mut used = BTreeSet::new();
     let mut functions = String::new();
     let mut launch: Vec<(String, Options)> = Vec::new();
+    // Kernels that are the same but for names share a function.
+    let mut known: HashMap<String, String> = HashMap::new();
+    let mut printed_as = Vec::new();
     for kernel in &program.kernels {
         let name = names.fresh(&format!("{}_{}", program.name, kernel.name));
-        let descriptors = options::descriptors(knobs, kernel);
-        let printed = printer::print(&program, kernel, &name, &dialect, descriptors)
+        let style = options::style(knobs, kernel, &dialect);
+        let printed = printer::print(&program, kernel, &name, &dialect, style)
             .context("kernel", || kernel.name.clone())?;
-        used.extend(printed.used);
-        let _ = write!(functions, "\n\n{}", printed.text);
-        launch.push((
-            name,
-            options::options(knobs, kernel, printed.descriptors, target, &dialect),
-        ));
+        let options = options::options(knobs, kernel, printed.descriptors.clone(), target, &dialect);
+        let likeness = alike::likeness(&program, kernel, &name, &printed, &options);
+        let shared = known.entry(likeness).or_insert_with(|| name.clone()).clone();
+        if shared == name {
+            used.extend(printed.used);
+            let _ = write!(functions, "\n\n{}", printed.text);
+            launch.push((name, options));
+        }
+        let most = style.persistent.map(|each| each * i64::from(target.cores.max(1)));
+        printed_as.push((shared, most));
     }
     let mut plan = program.plan();
-    let names: Vec<&str> = launch.iter().map(|(name, _)| name.as_str()).collect();
-    let clears = finish(&mut plan, &program.kernels, &names);
+    let clears = finish(&mut plan, &program.kernels, printed_as);
     if clears {
         let mut parameters = vec!["counter_ptr".to_owned()];
         let mut names = Names::new();
@@ -148,18 +154,21 @@ fn spaced(value: &serde_json::Value) -> String {
 /// The kernel that clears the counters of the barriers.
 const CLEAR: &str = "akg_clear";
 
-/// Gives the launches the names of their functions, and every cooperative one a counter for each of its teams, which are
+/// Gives the launches the names of their functions and as many programs as there may be at most, and every cooperative one a counter for each of its teams, which are
 /// cleared before it. Whether there is one.
-fn finish(plan: &mut LaunchPlan, kernels: &[TileKernel], names: &[&str]) -> bool {
+fn finish(plan: &mut LaunchPlan, kernels: &[TileKernel], printed: Vec<(String, Option<i64>)>) -> bool {
     let at = plan.tensors.len();
     let mut counters: Option<Expr> = None;
     let mut launches = Vec::with_capacity(plan.launches.len());
-    for ((mut launch, name), kernel) in std::mem::take(&mut plan.launches)
+    for ((mut launch, (name, most)), kernel) in std::mem::take(&mut plan.launches)
         .into_iter()
-        .zip(names)
+        .zip(printed)
         .zip(kernels)
     {
-        (*name).clone_into(&mut launch.kernel);
+        launch.kernel = name;
+        if let Some(most) = most {
+            launch.grid = vec![kernel.programs.minimum(&most.into())];
+        }
         if let Some(teams) = &kernel.teams {
             launches.push(Launch {
                 kernel: CLEAR.to_owned(),

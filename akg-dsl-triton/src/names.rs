@@ -75,6 +75,11 @@ impl Names {
         }
     }
 
+    /// Whether it gave this name.
+    pub(crate) fn gave(&self, name: &str) -> bool {
+        self.taken.contains(name) && !RESERVED.contains(&name)
+    }
+
     /// `base` as an identifier, with a number if it is taken.
     pub(crate) fn fresh(&mut self, base: &str) -> String {
         let mut name = base.replace(|c: char| !c.is_ascii_alphanumeric() && c != '_', "_");
@@ -105,5 +110,7 @@ mod tests {
             .map(|n| names.fresh(n))
             .into();
         assert_eq!(given, ["x", "x_2", "for_2", "t2a", "a_b", "t", "_akg_max"]);
+        assert!(given.iter().all(|name| names.gave(name)));
+        assert!(!names.gave("for") && !names.gave("y"));
     }
 }

@@ -64,7 +64,7 @@ struct Tunable {
     legal: fn(i64) -> bool,
 }
 
-const TUNABLE: [Tunable; 3] = [
+const TUNABLE: [Tunable; 5] = [
     Tunable {
         name: "warps",
         values: &[0, 4, 8, 16, 2, 1],
@@ -83,17 +83,40 @@ const TUNABLE: [Tunable; 3] = [
         always: false,
         legal: |v| v == 0 || v == 1,
     },
+    // Programs for each core that go through the tiles together; 0 for a program for each tile.
+    Tunable {
+        name: PERSISTENT,
+        values: &[0, 1, 2],
+        always: false,
+        legal: |v| (0..=8).contains(&v),
+    },
+    // Whether some warps load while others multiply.
+    Tunable {
+        name: SPECIALISED,
+        values: &[0, 1],
+        always: false,
+        legal: |v| v == 0 || v == 1,
+    },
 ];
+
+const PERSISTENT: &str = "persistent";
+const SPECIALISED: &str = "specialised";
 
 /// The knobs of `kernels`.
 pub(crate) fn knobs(kernels: &[TileKernel], dialect: &Dialect) -> Vec<Knob> {
     let of = |kernel: &TileKernel| {
         let dots = accumulator(kernel) > 0;
+        let meets = kernel.teams.is_some();
         let kernel = kernel.name.clone();
         TUNABLE
             .iter()
             .filter(move |t| t.always || dots)
-            .filter(|t| t.name != "descriptors" || dialect.descriptors)
+            .filter(move |t| match t.name {
+                "descriptors" => dialect.descriptors,
+                PERSISTENT => !meets,
+                SPECIALISED => !meets && dialect.specialises,
+                _ => true,
+            })
             .map(move |t| Knob {
                 name: format!("{kernel}.{}", t.name),
                 values: t.values.iter().map(|v| KnobValue::Int(*v)).collect(),
@@ -121,7 +144,8 @@ pub(crate) fn check(knobs: &Knobs, kernels: &[TileKernel]) -> Result<()> {
         let Some(tunable) = tunable.filter(|_| kernels.iter().any(|k| k.name == kernel)) else {
             let kernels: Vec<_> = kernels.iter().map(|k| k.name.as_str()).collect();
             return Err(Error::invalid(format!(
-                "there is no knob `{name}`: Triton has `warps`, `stages` and `descriptors` of the kernels {}",
+                "there is no knob `{name}`: Triton has {} of the kernels {}",
+                TUNABLE.map(|t| format!("`{}`", t.name)).join(", "),
                 kernels.join(", ")
             )));
         };
@@ -132,9 +156,26 @@ pub(crate) fn check(knobs: &Knobs, kernels: &[TileKernel]) -> Result<()> {
     Ok(())
 }
 
-/// Whether tensor descriptors are asked for.
-pub(crate) fn descriptors(knobs: &Knobs, kernel: &TileKernel) -> bool {
-    given(knobs, &kernel.name, "descriptors") != Some(0)
+/// How a kernel is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Style {
+    /// Whether tensor descriptors are used where they can be.
+    pub(crate) descriptors: bool,
+    /// Programs for each core that go through the tiles together; `None` for a program for each tile.
+    pub(crate) persistent: Option<i64>,
+    /// Whether loops that multiply are given to several kinds of warps.
+    pub(crate) specialised: bool,
+}
+
+/// How `knobs` want `kernel` to be printed.
+pub(crate) fn style(knobs: &Knobs, kernel: &TileKernel, dialect: &Dialect) -> Style {
+    let given = |name| given(knobs, &kernel.name, name);
+    let meets = kernel.teams.is_some();
+    Style {
+        descriptors: dialect.descriptors && given("descriptors") != Some(0),
+        persistent: given(PERSISTENT).filter(|v| *v > 0 && !meets),
+        specialised: dialect.specialises && !meets && given(SPECIALISED) == Some(1),
+    }
 }
 
 /// The options of `kernel`: those that `knobs` give, and what its tiles suggest.

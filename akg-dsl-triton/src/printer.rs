@@ -16,6 +16,7 @@ use crate::flow::{Flow, flow};
 use crate::index::{Indices, Text, compare};
 use crate::layout::statement;
 use crate::names::Names;
+use crate::options::Style;
 
 mod prefetch;
 
@@ -31,19 +32,22 @@ pub(crate) struct Printed {
     pub(crate) used: BTreeSet<&'static str>,
     /// The parameters that are tensor descriptors, with the extents of their boxes.
     pub(crate) descriptors: Vec<(String, Vec<usize>)>,
+    /// The parameters for the kernel's tensors.
+    pub(crate) parameters: Vec<String>,
+    /// The names of parameters and variables.
+    pub(crate) names: Names,
 }
 
-/// Prints `kernel` of `program` as the function `name`. `descriptors` asks for tensor descriptors where they can be used;
-/// a cooperative kernel takes its counter as its last tensor.
+/// Prints `kernel` of `program` as the function `name`. A cooperative kernel takes its counter as its last tensor.
 pub(crate) fn print<'a>(
     program: &'a TileProgram,
     kernel: &'a TileKernel,
     name: &str,
     dialect: &'a Dialect,
-    descriptors: bool,
+    style: Style,
 ) -> Result<Printed> {
     let flow = flow(kernel);
-    let boxes = if descriptors && dialect.descriptors {
+    let boxes = if style.descriptors {
         access::boxes(program, kernel, &flow)
     } else {
         BTreeMap::new()
@@ -59,6 +63,7 @@ pub(crate) fn print<'a>(
         program,
         kernel,
         dialect,
+        style,
         flow,
         boxes,
         shared: access::shared(kernel),
@@ -76,8 +81,10 @@ pub(crate) fn print<'a>(
     let described = |(tensor, shape): (&TensorId, &Vec<usize>)| (printer.parameter(*tensor), shape.clone());
     Ok(Printed {
         descriptors: printer.boxes.iter().map(described).collect(),
+        parameters: kernel.tensors.iter().map(|t| printer.parameter(*t)).collect(),
         text: printer.text,
         used: printer.used,
+        names: printer.names,
     })
 }
 
@@ -85,6 +92,7 @@ pub(crate) struct Printer<'a> {
     pub(crate) program: &'a TileProgram,
     pub(crate) kernel: &'a TileKernel,
     pub(crate) dialect: &'a Dialect,
+    style: Style,
     pub(crate) flow: Flow<'a>,
     /// Tensors that are read or written by descriptors.
     pub(crate) boxes: BTreeMap<TensorId, Vec<usize>>,
@@ -257,10 +265,9 @@ impl<'a> Printer<'a> {
         // The number of a program is its index where a grid has one axis.
         let is_number = |stmt: &&TileStmt| matches!(stmt, TileStmt::Let { value, .. } if value.as_symbol() == Some(&kernel.program));
         let number = match kernel.body.iter().find(is_number) {
-            Some(TileStmt::Let { symbol, .. }) => self.define_symbol(symbol),
-            _ => self.define_symbol(&kernel.program),
+            Some(TileStmt::Let { symbol, .. }) => symbol,
+            _ => &kernel.program,
         };
-        self.symbols.insert(kernel.program.to_string(), number.clone());
         for dim in &self.program.dims {
             parameters.push(format!("{}: tl.int64", self.define_symbol(dim)));
         }
@@ -269,7 +276,22 @@ impl<'a> Printer<'a> {
         }
         let _ = writeln!(self.text, "@triton.jit\ndef {name}({}):", parameters.join(", "));
         let wide = if kernel.wide { ".to(tl.int64)" } else { "" };
-        self.line(format!("{number} = tl.program_id(0){wide}"));
+        let is_persistent = self.style.persistent.is_some();
+        if is_persistent {
+            let programs = self.index(&kernel.programs);
+            self.open(self.text.len());
+            let number = self.define_symbol(number);
+            let tiles = format!("tl.program_id(0), {}, tl.num_programs(0)", programs.open());
+            self.text += &statement(1, &format!("for {number} in tl.range({tiles}, flatten=True):"));
+            if kernel.wide {
+                self.line(format!("{number} = tl.cast({number}, tl.int64)"));
+            }
+        } else {
+            let number = self.define_symbol(number);
+            self.line(format!("{number} = tl.program_id(0){wide}"));
+        }
+        let number = self.symbols.get(&**number).cloned().unwrap_or_default();
+        self.symbols.insert(kernel.program.to_string(), number.clone());
         let alone = |op: &TileOp| {
             matches!(
                 op,
@@ -283,6 +305,9 @@ impl<'a> Printer<'a> {
         if self.flow.ops.values().copied().any(alone) {
             self.line("# A zero that Triton does not know: it folds what is added to a dot that starts from a known one.");
             self.line(format!("zero = {number} >> 31"));
+        }
+        if is_persistent {
+            return self.close(&kernel.body, Vec::new());
         }
         self.block(&kernel.body)
     }
@@ -412,6 +437,9 @@ impl<'a> Printer<'a> {
             _ if l.unroll && few => "tl.static_range",
             Some(stages) if overlaps(l) => {
                 let _ = write!(bounds, ", num_stages={stages}");
+                if self.style.specialised && multiplies(&l.body) {
+                    bounds += ", warp_specialize=True";
+                }
                 "tl.range"
             }
             _ => "range",
@@ -450,6 +478,20 @@ impl<'a> Printer<'a> {
             }
         }
     }
+}
+
+/// Whether a block has products, outside of loops of its own.
+fn multiplies(body: &[TileStmt]) -> bool {
+    let is_product = |stmt: &TileStmt| {
+        matches!(
+            stmt,
+            TileStmt::Define {
+                op: TileOp::Dot { .. },
+                ..
+            }
+        )
+    };
+    body.iter().any(is_product)
 }
 
 /// Whether several iterations of a loop may be under way. What is loaded after a barrier must not be loaded before it.

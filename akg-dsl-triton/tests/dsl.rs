@@ -81,12 +81,14 @@ fn knobs_of_the_dsl_are_options_of_a_kernel() {
     assert_eq!(names(DOUBLE, &target), ["main.warps"]);
     assert_eq!(
         names(&text, &target),
-        ["main.warps", "main.stages", "main.descriptors"]
+        ["main.warps", "main.stages", "main.descriptors", "main.persistent"]
     );
     assert_eq!(
         names(&text, &Target::new("cuda", "sm_80")),
-        ["main.warps", "main.stages"]
+        ["main.warps", "main.stages", "main.persistent"]
     );
+    let newest = names(&text, &Target::new("cuda", "sm_100a"));
+    assert_eq!(newest.last().unwrap(), "main.specialised");
 
     let plain = lower(&text, &[]).unwrap();
     assert!(plain.text.contains("x_desc.load([m * 64, k])"), "{}", plain.text);
@@ -112,6 +114,76 @@ fn knobs_of_the_dsl_are_options_of_a_kernel() {
     ] {
         let error = lower(&text, &[(knob, value)]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{knob}: {error}");
+    }
+}
+
+/// Layers of which the first two differ in names, the third in the type of what it reads, and the last in what it does.
+const LAYERS: &str = "
+sketch layers(x: f32[64, 128]) -> (y: f32[64, 128], z: f32[64, 128])
+buffer h: f32[64, 128]
+buffer g: f16[64, 128]
+# the first
+kernel first over (m in 64) {
+  a = load x[m, 0 :+ 128]
+  store h[m, 0 :+ 128] = max(f32(a), 0.0)
+}
+# the second
+kernel second over (n in 64) {
+  load_ = load h[n, 0 :+ 128]
+  store y[n, 0 :+ 128] = max(f32(load_), 0.0)
+}
+kernel halve over (m in 64) {
+  store g[m, 0 :+ 128] = f16(load y[m, 0 :+ 128])
+}
+kernel third over (m in 64) {
+  a = load g[m, 0 :+ 128]
+  store z[m, 0 :+ 128] = max(f32(a), 0.0)
+}
+";
+
+#[test]
+fn kernels_that_differ_in_names_alone_share_a_function() {
+    let source = lower(LAYERS, &[]).unwrap();
+    let launched: Vec<&str> = support::plan(&source)
+        .launches
+        .iter()
+        .map(|l| l.kernel.as_str())
+        .collect();
+    assert_eq!(
+        launched,
+        ["layers_first", "layers_first", "layers_halve", "layers_third"]
+    );
+    let defined = source.text.matches("@triton.jit\ndef layers_").count();
+    assert_eq!(defined, 3, "{}", source.text);
+    // Copy engines are told the extents of what they move, so that it is not the same function where these differ.
+    let product = |rows: i64| {
+        format!(
+            "kernel k{rows} over (m in ceildiv({rows}, 64)) {{
+               acc = zeros f32[64, 64]
+               for k in 0..256 step 64 {{
+                 acc = dot(load x{rows}[m*64 :+ 64, k :+ 64] else 0, load w[k :+ 64, 0 :+ 64], acc) f16
+               }}
+               store y{rows}[m*64 :+ 64, 0 :+ 64] = acc
+             }}\n"
+        )
+    };
+    let text = format!(
+        "sketch products(x200: f16[200, 256], x250: f16[250, 256], w: f16[256, 64]) -> (y200: f32[200, 64], y250: f32[250, 64])\n{}{}",
+        product(200),
+        product(250)
+    );
+    for (descriptors, functions) in [(1, 2), (0, 2)] {
+        let knobs = [
+            ("k200.descriptors", descriptors),
+            ("k250.descriptors", descriptors),
+        ];
+        let source = lower(&text, &knobs).unwrap();
+        assert_eq!(
+            source.text.matches("def products_").count(),
+            functions,
+            "{}",
+            source.text
+        );
     }
 }
 

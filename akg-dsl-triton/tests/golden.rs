@@ -10,9 +10,27 @@ use std::path::Path;
 use akg_core::conformance::sketch_cases;
 use akg_core::image::Images;
 use akg_core::sketch::examples;
-use akg_core::source::Knobs;
+use akg_core::source::{KnobValue, Knobs};
 use akg_core::{Dsl, Sketch, Target};
 use akg_dsl_triton::TritonDsl;
+
+/// Other ways to print a sketch: a name, the sketch's, and the DSL's own knobs.
+const STYLES: [(&str, &str, &[(&str, i64)]); 2] = [
+    ("gemm_persistent", "gemm_tf32", &[("main.persistent", 1)]),
+    (
+        "gemm_specialised",
+        "gemm_tf32",
+        &[("main.persistent", 1), ("main.specialised", 1)],
+    ),
+];
+
+/// The device that a text is for.
+fn target(name: &str) -> Target {
+    match name {
+        "gemm_specialised" => Target::new("cuda", "sm_100a"),
+        _ => support::h100(),
+    }
+}
 
 /// A sketch with the name of its file.
 fn sketches(folder: &Path) -> Vec<(String, Sketch, Knobs)> {
@@ -23,6 +41,13 @@ fn sketches(folder: &Path) -> Vec<(String, Sketch, Knobs)> {
         let sketch = Sketch::parse(&text).unwrap_or_else(|d| panic!("{}", d.render(&text)));
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
         found.push((name, sketch, Knobs::new()));
+    }
+    for (style, base, values) in STYLES {
+        let (_, sketch, _) = found.iter().find(|(name, ..)| name == base).unwrap();
+        let knobs = values
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), KnobValue::Int(*value)));
+        found.push((style.to_owned(), sketch.clone(), knobs.collect()));
     }
     let cases = sketch_cases().unwrap();
     for (name, _) in examples() {
@@ -45,7 +70,7 @@ fn texts_are_as_reviewed_and_compile() {
     let mut changed = Vec::new();
     let sketches = sketches(&folder);
     for (name, sketch, knobs) in &sketches {
-        let source = dsl.lower(sketch, knobs, &support::h100()).unwrap();
+        let source = dsl.lower(sketch, knobs, &target(name)).unwrap();
         let golden = folder.join("out").join(name).with_extension("py");
         if bless {
             fs::write(&golden, &source.text).unwrap();

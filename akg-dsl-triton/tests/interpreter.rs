@@ -12,7 +12,7 @@ use akg_core::expr::Bindings;
 use akg_core::graph::{Arg, Graph};
 use akg_core::reference::{Options, evaluate};
 use akg_core::sketch::interpret;
-use akg_core::source::{Knobs, LaunchPlan, Source, TensorRole};
+use akg_core::source::{KnobValue, Knobs, LaunchPlan, Source, TensorRole};
 use akg_core::task::{Accuracy, Task};
 use akg_core::{DType, Dsl, Sketch, Target, Tensor};
 use akg_dsl_triton::{TritonDsl, lower_program};
@@ -45,9 +45,18 @@ fn cases_match_pytorch() {
         } else {
             case.fixed_dims()
         };
-        let target = &targets[number / 2 % 3];
+        let mut target = targets[number / 2 % 3].clone();
+        target.cores = 2;
+        let target = &target;
         let sketch = case.sketch(&dims).unwrap();
-        let lower = |knobs: &Knobs| dsl.lower(&sketch, knobs, target).unwrap();
+        let lower = |knobs: &Knobs| {
+            let mut knobs = knobs.clone();
+            // Of every third case one program for each core goes through all tiles.
+            let own = dsl.knobs(&sketch, target).unwrap().into_iter();
+            let persistent = own.filter(|k| number % 3 == 0 && k.name.ends_with(".persistent"));
+            knobs.extend(persistent.map(|k| (k.name, KnobValue::Int(1))));
+            dsl.lower(&sketch, &knobs, target).unwrap()
+        };
         let mut source = lower(&case.knobs);
         if meets(&source, &case.dims) {
             let mut points = sketch.legal_points(&case.dims).map(|knobs| lower(&knobs));

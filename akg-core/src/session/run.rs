@@ -124,20 +124,18 @@ impl<'a> Run<'a> {
             if let Some(failure) = &attempt.verdict.failure {
                 self.memory.fail(&*session.store, &knobs, failure)?;
             }
-            self.redesigns |= attempt.verdict.failure.is_some();
             self.tried.push((knobs, attempt.verdict.failure.clone()));
             self.outcome.attempts.push(attempt);
         }
     }
 
-    /// Goes on with another design, if the designer has one that is not among those that failed.
+    /// Goes on with another design, if the designer has one that is not among those that failed. It is not asked again once it
+    /// has none.
     async fn redesign(&mut self) -> Result<()> {
         self.redesigns = false;
-        let failures = self.tried.iter().rev();
-        let Some((knobs, failure)) = failures
-            .filter_map(|(knobs, failure)| Some((knobs, failure.as_ref()?)))
-            .next()
-        else {
+        let mut latest = self.tried.iter().rev();
+        let failed = latest.find_map(|(knobs, failure)| Some((knobs, failure.as_ref()?)));
+        let Some((knobs, failure)) = failed else {
             return Ok(());
         };
         let mut failed = self.failed.clone();
@@ -176,6 +174,7 @@ impl<'a> Run<'a> {
         self.failed = context.failed;
         self.design = design;
         self.tried.clear();
+        self.redesigns = true;
         Ok(())
     }
 
