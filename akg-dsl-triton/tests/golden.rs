@@ -14,8 +14,11 @@ use akg_core::source::{KnobValue, Knobs};
 use akg_core::{Dsl, Sketch, Target};
 use akg_dsl_triton::TritonDsl;
 
-/// Other ways to print a sketch: a name, the sketch's, and the DSL's own knobs.
-const STYLES: [(&str, &str, &[(&str, i64)]); 2] = [
+/// A name, that of a sketch, and values of the DSL's own knobs.
+type Style = (&'static str, &'static str, &'static [(&'static str, i64)]);
+
+/// Other ways to print a sketch.
+const STYLES: [Style; 2] = [
     ("gemm_persistent", "gemm_tf32", &[("main.persistent", 1)]),
     (
         "gemm_specialised",
