@@ -23,6 +23,8 @@ pub mod isolation;
 pub mod lower;
 mod philox;
 pub mod profile;
+#[cfg(feature = "models")]
+pub mod prompts;
 pub mod reference;
 pub mod registry;
 pub mod session;

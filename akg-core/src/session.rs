@@ -34,6 +34,7 @@ pub use contest::Rivals;
 pub use event::{Event, Observer};
 pub use outcome::{Attempt, Outcome};
 pub use plan::present;
+pub(crate) use plan::{mismatch, roles};
 use road::Road;
 use run::Run;
 

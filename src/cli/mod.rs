@@ -19,6 +19,7 @@ use symbols::{Hint, Symbolic};
 #[macro_use]
 mod print;
 
+mod agent;
 mod baseline;
 mod bench;
 mod build;

@@ -7,6 +7,7 @@ use akg::designer::KernelSummary;
 use akg::expr::Bindings;
 use akg::graph::Fired;
 use akg::isolation::Isolation;
+use akg::llm::Spent;
 use akg::python::Shrink;
 use akg::session::Attempt;
 use akg::source::Knobs;
@@ -59,6 +60,9 @@ pub(super) struct Report {
     /// From the start to the end of the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) seconds: Option<f64>,
+    /// What language models were asked, and what that cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) models: Option<Spent>,
     /// Candidates that were judged, or tried in tuning.
     #[serde(default)]
     pub(super) candidates: usize,
@@ -146,6 +150,7 @@ impl Report {
             baselines: Vec::new(),
             first_pass_seconds: None,
             seconds: None,
+            models: None,
             candidates: 0,
             tuning: None,
             timed_at: None,
@@ -246,6 +251,12 @@ impl Report {
         }
         for rule in &self.rules {
             println!("  algebra: {} ({})", rule.name, rule.count);
+        }
+        if let Some(spent) = &self.models {
+            println!(
+                "  models: {} calls, {} tokens read, {} written, {:.4} spent",
+                spent.calls, spent.usage.input, spent.usage.output, spent.money
+            );
         }
         if !self.passed() {
             if let Some(message) = &self.message {

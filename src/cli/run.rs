@@ -11,6 +11,7 @@ use akg::tuner::{Trial, TuningPolicy};
 use akg::{Backend, Dsl, Error, Result, Session, Task, blocking};
 use clap::Args;
 
+use super::agent::{AgentArgs, asking};
 use super::baseline::{PyTorch, baselines};
 use super::bundle;
 use super::progress::Progress;
@@ -43,6 +44,8 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
     tune: Duration,
     #[command(flatten)]
+    agent: AgentArgs,
+    #[command(flatten)]
     algebra: AlgebraArgs,
     #[command(flatten)]
     memory: MemoryArgs,
@@ -70,18 +73,21 @@ impl RunArgs {
         self.judge.demand_sanitizers(&*kind.1)?;
         let out = prepare(self.report.out.as_deref())?;
         let store = self.memory.open()?;
+        let models = self.agent.models()?;
         let config = self.python.config();
         let memory = self.size.memory.or_else(memory_budget);
         let loaded = load(&self.task, memory, || python(&config, progress), progress)?;
         report.task = describe(&loaded.task, &self.task.task, loaded.shrink());
         let session = session(kind, &self.judge, &config, &loaded, progress, |_| {});
-        let session = session
+        let session = asking(session, models.as_ref())?
             .with_algebra(self.algebra.algebra)
             .with_budget(self.budget)
             .with_tuning(tuning(self.tune))
             .with_store(store)
             .with_retry(self.memory.retry);
-        let outcome = blocking::run(&session, &loaded.task)?;
+        let outcome = blocking::run(&session, &loaded.task);
+        report.models = models.map(|models| models.account().spent());
+        let outcome = outcome?;
         if let Some(path) = &self.bundle {
             bundle::save(path, &session, &loaded, &outcome)?;
         }

@@ -37,12 +37,18 @@ mod device;
 mod draft;
 mod emit;
 mod group;
+#[cfg(feature = "models")]
+mod model;
 mod plan;
 mod prim;
 mod roll;
 #[cfg(test)]
 mod tests;
+mod text;
 mod window;
+
+#[cfg(feature = "models")]
+pub use model::ModelDesigner;
 
 /// Decides how a task is cut into kernels and each kernel into tiles.
 #[derive(Debug)]
@@ -137,8 +143,7 @@ pub struct KernelSummary {
     /// The kernel's name in the sketch.
     pub name: String,
     /// The rule that wrote it: `product` for matrix products with what is fused to them, `attention` for two of them
-    /// with a softmax between, `rows` for all else; empty for
-    /// a kernel that no rule wrote.
+    /// with a softmax between, `rows` for all else; empty for a kernel that no rule wrote.
     #[serde(default)]
     pub rule: String,
     /// The ATen operators that it computes, in order.

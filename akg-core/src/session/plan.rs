@@ -2,8 +2,10 @@
 
 use crate::designer::Design;
 use crate::dtype::DType;
+use crate::expr::Expr;
+use crate::graph::{Graph, ValueId};
 use crate::sketch::cost;
-use crate::source::{Held, LaunchPlan, TensorRole};
+use crate::source::{Held, LaunchPlan, PlanTensor, TensorRole};
 use crate::target::Target;
 use crate::task::Task;
 use crate::verdict::{Failure, FailureKind};
@@ -28,7 +30,6 @@ pub(super) fn bound(task: &Task, design: &Design, target: &Target) -> Option<f64
 /// # Errors
 /// A sketch that is not one of the task's inputs and outputs.
 pub fn present(plan: &mut LaunchPlan, task: &Task, design: &Design) -> Result<(), Failure> {
-    let wrong = |evidence| Err(Failure::new(FailureKind::WrongType, evidence));
     for tensor in plan.tensors.iter_mut().filter(|t| t.role == TensorRole::Scratch) {
         let name = design.intermediates.get(&tensor.name).cloned();
         tensor.holds = name.map(|name| match design.rules.as_slice() {
@@ -36,32 +37,52 @@ pub fn present(plan: &mut LaunchPlan, task: &Task, design: &Design) -> Result<()
             _ => Held::Rewritten { rewritten: name },
         });
     }
-    let graph = &task.graph;
-    let outputs = graph.outputs().iter().map(|o| o.value);
-    for (role, values) in [
-        (TensorRole::Input, graph.given().collect::<Vec<_>>()),
-        (TensorRole::Output, outputs.collect()),
-    ] {
+    for (role, values) in roles(&task.graph) {
         let mut tensors: Vec<_> = plan.tensors.iter_mut().filter(|t| t.role == role).collect();
-        if tensors.len() != values.len() {
-            return wrong(format!(
-                "the sketch has {} {role:?} tensors but the graph has {}",
-                tensors.len(),
-                values.len()
-            ));
+        if let Some(wrong) = mismatch(tensors.iter().map(|t| &**t), role, &values, &task.graph) {
+            return Err(Failure::new(FailureKind::WrongType, wrong));
         }
         for (tensor, value) in tensors.iter_mut().zip(values) {
-            let ty = graph.ty(value);
-            let count = |shape: &[crate::Expr]| shape.iter().fold(crate::Expr::constant(1), |n, d| &n * d);
-            if tensor.dtype != ty.dtype || count(&tensor.shape) != count(&ty.shape) {
-                return wrong(format!(
-                    "the sketch's tensor `{}` does not hold the elements of `{}`: {ty}",
-                    tensor.name,
-                    graph.value_name(value)
-                ));
-            }
-            tensor.shape.clone_from(&ty.shape);
+            tensor.shape.clone_from(&task.graph.ty(value).shape);
         }
     }
     Ok(())
+}
+
+/// What the tensors of a sketch hold that have a role, in order.
+pub(crate) fn roles(graph: &Graph) -> [(TensorRole, Vec<ValueId>); 2] {
+    let outputs = graph.outputs().iter().map(|o| o.value);
+    [
+        (TensorRole::Input, graph.given().collect()),
+        (TensorRole::Output, outputs.collect()),
+    ]
+}
+
+/// Why tensors of a role do not hold `values`, if they do not.
+pub(crate) fn mismatch<'t>(
+    tensors: impl Iterator<Item = &'t PlanTensor>,
+    role: TensorRole,
+    values: &[ValueId],
+    graph: &Graph,
+) -> Option<String> {
+    let tensors: Vec<_> = tensors.collect();
+    if tensors.len() != values.len() {
+        return Some(format!(
+            "the sketch has {} {role:?} tensors but the graph has {}",
+            tensors.len(),
+            values.len()
+        ));
+    }
+    let count = |shape: &[Expr]| shape.iter().fold(Expr::constant(1), |n, d| &n * d);
+    tensors.iter().zip(values).find_map(|(tensor, value)| {
+        let ty = graph.ty(*value);
+        let differs = tensor.dtype != ty.dtype || count(&tensor.shape) != count(&ty.shape);
+        differs.then(|| {
+            format!(
+                "the sketch's tensor `{}` does not hold the elements of `{}`: {ty}",
+                tensor.name,
+                graph.value_name(*value)
+            )
+        })
+    })
 }

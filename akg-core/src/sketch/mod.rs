@@ -24,6 +24,9 @@ pub use interpret::{Folds, interpret, interpret_folds};
 pub(crate) use parse::is_keyword;
 pub use validate::validate;
 
+/// What the language is, for people and for models that write it: Markdown.
+pub const LANGUAGE: &str = include_str!("language.md");
+
 /// A parsed sketch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sketch {

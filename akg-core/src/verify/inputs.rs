@@ -168,6 +168,24 @@ impl Fresh {
     }
 }
 
+/// What [`make_inputs`] makes, in memory that no backend has to do with.
+pub(crate) fn plain_inputs(task: &Task, distribution: Distribution, seed: u64) -> Result<Vec<Tensor>> {
+    let (graph, dims) = (&task.graph, &task.contract.hints);
+    let mut tensors = Vec::with_capacity(graph.inputs().len() + graph.constants().len());
+    for (position, input) in graph.inputs().iter().enumerate() {
+        let ty = graph.ty(input.value);
+        let shape = ty.concrete_shape(dims)?;
+        let mut bytes = vec![0; byte_len(ty.dtype, &shape)?];
+        let fresh = Fresh::new(task, distribution, seed, dims, position)?;
+        for (number, chunk) in bytes.chunks_mut(CHUNK * ty.dtype.size()).enumerate() {
+            fresh.fill(chunk, number)?;
+        }
+        tensors.push(Tensor::from_bytes(ty.dtype, shape, &bytes)?);
+    }
+    tensors.extend(graph.constants().iter().map(|c| c.tensor.clone()));
+    Ok(tensors)
+}
+
 /// The positions of inputs that only the task's own code can make for these checks.
 fn captured_positions(task: &Task, distribution: Distribution) -> Vec<usize> {
     let contract = distribution == Distribution::Contract;

@@ -1,0 +1,129 @@
+//! `akg run --agent llm` with a model that answers by files: a thread that knows two sketches, of which the first is wrong.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test's helpers may fail the test"
+)]
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use common::{Place, expect, has_compiler};
+use serde_json::{Value, json};
+
+const PASS: i32 = 0;
+const TROUBLE: i32 = 2;
+
+const TASK: &str = r#"{"akg_graph": 1, "name": "tiny",
+  "inputs": [{"name": "x", "dtype": "f32", "shape": [64, 40]}],
+  "nodes": [{"op": "aten.relu.default", "args": {"self": "x"}, "outputs": ["y"]}],
+  "outputs": [{"value": "y"}]}"#;
+
+fn answer(expression: &str) -> Value {
+    let text = format!(
+        "One row at a time.\n\n```sketch\nsketch rows_of_a_model(x: f32[64, 40]) -> y: f32[64, 40]\n\
+         kernel main over (m in 64) {{\n  t = load x[m, 0 :+ 40]\n  store y[m, 0 :+ 40] = {expression}\n}}\n```\n"
+    );
+    json!({"text": text, "usage": {"input": 1000, "output": 100}})
+}
+
+/// The requests in a folder that nobody answered.
+fn open_requests(folder: &Path) -> Vec<(PathBuf, PathBuf)> {
+    let entries = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let reply = |path: &Path| {
+        let name = path.file_name()?.to_str()?;
+        Some(path.with_file_name(format!("{}.reply.json", name.strip_suffix(".request.json")?)))
+    };
+    let pairs = entries.filter_map(|path| Some((path.clone(), reply(&path)?)));
+    pairs.filter(|(_, reply)| !reply.exists()).collect()
+}
+
+/// Answers what is asked in `folder` until `over`. Returns the texts of the requests.
+fn serve(folder: &Path, answers: &[Value], over: &AtomicBool) -> Vec<String> {
+    let mut asked = Vec::new();
+    while !over.load(Ordering::Relaxed) {
+        for (request, reply) in open_requests(folder) {
+            let Some(answer) = answers.get(asked.len()) else {
+                continue;
+            };
+            asked.push(std::fs::read_to_string(request).unwrap());
+            let half = reply.with_extension("half");
+            std::fs::write(&half, answer.to_string()).unwrap();
+            std::fs::rename(&half, &reply).unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    asked
+}
+
+/// Runs the task with a model that gives these answers.
+fn run(place: &Place, answers: &[Value]) -> (std::process::Output, Vec<String>) {
+    let task = place.file("tiny.json", TASK);
+    let folder = place.path("asked");
+    std::fs::create_dir_all(&folder).unwrap();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let server = scope.spawn(|| serve(&folder, answers, &over));
+        let output = place
+            .akg()
+            .args(["run", "--json", "--no-baseline", "--tune", "0s", "--agent", "llm"])
+            .arg(&task)
+            .env("AKG_LLM_PROVIDER", "files")
+            .env("AKG_LLM_FOLDER", &folder)
+            .output()
+            .unwrap();
+        over.store(true, Ordering::Relaxed);
+        (output, server.join().unwrap())
+    })
+}
+
+#[test]
+fn what_a_model_designs_is_judged_like_anything_else() {
+    if !has_compiler() {
+        return;
+    }
+    let place = Place::new();
+    let (output, asked) = run(&place, &[answer("max(t, 1.0)"), answer("max(t, 0.0)")]);
+    expect(&output, PASS, &["\"pass\""]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["kernels"][0]["name"], "main");
+    assert_eq!(report["models"]["calls"], 2);
+    assert_eq!(report["models"]["usage"]["input"], 2000);
+    // The first request has the graph and the language, the second what was wrong with the first answer.
+    assert_eq!(asked.len(), 2);
+    for word in ["graph tiny", "The sketch language", "relu.default"] {
+        assert!(asked[0].contains(word), "{word}");
+    }
+    assert!(
+        asked[1].contains("gives other results than the graph"),
+        "{}",
+        asked[1]
+    );
+}
+
+#[test]
+fn a_model_without_a_design_is_an_error_that_says_why() {
+    let place = Place::new();
+    let refusal = json!({"text": "That is beyond me.", "stop": "refused"});
+    let (output, asked) = run(&place, &[refusal]);
+    expect(&output, TROUBLE, &["That is beyond me.", "unsupported"]);
+    assert_eq!(asked.len(), 1);
+}
+
+#[test]
+fn a_model_that_nobody_named_is_an_error_before_anything_is_done() {
+    let place = Place::new();
+    let task = place.file("tiny.json", TASK);
+    let mut command = place.akg();
+    command.args(["run", "--agent", "llm"]).arg(&task);
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("AKG_LLM_")) {
+        command.env_remove(name);
+    }
+    expect(&command.output().unwrap(), TROUBLE, &["AKG_LLM_MODEL"]);
+}
