@@ -154,8 +154,8 @@ fn spaced(value: &serde_json::Value) -> String {
 /// The kernel that clears the counters of the barriers.
 const CLEAR: &str = "akg_clear";
 
-/// Gives the launches the names of their functions and as many programs as there may be at most, and every cooperative one a counter for each of its teams, which are
-/// cleared before it. Whether there is one.
+/// Gives the launches the names of their functions and as many programs as there may be at most, and every cooperative one a
+/// counter for each of its teams, which are cleared before it. Whether there is one.
 fn finish(plan: &mut LaunchPlan, kernels: &[TileKernel], printed: Vec<(String, Option<i64>)>) -> bool {
     let at = plan.tensors.len();
     let mut counters: Option<Expr> = None;

@@ -27,8 +27,8 @@ const MOST_REPEATS: usize = 2;
 ///
 /// The model is shown the language, the graph, the device, what [the rules](RuleDesigner) would do with the cost model's
 /// estimate of it, and the designs that failed. What it sends is [checked](Design::from_text) before anything is compiled; what is
-/// wrong goes back to it, until it is right, or the replies are used up. A model that has nothing to propose is
-/// [`Unsupported`](crate::ErrorKind::Unsupported), so that a session goes on with what it has.
+/// wrong goes back to it, until it is right, or the replies are used up. That a model has nothing to propose is an
+/// [`Unsupported`](crate::ErrorKind::Unsupported) error.
 #[derive(Debug, Clone)]
 pub struct ModelDesigner {
     model: Arc<dyn ChatModel>,
