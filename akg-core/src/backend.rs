@@ -309,6 +309,16 @@ impl TensorBuffer for HostBuffer {
     }
 }
 
+/// Memory of this process for a tensor.
+pub(crate) fn host_buffer(dtype: DType, shape: &[usize]) -> Result<Box<dyn TensorBuffer>> {
+    let words = byte_len(dtype, shape)?.div_ceil(16);
+    Ok(Box::new(HostBuffer {
+        dtype,
+        shape: shape.to_vec(),
+        words: vec![0; words],
+    }))
+}
+
 /// Devices that load artifacts and execute them on tensors. Knows no DSL.
 ///
 /// A candidate that crashes, hangs or eats memory is the inner `Err(Failure)`; the outer `Err` is the backend's own
@@ -352,12 +362,7 @@ pub trait Backend: Send + Sync + fmt::Debug {
 
     /// Memory for an input, placed where it is copied least. What it holds before it is written is anything.
     fn allocate(&self, dtype: DType, shape: &[usize]) -> Result<Box<dyn TensorBuffer>> {
-        let words = byte_len(dtype, shape)?.div_ceil(16);
-        Ok(Box::new(HostBuffer {
-            dtype,
-            shape: shape.to_vec(),
-            words: vec![0; words],
-        }))
+        host_buffer(dtype, shape)
     }
 
     /// Loads an artifact, in isolation of at least [`Limits::isolation`]. The time limit holds for each request to what

@@ -79,7 +79,7 @@ impl Session {
         Self {
             dsl,
             backend,
-            designer: Arc::new(RuleDesigner::default()),
+            designer: Arc::new(RuleDesigner),
             coder: Arc::new(RuleCoder),
             conductor: Arc::new(RuleConductor::default()),
             verifier: Arc::new(Judge::standard(0, None, &Limits::default())),
@@ -238,13 +238,7 @@ impl Session {
 
     /// The design of a task, and the graph that it is a design of.
     async fn design(&self, task: &Task, target: &Target) -> Result<(Design, Graph)> {
-        let of = |graph: &Graph| {
-            let task = Task {
-                graph: graph.clone(),
-                ..task.clone()
-            };
-            DesignContext::new(task, target.clone())
-        };
+        let of = |graph: &Graph| DesignContext::new(task.with_graph(graph.clone()), target.clone());
         if let Some(rewrite) = self.rewrite {
             let Rewritten { graph, rules } = rewrite(&task.graph, &task.contract)?;
             match self.designer.step(&of(&graph)).await {

@@ -151,6 +151,17 @@ impl Task {
         }
     }
 
+    /// The same task with another form of its graph.
+    #[must_use]
+    pub fn with_graph(&self, graph: Graph) -> Self {
+        Self {
+            name: self.name.clone(),
+            graph,
+            contract: self.contract.clone(),
+            capture: self.capture.clone(),
+        }
+    }
+
     /// Bytes of all inputs and outputs at the contract's hints: what a call moves at least.
     pub fn traffic(&self) -> Result<u64> {
         let ports = self.graph.ports();

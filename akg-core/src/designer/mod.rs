@@ -74,6 +74,12 @@ impl DesignContext {
             failed: Vec::new(),
         }
     }
+
+    /// Whether a design with this sketch failed.
+    pub fn has_failed(&self, sketch: &Sketch) -> bool {
+        let text = sketch.to_string();
+        self.failed.iter().any(|failed| failed.sketch.to_string() == text)
+    }
 }
 
 /// A design and what was wrong with it.
@@ -159,10 +165,7 @@ impl Role for Designer {
 /// The designer that follows rules. Where values were wrong before, products are taken of factors that lose less, and of f32
 /// in the end.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct RuleDesigner {
-    /// How many steps of precision to begin above the fastest products that should be exact enough.
-    pub care: usize,
-}
+pub struct RuleDesigner;
 
 #[async_trait]
 impl Agent<Designer> for RuleDesigner {
@@ -172,7 +175,7 @@ impl Agent<Designer> for RuleDesigner {
 
     async fn step(&self, context: &DesignContext) -> Result<Design> {
         let too_rough = |failed: &&FailedDesign| failed.failure.kind == FailureKind::WrongValues;
-        let care = self.care + context.failed.iter().filter(too_rough).count();
+        let care = context.failed.iter().filter(too_rough).count();
         design_with_care(&context.task, &context.target, care)
     }
 }

@@ -239,13 +239,8 @@ struct KernelLine {
 
 /// The rules' design, if they have one that did not fail.
 async fn start(context: &DesignContext) -> Option<Start> {
-    let design = RuleDesigner::default().step(context).await.ok()?;
-    let text = design.sketch.to_string();
-    if context
-        .failed
-        .iter()
-        .any(|failed| failed.sketch.to_string() == text)
-    {
+    let design = RuleDesigner.step(context).await.ok()?;
+    if context.has_failed(&design.sketch) {
         return None;
     }
     let hints = &context.task.contract.hints;
@@ -258,7 +253,7 @@ async fn start(context: &DesignContext) -> Option<Start> {
         limit: limit(kernel, context.target.launch_seconds),
     };
     Some(Start {
-        text,
+        text: design.sketch.to_string(),
         microseconds: micros(cost.seconds),
         kernels: cost.kernels.iter().map(line).collect(),
     })

@@ -9,10 +9,10 @@ use crate::error::Result;
 use crate::expr::Bindings;
 use crate::session::{mismatch, roles};
 use crate::sketch::ir::Program;
-use crate::sketch::{Sketch, cost, interpret, validate};
+use crate::sketch::{Sketch, concrete, cost, interpret, validate};
 use crate::source::{Knobs, PlanTensor, TensorRole};
 use crate::tensor::{Tensor, byte_len};
-use crate::verify::{Distribution, judge_sample, plain_inputs};
+use crate::verify::{Distribution, host_inputs, judge_sample};
 
 /// Element operations and elements read up to which a sketch is interpreted: some seconds.
 const MOST_WORK: f64 = 1e8;
@@ -138,12 +138,12 @@ fn computes(sketch: &Sketch, knobs: &Knobs, context: &DesignContext) -> Result<O
         return Ok(None);
     }
     for distribution in DATA {
-        let inputs = plain_inputs(task, distribution, 0)?;
+        let inputs = host_inputs(task, distribution, 0)?;
         let shapes = |role| program.with_role(role).map(|(_, tensor)| tensor.shape.clone());
         let given: Result<Vec<Tensor>> = inputs
             .iter()
             .zip(shapes(TensorRole::Input))
-            .map(|(tensor, shape)| tensor.reshape(extents(&shape, hints)?))
+            .map(|(tensor, shape)| tensor.reshape(concrete(&shape, hints)?))
             .collect();
         let outputs = match interpret(&program, &given?, hints) {
             Ok(outputs) => outputs,
@@ -174,16 +174,7 @@ fn computes(sketch: &Sketch, knobs: &Knobs, context: &DesignContext) -> Result<O
 
 /// What the tensors of a program take together, if that can be counted.
 fn bytes(program: &Program, hints: &Bindings) -> Option<u64> {
-    let of = |tensor: &PlanTensor| byte_len(tensor.dtype, &extents(&tensor.shape, hints).ok()?).ok();
+    let of = |tensor: &PlanTensor| byte_len(tensor.dtype, &concrete(&tensor.shape, hints).ok()?).ok();
     let mut all = program.tensors.iter().map(of);
     all.try_fold(0u64, |sum, bytes| sum.checked_add(bytes? as u64))
-}
-
-fn extents(shape: &[crate::Expr], hints: &Bindings) -> Result<Vec<usize>> {
-    let extent = |e: &crate::Expr| {
-        let extent = e.eval(hints)?;
-        usize::try_from(extent)
-            .map_err(|_| crate::Error::invalid(format!("an extent of the sketch is {extent}")))
-    };
-    shape.iter().map(extent).collect()
 }

@@ -65,11 +65,7 @@ impl<'a> Road<'a> {
 
     /// What a designer is shown first.
     pub(super) fn design_context(&self) -> DesignContext {
-        let task = Task {
-            graph: self.graph.clone(),
-            ..self.task.clone()
-        };
-        DesignContext::new(task, self.target.clone())
+        DesignContext::new(self.task.with_graph(self.graph.clone()), self.target.clone())
     }
 
     /// Writes the source for a configuration; the inner error says that it is not one of the task.

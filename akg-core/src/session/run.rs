@@ -154,12 +154,7 @@ impl<'a> Run<'a> {
             Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(()),
             Err(error) => return Err(error),
         };
-        let text = design.sketch.to_string();
-        if context
-            .failed
-            .iter()
-            .any(|failed| failed.sketch.to_string() == text)
-        {
+        if context.has_failed(&design.sketch) {
             return Ok(());
         }
         let design = Design {
@@ -169,7 +164,7 @@ impl<'a> Run<'a> {
         road.session.observer.event(Event::Designed(&design));
         (self.memory, self.points) = prospects(road, &design)?;
         self.outcome.bound_seconds = bound(road.task, &design, &self.outcome.target);
-        self.outcome.sketch = text;
+        self.outcome.sketch = design.sketch.to_string();
         self.outcome.kernels.clone_from(&design.kernels);
         self.failed = context.failed;
         self.design = design;

@@ -20,6 +20,7 @@ pub use cost::{Cost, KernelCost, Warps, cost, cost_with};
 pub(crate) use cost::{Rates, knows_warps};
 pub use elaborate::Knob;
 pub use examples::examples;
+pub(crate) use interpret::concrete;
 pub use interpret::{Folds, interpret, interpret_folds};
 pub(crate) use parse::is_keyword;
 pub use validate::validate;

@@ -9,7 +9,7 @@ use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::backend::Backend;
+use crate::backend::{Backend, TensorBuffer, host_buffer};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::Bindings;
@@ -100,6 +100,25 @@ pub fn make_inputs(
     seed: u64,
     dims: &Bindings,
 ) -> Result<Vec<Tensor>> {
+    let allocate = |dtype, shape: &[usize]| backend.allocate(dtype, shape);
+    inputs_in(&allocate, task, distribution, seed, dims)
+}
+
+/// The same at the contract's hints, in memory of this process.
+pub(crate) fn host_inputs(task: &Task, distribution: Distribution, seed: u64) -> Result<Vec<Tensor>> {
+    inputs_in(&host_buffer, task, distribution, seed, &task.contract.hints)
+}
+
+/// Who gives memory for a tensor.
+type Allocate<'a> = &'a dyn Fn(DType, &[usize]) -> Result<Box<dyn TensorBuffer>>;
+
+fn inputs_in(
+    allocate: Allocate<'_>,
+    task: &Task,
+    distribution: Distribution,
+    seed: u64,
+    dims: &Bindings,
+) -> Result<Vec<Tensor>> {
     let graph = &task.graph;
     let wanted = captured_positions(task, distribution);
     let mut captured = capture(task, &wanted, seed, dims)?;
@@ -107,7 +126,7 @@ pub fn make_inputs(
     for i in 0..graph.inputs().len() {
         tensors.push(match captured.remove(&i) {
             Some(tensor) => tensor,
-            None => generate(task, backend, distribution, seed, dims, i)?,
+            None => generate(allocate, task, distribution, seed, dims, i)?,
         });
     }
     tensors.extend(graph.constants().iter().map(|c| c.tensor.clone()));
@@ -115,15 +134,15 @@ pub fn make_inputs(
 }
 
 fn generate(
+    allocate: Allocate<'_>,
     task: &Task,
-    backend: &dyn Backend,
     distribution: Distribution,
     seed: u64,
     dims: &Bindings,
     position: usize,
 ) -> Result<Tensor> {
     let stream = Stream::new(task, distribution, seed, dims, position)?;
-    let mut buffer = backend.allocate(stream.dtype, &stream.shape)?;
+    let mut buffer = allocate(stream.dtype, &stream.shape)?;
     let chunks = buffer.bytes_mut().par_chunks_mut(CHUNK * stream.dtype.size());
     chunks
         .enumerate()
@@ -166,24 +185,6 @@ impl Fresh {
             }
         }
     }
-}
-
-/// What [`make_inputs`] makes, in memory that no backend has to do with.
-pub(crate) fn plain_inputs(task: &Task, distribution: Distribution, seed: u64) -> Result<Vec<Tensor>> {
-    let (graph, dims) = (&task.graph, &task.contract.hints);
-    let mut tensors = Vec::with_capacity(graph.inputs().len() + graph.constants().len());
-    for (position, input) in graph.inputs().iter().enumerate() {
-        let ty = graph.ty(input.value);
-        let shape = ty.concrete_shape(dims)?;
-        let mut bytes = vec![0; byte_len(ty.dtype, &shape)?];
-        let fresh = Fresh::new(task, distribution, seed, dims, position)?;
-        for (number, chunk) in bytes.chunks_mut(CHUNK * ty.dtype.size()).enumerate() {
-            fresh.fill(chunk, number)?;
-        }
-        tensors.push(Tensor::from_bytes(ty.dtype, shape, &bytes)?);
-    }
-    tensors.extend(graph.constants().iter().map(|c| c.tensor.clone()));
-    Ok(tensors)
 }
 
 /// The positions of inputs that only the task's own code can make for these checks.

@@ -26,7 +26,7 @@ pub use adversarial::AdversarialVerifier;
 #[cfg(feature = "conformance")]
 pub(crate) use comparison::judge_all;
 pub(crate) use comparison::judge_sample;
-pub(crate) use inputs::plain_inputs;
+pub(crate) use inputs::host_inputs;
 pub use inputs::{Distribution, make_inputs};
 pub use judge::Judge;
 pub use measure::Measured;

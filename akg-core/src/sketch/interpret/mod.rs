@@ -131,7 +131,7 @@ fn allocate(program: &Program, inputs: &[Tensor], bindings: &Bindings) -> Result
     Ok(memory)
 }
 
-fn concrete(shape: &[Expr], bindings: &Bindings) -> Result<Vec<usize>> {
+pub(crate) fn concrete(shape: &[Expr], bindings: &Bindings) -> Result<Vec<usize>> {
     let extents = shape.iter().map(|extent| {
         let value = extent.eval(bindings)?;
         usize::try_from(value).map_err(|_| Error::invalid(format!("extent {extent} is {value}")))
