@@ -11,9 +11,13 @@
 //! | [`VerdictRecord`] | candidate and judge |
 //! | [`Measurement`] | contest or duel, with all samples |
 //! | [`TuningRecord`] | configuration of a kernel, on a device and for a shape |
+//! | [`RunRecord`] | run of a session on a task |
+//! | [`StepRecord`] | proposal of an agent in a run |
+//! | [`ExchangeRecord`] | exchange with a language model in a run |
 
 mod memory;
 mod records;
+mod trace;
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,6 +28,7 @@ use serde::de::DeserializeOwned;
 
 pub use memory::MemoryStore;
 pub use records::{BuildRecord, CandidateRecord, Made, Measurement, TuningRecord, VerdictRecord};
+pub use trace::{Answer, ExchangeRecord, Retrieved, RunRecord, StepRecord};
 
 use crate::digest::Digest;
 use crate::error::{Error, Result};
