@@ -396,3 +396,34 @@ proptest! {
         }
     }
 }
+
+/// A layer as one of several that may be alike.
+fn layer(g: &mut Graph, x: ValueId, name: &str, columns: i64) -> ValueId {
+    let weight = g.weight(&format!("{name}_weight"), DType::F32, [columns, 8]);
+    let y = g.linear(x, weight, None).unwrap();
+    g.relu(y).unwrap()
+}
+
+#[test]
+fn layers_of_one_structure_differ_in_names_alone() {
+    let mut g = Graph::new("layers");
+    let x = g.input("x", DType::F32, [4, 8]);
+    let first = layer(&mut g, x, "first", 8);
+    let second = layer(&mut g, first, "second", 8);
+    let wider = layer(&mut g, second, "wider", 9);
+    g.output(wider);
+    let part = |from: ValueId, name: &str, to: ValueId| {
+        let weight = g.find(&format!("{name}_weight")).unwrap();
+        g.subgraph(&[from, weight], &[to]).unwrap().structure()
+    };
+    assert_eq!(part(x, "first", first), part(first, "second", second));
+    assert_ne!(part(first, "second", second), part(second, "wider", wider));
+    let swapped = g
+        .subgraph(&[g.find("first_weight").unwrap(), x], &[first])
+        .unwrap();
+    assert_ne!(
+        part(x, "first", first),
+        swapped.structure(),
+        "the order of inputs counts"
+    );
+}

@@ -93,7 +93,8 @@ impl<'a> Device<'a> {
         self.target
     }
 
-    /// `care` is how often to take [factors](Self::factors) that lose less than the fastest ones that should do.
+    /// `care` is how often to take [sums](Self::sums_in_full) and [factors](Self::factors) that lose less than the fastest ones
+    /// that should do.
     pub(super) fn new(target: &'a Target, accuracy: Accuracy, care: usize) -> Self {
         Self {
             target,
@@ -161,9 +162,10 @@ impl<'a> Device<'a> {
         i64::try_from(self.target.tile_bytes).unwrap_or(i64::MAX)
     }
 
-    /// Whether sums must be as exact as those in f32 arithmetic.
+    /// Whether sums must be as exact as those in f32 arithmetic: units that cut them off lose more than factors do where many
+    /// terms have one sign.
     pub(super) fn sums_in_full(&self) -> bool {
-        self.accuracy == Accuracy::Fp32
+        self.accuracy == Accuracy::Fp32 || self.care > 0
     }
 
     /// The least time that a kernel takes.
@@ -205,7 +207,9 @@ impl<'a> Device<'a> {
             Accuracy::Half if rate(DType::BF16) >= rate(DType::F16) => Some((Factors::Bf16, 1.0)),
             Accuracy::Tf32 | Accuracy::Half => Some((Factors::F16, 1.0)),
         };
-        let mut choices = rough.into_iter().chain([(Factors::Halves, 3.0)]);
+        // Next after rough factors are the finest of them, with sums in full.
+        let next = rough.map(|_| (Factors::F16, 1.0));
+        let mut choices = rough.into_iter().chain(next).chain([(Factors::Halves, 3.0)]);
         let (factors, products) = choices.nth(self.care)?;
         (rate(DType::F16) > products * rate(DType::F32)).then_some(factors)
     }

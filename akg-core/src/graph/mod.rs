@@ -14,6 +14,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::digest::Digest;
 use crate::dtype::DType;
 use crate::expr::{Bindings, Expr};
 use crate::tensor::Tensor;
@@ -220,6 +221,57 @@ pub struct Graph {
 }
 
 impl Graph {
+    /// What distinguishes graphs whatever the names of their values, which are numbered in their order: types, inputs,
+    /// constants, operators with their arguments, and outputs.
+    pub fn structure(&self) -> Digest {
+        let mut numbers: HashMap<ValueId, usize> = HashMap::new();
+        let mut number = |value: ValueId| {
+            let next = numbers.len();
+            *numbers.entry(value).or_insert(next)
+        };
+        let mut parts = Vec::new();
+        for input in &self.inputs {
+            parts.push(format!(
+                "{} {:?} {:?}",
+                number(input.value),
+                input.kind,
+                self.ty(input.value)
+            ));
+        }
+        for constant in &self.constants {
+            let elements = Digest::of(constant.tensor.bytes());
+            parts.push(format!(
+                "{} {:?} {elements}",
+                number(constant.value),
+                self.ty(constant.value)
+            ));
+        }
+        for node in &self.nodes {
+            parts.push(node.op.name().to_owned());
+            for arg in &node.args {
+                parts.push(match arg {
+                    Arg::Value(value) => format!("%{}", number(*value)),
+                    Arg::Values(values) => {
+                        let values: Vec<_> = values.iter().map(|v| v.map(&mut number)).collect();
+                        format!("%{values:?}")
+                    }
+                    other => format!("{other:?}"),
+                });
+            }
+            for output in &node.outputs {
+                parts.push(format!("{} {:?}", number(*output), self.ty(*output)));
+            }
+        }
+        for output in &self.outputs {
+            parts.push(format!(
+                "{} {:?}",
+                number(output.value),
+                output.updates.map(&mut number)
+            ));
+        }
+        Digest::of_parts(parts.iter().map(String::as_str))
+    }
+
     /// The graph's name.
     pub fn name(&self) -> &str {
         &self.name

@@ -187,8 +187,8 @@ fn care_asks_for_factors_that_lose_less() {
     let exact = exact[0].to_f64();
     let size: f64 = exact.iter().map(|e| e * e).sum();
     for (accuracy, errors) in [
-        (Accuracy::Half, &[1e-2, 1e-6, 1e-6][..]),
-        (Accuracy::Tf32, &[1e-3, 1e-6, 1e-6][..]),
+        (Accuracy::Half, &[1e-2, 1e-3, 1e-6, 1e-6][..]),
+        (Accuracy::Tf32, &[1e-3, 1e-3, 1e-6, 1e-6][..]),
         (Accuracy::Fp32, &[1e-6, 1e-6][..]),
     ] {
         let task = in_class(graph.clone(), accuracy);
@@ -203,7 +203,7 @@ fn care_asks_for_factors_that_lose_less() {
                 let errors = got.iter().zip(&exact).map(|(g, e)| (g - e).powi(2));
                 let error = (errors.sum::<f64>() / size).sqrt();
                 assert!(error <= *most, "an error of {error} in {accuracy:?} {how}");
-                assert!(care > 0 || accuracy == Accuracy::Fp32 || error > 1e-5, "{how}");
+                assert!(care > 1 || accuracy == Accuracy::Fp32 || error > 1e-5, "{how}");
             }
         }
     }
