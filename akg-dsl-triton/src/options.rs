@@ -123,14 +123,14 @@ const SPECIALISED: &str = "specialised";
 pub(crate) fn knobs(kernels: &[TileKernel], dialect: &Dialect) -> Vec<Knob> {
     let of = |kernel: &TileKernel| {
         let dots = accumulator(kernel) > 0;
-        let meets = kernel.teams.is_some();
+        let (meets, persists) = (kernel.teams.is_some(), can_persist(kernel));
         let kernel = kernel.name.clone();
         TUNABLE
             .iter()
             .filter(move |t| t.always || dots)
             .filter(move |t| match t.name {
                 "descriptors" => dialect.descriptors,
-                PERSISTENT => !meets,
+                PERSISTENT => persists,
                 SPECIALISED => !meets && dialect.specialises,
                 _ => true,
             })
@@ -186,6 +186,23 @@ pub(crate) struct Style {
     pub(crate) specialised: bool,
 }
 
+/// Whether programs can go through several tiles. Those that meet have one each; and what a loop stores is still on its way
+/// when the loop of the next tile begins, for which Triton 3.6 does not wait.
+fn can_persist(kernel: &TileKernel) -> bool {
+    let stores = |stmt: &TileStmt| matches!(stmt, TileStmt::For(l) if has_store(&l.body));
+    kernel.teams.is_none() && !kernel.body.iter().any(stores)
+}
+
+/// Whether something is stored.
+fn has_store(body: &[TileStmt]) -> bool {
+    body.iter().any(|stmt| match stmt {
+        TileStmt::Store { .. } => true,
+        TileStmt::For(l) => has_store(&l.body),
+        TileStmt::If { then, otherwise, .. } => has_store(then) || has_store(otherwise),
+        _ => false,
+    })
+}
+
 /// How `knobs` want `kernel` to be printed.
 pub(crate) fn style(knobs: &Knobs, kernel: &TileKernel, dialect: &Dialect) -> Style {
     let given = |name| given(knobs, &kernel.name, name);
@@ -193,7 +210,7 @@ pub(crate) fn style(knobs: &Knobs, kernel: &TileKernel, dialect: &Dialect) -> St
     Style {
         descriptors: dialect.descriptors && given("descriptors") != Some(0),
         blocks: given(BLOCKS) == Some(1),
-        persistent: given(PERSISTENT).filter(|v| *v > 0 && !meets),
+        persistent: given(PERSISTENT).filter(|v| *v > 0 && can_persist(kernel)),
         specialised: dialect.specialises && !meets && given(SPECIALISED) == Some(1),
     }
 }
