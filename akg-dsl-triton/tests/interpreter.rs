@@ -51,10 +51,11 @@ fn cases_match_pytorch() {
         let sketch = case.sketch(&dims).unwrap();
         let lower = |knobs: &Knobs| {
             let mut knobs = knobs.clone();
-            // Of every third case one program for each core goes through all tiles.
+            // Of every third case one program for each core goes through all tiles, and others have block pointers.
+            let wanted = [".persistent", ".blocks", ".descriptors"][number % 3];
             let own = dsl.knobs(&sketch, target).unwrap().into_iter();
-            let persistent = own.filter(|k| number % 3 == 0 && k.name.ends_with(".persistent"));
-            knobs.extend(persistent.map(|k| (k.name, KnobValue::Int(1))));
+            let chosen = own.filter(|k| k.name.ends_with(wanted));
+            knobs.extend(chosen.map(|k| (k.name, KnobValue::Int(1))));
             dsl.lower(&sketch, &knobs, target).unwrap()
         };
         let mut source = lower(&case.knobs);
