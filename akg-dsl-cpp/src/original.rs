@@ -13,6 +13,16 @@ use crate::standalone::{EXTENTS, extent};
 /// The entry function.
 const ENTRY: &str = "akg_original";
 
+/// The address of integers of 64 bits, by either of their names.
+const LONGS: &str = "struct akg_longs {
+  void *address;
+  operator long *() const { return static_cast<long *>(address); }
+  operator long long *() const { return static_cast<long long *>(address); }
+  operator const long *() const { return static_cast<long *>(address); }
+  operator const long long *() const { return static_cast<long long *>(address); }
+};
+";
+
 /// The execution model of CUDA on a processor.
 const CUDA: &str = include_str!("cuda.hpp");
 
@@ -36,7 +46,7 @@ pub fn original(language: Language, text: &str, interface: &Interface) -> Result
     }
     let _ = write!(
         out,
-        "\n#line 1 \"original\"\n{}\n#line 1 \"calls\"\nnamespace {{\n{EXTENTS}}}\n",
+        "\n#line 1 \"original\"\n{}\n#line 1 \"calls\"\nnamespace {{\n{EXTENTS}{LONGS}}}\n",
         text.trim_end()
     );
     let _ = writeln!(
@@ -95,6 +105,10 @@ fn arguments(call: &Invocation, interface: &Interface) -> Result<String> {
         Ok(match interface.value(argument)? {
             Value::Integer(expr) => integer(&expr),
             Value::Float(number) => format!("{number:?}"),
+            // 64 bits are `long` here and `long long` there.
+            Value::Tensor(at) if ports.get(at).is_some_and(|port| port.dtype == DType::I64) => {
+                format!("akg_longs{{tensors[{at}]}}")
+            }
             Value::Tensor(at) => {
                 let ty = ports.get(at).map(|port| element(port.dtype)).transpose()?;
                 format!("static_cast<{} *>(tensors[{at}])", ty.unwrap_or("void"))
@@ -108,7 +122,7 @@ fn integer(expr: &Expr) -> String {
     format!("({})", extent(expr))
 }
 
-/// The type of elements that a text of C++ has.
+/// The type of elements that a text of C++ has, other than integers of 64 bits.
 fn element(dtype: DType) -> Result<&'static str> {
     Ok(match dtype {
         DType::Bool => "bool",
@@ -116,7 +130,6 @@ fn element(dtype: DType) -> Result<&'static str> {
         DType::I8 => "int8_t",
         DType::I16 => "int16_t",
         DType::I32 => "int32_t",
-        DType::I64 => "int64_t",
         DType::F32 => "float",
         DType::F64 => "double",
         other => {

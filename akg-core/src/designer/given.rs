@@ -9,6 +9,7 @@ use super::{Design, DesignContext, Designer, KernelSummary};
 use crate::agent::Agent;
 use crate::diagnostic::Diagnostics;
 use crate::error::{Error, Result};
+use crate::expr::Bindings;
 use crate::sketch::ir::Program;
 use crate::sketch::{Sketch, cost, validate};
 use crate::source::Knobs;
@@ -42,7 +43,7 @@ impl SketchDesigner {
         let mut refused = None;
         let mut best: Option<(f64, Knobs, Program)> = None;
         for knobs in self.points(context) {
-            let program = match sketch.elaborate(&knobs, &context.task.contract.hints) {
+            let program = match sketch.elaborate(&knobs, &Bindings::new()) {
                 Ok(program) => program,
                 Err(found) => {
                     refused.get_or_insert(found);

@@ -1,0 +1,325 @@
+//! Migration: kernels in other languages are lifted with recorded replies of a model, checked against what the original computes, and
+//! lowered to another language, whose results are checked again. The test is its own worker, hence a `main` of its own.
+//!
+//! Each kernel in `tests/migrate` has its text, its interface and what the model replied (`NAME.md`, then `NAME.2.md` if that was wrong).
+//! The recordings hold the whole conversations; `AKG_BLESS=1 cargo test --test migrate` records them anew with the same replies.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "this is a test")]
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use akg::agent::Agent as _;
+use akg::backend::Limits;
+use akg::chat::{ChatCapability, ChatModel, ChatReply, ChatRequest};
+use akg::cpp::CppDsl;
+use akg::designer::{Design, DesignContext, ModelDesigner, SketchDesigner};
+use akg::expr::Bindings;
+use akg::lift::{
+    CompiledOriginal, Interface, Language, LiftContext, ModelLifter, Original, disagreement,
+};
+use akg::llm::{Cassette, Record, Recorder, Replay};
+use akg::python::{FunctionOriginal, ImportOptions, ModuleOriginal, Python, PythonOptions};
+use akg::source::Source;
+use akg::triton::TritonDsl;
+use akg::verify::{Distribution, make_inputs};
+use akg::{
+    Accuracy, Backend, Dsl, Error, Result, Session, Target, Task, Tensor, blocking, registry,
+};
+use async_trait::async_trait;
+use futures::executor::block_on;
+use libtest_mimic::{Arguments, Failed, Trial};
+
+#[path = "../akg-dsl-triton/tests/support/mod.rs"]
+mod triton;
+
+#[path = "migrate/relower.rs"]
+mod relower;
+
+fn main() {
+    akg::worker::init();
+    let trials = vec![
+        Trial::test("cuda_kernels_are_lifted_and_run_as_triton", || {
+            migrate(Language::Cuda)
+        }),
+        Trial::test("triton_kernels_are_lifted_and_run_as_cpp", || {
+            migrate(Language::Triton)
+        }),
+        Trial::test("pytorch_modules_become_sketches", || migrate(Language::PyTorch)),
+        Trial::test("sketches_mean_the_same_in_every_language", relower::all),
+    ];
+    libtest_mimic::run(&Arguments::from_args(), trials).exit();
+}
+
+/// A kernel of the corpus.
+struct Foreign {
+    name: String,
+    path: PathBuf,
+    replies: Vec<String>,
+}
+
+fn folder(language: Language) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/migrate")
+        .join(language.name())
+}
+
+fn corpus(language: Language) -> Vec<Foreign> {
+    let extension = if language == Language::Cuda { "cu" } else { "py" };
+    let entries = std::fs::read_dir(folder(language)).unwrap();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|e| e == extension));
+    paths.sort();
+    let kernel = |path: PathBuf| {
+        let reply = |n: usize| match n {
+            1 => path.with_extension("md"),
+            n => path.with_extension(format!("{n}.md")),
+        };
+        let replies = (1..).map_while(|n| std::fs::read_to_string(reply(n)).ok()).collect();
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        Foreign { name, path, replies }
+    };
+    paths.into_iter().map(kernel).collect()
+}
+
+/// A model that says what it was told to say.
+#[derive(Debug)]
+struct Scripted(Mutex<std::vec::IntoIter<String>>);
+
+#[async_trait]
+impl ChatModel for Scripted {
+    fn name(&self) -> &'static str {
+        "scripted"
+    }
+
+    fn capability(&self) -> ChatCapability {
+        ChatCapability::default()
+    }
+
+    async fn chat(&self, _request: &ChatRequest) -> Result<ChatReply> {
+        let reply = self.0.lock().unwrap().next();
+        reply.map(ChatReply::text).ok_or_else(|| Error::unexpected("the model has no further reply"))
+    }
+}
+
+/// What answers for the model: the recording, or what makes it.
+struct Recording {
+    cassette: Option<Arc<Cassette>>,
+    recorder: Option<Arc<Recorder>>,
+}
+
+impl Recording {
+    fn of(language: Language) -> Self {
+        let path = folder(language).with_extension("jsonl");
+        if std::env::var_os("AKG_BLESS").is_some() {
+            let _ = std::fs::remove_file(&path);
+            let recorder = Some(Arc::new(Recorder::open(&path).unwrap()));
+            return Self { cassette: None, recorder };
+        }
+        Self {
+            cassette: Some(Cassette::open(&path).unwrap()),
+            recorder: None,
+        }
+    }
+
+    fn model(&self, kernel: &Foreign) -> Arc<dyn ChatModel> {
+        match (&self.cassette, &self.recorder) {
+            (Some(cassette), _) => Arc::new(Replay::new("scripted", cassette.clone())),
+            (None, recorder) => {
+                let model = Arc::new(Scripted(Mutex::new(kernel.replies.clone().into_iter())));
+                Arc::new(Record::new(model, recorder.clone().unwrap()))
+            }
+        }
+    }
+}
+
+/// What a kernel became.
+struct Migrated {
+    name: String,
+    task: Task,
+    design: Design,
+}
+
+/// Who runs the kernels and what becomes of them.
+struct Bench {
+    recording: Recording,
+    python: Option<Arc<Mutex<Python>>>,
+    cpu: Arc<dyn Backend>,
+    host: Target,
+    gpu: Target,
+}
+
+fn migrate(language: Language) -> std::result::Result<(), Failed> {
+    let kernels = corpus(language);
+    assert!(kernels.len() >= 20, "{} kernels", kernels.len());
+    let wrong = kernels.iter().filter(|kernel| kernel.replies.len() > 1).count();
+    assert!(wrong >= 2, "the checks have nothing to catch");
+    let python = triton::python().is_some().then(|| {
+        let environment = akg::python::Environment::find(&akg::python::Config::default()).unwrap();
+        Arc::new(Mutex::new(Python::new(environment, PythonOptions::default())))
+    });
+    if language != Language::Cuda && python.is_none() {
+        return Ok(());
+    }
+    if !has_compiler() {
+        return Ok(());
+    }
+    let cpu = registry().backend("cpu")?;
+    let bench = Bench {
+        recording: Recording::of(language),
+        python,
+        host: blocking::devices(&*cpu)?.remove(0),
+        cpu,
+        gpu: serde_json::from_str(include_str!("../examples/devices/nvidia-h200.json"))?,
+    };
+    let mut migrated = Vec::new();
+    let mut failed = Vec::new();
+    for kernel in &kernels {
+        let result = bench.lift(language, kernel).and_then(|lifted| {
+            bench.judge(&lifted)?;
+            Ok(lifted)
+        });
+        match result {
+            Ok(lifted) => migrated.push(lifted),
+            Err(error) => failed.push(format!("{}: {error:?}", kernel.name)),
+        }
+    }
+    if let Some(cassette) = &bench.recording.cassette
+        && failed.is_empty()
+    {
+        assert_eq!(cassette.remaining(), 0, "recorded replies that nobody asked for");
+    }
+    failed.extend(bench.triton(&migrated));
+    if failed.is_empty() {
+        return Ok(());
+    }
+    Err(format!("{} failed\n{}", failed.len(), failed.join("\n\n")).into())
+}
+
+/// Says on the terminal if there is no C++ compiler.
+fn has_compiler() -> bool {
+    let found = CppDsl::default().toolchain(&Target::new("cpu", std::env::consts::ARCH)).is_ok();
+    if !found {
+        let _ = writeln!(std::io::stderr(), "SKIPPED: no C++ compiler");
+    }
+    found
+}
+
+impl Bench {
+    fn lift(&self, language: Language, kernel: &Foreign) -> Result<Migrated> {
+        let name = kernel.name.clone();
+        let model = self.recording.model(kernel);
+        if language == Language::PyTorch {
+            let python = self.python.clone().unwrap();
+            let module = python
+                .lock()
+                .unwrap()
+                .import(&kernel.path, &ImportOptions::default(), &mut |_| {})?;
+            let task = Task::new(name.clone(), module.graph.clone());
+            let original = ModuleOriginal::new(python, &module)?;
+            if let Some(wrong) = block_on(disagreement(&original, &task))? {
+                return Err(Error::unexpected(wrong));
+            }
+            let context = DesignContext::new(task.clone(), self.host.clone());
+            let design = block_on(ModelDesigner::new(model)?.step(&described(context)))?;
+            return Ok(Migrated { name, task, design });
+        }
+        let text = std::fs::read_to_string(&kernel.path).unwrap();
+        let interface = std::fs::read_to_string(kernel.path.with_extension("json")).unwrap();
+        let interface = Interface::from_json(&interface)?;
+        let context = LiftContext {
+            name: name.clone(),
+            language,
+            original: self.original(language, kernel, &text, &interface)?,
+            text,
+            interface,
+            accuracy: Accuracy::Fp32,
+            // The same on every machine, as the recording is.
+            target: self.gpu.clone(),
+        };
+        let lift = block_on(ModelLifter::new(model)?.step(&context))?;
+        Ok(Migrated {
+            name,
+            task: lift.task,
+            design: lift.design,
+        })
+    }
+
+    fn original(
+        &self,
+        language: Language,
+        kernel: &Foreign,
+        text: &str,
+        interface: &Interface,
+    ) -> Result<Arc<dyn Original>> {
+        if language == Language::Triton {
+            let python = self.python.clone().unwrap();
+            return Ok(Arc::new(FunctionOriginal::new(python, &kernel.path, interface)?));
+        }
+        let source = akg::cpp::original(language, text, interface)?;
+        let (dsl, cpu) = (CppDsl::default(), self.cpu.clone());
+        let original = CompiledOriginal::build(&source, &dsl, cpu, &self.host, Limits::default())?;
+        Ok(Arc::new(original))
+    }
+
+    /// Re-lowers a sketch to C++ for this machine, where the judge judges it.
+    fn judge(&self, migrated: &Migrated) -> Result<()> {
+        let session = Session::new(Arc::new(CppDsl::default()), self.cpu.clone())
+            .with_designer(SketchDesigner::new(migrated.design.sketch.clone()))
+            .with_timing(None);
+        let outcome = blocking::run(&session, &migrated.task)?;
+        match outcome.failure() {
+            Some(failure) => Err(Error::unexpected(format!(
+                "as C++ it fails: {}: {}",
+                failure.kind.name(),
+                failure.evidence
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Re-lowers sketches to Triton for a GPU: builds machine code, and executes them by Triton's interpreter. What fails.
+    fn triton(&self, migrated: &[Migrated]) -> Vec<String> {
+        let Some(python) = triton::python() else {
+            return Vec::new();
+        };
+        let dsl = TritonDsl::default();
+        let (mut failed, mut jobs, mut checks) = (Vec::new(), Vec::new(), Vec::new());
+        for kernel in migrated {
+            match self.build(&dsl, kernel) {
+                Ok((source, inputs)) => {
+                    let hints = &kernel.task.contract.hints;
+                    let label = format!("migrated_{}", kernel.name);
+                    jobs.push(triton::run_job(&label, &source, hints, &inputs));
+                    checks.push((kernel, source, inputs));
+                }
+                Err(error) => failed.push(format!("{} as Triton: {error:?}", kernel.name)),
+            }
+        }
+        for ((kernel, source, inputs), result) in checks.iter().zip(triton::interpret(python, &jobs)) {
+            let outputs = triton::outputs(source, &kernel.task.contract.hints, &result);
+            if let Some(wrong) = relower::differs(&kernel.task, inputs, &outputs) {
+                failed.push(format!("{} as Triton: {wrong}\n{}", kernel.name, source.text));
+            }
+        }
+        failed
+    }
+
+    fn build(&self, dsl: &TritonDsl, kernel: &Migrated) -> Result<(Source, Vec<Tensor>)> {
+        let context = DesignContext::new(kernel.task.clone(), self.gpu.clone());
+        let design = SketchDesigner::new(kernel.design.sketch.clone()).design(&context)?;
+        let source = dsl.lower(&design.sketch, &design.knobs, &self.gpu)?;
+        if let Err(failure) = dsl.build(&source, &self.gpu)? {
+            return Err(Error::unexpected(failure.evidence));
+        }
+        let hints: &Bindings = &kernel.task.contract.hints;
+        let inputs = make_inputs(&kernel.task, &*self.cpu, Distribution::Signed, 1, hints)?;
+        Ok((source, inputs))
+    }
+}
+
+/// A context for a device that is the same on every machine, as the recording is.
+fn described(mut context: DesignContext) -> DesignContext {
+    context.target = Target::new("cpu", "x86_64");
+    context
+}
