@@ -21,10 +21,11 @@ use akg::lift::{
 use akg::llm::{Cassette, Record, Recorder, Replay};
 use akg::python::{FunctionOriginal, ImportOptions, ModuleOriginal, Python, PythonOptions};
 use akg::source::Source;
+use akg::task::Generator;
 use akg::triton::TritonDsl;
 use akg::verify::{Distribution, make_inputs};
 use akg::{
-    Accuracy, Backend, Dsl, Error, Result, Session, Target, Task, Tensor, blocking, registry,
+    Accuracy, Backend, Dsl, Error, Graph, Result, Session, Target, Task, Tensor, blocking, registry,
 };
 use async_trait::async_trait;
 use futures::executor::block_on;
@@ -46,6 +47,7 @@ fn main() {
             migrate(Language::Triton)
         }),
         Trial::test("pytorch_modules_become_sketches", || migrate(Language::PyTorch)),
+        Trial::test("cpp_kernels_are_executed_and_compared", cpp_kernels),
         Trial::test("sketches_mean_the_same_in_every_language", relower::all),
     ];
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
@@ -122,6 +124,15 @@ impl Recording {
         }
     }
 
+    /// That every reply was asked for: those that are wrong were caught.
+    fn is_complete(&self, language: Language, kernels: &[Foreign]) {
+        let left = self.cassette.as_ref().map_or(0, |cassette| cassette.remaining());
+        assert_eq!(left, 0, "recorded replies that nobody asked for");
+        let text = std::fs::read_to_string(folder(language).with_extension("jsonl")).unwrap();
+        let replies: usize = kernels.iter().map(|kernel| kernel.replies.len()).sum();
+        assert_eq!(text.lines().count(), replies, "replies that nobody asked for");
+    }
+
     fn model(&self, kernel: &Foreign) -> Arc<dyn ChatModel> {
         match (&self.cassette, &self.recorder) {
             (Some(cassette), _) => Arc::new(Replay::new("scripted", cassette.clone())),
@@ -153,7 +164,7 @@ fn migrate(language: Language) -> std::result::Result<(), Failed> {
     let kernels = corpus(language);
     assert!(kernels.len() >= 20, "{} kernels", kernels.len());
     let wrong = kernels.iter().filter(|kernel| kernel.replies.len() > 1).count();
-    assert!(wrong >= 2, "the checks have nothing to catch");
+    assert!(wrong >= 3, "the checks have nothing to catch");
     let python = triton::python().is_some().then(|| {
         let environment = akg::python::Environment::find(&akg::python::Config::default()).unwrap();
         Arc::new(Mutex::new(Python::new(environment, PythonOptions::default())))
@@ -184,12 +195,10 @@ fn migrate(language: Language) -> std::result::Result<(), Failed> {
             Err(error) => failed.push(format!("{}: {error:?}", kernel.name)),
         }
     }
-    if let Some(cassette) = &bench.recording.cassette
-        && failed.is_empty()
-    {
-        assert_eq!(cassette.remaining(), 0, "recorded replies that nobody asked for");
+    if failed.is_empty() {
+        bench.recording.is_complete(language, &kernels);
     }
-    failed.extend(bench.triton(&migrated));
+    failed.extend(bench.triton(language, &migrated));
     if failed.is_empty() {
         return Ok(());
     }
@@ -215,7 +224,12 @@ impl Bench {
                 .lock()
                 .unwrap()
                 .import(&kernel.path, &ImportOptions::default(), &mut |_| {})?;
-            let task = Task::new(name.clone(), module.graph.clone());
+            let mut task = Task::new(name.clone(), module.graph.clone());
+            let generators = module.inputs.iter().map(|input| match input.generator {
+                akg::python::Generator::Randint { low, high } => Generator::Integers { lo: low, hi: high },
+                _ => Generator::Normal,
+            });
+            task.contract.generators = generators.collect();
             let original = ModuleOriginal::new(python, &module)?;
             if let Some(wrong) = block_on(disagreement(&original, &task))? {
                 return Err(Error::unexpected(wrong));
@@ -279,7 +293,7 @@ impl Bench {
     }
 
     /// Re-lowers sketches to Triton for a GPU: builds machine code, and executes them by Triton's interpreter. What fails.
-    fn triton(&self, migrated: &[Migrated]) -> Vec<String> {
+    fn triton(&self, language: Language, migrated: &[Migrated]) -> Vec<String> {
         let Some(python) = triton::python() else {
             return Vec::new();
         };
@@ -289,7 +303,7 @@ impl Bench {
             match self.build(&dsl, kernel) {
                 Ok((source, inputs)) => {
                     let hints = &kernel.task.contract.hints;
-                    let label = format!("migrated_{}", kernel.name);
+                    let label = format!("migrated_{language}_{}", kernel.name);
                     jobs.push(triton::run_job(&label, &source, hints, &inputs));
                     checks.push((kernel, source, inputs));
                 }
@@ -322,4 +336,60 @@ impl Bench {
 fn described(mut context: DesignContext) -> DesignContext {
     context.target = Target::new("cpu", "x86_64");
     context
+}
+
+/// Half of each element, or of its opposite where the row begins with a negative one.
+const SIGNED_ROWS: &str = "
+static float sign(float v) { return v < 0 ? -1.0f : 1.0f; }
+
+void signed_rows(const float *x, float *y, long rows, int columns, float scale) {
+  for (long r = 0; r < rows; ++r)
+    for (int c = 0; c < columns; ++c) y[r * columns + c] = x[r * columns + c] * sign(x[r * columns]) * scale;
+}
+";
+
+const SIGNED_ROWS_INTERFACE: &str = r#"{
+  "inputs": [{"name": "x", "dtype": "f32", "shape": ["N", 20]}],
+  "outputs": [{"name": "y", "dtype": "f32", "shape": ["N", 20]}],
+  "dims": {"N": 7},
+  "calls": [{"function": "signed_rows", "arguments": ["x", "y", "N", 20, 0.5]}]}"#;
+
+/// A graph of it, unless its constant is another.
+fn signed_rows(scale: &str) -> String {
+    r#"{"akg_graph": 1, "name": "signed_rows",
+        "inputs": [{"name": "x", "dtype": "f32", "shape": ["N", 20]}],
+        "nodes": [{"op": "aten.narrow.default", "args": {"self": "x", "dim": 1, "start": 0, "length": 1}, "outputs": ["first"]},
+                  {"op": "aten.lt.Scalar", "args": {"self": "first", "other": 0}, "outputs": ["negative"]},
+                  {"op": "aten.mul.Scalar", "args": {"self": "x", "other": -0.5}, "outputs": ["minus"]},
+                  {"op": "aten.mul.Scalar", "args": {"self": "x", "other": SCALE}, "outputs": ["plus"]},
+                  {"op": "aten.where.self", "args": {"condition": "negative", "self": "minus", "other": "plus"}, "outputs": ["y"]}],
+        "outputs": [{"value": "y"}]}"#
+        .replace("SCALE", scale)
+}
+
+fn cpp_kernels() -> std::result::Result<(), Failed> {
+    if !has_compiler() {
+        return Ok(());
+    }
+    let cpu = registry().backend("cpu")?;
+    let host = blocking::devices(&*cpu)?.remove(0);
+    let interface = Interface::from_json(SIGNED_ROWS_INTERFACE)?;
+    let build = |text: &str| {
+        let source = akg::cpp::original(Language::Cpp, text, &interface)?;
+        let (dsl, cpu) = (CppDsl::default(), cpu.clone());
+        CompiledOriginal::build(&source, &dsl, cpu, &host, Limits::default())
+    };
+    let original = build(SIGNED_ROWS)?;
+    let wrong = |graph: &str| -> Result<Option<String>> {
+        let task = interface.task("signed_rows", Graph::from_json(graph)?, Accuracy::Fp32);
+        block_on(disagreement(&original, &task))
+    };
+    assert_eq!(wrong(&signed_rows("0.5"))?, None);
+    for scale in ["-0.5", "0.50001"] {
+        let found = wrong(&signed_rows(scale))?.unwrap_or_default();
+        assert!(found.contains("not what the original computes"), "{scale}: {found}");
+    }
+    let error = build("void signed_rows(const float *x) {}").unwrap_err().to_string();
+    assert!(error.contains("does not compile"), "{error}");
+    Ok(())
 }

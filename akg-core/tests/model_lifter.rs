@@ -55,7 +55,7 @@ impl Original for RowSums {
         if self.crashes {
             return Ok(Err(Failure::new(FailureKind::Crashed, "signal 11")));
         }
-        let n = usize::try_from(dims[&"N".into()]).unwrap();
+        let n = usize::try_from(dims["N"]).unwrap();
         let x = inputs[0].to_f64()?;
         let sums: Vec<f32> = x.chunks(40).map(|row| row.iter().fold(0.0, |sum, v| sum + *v as f32)).collect();
         Ok(Ok(vec![Tensor::from_slice([n], &sums)?]))
