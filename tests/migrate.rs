@@ -15,18 +15,14 @@ use akg::chat::{ChatCapability, ChatModel, ChatReply, ChatRequest};
 use akg::cpp::CppDsl;
 use akg::designer::{Design, DesignContext, ModelDesigner, SketchDesigner};
 use akg::expr::Bindings;
-use akg::lift::{
-    CompiledOriginal, Interface, Language, LiftContext, ModelLifter, Original, disagreement,
-};
+use akg::lift::{CompiledOriginal, Interface, Language, LiftContext, ModelLifter, Original, disagreement};
 use akg::llm::{Cassette, Record, Recorder, Replay};
 use akg::python::{FunctionOriginal, ImportOptions, ModuleOriginal, Python, PythonOptions};
 use akg::source::Source;
 use akg::task::Generator;
 use akg::triton::TritonDsl;
 use akg::verify::{Distribution, make_inputs};
-use akg::{
-    Accuracy, Backend, Dsl, Error, Graph, Result, Session, Target, Task, Tensor, blocking, registry,
-};
+use akg::{Accuracy, Backend, Dsl, Error, Graph, Result, Session, Target, Task, Tensor, blocking, registry};
 use async_trait::async_trait;
 use futures::executor::block_on;
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -77,7 +73,9 @@ fn corpus(language: Language) -> Vec<Foreign> {
             1 => path.with_extension("md"),
             n => path.with_extension(format!("{n}.md")),
         };
-        let replies = (1..).map_while(|n| std::fs::read_to_string(reply(n)).ok()).collect();
+        let replies = (1..)
+            .map_while(|n| std::fs::read_to_string(reply(n)).ok())
+            .collect();
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
         Foreign { name, path, replies }
     };
@@ -100,7 +98,9 @@ impl ChatModel for Scripted {
 
     async fn chat(&self, _request: &ChatRequest) -> Result<ChatReply> {
         let reply = self.0.lock().unwrap().next();
-        reply.map(ChatReply::text).ok_or_else(|| Error::unexpected("the model has no further reply"))
+        reply
+            .map(ChatReply::text)
+            .ok_or_else(|| Error::unexpected("the model has no further reply"))
     }
 }
 
@@ -116,7 +116,10 @@ impl Recording {
         if std::env::var_os("AKG_BLESS").is_some() {
             let _ = std::fs::remove_file(&path);
             let recorder = Some(Arc::new(Recorder::open(&path).unwrap()));
-            return Self { cassette: None, recorder };
+            return Self {
+                cassette: None,
+                recorder,
+            };
         }
         Self {
             cassette: Some(Cassette::open(&path).unwrap()),
@@ -207,7 +210,9 @@ fn migrate(language: Language) -> std::result::Result<(), Failed> {
 
 /// Says on the terminal if there is no C++ compiler.
 fn has_compiler() -> bool {
-    let found = CppDsl::default().toolchain(&Target::new("cpu", std::env::consts::ARCH)).is_ok();
+    let found = CppDsl::default()
+        .toolchain(&Target::new("cpu", std::env::consts::ARCH))
+        .is_ok();
     if !found {
         let _ = writeln!(std::io::stderr(), "SKIPPED: no C++ compiler");
     }
@@ -220,10 +225,11 @@ impl Bench {
         let model = self.recording.model(kernel);
         if language == Language::PyTorch {
             let python = self.python.clone().unwrap();
-            let module = python
-                .lock()
-                .unwrap()
-                .import(&kernel.path, &ImportOptions::default(), &mut |_| {})?;
+            let module =
+                python
+                    .lock()
+                    .unwrap()
+                    .import(&kernel.path, &ImportOptions::default(), &mut |_| {})?;
             let mut task = Task::new(name.clone(), module.graph.clone());
             let generators = module.inputs.iter().map(|input| match input.generator {
                 akg::python::Generator::Randint { low, high } => Generator::Integers { lo: low, hi: high },
@@ -387,9 +393,14 @@ fn cpp_kernels() -> std::result::Result<(), Failed> {
     assert_eq!(wrong(&signed_rows("0.5"))?, None);
     for scale in ["-0.5", "0.50001"] {
         let found = wrong(&signed_rows(scale))?.unwrap_or_default();
-        assert!(found.contains("not what the original computes"), "{scale}: {found}");
+        assert!(
+            found.contains("not what the original computes"),
+            "{scale}: {found}"
+        );
     }
-    let error = build("void signed_rows(const float *x) {}").unwrap_err().to_string();
+    let error = build("void signed_rows(const float *x) {}")
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("does not compile"), "{error}");
     Ok(())
 }

@@ -66,13 +66,24 @@ fn a_sketch_goes_from_one_language_to_the_other() {
     let place = Place::with(&[("tiny.json", TASK), ("by_hand.sketch", SKETCH)]);
     let (out, bundle) = (place.path("out"), place.path("tiny.akg"));
     let mut akg = to_cpp(&place);
-    akg.arg(place.path("by_hand.sketch")).arg("--task").arg(place.path("tiny.json"));
+    akg.arg(place.path("by_hand.sketch"))
+        .arg("--task")
+        .arg(place.path("tiny.json"));
     akg.arg("--out").arg(&out).arg("--bundle").arg(&bundle);
-    expect(&akg.output().unwrap(), PASS, &["tiny: pass (cpp on", "kernel main"]);
+    expect(
+        &akg.output().unwrap(),
+        PASS,
+        &["tiny: pass (cpp on", "kernel main"],
+    );
     // What was migrated is itself a source: the directory, and the bundle.
     for source in [&out, &bundle] {
         let there = place.path("there");
-        let output = to_triton(&place).arg(source).arg("--out").arg(&there).output().unwrap();
+        let output = to_triton(&place)
+            .arg(source)
+            .arg("--out")
+            .arg(&there)
+            .output()
+            .unwrap();
         if lacks_triton(&output) {
             return;
         }
@@ -80,7 +91,11 @@ fn a_sketch_goes_from_one_language_to_the_other() {
         let text = std::fs::read_to_string(there.join("kernel.triton")).unwrap();
         assert!(text.contains("def by_hand_main("), "{text}");
     }
-    expect(&to_cpp(&place).arg(&bundle).output().unwrap(), PASS, &["tiny: pass"]);
+    expect(
+        &to_cpp(&place).arg(&bundle).output().unwrap(),
+        PASS,
+        &["tiny: pass"],
+    );
 }
 
 #[test]
@@ -91,7 +106,9 @@ fn a_foreign_kernel_is_lifted_from_recorded_replies() {
     let place = Place::new();
     let out = place.path("out");
     let mut akg = to_triton(&place);
-    akg.arg(repository("tests/migrate/cuda/transpose.cu")).arg("--out").arg(&out);
+    akg.arg(repository("tests/migrate/cuda/transpose.cu"))
+        .arg("--out")
+        .arg(&out);
     akg.env("AKG_LLM_MODEL", "scripted");
     akg.env("AKG_LLM_REPLAY", repository("tests/migrate/cuda.jsonl"));
     let output = akg.output().unwrap();

@@ -22,10 +22,7 @@ const EMBEDDED: [(&str, &str); 6] = [
     ),
     ("lifter/system.md", include_str!("prompts/lifter/system.md")),
     ("lifter/kernel.md", include_str!("prompts/lifter/kernel.md")),
-    (
-        "lifter/objection.md",
-        include_str!("prompts/lifter/objection.md"),
-    ),
+    ("lifter/objection.md", include_str!("prompts/lifter/objection.md")),
 ];
 
 /// The templates that agents render.

@@ -70,7 +70,10 @@ pub fn original(language: Language, text: &str, interface: &Interface) -> Result
             Language::Cuda => {
                 let grid = corners(call.grid.iter().map(extent));
                 let block = corners(call.block.iter().map(u32::to_string));
-                writeln!(out, "  akg_launch(dim3({grid}), dim3({block}), [=] {{ {called}; }});")
+                writeln!(
+                    out,
+                    "  akg_launch(dim3({grid}), dim3({block}), [=] {{ {called}; }});"
+                )
             }
             _ => writeln!(out, "  {called};"),
         };

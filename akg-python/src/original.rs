@@ -56,7 +56,9 @@ impl FunctionOriginal {
         for argument in &self.call.arguments {
             arguments.push(match self.interface.value(argument)? {
                 Value::Tensor(at) => Argument::Tensor(given.descriptors.get(at).ok_or_else(|| {
-                    Error::invalid("a function in Python returns its outputs; it is given inputs and numbers only")
+                    Error::invalid(
+                        "a function in Python returns its outputs; it is given inputs and numbers only",
+                    )
                 })?),
                 Value::Integer(expr) => Argument::Number(expr.eval(dims)?.into()),
                 Value::Float(number) => Argument::Number(number.into()),

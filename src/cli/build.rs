@@ -41,10 +41,6 @@ impl BuildArgs {
         let loaded = load(&self.task, None, || python(&config, &progress), &progress)?;
         let design = designer::design(&loaded.task, &target)?;
         progress.step("building");
-        if let Some(out) = &self.out {
-            std::fs::create_dir_all(out)
-                .map_err(|e| Error::io(format!("cannot create {}", out.display()), e))?;
-        }
         let built = build(&design, &loaded.task, &*dsl, &target, self.out.as_deref());
         progress.done();
         built
@@ -60,6 +56,7 @@ pub(super) fn build(
     out: Option<&Path>,
 ) -> Result<ExitCode> {
     if let Some(out) = out {
+        std::fs::create_dir_all(out).map_err(|e| Error::io(format!("cannot create {}", out.display()), e))?;
         write(&out.join("kernel.sketch"), &design.sketch.to_string())?;
     }
     let mut refused = Vec::new();

@@ -30,7 +30,7 @@ pub(super) struct MigrateArgs {
     source: PathBuf,
     /// The language of the source, where its name does not say.
     #[arg(long, value_enum)]
-    from: Option<From>,
+    from: Option<Origin>,
     /// The kernel language to migrate to.
     #[arg(long, value_name = "DSL")]
     to: String,
@@ -74,7 +74,7 @@ pub(super) struct MigrateArgs {
 
 /// What a source is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum From {
+enum Origin {
     /// A sketch, a bundle or a run of akg's.
     Akg,
     Cpp,
@@ -83,15 +83,15 @@ enum From {
     Pytorch,
 }
 
-impl From {
+impl Origin {
     /// The foreign language, unless it is akg's own.
     fn foreign(self) -> Option<Language> {
         match self {
-            From::Akg => None,
-            From::Cpp => Some(Language::Cpp),
-            From::Cuda => Some(Language::Cuda),
-            From::Triton => Some(Language::Triton),
-            From::Pytorch => Some(Language::PyTorch),
+            Origin::Akg => None,
+            Origin::Cpp => Some(Language::Cpp),
+            Origin::Cuda => Some(Language::Cuda),
+            Origin::Triton => Some(Language::Triton),
+            Origin::Pytorch => Some(Language::PyTorch),
         }
     }
 
@@ -99,15 +99,16 @@ impl From {
     fn of(path: &Path) -> Result<Self> {
         let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
         Ok(match extension {
-            "cu" | "cuh" => From::Cuda,
-            "cpp" | "cc" | "cxx" | "c" => From::Cpp,
-            "py" if read(path)?.contains("triton.jit") => From::Triton,
-            "py" => From::Pytorch,
-            _ => From::Akg,
+            "cu" | "cuh" => Origin::Cuda,
+            "cpp" | "cc" | "cxx" | "c" => Origin::Cpp,
+            "py" if read(path)?.contains("triton.jit") => Origin::Triton,
+            "py" => Origin::Pytorch,
+            _ => Origin::Akg,
         })
     }
 }
 
+/// The text of a file.
 pub(super) fn read(path: &Path) -> Result<String> {
     std::fs::read_to_string(path).map_err(|e| Error::io(format!("cannot read {}", path.display()), e))
 }
@@ -133,12 +134,17 @@ impl MigrateArgs {
         let progress = Progress::new(self.report.json);
         let destination = self.destination()?;
         if self.device.is_some() {
-            let out = prepare(self.report.out.as_deref())?;
             let (loaded, sketch, _) = self.source(&destination.target, &progress)?;
             progress.step("building");
             let context = DesignContext::new(loaded.task.clone(), destination.target.clone());
             let design = SketchDesigner::new(sketch).design(&context)?;
-            let built = build(&design, &loaded.task, &*destination.dsl, &destination.target, out.as_deref());
+            let built = build(
+                &design,
+                &loaded.task,
+                &*destination.dsl,
+                &destination.target,
+                self.report.out.as_deref(),
+            );
             progress.done();
             return built;
         }
@@ -189,7 +195,7 @@ impl MigrateArgs {
     fn source(&self, target: &Target, progress: &Progress) -> Result<Lifted> {
         let from = match self.from {
             Some(from) => from,
-            None => From::of(&self.source)?,
+            None => Origin::of(&self.source)?,
         };
         if let Some(language) = from.foreign() {
             let lifting = Lifting {
@@ -207,7 +213,10 @@ impl MigrateArgs {
         }
         let (loaded, text) = self.own(progress)?;
         let sketch = Sketch::parse(&text).map_err(|found| {
-            Error::invalid(format!("the sketch cannot be read\n{}", found.render(&text).trim_end()))
+            Error::invalid(format!(
+                "the sketch cannot be read\n{}",
+                found.render(&text).trim_end()
+            ))
         })?;
         Ok((loaded, sketch, None))
     }
@@ -217,7 +226,8 @@ impl MigrateArgs {
         let path = &self.source;
         if path.is_dir() {
             let at = |name: &str| path.join(name);
-            let graph = Graph::from_json(&read(&at("task.json"))?).map_err(|e| e.with("run", path.display()))?;
+            let graph =
+                Graph::from_json(&read(&at("task.json"))?).map_err(|e| e.with("run", path.display()))?;
             let mut task = Task::new(graph.name().to_owned(), graph);
             task.contract = serde_json::from_str(&read(&at(CONTRACT))?)
                 .map_err(|e| Error::invalid("the contract of the run is damaged").caused_by(e))?;
@@ -226,25 +236,23 @@ impl MigrateArgs {
         if bundle::is_bundle(path) {
             let bundle = akg::Bundle::read(path)?;
             if bundle.sketch().is_empty() {
-                return Err(Error::unsupported("the bundle has no sketch: its kernel was written by hand"));
+                return Err(Error::unsupported(
+                    "the bundle has no sketch: its kernel was written by hand",
+                ));
             }
             return Ok((of(bundle.task()), bundle.sketch().to_owned()));
         }
         let Some(task) = &self.task else {
             return Err(Error::invalid("say which task the sketch computes, with --task"));
         };
-        let loaded = self.load(task.clone(), self.accuracy.unwrap_or_default(), progress)?;
-        Ok((loaded, read(path)?))
-    }
-
-    fn load(&self, task: String, accuracy: Accuracy, progress: &Progress) -> Result<Loaded> {
         let args = TaskArgs {
-            task,
-            accuracy,
+            task: task.clone(),
+            accuracy: self.accuracy.unwrap_or_default(),
             hint: self.hint.clone(),
             ..TaskArgs::default()
         };
         let config = self.python.config();
-        load(&args, None, || python(&config, progress), progress)
+        let loaded = load(&args, None, || python(&config, progress), progress)?;
+        Ok((loaded, read(path)?))
     }
 }

@@ -42,16 +42,42 @@ struct Meaning {
     knobs: Knobs,
     dims: Bindings,
     inputs: Vec<Tensor>,
-    check: Box<dyn Fn(&[Tensor]) -> Option<String>>,
+    check: Check,
 }
 
-/// Sketches of the DSLs' golden files that are small enough to interpret, with values for open extents.
-const GOLDEN: [(&str, &str, &[(&str, i64)]); 5] = [
-    ("gemm_tail", include_str!("../../akg-dsl-cpp/tests/in/gemm_tail.sketch"), &[]),
-    ("moments", include_str!("../../akg-dsl-cpp/tests/in/moments.sketch"), &[]),
-    ("softmax", include_str!("../../akg-dsl-cpp/tests/in/softmax.sketch"), &[("R", 5)]),
-    ("twice", include_str!("../../akg-dsl-cpp/tests/in/twice.sketch"), &[]),
-    ("views", include_str!("../../akg-dsl-triton/tests/in/views.sketch"), &[]),
+/// What is wrong with outputs, if anything is.
+type Check = Box<dyn Fn(&[Tensor]) -> Option<String>>;
+
+/// A name, a sketch, and values for its open extents.
+type Golden = (&'static str, &'static str, &'static [(&'static str, i64)]);
+
+/// Sketches of the DSLs' golden files that are small enough to interpret.
+const GOLDEN: [Golden; 5] = [
+    (
+        "gemm_tail",
+        include_str!("../../akg-dsl-cpp/tests/in/gemm_tail.sketch"),
+        &[],
+    ),
+    (
+        "moments",
+        include_str!("../../akg-dsl-cpp/tests/in/moments.sketch"),
+        &[],
+    ),
+    (
+        "softmax",
+        include_str!("../../akg-dsl-cpp/tests/in/softmax.sketch"),
+        &[("R", 5)],
+    ),
+    (
+        "twice",
+        include_str!("../../akg-dsl-cpp/tests/in/twice.sketch"),
+        &[],
+    ),
+    (
+        "views",
+        include_str!("../../akg-dsl-triton/tests/in/views.sketch"),
+        &[],
+    ),
 ];
 
 /// Sketches of the library's examples, of golden files, and of the rules are printed, parsed, and lowered to C++ and to Triton: what
@@ -96,9 +122,15 @@ fn interpreted(name: String, sketch: &Sketch, dims: Bindings) -> Meaning {
     let sketch = again(sketch);
     let program = sketch.elaborate(&sketch.default_knobs(), &dims).unwrap();
     let input = |(_, tensor): (_, &PlanTensor)| {
-        let shape: Vec<usize> = tensor.shape.iter().map(|e| e.eval(&dims).unwrap() as usize).collect();
+        let shape: Vec<usize> = tensor
+            .shape
+            .iter()
+            .map(|e| e.eval(&dims).unwrap() as usize)
+            .collect();
         let count = shape.iter().product::<usize>();
-        let values: Vec<f32> = (0..count).map(|i| ((i * 37 + 11) % 101) as f32 / 25.25 - 2.0).collect();
+        let values: Vec<f32> = (0..count)
+            .map(|i| ((i * 37 + 11) % 101) as f32 / 25.25 - 2.0)
+            .collect();
         match tensor.dtype {
             DType::F32 => Tensor::from_slice(shape, &values).unwrap(),
             DType::F16 => {
@@ -126,7 +158,10 @@ fn interpreted(name: String, sketch: &Sketch, dims: Bindings) -> Meaning {
 fn golden() -> impl Iterator<Item = Meaning> {
     GOLDEN.into_iter().map(|(name, text, dims)| {
         let sketch = Sketch::parse(text).unwrap_or_else(|d| panic!("{name}: {}", d.render(text)));
-        let dims = dims.iter().map(|(name, value)| ((*name).into(), *value)).collect();
+        let dims = dims
+            .iter()
+            .map(|(name, value)| ((*name).into(), *value))
+            .collect();
         interpreted(format!("golden {name}"), &sketch, dims)
     })
 }
@@ -219,10 +254,13 @@ fn as_triton(meanings: &[Meaning]) -> Vec<String> {
         checks.push((meaning, source));
     }
     let results = triton::interpret(python, &jobs);
-    let wrong = checks.iter().zip(results).filter_map(|((meaning, source), result)| {
-        let outputs = triton::outputs(source, &meaning.dims, &result);
-        let wrong = (meaning.check)(&outputs)?;
-        Some(format!("{} as Triton: {wrong}", meaning.name))
-    });
+    let wrong = checks
+        .iter()
+        .zip(results)
+        .filter_map(|((meaning, source), result)| {
+            let outputs = triton::outputs(source, &meaning.dims, &result);
+            let wrong = (meaning.check)(&outputs)?;
+            Some(format!("{} as Triton: {wrong}", meaning.name))
+        });
     wrong.collect()
 }

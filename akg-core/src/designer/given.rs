@@ -51,7 +51,9 @@ impl SketchDesigner {
                 }
             };
             if let Some(wrong) = signature(&program, context) {
-                return Err(Error::invalid(format!("the sketch is not one of the task: {wrong}")));
+                return Err(Error::invalid(format!(
+                    "the sketch is not one of the task: {wrong}"
+                )));
             }
             let found = validate(&program, Some(&context.target));
             if found.has_errors() {
@@ -86,7 +88,11 @@ impl SketchDesigner {
     fn points(&self, context: &DesignContext) -> Vec<Knobs> {
         let mut points = vec![self.sketch.default_knobs()];
         let legal = self.sketch.legal_points(&context.task.contract.hints);
-        points.extend(legal.take(MOST_POINTS).filter(|point| *point != self.sketch.default_knobs()));
+        points.extend(
+            legal
+                .take(MOST_POINTS)
+                .filter(|point| *point != self.sketch.default_knobs()),
+        );
         points
     }
 

@@ -119,7 +119,9 @@ impl Interface {
             let symbols = port.shape.iter().flat_map(Expr::symbols);
             if let Some(open) = symbols.into_iter().find(|s| !interface.dims.contains_key(s)) {
                 let name = &port.name;
-                return Err(wrong(&format!("`{name}` has the open extent `{open}`, which `dims` lacks")));
+                return Err(wrong(&format!(
+                    "`{name}` has the open extent `{open}`, which `dims` lacks"
+                )));
             }
         }
         for call in &interface.calls {
@@ -157,7 +159,11 @@ impl Interface {
         if let Some(at) = self.tensors().position(|(_, port)| port.name == *name) {
             return Ok(Value::Tensor(at));
         }
-        let unknown = || Error::invalid(format!("the argument `{name}` is neither a tensor nor made of `dims`"));
+        let unknown = || {
+            Error::invalid(format!(
+                "the argument `{name}` is neither a tensor nor made of `dims`"
+            ))
+        };
         let expr = Expr::parse(name).map_err(|_| unknown())?;
         let known = expr.symbols().iter().all(|symbol| self.dims.contains_key(symbol));
         known.then_some(Value::Integer(expr)).ok_or_else(unknown)
@@ -204,20 +210,23 @@ impl Interface {
     pub fn mismatch(&self, graph: &Graph) -> Option<String> {
         let inputs: Vec<_> = graph.inputs().iter().map(|input| input.value).collect();
         let outputs: Vec<_> = graph.outputs().iter().map(|output| output.value).collect();
-        [("input", &self.inputs, inputs), ("output", &self.outputs, outputs)]
-            .into_iter()
-            .find_map(|(what, ports, values)| {
-                if ports.len() != values.len() {
-                    let (have, want) = (values.len(), ports.len());
-                    return Some(format!("it has {have} {what}s, the kernel {want}"));
-                }
-                ports.iter().zip(values).find_map(|(port, value)| {
-                    let ty = graph.ty(value);
-                    let differs = ty.dtype != port.dtype || ty.shape != port.shape;
-                    let name = graph.value_name(value);
-                    differs.then(|| format!("its {what} `{name}` is {ty}, the kernel's `{}` {port}", port.name))
-                })
+        [
+            ("input", &self.inputs, inputs),
+            ("output", &self.outputs, outputs),
+        ]
+        .into_iter()
+        .find_map(|(what, ports, values)| {
+            if ports.len() != values.len() {
+                let (have, want) = (values.len(), ports.len());
+                return Some(format!("it has {have} {what}s, the kernel {want}"));
+            }
+            ports.iter().zip(values).find_map(|(port, value)| {
+                let ty = graph.ty(value);
+                let differs = ty.dtype != port.dtype || ty.shape != port.shape;
+                let name = graph.value_name(value);
+                differs.then(|| format!("its {what} `{name}` is {ty}, the kernel's `{}` {port}", port.name))
             })
+        })
     }
 }
 

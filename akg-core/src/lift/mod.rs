@@ -60,12 +60,7 @@ pub enum Language {
 
 impl Language {
     /// Every language.
-    pub const ALL: [Language; 4] = [
-        Language::Cpp,
-        Language::Cuda,
-        Language::Triton,
-        Language::PyTorch,
-    ];
+    pub const ALL: [Language; 4] = [Language::Cpp, Language::Cuda, Language::Triton, Language::PyTorch];
 
     /// The name on the command line and in JSON.
     pub const fn name(self) -> &'static str {
@@ -148,7 +143,7 @@ impl Lift {
     /// The inner error says what is wrong, for whoever wrote them.
     ///
     /// # Errors
-    /// If the original cannot be executed at all, or the graph cannot be evaluated.
+    /// If the original cannot be executed, or the graph cannot be evaluated.
     pub async fn from_text(
         graph: &str,
         sketch: &str,

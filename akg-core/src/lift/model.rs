@@ -72,7 +72,8 @@ impl ModelLifter {
         };
         let dims = interface.dims.iter();
         let calls: Result<Vec<String>, _> = interface.calls.iter().map(serde_json::to_string).collect();
-        let calls = calls.map_err(|e| Error::unexpected("cannot write the calls of an interface").caused_by(e))?;
+        let calls =
+            calls.map_err(|e| Error::unexpected("cannot write the calls of an interface").caused_by(e))?;
         let system = self
             .prompts
             .render("lifter/system.md", json!({"language": LANGUAGE}))?;
@@ -97,7 +98,8 @@ impl ModelLifter {
     }
 
     fn nothing(&self, why: &str) -> Error {
-        Error::unsupported(format!("the model did not lift the kernel: {why}")).with("model", self.model.name())
+        Error::unsupported(format!("the model did not lift the kernel: {why}"))
+            .with("model", self.model.name())
     }
 }
 
@@ -131,9 +133,7 @@ impl Agent<Lifter> for ModelLifter {
             }
             let answer = json!({"objection": objection, "repeated": repeats > 0});
             conversation.push(reply.message());
-            conversation.push(Message::user(
-                self.prompts.render("lifter/objection.md", answer)?,
-            ));
+            conversation.push(Message::user(self.prompts.render("lifter/objection.md", answer)?));
             last = objection;
         }
         Err(self.nothing(&format!(
@@ -159,8 +159,9 @@ fn graph_and_sketch(reply: &ChatReply) -> std::result::Result<(&str, &str), &'st
     }
     let blocks = fenced(&reply.text);
     let last = |is: fn(&str) -> bool| blocks.iter().rev().find(|block| is(block)).copied();
-    let graph = last(|block| block.contains("\"akg_graph\""))
-        .ok_or("There is no fenced code block with a graph in the reply: JSON that begins with `{\"akg_graph\": 1`.")?;
+    let graph = last(|block| block.contains("\"akg_graph\"")).ok_or(
+        "There is no fenced code block with a graph in the reply: JSON that begins with `{\"akg_graph\": 1`.",
+    )?;
     let sketch = last(|block| block.lines().any(|line| line.starts_with("sketch ")))
         .ok_or("There is no fenced code block with a sketch in the reply: a line that begins with `sketch`, and kernels.")?;
     Ok((graph, sketch))
