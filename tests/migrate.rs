@@ -44,6 +44,7 @@ fn main() {
         }),
         Trial::test("pytorch_modules_become_sketches", || migrate(Language::PyTorch)),
         Trial::test("cpp_kernels_are_executed_and_compared", cpp_kernels),
+        Trial::test("cuda_kernels_are_executed_as_cuda_does", cuda_words),
         Trial::test("sketches_mean_the_same_in_every_language", relower::all),
     ];
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
@@ -402,5 +403,72 @@ fn cpp_kernels() -> std::result::Result<(), Failed> {
         .unwrap_err()
         .to_string();
     assert!(error.contains("does not compile"), "{error}");
+    Ok(())
+}
+
+/// Words of CUDA's that the corpus lacks: blocks whose last warp is not full, threads that leave while others go on to meet.
+const WORDS: &str = "
+__global__ void words(const int *x, int *scan, int *votes, int *extremes, int *turned) {
+  __shared__ int shared[40];
+  int t = threadIdx.x + 10 * threadIdx.y, i = blockIdx.x * 40 + t, lane = t % 32, v = x[i];
+  for (int step = 1; step < 32; step *= 2) {
+    int other = __shfl_up_sync(~0u, v, step);
+    if (lane >= step) v += other;
+  }
+  scan[i] = v;
+  votes[i] = 4 * __popc(__ballot_sync(~0u, x[i] > 0)) + 2 * __any_sync(~0u, x[i] > 90) + __all_sync(~0u, x[i] > -95);
+  atomicMax(&extremes[0], x[i]);
+  atomicMin(&extremes[1], x[i]);
+  shared[t] = x[i];
+  __syncthreads();
+  turned[i] = 0;
+  if (t >= 35) return;
+  int before = shared[t];
+  __syncthreads();
+  shared[34 - t] = before;
+  __syncthreads();
+  turned[i] = shared[t];
+}
+";
+
+const WORDS_INTERFACE: &str = r#"{
+  "inputs": [{"name": "x", "dtype": "i32", "shape": [80]}],
+  "outputs": [{"name": "scan", "dtype": "i32", "shape": [80]}, {"name": "votes", "dtype": "i32", "shape": [80]},
+              {"name": "extremes", "dtype": "i32", "shape": [2], "zeroed": true}, {"name": "turned", "dtype": "i32", "shape": [80]}],
+  "calls": [{"function": "words", "grid": [2], "block": [10, 4], "arguments": ["x", "scan", "votes", "extremes", "turned"]}]}"#;
+
+fn cuda_words() -> std::result::Result<(), Failed> {
+    if !has_compiler() {
+        return Ok(());
+    }
+    let cpu = registry().backend("cpu")?;
+    let host = blocking::devices(&*cpu)?.remove(0);
+    let interface = Interface::from_json(WORDS_INTERFACE)?;
+    let source = akg::cpp::original(Language::Cuda, WORDS, &interface)?;
+    let original = CompiledOriginal::build(&source, &CppDsl::default(), cpu, &host, Limits::default())?;
+    let x: Vec<i32> = (0..80).map(|i| (i * 37 + 5) % 199 - 99).collect();
+    let outputs = block_on(original.run(&[Tensor::from_slice([80], &x)?], &Bindings::new()))?;
+    let outputs = outputs.map_err(|failure| failure.evidence)?;
+    let (mut scan, mut votes, mut turned) = (Vec::new(), Vec::new(), Vec::new());
+    for block in x.chunks(40) {
+        for warp in block.chunks(32) {
+            scan.extend(warp.iter().scan(0, |sum, v| {
+                *sum += v;
+                Some(*sum)
+            }));
+            let ballot = warp.iter().filter(|v| **v > 0).count() as i32;
+            let (any, all) = (warp.iter().any(|v| *v > 90), warp.iter().all(|v| *v > -95));
+            votes.extend(
+                warp.iter()
+                    .map(|_| 4 * ballot + 2 * i32::from(any) + i32::from(all)),
+            );
+        }
+        turned.extend(block.iter().take(35).rev().copied().chain([0; 5]));
+    }
+    let extremes = vec![*x.iter().max().unwrap(), *x.iter().min().unwrap()];
+    for (got, want) in outputs.iter().zip([scan, votes, extremes, turned]) {
+        let want: Vec<f64> = want.into_iter().map(f64::from).collect();
+        assert_eq!(got.to_f64()?, want);
+    }
     Ok(())
 }

@@ -10,6 +10,7 @@ use akg_core::tensor::byte_len;
 use akg_core::verdict::{Failure, FailureKind};
 use akg_core::{Accuracy, DType, Expr, Graph, Tensor};
 use async_trait::async_trait;
+use blocking::unblock;
 use serde_json::Value as Json;
 
 use crate::baseline::{BaselineTask, task_call};
@@ -21,7 +22,7 @@ use crate::variant::Variant;
 
 /// A function in Python that takes tensors and returns them. Kernels in Triton that it launches are executed by Triton's
 /// interpreter.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct FunctionOriginal {
     path: PathBuf,
     interface: Interface,
@@ -90,12 +91,13 @@ impl FunctionOriginal {
 #[async_trait]
 impl Original for FunctionOriginal {
     async fn run(&self, inputs: &[Tensor], dims: &Bindings) -> Result<Result<Vec<Tensor>, Failure>> {
-        answered(self.apply(inputs, dims))
+        let (this, inputs, dims) = (self.clone(), inputs.to_vec(), dims.clone());
+        answered(unblock(move || this.apply(&inputs, &dims)).await)
     }
 }
 
 /// A module in KernelBench's form as it is, called eagerly by PyTorch on the processor.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ModuleOriginal {
     path: PathBuf,
     graph: Graph,
@@ -163,7 +165,8 @@ impl ModuleOriginal {
 #[async_trait]
 impl Original for ModuleOriginal {
     async fn run(&self, inputs: &[Tensor], _dims: &Bindings) -> Result<Result<Vec<Tensor>, Failure>> {
-        answered(self.call(inputs))
+        let (this, inputs) = (self.clone(), inputs.to_vec());
+        answered(unblock(move || this.call(&inputs)).await)
     }
 }
 
