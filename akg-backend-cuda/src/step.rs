@@ -178,7 +178,8 @@ impl Place<'_> {
     /// The copy engine's description of a tensor.
     fn map(&self, tensor: usize, descriptor: &Descriptor) -> Result<Result<Argument, String>> {
         let missing = || Error::invalid("a descriptor is of a tensor that does not exist");
-        let shape = self.shapes.get(tensor).ok_or_else(missing)?;
+        let declared = self.shapes.get(tensor).ok_or_else(missing)?;
+        let shape = &descriptor.shape;
         let address = self.tensors.get(tensor).copied().ok_or_else(missing)?;
         let name = self.plan.tensors.get(tensor).map_or("", |t| t.name.as_str());
         let refused = |why: String| Ok(Err(format!("the copy engine cannot move tensor `{name}`: {why}")));
@@ -192,18 +193,27 @@ impl Place<'_> {
                 shape.len()
             ));
         }
+        let elements = |product: Option<u64>, extent: u64| product?.checked_mul(extent);
+        let has = declared
+            .iter()
+            .map(|extent| *extent as u64)
+            .fold(Some(1), elements);
+        if shape.iter().copied().fold(Some(1), elements) != has {
+            return refused(format!(
+                "it is described with the extents {shape:?}, but has {declared:?}"
+            ));
+        }
         let Some(swizzle) = swizzle(descriptor.swizzle) else {
             return refused(format!("there is no swizzle {}", descriptor.swizzle));
         };
         let Some(element) = element(descriptor.dtype) else {
             return refused(format!("it has no elements of type {}", descriptor.dtype));
         };
-        let extents: Vec<u64> = shape.iter().map(|extent| *extent as u64).collect();
         let map = driver::tensor_map(
             address,
             element,
             descriptor.dtype.size() as u64,
-            &extents,
+            shape,
             &descriptor.block,
             swizzle,
         );

@@ -364,6 +364,7 @@ fn tensor_maps_follow_their_tensors() {
     let descriptor = Descriptor {
         tensor: 0,
         dtype: DType::F32,
+        shape: vec![2, 3, 64],
         block: vec![1, 2, 32],
         swizzle: 0,
         padded: false,

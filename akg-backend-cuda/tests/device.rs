@@ -348,6 +348,7 @@ fn box_twice(mut plan: LaunchPlan, extents: [i64; 2], [row, column]: [u32; 2]) -
     let descriptor = Descriptor {
         tensor: 0,
         dtype: DType::F32,
+        shape: extents.iter().map(|extent| *extent as u64).collect(),
         block: vec![16, 32],
         swizzle: 0,
         padded: false,

@@ -238,6 +238,7 @@ fn the_copy_engine_is_told_innermost_first() {
         let descriptor = Descriptor {
             tensor: 0,
             dtype: DType::F16,
+            shape: vec![2, 3, 64],
             block: block.to_vec(),
             swizzle: 3,
             padded: false,

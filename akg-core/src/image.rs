@@ -119,14 +119,16 @@ pub struct Scratch {
     pub align: u64,
 }
 
-/// How a copy engine sees a tensor: the tensor as declared in the plan, dense and row-major, moved in boxes.
+/// How a copy engine sees a tensor: dense and row-major, moved in boxes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Descriptor {
     /// The launch's tensor of this number.
     pub tensor: usize,
     /// The element type that is moved.
     pub dtype: DType,
-    /// Extents of a box, outermost first, as many as the tensor has dimensions.
+    /// The extents that the kernel sees the tensor in, outermost first. Its elements are as many as the plan declares.
+    pub shape: Vec<u64>,
+    /// Extents of a box, outermost first, as many as the tensor is seen in.
     pub block: Vec<u32>,
     /// The driver's number of the swizzle in on-chip memory.
     pub swizzle: u32,

@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use akg_core::error::Result;
 use akg_core::expr::Expr;
+use akg_core::lower::analysis::region::strides;
 use akg_core::lower::tiles::{Access, AccessDim, Coordinate, TileKernel, TileOp, TileProgram, TileStmt};
 use akg_core::sketch::ir::{Op, Scalar, StoreMode, TensorId, Val};
 
 use crate::flow::{Flow, operands};
 use crate::index::{Text, expand, literal, tuple};
+use crate::options::Descriptor;
 use crate::printer::{Printer, overlaps};
 
 /// The most elements of a box along one axis.
@@ -24,6 +26,12 @@ enum Use {
     Store { value: Val, mode: StoreMode },
 }
 
+/// A block pointer, and which of its axes may leave the tensor, as an argument.
+struct Block {
+    pointer: String,
+    checked: String,
+}
+
 /// The loops around a statement.
 #[derive(Clone, Copy, Default)]
 struct Around {
@@ -33,16 +41,15 @@ struct Around {
     is_overlapped: bool,
 }
 
-/// The tensors of `kernel` that the copy engine moves, with the extents of their boxes: those that are read by boxes of
-/// one shape alone, for dots in loops, or written so in pipelined loops beside dots. Elsewhere nothing is done while it
+/// The tensors of `kernel` that the copy engine moves: those that are read by boxes of one shape alone, for dots in loops, or written so in pipelined loops beside dots. Elsewhere nothing is done while it
 /// moves them.
 pub(crate) fn boxes(
     program: &TileProgram,
     kernel: &TileKernel,
     flow: &Flow<'_>,
-) -> BTreeMap<TensorId, Vec<usize>> {
-    // Whether they are read, and the shape.
-    let mut shapes: BTreeMap<TensorId, Option<(bool, Vec<usize>)>> = BTreeMap::new();
+) -> BTreeMap<TensorId, Descriptor> {
+    // Whether they are read, and how they are described.
+    let mut found: BTreeMap<TensorId, Option<(bool, Descriptor)>> = BTreeMap::new();
     if kernel.wide {
         return BTreeMap::new();
     }
@@ -59,20 +66,20 @@ pub(crate) fn boxes(
                 (false, suits)
             }
         };
-        let shape = box_of(program, access).filter(|_| suits);
-        let shape = shape.map(|shape| (is_read, shape));
-        shapes
+        let described = descriptor_of(program, access).filter(|_| suits);
+        let described = described.map(|descriptor| (is_read, descriptor));
+        found
             .entry(access.tensor)
             .and_modify(|known| {
-                if *known != shape {
+                if *known != described {
                     *known = None;
                 }
             })
-            .or_insert(shape);
+            .or_insert(described);
     });
-    shapes
+    found
         .into_iter()
-        .filter_map(|(tensor, shape)| Some((tensor, shape?.1)))
+        .filter_map(|(tensor, described)| Some((tensor, described?.1)))
         .collect()
 }
 
@@ -173,21 +180,22 @@ fn fills_outside(access: &Access, fill: Scalar) -> bool {
     zero || access.dims.iter().all(|d| !d.guard.below && !d.guard.above)
 }
 
-/// The extents of the box that `access` moves; `None` where the copy engine cannot.
-fn box_of(program: &TileProgram, access: &Access) -> Option<Vec<usize>> {
+/// How the copy engine sees what `access` moves; `None` where it cannot.
+fn descriptor_of(program: &TileProgram, access: &Access) -> Option<Descriptor> {
     let tensor = program.tensors.get(access.tensor.0)?;
     let whole = access.lanes.iter().all(|l| l.live == l.all);
     let aligned = tensor.align as i64 % BOX_BYTES == 0;
-    // Descriptors have the extents that tensors are declared with.
-    let is_declared = access.dims.iter().map(|d| &d.extent).eq(&tensor.shape);
-    if !(2..=5).contains(&access.dims.len()) || !whole || !aligned || !is_declared {
+    let seen: Vec<Expr> = access.dims.iter().map(|d| d.extent.clone()).collect();
+    let is_dense = access.dims.iter().map(|d| &d.stride).eq(&strides(&seen));
+    if !(2..=5).contains(&access.dims.len()) || !whole || !aligned || !is_dense {
         return None;
     }
     let bytes = tensor.dtype.size() as i64;
-    let mut extents = Vec::with_capacity(access.dims.len());
+    let mut shape = Vec::with_capacity(access.dims.len());
+    let mut block_shape = Vec::with_capacity(access.dims.len());
     for (i, dim) in access.dims.iter().enumerate() {
         let stride = dim.stride.as_const()?;
-        dim.extent.as_const().filter(|n| i32::try_from(*n).is_ok())?;
+        shape.push(dim.extent.as_const().filter(|n| i32::try_from(*n).is_ok())?);
         let innermost = i + 1 == access.dims.len();
         if !innermost && stride * bytes % BOX_BYTES != 0 {
             return None;
@@ -201,18 +209,31 @@ fn box_of(program: &TileProgram, access: &Access) -> Option<Vec<usize>> {
         if !fits || (innermost && (extent as i64) * bytes < BOX_BYTES) {
             return None;
         }
-        extents.push(extent);
+        block_shape.push(extent);
     }
-    Some(extents)
+    Some(Descriptor { shape, block_shape })
 }
 
 impl Printer<'_> {
     pub(crate) fn load(&mut self, value: Val, access: &Access, fill: Scalar) -> Result<Text> {
-        if let Some(shape) = self.boxes.get(&access.tensor).cloned() {
-            return Ok(self.load_box(value, access, &shape));
+        if let Some(descriptor) = self.boxes.get(&access.tensor).cloned() {
+            return Ok(self.load_box(value, access, &descriptor.block_shape));
         }
-        let (address, mask) = self.address(access)?;
-        let mask = mask.map(|mask| format!(", mask={mask}, other={}", literal(fill)));
+        let (address, checks) = match self.block_pointer(access, Some(fill)) {
+            Some(block) => {
+                let zeros = if block.checked.is_empty() {
+                    ""
+                } else {
+                    ", padding_option=\"zero\""
+                };
+                (block.pointer, block.checked + zeros)
+            }
+            None => {
+                let (address, mask) = self.address(access)?;
+                let mask = mask.map(|mask| format!(", mask={mask}, other={}", literal(fill)));
+                (address, mask.unwrap_or_default())
+            }
+        };
         // The cache of a core does not see what others write.
         let cache = if self.shared.contains(&access.tensor) {
             ", cache_modifier=\".cg\""
@@ -220,10 +241,7 @@ impl Printer<'_> {
             ""
         };
         let keeping = self.keeping_of_load(access);
-        Ok(Text::tight(format!(
-            "tl.load({address}{}{cache}{keeping})",
-            mask.unwrap_or_default()
-        )))
+        Ok(Text::tight(format!("tl.load({address}{checks}{cache}{keeping})")))
     }
 
     fn load_box(&mut self, value: Val, access: &Access, shape: &[usize]) -> Text {
@@ -250,7 +268,10 @@ impl Printer<'_> {
     pub(crate) fn store(&mut self, access: &Access, value: Val, mode: StoreMode) -> Result<()> {
         let extents = self.extents(value);
         let value = self.operand(value)?;
-        if let Some(shape) = self.boxes.get(&access.tensor).cloned() {
+        if let Some(Descriptor {
+            block_shape: shape, ..
+        }) = self.boxes.get(&access.tensor).cloned()
+        {
             let (name, corner) = (self.parameter(access.tensor), self.corner(access));
             let value = if extents == shape {
                 value.open().to_owned()
@@ -260,17 +281,88 @@ impl Printer<'_> {
             self.line(format!("{name}.store([{corner}], {value})"));
             return Ok(());
         }
-        let (address, mask) = self.address(access)?;
-        let mask = mask.map(|m| format!(", mask={m}")).unwrap_or_default();
+        let block = self
+            .block_pointer(access, None)
+            .filter(|_| mode == StoreMode::Set);
+        let (address, checks) = match block {
+            Some(block) => (block.pointer, block.checked),
+            None => {
+                let (address, mask) = self.address(access)?;
+                (address, mask.map(|m| format!(", mask={m}")).unwrap_or_default())
+            }
+        };
         let (function, keeping) = match mode {
             StoreMode::Set => ("store", self.keeping_of_store(access)),
             StoreMode::AtomicAdd => ("atomic_add", ""),
         };
         self.line(format!(
-            "tl.{function}({address}, {}{mask}{keeping})",
+            "tl.{function}({address}, {}{checks}{keeping})",
             value.open()
         ));
         Ok(())
+    }
+
+    /// The block pointer for an access; `None` where there is none for it, or the kernel has none. What stands outside the
+    /// tensor is zero or nothing.
+    fn block_pointer(&mut self, access: &Access, fill: Option<Scalar>) -> Option<Block> {
+        let rank = access.lanes.len();
+        let whole = access.lanes.iter().all(|l| l.live == l.all);
+        let suits = fill.is_none_or(|fill| fills_outside(access, fill));
+        if !self.style.blocks || rank < 2 || !whole || !suits {
+            return None;
+        }
+        let mut along: Vec<Option<(&AccessDim, &Expr)>> = vec![None; rank];
+        let mut base = Expr::constant(0);
+        for dim in &access.dims {
+            match &dim.coordinate {
+                Coordinate::At(at) if !dim.guard.below && !dim.guard.above && !access.wide => {
+                    base = base + at * &dim.stride;
+                }
+                Coordinate::Lanes { axis, start, step: 1 } => {
+                    let free = along.get_mut(*axis).filter(|dim| dim.is_none())?;
+                    *free = Some((dim, start));
+                }
+                _ => return None,
+            }
+        }
+        let along: Vec<_> = along.into_iter().collect::<Option<_>>()?;
+        let mut pointer = self.parameter(access.tensor);
+        if !base.is(0) {
+            pointer = format!("{pointer} + {}", self.index(&base).open());
+        }
+        let mut texts = |of: &dyn Fn(&(&AccessDim, &Expr)) -> Expr| -> String {
+            let texts = along.iter().map(|dim| self.index(&of(dim)).open().to_owned());
+            texts.collect::<Vec<_>>().join(", ")
+        };
+        let extents = texts(&|(dim, _)| dim.extent.clone());
+        let strides = texts(&|(dim, _)| dim.stride.clone());
+        let starts = texts(&|(_, start)| (*start).clone());
+        let lengths: Vec<usize> = access.lanes.iter().map(|l| l.all).collect();
+        // From the axis whose elements follow each other in memory.
+        let place = |axis: &usize| {
+            along
+                .get(*axis)
+                .and_then(|(dim, _)| access.dims.iter().position(|d| std::ptr::eq(d, *dim)))
+        };
+        let mut order: Vec<usize> = (0..rank).collect();
+        order.sort_by_key(|axis| std::cmp::Reverse(place(axis)));
+        let guarded = along
+            .iter()
+            .enumerate()
+            .filter(|(_, (dim, _))| dim.guard.below || dim.guard.above);
+        let guarded: Vec<usize> = guarded.map(|(axis, _)| axis).collect();
+        let checked = match guarded.as_slice() {
+            [] => String::new(),
+            axes => format!(", boundary_check={}", tuple(axes)),
+        };
+        Some(Block {
+            pointer: format!(
+                "tl.make_block_ptr({pointer}, ({extents}), ({strides}), ({starts}), {}, {})",
+                tuple(&lengths),
+                tuple(&order)
+            ),
+            checked,
+        })
     }
 
     /// The addresses of an access and the mask, if there is one.

@@ -9,7 +9,7 @@ use crate::options::Options;
 use crate::printer::Printed;
 
 /// What kernels agree in that one function computes: the text without comments in which names say what place they have, how
-/// it is compiled, the types of the tensors, and the extents of those that the copy engine moves.
+/// it is compiled, the types of the tensors, and what descriptors say of them.
 pub(crate) fn likeness(
     program: &TileProgram,
     kernel: &TileKernel,
@@ -55,8 +55,8 @@ pub(crate) fn likeness(
     let tensors = kernel.tensors.iter().filter_map(|t| program.tensors.get(t.0));
     for (tensor, parameter) in tensors.zip(&printed.parameters) {
         let _ = write!(out, "\n{} {}", tensor.dtype, tensor.align);
-        if let Some((_, block)) = printed.descriptors.iter().find(|(name, _)| name == parameter) {
-            let _ = write!(out, " {block:?} of {:?}", tensor.shape);
+        if let Some((_, descriptor)) = printed.descriptors.iter().find(|(name, _)| name == parameter) {
+            let _ = write!(out, " {descriptor:?}");
         }
     }
     out

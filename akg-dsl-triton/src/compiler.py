@@ -110,9 +110,10 @@ def build_kernel(module, kernel, options, request):
     for number, parameter in enumerate(function.params):
         if number < len(given):
             argument = given[number]
-            box = descriptors.get(parameter.name)
-            if box is not None:
-                signature[parameter.name] = f"tensordesc<{argument['type'].removeprefix('*')}{list(box)}>"
+            described = descriptors.get(parameter.name)
+            if described is not None:
+                block = list(described["block_shape"])
+                signature[parameter.name] = f"tensordesc<{argument['type'].removeprefix('*')}{block}>"
                 continue
             signature[parameter.name] = argument["type"]
             if argument.get("align", 0) % 16 == 0 and argument["type"].startswith("*"):
@@ -169,7 +170,7 @@ def describe(name, binary, target, descriptors, parameters):
             boxes.append(
                 {
                     "parameter": parameters.index(parameter),
-                    "rank": len(descriptors[parameter]),
+                    "shape": list(descriptors[parameter]["shape"]),
                     "block": list(box["block_size"]),
                     "swizzle": box["swizzle"],
                     "padded": bool(box.get("fp4_padded", False)),

@@ -85,7 +85,7 @@ struct Compiled {
 #[derive(Deserialize)]
 struct CompiledBox {
     parameter: usize,
-    rank: usize,
+    shape: Vec<u64>,
     block: Vec<u32>,
     swizzle: u32,
     padded: bool,
@@ -319,22 +319,25 @@ fn image(compiled: Compiled, launch: &Launch, plan: &LaunchPlan) -> Result<Kerne
         parameters.push(Parameter::Descriptor(Descriptor {
             tensor: at,
             dtype: tensor.dtype,
+            shape: described.shape.clone(),
             block: described.block.clone(),
             swizzle: described.swizzle,
             padded: described.padded,
         }));
         // The extents and strides of the tensor follow its description.
-        let shape: Option<Vec<i64>> = tensor.shape.iter().map(Expr::as_const).collect();
-        let shape = shape.filter(|shape| shape.len() == described.rank);
-        let shape =
-            shape.ok_or_else(|| broken(format!("{} dimensions of `{}`", described.rank, tensor.name)))?;
-        let strides = region::strides(&tensor.shape);
-        let strides = strides.iter().filter_map(Expr::as_const);
-        parameters.extend(shape.iter().map(|value| Parameter::Constant {
-            value: *value,
-            bytes: 4,
-        }));
-        parameters.extend(strides.map(|value| Parameter::Constant { value, bytes: 8 }));
+        let shape: Vec<Expr> = described
+            .shape
+            .iter()
+            .map(|n| Expr::constant(*n as i64))
+            .collect();
+        let constants = |values: &[Expr], bytes| {
+            let values = values.iter().filter_map(Expr::as_const);
+            values
+                .map(move |value| Parameter::Constant { value, bytes })
+                .collect::<Vec<_>>()
+        };
+        parameters.extend(constants(&shape, 4));
+        parameters.extend(constants(&region::strides(&shape), 8));
     }
     parameters.extend((0..plan.dims.len()).map(|dim| Parameter::Dim { dim, bytes: 8 }));
     parameters.extend(compiled.scratch.map(|(bytes, align)| {

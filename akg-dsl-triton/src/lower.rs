@@ -27,8 +27,8 @@ pub(crate) const RULES: TileRules = TileRules {
 const ALIGN: usize = 16;
 
 /// Begins the dictionary of a module that says how its kernels are compiled.
-const LAUNCH_DOC: &str = "# How Triton compiles each kernel; `descriptors` are the boxes of parameters that are tensor \
-                          descriptors.\n";
+const LAUNCH_DOC: &str = "# How Triton compiles each kernel; `descriptors` says what parameters that are tensor descriptors \
+                          describe.\n";
 
 /// The program of `sketch` for Triton. Knobs of the DSL are passed over.
 pub(crate) fn tile_program(sketch: &Sketch, knobs: &Knobs) -> Result<(TileProgram, Knobs)> {

@@ -22,10 +22,10 @@ def akg_input(name, tensor, dtype, shape):
 # Starts so many programs of a kernel; `LAUNCH` names its parameters that are tensor descriptors.
 def akg_launch(kernel, programs, *arguments, **more):
     options = {"enable_fp_fusion": False, **LAUNCH.get(kernel.__name__, {}), **more}
-    boxes = options.pop("descriptors", None)
-    if boxes:
+    described = options.pop("descriptors", None)
+    if described:
         arguments = [
-            TensorDescriptor.from_tensor(argument, boxes[name]) if name in boxes else argument
+            akg_descriptor(argument, **described[name]) if name in described else argument
             for name, argument in zip(kernel.arg_names, arguments)
         ]
     kernel[(programs,)](*arguments, **options)

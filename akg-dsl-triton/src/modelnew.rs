@@ -37,6 +37,14 @@ def ceildiv(a, b):
     return -(-a // b)
 ";
 
+const DESCRIPTOR: &str = "
+
+# What the copy engine is told of a dense tensor that a kernel sees in these extents.
+def akg_descriptor(tensor, shape, block_shape):
+    strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    return TensorDescriptor(tensor, shape, strides, block_shape)
+";
+
 /// The graph's constants on a device, by number.
 const CONSTANT: &str = "
 
@@ -104,10 +112,14 @@ impl ModelNew<'_> {
         let mut imports = module.take_imports();
         imports.extend(kernels.take_imports());
         imports.extend(["import torch".to_owned(), "import torch.nn as nn".to_owned()]);
-        if self.kernels.contains("\"descriptors\"") {
-            imports.push("from triton.tools.tensor_descriptor import TensorDescriptor".to_owned());
-        }
         let mut helpers = String::new();
+        if self.kernels.contains("\"descriptors\"") {
+            imports.extend([
+                "import math".to_owned(),
+                "from triton.tools.tensor_descriptor import TensorDescriptor".to_owned(),
+            ]);
+            helpers += DESCRIPTOR;
+        }
         if kernels.find(kernels.all(), 0, "LAUNCH").is_none() {
             helpers += "\n\nLAUNCH = {}\n";
         }

@@ -50,9 +50,18 @@ pub(crate) struct Options {
     /// Registers of a thread at most, where the compiler's own limit is not to be it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) maxnreg: Option<u32>,
-    /// Extents of the boxes of parameters that are tensor descriptors.
+    /// What parameters that are tensor descriptors describe.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) descriptors: BTreeMap<String, Vec<usize>>,
+    pub(crate) descriptors: BTreeMap<String, Descriptor>,
+}
+
+/// What a tensor descriptor says of its tensor, in Triton's words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Descriptor {
+    /// The extents that the kernel sees the tensor in.
+    pub(crate) shape: Vec<i64>,
+    /// Extents of the boxes that are moved.
+    pub(crate) block_shape: Vec<usize>,
 }
 
 /// A knob of one kernel: its name is `KERNEL.NAME`, and the first value leaves the choice to the lowering.
@@ -64,7 +73,7 @@ struct Tunable {
     legal: fn(i64) -> bool,
 }
 
-const TUNABLE: [Tunable; 5] = [
+const TUNABLE: [Tunable; 6] = [
     Tunable {
         name: "warps",
         values: &[0, 4, 8, 16, 2, 1],
@@ -80,6 +89,13 @@ const TUNABLE: [Tunable; 5] = [
     Tunable {
         name: "descriptors",
         values: &[1, 0],
+        always: false,
+        legal: |v| v == 0 || v == 1,
+    },
+    // Whether block pointers say what the copy engine does not move.
+    Tunable {
+        name: BLOCKS,
+        values: &[0, 1],
         always: false,
         legal: |v| v == 0 || v == 1,
     },
@@ -99,6 +115,7 @@ const TUNABLE: [Tunable; 5] = [
     },
 ];
 
+const BLOCKS: &str = "blocks";
 const PERSISTENT: &str = "persistent";
 const SPECIALISED: &str = "specialised";
 
@@ -161,6 +178,8 @@ pub(crate) fn check(knobs: &Knobs, kernels: &[TileKernel]) -> Result<()> {
 pub(crate) struct Style {
     /// Whether tensor descriptors are used where they can be.
     pub(crate) descriptors: bool,
+    /// Whether block pointers are used where they can be and tensor descriptors are not.
+    pub(crate) blocks: bool,
     /// Programs for each core that go through the tiles together; `None` for a program for each tile.
     pub(crate) persistent: Option<i64>,
     /// Whether loops that multiply are given to several kinds of warps.
@@ -173,6 +192,7 @@ pub(crate) fn style(knobs: &Knobs, kernel: &TileKernel, dialect: &Dialect) -> St
     let meets = kernel.teams.is_some();
     Style {
         descriptors: dialect.descriptors && given("descriptors") != Some(0),
+        blocks: given(BLOCKS) == Some(1),
         persistent: given(PERSISTENT).filter(|v| *v > 0 && !meets),
         specialised: dialect.specialises && !meets && given(SPECIALISED) == Some(1),
     }
@@ -182,7 +202,7 @@ pub(crate) fn style(knobs: &Knobs, kernel: &TileKernel, dialect: &Dialect) -> St
 pub(crate) fn options(
     knobs: &Knobs,
     kernel: &TileKernel,
-    descriptors: Vec<(String, Vec<usize>)>,
+    descriptors: Vec<(String, Descriptor)>,
     target: &Target,
     dialect: &Dialect,
 ) -> Options {

@@ -16,7 +16,7 @@ use crate::flow::{Flow, flow};
 use crate::index::{Indices, Text, compare};
 use crate::layout::statement;
 use crate::names::Names;
-use crate::options::Style;
+use crate::options::{Descriptor, Style};
 
 mod prefetch;
 
@@ -30,8 +30,8 @@ pub(crate) struct Printed {
     pub(crate) text: String,
     /// Functions of the prelude that it calls.
     pub(crate) used: BTreeSet<&'static str>,
-    /// The parameters that are tensor descriptors, with the extents of their boxes.
-    pub(crate) descriptors: Vec<(String, Vec<usize>)>,
+    /// The parameters that are tensor descriptors.
+    pub(crate) descriptors: Vec<(String, Descriptor)>,
     /// The parameters for the kernel's tensors.
     pub(crate) parameters: Vec<String>,
     /// The names of parameters and variables.
@@ -78,7 +78,8 @@ pub(crate) fn print<'a>(
         ahead: Vec::new(),
     };
     printer.kernel(name)?;
-    let described = |(tensor, shape): (&TensorId, &Vec<usize>)| (printer.parameter(*tensor), shape.clone());
+    let described =
+        |(tensor, descriptor): (&TensorId, &Descriptor)| (printer.parameter(*tensor), descriptor.clone());
     Ok(Printed {
         descriptors: printer.boxes.iter().map(described).collect(),
         parameters: kernel.tensors.iter().map(|t| printer.parameter(*t)).collect(),
@@ -92,10 +93,10 @@ pub(crate) struct Printer<'a> {
     pub(crate) program: &'a TileProgram,
     pub(crate) kernel: &'a TileKernel,
     pub(crate) dialect: &'a Dialect,
-    style: Style,
+    pub(crate) style: Style,
     pub(crate) flow: Flow<'a>,
     /// Tensors that are read or written by descriptors.
-    pub(crate) boxes: BTreeMap<TensorId, Vec<usize>>,
+    pub(crate) boxes: BTreeMap<TensorId, Descriptor>,
     /// Tensors that other programs write while this one runs.
     pub(crate) shared: BTreeSet<TensorId>,
     parameters: BTreeMap<TensorId, String>,

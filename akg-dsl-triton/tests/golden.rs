@@ -18,7 +18,12 @@ use akg_dsl_triton::TritonDsl;
 type Style = (&'static str, &'static str, &'static [(&'static str, i64)]);
 
 /// Other ways to print a sketch.
-const STYLES: [Style; 2] = [
+const STYLES: [Style; 3] = [
+    (
+        "gemm_blocks",
+        "gemm_tf32",
+        &[("main.descriptors", 0), ("main.blocks", 1)],
+    ),
     ("gemm_persistent", "gemm_tf32", &[("main.persistent", 1)]),
     (
         "gemm_specialised",

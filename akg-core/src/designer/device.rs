@@ -177,6 +177,22 @@ impl<'a> Device<'a> {
         2.0 * products / rate
     }
 
+    /// The least time that so many multiply-adds of factors take; `None` if the device's rate is not known.
+    pub(super) fn multiply_factors_seconds(&self, products: f64) -> Option<f64> {
+        let rate = self
+            .target
+            .peak
+            .get(&DType::F16)
+            .copied()
+            .filter(|rate| *rate > 0.0)?;
+        Some(2.0 * products / rate)
+    }
+
+    /// The least time that so many bytes take to or from memory; `None` if the device's bandwidth is not known.
+    pub(super) fn move_seconds(&self, bytes: f64) -> Option<f64> {
+        (self.target.bandwidth > 0.0).then(|| bytes / self.target.bandwidth)
+    }
+
     /// The factors whose products are faster than those of f32 operands, and exact enough. Both operands may be `given` in a
     /// type of 16 bits.
     pub(super) fn factors(&self, given: Option<DType>) -> Option<Factors> {

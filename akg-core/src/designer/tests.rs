@@ -27,6 +27,7 @@ mod mixing;
 mod parts;
 mod phases;
 mod recur;
+mod stream;
 mod strips;
 mod symbolic;
 mod teams;

@@ -72,12 +72,12 @@
 import triton
 import triton.language as tl
 
-# How Triton compiles each kernel; `descriptors` are the boxes of parameters that are tensor descriptors.
+# How Triton compiles each kernel; `descriptors` says what parameters that are tensor descriptors describe.
 LAUNCH = {
     "conv_k0_a": {"num_stages": 3, "num_warps": 1},
     "conv_k0_b_tops": {"num_stages": 3, "num_warps": 8},
     "conv_k0_b": {"num_stages": 3, "num_warps": 8},
-    "conv_k0": {"descriptors": {"A0_HIGH_desc": [1, 128, 32], "B0_HIGH_desc": [1, 8, 16, 32]}, "num_stages": 3, "num_warps": 8},
+    "conv_k0": {"descriptors": {"A0_HIGH_desc": {"block_shape": [1, 128, 32], "shape": [15, 80, 24]}, "B0_HIGH_desc": {"block_shape": [1, 8, 16, 32], "shape": [8, 31, 75, 24]}}, "num_stages": 3, "num_warps": 8},
 }
 
 

@@ -80,12 +80,12 @@
 import triton
 import triton.language as tl
 
-# How Triton compiles each kernel; `descriptors` are the boxes of parameters that are tensor descriptors.
+# How Triton compiles each kernel; `descriptors` says what parameters that are tensor descriptors describe.
 LAUNCH = {
     "up_k0_a": {"num_stages": 3, "num_warps": 1},
     "up_k0_b_tops": {"num_stages": 3, "num_warps": 8},
     "up_k0_b": {"num_stages": 3, "num_warps": 8},
-    "up_k0": {"descriptors": {"A0_HIGH_desc": [1, 1, 1, 16, 32], "B0_HIGH_desc": [1, 16, 8, 32]}, "num_stages": 3, "num_warps": 4},
+    "up_k0": {"descriptors": {"A0_HIGH_desc": {"block_shape": [1, 1, 1, 16, 32], "shape": [2, 2, 4, 16, 32]}, "B0_HIGH_desc": {"block_shape": [1, 16, 8, 32], "shape": [128, 30, 40, 32]}}, "num_stages": 3, "num_warps": 4},
     "up_k1": {"num_stages": 3, "num_warps": 1},
 }
 

@@ -43,9 +43,9 @@ import triton
 import triton.language as tl
 from triton.language.extra import libdevice
 
-# How Triton compiles each kernel; `descriptors` are the boxes of parameters that are tensor descriptors.
+# How Triton compiles each kernel; `descriptors` says what parameters that are tensor descriptors describe.
 LAUNCH = {
-    "attention_main": {"descriptors": {"k_desc": [1, 32, 16], "v_desc": [1, 32, 16]}, "num_stages": 3, "num_warps": 4},
+    "attention_main": {"descriptors": {"k_desc": {"block_shape": [1, 32, 16], "shape": [2, 50, 16]}, "v_desc": {"block_shape": [1, 32, 16], "shape": [2, 50, 16]}}, "num_stages": 3, "num_warps": 4},
 }
 
 

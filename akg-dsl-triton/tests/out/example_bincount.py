@@ -20,7 +20,7 @@
 import triton
 import triton.language as tl
 
-# How Triton compiles each kernel; `descriptors` are the boxes of parameters that are tensor descriptors.
+# How Triton compiles each kernel; `descriptors` says what parameters that are tensor descriptors describe.
 LAUNCH = {
     "bincount_clear": {"num_stages": 3, "num_warps": 1},
     "bincount_count": {"num_stages": 3, "num_warps": 1},

@@ -56,11 +56,11 @@
 import triton
 import triton.language as tl
 
-# How Triton compiles each kernel; `descriptors` are the boxes of parameters that are tensor descriptors.
+# How Triton compiles each kernel; `descriptors` says what parameters that are tensor descriptors describe.
 LAUNCH = {
     "conv2d_nhwc": {"num_stages": 3, "num_warps": 4},
     "conv2d_weights": {"num_stages": 3, "num_warps": 1},
-    "conv2d_main": {"descriptors": {"wt_desc": [1, 1, 32, 16], "xt_desc": [1, 4, 8, 16]}, "num_stages": 3, "num_warps": 4},
+    "conv2d_main": {"descriptors": {"wt_desc": {"block_shape": [1, 1, 32, 16], "shape": [3, 3, 7, 8]}, "xt_desc": {"block_shape": [1, 4, 8, 16], "shape": [2, 11, 13, 8]}}, "num_stages": 3, "num_warps": 4},
 }
 
 

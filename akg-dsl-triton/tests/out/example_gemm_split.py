@@ -58,7 +58,7 @@
 import triton
 import triton.language as tl
 
-# How Triton compiles each kernel; `descriptors` are the boxes of parameters that are tensor descriptors.
+# How Triton compiles each kernel; `descriptors` says what parameters that are tensor descriptors describe.
 LAUNCH = {
     "gemm_split_split_0": {"num_stages": 3, "num_warps": 1},
     "gemm_split_split_1": {"num_stages": 3, "num_warps": 1},

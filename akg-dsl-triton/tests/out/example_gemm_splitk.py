@@ -35,7 +35,7 @@
 import triton
 import triton.language as tl
 
-# How Triton compiles each kernel; `descriptors` are the boxes of parameters that are tensor descriptors.
+# How Triton compiles each kernel; `descriptors` says what parameters that are tensor descriptors describe.
 LAUNCH = {
     "gemm_splitk_partial": {"num_stages": 3, "num_warps": 4},
     "gemm_splitk_sum": {"num_stages": 3, "num_warps": 4},

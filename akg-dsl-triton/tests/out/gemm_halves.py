@@ -20,9 +20,9 @@
 import triton
 import triton.language as tl
 
-# How Triton compiles each kernel; `descriptors` are the boxes of parameters that are tensor descriptors.
+# How Triton compiles each kernel; `descriptors` says what parameters that are tensor descriptors describe.
 LAUNCH = {
-    "gemm_halves_main": {"descriptors": {"wh_desc": [128, 64], "wl_desc": [128, 64], "xh_desc": [128, 64], "xl_desc": [128, 64]}, "num_stages": 3, "num_warps": 8},
+    "gemm_halves_main": {"descriptors": {"wh_desc": {"block_shape": [128, 64], "shape": [4096, 4096]}, "wl_desc": {"block_shape": [128, 64], "shape": [4096, 4096]}, "xh_desc": {"block_shape": [128, 64], "shape": [4096, 4096]}, "xl_desc": {"block_shape": [128, 64], "shape": [4096, 4096]}}, "num_stages": 3, "num_warps": 8},
 }
 
 

@@ -22,10 +22,10 @@
 import triton
 import triton.language as tl
 
-# How Triton compiles each kernel; `descriptors` are the boxes of parameters that are tensor descriptors.
+# How Triton compiles each kernel; `descriptors` says what parameters that are tensor descriptors describe.
 LAUNCH = {
     "gemm_rounded_round": {"num_stages": 3, "num_warps": 8},
-    "gemm_rounded_main": {"descriptors": {"X_desc": [128, 32], "w_desc": [128, 32]}, "num_stages": 3, "num_warps": 8},
+    "gemm_rounded_main": {"descriptors": {"X_desc": {"block_shape": [128, 32], "shape": [128, 4096]}, "w_desc": {"block_shape": [128, 32], "shape": [4096, 4096]}}, "num_stages": 3, "num_warps": 8},
 }
 
 

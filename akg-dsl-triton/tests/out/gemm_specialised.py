@@ -21,9 +21,9 @@
 import triton
 import triton.language as tl
 
-# How Triton compiles each kernel; `descriptors` are the boxes of parameters that are tensor descriptors.
+# How Triton compiles each kernel; `descriptors` says what parameters that are tensor descriptors describe.
 LAUNCH = {
-    "gemm_tf32_main": {"descriptors": {"w_desc": [128, 32], "x_desc": [128, 32]}, "num_stages": 3, "num_warps": 8},
+    "gemm_tf32_main": {"descriptors": {"w_desc": {"block_shape": [128, 32], "shape": [2048, 512]}, "x_desc": {"block_shape": [128, 32], "shape": [1024, 512]}}, "num_stages": 3, "num_warps": 8},
 }
 
 

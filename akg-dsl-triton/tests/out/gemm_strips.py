@@ -21,9 +21,9 @@
 import triton
 import triton.language as tl
 
-# How Triton compiles each kernel; `descriptors` are the boxes of parameters that are tensor descriptors.
+# How Triton compiles each kernel; `descriptors` says what parameters that are tensor descriptors describe.
 LAUNCH = {
-    "gemm_strips_main": {"descriptors": {"ah_desc": [1, 64, 64], "al_desc": [1, 64, 64], "y_desc": [1, 64, 64]}, "num_stages": 3, "num_warps": 4},
+    "gemm_strips_main": {"descriptors": {"ah_desc": {"block_shape": [1, 64, 64], "shape": [2, 4000, 64]}, "al_desc": {"block_shape": [1, 64, 64], "shape": [2, 4000, 64]}, "y_desc": {"block_shape": [1, 64, 64], "shape": [2, 4000, 8200]}}, "num_stages": 3, "num_warps": 4},
 }
 
 

@@ -23,7 +23,7 @@
 import triton
 import triton.language as tl
 
-# How Triton compiles each kernel; `descriptors` are the boxes of parameters that are tensor descriptors.
+# How Triton compiles each kernel; `descriptors` says what parameters that are tensor descriptors describe.
 LAUNCH = {
     "rows_ahead_main": {"num_stages": 3, "num_warps": 8},
     "akg_clear": {"num_stages": 1, "num_warps": 1},

@@ -16,7 +16,7 @@
 import triton
 import triton.language as tl
 
-# How Triton compiles each kernel; `descriptors` are the boxes of parameters that are tensor descriptors.
+# How Triton compiles each kernel; `descriptors` says what parameters that are tensor descriptors describe.
 LAUNCH = {
     "norm_turn": {"num_stages": 3, "num_warps": 8},
     "norm_norm": {"num_stages": 3, "num_warps": 8},

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use super::tiling::tiles;
+use super::tiling::{Run, run};
 use super::trace::{Rounds, Stop, elements, extents, samples, trace};
 use super::walk::{Index, Site, walk};
 use crate::diagnostic::{Diagnostic, Diagnostics};
@@ -125,6 +125,9 @@ fn objection(
             return None;
         }
     }
+    if tiled_together(program, id, stores) {
+        return None;
+    }
     for sample in samples(program) {
         match count(program, id, tensor, stores, &sample) {
             Ok(None) => {}
@@ -187,12 +190,68 @@ fn repeated<'a>(store: &'a Store<'_>) -> Option<&'a Symbol> {
 
 /// Whether the dimensions depend on different indices and each is tiled.
 fn tiled(store: &Store<'_>, shape: &[Expr]) -> bool {
+    runs(store, shape).is_some_and(|runs| runs.iter().zip(shape).all(|(run, extent)| run.covers(extent)))
+}
+
+/// What a store takes of each dimension, if they depend on different indices.
+fn runs(store: &Store<'_>, shape: &[Expr]) -> Option<Vec<Run>> {
     let mut taken = BTreeSet::new();
-    store.region.iter().zip(shape).all(|(axis, extent)| {
+    let along = |(axis, extent)| {
         let indices = closure(axis_symbols(axis), &store.site.indices);
         let own = indices.iter().all(|i| taken.insert(i.symbol.clone()));
-        own && tiles(axis, extent, &indices)
-    })
+        run(axis, extent, &indices).filter(|_| own)
+    };
+    store.region.iter().zip(shape).map(along).collect()
+}
+
+/// Whether each of several stores tiles a slab of one dimension, and one slab begins where another ends.
+fn tiled_together(program: &Program, id: TensorId, stores: &[&Store<'_>]) -> bool {
+    let shapes = stores
+        .iter()
+        .filter_map(|store| Some(program.shape(program.kernels.get(store.kernel)?, id)));
+    let shapes: Vec<&[Expr]> = shapes.collect();
+    let Some((shape, others)) = shapes.split_first() else {
+        return false;
+    };
+    let is_plain = |store: &&Store<'_>| store.site.conditions.is_empty() && repeated(store).is_none();
+    if others.iter().any(|other| other != shape) || !stores.iter().all(is_plain) {
+        return false;
+    }
+    let Some(of_stores) = stores
+        .iter()
+        .map(|store| runs(store, shape))
+        .collect::<Option<Vec<_>>>()
+    else {
+        return false;
+    };
+    let follow = |dim: usize, extent: &Expr| {
+        let mut slabs: Vec<&Run> = of_stores.iter().filter_map(|runs| runs.get(dim)).collect();
+        slabs.sort_by_key(|run| run.start.as_const());
+        let mut end = Some(Expr::constant(0));
+        for slab in &slabs {
+            end = end.filter(|end| slab.start == *end).map(|end| end + &slab.length);
+        }
+        end.is_some_and(|end| {
+            Run {
+                start: 0.into(),
+                length: end,
+            }
+            .covers(extent)
+        })
+    };
+    let is_whole = |dim: usize, extent: &Expr| {
+        of_stores
+            .iter()
+            .all(|runs| runs.get(dim).is_some_and(|run| run.covers(extent)))
+    };
+    let mut slabs = shape
+        .iter()
+        .enumerate()
+        .filter(|(dim, extent)| !is_whole(*dim, extent));
+    match (slabs.next(), slabs.next()) {
+        (Some((dim, extent)), None) => follow(dim, extent),
+        _ => false,
+    }
 }
 
 /// Counts the writes of every element; what is wrong, if anything is.

@@ -1,4 +1,4 @@
-//! Whether the ranges of one dimension tile it: every coordinate of the tensor exactly once.
+//! What of a dimension ranges tile: which coordinates they take exactly once.
 //!
 //! A coordinate `c0*i0 + c1*i1 + … + lane` with `ci = c(i-1) * count(i-1)` and the smallest factor 1 is a number in a
 //! mixed radix system: indices and coordinates are in bijection. That decides the usual patterns for unknown extents.
@@ -14,15 +14,28 @@ struct Digit {
     count: Expr,
 }
 
-/// Whether `axis` takes every coordinate of `0..extent` exactly once as `indices` (outermost first) vary, and none
-/// below 0, or none beyond the end if it descends. `false` if that is not so or cannot be shown.
-pub(super) fn tiles(axis: &Axis, extent: &Expr, indices: &[&Index]) -> bool {
+/// Coordinates that follow each other.
+pub(super) struct Run {
+    pub(super) start: Expr,
+    pub(super) length: Expr,
+}
+
+impl Run {
+    /// Whether these are all of `0..extent`, and maybe some beyond.
+    pub(super) fn covers(&self, extent: &Expr) -> bool {
+        self.start.is(0) && nonnegative(&(&self.length - extent), &Site::default())
+    }
+}
+
+/// The coordinates that `axis` takes exactly once each as `indices` (outermost first) vary: of a range that descends, counted
+/// from the end of a dimension of this extent. `None` if they are no run or that cannot be shown.
+pub(super) fn run(axis: &Axis, extent: &Expr, indices: &[&Index]) -> Option<Run> {
     let (start, lanes) = match axis {
         Axis::At(at) => (at.clone(), None),
         Axis::Range { start, len, step } if *step > 0 => (start.clone(), Some((*len, *step))),
         // The same coordinates, counted from the end.
         Axis::Range { start, len, step } => (extent - start - 1, Some((*len, -step))),
-        _ => return false,
+        _ => return None,
     };
     let mut digits = Vec::new();
     if let Some((len, step)) = lanes {
@@ -33,9 +46,7 @@ pub(super) fn tiles(axis: &Axis, extent: &Expr, indices: &[&Index]) -> bool {
     }
     let mut base = start;
     for index in joined(indices).iter().rev() {
-        let Some((weight, rest)) = linear(&base, &index.symbol) else {
-            return false;
-        };
+        let (weight, rest) = linear(&base, &index.symbol)?;
         let hi = if weight.is(1) {
             within(&index.hi, extent)
         } else {
@@ -48,16 +59,16 @@ pub(super) fn tiles(axis: &Axis, extent: &Expr, indices: &[&Index]) -> bool {
             count: index.count(),
         });
     }
-    if !base.is(0) {
-        return false;
-    }
     let mut covered = Expr::constant(1);
     digits.retain(|d| !d.count.is(1));
     while let Some(at) = digits.iter().position(|d| d.weight == covered) {
         let digit = digits.swap_remove(at);
         covered = covered * digit.count;
     }
-    digits.is_empty() && nonnegative(&(covered - extent), &Site::default())
+    digits.is_empty().then_some(Run {
+        start: base,
+        length: covered,
+    })
 }
 
 /// The indices, with one in place of each two of which the inner goes on from the outer in steps of the outer's count:
@@ -136,11 +147,9 @@ mod tests {
             len,
             step,
         };
-        tiles(
-            &axis,
-            &Expr::parse(extent).unwrap(),
-            &indices.iter().collect::<Vec<_>>(),
-        )
+        let extent = Expr::parse(extent).unwrap();
+        let indices: Vec<_> = indices.iter().collect();
+        run(&axis, &extent, &indices).is_some_and(|run| run.covers(&extent))
     }
 
     #[test]

@@ -22,12 +22,12 @@ mod lengths;
 mod operand;
 pub(in crate::designer::emit) mod pair;
 mod split;
+mod stream;
 mod strips;
 
 use std::collections::HashMap;
 
 pub(super) use lengths::LEVEL;
-use lengths::level_of;
 use operand::Operand;
 pub(in crate::designer::emit) use split::LEAST_SCALE;
 
@@ -53,6 +53,32 @@ pub(super) const TOP: &str = "0x1p14";
 pub(super) const TOPS_OFF: [&str; 2] = ["0x1p-14", "0x1p-28"];
 /// The variable for the product of what was split.
 const PRODUCT: &str = "z0";
+
+/// How a program goes along the sum.
+struct Steps {
+    /// The length of a step, as text.
+    len: String,
+    /// How many may be under way; `None` for a sum of one step.
+    stages: Option<String>,
+    /// The length of what is added up apart from the rest, if the sum has levels.
+    level: Option<i64>,
+}
+
+impl Steps {
+    /// The walk along the sum's axis, from `base` on.
+    fn walk(&self, depth: Axis, base: &str) -> Walk {
+        let start = match (self.level, &self.stages) {
+            (Some(_), _) => format!("{base}b{depth} + r{depth}"),
+            (None, None) => "0".to_owned(),
+            (None, Some(_)) => format!("{base}r{depth}"),
+        };
+        Walk::Tile {
+            start,
+            len: self.len.clone(),
+            overhang: true,
+        }
+    }
+}
 
 /// A product of factors.
 struct Split<'a> {
@@ -123,9 +149,12 @@ pub(super) fn emit(
             written.extend(split.write_factors(operand, names)?);
         }
     }
-    match split.tiles_of_strips() {
-        Some(tiles) => written.push(split.write_strips(names, &tiles)?),
-        None => written.extend(split.write_product(names)?),
+    if let Some(tiles) = split.tiles_of_strips() {
+        written.push(split.write_strips(names, &tiles)?);
+    } else if let Some(stream) = split.stream() {
+        written.extend(split.write_stream(names, &stream)?);
+    } else {
+        written.extend(split.write_product(names)?);
     }
     Ok(Some(written))
 }
@@ -211,7 +240,6 @@ impl Split<'_> {
     fn write_product(&self, names: &mut Names) -> Result<Vec<Written>> {
         let (number, depth) = (self.number, self.depth());
         let lengths_of_tiles = self.lengths_of_tiles();
-        let is_short = self.is_short();
         let parts = self.parts();
         let mut walks = HashMap::new();
         let grid = self
@@ -222,71 +250,17 @@ impl Split<'_> {
             Some((_, part)) => (format!("s0*{part} + "), part),
             None => (String::new(), self.length(depth).unwrap_or_default()),
         };
-        let level = level_of(end).filter(|_| self.has_levels(end));
-        let start = match level {
-            Some(_) => format!("{base}b{depth} + r{depth}"),
-            None if is_short => "0".to_owned(),
-            None => format!("{base}r{depth}"),
+        let steps = Steps {
+            len,
+            stages: (!self.is_short()).then(|| names.hint("STAGES", number, self.stages())),
+            level: self.level(end),
         };
-        let walk = Walk::Tile {
-            start,
-            len: len.clone(),
-            overhang: true,
-        };
-        walks.insert(depth, walk);
-        let stages = (!is_short).then(|| names.hint("STAGES", number, self.stages()));
-        let result = self.product.result();
-        let order = match result.as_slice() {
-            // Short sums are over when their result is stored, best row by row.
-            [.., a, b] if !is_short && *a == self.product.rows && *b == self.product.columns => {
-                let group = names.hint("GROUP", number, &[8, 4, 16, 1]);
-                format!(" grouped p{a} by {group}")
-            }
-            _ => String::new(),
-        };
+        walks.insert(depth, steps.walk(depth, &base));
+        let order = self.order(names, &steps);
 
         let mut e = self.emitter(names);
         e.walks.clone_from(&walks);
-        let condition = match parts {
-            Some(_) => None,
-            None => self.product.condition(&e)?,
-        };
-        let extents = e.extents(&self.sides().map(|operand| operand.kept))?;
-        self.prepare(&mut e)?;
-        e.line(format!("acc0 = zeros f32{extents}"));
-        if let Some(condition) = &condition {
-            e.open(format!("if {condition} {{"));
-        }
-        let steps = |e: &mut Emitter<'_>, end: &str, sum: &str| -> Result<()> {
-            let Some(stages) = &stages else {
-                return self.multiply(e, sum);
-            };
-            e.open(format!(
-                "for r{depth} in 0..{end} step {len} pipeline({stages}) {{"
-            ));
-            self.multiply(e, sum)?;
-            e.close();
-            Ok(())
-        };
-        match level {
-            Some(level) => {
-                e.open(format!("for b{depth} in 0..{end} step {level} {{"));
-                e.line(format!("sum0 = zeros f32{extents}"));
-                let rest = match end % level {
-                    0 => level.to_string(),
-                    _ => format!("min({level}, {end} - b{depth})"),
-                };
-                steps(&mut e, &rest, "sum0")?;
-                e.line("acc0 = acc0 + sum0");
-                e.close();
-            }
-            None => steps(&mut e, &end.to_string(), "acc0")?,
-        }
-        if condition.is_some() {
-            e.close();
-        }
-        e.tile = vec![self.product.rows, self.product.columns];
-        self.rescale(&mut e)?;
+        self.add_up(&mut e, &steps, ["0", &end.to_string()])?;
         let Some((count, _)) = parts else {
             let over = format!("({}){order}", grid.join(", "));
             let product = self.finish(e, PRODUCT, &over)?;
@@ -306,6 +280,66 @@ impl Split<'_> {
             .product
             .add_parts(names, number, count, PART_ROWS, walks, grid)?;
         Ok(vec![sums, self.finish(e, "f32(acc0)", &over)?])
+    }
+
+    /// In which order programs take the tiles of the result.
+    fn order(&self, names: &mut Names, steps: &Steps) -> String {
+        match self.product.result().as_slice() {
+            // Short sums are over when their result is stored, best row by row.
+            [.., a, b] if steps.stages.is_some() && *a == self.product.rows && *b == self.product.columns => {
+                let group = names.hint("GROUP", self.number, &[8, 4, 16, 1]);
+                format!(" grouped p{a} by {group}")
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// Makes [`PRODUCT`] of the steps of the sum from one of these places to the other. Of a whole sum only the tiles that
+    /// are needed are computed.
+    fn add_up(&self, e: &mut Emitter<'_>, steps: &Steps, [from, to]: [&str; 2]) -> Result<()> {
+        let (depth, len) = (self.depth(), &steps.len);
+        let condition = match self.parts() {
+            Some(_) => None,
+            None => self.product.condition(e)?,
+        };
+        let extents = e.extents(&self.sides().map(|operand| operand.kept))?;
+        self.prepare(e)?;
+        e.line(format!("acc0 = zeros f32{extents}"));
+        if let Some(condition) = &condition {
+            e.open(format!("if {condition} {{"));
+        }
+        let add = |e: &mut Emitter<'_>, [from, to]: [&str; 2], sum: &str| -> Result<()> {
+            let Some(stages) = &steps.stages else {
+                return self.multiply(e, sum);
+            };
+            e.open(format!(
+                "for r{depth} in {from}..{to} step {len} pipeline({stages}) {{"
+            ));
+            self.multiply(e, sum)?;
+            e.close();
+            Ok(())
+        };
+        match steps.level {
+            Some(level) => {
+                e.open(format!("for b{depth} in {from}..{to} step {level} {{"));
+                e.line(format!("sum0 = zeros f32{extents}"));
+                let is_even = from == "0" && to.parse().is_ok_and(|to: i64| to % level == 0);
+                let rest = if is_even {
+                    level.to_string()
+                } else {
+                    format!("min({level}, {to} - b{depth})")
+                };
+                add(e, ["0", &rest], "sum0")?;
+                e.line("acc0 = acc0 + sum0");
+                e.close();
+            }
+            None => add(e, [from, to], "acc0")?,
+        }
+        if condition.is_some() {
+            e.close();
+        }
+        e.tile = vec![self.product.rows, self.product.columns];
+        self.rescale(e)
     }
 
     /// Loads what is needed to make factors of operands in the steps of the sum. A short sum waits for memory once: what its

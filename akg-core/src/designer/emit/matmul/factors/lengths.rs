@@ -163,6 +163,11 @@ impl Split<'_> {
         }
     }
 
+    /// The length of the parts of a sum of `length` that are added up apart from each other, if it has some.
+    pub(super) fn level(&self, length: i64) -> Option<i64> {
+        level_of(length).filter(|_| self.has_levels(length))
+    }
+
     /// Whether a sum of `length` has parts that are added up apart from each other.
     pub(super) fn has_levels(&self, length: i64) -> bool {
         self.device.sums_in_full() || length >= LONG
