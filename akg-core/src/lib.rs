@@ -20,6 +20,7 @@ pub mod expr;
 pub mod graph;
 pub mod image;
 pub mod isolation;
+pub mod lift;
 pub mod lower;
 mod philox;
 pub mod profile;

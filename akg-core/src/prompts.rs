@@ -13,13 +13,16 @@ use crate::digest::Digest;
 use crate::error::{Error, Result};
 
 /// The templates by name.
-const EMBEDDED: [(&str, &str); 3] = [
+const EMBEDDED: [(&str, &str); 6] = [
     ("designer/system.md", include_str!("prompts/designer/system.md")),
     ("designer/task.md", include_str!("prompts/designer/task.md")),
     (
         "designer/objection.md",
         include_str!("prompts/designer/objection.md"),
     ),
+    ("lifter/system.md", include_str!("prompts/lifter/system.md")),
+    ("lifter/kernel.md", include_str!("prompts/lifter/kernel.md")),
+    ("lifter/objection.md", include_str!("prompts/lifter/objection.md")),
 ];
 
 /// The templates that agents render.

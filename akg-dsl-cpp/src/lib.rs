@@ -5,6 +5,7 @@ mod config;
 mod dsl;
 mod expression;
 mod names;
+mod original;
 mod prelude;
 mod printer;
 mod standalone;
@@ -12,6 +13,7 @@ mod text;
 
 pub use config::CppConfig;
 pub use dsl::{CppDsl, lower_program};
+pub use original::original;
 pub use standalone::{Standalone, standalone};
 pub use text::stub;
 

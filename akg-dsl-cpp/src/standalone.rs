@@ -356,7 +356,7 @@ inline void *akg_pointer(const void *input) { return const_cast<void *>(input); 
 ";
 
 /// What extents with dims are computed by.
-const EXTENTS: &str = "inline int64_t akg_at_least_0(int64_t value) { return value > 0 ? value : 0; }
+pub(crate) const EXTENTS: &str = "inline int64_t akg_at_least_0(int64_t value) { return value > 0 ? value : 0; }
 inline int64_t akg_extent_floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
 inline int64_t akg_extent_ceil_div(int64_t a, int64_t b) { return -akg_extent_floor_div(-a, b); }
 inline int64_t akg_extent_mod(int64_t a, int64_t b) { return a - b * akg_extent_floor_div(a, b); }
@@ -370,7 +370,7 @@ fn alignment(tensor: &PlanTensor) -> usize {
 }
 
 /// An extent of a plan.
-fn extent(expr: &Expr) -> String {
+pub(crate) fn extent(expr: &Expr) -> String {
     let call = |name: &str, a: &Expr, b: &Expr| format!("akg_extent_{name}({}, {})", extent(a), extent(b));
     let atom = |atom: &Atom| match atom {
         Atom::Sym(name) => name.to_string(),

@@ -499,7 +499,7 @@ impl Side for BaselineSide {
     }
 }
 
-fn task_call(task: BaselineTask<'_>) -> Result<TaskCall<'_>> {
+pub(crate) fn task_call(task: BaselineTask<'_>) -> Result<TaskCall<'_>> {
     let module = match task {
         BaselineTask::Graph(graph) => return Ok(TaskCall::Graph(graph.to_json()?)),
         BaselineTask::Module(module) => module,

@@ -98,10 +98,24 @@ pub(crate) enum Call<'a> {
         /// Bytes to walk before, so that nothing else is left in the caches.
         flush: Option<u64>,
     },
+    Apply {
+        path: &'a Path,
+        function: &'a str,
+        arguments: Vec<Argument<'a>>,
+        outputs: &'a [Slot],
+    },
     Answer {
         path: &'a Path,
         arguments: &'a Value,
     },
+}
+
+/// What a function is given.
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Argument<'a> {
+    Tensor(&'a Descriptor),
+    Number(Value),
 }
 
 #[derive(Serialize)]

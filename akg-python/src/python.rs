@@ -68,7 +68,7 @@ struct Current {
 
 /// What a process is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Serves {
+pub(crate) enum Serves {
     /// A module, identified by its path and text.
     Module(blake3::Hash),
     /// Graphs, which do nothing to the process.
@@ -76,7 +76,7 @@ enum Serves {
 }
 
 impl Serves {
-    fn module(path: &Path) -> Self {
+    pub(crate) fn module(path: &Path) -> Self {
         let mut hasher = blake3::Hasher::new();
         hasher.update(path.as_os_str().as_encoded_bytes());
         // A file that cannot be read is reported by the call.
@@ -91,15 +91,20 @@ const LOADED: &[&str] = &["torch", "akg_worker.warm", "akg_worker.replay"];
 /// Libraries that PyTorch loads must not start threads, which a copy would lack.
 const NO_THREADS: (&str, &str) = ("OPENBLAS_NUM_THREADS", "1");
 
+/// Kernels in Triton that a file launches are executed by Triton's interpreter: there may be no device, and none is needed to
+/// see what they compute.
+const INTERPRETED: (&str, &str) = ("TRITON_INTERPRET", "1");
+
 /// How often a template is started again that ended for unknown reasons, before processes start by themselves.
 const ATTEMPTS: usize = 2;
 
 impl Python {
     /// A worker in `environment`.
     pub fn new(environment: Environment, options: PythonOptions) -> Self {
-        let (name, value) = NO_THREADS;
+        let worker = Worker::new(environment, options, LOADED);
+        let variables = [NO_THREADS, INTERPRETED].into_iter();
         Self {
-            worker: Worker::new(environment, options, LOADED).variable(name, value),
+            worker: variables.fold(worker, |worker, (name, value)| worker.variable(name, value)),
             current: None,
             template: None,
             copies: true,
@@ -113,7 +118,7 @@ impl Python {
 
     /// Lets processes read the module at `path`, with the Python files and packages beside it. Those that were started
     /// without that end.
-    fn show(&mut self, path: &Path) {
+    pub(crate) fn show(&mut self, path: &Path) {
         if self.worker.show(path) {
             self.stop();
         }
@@ -291,7 +296,18 @@ impl Python {
         self.template = None;
     }
 
-    /// Calls a process that serves this and nothing else.
+    /// Calls a process that serves this and nothing else, within the options' limit.
+    pub(crate) fn call<R: DeserializeOwned>(
+        &mut self,
+        serves: Serves,
+        call: &Call<'_>,
+        files: &Files,
+    ) -> Result<R> {
+        let limit = self.worker.options().timeout;
+        self.request(serves, call, files, limit, &mut |_| {})
+    }
+
+    /// The same within another limit, telling what it does.
     fn request<R: DeserializeOwned>(
         &mut self,
         serves: Serves,

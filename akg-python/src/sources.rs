@@ -7,7 +7,7 @@ use akg_core::error::Result;
 use crate::cache;
 
 /// The file to run, and the package beside it.
-const FILES: [(&str, &str); 12] = [
+const FILES: [(&str, &str); 13] = [
     ("serve.py", include_str!("worker/serve.py")),
     ("akg_worker/__init__.py", include_str!("worker/__init__.py")),
     ("akg_worker/errors.py", include_str!("worker/errors.py")),
@@ -19,6 +19,7 @@ const FILES: [(&str, &str); 12] = [
     ("akg_worker/graph.py", include_str!("worker/graph.py")),
     ("akg_worker/recurrent.py", include_str!("worker/recurrent.py")),
     ("akg_worker/replay.py", include_str!("worker/replay.py")),
+    ("akg_worker/function.py", include_str!("worker/function.py")),
     ("akg_worker/baseline.py", include_str!("worker/baseline.py")),
 ];
 

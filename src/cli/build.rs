@@ -1,9 +1,10 @@
 //! `akg build`: a kernel for a device, which need not be here, from task to machine code.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use akg::{Error, Result, designer};
+use akg::designer::{self, Design};
+use akg::{Dsl, Error, Result, Target, Task};
 use clap::Args;
 
 use super::device::DeviceArgs;
@@ -40,41 +41,52 @@ impl BuildArgs {
         let loaded = load(&self.task, None, || python(&config, &progress), &progress)?;
         let design = designer::design(&loaded.task, &target)?;
         progress.step("building");
-        if let Some(out) = &self.out {
-            std::fs::create_dir_all(out)
-                .map_err(|e| Error::io(format!("cannot create {}", out.display()), e))?;
-            write(&out.join("kernel.sketch"), &design.sketch.to_string())?;
-        }
-        let mut refused = Vec::new();
-        let mut artifact = None;
-        for knobs in design.points(&loaded.task.contract.hints).take(MOST_POINTS) {
-            let source = dsl.lower(&design.sketch, &knobs, &target)?;
-            if let Some(out) = &self.out {
-                write(&out.join(format!("kernel.{}", self.dsl)), &source.text)?;
-            }
-            match dsl.build(&source, &target)? {
-                Ok(built) => {
-                    artifact = Some(built);
-                    break;
-                }
-                Err(failure) => refused.push(failure),
-            }
-        }
+        let built = build(&design, &loaded.task, &*dsl, &target, self.out.as_deref());
         progress.done();
-        for failure in &refused {
-            eprintln!("{}: {}", failure.kind.name(), failure.evidence);
-        }
-        let Some(artifact) = artifact else {
-            return Ok(ExitCode::from(1));
-        };
-        for (what, report) in &artifact.metadata {
-            println!("{what}: {report}");
-        }
-        if let Some(out) = &self.out {
-            let text = serde_json::to_string(&artifact)
-                .map_err(|e| Error::unexpected("cannot write an artifact").caused_by(e))?;
-            write(&out.join("artifact.json"), &text)?;
-        }
-        Ok(ExitCode::SUCCESS)
+        built
     }
+}
+
+/// Builds a design for a device at the first knob values that the compiler takes, and writes what was made to a directory.
+pub(super) fn build(
+    design: &Design,
+    task: &Task,
+    dsl: &dyn Dsl,
+    target: &Target,
+    out: Option<&Path>,
+) -> Result<ExitCode> {
+    if let Some(out) = out {
+        std::fs::create_dir_all(out).map_err(|e| Error::io(format!("cannot create {}", out.display()), e))?;
+        write(&out.join("kernel.sketch"), &design.sketch.to_string())?;
+    }
+    let mut refused = Vec::new();
+    let mut artifact = None;
+    for knobs in design.points(&task.contract.hints).take(MOST_POINTS) {
+        let source = dsl.lower(&design.sketch, &knobs, target)?;
+        if let Some(out) = out {
+            write(&out.join(format!("kernel.{}", dsl.name())), &source.text)?;
+        }
+        match dsl.build(&source, target)? {
+            Ok(built) => {
+                artifact = Some(built);
+                break;
+            }
+            Err(failure) => refused.push(failure),
+        }
+    }
+    for failure in &refused {
+        eprintln!("{}: {}", failure.kind.name(), failure.evidence);
+    }
+    let Some(artifact) = artifact else {
+        return Ok(ExitCode::from(1));
+    };
+    for (what, report) in &artifact.metadata {
+        println!("{what}: {report}");
+    }
+    if let Some(out) = out {
+        let text = serde_json::to_string(&artifact)
+            .map_err(|e| Error::unexpected("cannot write an artifact").caused_by(e))?;
+        write(&out.join("artifact.json"), &text)?;
+    }
+    Ok(ExitCode::SUCCESS)
 }

@@ -28,6 +28,8 @@ mod check;
 mod device;
 mod doctor;
 mod export;
+mod lift;
+mod migrate;
 mod profile;
 mod progress;
 mod records;
@@ -63,6 +65,9 @@ enum Command {
     Sketch(sketch::SketchArgs),
     /// Designs, writes and builds a kernel for a device that need not be here, and neither runs nor verifies it.
     Build(build::BuildArgs),
+    /// Moves a kernel to another kernel language or device: exactly where akg has its sketch; where somebody else wrote it, a language model
+    /// finds out what it computes, and that is checked against the original.
+    Migrate(migrate::MigrateArgs),
     /// Says where the time of a kernel goes: what each launch takes, does and occupies, and what holds it back.
     Profile(profile::ProfileArgs),
     /// Checks a file: a sketch, a graph in JSON, or a kernel source.
@@ -271,6 +276,7 @@ impl Cli {
             Command::Export(args) => args.run(),
             Command::Sketch(args) => args.run(),
             Command::Build(args) => args.run(),
+            Command::Migrate(args) => args.run(),
             Command::Profile(args) => args.run(),
             Command::Check(args) => args.run(),
             Command::Records(args) => args.run(),

@@ -225,6 +225,9 @@ pub(super) fn finish(
 /// The report's file in the output directory.
 pub(super) const REPORT: &str = "report.json";
 
+/// What counts as right, in the output directory.
+pub(super) const CONTRACT: &str = "contract.json";
+
 /// Makes the output directory before any work is done, so that a full or read-only disk costs nothing.
 pub(super) fn prepare(out: Option<&Path>) -> Result<Option<PathBuf>> {
     let Some(out) = out else { return Ok(None) };
@@ -240,6 +243,9 @@ pub(super) fn write(path: &Path, text: &str) -> Result<()> {
 /// Saves the graph, the sketch and every candidate, and the best source by itself.
 fn save(out: &Path, task: &Task, outcome: &Outcome) -> Result<()> {
     write(&out.join("task.json"), &task.graph.to_json()?)?;
+    let contract = serde_json::to_string_pretty(&task.contract)
+        .map_err(|e| Error::unexpected("cannot write a contract").caused_by(e))?;
+    write(&out.join(CONTRACT), &contract)?;
     write(&out.join("kernel.sketch"), &outcome.sketch)?;
     for (i, attempt) in outcome.attempts.iter().enumerate() {
         let text = serde_json::to_string_pretty(attempt)

@@ -36,6 +36,7 @@ mod decompose;
 mod device;
 mod draft;
 mod emit;
+mod given;
 mod group;
 #[cfg(feature = "models")]
 mod model;
@@ -47,6 +48,7 @@ mod tests;
 mod text;
 mod window;
 
+pub use given::SketchDesigner;
 #[cfg(feature = "models")]
 pub use model::ModelDesigner;
 

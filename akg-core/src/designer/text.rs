@@ -26,6 +26,10 @@ const SAMPLE_TIME: Duration = Duration::from_secs(1);
 /// The data that sketches are interpreted on: of both signs, and far from zero.
 const DATA: [Distribution; 2] = [Distribution::Signed, Distribution::Offset];
 
+/// What the data and the rows that are looked at follow from: the same each time, so that a recorded conversation about them can be
+/// replayed.
+const SEED: u64 = 0;
+
 /// Knob values that are checked.
 const POINTS: usize = 4;
 
@@ -107,7 +111,7 @@ fn at(knobs: &Knobs) -> String {
 }
 
 /// Why a program's inputs and outputs are not the task's, if they are not.
-fn signature(program: &Program, context: &DesignContext) -> Option<String> {
+pub(super) fn signature(program: &Program, context: &DesignContext) -> Option<String> {
     let graph = &context.task.graph;
     roles(graph).iter().find_map(|(role, values)| {
         mismatch(
@@ -138,7 +142,7 @@ fn computes(sketch: &Sketch, knobs: &Knobs, context: &DesignContext) -> Result<O
         return Ok(None);
     }
     for distribution in DATA {
-        let inputs = host_inputs(task, distribution, 0)?;
+        let inputs = host_inputs(task, distribution, SEED)?;
         let shapes = |role| program.with_role(role).map(|(_, tensor)| tensor.shape.clone());
         let given: Result<Vec<Tensor>> = inputs
             .iter()
@@ -161,7 +165,7 @@ fn computes(sketch: &Sketch, knobs: &Knobs, context: &DesignContext) -> Result<O
             .zip(wanted)
             .map(|(tensor, ty)| tensor.reshape(ty.concrete_shape(hints)?))
             .collect();
-        if let Some(failure) = judge_sample(task, &inputs, &outputs?, None, SAMPLE_TIME)? {
+        if let Some(failure) = judge_sample(task, &inputs, &outputs?, None, SEED, SAMPLE_TIME)? {
             return Ok(Some(format!(
                 "The sketch, interpreted on {distribution} inputs{}, gives other results than the graph: {}.",
                 at(knobs),

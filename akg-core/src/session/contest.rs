@@ -117,7 +117,14 @@ impl<'a> Arena<'a> {
         task.contract.accuracy = accuracy;
         Arc::new(move |set, output| {
             let inputs = sets.get(set).map(Vec::as_slice).unwrap_or_default();
-            judge_sample(&task, inputs, &output.outputs, products.clone(), SAMPLE_TIME)
+            judge_sample(
+                &task,
+                inputs,
+                &output.outputs,
+                products.clone(),
+                rand::random(),
+                SAMPLE_TIME,
+            )
         })
     }
 

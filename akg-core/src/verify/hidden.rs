@@ -20,7 +20,7 @@ pub(super) fn seed(secret: u64, number: u64) -> u64 {
 
 /// Sizes of the symbolic dims that the contract does not name: the smallest, the hint's neighbours, and random ones up
 /// to above the hint. Empty without symbolic dims; sizes that the graph's shapes cannot have are left out.
-pub(super) fn sizes(task: &Task, secret: u64) -> Vec<Bindings> {
+pub(crate) fn sizes(task: &Task, secret: u64) -> Vec<Bindings> {
     let hints = &task.contract.hints;
     if hints.is_empty() {
         return Vec::new();

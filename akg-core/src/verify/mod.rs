@@ -25,7 +25,8 @@ mod sanitizer;
 pub use adversarial::AdversarialVerifier;
 #[cfg(feature = "conformance")]
 pub(crate) use comparison::judge_all;
-pub(crate) use comparison::judge_sample;
+pub(crate) use comparison::{agrees, judge_sample};
+pub(crate) use hidden::sizes as hidden_sizes;
 pub(crate) use inputs::host_inputs;
 pub use inputs::{Distribution, make_inputs};
 pub use judge::Judge;

@@ -102,6 +102,11 @@ DTYPES = {
 }  # fmt: skip
 
 
+def described(tensor, box):
+    """What the copy engine is told of a tensor that a kernel sees in these extents."""
+    return TensorDescriptor.from_tensor(tensor.view(box["shape"]), box["block_shape"])
+
+
 def run(job):
     module = load(job["module"])
     tensors = []
@@ -118,7 +123,7 @@ def run(job):
         kernel = getattr(module, launch["kernel"])
         boxes = module.LAUNCH[launch["kernel"]].get("descriptors", {})
         arguments = [
-            TensorDescriptor.from_tensor(tensors[i], boxes[name]) if name in boxes else tensors[i]
+            described(tensors[i], boxes[name]) if name in boxes else tensors[i]
             for i, name in zip(launch["tensors"], kernel.arg_names)
         ]
         kernel[(launch["programs"],)](*arguments, *job["dims"])

@@ -87,9 +87,8 @@ pub(crate) fn run_job(label: &str, source: &Source, dims: &Bindings, inputs: &[T
 
 /// Runs jobs; a job that fails is a panic with its text.
 pub(crate) fn interpret(python: &Path, jobs: &[Value]) -> Vec<Value> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/harness.py");
     let mut child = Command::new(python)
-        .arg(script)
+        .args(["-c", include_str!("harness.py")])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()

@@ -33,8 +33,8 @@ def user_code(what, path):
         raise CallError(kind, f"{what} raised {first_line(error)}", **context) from error
 
 
-def load(path):
-    """Executes the file at `path` as a module of its own."""
+def load(path, required=REQUIRED):
+    """Executes the file at `path` as a module of its own, which must define what is required."""
     try:
         with open(path, "rb") as file:
             source = file.read()
@@ -55,7 +55,7 @@ def load(path):
         sys.path.append(directory)
     with user_code("the module", path):
         exec(code, module.__dict__)
-    missing = [f"{kind} `{name}`" for name, kind in REQUIRED.items() if not callable(getattr(module, name, None))]
+    missing = [f"{kind} `{name}`" for name, kind in required.items() if not callable(getattr(module, name, None))]
     if missing:
         raise CallError("invalid-input", f"{os.path.basename(path)} does not define the {', the '.join(missing)}")
     return module

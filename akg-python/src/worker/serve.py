@@ -138,6 +138,10 @@ def answer(name, arguments, progress):
         from akg_worker import baseline
 
         return getattr(baseline, name)(arguments)
+    if name == "apply":
+        from akg_worker.function import apply
+
+        return apply(arguments)
     if name == "answer":
         return script(arguments["path"]).answer(arguments["arguments"])
     if name == "end":

@@ -1,0 +1,18 @@
+"""GELU by the error function."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return F.gelu(x)
+
+
+def get_inputs():
+    return [torch.randn(30, 50)]
+
+
+def get_init_inputs():
+    return []
