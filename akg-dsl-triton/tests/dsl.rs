@@ -81,11 +81,17 @@ fn knobs_of_the_dsl_are_options_of_a_kernel() {
     assert_eq!(names(DOUBLE, &target), ["main.warps"]);
     assert_eq!(
         names(&text, &target),
-        ["main.warps", "main.stages", "main.descriptors", "main.persistent"]
+        [
+            "main.warps",
+            "main.stages",
+            "main.descriptors",
+            "main.blocks",
+            "main.persistent"
+        ]
     );
     assert_eq!(
         names(&text, &Target::new("cuda", "sm_80")),
-        ["main.warps", "main.stages", "main.persistent"]
+        ["main.warps", "main.stages", "main.blocks", "main.persistent"]
     );
     let newest = names(&text, &Target::new("cuda", "sm_100a"));
     assert_eq!(newest.last().unwrap(), "main.specialised");
@@ -245,12 +251,19 @@ kernel main over (n in ceildiv({columns}, 64)) {{
 fn the_copy_engine_stores_beside_products() {
     let stores = |text: &str, knobs: &[(&str, i64)]| {
         let text = lower(text, knobs).unwrap().text;
-        text.contains("y_desc.store([m * 64, n * 64], ") && text.contains("\"y_desc\": [64, 64]")
+        text.contains("y_desc.store([m * 64, n * 64], ")
+            && text.contains("\"y_desc\": {\"block_shape\": [64, 64]")
     };
     assert!(stores(&strip(512, "pipeline(2)"), &[]));
     // Boxes end where the tensor does.
     assert!(stores(&strip(500, "pipeline(2)"), &[]));
     assert!(!stores(&strip(512, "pipeline(2)"), &[("main.descriptors", 0)]));
+    // What a tile's loop stores is on its way when that of the next tile would begin.
+    let own = TritonDsl::default().knobs(
+        &Sketch::parse(&strip(512, "pipeline(2)")).unwrap(),
+        &support::h100(),
+    );
+    assert!(own.unwrap().iter().all(|knob| knob.name != "main.persistent"));
     // Nothing else is done meanwhile, or rows do not begin where the engine asks.
     assert!(!stores(&strip(512, ""), &[]));
     assert!(!stores(&strip(510, "pipeline(2)"), &[]));
