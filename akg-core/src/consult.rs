@@ -117,7 +117,9 @@ impl Consultant {
             let reply = model.chat(&request).await?;
             let taken = match reply.stop {
                 Stop::Refused => return Err(nothing(&format!("it refused to answer: {}", reply.text))),
-                Stop::Length => Err("The reply was cut off before its end. Say less around what was asked for.".into()),
+                Stop::Length => {
+                    Err("The reply was cut off before its end. Say less around what was asked for.".into())
+                }
                 _ => take(&reply)?,
             };
             let objection = match taken {
@@ -149,6 +151,10 @@ impl Consultant {
 pub(crate) fn json_in<T: DeserializeOwned>(reply: &ChatReply) -> Result<T, Objection> {
     let fenced = Block::last(&reply.text, |text| text.trim_start().starts_with('{'));
     let text = fenced.unwrap_or(&reply.text);
-    serde_json::from_str(text)
-        .map_err(|e| Objection::to(reply.text.as_str(), format!("That is not the JSON that was asked for: {e}.")))
+    serde_json::from_str(text).map_err(|e| {
+        Objection::to(
+            reply.text.as_str(),
+            format!("That is not the JSON that was asked for: {e}."),
+        )
+    })
 }

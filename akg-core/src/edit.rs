@@ -160,7 +160,10 @@ mod tests {
             ("<<<<<<< SEARCH\na\n", "`=======` is missing"),
             ("<<<<<<< SEARCH\na\n=======\nb\n", "`>>>>>>> REPLACE` is missing"),
             ("<<<<<<< SEARCH\na\n>>>>>>> REPLACE\n", "`=======` is missing"),
-            ("<<<<<<< SEARCH\n\n=======\nb\n>>>>>>> REPLACE\n", "searches for nothing"),
+            (
+                "<<<<<<< SEARCH\n\n=======\nb\n>>>>>>> REPLACE\n",
+                "searches for nothing",
+            ),
         ] {
             let wrong = Edit::parse(text).unwrap_err();
             assert!(wrong.contains(wanted), "{wrong}");
@@ -171,7 +174,10 @@ mod tests {
     fn what_is_there_instead_is_shown() {
         let text = "for (i = 0; i < n; i++) {\n  y[i] = x[i];\n}\n";
         let wrong = Edit::apply(&[edit("  y[i] = x[j];", "")], text).unwrap_err();
-        assert!(wrong.contains("line 2") && wrong.contains("  y[i] = x[i];"), "{wrong}");
+        assert!(
+            wrong.contains("line 2") && wrong.contains("  y[i] = x[i];"),
+            "{wrong}"
+        );
         // Part of a line is no line, and indentation counts.
         for part in ["y[i] = x[i];", "  y[i] = x[i]"] {
             Edit::apply(&[edit(part, "")], text).unwrap_err();

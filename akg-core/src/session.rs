@@ -288,7 +288,9 @@ impl Session {
             proposal: &design.sketch.to_string(),
         })?;
         self.observer.event(Event::Designed(&design));
-        let road = Road::new(self, task, &target)?.with_graph(graph).with_trace(trace);
+        let road = Road::new(self, task, &target)?
+            .with_graph(graph)
+            .with_trace(trace);
         let target = target.clone();
         Run::new(&road, design, step, target, began)?.finish().await
     }

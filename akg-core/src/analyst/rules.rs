@@ -37,7 +37,10 @@ impl Agent<Analyst> for RuleAnalyst {
         };
         // Nothing makes up for more than the time of the launch, and nobody passes the bound.
         let gain = (1.0 / (1.0 - longest.share * (1.0 - 1.0 / most))).min(room.unwrap_or(f64::INFINITY));
-        let known = context.passes.iter().filter_map(|pass| pass.recommendation.as_ref());
+        let known = context
+            .passes
+            .iter()
+            .filter_map(|pass| pass.recommendation.as_ref());
         if known.into_iter().any(|known| known.what == what) {
             return Ok(None);
         }
@@ -61,9 +64,10 @@ fn against(launch: &LaunchProfile, launches: usize) -> Option<(String, f64)> {
     let kernel = &launch.kernel;
     let part = |seconds: f64| (launch.seconds / seconds.max(f64::MIN_POSITIVE)).clamp(1.0, 4.0);
     let advice = match launch.finding.bottleneck {
-        Bottleneck::Launch if launches > 1 => {
-            (format!("Fuse `{kernel}` with a kernel before or after it, so that there is one launch less."), 4.0)
-        }
+        Bottleneck::Launch if launches > 1 => (
+            format!("Fuse `{kernel}` with a kernel before or after it, so that there is one launch less."),
+            4.0,
+        ),
         Bottleneck::Launch => return None,
         Bottleneck::Memory if launches > 1 => (
             format!(
@@ -80,15 +84,21 @@ fn against(launch: &LaunchProfile, launches: usize) -> Option<(String, f64)> {
             2.0,
         ),
         Bottleneck::Tensor => (
-            format!("Take fewer or cheaper products in `{kernel}`: a method with narrower operands that the accuracy class allows."),
+            format!(
+                "Take fewer or cheaper products in `{kernel}`: a method with narrower operands that the accuracy class allows."
+            ),
             2.0,
         ),
         Bottleneck::Issue => (
-            format!("Execute fewer instructions for each element of `{kernel}`: hoist what does not change, and take wider tiles."),
+            format!(
+                "Execute fewer instructions for each element of `{kernel}`: hoist what does not change, and take wider tiles."
+            ),
             1.5,
         ),
         Bottleneck::Latency => (
-            format!("Give `{kernel}` more independent work at a time: more programs, or split its longest loop among several."),
+            format!(
+                "Give `{kernel}` more independent work at a time: more programs, or split its longest loop among several."
+            ),
             part(launch.work.memory_seconds.max(launch.work.tensor_seconds)),
         ),
     };

@@ -50,7 +50,9 @@ impl ModelCoder {
         let dsl = &context.dsl;
         let has = |form: &str| dsl.capability().exports.iter().any(|f| f == form);
         let lowered = dsl.lower(&context.sketch, &context.knobs, &context.target).ok();
-        let start = lowered.as_ref().and_then(|source| whole_text(&**dsl, source).ok());
+        let start = lowered
+            .as_ref()
+            .and_then(|source| whole_text(&**dsl, source).ok());
         let stub = lowered.filter(|_| start.is_none() && has("stub"));
         let stub = stub.and_then(|source| dsl.export(&source, "stub").ok());
         let knobs: Vec<String> = context.knobs.iter().map(|(k, v)| format!("{k} = {v}")).collect();
@@ -87,7 +89,8 @@ impl Agent<Coder> for ModelCoder {
             output: None,
         };
         let take = |reply: &crate::chat::ChatReply| {
-            let Some(text) = Block::last(&reply.text, |text| !text.trim().is_empty()).filter(|_| reply.text.contains("```"))
+            let Some(text) = Block::last(&reply.text, |text| !text.trim().is_empty())
+                .filter(|_| reply.text.contains("```"))
             else {
                 return Ok(Err("There is no fenced code block in the reply.".into()));
             };
@@ -106,11 +109,16 @@ pub(crate) fn read(dsl: &dyn Dsl, text: &str) -> std::result::Result<Source, Str
     if found.is_empty() {
         return Ok(source);
     }
-    Err(format!("The text is rejected:\n\n{}", found.render(text).trim_end()))
+    Err(format!(
+        "The text is rejected:\n\n{}",
+        found.render(text).trim_end()
+    ))
 }
 
 /// The errors that a DSL finds in a source.
 pub(crate) fn errors(dsl: &dyn Dsl, source: &Source) -> Diagnostics {
     let found = dsl.check(source).into_iter();
-    found.filter(|finding| finding.severity == Severity::Error).collect()
+    found
+        .filter(|finding| finding.severity == Severity::Error)
+        .collect()
 }

@@ -100,7 +100,7 @@ impl Role for Conductor {
 /// The designer's choice of knob values comes first, then others until one passes. A fault in what somebody wrote is repaired,
 /// as long as repairs do not go round in circles. Where values are wrong, which knobs do not change, and where what somebody
 /// wrote cannot be repaired, another design comes before other knob values. A fault of the machine ends it all. What the DSL
-/// lowered is repaired only when nothing else is left.
+/// lowered, and what takes too long, is repaired only when nothing else is left; what does not do the work never is.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RuleConductor {
@@ -136,14 +136,13 @@ impl RuleConductor {
         if fault == Some(Fault::Environment) {
             return stop("the machine is at fault, not the candidate");
         }
-        let repairable = |(tried, failure): (&Tried, &Failure)| {
-            let slip = matches!(Fault::of(failure), Fault::Local | Fault::Values);
-            slip && context.fixes && tried.repairs < self.repairs && !context.circles()
-        };
-        if last.is_some_and(|last| !last.0.lowered && repairable(last)) {
+        let written = last.is_some_and(|(tried, _)| !tried.lowered);
+        let repairs = last.map_or(0, |(tried, _)| tried.repairs);
+        let repairable = context.fixes && repairs < self.repairs && !context.circles();
+        let slip = matches!(fault, Some(Fault::Local | Fault::Values));
+        if written && slip && repairable {
             return Next::Fix;
         }
-        let written = last.is_some_and(|(tried, _)| !tried.lowered);
         let redesigns = context.redesigns && context.designs + 1 < self.designs;
         if redesigns && (written || fault == Some(Fault::Values)) {
             return Next::Design;
@@ -153,7 +152,7 @@ impl RuleConductor {
         let point = context.points.iter().find(|p| !tried(p));
         match point {
             Some(point) if attempts < self.attempts => Next::Code(point.clone()),
-            _ if last.is_some_and(repairable) => Next::Fix,
+            _ if repairable && (slip || fault == Some(Fault::Structure)) => Next::Fix,
             Some(_) => stop("too many candidates failed"),
             None => stop("every choice of knob values failed"),
         }
@@ -208,7 +207,11 @@ mod tests {
     fn faults_are_told_apart() {
         for (kind, evidence, fault) in [
             (FailureKind::CompileFailed, "error: expected ';'", Fault::Local),
-            (FailureKind::CompileFailed, "fatal error: x.o: No space left on device", Fault::Environment),
+            (
+                FailureKind::CompileFailed,
+                "fatal error: x.o: No space left on device",
+                Fault::Environment,
+            ),
             (FailureKind::Crashed, "signal 11", Fault::Local),
             (FailureKind::WrongValues, "at [0]", Fault::Values),
             (FailureKind::TimedOut, "60 s", Fault::Structure),

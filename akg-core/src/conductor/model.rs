@@ -100,16 +100,20 @@ impl Agent<Conductor> for ModelConductor {
     async fn step(&self, context: &ConductContext) -> Result<Next> {
         let next = self.rules.step(context).await?;
         let last = context.last_failed();
-        let unclear = last.is_some_and(|(tried, failure)| {
-            tried.repairs > 0 && Fault::of(failure) == Fault::Values
-        });
+        let unclear =
+            last.is_some_and(|(tried, failure)| tried.repairs > 0 && Fault::of(failure) == Fault::Values);
         if next != Next::Fix || !unclear || !context.redesigns {
             return Ok(next);
         }
         let take = |reply: &ChatReply| Ok(json_in::<Decision>(reply));
-        let decision = self.consultant.ask(&context.trace, self.talk(context)?, take).await;
+        let decision = self
+            .consultant
+            .ask(&context.trace, self.talk(context)?, take)
+            .await;
         match decision {
-            Ok(Decision { next: Choice::Fix, .. }) => Ok(Next::Fix),
+            Ok(Decision {
+                next: Choice::Fix, ..
+            }) => Ok(Next::Fix),
             Ok(Decision {
                 next: Choice::Design, ..
             }) => Ok(Next::Design),

@@ -16,7 +16,8 @@ use crate::source::Source;
 use crate::verdict::Failure;
 
 /// The form of answers.
-const FORM: &str = "Answer with edits; only if nearly every line changes, with the whole text in one fenced code block.";
+const FORM: &str =
+    "Answer with edits; only if nearly every line changes, with the whole text in one fenced code block.";
 
 /// The fixer that asks a language model for [edits](Edit).
 ///
@@ -104,7 +105,10 @@ impl Agent<Fixer> for ModelFixer {
                 Err(objection) => return Ok(Err(objection)),
             };
             if next.trim() == given.trim() {
-                return Ok(Err(Objection::to(next, "The text is the same after the change as it was at first.")));
+                return Ok(Err(Objection::to(
+                    next,
+                    "The text is the same after the change as it was at first.",
+                )));
             }
             let source = read(dsl, &next).map_err(|wrong| {
                 let made = "What you changed is done, and further edits are made in the text as it is now.";

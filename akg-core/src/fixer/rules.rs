@@ -41,7 +41,11 @@ fn missing_include(evidence: &str, text: &str) -> Option<String> {
         (!text.lines().any(|l| l.trim() == line)).then_some(line)
     })?;
     let is_code = |l: &&str| !l.trim().is_empty() && !l.trim_start().starts_with("//");
-    let at = text.lines().take_while(|l| !is_code(l)).map(|l| l.len() + 1).sum::<usize>();
+    let at = text
+        .lines()
+        .take_while(|l| !is_code(l))
+        .map(|l| l.len() + 1)
+        .sum::<usize>();
     let (head, rest) = text.split_at_checked(at)?;
     Some(format!("{head}{line}\n{rest}"))
 }
@@ -53,10 +57,17 @@ fn suggested(evidence: &str, text: &str) -> Option<String> {
         let mut numbers = place.rsplit(':').map(|n| n.parse::<usize>().ok());
         let (column, number) = (numbers.next()??, numbers.next()??);
         let right = quoted(message.split_once("did you mean ")?.1)?;
-        let before: usize = text.split_inclusive('\n').take(number.checked_sub(1)?).map(str::len).sum();
+        let before: usize = text
+            .split_inclusive('\n')
+            .take(number.checked_sub(1)?)
+            .map(str::len)
+            .sum();
         let (head, rest) = text.split_at_checked(before + column.checked_sub(1)?)?;
         let is_word = |c: char| c.is_alphanumeric() || c == '_';
-        let wrong = rest.split(|c: char| !is_word(c)).next().filter(|w| !w.is_empty())?;
+        let wrong = rest
+            .split(|c: char| !is_word(c))
+            .next()
+            .filter(|w| !w.is_empty())?;
         (message.contains(wrong) && wrong != right).then(|| format!("{head}{right}{}", &rest[wrong.len()..]))
     })
 }
@@ -64,7 +75,9 @@ fn suggested(evidence: &str, text: &str) -> Option<String> {
 /// What stands between the first quotes, of whatever kind.
 fn quoted(text: &str) -> Option<&str> {
     let text = text.trim_start_matches(['\'', '‘', '`', '"']);
-    text.split(['\'', '’', '`', '"', '?']).next().filter(|word| !word.is_empty())
+    text.split(['\'', '’', '`', '"', '?'])
+        .next()
+        .filter(|word| !word.is_empty())
 }
 
 #[cfg(test)]
@@ -77,7 +90,10 @@ mod tests {
         let evidence = "kernel.cpp:4:3: error: 'memcpy' was not declared in this scope\nkernel.cpp:2:1: note: 'memcpy' is defined \
                         in header '<cstring>'; this is probably fixable by adding '#include <cstring>'\n    +++ |+#include <cstring>";
         let fixed = missing_include(evidence, text).unwrap();
-        assert!(fixed.starts_with("// akg-launch: {}\n#include <cstring>\n#include <cstdint>\n"), "{fixed}");
+        assert!(
+            fixed.starts_with("// akg-launch: {}\n#include <cstring>\n#include <cstdint>\n"),
+            "{fixed}"
+        );
         assert_eq!(missing_include(evidence, &fixed), None);
         for quotes in [["'", "'"], ["‘", "’"]] {
             let [open, close] = quotes;
@@ -87,7 +103,11 @@ mod tests {
             let fixed = suggested(&evidence, text).unwrap();
             assert_eq!(fixed, text.replace("flot x", "float x"));
         }
-        for evidence in ["", "kernel.cpp:5:3: error: expected ';'", "kernel.cpp:99:3: error: 'a'; did you mean 'b'?"] {
+        for evidence in [
+            "",
+            "kernel.cpp:5:3: error: expected ';'",
+            "kernel.cpp:99:3: error: 'a'; did you mean 'b'?",
+        ] {
             assert_eq!(suggested(evidence, text), None);
             assert_eq!(missing_include(evidence, text), None);
         }

@@ -120,10 +120,7 @@ mod tests {
         let other = Prompts::from_folder(folder.path()).unwrap();
         assert_ne!(other.digest(), own.digest());
         let variables = serde_json::json!({"objection": "it is slow"});
-        assert_eq!(
-            other.render("objection.md", variables).unwrap(),
-            "No: it is slow"
-        );
+        assert_eq!(other.render("objection.md", variables).unwrap(), "No: it is slow");
         std::fs::write(&file, "No: {{ objection").unwrap();
         let error = Prompts::from_folder(folder.path()).unwrap_err();
         assert!(error.to_string().contains("objection.md"), "{error}");
@@ -132,9 +129,7 @@ mod tests {
     #[test]
     fn what_a_template_lacks_is_an_error() {
         let prompts = Prompts::embedded().unwrap();
-        let error = prompts
-            .render("objection.md", serde_json::json!({}))
-            .unwrap_err();
+        let error = prompts.render("objection.md", serde_json::json!({})).unwrap_err();
         assert!(error.to_string().contains("objection.md"), "{error}");
     }
 }

@@ -309,8 +309,6 @@ impl Run<'_> {
         let arena = self.arena()?;
         let mut side = arena.side(CHALLENGER, &challenger);
         let mut other = arena.side(FASTEST, &fastest).unjudged(FASTEST);
-        arena
-            .duel((own, &mut side), (theirs, &mut other), &policy)
-            .await
+        arena.duel((own, &mut side), (theirs, &mut other), &policy).await
     }
 }

@@ -178,7 +178,12 @@ impl<'a> Run<'a> {
             proposal: &written.source.text,
         })?;
         let lowered = road.lowered(&self.line.design, &knobs, &written.source);
-        let made = Made { knobs, lowered, repairs: 0, step };
+        let made = Made {
+            knobs,
+            lowered,
+            repairs: 0,
+            step,
+        };
         self.judge(written, presented, made).await
     }
 
@@ -196,9 +201,14 @@ impl<'a> Run<'a> {
         let mut earlier: Vec<Failure> = before.filter_map(|c| c.tried.failure.clone()).collect();
         earlier.reverse();
         let why = failure.kind.name();
-        let fixed = self.ask_fixer(failed.source.clone(), Wish::Repair(failure), earlier).await?;
+        let fixed = self
+            .ask_fixer(failed.source.clone(), Wish::Repair(failure), earlier)
+            .await?;
         match fixed {
-            Some(source) => self.judge_change(source, tried.knobs, tried.repairs + 1, &[step], why).await,
+            Some(source) => {
+                self.judge_change(source, tried.knobs, tried.repairs + 1, &[step], why)
+                    .await
+            }
             None => {
                 self.line.fixes = false;
                 Ok(())
@@ -247,13 +257,23 @@ impl<'a> Run<'a> {
             proposal: &source.text,
         })?;
         let (written, presented) = road.admit(source)?;
-        let made = Made { knobs, lowered: false, repairs, step };
+        let made = Made {
+            knobs,
+            lowered: false,
+            repairs,
+            step,
+        };
         self.judge(written, presented, made).await
     }
 
     /// Judges a candidate, and takes down what became of it.
     async fn judge(&mut self, written: Written, presented: Result<(), Failure>, made: Made) -> Result<()> {
-        let Made { knobs, lowered, repairs, step } = made;
+        let Made {
+            knobs,
+            lowered,
+            repairs,
+            step,
+        } = made;
         let (road, session) = (self.road, self.road.session);
         session.observer.event(Event::Coded(&written.source));
         let attempt = match presented {

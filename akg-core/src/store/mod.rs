@@ -28,7 +28,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub use memory::MemoryStore;
-pub use records::{BuildRecord, CandidateRecord, Made, Measurement, ProfileRecord, TuningRecord, VerdictRecord};
+pub use records::{
+    BuildRecord, CandidateRecord, Made, Measurement, ProfileRecord, TuningRecord, VerdictRecord,
+};
 pub use trace::{Answer, ExchangeRecord, Retrieved, RunRecord, StepRecord};
 
 use crate::digest::Digest;
