@@ -64,15 +64,26 @@ fn serve(folder: &Path, answers: &[Value], over: &AtomicBool) -> Vec<String> {
 
 /// Runs the task with a model that gives these answers.
 fn run(place: &Place, answers: &[Value]) -> (std::process::Output, Vec<String>) {
+    run_as(place, "asked", &["--agent", "llm", "--passes", "0"], answers)
+}
+
+/// The same with other agents, and with requests in a folder of this name.
+fn run_as(
+    place: &Place,
+    folder: &str,
+    agents: &[&str],
+    answers: &[Value],
+) -> (std::process::Output, Vec<String>) {
     let task = place.file("tiny.json", TASK);
-    let folder = place.path("asked");
+    let folder = place.path(folder);
     std::fs::create_dir_all(&folder).unwrap();
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let server = scope.spawn(|| serve(&folder, answers, &over));
         let output = place
             .akg()
-            .args(["run", "--json", "--no-baseline", "--tune", "0s", "--agent", "llm"])
+            .args(["run", "--json", "--no-baseline", "--tune", "0s"])
+            .args(agents)
             .arg(&task)
             .env("AKG_LLM_PROVIDER", "files")
             .env("AKG_LLM_FOLDER", &folder)
@@ -105,6 +116,37 @@ fn what_a_model_designs_is_judged_like_anything_else() {
         "{}",
         asked[1]
     );
+}
+
+#[test]
+fn models_look_for_something_faster_than_the_rules_and_are_not_asked_again() {
+    if !has_compiler() {
+        return;
+    }
+    let place = Place::new();
+    let advice =
+        json!({"what": "Take one row at a time.", "why": "It is short.", "gain": 1.5, "place": "sketch"});
+    let answers = [json!({"text": advice.to_string()}), answer("max(t, 0.0)")];
+    let hybrid = ["--agent", "hybrid", "--passes", "1"];
+    let (output, asked) = run_as(&place, "asked", &hybrid, &answers);
+    expect(&output, PASS, &["\"pass\""]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    // Whichever is faster here, both were verified and compared.
+    assert_eq!(report["attempts"].as_array().unwrap().len(), 2);
+    let passes = report["passes"].as_array().unwrap();
+    assert_eq!((passes.len(), &passes[0]["recommendation"]), (1, &advice));
+    let ending = passes[0]["ending"].as_object().unwrap();
+    assert!(
+        ending.contains_key("faster") || ending.contains_key("not-faster"),
+        "{ending:?}"
+    );
+    // The analyst saw the profile, the designer what was advised.
+    assert!(asked[0].contains("bottleneck") && asked[1].contains("Take one row at a time."));
+    // The same again, where nobody answers.
+    let (output, asked) = run_as(&place, "again", &hybrid, &[]);
+    expect(&output, PASS, &["\"pass\""]);
+    let again: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((asked.len(), &again["passes"]), (0, &report["passes"]));
 }
 
 #[test]

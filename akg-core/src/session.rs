@@ -27,6 +27,7 @@ use crate::tuner::TuningPolicy;
 use crate::verifier::Verifier;
 use crate::verify::Judge;
 
+mod best;
 mod contest;
 mod event;
 mod line;
@@ -279,7 +280,16 @@ impl Session {
         task.graph.validate()?;
         let target = self.target().await?;
         let trace = self.trace(task, &target)?;
-        let (design, graph) = self.design(task, &target, &trace).await?;
+        let outcome = self.traced(task, &target, &trace, began).await;
+        if let Err(error) = &outcome {
+            trace.end(&error.to_string(), None)?;
+        }
+        outcome
+    }
+
+    /// Runs the whole road of a run that is written down.
+    async fn traced(&self, task: &Task, target: &Target, trace: &Trace, began: Instant) -> Result<Outcome> {
+        let (design, graph) = self.design(task, target, trace).await?;
         let step = trace.step(&Taken {
             parents: &[],
             role: Designer::NAME,
@@ -288,11 +298,12 @@ impl Session {
             proposal: &design.sketch.to_string(),
         })?;
         self.observer.event(Event::Designed(&design));
-        let road = Road::new(self, task, &target)?
+        let road = Road::new(self, task, target)?
             .with_graph(graph)
-            .with_trace(trace);
-        let target = target.clone();
-        Run::new(&road, design, step, target, began)?.finish().await
+            .with_trace(trace.clone());
+        Run::new(&road, design, step, target.clone(), began)?
+            .finish()
+            .await
     }
 
     /// Where a run on a task is written down.

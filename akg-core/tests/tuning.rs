@@ -15,7 +15,6 @@ use akg_core::verdict::FailureKind;
 use futures::executor::block_on;
 use simulated::{PLENTY, Shared, seconds, session, task};
 
-
 fn run(world: &Shared, store: &Arc<MemoryStore>, n: usize, budget: Duration) -> Outcome {
     block_on(session(world, store, budget).run(&task(n))).unwrap()
 }

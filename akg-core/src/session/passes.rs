@@ -8,7 +8,8 @@
 use std::ops::ControlFlow;
 
 use super::Event;
-use super::run::{Best, Run, is_silence};
+use super::best::Best;
+use super::run::{Run, is_silence};
 use super::tune::{CHALLENGER, FASTEST, Leader};
 use crate::agent::Role as _;
 use crate::analyst::{AnalyseContext, Analyst, Place, Recommendation};
@@ -43,7 +44,7 @@ impl Run<'_> {
             return Ok(bests);
         }
         let mut stopped = "all passes are made".to_owned();
-        for _ in 0..session.passes {
+        while self.outcome.passes.len() < session.passes {
             if self.exhausted() {
                 "the budget is spent".clone_into(&mut stopped);
                 break;

@@ -2,26 +2,23 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::contest::Arena;
 use super::line::{Candidate, Line};
 use super::plan::bound;
 use super::road::{Road, Written};
-use super::tune::{Leader, Tuner};
-use super::{Attempt, Event, Outcome};
+use super::tune::Leader;
+use super::{Event, Outcome};
 use crate::agent::Role as _;
-use crate::backend::Cache;
 use crate::conductor::{ConductContext, Next, Tried};
 use crate::designer::{Design, DesignContext, Designer, FailedDesign};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fixer::{FixContext, Fixer, Wish};
 use crate::source::{Knobs, Source};
-use crate::store::TuningRecord;
 use crate::target::Target;
 use crate::trace::Taken;
-use crate::tuner::{Ending, Origin, Tuning, TuningPolicy};
-use crate::verdict::Failure;
+use crate::verdict::{Failure, FailureKind};
 
 /// One run of a session.
 pub(super) struct Run<'a> {
@@ -32,7 +29,7 @@ pub(super) struct Run<'a> {
     /// The sketches that were followed.
     pub(super) known: HashSet<String>,
     /// Where candidates are timed, once one is.
-    arena: Option<Arc<Arena<'a>>>,
+    pub(super) arena: Option<Arc<Arena<'a>>>,
     began: Instant,
 }
 
@@ -42,28 +39,6 @@ struct Made {
     lowered: bool,
     repairs: usize,
     step: usize,
-}
-
-/// The fastest that is known of a design, and what it fell back on if that fails after all.
-pub(super) struct Best {
-    pub(super) line: Line,
-    /// Those that were the fastest, the fastest last.
-    ladder: Vec<Leader>,
-    tuning: Tuning,
-    ending: Ending,
-    /// Whether it was tuned now, so that how that ended is to be recorded.
-    tuned: bool,
-    /// Whether it begins with what earlier tuning ended with.
-    recorded: bool,
-    /// How much faster it is than the first that passed in the run.
-    pub(super) speedup: f64,
-}
-
-impl Best {
-    /// The fastest.
-    pub(super) fn leader(&self) -> Option<&Leader> {
-        self.ladder.last()
-    }
 }
 
 impl<'a> Run<'a> {
@@ -142,9 +117,14 @@ impl<'a> Run<'a> {
                 trace: self.road.trace.clone(),
             };
             let done = match session.conductor.step(&context).await? {
-                Next::Code(knobs) => self.code(knobs).await,
+                Next::Code(knobs) => match self.code(knobs.clone()).await {
+                    Err(error) if error.kind() == ErrorKind::Unsupported => {
+                        self.unwritten(knobs, error).await
+                    }
+                    other => other,
+                },
                 Next::Fix => self.fix().await,
-                Next::Design if self.line.passed.is_empty() => self.redesign().await,
+                Next::Design if self.line.passed.is_empty() => self.redesign(None).await,
                 Next::Design => {
                     "a candidate passed".clone_into(&mut self.outcome.stopped);
                     return Ok(());
@@ -320,19 +300,30 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Goes on with another design, if the designer has one that is not among those that failed. It is not asked again once it
-    /// has none.
-    async fn redesign(&mut self) -> Result<()> {
+    /// A design that nobody can write goes back to the designer; the error stays if it has no other.
+    async fn unwritten(&mut self, knobs: Knobs, error: Error) -> Result<()> {
+        if !self.line.redesigns || !self.line.passed.is_empty() || self.exhausted() {
+            return Err(error);
+        }
+        let failure = Failure::new(FailureKind::Rejected, error.to_string());
+        self.redesign(Some((knobs, failure))).await?;
+        // It is not asked again once it has none.
+        if self.line.redesigns { Ok(()) } else { Err(error) }
+    }
+
+    /// Goes on with another design after a failure, the last one unless it is given, if the designer has one that is not among
+    /// those that failed. It is not asked again once it has none.
+    async fn redesign(&mut self, failed: Option<(Knobs, Failure)>) -> Result<()> {
         self.line.redesigns = false;
         let mut latest = self.line.tried.iter().rev();
-        let failed = latest.find_map(|c| Some((&c.tried.knobs, c.tried.failure.as_ref()?)));
-        let Some((knobs, failure)) = failed else {
+        let last = || latest.find_map(|c| Some((c.tried.knobs.clone(), c.tried.failure.clone()?)));
+        let Some((knobs, failure)) = failed.or_else(last) else {
             return Ok(());
         };
         let mut failed = self.line.failed.clone();
         failed.push(FailedDesign {
             sketch: self.line.design.sketch.clone(),
-            knobs: knobs.clone(),
+            knobs,
             failure: failure.clone(),
         });
         let road = self.road;
@@ -387,185 +378,10 @@ impl<'a> Run<'a> {
         self.arena = Some(Arc::clone(&arena));
         Ok(arena)
     }
-
-    /// Finds the best of what passed of the design that is worked on, and of what tuning makes of it; `None` if nothing
-    /// passed.
-    pub(super) async fn tune(&mut self) -> Result<Option<Best>> {
-        let session = self.road.session;
-        let times = session.backend.capability().times;
-        let began = Instant::now();
-        let leaders = std::mem::take(&mut self.line.passed);
-        let Some(first) = leaders.first().cloned() else {
-            return Ok(None);
-        };
-        let is_first = |r: &&TuningRecord| r.knobs == first.knobs && r.source == first.written.hash;
-        let record = self.line.memory.chosen().filter(is_first).cloned();
-        let again = |record: &TuningRecord, policy: &TuningPolicy| {
-            let larger = |seconds| policy.budget.as_secs_f64() > seconds;
-            record.ended_by.is_some_and(larger) || (record.disturbed && session.retry)
-        };
-        let untuned = |policy: &&TuningPolicy| record.as_ref().is_none_or(|record| again(record, policy));
-        let tunable = times && first.lowered;
-        let wanted = session.tuning.as_ref().filter(|_| tunable).filter(untuned);
-        let several = leaders.len() > 1 && times && (session.timing.is_some() || wanted.is_some());
-        let mut tuning = Tuning {
-            relative: 1.0,
-            stopped: match &record {
-                Some(record) if record.disturbed => "others used the machine while an earlier run tuned",
-                Some(_) => "an earlier run tuned",
-                None if !first.lowered => "what a model wrote has no knobs",
-                None => "no tuning was asked for",
-            }
-            .to_owned(),
-            ..Tuning::default()
-        };
-        let mut ending = Ending::default();
-        let mut ladder = leaders.get(..1).unwrap_or_default().to_vec();
-        if several || wanted.is_some() {
-            let arena = self.arena()?;
-            let policy = wanted.cloned().unwrap_or_else(|| TuningPolicy {
-                budget: Duration::ZERO,
-                ..TuningPolicy::default()
-            });
-            let mut tuner = Tuner::new(
-                self.road,
-                &arena,
-                &self.line.design,
-                &mut self.line.memory,
-                policy,
-                self.outcome.bound_seconds,
-            );
-            let tuned = tuner.run(leaders).await?;
-            (ladder, tuning, ending) = (tuned.ladder, tuned.tuning, tuned.ending);
-        }
-        tuning.seconds = began.elapsed().as_secs_f64();
-        Ok(Some(Best {
-            tuned: wanted.is_some(),
-            recorded: record.is_some(),
-            speedup: 1.0,
-            line: self.line.clone(),
-            ladder,
-            tuning,
-            ending,
-        }))
-    }
-
-    /// Judges the fastest of a design and times it beside its rivals, and the one before it if it fails, and so on. Gives the
-    /// step of the one that passes, which is the winner.
-    async fn confirm(&mut self, best: &mut Best) -> Result<Option<usize>> {
-        let session = self.road.session;
-        let began = Instant::now();
-        while self.stand(best).await? {
-            let Some(leader) = best.ladder.last().cloned() else {
-                break;
-            };
-            let (Some(at), arena) = (leader.attempt, self.arena.clone()) else {
-                break;
-            };
-            let Some(attempt) = self.outcome.attempts.get_mut(at) else {
-                break;
-            };
-            if session.backend.capability().times
-                && let Some(policy) = &session.timing
-            {
-                self.road.time(attempt, arena.as_deref(), policy).await?;
-            }
-            if let Some(failure) = attempt.verdict.failure.clone() {
-                best.fall(self.road, &failure)?;
-                continue;
-            }
-            self.keep_times(leader.step, at)?;
-            let mut tuning = std::mem::take(&mut best.tuning);
-            tuning.origin = match leader.origin {
-                Origin::Designer if best.recorded => Origin::Record,
-                origin => origin,
-            };
-            tuning.relative = leader.relative;
-            tuning.seconds += began.elapsed().as_secs_f64();
-            if best.tuned {
-                let chosen = (&leader.knobs, leader.written.hash);
-                let memory = &mut best.line.memory;
-                memory.choose(&*session.store, chosen, leader.relative, best.ending)?;
-            }
-            session.observer.event(Event::Tuned(&tuning));
-            self.outcome.winner = Some(at);
-            self.outcome.tuning = Some(tuning);
-            return Ok(Some(leader.step));
-        }
-        Ok(None)
-    }
-
-    /// Judges the fastest of a design unless it was, and the one before it if it fails, and so on; whether one stands.
-    pub(super) async fn stand(&mut self, best: &mut Best) -> Result<bool> {
-        while let Some(leader) = best.ladder.last_mut() {
-            let attempt: &Attempt = match leader.attempt {
-                Some(at) => match self.outcome.attempts.get(at) {
-                    Some(attempt) => attempt,
-                    None => return Ok(false),
-                },
-                None => {
-                    let attempt = self.road.judge(leader.written.clone()).await?;
-                    leader.attempt = Some(self.outcome.attempts.len());
-                    self.outcome.attempts.push(attempt);
-                    match self.outcome.attempts.last() {
-                        Some(attempt) => attempt,
-                        None => return Ok(false),
-                    }
-                }
-            };
-            let Some(failure) = attempt.verdict.failure.clone() else {
-                return Ok(true);
-            };
-            best.fall(self.road, &failure)?;
-        }
-        Ok(false)
-    }
-
-    /// Takes down how fast the candidate of a step is, and how much faster than the fastest of its rivals.
-    fn keep_times(&self, step: usize, attempt: usize) -> Result<()> {
-        let contest = self.outcome.attempts.get(attempt).and_then(|a| a.timing.as_ref());
-        let Some(contest) = contest else {
-            return Ok(());
-        };
-        self.road.trace.amend(step, |record| {
-            record.seconds = contest.candidate().and_then(|c| c.warm.median());
-            let over = contest.against_best(Cache::Warm).map(|c| c.ratio);
-            record.speedup = over.or(record.speedup);
-        })
-    }
-}
-
-impl Best {
-    /// The fastest failed, and the one before it takes its place.
-    fn fall(&mut self, road: &Road<'_>, failure: &Failure) -> Result<()> {
-        let Some(leader) = self.ladder.pop() else {
-            return Ok(());
-        };
-        let line = &mut self.line;
-        if leader.lowered {
-            line.memory.fail(&*road.session.store, &leader.knobs, failure)?;
-        }
-        let same = |c: &&mut Candidate| c.tried.source == leader.written.hash;
-        match line.tried.iter_mut().find(same) {
-            Some(known) => known.tried.failure = Some(failure.clone()),
-            None => line.tried.push(Candidate {
-                tried: Tried {
-                    knobs: leader.knobs,
-                    source: leader.written.hash,
-                    lowered: leader.lowered,
-                    repairs: 0,
-                    failure: Some(failure.clone()),
-                },
-                step: leader.step,
-                attempt: leader.attempt,
-            }),
-        }
-        Ok(())
-    }
 }
 
 /// Whether an agent had nothing to say, or could not be asked.
 pub(super) fn is_silence(error: &Error) -> bool {
-    let kind = error.kind();
-    kind == ErrorKind::Unsupported || kind == ErrorKind::BudgetSpent || kind == ErrorKind::Unavailable
+    use ErrorKind::{BudgetSpent, Timeout, Unavailable, Unsupported};
+    matches!(error.kind(), Unsupported | BudgetSpent | Unavailable | Timeout)
 }
