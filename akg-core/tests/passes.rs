@@ -18,7 +18,7 @@ use akg_core::verdict::{Failure, FailureKind};
 use akg_core::{Agent, Error, ErrorKind, Result, Session, Sketch};
 use async_trait::async_trait;
 use futures::executor::block_on;
-use simulated::{SKETCH, Shared, session, task};
+use simulated::{PLENTY, SKETCH, Shared, policy, session, task};
 
 /// One kernel, which takes half as long as the two of [`SKETCH`].
 const ONE: &str = "sketch relu(x: f32[4096]) -> y: f32[4096]
@@ -125,7 +125,7 @@ impl Agent<Fixer> for Writer {
 }
 
 fn run(world: &Shared, store: &Arc<MemoryStore>, staff: impl FnOnce(Session) -> Session) -> Outcome {
-    let session = session(world, store, Duration::from_secs(3600))
+    let session = session(world, store, PLENTY)
         .with_tuning(None)
         .with_analyst(Adviser(Place::Sketch));
     block_on(staff(session).run(&task(4096))).unwrap()
@@ -203,17 +203,25 @@ fn steps_say_where_each_candidate_comes_from() {
 
 #[test]
 fn the_same_run_again_measures_nothing() {
-    let (world, store) = (Shared::default(), Arc::default());
-    let again = |world: &Shared| {
-        let designer = ideas(&[&three(), ONE], &Told::default());
-        run(world, &store, |s| s.with_designer(designer).with_passes(2))
-    };
-    let first = again(&world);
-    let other = Shared::default();
-    let second = again(&other);
-    assert_eq!(second.passes, first.passes);
-    assert_eq!(second.best().unwrap().timing, first.best().unwrap().timing);
-    other.with(|w| assert_eq!((w.builds.len(), w.verdicts.len(), w.loads), (0, 0, 0)));
+    for tuning in [None, Some(policy(PLENTY))] {
+        let store = Arc::default();
+        let again = |world: &Shared| {
+            let designer = ideas(&[&three(), ONE], &Told::default());
+            let staff = |s: Session| {
+                s.with_designer(designer)
+                    .with_passes(2)
+                    .with_tuning(tuning.clone())
+            };
+            run(world, &store, staff)
+        };
+        let first = again(&Shared::default());
+        assert_eq!(endings(&first.passes), ["not faster", "faster"]);
+        let other = Shared::default();
+        let second = again(&other);
+        assert_eq!(second.passes, first.passes);
+        assert_eq!(second.best().unwrap().timing, first.best().unwrap().timing);
+        other.with(|w| assert_eq!((w.builds.len(), w.verdicts.len(), w.loads), (0, 0, 0)));
+    }
 }
 
 #[test]

@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use super::Event;
 use super::line::{Candidate, Line};
+use super::plan::bound;
 use super::road::Road;
 use super::run::Run;
 use super::tune::{Leader, Tuner};
-use super::{Attempt, Event};
 use crate::backend::Cache;
 use crate::conductor::Tried;
 use crate::error::Result;
@@ -34,13 +35,24 @@ impl Best {
     pub(super) fn leader(&self) -> Option<&Leader> {
         self.ladder.last()
     }
+
+    /// Records what tuning chose, and how it ended, so that it is not tuned again.
+    pub(super) fn choose(&mut self, road: &Road<'_>) -> Result<()> {
+        let Some(leader) = self.ladder.last().filter(|_| self.tuned) else {
+            return Ok(());
+        };
+        let (store, chosen) = (&*road.session.store, (&leader.knobs, leader.written.hash));
+        let memory = &mut self.line.memory;
+        memory.choose(store, chosen, leader.relative, self.ending)
+    }
+
     /// The fastest failed, and the one before it takes its place.
     fn fall(&mut self, road: &Road<'_>, failure: &Failure) -> Result<()> {
         let Some(leader) = self.ladder.pop() else {
             return Ok(());
         };
         let line = &mut self.line;
-        if leader.lowered {
+        if leader.written.lowered {
             line.memory.fail(&*road.session.store, &leader.knobs, failure)?;
         }
         let same = |c: &&mut Candidate| c.tried.source == leader.written.hash;
@@ -50,7 +62,7 @@ impl Best {
                 tried: Tried {
                     knobs: leader.knobs,
                     source: leader.written.hash,
-                    lowered: leader.lowered,
+                    lowered: leader.written.lowered,
                     repairs: 0,
                     failure: Some(failure.clone()),
                 },
@@ -80,7 +92,7 @@ impl Run<'_> {
             record.ended_by.is_some_and(larger) || (record.disturbed && session.retry)
         };
         let untuned = |policy: &&TuningPolicy| record.as_ref().is_none_or(|record| again(record, policy));
-        let tunable = times && first.lowered;
+        let tunable = times && first.written.lowered;
         let wanted = session.tuning.as_ref().filter(|_| tunable).filter(untuned);
         let several = leaders.len() > 1 && times && (session.timing.is_some() || wanted.is_some());
         let mut tuning = Tuning {
@@ -88,7 +100,7 @@ impl Run<'_> {
             stopped: match &record {
                 Some(record) if record.disturbed => "others used the machine while an earlier run tuned",
                 Some(_) => "an earlier run tuned",
-                None if !first.lowered => "what a model wrote has no knobs",
+                None if !first.written.lowered => "what is not lowered has no knobs",
                 None => "no tuning was asked for",
             }
             .to_owned(),
@@ -108,7 +120,7 @@ impl Run<'_> {
                 &self.line.design,
                 &mut self.line.memory,
                 policy,
-                self.outcome.bound_seconds,
+                bound(self.road.task, &self.line.design, self.road.target),
             );
             let tuned = tuner.run(leaders).await?;
             (ladder, tuning, ending) = (tuned.ladder, tuned.tuning, tuned.ending);
@@ -134,10 +146,11 @@ impl Run<'_> {
             let Some(leader) = best.ladder.last().cloned() else {
                 break;
             };
-            let (Some(at), arena) = (leader.attempt, self.arena.clone()) else {
-                break;
-            };
-            let Some(attempt) = self.outcome.attempts.get_mut(at) else {
+            let arena = self.arena.clone();
+            let Some((at, attempt)) = leader
+                .attempt
+                .and_then(|at| Some((at, self.outcome.attempts.get_mut(at)?)))
+            else {
                 break;
             };
             if session.backend.capability().times
@@ -157,11 +170,7 @@ impl Run<'_> {
             };
             tuning.relative = leader.relative;
             tuning.seconds += began.elapsed().as_secs_f64();
-            if best.tuned {
-                let chosen = (&leader.knobs, leader.written.hash);
-                let memory = &mut best.line.memory;
-                memory.choose(&*session.store, chosen, leader.relative, best.ending)?;
-            }
+            best.choose(self.road)?;
             session.observer.event(Event::Tuned(&tuning));
             self.outcome.winner = Some(at);
             self.outcome.tuning = Some(tuning);
@@ -173,25 +182,16 @@ impl Run<'_> {
     /// Judges the fastest of a design unless it was, and the one before it if it fails, and so on; whether one stands.
     pub(super) async fn stand(&mut self, best: &mut Best) -> Result<bool> {
         while let Some(leader) = best.ladder.last_mut() {
-            let attempt: &Attempt = match leader.attempt {
-                Some(at) => match self.outcome.attempts.get(at) {
-                    Some(attempt) => attempt,
-                    None => return Ok(false),
-                },
-                None => {
-                    let attempt = self.road.judge(leader.written.clone()).await?;
-                    leader.attempt = Some(self.outcome.attempts.len());
-                    self.outcome.attempts.push(attempt);
-                    match self.outcome.attempts.last() {
-                        Some(attempt) => attempt,
-                        None => return Ok(false),
-                    }
-                }
-            };
-            let Some(failure) = attempt.verdict.failure.clone() else {
-                return Ok(true);
-            };
-            best.fall(self.road, &failure)?;
+            if leader.attempt.is_none() {
+                let attempt = self.road.judge(leader.written.clone()).await?;
+                leader.attempt = Some(self.outcome.attempts.len());
+                self.outcome.attempts.push(attempt);
+            }
+            let attempt = leader.attempt.and_then(|at| self.outcome.attempts.get(at));
+            match attempt.and_then(|attempt| attempt.verdict.failure.clone()) {
+                None => return Ok(true),
+                Some(failure) => best.fall(self.road, &failure)?,
+            }
         }
         Ok(false)
     }

@@ -9,6 +9,7 @@ use std::ops::ControlFlow;
 
 use super::Event;
 use super::best::Best;
+use super::plan::bound;
 use super::run::{Run, is_silence};
 use super::tune::{CHALLENGER, FASTEST, Leader};
 use crate::agent::Role as _;
@@ -57,6 +58,7 @@ impl Run<'_> {
                 }
                 continue;
             }
+            best.choose(self.road)?;
             let passed = self.pass(&best).await;
             bests.push(best);
             match passed? {
@@ -126,7 +128,7 @@ impl Run<'_> {
         let subject = Subject {
             task: road.task,
             artifact,
-            sketch: leader.lowered.then_some(sketch),
+            sketch: leader.written.lowered.then_some(sketch),
             target: road.target,
         };
         let measured = Profile::measure(&subject, &*session.backend, &session.limits, 0).await?;
@@ -154,7 +156,7 @@ impl Run<'_> {
             source: leader.written.source.clone(),
             sketch: best.line.design.sketch.clone(),
             report: artifact.metadata.get("warnings").cloned().unwrap_or_default(),
-            bound_seconds: self.outcome.bound_seconds,
+            bound_seconds: bound(road.task, &best.line.design, road.target),
             pictures: pictures.unwrap_or_default(),
             passes: self.outcome.passes.clone(),
             trace: road.trace.clone(),
@@ -251,6 +253,7 @@ impl Run<'_> {
         let Some(leader) = challenger.leader().cloned() else {
             return Ok(nothing("nothing is left that passed"));
         };
+        challenger.choose(self.road)?;
         if leader.written.key == fastest.written.key {
             return Ok(nothing("what was proposed is the same"));
         }

@@ -44,6 +44,8 @@ pub(super) struct Written {
     blob: Digest,
     /// The key of the candidate.
     pub(super) key: Digest,
+    /// Whether the DSL lowered it from a design, so that it has knobs.
+    pub(super) lowered: bool,
 }
 
 impl<'a> Road<'a> {
@@ -97,16 +99,14 @@ impl<'a> Road<'a> {
             trace: self.trace.clone(),
         };
         let source = self.session.coder.step(&context).await?;
-        match self.lowered(design, knobs, &source) {
-            true => self.present(source, |plan| present(plan, self.task, design)),
-            false => self.admit(source),
-        }
-    }
-
-    /// Whether a source is what the DSL lowers a design to, and not what somebody wrote: that has no knobs.
-    pub(super) fn lowered(&self, design: &Design, knobs: &Knobs, source: &Source) -> bool {
+        // What somebody wrote has no knobs; what is lowered has none if its design has none.
         let lower = || self.session.dsl.lower(&design.sketch, knobs, self.target);
-        !source.knobs.is_empty() || lower().is_ok_and(|lowered| lowered.text == source.text)
+        if source.knobs.is_empty() && !lower().is_ok_and(|lowered| lowered.text == source.text) {
+            return self.admit(source);
+        }
+        let (written, presented) = self.present(source, |plan| present(plan, self.task, design))?;
+        let lowered = true;
+        Ok((Written { lowered, ..written }, presented))
     }
 
     /// Takes a source that somebody wrote; the inner error says that it is not one of the task.
@@ -158,6 +158,7 @@ impl<'a> Road<'a> {
             hash,
             blob,
             key,
+            lowered: false,
         })
     }
 

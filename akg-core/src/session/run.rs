@@ -11,6 +11,7 @@ use super::road::{Road, Written};
 use super::tune::Leader;
 use super::{Event, Outcome};
 use crate::agent::Role as _;
+use crate::coder::Coder;
 use crate::conductor::{ConductContext, Next, Tried};
 use crate::designer::{Design, DesignContext, Designer, FailedDesign};
 use crate::error::{Error, ErrorKind, Result};
@@ -31,14 +32,6 @@ pub(super) struct Run<'a> {
     /// Where candidates are timed, once one is.
     pub(super) arena: Option<Arc<Arena<'a>>>,
     began: Instant,
-}
-
-/// How a candidate was made.
-struct Made {
-    knobs: Knobs,
-    lowered: bool,
-    repairs: usize,
-    step: usize,
 }
 
 impl<'a> Run<'a> {
@@ -91,6 +84,7 @@ impl<'a> Run<'a> {
             }
         }
         let design = &self.line.design;
+        self.outcome.bound_seconds = bound(self.road.task, design, &self.outcome.target);
         self.outcome.sketch = design.sketch.to_string();
         self.outcome.kernels.clone_from(&design.kernels);
         self.outcome.seconds = self.began.elapsed().as_secs_f64();
@@ -152,19 +146,12 @@ impl<'a> Run<'a> {
         let session = road.session;
         let step = road.trace.step(&Taken {
             parents: &[self.line.step],
-            role: crate::coder::Coder::NAME,
+            role: Coder::NAME,
             agent: session.coder.name(),
             why: "",
             proposal: &written.source.text,
         })?;
-        let lowered = road.lowered(&self.line.design, &knobs, &written.source);
-        let made = Made {
-            knobs,
-            lowered,
-            repairs: 0,
-            step,
-        };
-        self.judge(written, presented, made).await
+        self.judge(written, presented, (knobs, 0), step).await
     }
 
     /// Judges a repair of the last candidate, if the fixer knows one. It is not asked again once it knows none.
@@ -237,24 +224,20 @@ impl<'a> Run<'a> {
             proposal: &source.text,
         })?;
         let (written, presented) = road.admit(source)?;
-        let made = Made {
-            knobs,
-            lowered: false,
-            repairs,
-            step,
-        };
-        self.judge(written, presented, made).await
+        self.judge(written, presented, (knobs, repairs), step).await
     }
 
-    /// Judges a candidate, and takes down what became of it.
-    async fn judge(&mut self, written: Written, presented: Result<(), Failure>, made: Made) -> Result<()> {
-        let Made {
-            knobs,
-            lowered,
-            repairs,
-            step,
-        } = made;
+    /// Judges the candidate of a step, written for these knob values and repaired so often, and takes down what became of
+    /// it.
+    async fn judge(
+        &mut self,
+        written: Written,
+        presented: Result<(), Failure>,
+        (knobs, repairs): (Knobs, usize),
+        step: usize,
+    ) -> Result<()> {
         let (road, session) = (self.road, self.road.session);
+        let lowered = written.lowered;
         session.observer.event(Event::Coded(&written.source));
         let attempt = match presented {
             Ok(()) => road.judge(written.clone()).await?,
@@ -274,7 +257,6 @@ impl<'a> Run<'a> {
                 let leader = Leader::new(written.clone(), knobs.clone(), Some(at));
                 line.passed.push(Leader {
                     relative,
-                    lowered,
                     step,
                     ..leader
                 });
@@ -364,7 +346,6 @@ impl<'a> Run<'a> {
         })?;
         session.observer.event(Event::Designed(&design));
         self.known.insert(design.sketch.to_string());
-        self.outcome.bound_seconds = bound(road.task, &design, &self.outcome.target);
         Line::new(road, design, step)
     }
 

@@ -40,8 +40,6 @@ pub(super) struct Leader {
     pub(super) origin: Origin,
     /// Its time over that of the first leader.
     pub(super) relative: f64,
-    /// Whether the DSL lowered it, so that it has knobs.
-    pub(super) lowered: bool,
     /// The number of the step that it comes from.
     pub(super) step: usize,
 }
@@ -54,7 +52,6 @@ impl Leader {
             attempt,
             origin: Origin::Designer,
             relative: 1.0,
-            lowered: true,
             step: 0,
         }
     }
