@@ -149,6 +149,50 @@ fn models_look_for_something_faster_than_the_rules_and_are_not_asked_again() {
     assert_eq!((asked.len(), &again["passes"]), (0, &report["passes"]));
 }
 
+const MODULE: &str = "import torch\nimport torch.nn as nn\n\n\nclass Model(nn.Module):\n    def forward(self, x):\n        \
+                      return torch.relu(x).sum(1)\n\n\ndef get_inputs():\n    return [torch.rand(4, 5)]\n\n\n\
+                      def get_init_inputs():\n    return []\n";
+
+#[test]
+fn a_description_becomes_a_task_that_runs() {
+    if let Err(e) = akg::python::Environment::find(&akg::python::Config::default()) {
+        eprintln!("skipped: a_description_becomes_a_task_that_runs: {e}");
+        return;
+    }
+    let place = Place::new();
+    let request = place.file("words.md", "The sums of the rows of relu(x).");
+    let (folder, out) = (place.path("asked"), place.path("rows.py"));
+    std::fs::create_dir_all(&folder).unwrap();
+    let reply = |module: &str| json!({"text": format!("```python\n{module}```")});
+    let answers = [reply(&MODULE.replace("relu(x)", "rectify(x)")), reply(MODULE)];
+    let over = AtomicBool::new(false);
+    let (output, asked) = std::thread::scope(|scope| {
+        let server = scope.spawn(|| serve(&folder, &answers, &over));
+        let mut command = place.akg();
+        command.arg("task").arg(&request).arg("--out").arg(&out);
+        command
+            .env("AKG_LLM_PROVIDER", "files")
+            .env("AKG_LLM_FOLDER", &folder);
+        let output = command.output().unwrap();
+        over.store(true, Ordering::Relaxed);
+        (output, server.join().unwrap())
+    });
+    expect(&output, PASS, &["a task"]);
+    assert_eq!(std::fs::read_to_string(&out).unwrap(), MODULE);
+    assert!(
+        asked[0].contains("The sums of the rows") && asked[1].contains("rectify"),
+        "{asked:?}"
+    );
+    // What is a task needs nobody.
+    let mut command = place.akg();
+    command
+        .arg("task")
+        .arg(&out)
+        .arg("--out")
+        .arg(place.path("again.py"));
+    expect(&command.output().unwrap(), PASS, &["a task"]);
+}
+
 #[test]
 fn a_model_without_a_design_is_an_error_that_says_why() {
     let place = Place::new();

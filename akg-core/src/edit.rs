@@ -222,7 +222,8 @@ mod tests {
             let edits: Vec<Edit> = parts.iter().map(|(old, new)| Edit {
                 old: format!("x{}", old.join("\n")), new: Some(new.join("\n")),
             }).collect();
-            let written: String = edits.iter().map(|e| format!("Then:\n{e}\n")).collect();
+            let written: Vec<String> = edits.iter().map(|e| format!("Then:\n{e}\n")).collect();
+            let written = written.concat();
             prop_assert_eq!(Edit::parse(&written).unwrap(), edits);
         }
 

@@ -39,6 +39,7 @@ pub mod source;
 pub mod store;
 pub mod target;
 pub mod task;
+pub mod task_builder;
 pub mod tensor;
 pub mod timing;
 pub mod trace;

@@ -1,5 +1,5 @@
 //! What coder, fixer, analyst and conductor tell a model, as reviewed; and what becomes of its replies.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "this is a test")]
+#![expect(clippy::unwrap_used, reason = "this is a test")]
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -15,6 +15,7 @@ use akg_core::fixer::{FixContext, ModelFixer, Wish};
 use akg_core::pass::Pass;
 use akg_core::profile::Subject;
 use akg_core::source::{Artifact, Knobs, LaunchPlan, Source, SourceForm};
+use akg_core::task_builder::{BuildContext, ModelTaskBuilder, ModuleTrial, RuleTaskBuilder};
 use akg_core::trace::Trace;
 use akg_core::verdict::{Failure, FailureKind};
 use akg_core::{Agent as _, DType, Diagnostic, Dsl, Error, Graph, Profile, Result, Sketch, Target, Task};
@@ -114,10 +115,10 @@ impl Dsl for Toy {
     }
 
     fn parse(&self, text: &str) -> Result<Source> {
-        match text.starts_with("plan\n") {
-            true => Ok(source(text, Knobs::new())),
-            false => Err(Error::invalid("a text begins with `plan`")),
+        if !text.starts_with("plan\n") {
+            return Err(Error::invalid("a text begins with `plan`"));
         }
+        Ok(source(text, Knobs::new()))
     }
 
     fn export(&self, source: &Source, _: &str) -> Result<String> {
@@ -275,6 +276,29 @@ fn conduct_context() -> ConductContext {
     }
 }
 
+/// Takes modules that say `class Model: ...`.
+#[derive(Debug)]
+struct Dots;
+
+impl ModuleTrial for Dots {
+    fn run(&self, module: &str) -> Result<std::result::Result<(), String>> {
+        let runs = module.contains("class Model: ...");
+        Ok(if runs {
+            Ok(())
+        } else {
+            Err("line 1: no dots".to_owned())
+        })
+    }
+}
+
+fn build_context() -> BuildContext {
+    BuildContext {
+        request: "The sum of each row of a matrix.".to_owned(),
+        trial: Arc::new(Dots),
+        trace: Trace::default(),
+    }
+}
+
 /// Collects texts that differ from their files.
 struct Golden(Vec<String>);
 
@@ -335,6 +359,11 @@ fn prompts_are_as_reviewed() {
         Next::Design
     );
     both("conductor", &model.asked(0));
+
+    let model = Scripted::new(&["```python\nclass Model: ...\n```"]);
+    let builder = ModelTaskBuilder::new(model.clone()).unwrap();
+    block_on(builder.step(&build_context())).unwrap();
+    both("task-builder", &model.asked(0));
 
     let sketch = design(&task(), &target()).unwrap().sketch;
     let known = |seconds| Known {
@@ -432,6 +461,28 @@ fn the_rules_recommend_what_helps_against_the_bottleneck_and_nothing_twice() {
 }
 
 #[test]
+fn tasks_are_run_before_they_are_taken() {
+    let model = Scripted::new(&[
+        "```\nclass Model: pass\n```",
+        "It has a\n```\nclass Model: ...\n```",
+    ]);
+    let module = block_on(
+        ModelTaskBuilder::new(model.clone())
+            .unwrap()
+            .step(&build_context()),
+    );
+    assert_eq!(module.unwrap(), "class Model: ...\n");
+    let objection = model.asked(1).pop().unwrap();
+    assert!(objection.contains("line 1: no dots"), "{objection}");
+    // What is a task already needs no model, and words are none.
+    let error = block_on(RuleTaskBuilder.step(&build_context())).unwrap_err();
+    assert_eq!(error.kind(), akg_core::ErrorKind::Unsupported);
+    let mut context = build_context();
+    "class Model: ...".clone_into(&mut context.request);
+    assert_eq!(block_on(RuleTaskBuilder.step(&context)).unwrap(), context.request);
+}
+
+#[test]
 fn what_a_coder_sends_is_read_and_checked() {
     let model = Scripted::new(&[
         "```\nrows\n```",
@@ -447,8 +498,6 @@ fn what_a_coder_sends_is_read_and_checked() {
         "{}",
         asked(2)
     );
-    let Err(error) = block_on(ModelCoder::new(Scripted::new(&[])).unwrap().step(&code_context())) else {
-        panic!("a model that says nothing wrote something");
-    };
+    let error = block_on(ModelCoder::new(Scripted::new(&[])).unwrap().step(&code_context())).unwrap_err();
     assert!(error.to_string().contains("the script is over"), "{error}");
 }

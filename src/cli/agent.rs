@@ -67,9 +67,10 @@ impl AgentArgs {
             Agent::Hybrid => session.with_designer(RulesFirst::new(designer)),
             _ => session.with_designer(designer),
         };
-        let session = match dsl.capability().lowers {
-            true => session,
-            false => session.with_coder(ModelCoder::new(models.role(Coder::NAME)?)?),
+        let session = if dsl.capability().lowers {
+            session
+        } else {
+            session.with_coder(ModelCoder::new(models.role(Coder::NAME)?)?)
         };
         Ok(session
             .with_fixer(ModelFixer::new(models.role(Fixer::NAME)?)?)

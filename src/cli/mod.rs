@@ -23,6 +23,7 @@ mod agent;
 mod baseline;
 mod bench;
 mod build;
+mod build_task;
 mod bundle;
 mod check;
 mod device;
@@ -65,6 +66,8 @@ enum Command {
     Build(build::BuildArgs),
     /// Says where the time of a kernel goes: what each launch takes, does and occupies, and what holds it back.
     Profile(profile::ProfileArgs),
+    /// Makes a task of PyTorch code or of a description: by a language model, unless it is one already.
+    Task(build_task::BuildTaskArgs),
     /// Checks a file: a sketch, a graph in JSON, or a kernel source.
     Check(check::CheckArgs),
     /// Shows what tuning found, and moves it between stores.
@@ -272,6 +275,7 @@ impl Cli {
             Command::Sketch(args) => args.run(),
             Command::Build(args) => args.run(),
             Command::Profile(args) => args.run(),
+            Command::Task(args) => args.run(),
             Command::Check(args) => args.run(),
             Command::Records(args) => args.run(),
             Command::Show(args) => args.run(),

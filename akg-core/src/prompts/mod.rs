@@ -17,8 +17,10 @@ use crate::error::{Error, Result};
 pub(crate) use sheet::{DeviceSheet, TaskSheet};
 
 /// The templates by name.
-const EMBEDDED: [(&str, &str); 11] = [
+const EMBEDDED: [(&str, &str); 13] = [
     ("objection.md", include_str!("objection.md")),
+    ("task-builder/system.md", include_str!("task-builder/system.md")),
+    ("task-builder/task.md", include_str!("task-builder/task.md")),
     ("designer/system.md", include_str!("designer/system.md")),
     ("designer/task.md", include_str!("designer/task.md")),
     ("coder/system.md", include_str!("coder/system.md")),

@@ -25,7 +25,6 @@ use crate::source::Artifact;
 use crate::store::{Measurement, ProfileRecord, StoreExt as _, now};
 use crate::timing::Claim;
 use crate::trace::Taken;
-use crate::tuner::TuningPolicy;
 
 /// What a pass ended with, and what is faster now; or why there are no more passes.
 type Passed = ControlFlow<String, (Pass, Option<Best>)>;
@@ -295,7 +294,7 @@ impl Run<'_> {
     /// Lets two candidates take turns, unless they have before.
     async fn duel(&mut self, challenger: &Leader, fastest: &Leader) -> Result<Measurement> {
         let session = self.road.session;
-        let policy = session.tuning.clone().unwrap_or_else(TuningPolicy::default).duel;
+        let policy = session.tuning.clone().unwrap_or_default().duel;
         let setting = Digest::of_value(&policy)?;
         let (own, theirs) = (challenger.written.key, fastest.written.key);
         let known = session.store.all::<Measurement>(Some(own))?.into_iter();
