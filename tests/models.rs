@@ -9,6 +9,7 @@
 mod common;
 
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -74,24 +75,28 @@ fn run_as(
     agents: &[&str],
     answers: &[Value],
 ) -> (std::process::Output, Vec<String>) {
-    let task = place.file("tiny.json", TASK);
     let folder = place.path(folder);
-    std::fs::create_dir_all(&folder).unwrap();
     let over = AtomicBool::new(false);
+    let mut command = akg_run(place, &folder, agents);
     std::thread::scope(|scope| {
         let server = scope.spawn(|| serve(&folder, answers, &over));
-        let output = place
-            .akg()
-            .args(["run", "--json", "--no-baseline", "--tune", "0s"])
-            .args(agents)
-            .arg(&task)
-            .env("AKG_LLM_PROVIDER", "files")
-            .env("AKG_LLM_FOLDER", &folder)
-            .output()
-            .unwrap();
+        let output = command.output().unwrap();
         over.store(true, Ordering::Relaxed);
         (output, server.join().unwrap())
     })
+}
+
+/// The program that runs the task and asks in a folder, which is made.
+fn akg_run(place: &Place, folder: &Path, agents: &[&str]) -> Command {
+    std::fs::create_dir_all(folder).unwrap();
+    let mut command = place.akg();
+    command
+        .args(["run", "--json", "--no-baseline", "--tune", "0s"])
+        .args(agents)
+        .arg(place.file("tiny.json", TASK))
+        .env("AKG_LLM_PROVIDER", "files")
+        .env("AKG_LLM_FOLDER", folder);
+    command
 }
 
 #[test]
@@ -118,6 +123,57 @@ fn what_a_model_designs_is_judged_like_anything_else() {
     );
 }
 
+/// The rules first, then one pass.
+const HYBRID: [&str; 4] = ["--agent", "hybrid", "--passes", "1"];
+
+/// What an analyst's model says.
+fn recommendation() -> Value {
+    let advice =
+        json!({"gain": 1.5, "place": "sketch", "what": "Take one row at a time.", "why": "It is short."});
+    json!({"text": advice.to_string()})
+}
+
+#[test]
+fn a_run_that_was_killed_asks_only_what_was_not_answered() {
+    if !has_compiler() {
+        return;
+    }
+    let place = Place::new();
+    let folder = place.path("first");
+    let mut child = akg_run(&place, &folder, &HYBRID)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // The analyst is answered; the process dies while the designer waits.
+    let mut answered = false;
+    loop {
+        if let Some((_, reply)) = open_requests(&folder).pop() {
+            if answered {
+                break;
+            }
+            let half = reply.with_extension("half");
+            std::fs::write(&half, recommendation().to_string()).unwrap();
+            std::fs::rename(&half, &reply).unwrap();
+            answered = true;
+        }
+        assert!(
+            child.try_wait().unwrap().is_none(),
+            "it ended before it was killed"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // Started again, where nobody knows of the first folder.
+    let (output, asked) = run_as(&place, "second", &HYBRID, &[answer("max(t, 0.0)")]);
+    expect(&output, PASS, &["\"pass\""]);
+    assert_eq!(asked.len(), 1);
+    assert!(asked[0].contains("Take one row at a time."), "{}", asked[0]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["passes"].as_array().unwrap().len(), 1);
+}
+
 #[test]
 fn models_look_for_something_faster_than_the_rules_and_are_not_asked_again() {
     if !has_compiler() {
@@ -134,7 +190,8 @@ fn models_look_for_something_faster_than_the_rules_and_are_not_asked_again() {
     // Whichever is faster here, both were verified and compared.
     assert_eq!(report["attempts"].as_array().unwrap().len(), 2);
     let passes = report["passes"].as_array().unwrap();
-    assert_eq!((passes.len(), &passes[0]["recommendation"]), (1, &advice));
+    let advice = passes[0]["recommendation"].to_string();
+    assert_eq!((passes.len(), recommendation()), (1, json!({"text": advice})));
     let ending = passes[0]["ending"].as_object().unwrap();
     assert!(
         ending.contains_key("faster") || ending.contains_key("not-faster"),
@@ -143,7 +200,7 @@ fn models_look_for_something_faster_than_the_rules_and_are_not_asked_again() {
     // The analyst saw the profile, the designer what was advised.
     assert!(asked[0].contains("bottleneck") && asked[1].contains("Take one row at a time."));
     // The same again, where nobody answers.
-    let (output, asked) = run_as(&place, "again", &hybrid, &[]);
+    let (output, asked) = run_as(&place, "again", &HYBRID, &[]);
     expect(&output, PASS, &["\"pass\""]);
     let again: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((asked.len(), &again["passes"]), (0, &report["passes"]));

@@ -170,7 +170,7 @@ pub(super) fn session(
                 Event::Tried(trial) => return observer.step(&tried(trial)),
                 Event::Tuned(_) => return,
                 Event::Recommended(advice) => return observer.step(&format!("trying: {}", advice.what)),
-                Event::Passed(pass) => return observer.step(&format!("tried: {pass}")),
+                Event::Pass(pass) => return observer.step(&format!("tried: {pass}")),
                 _ => "timed",
             });
         });

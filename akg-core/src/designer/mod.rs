@@ -44,8 +44,8 @@ mod group;
 mod model;
 mod plan;
 mod prim;
-mod relay;
 mod roll;
+mod rules_first;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -53,7 +53,7 @@ mod window;
 
 #[cfg(feature = "models")]
 pub use model::ModelDesigner;
-pub use relay::RulesFirst;
+pub use rules_first::RulesFirst;
 
 /// Decides how a task is cut into kernels and each kernel into tiles.
 #[derive(Debug)]

@@ -34,7 +34,7 @@ pub enum Event<'a> {
     /// The analyst recommended a change.
     Recommended(&'a Recommendation),
     /// An attempt to make what passed faster ended.
-    Passed(&'a Pass),
+    Pass(&'a Pass),
     /// A candidate was timed beside its rivals, or its times taken from the store.
     Timed(&'a Contest),
 }

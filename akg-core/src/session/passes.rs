@@ -62,7 +62,7 @@ impl Run<'_> {
             bests.push(best);
             match passed? {
                 ControlFlow::Continue((pass, faster)) => {
-                    session.observer.event(Event::Passed(&pass));
+                    session.observer.event(Event::Pass(&pass));
                     self.outcome.passes.push(pass);
                     bests.extend(faster);
                 }

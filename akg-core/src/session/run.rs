@@ -110,20 +110,21 @@ impl<'a> Run<'a> {
                 exhausted: self.exhausted(),
                 trace: self.road.trace.clone(),
             };
-            let done = match session.conductor.step(&context).await? {
-                Next::Code(knobs) => match self.code(knobs.clone()).await {
+            let done = match session.conductor.step(&context).await {
+                Err(error) => Err(error),
+                Ok(Next::Code(knobs)) => match self.code(knobs.clone()).await {
                     Err(error) if error.kind() == ErrorKind::Unsupported => {
                         self.unwritten(knobs, error).await
                     }
                     other => other,
                 },
-                Next::Fix => self.fix().await,
-                Next::Design if self.line.passed.is_empty() => self.redesign(None).await,
-                Next::Design => {
+                Ok(Next::Fix) => self.fix().await,
+                Ok(Next::Design) if self.line.passed.is_empty() => self.redesign(None).await,
+                Ok(Next::Design) => {
                     "a candidate passed".clone_into(&mut self.outcome.stopped);
                     return Ok(());
                 }
-                Next::Stop(reason) => {
+                Ok(Next::Stop(reason)) => {
                     self.outcome.stopped = reason;
                     return Ok(());
                 }
