@@ -5,8 +5,13 @@ use akg_core::profile::Subject;
 use akg_core::session::{Attempt, Outcome};
 use akg_core::source::Source;
 use akg_core::verdict::Failure;
-use akg_core::{Profile, Result, Session, Target, Task};
+use akg_core::{Agent, Profile, Result, Role, Session, Target, Task};
 use futures::executor::block_on;
+
+/// What an agent proposes. See [`Agent::step`].
+pub fn step<R: Role>(agent: &dyn Agent<R>, context: &R::Context) -> Result<R::Proposal> {
+    block_on(agent.step(context))
+}
 
 /// Runs a session to its end. See [`Session::run`].
 pub fn run(session: &Session, task: &Task) -> Result<Outcome> {

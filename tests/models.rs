@@ -9,6 +9,7 @@
 mod common;
 
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -64,23 +65,38 @@ fn serve(folder: &Path, answers: &[Value], over: &AtomicBool) -> Vec<String> {
 
 /// Runs the task with a model that gives these answers.
 fn run(place: &Place, answers: &[Value]) -> (std::process::Output, Vec<String>) {
-    let task = place.file("tiny.json", TASK);
-    let folder = place.path("asked");
-    std::fs::create_dir_all(&folder).unwrap();
+    run_as(place, "asked", &["--agent", "llm", "--passes", "0"], answers)
+}
+
+/// The same with other agents, and with requests in a folder of this name.
+fn run_as(
+    place: &Place,
+    folder: &str,
+    agents: &[&str],
+    answers: &[Value],
+) -> (std::process::Output, Vec<String>) {
+    let folder = place.path(folder);
     let over = AtomicBool::new(false);
+    let mut command = akg_run(place, &folder, agents);
     std::thread::scope(|scope| {
         let server = scope.spawn(|| serve(&folder, answers, &over));
-        let output = place
-            .akg()
-            .args(["run", "--json", "--no-baseline", "--tune", "0s", "--agent", "llm"])
-            .arg(&task)
-            .env("AKG_LLM_PROVIDER", "files")
-            .env("AKG_LLM_FOLDER", &folder)
-            .output()
-            .unwrap();
+        let output = command.output().unwrap();
         over.store(true, Ordering::Relaxed);
         (output, server.join().unwrap())
     })
+}
+
+/// The program that runs the task and asks in a folder, which is made.
+fn akg_run(place: &Place, folder: &Path, agents: &[&str]) -> Command {
+    std::fs::create_dir_all(folder).unwrap();
+    let mut command = place.akg();
+    command
+        .args(["run", "--json", "--no-baseline", "--tune", "0s"])
+        .args(agents)
+        .arg(place.file("tiny.json", TASK))
+        .env("AKG_LLM_PROVIDER", "files")
+        .env("AKG_LLM_FOLDER", folder);
+    command
 }
 
 #[test]
@@ -105,6 +121,133 @@ fn what_a_model_designs_is_judged_like_anything_else() {
         "{}",
         asked[1]
     );
+}
+
+/// The rules first, then one pass.
+const HYBRID: [&str; 4] = ["--agent", "hybrid", "--passes", "1"];
+
+/// What an analyst's model says.
+fn recommendation() -> Value {
+    let advice =
+        json!({"gain": 1.5, "place": "sketch", "what": "Take one row at a time.", "why": "It is short."});
+    json!({"text": advice.to_string()})
+}
+
+#[test]
+fn a_run_that_was_killed_asks_only_what_was_not_answered() {
+    if !has_compiler() {
+        return;
+    }
+    let place = Place::new();
+    let folder = place.path("first");
+    let mut child = akg_run(&place, &folder, &HYBRID)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // The analyst is answered; the process dies while the designer waits.
+    let mut answered = false;
+    loop {
+        if let Some((_, reply)) = open_requests(&folder).pop() {
+            if answered {
+                break;
+            }
+            let half = reply.with_extension("half");
+            std::fs::write(&half, recommendation().to_string()).unwrap();
+            std::fs::rename(&half, &reply).unwrap();
+            answered = true;
+        }
+        assert!(
+            child.try_wait().unwrap().is_none(),
+            "it ended before it was killed"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // Started again, where nobody knows of the first folder.
+    let (output, asked) = run_as(&place, "second", &HYBRID, &[answer("max(t, 0.0)")]);
+    expect(&output, PASS, &["\"pass\""]);
+    assert_eq!(asked.len(), 1);
+    assert!(asked[0].contains("Take one row at a time."), "{}", asked[0]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["passes"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn models_look_for_something_faster_than_the_rules_and_are_not_asked_again() {
+    if !has_compiler() {
+        return;
+    }
+    let place = Place::new();
+    let advice =
+        json!({"what": "Take one row at a time.", "why": "It is short.", "gain": 1.5, "place": "sketch"});
+    let answers = [json!({"text": advice.to_string()}), answer("max(t, 0.0)")];
+    let hybrid = ["--agent", "hybrid", "--passes", "1"];
+    let (output, asked) = run_as(&place, "asked", &hybrid, &answers);
+    expect(&output, PASS, &["\"pass\""]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    // Whichever is faster here, both were verified and compared.
+    assert_eq!(report["attempts"].as_array().unwrap().len(), 2);
+    let passes = report["passes"].as_array().unwrap();
+    let advice = passes[0]["recommendation"].to_string();
+    assert_eq!((passes.len(), recommendation()), (1, json!({"text": advice})));
+    let ending = passes[0]["ending"].as_object().unwrap();
+    assert!(
+        ending.contains_key("faster") || ending.contains_key("not-faster"),
+        "{ending:?}"
+    );
+    // The analyst saw the profile, the designer what was advised.
+    assert!(asked[0].contains("bottleneck") && asked[1].contains("Take one row at a time."));
+    // The same again, where nobody answers.
+    let (output, asked) = run_as(&place, "again", &HYBRID, &[]);
+    expect(&output, PASS, &["\"pass\""]);
+    let again: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((asked.len(), &again["passes"]), (0, &report["passes"]));
+}
+
+const MODULE: &str = "import torch\nimport torch.nn as nn\n\n\nclass Model(nn.Module):\n    def forward(self, x):\n        \
+                      return torch.relu(x).sum(1)\n\n\ndef get_inputs():\n    return [torch.rand(4, 5)]\n\n\n\
+                      def get_init_inputs():\n    return []\n";
+
+#[test]
+fn a_description_becomes_a_task_that_runs() {
+    if let Err(e) = akg::python::Environment::find(&akg::python::Config::default()) {
+        eprintln!("skipped: a_description_becomes_a_task_that_runs: {e}");
+        return;
+    }
+    let place = Place::new();
+    let request = place.file("words.md", "The sums of the rows of relu(x).");
+    let (folder, out) = (place.path("asked"), place.path("rows.py"));
+    std::fs::create_dir_all(&folder).unwrap();
+    let reply = |module: &str| json!({"text": format!("```python\n{module}```")});
+    let answers = [reply(&MODULE.replace("relu(x)", "rectify(x)")), reply(MODULE)];
+    let over = AtomicBool::new(false);
+    let (output, asked) = std::thread::scope(|scope| {
+        let server = scope.spawn(|| serve(&folder, &answers, &over));
+        let mut command = place.akg();
+        command.arg("task").arg(&request).arg("--out").arg(&out);
+        command
+            .env("AKG_LLM_PROVIDER", "files")
+            .env("AKG_LLM_FOLDER", &folder);
+        let output = command.output().unwrap();
+        over.store(true, Ordering::Relaxed);
+        (output, server.join().unwrap())
+    });
+    expect(&output, PASS, &["a task"]);
+    assert_eq!(std::fs::read_to_string(&out).unwrap(), MODULE);
+    assert!(
+        asked[0].contains("The sums of the rows") && asked[1].contains("rectify"),
+        "{asked:?}"
+    );
+    // What is a task needs nobody.
+    let mut command = place.akg();
+    command
+        .arg("task")
+        .arg(&out)
+        .arg("--out")
+        .arg(place.path("again.py"));
+    expect(&command.output().unwrap(), PASS, &["a task"]);
 }
 
 #[test]

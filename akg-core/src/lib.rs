@@ -3,6 +3,7 @@
 pub mod agent;
 #[cfg(feature = "algebra")]
 pub mod algebra;
+pub mod analyst;
 pub mod backend;
 pub mod bundle;
 pub mod chat;
@@ -10,18 +11,23 @@ pub mod coder;
 pub mod conductor;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+#[cfg(feature = "models")]
+mod consult;
 pub mod designer;
 pub mod diagnostic;
 pub mod digest;
 pub mod dsl;
 pub mod dtype;
+pub mod edit;
 pub mod error;
 pub mod expr;
+pub mod fixer;
 pub mod graph;
 pub mod image;
 pub mod isolation;
 pub mod lift;
 pub mod lower;
+pub mod pass;
 mod philox;
 pub mod profile;
 #[cfg(feature = "models")]
@@ -34,8 +40,10 @@ pub mod source;
 pub mod store;
 pub mod target;
 pub mod task;
+pub mod task_builder;
 pub mod tensor;
 pub mod timing;
+pub mod trace;
 pub mod tuner;
 pub mod turns;
 pub mod verdict;

@@ -1,30 +1,38 @@
-//! The road of one task: design, code, build, verify, tune, time.
+//! The road of one task: design, code, build, verify, fix, tune, improve, time.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::agent::Agent;
+use crate::agent::{Agent, Role as _};
+use crate::analyst::{Analyst, RuleAnalyst};
 use crate::backend::{Backend, Limits};
 use crate::bundle::Bundle;
 use crate::coder::{Coder, RuleCoder};
 use crate::conductor::{Conductor, RuleConductor};
 use crate::designer::{Design, DesignContext, Designer, RuleDesigner};
+use crate::digest::Digest;
 use crate::dsl::Dsl;
 use crate::error::{Error, ErrorKind, Result};
+use crate::fixer::{Fixer, RuleFixer};
 use crate::graph::{Graph, Rewritten};
+use crate::profile::Profile;
 use crate::source::Source;
-use crate::store::{MemoryStore, Store};
+use crate::store::{MemoryStore, RunRecord, Store, now};
 use crate::target::Target;
 use crate::task::{Contract, Task};
 use crate::timing::{ContestPolicy, Witness};
+use crate::trace::{Taken, Trace};
 use crate::tuner::TuningPolicy;
 use crate::verifier::Verifier;
 use crate::verify::Judge;
 
+mod best;
 mod contest;
 mod event;
+mod line;
 mod outcome;
+mod passes;
 mod plan;
 mod road;
 mod run;
@@ -44,7 +52,11 @@ pub struct Session {
     backend: Arc<dyn Backend>,
     designer: Arc<dyn Agent<Designer>>,
     coder: Arc<dyn Agent<Coder>>,
+    fixer: Arc<dyn Agent<Fixer>>,
+    analyst: Arc<dyn Agent<Analyst>>,
     conductor: Arc<dyn Agent<Conductor>>,
+    passes: usize,
+    pictures: Option<Arc<Draw>>,
     verifier: Arc<dyn Verifier>,
     observer: Arc<dyn Observer>,
     budget: Duration,
@@ -60,6 +72,9 @@ pub struct Session {
 
 /// Makes another graph with the same values of a graph, within what a contract asks.
 type Rewrite = fn(&Graph, &Contract) -> Result<Rewritten>;
+
+/// Draws a profile, as PNG pictures.
+type Draw = dyn Fn(&Profile) -> Result<Vec<Vec<u8>>> + Send + Sync;
 
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -81,7 +96,11 @@ impl Session {
             backend,
             designer: Arc::new(RuleDesigner),
             coder: Arc::new(RuleCoder),
+            fixer: Arc::new(RuleFixer),
+            analyst: Arc::new(RuleAnalyst),
             conductor: Arc::new(RuleConductor::default()),
+            passes: 0,
+            pictures: None,
             verifier: Arc::new(Judge::standard(0, None, &Limits::default())),
             observer: Arc::new(|_: Event<'_>| {}),
             budget: Duration::from_secs(60),
@@ -116,6 +135,37 @@ impl Session {
     #[must_use]
     pub fn with_coder(mut self, coder: impl Agent<Coder> + 'static) -> Self {
         self.coder = Arc::new(coder);
+        self
+    }
+
+    /// Another fixer.
+    #[must_use]
+    pub fn with_fixer(mut self, fixer: impl Agent<Fixer> + 'static) -> Self {
+        self.fixer = Arc::new(fixer);
+        self
+    }
+
+    /// Another analyst.
+    #[must_use]
+    pub fn with_analyst(mut self, analyst: impl Agent<Analyst> + 'static) -> Self {
+        self.analyst = Arc::new(analyst);
+        self
+    }
+
+    /// How often agents may try to make what passed faster. By default they do not: the rules have no second idea.
+    #[must_use]
+    pub fn with_passes(mut self, passes: usize) -> Self {
+        self.passes = passes;
+        self
+    }
+
+    /// How profiles are drawn for an analyst that sees pictures: as PNG files.
+    #[must_use]
+    pub fn with_pictures(
+        mut self,
+        draw: impl Fn(&Profile) -> Result<Vec<Vec<u8>>> + Send + Sync + 'static,
+    ) -> Self {
+        self.pictures = Some(Arc::new(draw));
         self
     }
 
@@ -229,16 +279,70 @@ impl Session {
         let began = Instant::now();
         task.graph.validate()?;
         let target = self.target().await?;
-        let (design, graph) = self.design(task, &target).await?;
+        let trace = self.trace(task, &target)?;
+        let outcome = self.traced(task, &target, &trace, began).await;
+        if let Err(error) = &outcome {
+            trace.end(&error.to_string(), None)?;
+        }
+        outcome
+    }
+
+    /// Runs the whole road of a run that is written down.
+    async fn traced(&self, task: &Task, target: &Target, trace: &Trace, began: Instant) -> Result<Outcome> {
+        let (design, graph) = self.design(task, target, trace).await?;
+        let step = trace.step(&Taken {
+            parents: &[],
+            role: Designer::NAME,
+            agent: self.designer.name(),
+            why: "",
+            proposal: &design.sketch.to_string(),
+        })?;
         self.observer.event(Event::Designed(&design));
-        let road = Road::new(self, task, &target)?.with_graph(graph);
-        let target = target.clone();
-        Run::new(&road, design, target, began)?.finish().await
+        let road = Road::new(self, task, target)?
+            .with_graph(graph)
+            .with_trace(trace.clone());
+        Run::new(&road, design, step, target.clone(), began)?
+            .finish()
+            .await
+    }
+
+    /// Where a run on a task is written down.
+    fn trace(&self, task: &Task, target: &Target) -> Result<Trace> {
+        let names = [
+            (Designer::NAME, self.designer.name()),
+            (Coder::NAME, self.coder.name()),
+            (Fixer::NAME, self.fixer.name()),
+            (Analyst::NAME, self.analyst.name()),
+            (Conductor::NAME, self.conductor.name()),
+        ];
+        let agents = names.map(|(role, name)| format!("{role}: {name}")).join("; ");
+        let (task_print, target_print) = (task.fingerprint()?, target.fingerprint());
+        let key = Digest::of_parts([
+            task_print.to_string().as_str(),
+            target_print.to_string().as_str(),
+            self.dsl.name(),
+            &agents,
+        ]);
+        let record = RunRecord {
+            key,
+            task: task_print,
+            name: task.name.clone(),
+            dsl: self.dsl.name().to_owned(),
+            device: target.name.clone(),
+            agents,
+            stopped: None,
+            best: None,
+            at: now(),
+        };
+        Trace::begin(Arc::clone(&self.store), record)
     }
 
     /// The design of a task, and the graph that it is a design of.
-    async fn design(&self, task: &Task, target: &Target) -> Result<(Design, Graph)> {
-        let of = |graph: &Graph| DesignContext::new(task.with_graph(graph.clone()), target.clone());
+    async fn design(&self, task: &Task, target: &Target, trace: &Trace) -> Result<(Design, Graph)> {
+        let of = |graph: &Graph| DesignContext {
+            trace: trace.clone(),
+            ..DesignContext::new(task.with_graph(graph.clone()), target.clone())
+        };
         if let Some(rewrite) = self.rewrite {
             let Rewritten { graph, rules } = rewrite(&task.graph, &task.contract)?;
             match self.designer.step(&of(&graph)).await {

@@ -317,9 +317,15 @@ fn compiler_errors(output: &str, text: &str) -> Vec<Diagnostic> {
                 .take(line.saturating_sub(1))
                 .map(str::len)
                 .sum();
-            let length = text.get(start..)?.lines().next()?.len();
-            let at = start + (column.max(1) - 1).min(length);
-            Some(Diagnostic::error(message, at..at))
+            let rest = text.get(start..)?.lines().next()?;
+            let at = (column.max(1) - 1).min(rest.len());
+            let is_word = |c: char| c.is_alphanumeric() || c == '_';
+            // The whole word, or one sign.
+            let place = rest.get(at..)?;
+            let word = place.find(|c| !is_word(c)).unwrap_or(place.len());
+            let sign = place.chars().next().map_or(0, char::len_utf8);
+            let at = start + at;
+            Some(Diagnostic::error(message, at..at + word.max(sign)))
         })
         .take(20)
         .collect();

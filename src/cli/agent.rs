@@ -1,17 +1,38 @@
 //! Who decides: the rules, or language models.
 
-use akg::Result;
-use akg::Session;
-use akg::designer::ModelDesigner;
+use std::time::Duration;
+
+use akg::analyst::{Analyst, ModelAnalyst};
+use akg::coder::{Coder, ModelCoder};
+use akg::conductor::{Conductor, ModelConductor};
+use akg::designer::{Designer, ModelDesigner, RulesFirst};
+use akg::fixer::{Fixer, ModelFixer};
 use akg::llm::Models;
+use akg::{Dsl, Result, Role, Session, draw};
 use clap::{Args, ValueEnum};
 
-/// Who decides.
+use super::parse_duration;
+
+/// Wall time of a run if nobody says: models think longer than rules.
+const BUDGET: Duration = Duration::from_secs(60);
+const MODELS_BUDGET: Duration = Duration::from_secs(30 * 60);
+
+/// Passes of models if nobody says.
+const PASSES: usize = 5;
+
+/// Who decides, and for how long.
 #[derive(Debug, Clone, Copy, Args)]
 pub(super) struct AgentArgs {
-    /// Who designs the kernels: the rules, or the language model that `AKG_LLM_MODEL` and others name; see docs/llm.md.
+    /// Who makes the kernels: the rules; the language models that `AKG_LLM_MODEL` and others name; or the rules first, and models
+    /// that look for something faster; see docs/agents.md.
     #[arg(long, value_enum, default_value_t)]
     agent: Agent,
+    /// How often models may try to make a verified kernel faster [default: 5].
+    #[arg(long, value_name = "N")]
+    passes: Option<usize>,
+    /// Wall time after which no new candidate is started [default: 60s, or 30m with models].
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    budget: Option<Duration>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -19,6 +40,7 @@ enum Agent {
     #[default]
     Rules,
     Llm,
+    Hybrid,
 }
 
 impl AgentArgs {
@@ -29,16 +51,32 @@ impl AgentArgs {
     pub(super) fn models(self) -> Result<Option<Models>> {
         match self.agent {
             Agent::Rules => Ok(None),
-            Agent::Llm => Models::from_env().map(Some),
+            Agent::Llm | Agent::Hybrid => Models::from_env().map(Some),
         }
     }
-}
 
-/// The session with agents that ask `models`.
-pub(super) fn asking(session: Session, models: Option<&Models>) -> Result<Session> {
-    let Some(models) = models else {
-        return Ok(session);
-    };
-    let designer = ModelDesigner::new(models.role("designer")?)?;
-    Ok(session.with_designer(designer))
+    /// The session with this budget and with agents that ask `models`. What `dsl` lowers needs no model to be written.
+    pub(super) fn staff(self, session: Session, models: Option<&Models>, dsl: &dyn Dsl) -> Result<Session> {
+        let usual = models.map_or(BUDGET, |_| MODELS_BUDGET);
+        let session = session.with_budget(self.budget.unwrap_or(usual));
+        let Some(models) = models else {
+            return Ok(session);
+        };
+        let designer = ModelDesigner::new(models.role(Designer::NAME)?)?;
+        let session = match self.agent {
+            Agent::Hybrid => session.with_designer(RulesFirst::new(designer)),
+            _ => session.with_designer(designer),
+        };
+        let session = if dsl.capability().lowers {
+            session
+        } else {
+            session.with_coder(ModelCoder::new(models.role(Coder::NAME)?)?)
+        };
+        Ok(session
+            .with_fixer(ModelFixer::new(models.role(Fixer::NAME)?)?)
+            .with_analyst(ModelAnalyst::new(models.role(Analyst::NAME)?)?)
+            .with_conductor(ModelConductor::new(models.role(Conductor::NAME)?)?)
+            .with_pictures(|profile| Ok(vec![draw::roofline(profile)?, draw::timeline(profile)?]))
+            .with_passes(self.passes.unwrap_or(PASSES)))
+    }
 }

@@ -23,6 +23,7 @@ mod agent;
 mod baseline;
 mod bench;
 mod build;
+mod build_task;
 mod bundle;
 mod check;
 mod device;
@@ -70,6 +71,8 @@ enum Command {
     Migrate(migrate::MigrateArgs),
     /// Says where the time of a kernel goes: what each launch takes, does and occupies, and what holds it back.
     Profile(profile::ProfileArgs),
+    /// Makes a task of PyTorch code or of a description: by a language model, unless it is one already.
+    Task(build_task::BuildTaskArgs),
     /// Checks a file: a sketch, a graph in JSON, or a kernel source.
     Check(check::CheckArgs),
     /// Shows what tuning found, and moves it between stores.
@@ -278,6 +281,7 @@ impl Cli {
             Command::Build(args) => args.run(),
             Command::Migrate(args) => args.run(),
             Command::Profile(args) => args.run(),
+            Command::Task(args) => args.run(),
             Command::Check(args) => args.run(),
             Command::Records(args) => args.run(),
             Command::Show(args) => args.run(),

@@ -8,6 +8,7 @@ use akg::expr::Bindings;
 use akg::graph::Fired;
 use akg::isolation::Isolation;
 use akg::llm::Spent;
+use akg::pass::Pass;
 use akg::python::Shrink;
 use akg::session::Attempt;
 use akg::source::Knobs;
@@ -69,6 +70,9 @@ pub(super) struct Report {
     /// How the knobs were chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) tuning: Option<Tuning>,
+    /// What agents tried to make what passed faster.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) passes: Vec<Pass>,
     /// When the times were measured, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) timed_at: Option<u64>,
@@ -153,6 +157,7 @@ impl Report {
             models: None,
             candidates: 0,
             tuning: None,
+            passes: Vec::new(),
             timed_at: None,
             recalled: false,
             isolation: None,
@@ -325,6 +330,9 @@ impl Report {
         }
         if let Some(first) = self.first_pass_seconds {
             println!("  first verified kernel after {first:.1} s");
+        }
+        for pass in &self.passes {
+            println!("  pass: {pass}");
         }
         if let Some(tuning) = &self.tuning {
             print_tuning(tuning);

@@ -11,7 +11,7 @@ use akg::tuner::{Trial, TuningPolicy};
 use akg::{Backend, Dsl, Error, Result, Session, Task, blocking};
 use clap::Args;
 
-use super::agent::{AgentArgs, asking};
+use super::agent::AgentArgs;
 use super::baseline::{PyTorch, baselines};
 use super::bundle;
 use super::progress::Progress;
@@ -37,9 +37,6 @@ pub(super) struct RunArgs {
     judge: JudgeArgs,
     #[command(flatten)]
     report: ReportArgs,
-    /// Wall time after which no new candidate is started.
-    #[arg(long, default_value = "60s", value_parser = parse_duration)]
-    budget: Duration,
     /// Wall time in which other knob values are tried after the first kernel that passed; 0 leaves that out.
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
     tune: Duration,
@@ -78,10 +75,12 @@ impl RunArgs {
         let memory = self.size.memory.or_else(memory_budget);
         let loaded = load(&self.task, memory, || python(&config, progress), progress)?;
         report.task = describe(&loaded.task, &self.task.task, loaded.shrink());
+        let dsl = Arc::clone(&kind.0);
         let session = session(kind, &self.judge, &config, &loaded, progress, |_| {});
-        let session = asking(session, models.as_ref())?
+        let session = self
+            .agent
+            .staff(session, models.as_ref(), &*dsl)?
             .with_algebra(self.algebra.algebra)
-            .with_budget(self.budget)
             .with_tuning(tuning(self.tune))
             .with_store(store)
             .with_retry(self.memory.retry);
@@ -127,6 +126,7 @@ pub(super) fn conclude(
     report.candidates = outcome.candidates();
     report.seconds = Some(outcome.seconds);
     report.tuning.clone_from(&outcome.tuning);
+    report.passes.clone_from(&outcome.passes);
     report.add_attempt(attempt);
     report.baselines = baselines(attempt);
     Ok(())
@@ -169,6 +169,8 @@ pub(super) fn session(
                 Event::Tuning(_) => "tuning",
                 Event::Tried(trial) => return observer.step(&tried(trial)),
                 Event::Tuned(_) => return,
+                Event::Recommended(advice) => return observer.step(&format!("trying: {}", advice.what)),
+                Event::Pass(pass) => return observer.step(&format!("tried: {pass}")),
                 _ => "timed",
             });
         });

@@ -4,6 +4,7 @@
 //! back. `akg-core` has no client: the crate `akg-llm` brings some, and retries, limits, accounts and recordings as models
 //! around models.
 
+mod block;
 mod reply;
 mod request;
 
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
+pub use block::Block;
 pub use reply::{ChatReply, Stop, Usage};
 pub use request::{ChatRequest, Content, Message, OutputSchema, Tool, ToolCall};
 

@@ -12,13 +12,16 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::{Agent, Role};
+use crate::analyst::Recommendation;
 use crate::error::{Error, Result};
 use crate::expr::Bindings;
 use crate::graph::{Fired, Graph};
+use crate::pass::Pass;
 use crate::sketch::{Knob, Sketch, is_keyword};
 use crate::source::{KnobValue, Knobs};
 use crate::target::Target;
 use crate::task::Task;
+use crate::trace::Trace;
 use crate::verdict::{Failure, FailureKind};
 use device::Device;
 use draft::{Draft, draft};
@@ -43,6 +46,7 @@ mod model;
 mod plan;
 mod prim;
 mod roll;
+mod rules_first;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -51,6 +55,7 @@ mod window;
 pub use given::SketchDesigner;
 #[cfg(feature = "models")]
 pub use model::ModelDesigner;
+pub use rules_first::RulesFirst;
 
 /// Decides how a task is cut into kernels and each kernel into tiles.
 #[derive(Debug)]
@@ -65,6 +70,10 @@ pub struct DesignContext {
     pub target: Target,
     /// Earlier designs of the same task that failed, in their order.
     pub failed: Vec<FailedDesign>,
+    /// What another design is to be faster than; `None` where nothing has passed yet.
+    pub improve: Option<Improve>,
+    /// Where exchanges with models are written.
+    pub trace: Trace,
 }
 
 impl DesignContext {
@@ -74,6 +83,8 @@ impl DesignContext {
             task,
             target,
             failed: Vec::new(),
+            improve: None,
+            trace: Trace::default(),
         }
     }
 
@@ -82,6 +93,28 @@ impl DesignContext {
         let text = sketch.to_string();
         self.failed.iter().any(|failed| failed.sketch.to_string() == text)
     }
+}
+
+/// What another design is to be faster than.
+#[derive(Debug, Clone, Default)]
+pub struct Improve {
+    /// What it should go on from: one design that is to become faster, several that have something good each, or none.
+    pub parents: Vec<Known>,
+    /// Designs to take ideas from.
+    pub inspirations: Vec<Known>,
+    /// What is advised to change.
+    pub recommendation: Option<Recommendation>,
+    /// What was tried before and what came of it, oldest first.
+    pub passes: Vec<Pass>,
+}
+
+/// A design that passed.
+#[derive(Debug, Clone)]
+pub struct Known {
+    /// The tile program.
+    pub sketch: Sketch,
+    /// Seconds of a call, if it was timed.
+    pub seconds: Option<f64>,
 }
 
 /// A design and what was wrong with it.

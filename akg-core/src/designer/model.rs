@@ -1,27 +1,20 @@
 //! The designer that asks a language model.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use serde::Serialize;
 use serde_json::json;
 
-use super::{Design, DesignContext, Designer, RuleDesigner};
-use crate::agent::Agent;
-use crate::chat::{ChatModel, ChatReply, ChatRequest, Message, Stop};
-use crate::error::{Error, Result};
-use crate::graph::{Graph, ValueId};
-use crate::prompts::Prompts;
+use super::{Design, DesignContext, Designer, Known, RuleDesigner};
+use crate::agent::{Agent, Role as _};
+use crate::chat::{Block, ChatModel, ChatReply, Message};
+use crate::consult::{Consultant, Objection, Talk};
+use crate::error::Result;
+use crate::profile::time;
+use crate::prompts::{DeviceSheet, Prompts, TaskSheet};
 use crate::sketch::{KernelCost, LANGUAGE, cost};
-use crate::target::Target;
-use crate::task::Accuracy;
 
-/// Replies to ask for, unless told otherwise.
-const REPLIES: usize = 6;
-
-/// How often a model may repeat what is wrong.
-const MOST_REPEATS: usize = 2;
+/// The form of answers.
+const FORM: &str = "Answer with the whole corrected sketch in one fenced code block.";
 
 /// The designer that asks a language model for a sketch.
 ///
@@ -30,11 +23,7 @@ const MOST_REPEATS: usize = 2;
 /// wrong goes back to it, until it is right, or the replies are used up. That a model has nothing to propose is an
 /// [`Unsupported`](crate::ErrorKind::Unsupported) error.
 #[derive(Debug, Clone)]
-pub struct ModelDesigner {
-    model: Arc<dyn ChatModel>,
-    prompts: Prompts,
-    replies: usize,
-}
+pub struct ModelDesigner(Consultant);
 
 impl ModelDesigner {
     /// A designer that asks this model.
@@ -42,34 +31,25 @@ impl ModelDesigner {
     /// # Errors
     /// Never, unless the library's prompts are damaged.
     pub fn new(model: impl ChatModel + 'static) -> Result<Self> {
-        Ok(Self {
-            model: Arc::new(model),
-            prompts: Prompts::embedded()?,
-            replies: REPLIES,
-        })
+        Consultant::new(model).map(Self)
     }
 
     /// Other prompts than the library's.
     #[must_use]
-    pub fn with_prompts(mut self, prompts: Prompts) -> Self {
-        self.prompts = prompts;
-        self
+    pub fn with_prompts(self, prompts: Prompts) -> Self {
+        Self(self.0.with_prompts(prompts))
     }
 
     /// The most replies to ask for in one step, at least one.
     #[must_use]
-    pub fn with_replies(mut self, replies: usize) -> Self {
-        self.replies = replies.max(1);
-        self
+    pub fn with_replies(self, replies: usize) -> Self {
+        Self(self.0.with_replies(replies))
     }
 
     /// What the model is told first.
     async fn opening(&self, context: &DesignContext) -> Result<Vec<Message>> {
-        let graph = &context.task.graph;
-        let system = self
-            .prompts
-            .render("designer/system.md", json!({"language": LANGUAGE}))?;
-        let accuracy = context.task.contract.accuracy;
+        let prompts = &self.0.prompts;
+        let system = prompts.render("designer/system.md", json!({"language": LANGUAGE}))?;
         let failures = context.failed.iter().map(|failed| {
             json!({
                 "kind": failed.failure.kind.name(),
@@ -77,149 +57,65 @@ impl ModelDesigner {
                 "text": failed.sketch.to_string(),
             })
         });
-        let task = self.prompts.render(
+        let shown = |known: &Known| {
+            json!({
+                "text": known.sketch.to_string(),
+                "time": known.seconds.map(time),
+            })
+        };
+        let improve = context.improve.as_ref().map(|improve| {
+            json!({
+                "parents": improve.parents.iter().map(shown).collect::<Vec<_>>(),
+                "inspirations": improve.inspirations.iter().map(shown).collect::<Vec<_>>(),
+                "advice": improve.recommendation,
+                "passes": improve.passes.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            })
+        });
+        let task = prompts.render(
             "designer/task.md",
             json!({
-                "graph": graph.to_string(),
-                "inputs": typed(graph, graph.given()),
-                "outputs": typed(graph, graph.outputs().iter().map(|o| o.value)),
-                "accuracy": accuracy.name(),
-                "allowed": allowed(accuracy),
+                "task": TaskSheet::of(&context.task),
                 "device": DeviceSheet::of(&context.target),
-                "start": start(context).await,
+                "start": if improve.is_some() { None } else { start(context).await },
+                "improve": improve,
                 "failures": failures.collect::<Vec<_>>(),
             }),
         )?;
         Ok(vec![Message::system(system), Message::user(task)])
-    }
-
-    fn nothing(&self, why: &str) -> Error {
-        Error::unsupported(format!("the model proposed no design: {why}")).with("model", self.model.name())
     }
 }
 
 #[async_trait]
 impl Agent<Designer> for ModelDesigner {
     fn name(&self) -> &str {
-        self.model.name()
+        self.0.name()
     }
 
     async fn step(&self, context: &DesignContext) -> Result<Design> {
-        let mut conversation = self.opening(context).await?;
-        let mut wrong: BTreeMap<String, usize> = BTreeMap::new();
-        let mut last = String::new();
-        for _ in 0..self.replies {
-            let reply = self.model.chat(&ChatRequest::new(conversation.clone())).await?;
-            if reply.stop == Stop::Refused {
-                return Err(self.nothing(&format!("it refused to answer: {}", reply.text)));
-            }
-            let (objection, repeats) = match sketch_in(&reply) {
-                Ok(text) => match Design::from_text(text, context)? {
-                    Ok(design) => return Ok(design),
-                    Err(objection) => {
-                        let times = wrong.entry(text.to_owned()).or_default();
-                        *times += 1;
-                        (objection, *times - 1)
-                    }
-                },
-                Err(objection) => (objection.to_owned(), 0),
+        let talk = Talk {
+            role: Designer::NAME,
+            opening: self.opening(context).await?,
+            form: FORM,
+            output: None,
+        };
+        let take = |reply: &ChatReply| {
+            let text = match sketch_in(reply) {
+                Ok(text) => text,
+                Err(objection) => return Ok(Err(objection)),
             };
-            if repeats > MOST_REPEATS {
-                return Err(self.nothing(&format!("it repeats itself; {objection}")));
-            }
-            let answer = json!({"objection": objection, "repeated": repeats > 0});
-            conversation.push(reply.message());
-            conversation.push(Message::user(
-                self.prompts.render("designer/objection.md", answer)?,
-            ));
-            last = objection;
-        }
-        Err(self.nothing(&format!(
-            "none of {} replies was right; of the last: {last}",
-            self.replies
-        )))
+            let design = Design::from_text(text, context)?;
+            Ok(design.map_err(|wrong| Objection::to(text, wrong)))
+        };
+        self.0.ask(&context.trace, talk, take).await
     }
 }
 
 /// The sketch in a reply: the last fenced block that begins one, or the whole text if that does.
-fn sketch_in(reply: &ChatReply) -> std::result::Result<&str, &'static str> {
-    let text = reply.text.as_str();
+fn sketch_in(reply: &ChatReply) -> std::result::Result<&str, Objection> {
     let begins = |block: &str| block.lines().any(|line| line.starts_with("sketch "));
-    let mut fenced = Vec::new();
-    let mut open: Option<usize> = None;
-    let mut at = 0;
-    for line in text.split_inclusive('\n') {
-        let next = at + line.len();
-        if line.trim_start().starts_with("```") {
-            match open.take() {
-                Some(start) => fenced.extend(text.get(start..at)),
-                None => open = Some(next),
-            }
-        }
-        at = next;
-    }
-    if reply.stop == Stop::Length {
-        return Err("The reply was cut off before its end. Say less around the sketch.");
-    }
-    if let Some(start) = open {
-        fenced.extend(text.get(start..));
-    }
-    if fenced.is_empty() && begins(text) {
-        return Ok(text);
-    }
-    let sketch = fenced.into_iter().rev().find(|block| begins(block));
-    sketch.ok_or("There is no fenced code block with a sketch in the reply: a line that begins with `sketch`, and kernels.")
-}
-
-/// What a class allows, as a model is told.
-fn allowed(accuracy: Accuracy) -> &'static str {
-    match accuracy {
-        Accuracy::Fp32 => {
-            "at most twice the rms error, and four times the largest, of fp32 arithmetic with pairwise sums; products of halves that \
-             operands were split into are welcome where they reach that"
-        }
-        Accuracy::Tf32 => "an error of 5e-4 rms on a product, as rounding operands to TF32 gives",
-        Accuracy::Half => "an error of 4e-3 rms on a product, as operands in bf16 give",
-    }
-}
-
-/// Values with their types.
-fn typed(graph: &Graph, values: impl Iterator<Item = ValueId>) -> Vec<String> {
-    values
-        .map(|value| format!("`{}: {}`", graph.value_name(value), graph.ty(value)))
-        .collect()
-}
-
-/// A device as a model is told of it.
-#[derive(Debug, Serialize)]
-struct DeviceSheet {
-    name: String,
-    cores: u32,
-    threads: u32,
-    tile_kilobytes: u64,
-    gigabytes_per_second: Option<u64>,
-    peaks: Vec<String>,
-    launch_microseconds: String,
-}
-
-impl DeviceSheet {
-    fn of(target: &Target) -> Self {
-        let measured = |rate: f64| (rate > 0.0).then_some((rate / 1e9).round() as u64);
-        let peaks = target.peak.iter();
-        Self {
-            name: target.name.clone(),
-            cores: target.cores,
-            threads: target.threads,
-            tile_kilobytes: target.tile_bytes >> 10,
-            gigabytes_per_second: measured(target.bandwidth),
-            peaks: peaks
-                .filter_map(|(dtype, rate)| {
-                    Some(format!("{} Gflop/s with operands in {dtype}", measured(*rate)?))
-                })
-                .collect(),
-            launch_microseconds: format!("{:.1}", target.launch_seconds * 1e6),
-        }
-    }
+    Block::last(&reply.text, begins).ok_or_else(|| {
+        "There is no fenced code block with a sketch in the reply: a line that begins with `sketch`, and kernels.".into()
+    })
 }
 
 /// What the rules would do, with the cost model's estimate.

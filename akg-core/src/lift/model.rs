@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{Language, Lift, LiftContext, Lifter, Port};
 use crate::agent::Agent;
-use crate::chat::{ChatModel, ChatReply, ChatRequest, Message, Stop};
+use crate::chat::{Block, ChatModel, ChatReply, ChatRequest, Message, Stop};
 use crate::error::{Error, Result};
 use crate::prompts::Prompts;
 use crate::sketch::LANGUAGE;
@@ -131,9 +131,9 @@ impl Agent<Lifter> for ModelLifter {
             if repeats > MOST_REPEATS {
                 return Err(self.nothing(&format!("it repeats itself; {objection}")));
             }
-            let answer = json!({"objection": objection, "repeated": repeats > 0});
+            let answer = json!({"objection": objection, "repeated": repeats > 0, "form": FORM});
             conversation.push(reply.message());
-            conversation.push(Message::user(self.prompts.render("lifter/objection.md", answer)?));
+            conversation.push(Message::user(self.prompts.render("objection.md", answer)?));
             last = objection;
         }
         Err(self.nothing(&format!(
@@ -142,6 +142,10 @@ impl Agent<Lifter> for ModelLifter {
         )))
     }
 }
+
+/// How to answer an objection.
+const FORM: &str =
+    "Answer with the whole graph and the whole sketch, each in a fenced code block of its own.";
 
 /// What marks a block of code in a language.
 fn fence(language: Language) -> &'static str {
@@ -157,31 +161,10 @@ fn graph_and_sketch(reply: &ChatReply) -> std::result::Result<(&str, &str), &'st
     if reply.stop == Stop::Length {
         return Err("The reply was cut off before its end. Say less around the code blocks.");
     }
-    let blocks = fenced(&reply.text);
-    let last = |is: fn(&str) -> bool| blocks.iter().rev().find(|block| is(block)).copied();
-    let graph = last(|block| block.contains("\"akg_graph\"")).ok_or(
+    let graph = Block::last(&reply.text, |block| block.contains("\"akg_graph\"")).ok_or(
         "There is no fenced code block with a graph in the reply: JSON that begins with `{\"akg_graph\": 1`.",
     )?;
-    let sketch = last(|block| block.lines().any(|line| line.starts_with("sketch ")))
+    let sketch = Block::last(&reply.text, |block| block.lines().any(|line| line.starts_with("sketch ")))
         .ok_or("There is no fenced code block with a sketch in the reply: a line that begins with `sketch`, and kernels.")?;
     Ok((graph, sketch))
-}
-
-/// The fenced blocks of a text, in order; one that nothing closes goes to the end.
-fn fenced(text: &str) -> Vec<&str> {
-    let mut blocks = Vec::new();
-    let mut open: Option<usize> = None;
-    let mut at = 0;
-    for line in text.split_inclusive('\n') {
-        let next = at + line.len();
-        if line.trim_start().starts_with("```") {
-            match open.take() {
-                Some(start) => blocks.extend(text.get(start..at)),
-                None => open = Some(next),
-            }
-        }
-        at = next;
-    }
-    blocks.extend(open.and_then(|start| text.get(start..)));
-    blocks
 }

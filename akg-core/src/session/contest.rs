@@ -181,23 +181,23 @@ impl<'a> Arena<'a> {
         (challenger, side): (Digest, &mut LoadedSide),
         (challenged, fastest): (Digest, &mut LoadedSide),
         policy: &ContestPolicy,
-    ) -> Result<Contest> {
+    ) -> Result<Measurement> {
         let entrants = Entrants {
             candidate: side,
             twin: None,
             rivals: vec![fastest],
             floor: Some(self.floor()?),
         };
-        let contest = self.hold(entrants, policy).await?;
-        self.road.session.store.save(&Measurement {
+        let measurement = Measurement {
             candidate: challenger,
             challenged: Some(challenged),
             setting: Digest::of_value(policy)?,
-            contest: contest.clone(),
+            contest: self.hold(entrants, policy).await?,
             rivals: serde_json::Value::Null,
             at: now(),
-        })?;
-        Ok(contest)
+        };
+        self.road.session.store.save(&measurement)?;
+        Ok(measurement)
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use crate::analyst::Recommendation;
 use crate::designer::Design;
+use crate::pass::Pass;
 use crate::source::Source;
 use crate::timing::Contest;
 use crate::tuner::{Trial, Tuning};
@@ -29,6 +31,10 @@ pub enum Event<'a> {
     Tried(&'a Trial),
     /// Tuning ended.
     Tuned(&'a Tuning),
+    /// The analyst recommended a change.
+    Recommended(&'a Recommendation),
+    /// An attempt to make what passed faster ended.
+    Pass(&'a Pass),
     /// A candidate was timed beside its rivals, or its times taken from the store.
     Timed(&'a Contest),
 }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::designer::KernelSummary;
 use crate::digest::Digest;
 use crate::graph::Fired;
+use crate::pass::Pass;
 use crate::source::Source;
 use crate::target::Target;
 use crate::timing::Contest;
@@ -51,6 +52,9 @@ pub struct Outcome {
     pub winner: Option<usize>,
     /// How the knobs were tuned; `None` without anything that passed.
     pub tuning: Option<Tuning>,
+    /// The attempts to make what passed faster, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub passes: Vec<Pass>,
     /// Why the session stopped.
     pub stopped: String,
     /// Seconds from the start to the first candidate that passed.

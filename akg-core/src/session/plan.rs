@@ -37,6 +37,14 @@ pub fn present(plan: &mut LaunchPlan, task: &Task, design: &Design) -> Result<()
             _ => Held::Rewritten { rewritten: name },
         });
     }
+    shape(plan, task)
+}
+
+/// Gives the plan's inputs and outputs the shapes of the task's graph.
+///
+/// # Errors
+/// As [`present`].
+pub(super) fn shape(plan: &mut LaunchPlan, task: &Task) -> Result<(), Failure> {
     for (role, values) in roles(&task.graph) {
         let mut tensors: Vec<_> = plan.tensors.iter_mut().filter(|t| t.role == role).collect();
         if let Some(wrong) = mismatch(tensors.iter().map(|t| &**t), role, &values, &task.graph) {
@@ -68,7 +76,7 @@ pub(crate) fn mismatch<'t>(
     let tensors: Vec<_> = tensors.collect();
     if tensors.len() != values.len() {
         return Some(format!(
-            "the sketch has {} {role:?} tensors but the graph has {}",
+            "there are {} {role:?} tensors but the graph has {}",
             tensors.len(),
             values.len()
         ));
@@ -79,7 +87,7 @@ pub(crate) fn mismatch<'t>(
         let differs = tensor.dtype != ty.dtype || count(&tensor.shape) != count(&ty.shape);
         differs.then(|| {
             format!(
-                "the sketch's tensor `{}` does not hold the elements of `{}`: {ty}",
+                "the tensor `{}` does not hold the elements of `{}`: {ty}",
                 tensor.name,
                 graph.value_name(*value)
             )

@@ -2,17 +2,18 @@
 
 use std::time::Instant;
 
-use super::plan::present;
+use super::plan::{present, shape};
 use super::{Attempt, Event, Session};
 use crate::coder::CodeContext;
 use crate::designer::{Design, DesignContext};
 use crate::digest::Digest;
 use crate::error::Result;
 use crate::graph::Graph;
-use crate::source::{Artifact, Knobs, Source, SourceForm};
+use crate::source::{Artifact, Knobs, LaunchPlan, Source, SourceForm};
 use crate::store::{BuildRecord, CandidateRecord, Made, StoreExt as _, VerdictRecord, now};
 use crate::target::Target;
 use crate::task::Task;
+use crate::trace::Trace;
 use crate::verdict::{Failure, Verdict};
 use crate::verifier::Candidate;
 
@@ -25,6 +26,8 @@ pub(super) struct Road<'a> {
     pub(super) graph: Graph,
     /// What the DSL builds with.
     pub(super) toolchain: String,
+    /// Where steps and exchanges are written.
+    pub(super) trace: Trace,
     task_print: Digest,
     target_print: Digest,
     /// Who judges.
@@ -41,6 +44,8 @@ pub(super) struct Written {
     blob: Digest,
     /// The key of the candidate.
     pub(super) key: Digest,
+    /// Whether the DSL lowered it from a design, so that it has knobs.
+    pub(super) lowered: bool,
 }
 
 impl<'a> Road<'a> {
@@ -51,6 +56,7 @@ impl<'a> Road<'a> {
             target,
             graph: task.graph.clone(),
             toolchain: session.dsl.toolchain(target)?,
+            trace: Trace::default(),
             task_print: task.fingerprint()?,
             target_print: target.fingerprint(),
             judge: Digest::of_parts([session.verifier.identity().as_str(), env!("CARGO_PKG_VERSION")]),
@@ -63,9 +69,19 @@ impl<'a> Road<'a> {
         self
     }
 
+    /// The same road, whose steps are written down.
+    pub(super) fn with_trace(mut self, trace: Trace) -> Self {
+        self.trace = trace;
+        self
+    }
+
     /// What a designer is shown first.
     pub(super) fn design_context(&self) -> DesignContext {
-        DesignContext::new(self.task.with_graph(self.graph.clone()), self.target.clone())
+        let task = self.task.with_graph(self.graph.clone());
+        DesignContext {
+            trace: self.trace.clone(),
+            ..DesignContext::new(task, self.target.clone())
+        }
     }
 
     /// Writes the source for a configuration; the inner error says that it is not one of the task.
@@ -75,14 +91,36 @@ impl<'a> Road<'a> {
         knobs: &Knobs,
     ) -> Result<(Written, Result<(), Failure>)> {
         let context = CodeContext {
+            task: self.task.clone(),
             sketch: design.sketch.clone(),
             knobs: knobs.clone(),
             dsl: self.session.dsl.clone(),
             target: self.target.clone(),
+            trace: self.trace.clone(),
         };
-        let mut source = self.session.coder.step(&context).await?;
+        let source = self.session.coder.step(&context).await?;
+        // What somebody wrote has no knobs; what is lowered has none if its design has none.
+        let lower = || self.session.dsl.lower(&design.sketch, knobs, self.target);
+        if source.knobs.is_empty() && !lower().is_ok_and(|lowered| lowered.text == source.text) {
+            return self.admit(source);
+        }
+        let (written, presented) = self.present(source, |plan| present(plan, self.task, design))?;
+        let lowered = true;
+        Ok((Written { lowered, ..written }, presented))
+    }
+
+    /// Takes a source that somebody wrote; the inner error says that it is not one of the task.
+    pub(super) fn admit(&self, source: Source) -> Result<(Written, Result<(), Failure>)> {
+        self.present(source, |plan| shape(plan, self.task))
+    }
+
+    fn present(
+        &self,
+        mut source: Source,
+        present: impl FnOnce(&mut LaunchPlan) -> Result<(), Failure>,
+    ) -> Result<(Written, Result<(), Failure>)> {
         let presented = match &mut source.form {
-            SourceForm::Lowered { plan } => present(plan, self.task, design),
+            SourceForm::Lowered { plan } => present(plan),
             SourceForm::Module => Ok(()),
         };
         Ok((self.keep(source)?, presented))
@@ -120,6 +158,7 @@ impl<'a> Road<'a> {
             hash,
             blob,
             key,
+            lowered: false,
         })
     }
 

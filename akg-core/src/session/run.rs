@@ -1,46 +1,48 @@
 //! One run of a session, from the design to the best candidate.
 
-use std::time::{Duration, Instant};
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Instant;
 
 use super::contest::Arena;
+use super::line::{Candidate, Line};
 use super::plan::bound;
-use super::road::Road;
-use super::tune::{Leader, Tuner};
+use super::road::{Road, Written};
+use super::tune::Leader;
 use super::{Event, Outcome};
-use crate::conductor::{ConductContext, Next};
-use crate::designer::{Design, DesignContext, FailedDesign};
-use crate::error::{ErrorKind, Result};
-use crate::source::{Knobs, sketch_knobs};
-use crate::store::TuningRecord;
+use crate::agent::Role as _;
+use crate::coder::Coder;
+use crate::conductor::{ConductContext, Next, Tried};
+use crate::designer::{Design, DesignContext, Designer, FailedDesign};
+use crate::error::{Error, ErrorKind, Result};
+use crate::fixer::{FixContext, Fixer, Wish};
+use crate::source::{Knobs, Source};
 use crate::target::Target;
-use crate::tuner::{Ending, Memory, Origin, Tuning, TuningPolicy};
-use crate::verdict::Failure;
-
-/// Legal configurations that the conductor can choose from, beside the designer's and the recorded one.
-const MOST_POINTS: usize = 64;
+use crate::trace::Taken;
+use crate::verdict::{Failure, FailureKind};
 
 /// One run of a session.
 pub(super) struct Run<'a> {
-    road: &'a Road<'a>,
-    design: Design,
-    memory: Memory,
-    /// What the conductor can choose from.
-    points: Vec<Knobs>,
-    /// What it chose, and why that failed if it did.
-    tried: Vec<(Knobs, Option<Failure>)>,
-    /// Whether the designer may have another design.
-    redesigns: bool,
-    /// Earlier designs.
-    failed: Vec<FailedDesign>,
-    /// What passed.
-    passed: Vec<Leader>,
-    outcome: Outcome,
+    pub(super) road: &'a Road<'a>,
+    /// The design that is worked on.
+    pub(super) line: Line,
+    pub(super) outcome: Outcome,
+    /// The sketches that were followed.
+    pub(super) known: HashSet<String>,
+    /// Where candidates are timed, once one is.
+    pub(super) arena: Option<Arc<Arena<'a>>>,
     began: Instant,
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn new(road: &'a Road<'a>, design: Design, target: Target, began: Instant) -> Result<Self> {
-        let (memory, points) = prospects(road, &design)?;
+    /// A run that begins with a design, which is the step of this number.
+    pub(super) fn new(
+        road: &'a Road<'a>,
+        design: Design,
+        step: usize,
+        target: Target,
+        began: Instant,
+    ) -> Result<Self> {
         let outcome = Outcome {
             bound_seconds: bound(road.task, &design, &target),
             target,
@@ -50,103 +52,267 @@ impl<'a> Run<'a> {
             attempts: Vec::new(),
             winner: None,
             tuning: None,
+            passes: Vec::new(),
             stopped: String::new(),
             first_pass_seconds: None,
             seconds: 0.0,
         };
         Ok(Self {
             road,
-            design,
-            memory,
-            points,
-            tried: Vec::new(),
-            redesigns: true,
-            failed: Vec::new(),
-            passed: Vec::new(),
+            known: HashSet::from([design.sketch.to_string()]),
+            line: Line::new(road, design, step)?,
             outcome,
+            arena: None,
             began,
         })
     }
 
-    /// Searches, tunes and times; starts over when what passed fails at last.
+    /// Searches for a candidate that passes, tunes it, looks for faster ones, and times the best; starts over when what
+    /// passed fails at last.
     pub(super) async fn finish(mut self) -> Result<Outcome> {
-        loop {
+        let mut winner = None;
+        while winner.is_none() {
             self.search().await?;
-            if self.passed.is_empty() || self.choose().await? {
-                break;
+            let Some(first) = self.tune().await? else { break };
+            let mut bests = self.improve(first).await?;
+            while let Some(mut best) = bests.pop() {
+                winner = self.confirm(&mut best).await?;
+                self.line = best.line;
+                if winner.is_some() {
+                    break;
+                }
             }
         }
+        let design = &self.line.design;
+        self.outcome.bound_seconds = bound(self.road.task, design, &self.outcome.target);
+        self.outcome.sketch = design.sketch.to_string();
+        self.outcome.kernels.clone_from(&design.kernels);
         self.outcome.seconds = self.began.elapsed().as_secs_f64();
+        self.road.trace.end(&self.outcome.stopped, winner)?;
         Ok(self.outcome)
     }
 
+    /// Whether no new candidate is to be started.
+    pub(super) fn exhausted(&self) -> bool {
+        self.began.elapsed() >= self.road.session.budget
+    }
+
     /// Judges what the conductor chooses, until it stops.
-    async fn search(&mut self) -> Result<()> {
+    pub(super) async fn search(&mut self) -> Result<()> {
         let session = self.road.session;
         loop {
             let context = ConductContext {
-                points: self.points.clone(),
-                tried: self.tried.clone(),
-                redesigns: self.redesigns,
-                exhausted: self.began.elapsed() >= session.budget,
+                points: self.line.points.clone(),
+                tried: self.line.tried.iter().map(|c| c.tried.clone()).collect(),
+                designs: self.line.failed.len(),
+                redesigns: self.line.redesigns,
+                fixes: self.line.fixes,
+                exhausted: self.exhausted(),
+                trace: self.road.trace.clone(),
             };
-            let knobs = match session.conductor.step(&context).await? {
-                Next::Code(knobs) => knobs,
-                Next::Design if self.passed.is_empty() => {
-                    self.redesign().await?;
-                    continue;
-                }
-                Next::Design => {
+            let done = match session.conductor.step(&context).await {
+                Err(error) => Err(error),
+                Ok(Next::Code(knobs)) => match self.code(knobs.clone()).await {
+                    Err(error) if error.kind() == ErrorKind::Unsupported => {
+                        self.unwritten(knobs, error).await
+                    }
+                    other => other,
+                },
+                Ok(Next::Fix) => self.fix().await,
+                Ok(Next::Design) if self.line.passed.is_empty() => self.redesign(None).await,
+                Ok(Next::Design) => {
                     "a candidate passed".clone_into(&mut self.outcome.stopped);
                     return Ok(());
                 }
-                Next::Stop(reason) => {
+                Ok(Next::Stop(reason)) => {
                     self.outcome.stopped = reason;
                     return Ok(());
                 }
             };
-            let (written, presented) = self.road.write(&self.design, &knobs).await?;
-            session.observer.event(Event::Coded(&written.source));
-            let attempt = match presented {
-                Ok(()) => self.road.judge(written.clone()).await?,
-                Err(failure) => self.road.rejected(written.clone(), failure)?,
-            };
-            if attempt.verdict.passed() {
-                let at = self.outcome.attempts.len();
-                let known = self.memory.of(&knobs, written.hash);
-                let relative = known.and_then(|r| r.relative).unwrap_or(1.0);
-                let leader = Leader::new(written, knobs.clone(), Some(at));
-                self.passed.push(Leader { relative, ..leader });
+            match done {
+                // Who has nothing to say, or nothing left to spend, ends the search; what was tried is not lost.
+                Err(error) if is_silence(&error) && !self.line.tried.is_empty() => {
+                    self.outcome.stopped = error.to_string();
+                    return Ok(());
+                }
+                other => other?,
             }
-            if attempt.verdict.passed() && self.outcome.first_pass_seconds.is_none() {
-                self.outcome.first_pass_seconds = Some(self.began.elapsed().as_secs_f64());
-            }
-            if let Some(failure) = &attempt.verdict.failure {
-                self.memory.fail(&*session.store, &knobs, failure)?;
-            }
-            self.tried.push((knobs, attempt.verdict.failure.clone()));
-            self.outcome.attempts.push(attempt);
         }
     }
 
-    /// Goes on with another design, if the designer has one that is not among those that failed. It is not asked again once it
-    /// has none.
-    async fn redesign(&mut self) -> Result<()> {
-        self.redesigns = false;
-        let mut latest = self.tried.iter().rev();
-        let failed = latest.find_map(|(knobs, failure)| Some((knobs, failure.as_ref()?)));
-        let Some((knobs, failure)) = failed else {
+    /// Writes and judges a source with these knob values.
+    async fn code(&mut self, knobs: Knobs) -> Result<()> {
+        let road = self.road;
+        let (written, presented) = road.write(&self.line.design, &knobs).await?;
+        let session = road.session;
+        let step = road.trace.step(&Taken {
+            parents: &[self.line.step],
+            role: Coder::NAME,
+            agent: session.coder.name(),
+            why: "",
+            proposal: &written.source.text,
+        })?;
+        self.judge(written, presented, (knobs, 0), step).await
+    }
+
+    /// Judges a repair of the last candidate, if the fixer knows one. It is not asked again once it knows none.
+    async fn fix(&mut self) -> Result<()> {
+        let Some(Candidate { tried, step, attempt }) = self.line.tried.last().cloned() else {
             return Ok(());
         };
-        let mut failed = self.failed.clone();
+        let failed = attempt.and_then(|at| self.outcome.attempts.get(at));
+        let (Some(failed), Some(failure)) = (failed, tried.failure) else {
+            self.line.fixes = false;
+            return Ok(());
+        };
+        let before = self.line.tried.iter().rev().skip(1).take(tried.repairs);
+        let mut earlier: Vec<Failure> = before.filter_map(|c| c.tried.failure.clone()).collect();
+        earlier.reverse();
+        let why = failure.kind.name();
+        let fixed = self
+            .ask_fixer(failed.source.clone(), Wish::Repair(failure), earlier)
+            .await?;
+        match fixed {
+            Some(source) => {
+                self.judge_change(source, tried.knobs, tried.repairs + 1, &[step], why)
+                    .await
+            }
+            None => {
+                self.line.fixes = false;
+                Ok(())
+            }
+        }
+    }
+
+    /// What the fixer makes of a source.
+    pub(super) async fn ask_fixer(
+        &self,
+        source: Source,
+        wish: Wish,
+        earlier: Vec<Failure>,
+    ) -> Result<Option<Source>> {
+        let road = self.road;
+        let context = FixContext {
+            task: road.task.clone(),
+            dsl: road.session.dsl.clone(),
+            target: road.target.clone(),
+            source,
+            wish,
+            earlier,
+            trace: road.trace.clone(),
+        };
+        match road.session.fixer.step(&context).await {
+            Err(error) if error.kind() == ErrorKind::Unsupported => Ok(None),
+            other => other,
+        }
+    }
+
+    /// Judges what the fixer made of the candidate of a step.
+    pub(super) async fn judge_change(
+        &mut self,
+        source: Source,
+        knobs: Knobs,
+        repairs: usize,
+        parents: &[usize],
+        why: &str,
+    ) -> Result<()> {
+        let road = self.road;
+        let step = road.trace.step(&Taken {
+            parents,
+            role: Fixer::NAME,
+            agent: road.session.fixer.name(),
+            why,
+            proposal: &source.text,
+        })?;
+        let (written, presented) = road.admit(source)?;
+        self.judge(written, presented, (knobs, repairs), step).await
+    }
+
+    /// Judges the candidate of a step, written for these knob values and repaired so often, and takes down what became of
+    /// it.
+    async fn judge(
+        &mut self,
+        written: Written,
+        presented: Result<(), Failure>,
+        (knobs, repairs): (Knobs, usize),
+        step: usize,
+    ) -> Result<()> {
+        let (road, session) = (self.road, self.road.session);
+        let lowered = written.lowered;
+        session.observer.event(Event::Coded(&written.source));
+        let attempt = match presented {
+            Ok(()) => road.judge(written.clone()).await?,
+            Err(failure) => road.rejected(written.clone(), failure)?,
+        };
+        let failure = attempt.verdict.failure.clone();
+        road.trace.amend(step, |record| {
+            record.candidate = Some(attempt.key);
+            record.failure.clone_from(&failure);
+        })?;
+        let at = self.outcome.attempts.len();
+        let line = &mut self.line;
+        match &failure {
+            None => {
+                let known = line.memory.of(&knobs, written.hash).filter(|_| lowered);
+                let relative = known.and_then(|r| r.relative).unwrap_or(1.0);
+                let leader = Leader::new(written.clone(), knobs.clone(), Some(at));
+                line.passed.push(Leader {
+                    relative,
+                    step,
+                    ..leader
+                });
+                let first = &mut self.outcome.first_pass_seconds;
+                first.get_or_insert(self.began.elapsed().as_secs_f64());
+            }
+            Some(failure) if lowered => line.memory.fail(&*session.store, &knobs, failure)?,
+            Some(_) => {}
+        }
+        let tried = Tried {
+            knobs,
+            source: written.hash,
+            lowered,
+            repairs,
+            failure,
+        };
+        line.tried.push(Candidate {
+            tried,
+            step,
+            attempt: Some(at),
+        });
+        self.outcome.attempts.push(attempt);
+        Ok(())
+    }
+
+    /// A design that nobody can write goes back to the designer; the error stays if it has no other.
+    async fn unwritten(&mut self, knobs: Knobs, error: Error) -> Result<()> {
+        if !self.line.redesigns || !self.line.passed.is_empty() || self.exhausted() {
+            return Err(error);
+        }
+        let failure = Failure::new(FailureKind::Rejected, error.to_string());
+        self.redesign(Some((knobs, failure))).await?;
+        // It is not asked again once it has none.
+        if self.line.redesigns { Ok(()) } else { Err(error) }
+    }
+
+    /// Goes on with another design after a failure, the last one unless it is given, if the designer has one that is not among
+    /// those that failed. It is not asked again once it has none.
+    async fn redesign(&mut self, failed: Option<(Knobs, Failure)>) -> Result<()> {
+        self.line.redesigns = false;
+        let mut latest = self.line.tried.iter().rev();
+        let last = || latest.find_map(|c| Some((c.tried.knobs.clone(), c.tried.failure.clone()?)));
+        let Some((knobs, failure)) = failed.or_else(last) else {
+            return Ok(());
+        };
+        let mut failed = self.line.failed.clone();
         failed.push(FailedDesign {
-            sketch: self.design.sketch.clone(),
-            knobs: knobs.clone(),
+            sketch: self.line.design.sketch.clone(),
+            knobs,
             failure: failure.clone(),
         });
         let road = self.road;
         let context = DesignContext {
             failed,
+            improve: self.line.improve.clone(),
             ..road.design_context()
         };
         let design = match road.session.designer.step(&context).await {
@@ -157,143 +323,47 @@ impl<'a> Run<'a> {
         if context.has_failed(&design.sketch) {
             return Ok(());
         }
-        let design = Design {
-            rules: self.design.rules.clone(),
-            ..design
-        };
-        road.session.observer.event(Event::Designed(&design));
-        (self.memory, self.points) = prospects(road, &design)?;
-        self.outcome.bound_seconds = bound(road.task, &design, &self.outcome.target);
-        self.outcome.sketch = design.sketch.to_string();
-        self.outcome.kernels.clone_from(&design.kernels);
-        self.failed = context.failed;
-        self.design = design;
-        self.tried.clear();
-        self.redesigns = true;
+        let why = format!("the design before led to {}", failure.kind.name());
+        let mut line = self.follow(design, &[self.line.step], &why)?;
+        line.failed = context.failed;
+        line.improve = context.improve;
+        self.line = line;
         Ok(())
     }
 
-    /// Finds the best of what passed and of what tuning makes of it, and times that. `false` if nothing is left.
-    async fn choose(&mut self) -> Result<bool> {
-        let session = self.road.session;
-        let times = session.backend.capability().times;
-        let began = Instant::now();
-        let leaders = std::mem::take(&mut self.passed);
-        let Some(first) = leaders.first() else {
-            return Ok(false);
+    /// Takes down a design as a step, to go on with it.
+    pub(super) fn follow(&mut self, design: Design, parents: &[usize], why: &str) -> Result<Line> {
+        let (road, session) = (self.road, self.road.session);
+        let design = Design {
+            rules: self.line.design.rules.clone(),
+            ..design
         };
-        let is_first = |r: &&TuningRecord| r.knobs == first.knobs && r.source == first.written.hash;
-        let record = self.memory.chosen().filter(is_first).cloned();
-        let again = |record: &TuningRecord, policy: &TuningPolicy| {
-            let larger = |seconds| policy.budget.as_secs_f64() > seconds;
-            record.ended_by.is_some_and(larger) || (record.disturbed && session.retry)
-        };
-        let untuned = |policy: &&TuningPolicy| record.as_ref().is_none_or(|record| again(record, policy));
-        let wanted = session.tuning.as_ref().filter(|_| times).filter(untuned);
-        let several = leaders.len() > 1 && times && (session.timing.is_some() || wanted.is_some());
-        let mut tuning = Tuning {
-            relative: 1.0,
-            stopped: match &record {
-                Some(record) if record.disturbed => "others used the machine while an earlier run tuned",
-                Some(_) => "an earlier run tuned",
-                None => "no tuning was asked for",
-            }
-            .to_owned(),
-            ..Tuning::default()
-        };
-        let mut arena = None;
-        let mut ending = Ending::default();
-        let mut ladder = leaders.get(..1).unwrap_or_default().to_vec();
-        if several || wanted.is_some() {
-            let seed = self.outcome.attempts.get(first.attempt.unwrap_or_default());
-            let arena = arena.insert(Arena::new(self.road, seed.map_or(0, Road::seed))?);
-            let policy = wanted.cloned().unwrap_or_else(|| TuningPolicy {
-                budget: Duration::ZERO,
-                ..TuningPolicy::default()
-            });
-            let mut tuner = Tuner::new(
-                self.road,
-                arena,
-                &self.design,
-                &mut self.memory,
-                policy,
-                self.outcome.bound_seconds,
-            );
-            let tuned = tuner.run(leaders).await?;
-            (ladder, tuning, ending) = (tuned.ladder, tuned.tuning, tuned.ending);
-        }
-        while let Some(leader) = ladder.last().cloned() {
-            if let Some(at) = self.confirm(&leader, arena.as_ref()).await? {
-                tuning.origin = match leader.origin {
-                    Origin::Designer if record.is_some() => Origin::Record,
-                    origin => origin,
-                };
-                tuning.relative = leader.relative;
-                tuning.seconds = began.elapsed().as_secs_f64();
-                if wanted.is_some() {
-                    let chosen = (&leader.knobs, leader.written.hash);
-                    self.memory
-                        .choose(&*session.store, chosen, leader.relative, ending)?;
-                }
-                session.observer.event(Event::Tuned(&tuning));
-                self.outcome.winner = Some(at);
-                self.outcome.tuning = Some(tuning);
-                return Ok(true);
-            }
-            ladder.pop();
-        }
-        Ok(false)
+        let step = road.trace.step(&Taken {
+            parents,
+            role: Designer::NAME,
+            agent: session.designer.name(),
+            why,
+            proposal: &design.sketch.to_string(),
+        })?;
+        session.observer.event(Event::Designed(&design));
+        self.known.insert(design.sketch.to_string());
+        Line::new(road, design, step)
     }
 
-    /// Judges a leader unless it was, and times it; gives its place among the attempts if it passes both.
-    async fn confirm(&mut self, leader: &Leader, arena: Option<&Arena<'_>>) -> Result<Option<usize>> {
-        let session = self.road.session;
-        let at = match leader.attempt {
-            Some(at) => at,
-            None => {
-                let attempt = self.road.judge(leader.written.clone()).await?;
-                self.outcome.attempts.push(attempt);
-                self.outcome.attempts.len() - 1
-            }
-        };
-        let Some(attempt) = self.outcome.attempts.get_mut(at) else {
-            return Ok(None);
-        };
-        if attempt.verdict.passed()
-            && session.backend.capability().times
-            && let Some(policy) = &session.timing
-        {
-            self.road.time(attempt, arena, policy).await?;
+    /// Where candidates are timed: the same data for all of a run.
+    pub(super) fn arena(&mut self) -> Result<Arc<Arena<'a>>> {
+        if let Some(arena) = &self.arena {
+            return Ok(Arc::clone(arena));
         }
-        let Some(failure) = attempt.verdict.failure.clone() else {
-            return Ok(Some(at));
-        };
-        self.memory.fail(&*session.store, &leader.knobs, &failure)?;
-        match self.tried.iter_mut().find(|(knobs, _)| *knobs == leader.knobs) {
-            Some((_, known)) => *known = Some(failure),
-            None => self.tried.push((leader.knobs.clone(), Some(failure))),
-        }
-        Ok(None)
+        let first = self.outcome.attempts.iter().find(|a| a.verdict.passed());
+        let arena = Arc::new(Arena::new(self.road, first.map_or(0, Road::seed))?);
+        self.arena = Some(Arc::clone(&arena));
+        Ok(arena)
     }
 }
 
-/// What is known about a design, and what the conductor can choose from.
-fn prospects(road: &Road<'_>, design: &Design) -> Result<(Memory, Vec<Knobs>)> {
-    let (session, hints) = (road.session, &road.task.contract.hints);
-    let memory = Memory::recall(
-        &*session.store,
-        road.task,
-        &design.sketch,
-        road.target,
-        (session.dsl.name(), &road.toolchain),
-    )?;
-    let recorded = memory.chosen().map(|r| r.knobs.clone());
-    let known = recorded.filter(|k| design.sketch.elaborate(&sketch_knobs(k), hints).is_ok());
-    let mut points = Vec::new();
-    for point in known.into_iter().chain(design.points(hints).take(MOST_POINTS)) {
-        if !points.contains(&point) {
-            points.push(point);
-        }
-    }
-    Ok((memory, points))
+/// Whether an agent had nothing to say, or could not be asked.
+pub(super) fn is_silence(error: &Error) -> bool {
+    use ErrorKind::{BudgetSpent, Timeout, Unavailable, Unsupported};
+    matches!(error.kind(), Unsupported | BudgetSpent | Unavailable | Timeout)
 }

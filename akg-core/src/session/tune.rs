@@ -23,8 +23,8 @@ const BUDGET_SPENT: &str = "the budget is spent";
 const MOST_NEAR: usize = 2;
 
 /// The sides of duels.
-const CHALLENGER: &str = "challenger";
-const FASTEST: &str = "fastest so far";
+pub(super) const CHALLENGER: &str = "challenger";
+pub(super) const FASTEST: &str = "fastest so far";
 
 /// Builds of one problem that run at the same time, at most; a device's problems share the processors.
 const MOST_BUILDS: usize = 8;
@@ -40,6 +40,8 @@ pub(super) struct Leader {
     pub(super) origin: Origin,
     /// Its time over that of the first leader.
     pub(super) relative: f64,
+    /// The number of the step that it comes from.
+    pub(super) step: usize,
 }
 
 impl Leader {
@@ -50,6 +52,7 @@ impl Leader {
             attempt,
             origin: Origin::Designer,
             relative: 1.0,
+            step: 0,
         }
     }
 }
@@ -85,6 +88,8 @@ pub(super) struct Tuner<'a> {
     /// Sources and artifacts that were measured.
     seen: HashSet<Digest>,
     trials: Vec<Trial>,
+    /// The step of what is tuned.
+    step: usize,
     /// Duels, and those of them in which others used the machine.
     duels: usize,
     disturbed: usize,
@@ -120,6 +125,7 @@ impl<'a> Tuner<'a> {
             seconds: None,
             seen: HashSet::new(),
             trials: Vec::new(),
+            step: 0,
             duels: 0,
             disturbed: 0,
         }
@@ -127,6 +133,7 @@ impl<'a> Tuner<'a> {
 
     /// Lets what passed, and then other configurations, challenge the fastest.
     pub(super) async fn run(&mut self, passed: Vec<Leader>) -> Result<Tuned> {
+        self.step = passed.first().map_or(0, |leader| leader.step);
         for leader in passed {
             if let Some(challenger) = self.ready(leader)? {
                 self.challenge(challenger).await?;
@@ -276,6 +283,7 @@ impl<'a> Tuner<'a> {
             }
             let leader = Leader {
                 origin,
+                step: self.step,
                 ..Leader::new(written, knobs.clone(), None)
             };
             if let Err(failure) = presented {
@@ -374,7 +382,11 @@ impl<'a> Tuner<'a> {
         };
         let key = leader.written.key;
         let sides = ((key, &mut side), (standing.written.key, fastest));
-        let contest = self.arena.duel(sides.0, sides.1, &self.policy.duel).await?;
+        let contest = self
+            .arena
+            .duel(sides.0, sides.1, &self.policy.duel)
+            .await?
+            .contest;
         let standing = standing.relative;
         let [own, theirs] = contest.sides.as_slice() else {
             return Err(Error::unexpected("a duel has two sides"));

@@ -9,6 +9,7 @@
 //! | [`BuildRecord`] | source, toolchain and target: the artifact, or why there is none |
 //! | [`CandidateRecord`] | source, task, toolchain and target |
 //! | [`VerdictRecord`] | candidate and judge |
+//! | [`ProfileRecord`] | candidate: where its time goes |
 //! | [`Measurement`] | contest or duel, with all samples |
 //! | [`TuningRecord`] | configuration of a kernel, on a device and for a shape |
 //! | [`RunRecord`] | run of a session on a task |
@@ -27,7 +28,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub use memory::MemoryStore;
-pub use records::{BuildRecord, CandidateRecord, Made, Measurement, TuningRecord, VerdictRecord};
+pub use records::{
+    BuildRecord, CandidateRecord, Made, Measurement, ProfileRecord, TuningRecord, VerdictRecord,
+};
 pub use trace::{Answer, ExchangeRecord, Retrieved, RunRecord, StepRecord};
 
 use crate::digest::Digest;

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Record;
 use crate::digest::Digest;
+use crate::profile::Profile;
 use crate::source::Knobs;
 use crate::task::Accuracy;
 use crate::timing::Contest;
@@ -110,6 +111,29 @@ impl Record for VerdictRecord {
 
     fn key(&self) -> Digest {
         Self::key_of(self.candidate, self.judge)
+    }
+
+    fn group(&self) -> Digest {
+        self.candidate
+    }
+}
+
+/// Where the time of a candidate goes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ProfileRecord {
+    /// The candidate's key.
+    pub candidate: Digest,
+    /// The profile.
+    pub profile: Profile,
+    /// When it was found, in seconds since 1970.
+    pub at: u64,
+}
+
+impl Record for ProfileRecord {
+    const KIND: &'static str = "profile";
+
+    fn key(&self) -> Digest {
+        self.candidate
     }
 
     fn group(&self) -> Digest {

@@ -50,7 +50,7 @@ fn distance(a: &[Vec<i64>], b: &[Vec<i64>]) -> Option<f64> {
 }
 
 /// Records of one kernel on one device, seen from one shape.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Memory {
     /// What is to be tuned, as a record without a configuration.
     blank: TuningRecord,

@@ -2,6 +2,8 @@
 //!
 //! The templates are part of the library; a folder may have others of the same names in their place.
 
+mod sheet;
+
 use std::fmt;
 use std::path::Path;
 
@@ -12,17 +14,25 @@ use serde::Serialize;
 use crate::digest::Digest;
 use crate::error::{Error, Result};
 
+pub(crate) use sheet::{DeviceSheet, TaskSheet};
+
 /// The templates by name.
-const EMBEDDED: [(&str, &str); 6] = [
-    ("designer/system.md", include_str!("prompts/designer/system.md")),
-    ("designer/task.md", include_str!("prompts/designer/task.md")),
-    (
-        "designer/objection.md",
-        include_str!("prompts/designer/objection.md"),
-    ),
-    ("lifter/system.md", include_str!("prompts/lifter/system.md")),
-    ("lifter/kernel.md", include_str!("prompts/lifter/kernel.md")),
-    ("lifter/objection.md", include_str!("prompts/lifter/objection.md")),
+const EMBEDDED: [(&str, &str); 15] = [
+    ("objection.md", include_str!("objection.md")),
+    ("task-builder/system.md", include_str!("task-builder/system.md")),
+    ("task-builder/task.md", include_str!("task-builder/task.md")),
+    ("designer/system.md", include_str!("designer/system.md")),
+    ("designer/task.md", include_str!("designer/task.md")),
+    ("coder/system.md", include_str!("coder/system.md")),
+    ("coder/task.md", include_str!("coder/task.md")),
+    ("fixer/system.md", include_str!("fixer/system.md")),
+    ("fixer/task.md", include_str!("fixer/task.md")),
+    ("analyst/system.md", include_str!("analyst/system.md")),
+    ("analyst/task.md", include_str!("analyst/task.md")),
+    ("conductor/system.md", include_str!("conductor/system.md")),
+    ("conductor/task.md", include_str!("conductor/task.md")),
+    ("lifter/system.md", include_str!("lifter/system.md")),
+    ("lifter/kernel.md", include_str!("lifter/kernel.md")),
 ];
 
 /// The templates that agents render.
@@ -109,27 +119,21 @@ mod tests {
             Prompts::from_folder(folder.path()).unwrap().digest(),
             own.digest()
         );
-        std::fs::create_dir(folder.path().join("designer")).unwrap();
-        let file = folder.path().join("designer/objection.md");
+        let file = folder.path().join("objection.md");
         std::fs::write(&file, "No: {{ objection }}").unwrap();
         let other = Prompts::from_folder(folder.path()).unwrap();
         assert_ne!(other.digest(), own.digest());
         let variables = serde_json::json!({"objection": "it is slow"});
-        assert_eq!(
-            other.render("designer/objection.md", variables).unwrap(),
-            "No: it is slow"
-        );
+        assert_eq!(other.render("objection.md", variables).unwrap(), "No: it is slow");
         std::fs::write(&file, "No: {{ objection").unwrap();
         let error = Prompts::from_folder(folder.path()).unwrap_err();
-        assert!(error.to_string().contains("designer/objection.md"), "{error}");
+        assert!(error.to_string().contains("objection.md"), "{error}");
     }
 
     #[test]
     fn what_a_template_lacks_is_an_error() {
         let prompts = Prompts::embedded().unwrap();
-        let error = prompts
-            .render("designer/objection.md", serde_json::json!({}))
-            .unwrap_err();
-        assert!(error.to_string().contains("designer/objection.md"), "{error}");
+        let error = prompts.render("objection.md", serde_json::json!({})).unwrap_err();
+        assert!(error.to_string().contains("objection.md"), "{error}");
     }
 }

@@ -1,5 +1,8 @@
 //! The coder: from a sketch to a source.
 
+#[cfg(feature = "models")]
+mod model;
+
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -10,6 +13,13 @@ use crate::error::Result;
 use crate::sketch::Sketch;
 use crate::source::{Knobs, Source};
 use crate::target::Target;
+use crate::task::Task;
+use crate::trace::Trace;
+
+#[cfg(feature = "models")]
+pub use model::ModelCoder;
+#[cfg(feature = "models")]
+pub(crate) use model::{errors, read};
 
 /// Writes a source from a sketch.
 #[derive(Debug)]
@@ -18,6 +28,8 @@ pub struct Coder;
 /// What a coder is shown.
 #[derive(Debug, Clone)]
 pub struct CodeContext {
+    /// What the sketch is to compute.
+    pub task: Task,
     /// The tile program.
     pub sketch: Sketch,
     /// Values for its knobs.
@@ -26,6 +38,8 @@ pub struct CodeContext {
     pub dsl: Arc<dyn Dsl>,
     /// What to write it for.
     pub target: Target,
+    /// Where exchanges with models are written.
+    pub trace: Trace,
 }
 
 impl Role for Coder {

@@ -1,0 +1,269 @@
+//! What agents do in a run, written to the store the moment it is known.
+//!
+//! A [`Trace`] is handed to agents with their context. A model that is asked [through it](Trace::asking) has each exchange
+//! recorded with the run and the role. A run that was killed and is started again has the same [key](RunRecord::key):
+//! what was answered before is not asked again, and steps that are taken again are the same records.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use async_trait::async_trait;
+
+use crate::chat::{ChatCapability, ChatModel, ChatReply, ChatRequest, Sink};
+use crate::digest::Digest;
+use crate::error::Result;
+use crate::store::{Answer, ExchangeRecord, Record as _, RunRecord, StepRecord, Store, StoreExt as _, now};
+
+/// Where a run's steps and exchanges are written. The default writes nothing.
+#[derive(Clone, Default)]
+pub struct Trace(Option<Arc<Run>>);
+
+/// A run that is traced.
+struct Run {
+    store: Arc<dyn Store>,
+    record: RunRecord,
+    progress: Mutex<Progress>,
+}
+
+#[derive(Default)]
+struct Progress {
+    steps: Vec<StepRecord>,
+    /// The number of the next exchange.
+    next: usize,
+    /// What was answered before this run was started again, by what was asked: numbers and replies in order.
+    answered: HashMap<Digest, VecDeque<(usize, ChatReply)>>,
+    /// Exchanges that no step has yet.
+    loose: Vec<Digest>,
+}
+
+/// What an agent did.
+#[derive(Debug, Clone, Copy)]
+pub struct Taken<'a> {
+    /// The steps whose proposals it began with.
+    pub parents: &'a [usize],
+    /// The [role](crate::agent::Role::NAME).
+    pub role: &'a str,
+    /// The agent's name.
+    pub agent: &'a str,
+    /// Why, in the agent's words or the rules'.
+    pub why: &'a str,
+    /// What it proposes.
+    pub proposal: &'a str,
+}
+
+impl fmt::Debug for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let run = self.0.as_ref().map(|run| run.record.key);
+        f.debug_tuple("Trace").field(&run).finish()
+    }
+}
+
+impl Trace {
+    /// Begins a run, or goes on with one of the same key.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn begin(store: Arc<dyn Store>, mut record: RunRecord) -> Result<Self> {
+        if let Some(earlier) = store.load::<RunRecord>(record.key)? {
+            record.at = earlier.at;
+        }
+        let mut progress = Progress::default();
+        for exchange in store.all::<ExchangeRecord>(Some(record.key))? {
+            progress.next = progress.next.max(exchange.number + 1);
+            if let Answer::Reply(reply) = exchange.answer {
+                let asked = question(&exchange.role, &exchange.model, &exchange.request)?;
+                let replies = progress.answered.entry(asked).or_default();
+                replies.push_back((exchange.number, reply));
+            }
+        }
+        store.save(&record)?;
+        Ok(Self(Some(Arc::new(Run {
+            store,
+            record,
+            progress: Mutex::new(progress),
+        }))))
+    }
+
+    /// A model whose exchanges are recorded as those of a role.
+    pub fn asking(&self, role: &'static str, model: Arc<dyn ChatModel>) -> Traced {
+        let trace = self.clone();
+        Traced { trace, role, model }
+    }
+
+    /// Records a step with the exchanges since the last one; gives its number.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn step(&self, taken: &Taken<'_>) -> Result<usize> {
+        let Some(run) = &self.0 else {
+            return Ok(0);
+        };
+        let mut progress = run.progress();
+        let number = progress.steps.len();
+        let proposal = Some(run.store.put_blob(taken.proposal.as_bytes())?);
+        let mut step = StepRecord {
+            run: run.record.key,
+            number,
+            parents: taken.parents.to_vec(),
+            role: taken.role.to_owned(),
+            agent: taken.agent.to_owned(),
+            why: taken.why.to_owned(),
+            proposal,
+            candidate: None,
+            failure: None,
+            seconds: None,
+            speedup: None,
+            exchanges: std::mem::take(&mut progress.loose),
+            retrieved: Vec::new(),
+            at: now(),
+        };
+        // What became of the same step before is known still.
+        let earlier: Option<StepRecord> = run.store.load(step.key())?;
+        if let Some(earlier) = earlier.filter(|earlier| earlier.proposal == step.proposal) {
+            step = StepRecord {
+                parents: step.parents,
+                why: step.why,
+                exchanges: step.exchanges,
+                ..earlier
+            };
+        }
+        run.store.save(&step)?;
+        progress.steps.push(step);
+        Ok(number)
+    }
+
+    /// Records what became of a step.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn amend(&self, number: usize, change: impl FnOnce(&mut StepRecord)) -> Result<()> {
+        let Some(run) = &self.0 else {
+            return Ok(());
+        };
+        let mut progress = run.progress();
+        match progress.steps.get_mut(number) {
+            Some(step) => {
+                change(step);
+                run.store.save(step)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Records why the run ended, and the number of the step with its best candidate.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn end(&self, stopped: &str, best: Option<usize>) -> Result<()> {
+        let Some(run) = &self.0 else {
+            return Ok(());
+        };
+        run.store.save(&RunRecord {
+            stopped: Some(stopped.to_owned()),
+            best,
+            ..run.record.clone()
+        })
+    }
+}
+
+impl Run {
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        // Nothing that panics happens under it.
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was answered to this before, once for each time that it was.
+    fn recall(&self, asked: Digest) -> Option<ChatReply> {
+        let mut progress = self.progress();
+        let (number, reply) = progress.answered.get_mut(&asked)?.pop_front()?;
+        let key = ExchangeRecord::key_of(self.record.key, number);
+        progress.loose.push(key);
+        Some(reply)
+    }
+
+    fn record(&self, exchange: impl FnOnce(usize) -> ExchangeRecord) -> Result<()> {
+        let mut progress = self.progress();
+        let record = exchange(progress.next);
+        self.store.save(&record)?;
+        progress.next += 1;
+        progress.loose.push(record.key());
+        Ok(())
+    }
+}
+
+/// What a reply is found by when a run is started again.
+fn question(role: &str, model: &str, request: &ChatRequest) -> Result<Digest> {
+    let request = Digest::of_value(request)?.to_string();
+    Ok(Digest::of_parts([role, model, request.as_str()]))
+}
+
+/// A model whose exchanges are recorded in a run.
+#[derive(Debug)]
+pub struct Traced {
+    trace: Trace,
+    role: &'static str,
+    model: Arc<dyn ChatModel>,
+}
+
+impl Traced {
+    async fn exchange(&self, request: &ChatRequest, sink: Option<Sink<'_>>) -> Result<ChatReply> {
+        let Some(run) = &self.trace.0 else {
+            return pass(&*self.model, request, sink).await;
+        };
+        let name = self.model.name();
+        if let Some(reply) = run.recall(question(self.role, name, request)?) {
+            if let Some(sink) = sink {
+                reply.events().for_each(sink);
+            }
+            return Ok(reply);
+        }
+        let (began, at) = (Instant::now(), now());
+        let outcome = pass(&*self.model, request, sink).await;
+        let answer = match &outcome {
+            Ok(reply) => Answer::Reply(reply.clone()),
+            Err(error) => Answer::Error {
+                kind: error.kind(),
+                message: error.to_string(),
+            },
+        };
+        run.record(|number| ExchangeRecord {
+            run: run.record.key,
+            number,
+            role: self.role.to_owned(),
+            model: name.to_owned(),
+            request: request.clone(),
+            answer,
+            seconds: began.elapsed().as_secs_f64(),
+            at,
+        })?;
+        outcome
+    }
+}
+
+async fn pass(model: &dyn ChatModel, request: &ChatRequest, sink: Option<Sink<'_>>) -> Result<ChatReply> {
+    match sink {
+        Some(sink) => model.stream(request, sink).await,
+        None => model.chat(request).await,
+    }
+}
+
+#[async_trait]
+impl ChatModel for Traced {
+    fn name(&self) -> &str {
+        self.model.name()
+    }
+
+    fn capability(&self) -> ChatCapability {
+        self.model.capability()
+    }
+
+    async fn chat(&self, request: &ChatRequest) -> Result<ChatReply> {
+        self.exchange(request, None).await
+    }
+
+    async fn stream(&self, request: &ChatRequest, sink: Sink<'_>) -> Result<ChatReply> {
+        self.exchange(request, Some(sink)).await
+    }
+}

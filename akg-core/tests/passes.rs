@@ -1,0 +1,294 @@
+//! Passes that make a verified kernel faster, on a simulated device: what is faster takes the place of the fastest, what is not is
+//! rolled back and remembered, and nothing is measured twice.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod simulated;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use akg_core::analyst::{AnalyseContext, Analyst, Place, Recommendation};
+use akg_core::designer::{Design, DesignContext, Designer};
+use akg_core::fixer::{FixContext, Fixer, Wish};
+use akg_core::pass::{Ending, Pass};
+use akg_core::session::Outcome;
+use akg_core::source::{Knobs, Source};
+use akg_core::store::{MemoryStore, RunRecord, StepRecord, StoreExt as _};
+use akg_core::verdict::{Failure, FailureKind};
+use akg_core::{Agent, Error, ErrorKind, Result, Session, Sketch};
+use async_trait::async_trait;
+use futures::executor::block_on;
+use simulated::{PLENTY, SKETCH, Shared, policy, session, task};
+
+/// One kernel, which takes half as long as the two of [`SKETCH`].
+const ONE: &str = "sketch relu(x: f32[4096]) -> y: f32[4096]
+knob A in {64, 128}
+knob B in {64, 128}
+
+kernel k0 over (p in ceildiv(4096, A)) {
+  a = load x[p*A :+ A]
+  b = max(a, 0.0)
+  store y[p*A :+ A] = b
+}
+";
+
+/// Three kernels, which take longer.
+fn three() -> String {
+    let third = "buffer g: f32[4096]\n\nkernel k2 over (p in ceildiv(4096, B)) {\n  a = load g[p*B :+ B]\n  store y[p*B :+ B] = a\n}\n";
+    let [buffers, copy] = third.split("\n\n").collect::<Vec<_>>()[..] else {
+        unreachable!("a buffer and a kernel");
+    };
+    let two = SKETCH.replace("store y[p*B", "store g[p*B");
+    two.replace("buffer h", &format!("{buffers}\nbuffer h")) + "\n" + copy
+}
+
+/// What agents were told of earlier passes, each time one was asked.
+type Told = Arc<Mutex<Vec<Vec<String>>>>;
+
+/// A designer with one sketch after the other for what is to be faster; an empty one is none.
+#[derive(Debug, Clone)]
+struct Ideas(Vec<String>, Told);
+
+#[async_trait]
+impl Agent<Designer> for Ideas {
+    fn name(&self) -> &str {
+        "ideas"
+    }
+
+    async fn step(&self, context: &DesignContext) -> Result<Design> {
+        let text = match &context.improve {
+            None => SKETCH.to_owned(),
+            Some(improve) => {
+                let told = improve.passes.iter().map(ToString::to_string);
+                let mut all = self.1.lock().unwrap();
+                all.push(told.collect());
+                let idea = self.0.get(improve.passes.len()).cloned().unwrap_or_default();
+                if idea.is_empty() {
+                    return Err(Error::unsupported("no other idea"));
+                }
+                idea
+            }
+        };
+        let sketch = Sketch::parse(&text).unwrap_or_else(|d| unreachable!("{}", d.render(&text)));
+        Ok(Design {
+            knobs: sketch.default_knobs(),
+            sketch,
+            kernels: Vec::new(),
+            intermediates: [].into(),
+            rules: Vec::new(),
+        })
+    }
+}
+
+/// Recommends something else each time.
+#[derive(Debug, Clone, Copy)]
+struct Adviser(Place);
+
+#[async_trait]
+impl Agent<Analyst> for Adviser {
+    fn name(&self) -> &str {
+        "adviser"
+    }
+
+    async fn step(&self, context: &AnalyseContext) -> Result<Option<Recommendation>> {
+        assert!(context.profile.measured && context.profile.seconds > 0.0);
+        Ok(Some(Recommendation {
+            what: format!("Idea {}.", context.passes.len()),
+            why: "It is slow.".to_owned(),
+            gain: 2.0,
+            place: self.0,
+        }))
+    }
+}
+
+/// Writes other texts in the place of what is to be faster or repaired.
+#[derive(Debug, Clone, Copy)]
+struct Writer(&'static [&'static str]);
+
+#[async_trait]
+impl Agent<Fixer> for Writer {
+    fn name(&self) -> &str {
+        "writer"
+    }
+
+    async fn step(&self, context: &FixContext) -> Result<Option<Source>> {
+        let at = match &context.wish {
+            Wish::Faster(_) => 0,
+            Wish::Repair(_) => 1 + context.earlier.len(),
+        };
+        Ok(self.0.get(at).map(|text| Source {
+            text: (*text).to_owned(),
+            knobs: Knobs::new(),
+            ..context.source.clone()
+        }))
+    }
+}
+
+fn run(world: &Shared, store: &Arc<MemoryStore>, staff: impl FnOnce(Session) -> Session) -> Outcome {
+    let session = session(world, store, PLENTY)
+        .with_tuning(None)
+        .with_analyst(Adviser(Place::Sketch));
+    block_on(staff(session).run(&task(4096))).unwrap()
+}
+
+/// How passes ended, in short.
+fn endings(passes: &[Pass]) -> Vec<&'static str> {
+    let ending = |pass: &Pass| match &pass.ending {
+        Ending::Faster(ratio) if *ratio > 1.1 => "faster",
+        Ending::NotFaster(ratio) if *ratio < 1.1 => "not faster",
+        Ending::Failed(_) => "failed",
+        Ending::Nothing(_) => "nothing",
+        other => unreachable!("{other:?}"),
+    };
+    passes.iter().map(ending).collect()
+}
+
+fn ideas(texts: &[&str], told: &Told) -> Ideas {
+    Ideas(
+        texts.iter().map(|text| (*text).to_owned()).collect(),
+        told.clone(),
+    )
+}
+
+#[test]
+fn what_is_faster_stays_and_what_is_slower_is_rolled_back_and_remembered() {
+    let (world, store, told) = (Shared::default(), Arc::default(), Told::default());
+    let three = three();
+    let designer = ideas(&[&three, ONE, "", SKETCH], &told);
+    let outcome = run(&world, &store, |s| s.with_designer(designer).with_passes(4));
+    assert_eq!(
+        endings(&outcome.passes),
+        ["not faster", "faster", "nothing", "nothing"]
+    );
+    let Ending::Faster(ratio) = &outcome.passes[1].ending else {
+        unreachable!("it is faster");
+    };
+    assert!((ratio - 2.0).abs() < 0.05, "{ratio}");
+    // The winner is the fastest, not the last, and the sketch is its own.
+    assert!(outcome.best().unwrap().source.text.starts_with("K = 1"));
+    assert_eq!(outcome.sketch, Sketch::parse(ONE).unwrap().to_string());
+    assert_eq!(outcome.stopped, "all passes are made");
+    // Each time the designer was told of what was tried before, with what came of it.
+    let told = told.lock().unwrap();
+    assert_eq!(told.iter().map(Vec::len).collect::<Vec<_>>(), [0, 1, 2, 3]);
+    assert!(told[1][0].starts_with("Idea 0: rolled back, 0.6"), "{told:?}");
+    assert!(told[2][1].starts_with("Idea 1: 2.0"), "{told:?}");
+}
+
+#[test]
+fn steps_say_where_each_candidate_comes_from() {
+    let (world, store, told) = (Shared::default(), Arc::default(), Told::default());
+    let designer = ideas(&[&three(), ONE], &told);
+    run(&world, &store, |s| s.with_designer(designer).with_passes(2));
+    let runs: Vec<RunRecord> = store.all(None).unwrap();
+    let steps: Vec<StepRecord> = store.all(Some(runs[0].key)).unwrap();
+    let shape: Vec<(&str, &[usize])> = steps.iter().map(|s| (s.role.as_str(), &s.parents[..])).collect();
+    let wanted: [(&str, &[usize]); 8] = [
+        ("designer", &[]),
+        ("coder", &[0]),
+        ("analyst", &[1]),
+        ("designer", &[1, 2]),
+        ("coder", &[3]),
+        // What was slower is no parent.
+        ("analyst", &[1]),
+        ("designer", &[1, 5]),
+        ("coder", &[6]),
+    ];
+    assert_eq!(shape, wanted);
+    assert_eq!(runs[0].best, Some(7));
+    let speedup = |step: &StepRecord| step.speedup.unwrap();
+    assert!((speedup(&steps[4]) - 2.0 / 3.0).abs() < 0.05 && (speedup(&steps[7]) - 2.0).abs() < 0.1);
+    assert_eq!(steps[6].why, "Idea 1.");
+}
+
+#[test]
+fn the_same_run_again_measures_nothing() {
+    for tuning in [None, Some(policy(PLENTY))] {
+        let store = Arc::default();
+        let again = |world: &Shared| {
+            let designer = ideas(&[&three(), ONE], &Told::default());
+            let staff = |s: Session| {
+                s.with_designer(designer)
+                    .with_passes(2)
+                    .with_tuning(tuning.clone())
+            };
+            run(world, &store, staff)
+        };
+        let first = again(&Shared::default());
+        assert_eq!(endings(&first.passes), ["not faster", "faster"]);
+        let other = Shared::default();
+        let second = again(&other);
+        assert_eq!(second.passes, first.passes);
+        assert_eq!(second.best().unwrap().timing, first.best().unwrap().timing);
+        other.with(|w| assert_eq!((w.builds.len(), w.verdicts.len(), w.loads), (0, 0, 0)));
+    }
+}
+
+#[test]
+fn a_source_is_changed_repaired_and_rolled_back_where_it_fails() {
+    // What the fixer writes first is wrong by the judge, what it repairs is right and faster.
+    let texts: &[&str] = &["K = 1 A = 256 B = 512", "K = 1 A = 64 B = 64"];
+    let (world, store) = (Shared::default(), Arc::default());
+    let staff = |texts: &'static [&'static str]| {
+        move |session: Session| {
+            session
+                .with_designer(ideas(&[], &Told::default()))
+                .with_analyst(Adviser(Place::Source))
+                .with_fixer(Writer(texts))
+                .with_passes(1)
+        }
+    };
+    let outcome = run(
+        &world,
+        &store,
+        staff(&["K = 1 A = 256 B = 512", "K = 1 A = 64 B = 64"]),
+    );
+    assert_eq!(endings(&outcome.passes), ["faster"]);
+    assert_eq!(outcome.best().unwrap().source.text, texts[1]);
+    // What is never repaired leaves the first one.
+    let outcome = run(
+        &Shared::default(),
+        &Arc::default(),
+        staff(&["K = 1 A = 256 B = 512"]),
+    );
+    assert_eq!(endings(&outcome.passes), ["failed"]);
+    assert!(outcome.best().unwrap().source.text.starts_with("K = 2"));
+    assert_eq!(
+        outcome.passes[0].ending,
+        Ending::Failed(Failure::new(FailureKind::WrongValues, "seen through"))
+    );
+}
+
+/// An analyst whose model may not be asked any more.
+#[derive(Debug)]
+struct Spent;
+
+#[async_trait]
+impl Agent<Analyst> for Spent {
+    fn name(&self) -> &str {
+        "spent"
+    }
+
+    async fn step(&self, _: &AnalyseContext) -> Result<Option<Recommendation>> {
+        Err(Error::new(ErrorKind::BudgetSpent, "all tokens are spent"))
+    }
+}
+
+#[test]
+fn a_spent_budget_ends_the_passes_and_loses_nothing() {
+    let (world, store) = (Shared::default(), Arc::default());
+    let outcome = run(&world, &store, |s| {
+        s.with_designer(ideas(&[], &Told::default()))
+            .with_analyst(Spent)
+            .with_passes(3)
+    });
+    assert!(outcome.best().is_some() && outcome.passes.is_empty());
+    assert_eq!(outcome.stopped, "all tokens are spent");
+    let outcome = run(&world, &store, |s| {
+        s.with_designer(ideas(&[ONE], &Told::default()))
+            .with_passes(3)
+            .with_budget(Duration::ZERO)
+    });
+    assert!(outcome.best().is_some() && outcome.passes.is_empty());
+    assert_eq!(outcome.stopped, "the budget is spent");
+}

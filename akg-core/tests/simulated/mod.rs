@@ -1,0 +1,358 @@
+//! A simulated world: a device whose time is known for every configuration of a kernel, a DSL that writes the knobs, and a judge.
+#![allow(dead_code, reason = "each test uses a part")]
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use akg_core::backend::{BackendCapability, Cache, Call, Limits, Loaded, RunOutput};
+use akg_core::designer::{Design, DesignContext, Designer};
+use akg_core::dsl::{DslCapability, Stage};
+use akg_core::expr::Bindings;
+use akg_core::isolation::Isolation;
+use akg_core::source::{Artifact, Knobs, Launch, LaunchPlan, Source, SourceForm};
+use akg_core::store::{MemoryStore, Store};
+use akg_core::timing::{Usage, Witness};
+use akg_core::tuner::TuningPolicy;
+use akg_core::verdict::{Failure, FailureKind};
+use akg_core::{
+    Agent, Backend, Candidate, DType, Diagnostic, Dsl, Error, Graph, Result, Session, Sketch, Target, Task,
+    Tensor, Verdict, Verifier,
+};
+use async_trait::async_trait;
+
+/// Two kernels with three knobs; the second has one that changes nothing.
+pub(crate) const SKETCH: &str = "sketch relu(x: f32[4096]) -> y: f32[4096]
+knob A in {64, 128, 256, 512}
+knob B in {64, 128, 256, 512}
+hint C in {1, 2}
+buffer h: f32[4096]
+
+kernel k0 over (p in ceildiv(4096, A)) {
+  a = load x[p*A :+ A]
+  b = max(a, 0.0)
+  store h[p*A :+ A] = b
+}
+
+kernel k1 over (p in ceildiv(4096, B)) {
+  a = load h[p*B :+ B]
+  store y[p*B :+ B] = a
+}
+";
+
+/// What happened in the simulated world.
+#[derive(Debug, Default)]
+pub(crate) struct World {
+    now: f64,
+    pub(crate) builds: Vec<String>,
+    pub(crate) verdicts: Vec<String>,
+    pub(crate) executions: usize,
+    pub(crate) loads: usize,
+    /// The load at which the device is lost.
+    pub(crate) lost_at: Option<usize>,
+    /// Whether others use the machine.
+    pub(crate) crowded: bool,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Shared(Arc<Mutex<World>>);
+
+impl Shared {
+    pub(crate) fn with<T>(&self, f: impl FnOnce(&mut World) -> T) -> T {
+        f(&mut self.0.lock().unwrap())
+    }
+}
+
+pub(crate) fn value(text: &str, knob: &str) -> i64 {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let at = words.iter().position(|w| *w == knob).unwrap();
+    words[at + 2].parse().unwrap()
+}
+
+/// The time of one call. A = 256 and B = 128 is the fastest configuration that is right; each kernel takes half the time of
+/// the two of [`SKETCH`].
+pub(crate) fn seconds(text: &str) -> f64 {
+    let octaves = |n: i64, best: f64| 1.0 + 0.3 * ((n as f64).log2() - best).abs();
+    let (a, b) = (value(text, "A"), value(text, "B"));
+    // Those that are wrong are faster than all others.
+    let cheats = if a == 512 || (b == 512 && a == 256) {
+        0.5
+    } else {
+        1.0
+    };
+    0.5e-3 * value(text, "K") as f64 * cheats * (octaves(a, 8.0) + octaves(b, 7.0))
+}
+
+#[derive(Debug)]
+pub(crate) struct Author;
+
+#[async_trait]
+impl Agent<Designer> for Author {
+    fn name(&self) -> &str {
+        "author"
+    }
+
+    async fn step(&self, context: &DesignContext) -> Result<Design> {
+        let n = context.task.graph.ty(context.task.graph.inputs()[0].value).shape[0].to_string();
+        let sketch = Sketch::parse(&SKETCH.replace("4096", &n)).unwrap();
+        Ok(Design {
+            knobs: sketch.default_knobs(),
+            sketch,
+            kernels: Vec::new(),
+            intermediates: [].into(),
+            rules: Vec::new(),
+        })
+    }
+}
+
+/// Writes the knobs that matter; the word of a configuration is its program.
+#[derive(Debug)]
+pub(crate) struct Words(Shared, DslCapability);
+
+impl Dsl for Words {
+    fn name(&self) -> &str {
+        "words"
+    }
+
+    fn capability(&self) -> &DslCapability {
+        &self.1
+    }
+
+    fn lower(&self, sketch: &Sketch, knobs: &Knobs, _: &Target) -> Result<Source> {
+        let program = sketch.elaborate(knobs, &Bindings::new())?;
+        let launches = program.kernels.iter().map(|kernel| Launch {
+            kernel: kernel.name.clone(),
+            grid: Vec::new(),
+            tensors: Vec::new(),
+            cooperative: false,
+            doc: String::new(),
+        });
+        Ok(Source {
+            dsl: "words".to_owned(),
+            text: format!(
+                "K = {} A = {} B = {}",
+                program.kernels.len(),
+                knobs["A"],
+                knobs["B"]
+            ),
+            form: SourceForm::Lowered {
+                plan: LaunchPlan {
+                    dims: Vec::new(),
+                    launches: launches.collect(),
+                    tensors: program.tensors,
+                },
+            },
+            knobs: knobs.clone(),
+        })
+    }
+
+    fn build(&self, source: &Source, _: &Target) -> Result<std::result::Result<Artifact, Failure>> {
+        self.0.with(|w| w.builds.push(source.text.clone()));
+        if value(&source.text, "A") == 64 && value(&source.text, "B") == 128 {
+            return Ok(Err(Failure::new(FailureKind::CompileFailed, "no")));
+        }
+        let SourceForm::Lowered { plan } = &source.form else {
+            return Err(Error::unsupported("no plan"));
+        };
+        Ok(Ok(Artifact {
+            format: "words".to_owned(),
+            bytes: source.text.clone().into_bytes(),
+            plan: plan.clone(),
+            metadata: [].into(),
+        }))
+    }
+
+    fn toolchain(&self, _: &Target) -> Result<String> {
+        Ok("words 1".to_owned())
+    }
+
+    fn check(&self, _: &Source) -> Vec<Diagnostic> {
+        Vec::new()
+    }
+
+    fn guide(&self, _: Stage, _: &Target) -> String {
+        String::new()
+    }
+
+    fn parse(&self, _: &str) -> Result<Source> {
+        Err(Error::unsupported("nobody writes words"))
+    }
+
+    fn export(&self, _: &Source, _: &str) -> Result<String> {
+        Err(Error::unsupported("nobody reads words"))
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Device(Shared, BackendCapability);
+
+#[async_trait]
+impl Backend for Device {
+    fn name(&self) -> &str {
+        "simulated"
+    }
+
+    fn capability(&self) -> &BackendCapability {
+        &self.1
+    }
+
+    async fn devices(&self) -> Result<Vec<Target>> {
+        let mut target = Target::new("simulated", "none");
+        target.cores = 4;
+        Ok(vec![target])
+    }
+
+    async fn load(
+        &self,
+        artifact: Artifact,
+        _: Limits,
+    ) -> Result<std::result::Result<Box<dyn Loaded>, Failure>> {
+        let lost = self.0.with(|w| {
+            w.loads += 1;
+            w.lost_at.is_some_and(|at| w.loads >= at)
+        });
+        if lost {
+            return Err(Error::new(akg_core::ErrorKind::WorkerLost, "the device is lost"));
+        }
+        Ok(Ok(Box::new(Program {
+            world: self.0.clone(),
+            text: String::from_utf8(artifact.bytes).unwrap(),
+            isolation: Isolation::default(),
+            bound: None,
+        })))
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Program {
+    world: Shared,
+    text: String,
+    isolation: Isolation,
+    bound: Option<Call>,
+}
+
+#[async_trait]
+impl Loaded for Program {
+    fn isolation(&self) -> &Isolation {
+        &self.isolation
+    }
+
+    async fn bind(&mut self, call: Call) -> Result<std::result::Result<(), Failure>> {
+        self.bound = Some(call);
+        Ok(Ok(()))
+    }
+
+    async fn execute(&mut self, calls: u32, _: Cache) -> Result<std::result::Result<Duration, Failure>> {
+        let taken = 1e-5 + f64::from(calls) * seconds(&self.text);
+        self.world.with(|w| {
+            w.executions += 1;
+            w.now += taken;
+        });
+        Ok(Ok(Duration::from_secs_f64(taken)))
+    }
+
+    async fn take(&mut self) -> Result<std::result::Result<RunOutput, Failure>> {
+        let x = self.bound.take().unwrap().inputs.remove(0);
+        // A = 512 forgets to compute.
+        let forgets = value(&self.text, "A") == 512;
+        let y: Vec<f32> = x
+            .as_slice::<f32>()?
+            .iter()
+            .map(|v| if forgets { 0.5 } else { v.max(0.0) })
+            .collect();
+        Ok(Ok(RunOutput {
+            outputs: vec![Tensor::from_slice([y.len()], &y)?],
+            inputs_unchanged: true,
+        }))
+    }
+}
+
+/// Knows what no contest sees: A = 256 with B = 512 is wrong.
+#[derive(Debug)]
+pub(crate) struct Sage(Shared);
+
+#[async_trait]
+impl Verifier for Sage {
+    fn name(&self) -> &str {
+        "sage"
+    }
+
+    fn identity(&self) -> String {
+        "sage".to_owned()
+    }
+
+    async fn verify(
+        &self,
+        candidate: &Candidate,
+        task: &Task,
+        _: &Target,
+        _: &dyn Backend,
+    ) -> Result<Verdict> {
+        let text = candidate.source.text.clone();
+        let wrong = value(&text, "A") == 256 && value(&text, "B") == 512;
+        self.0.with(|w| w.verdicts.push(text));
+        let failure = wrong.then(|| Failure::new(FailureKind::WrongValues, "seen through"));
+        Ok(Verdict {
+            failure,
+            ..Verdict::new(task.contract.accuracy)
+        })
+    }
+}
+
+pub(crate) struct Clock(Shared);
+
+impl Witness for Clock {
+    fn now(&self) -> Duration {
+        Duration::from_secs_f64(self.0.with(|w| w.now))
+    }
+
+    fn reference(&mut self) -> Duration {
+        Duration::from_micros(100)
+    }
+
+    fn stolen(&mut self) -> Option<Duration> {
+        None
+    }
+
+    fn others(&mut self) -> Option<Usage> {
+        let used = |w: &mut World| if w.crowded { 100.0 * w.now } else { 0.0 };
+        Some(Usage {
+            seconds: self.0.with(used),
+            processors: 1,
+        })
+    }
+}
+
+pub(crate) fn task(n: usize) -> Task {
+    let mut graph = Graph::new("relu");
+    let x = graph.input("x", DType::F32, [n]);
+    let y = graph.relu(x).unwrap();
+    graph.output(y);
+    Task::new("relu", graph)
+}
+
+pub(crate) fn policy(budget: Duration) -> TuningPolicy {
+    let mut policy = TuningPolicy::default();
+    policy.budget = budget;
+    policy.patience = 100;
+    policy
+}
+
+pub(crate) const PLENTY: Duration = Duration::from_secs(3600);
+
+pub(crate) fn session(world: &Shared, store: &Arc<MemoryStore>, budget: Duration) -> Session {
+    let mut dsl = DslCapability::default();
+    dsl.backends = vec!["simulated".to_owned()];
+    let mut backend = BackendCapability::default();
+    backend.times = true;
+    let clock = world.clone();
+    let store: Arc<dyn Store> = store.clone();
+    Session::new(
+        Arc::new(Words(world.clone(), dsl)),
+        Arc::new(Device(world.clone(), backend)),
+    )
+    .with_designer(Author)
+    .with_verifier(Sage(world.clone()))
+    .with_witness(move || Box::new(Clock(clock.clone())))
+    .with_tuning(Some(policy(budget)))
+    .with_store(store)
+}
