@@ -10,7 +10,7 @@ use crate::digest::Digest;
 use crate::error::Result;
 use crate::graph::Graph;
 use crate::source::{Artifact, Knobs, Source, SourceForm};
-use crate::store::{BuildRecord, CandidateRecord, Made, StoreExt as _, VerdictRecord, now};
+use crate::store::{BuildRecord, CandidateRecord, Made, StoreExt as _, TaskRecord, VerdictRecord, now};
 use crate::target::Target;
 use crate::task::Task;
 use crate::verdict::{Failure, Verdict};
@@ -45,13 +45,23 @@ pub(super) struct Written {
 
 impl<'a> Road<'a> {
     pub(super) fn new(session: &'a Session, task: &'a Task, target: &'a Target) -> Result<Self> {
+        let task_print = task.fingerprint()?;
+        if session.store.load::<TaskRecord>(task_print)?.is_none() {
+            session.store.save(&TaskRecord {
+                key: task_print,
+                name: task.name.clone(),
+                graph: session.store.put_blob(task.graph.to_json()?.as_bytes())?,
+                contract: task.contract.clone(),
+                at: now(),
+            })?;
+        }
         Ok(Self {
             session,
             task,
             target,
             graph: task.graph.clone(),
             toolchain: session.dsl.toolchain(target)?,
-            task_print: task.fingerprint()?,
+            task_print,
             target_print: target.fingerprint(),
             judge: Digest::of_parts([session.verifier.identity().as_str(), env!("CARGO_PKG_VERSION")]),
         })
@@ -85,11 +95,20 @@ impl<'a> Road<'a> {
             SourceForm::Lowered { plan } => present(plan, self.task, design),
             SourceForm::Module => Ok(()),
         };
-        Ok((self.keep(source)?, presented))
+        let sketch = self
+            .session
+            .store
+            .put_blob(design.sketch.to_string().as_bytes())?;
+        Ok((self.keep_of(source, Some(sketch))?, presented))
     }
 
     /// Keeps a source as a candidate.
     pub(super) fn keep(&self, source: Source) -> Result<Written> {
+        self.keep_of(source, None)
+    }
+
+    /// Keeps a source as a candidate, with the blob of the sketch that it was lowered from.
+    fn keep_of(&self, source: Source, sketch: Option<Digest>) -> Result<Written> {
         let store = &self.session.store;
         let blob = store.put_value(&source)?;
         let form = Digest::of_value(&source.form)?;
@@ -107,9 +126,11 @@ impl<'a> Road<'a> {
                 task: self.task_print,
                 name: self.task.name.clone(),
                 source: blob,
+                sketch,
                 dsl: self.session.dsl.name().to_owned(),
                 knobs: source.knobs.clone(),
                 target: self.target_print,
+                backend: self.target.backend.clone(),
                 device: self.target.name.clone(),
                 toolchain: self.toolchain.clone(),
                 at: now(),

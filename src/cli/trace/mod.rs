@@ -1,0 +1,184 @@
+//! `akg trace`: what agents did in a run, as a tree of candidates.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use akg::store::{RunRecord, StepRecord, StoreExt as _};
+use akg::trace::{Trace, passed, short};
+use akg::{Error, Result, Store};
+use clap::Args;
+
+use super::run::write;
+use super::store::StoreArgs;
+
+mod page;
+mod tree;
+
+#[derive(Debug, Args)]
+pub(super) struct TraceArgs {
+    /// The beginning of a run's key, or the name of a task, whose latest run is shown. Without it, all runs are listed.
+    run: Option<String>,
+    /// Write a page of HTML instead, which needs nothing but itself.
+    #[arg(long, value_name = "FILE", requires = "run")]
+    html: Option<PathBuf>,
+    /// Show one step with all of its text.
+    #[arg(long, value_name = "NUMBER", requires = "run", conflicts_with = "html")]
+    step: Option<usize>,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+impl TraceArgs {
+    pub(super) fn run(self) -> Result<ExitCode> {
+        let store = self.store.open()?;
+        let Some(name) = &self.run else {
+            list(&store)?;
+            return Ok(ExitCode::SUCCESS);
+        };
+        let trace = Trace::find(&store, name)?;
+        match (&self.html, self.step) {
+            (Some(path), _) => {
+                write(path, &page::page(&trace, &store)?)?;
+                println!("{} steps in {}", trace.steps.len(), path.display());
+            }
+            (None, Some(number)) => one(&trace, number, &store)?,
+            (None, None) => print!("{}{}", heading(&trace), tree::text(&trace)),
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// One line for each run.
+fn list(store: &impl Store) -> Result<()> {
+    let mut runs: Vec<RunRecord> = store.all(None)?;
+    runs.sort_by_key(|run| run.at);
+    if runs.is_empty() {
+        println!("no runs yet: `akg run TASK` makes one");
+    }
+    for run in runs {
+        let trace = Trace::load(store, run)?;
+        println!(
+            "{}  {}  {}, {} on {}, by {}: {}",
+            short(trace.run.key),
+            date(trace.run.at),
+            trace.run.name,
+            trace.run.dsl,
+            trace.run.device,
+            trace.run.agents,
+            summary(&trace),
+        );
+    }
+    Ok(())
+}
+
+/// What a run was about and what it came to.
+fn heading(trace: &Trace) -> String {
+    let run = &trace.run;
+    let stopped = run.stopped.as_deref().unwrap_or("it goes on, or was killed");
+    let mut text = format!(
+        "run {}: {}, {} on {}\nby {}, {}\nended: {stopped}\n{}\n",
+        short(run.key),
+        run.name,
+        run.dsl,
+        run.device,
+        run.agents,
+        date(run.at),
+        summary(trace),
+    );
+    let usage = trace.usage();
+    if !trace.exchanges.is_empty() {
+        text += &format!(
+            "models: {} exchanges, {} tokens read, {} written\n",
+            trace.exchanges.len(),
+            usage.input,
+            usage.output
+        );
+    }
+    text.push('\n');
+    text
+}
+
+/// How many steps passed, and the best.
+fn summary(trace: &Trace) -> String {
+    let count = trace.steps.len();
+    let plural = if count == 1 { "" } else { "s" };
+    let passes = trace.steps.iter().filter(|step| passed(step)).count();
+    let best = match trace.best() {
+        Some(step) => format!(", the best is step {}: {}", step.number, verdict(step)),
+        None => String::new(),
+    };
+    format!("{count} step{plural}, {passes} passed{best}")
+}
+
+/// What came of a step, in a few words.
+fn verdict(step: &StepRecord) -> String {
+    let mut words = vec![match &step.failure {
+        Some(failure) => failure.kind.name().to_owned(),
+        None if step.candidate.is_some() => "pass".to_owned(),
+        None => "no candidate".to_owned(),
+    }];
+    words.extend(step.seconds.map(|seconds| format!("{:.1} µs", seconds * 1e6)));
+    words.extend(step.speedup.map(|speedup| format!("{speedup:.2}x")));
+    words.join(", ")
+}
+
+/// Seconds since 1970 as a date.
+fn date(at: u64) -> String {
+    let stamp = i64::try_from(at)
+        .ok()
+        .and_then(|at| jiff::Timestamp::from_second(at).ok());
+    stamp.map_or_else(|| at.to_string(), |stamp| stamp.to_string())
+}
+
+/// The text that a step proposed, if it is kept.
+fn proposal(step: &StepRecord, store: &impl Store) -> Result<Option<String>> {
+    let Some(blob) = step.proposal else {
+        return Ok(None);
+    };
+    let bytes = store.blob(blob)?;
+    Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+/// Prints a step with all of its text.
+fn one(trace: &Trace, number: usize, store: &impl Store) -> Result<()> {
+    let step = trace.step(number).ok_or_else(|| {
+        Error::invalid("the run has no such step")
+            .with("step", number)
+            .with("steps", trace.steps.len())
+    })?;
+    let mut text = format!(
+        "step {number}: {} ({}): {}\n",
+        step.role,
+        step.agent,
+        verdict(step)
+    );
+    if !step.parents.is_empty() {
+        let parents: Vec<String> = step.parents.iter().map(ToString::to_string).collect();
+        text += &format!("began with step {}\n", parents.join(", "));
+    }
+    if !step.why.is_empty() {
+        text += &format!("\n{}\n", step.why);
+    }
+    if let Some(failure) = &step.failure {
+        text += &format!("\n--- {}\n{}\n", failure.kind.name(), failure.evidence);
+    }
+    if let Some(proposal) = proposal(step, store)? {
+        text += &format!("\n--- what it proposed\n{proposal}\n");
+    }
+    if !step.retrieved.is_empty() {
+        text += "\n--- what it was shown\n";
+    }
+    for shown in &step.retrieved {
+        text += &format!("{} {}: {}\n", shown.kind, shown.name, shown.why);
+    }
+    for exchange in trace.exchanges_of(step) {
+        text += &format!(
+            "\nasked {}: `akg chat-log {} --exchange {}`\n",
+            exchange.model,
+            short(trace.run.key),
+            exchange.number
+        );
+    }
+    print!("{text}");
+    Ok(())
+}
