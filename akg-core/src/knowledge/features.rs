@@ -207,12 +207,10 @@ struct Largest(Option<[f64; 3]>);
 
 impl Largest {
     fn offer(&mut self, extents: Option<[f64; 3]>) {
-        let size = |extents: &[f64; 3]| extents.iter().sum::<f64>();
+        // Of two of one size, the order of the nodes must not decide.
+        let rank = |extents: [f64; 3]| (extents.iter().sum::<f64>(), extents);
         if let Some(extents) = extents
-            && self
-                .0
-                .as_ref()
-                .is_none_or(|largest| size(largest) < size(&extents))
+            && self.0.is_none_or(|largest| rank(largest) < rank(extents))
         {
             self.0 = Some(extents);
         }

@@ -1,10 +1,10 @@
 //! `akg trace`: what agents did in a run, as a tree of candidates.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use akg::store::{RunRecord, StepRecord, StoreExt as _};
-use akg::trace::{Trace, passed, short};
+use akg::trace::{Trace, passed, short, trajectories};
 use akg::{Error, Result, Store};
 use clap::Args;
 
@@ -21,8 +21,12 @@ pub(super) struct TraceArgs {
     /// Write a page of HTML instead, which needs nothing but itself.
     #[arg(long, value_name = "FILE", requires = "run")]
     html: Option<PathBuf>,
+    /// Write the conversations that led to verified kernels as JSON lines, of the run or without one of all runs; `-` is
+    /// standard output. Their form is in docs/env.md.
+    #[arg(long, value_name = "FILE", conflicts_with = "html")]
+    trajectories: Option<PathBuf>,
     /// Show one step with all of its text.
-    #[arg(long, value_name = "NUMBER", requires = "run", conflicts_with = "html")]
+    #[arg(long, value_name = "NUMBER", requires = "run", conflicts_with_all = ["html", "trajectories"])]
     step: Option<usize>,
     #[command(flatten)]
     store: StoreArgs,
@@ -31,6 +35,10 @@ pub(super) struct TraceArgs {
 impl TraceArgs {
     pub(super) fn run(self) -> Result<ExitCode> {
         let store = self.store.open()?;
+        if let Some(path) = &self.trajectories {
+            export(&store, self.run.as_deref(), path)?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let Some(name) = &self.run else {
             list(&store)?;
             return Ok(ExitCode::SUCCESS);
@@ -46,6 +54,34 @@ impl TraceArgs {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Writes the trajectories of a run, or of all.
+fn export(store: &impl Store, name: Option<&str>, path: &Path) -> Result<()> {
+    let traces = match name {
+        Some(name) => vec![Trace::find(store, name)?],
+        None => {
+            let runs: Vec<RunRecord> = store.all(None)?;
+            let traces = runs.into_iter().map(|run| Trace::load(store, run));
+            traces.collect::<Result<_>>()?
+        }
+    };
+    let mut lines = String::new();
+    let mut count = 0;
+    for trajectory in traces.iter().flat_map(trajectories) {
+        let line = serde_json::to_string(&trajectory)
+            .map_err(|e| Error::unexpected("cannot write a trajectory as JSON").caused_by(e))?;
+        lines += &line;
+        lines.push('\n');
+        count += 1;
+    }
+    if path.as_os_str() == "-" {
+        print!("{lines}");
+        return Ok(());
+    }
+    write(path, &lines)?;
+    println!("{count} trajectories in {}", path.display());
+    Ok(())
 }
 
 /// One line for each run.

@@ -35,7 +35,8 @@ pub(super) fn page(trace: &Trace, store: &impl Store) -> Result<String> {
         height: HEIGHT,
     };
     let mut environment = Environment::new();
-    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    // Records leave out what they do not have.
+    environment.set_undefined_behavior(UndefinedBehavior::SemiStrict);
     // The name's ending decides that texts are escaped.
     let page = environment.render_named_str("page.html", TEMPLATE, minijinja::value::Serde(view));
     page.map_err(|e| Error::unexpected("cannot write the page of the run").caused_by(e))
