@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use akg::chat::{Content, Message, ToolCall, Usage};
+use akg::history::{History, reply, short};
 use akg::llm::Config;
 use akg::store::{Answer, ExchangeRecord};
-use akg::trace::{Trace, reply, short};
 use akg::{Error, Result};
 use clap::Args;
 use serde::Serialize;
@@ -29,25 +29,25 @@ pub(super) struct ChatLogArgs {
 
 impl ChatLogArgs {
     pub(super) fn run(self) -> Result<ExitCode> {
-        let trace = Trace::find(&self.store.open()?, &self.run)?;
+        let history = History::find(&self.store.open()?, &self.run)?;
         if let Some(number) = self.exchange {
-            let exchange = trace
+            let exchange = history
                 .exchanges
                 .iter()
                 .find(|e| e.number == number)
                 .ok_or_else(|| {
                     Error::invalid("the run has no such exchange")
                         .with("exchange", number)
-                        .with("exchanges", trace.exchanges.len())
+                        .with("exchanges", history.exchanges.len())
                 })?;
             print(exchange, &lines(&exchange.request.messages, exchange));
             return Ok(ExitCode::SUCCESS);
         }
         let of_role = |e: &&ExchangeRecord| self.role.as_ref().is_none_or(|role| *role == e.role);
-        for exchange in trace.exchanges.iter().filter(of_role) {
-            print(exchange, &said(&trace, exchange));
+        for exchange in history.exchanges.iter().filter(of_role) {
+            print(exchange, &said(&history, exchange));
         }
-        bill(&trace)?;
+        bill(&history)?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -61,8 +61,8 @@ pub(super) struct Line {
 }
 
 /// What was said in an exchange that was not said before.
-pub(super) fn said(trace: &Trace, exchange: &ExchangeRecord) -> Vec<Line> {
-    lines(trace.news(exchange), exchange)
+pub(super) fn said(history: &History, exchange: &ExchangeRecord) -> Vec<Line> {
+    lines(history.news(exchange), exchange)
 }
 
 /// Messages, and what was answered.
@@ -116,15 +116,15 @@ fn print(exchange: &ExchangeRecord, lines: &[Line]) {
 }
 
 /// What each role took, and what that costs at the prices that the environment names.
-fn bill(trace: &Trace) -> Result<()> {
+fn bill(history: &History) -> Result<()> {
     let config = Config::from_env()?;
     let mut roles: BTreeMap<(&str, &str), (usize, Usage)> = BTreeMap::new();
-    for exchange in &trace.exchanges {
+    for exchange in &history.exchanges {
         let (calls, usage) = roles.entry((&exchange.role, &exchange.model)).or_default();
         *calls += 1;
         *usage = *usage + reply(exchange).and_then(|reply| reply.usage).unwrap_or_default();
     }
-    println!("run {}: {}", short(trace.run.key), trace.run.name);
+    println!("run {}: {}", short(history.run.key), history.run.name);
     let mut money = 0.0;
     for ((role, model), (calls, usage)) in roles {
         let cost = config.role(role).price().of(usage);
@@ -137,7 +137,7 @@ fn bill(trace: &Trace) -> Result<()> {
             price(cost)
         );
     }
-    let usage = trace.usage();
+    let usage = history.usage();
     println!("  together: {} tokens{}", usage.total(), price(money));
     Ok(())
 }

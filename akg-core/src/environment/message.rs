@@ -71,7 +71,7 @@ pub enum Message {
         /// missing where the rules have no kernel.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         speedup: Option<f64>,
-        /// What it is worth: [`reward`](crate::trace::reward).
+        /// What it is worth: [`reward`](crate::history::reward).
         reward: f64,
         /// Attempts that are left at the task. After the last, the next task follows.
         attempts_left: usize,

@@ -2,7 +2,7 @@
 //!
 //! An [`Environment`] goes through its tasks one after the other. A learner has so many attempts at each; every attempt is a
 //! source or a sketch, and meets the same judge as everything else. What passes is timed in turns with the kernel of
-//! the rules, and its [reward](crate::trace::reward) is how much faster it is. The messages are plain data, in JSON one line each:
+//! the rules, and its [reward](crate::history::reward) is how much faster it is. The messages are plain data, in JSON one line each:
 //! `akg env` speaks them on its standard input and output, and docs/env.md describes them.
 
 mod message;
@@ -18,13 +18,13 @@ use crate::backend::{Backend, Cache, Limits};
 use crate::designer::{Design, DesignContext};
 use crate::dsl::{Dsl, Stage};
 use crate::error::{Error, ErrorKind, Result};
+use crate::history::reward;
 use crate::session::{Attempt, Session, present};
 use crate::source::{Knobs, Source, SourceForm};
 use crate::store::{MemoryStore, Store};
 use crate::target::Target;
 use crate::task::Task;
 use crate::timing::{Claim, ContestPolicy};
-use crate::trace::reward;
 use crate::verdict::{Failure, FailureKind};
 use crate::verifier::Verifier;
 use crate::verify::Judge;

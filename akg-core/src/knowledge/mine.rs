@@ -8,13 +8,13 @@ use crate::backend::Cache;
 use crate::designer::Designer;
 use crate::digest::Digest;
 use crate::error::Result;
+use crate::history::{History, passed};
 use crate::sketch::Sketch;
 use crate::store::{
     CandidateRecord, Measurement, RunRecord, StepRecord, Store, StoreExt as _, TaskRecord, TuningRecord,
     VerdictRecord,
 };
 use crate::task::Task;
-use crate::trace::{Trace, passed};
 use crate::tuner::{kernel_of, shape_of};
 use crate::verdict::Verdict;
 
@@ -203,10 +203,10 @@ fn kernel(key: Digest, verified: Verified, known: &Known, store: &(impl Store + 
 fn fixes(store: &(impl Store + ?Sized), tasks: &BTreeMap<Digest, Known>) -> Result<Vec<Article>> {
     let mut articles = Vec::new();
     for run in store.all::<RunRecord>(None)? {
-        let trace = Trace::load(store, run)?;
-        for step in trace.steps.iter().filter(|step| step.failure.is_some()) {
-            if let Some(mended) = mended(&trace, step) {
-                articles.extend(fix(&trace, (step, mended), store, tasks)?);
+        let history = History::load(store, run)?;
+        for step in history.steps.iter().filter(|step| step.failure.is_some()) {
+            if let Some(mended) = mended(&history, step) {
+                articles.extend(fix(&history, (step, mended), store, tasks)?);
             }
         }
     }
@@ -214,9 +214,9 @@ fn fixes(store: &(impl Store + ?Sized), tasks: &BTreeMap<Digest, Known>) -> Resu
 }
 
 /// The first step with a verified candidate that began with this one, directly or not.
-fn mended<'a>(trace: &'a Trace, failed: &StepRecord) -> Option<&'a StepRecord> {
+fn mended<'a>(history: &'a History, failed: &StepRecord) -> Option<&'a StepRecord> {
     let mut heirs = BTreeSet::from([failed.number]);
-    for step in trace.steps.iter().filter(|step| step.number > failed.number) {
+    for step in history.steps.iter().filter(|step| step.number > failed.number) {
         if step.parents.iter().any(|parent| heirs.contains(parent)) {
             if passed(step) {
                 return Some(step);
@@ -229,7 +229,7 @@ fn mended<'a>(trace: &'a Trace, failed: &StepRecord) -> Option<&'a StepRecord> {
 
 /// The article about a step and what mended it, if the texts of both are kept.
 fn fix(
-    trace: &Trace,
+    history: &History,
     (failed, mended): (&StepRecord, &StepRecord),
     store: &(impl Store + ?Sized),
     tasks: &BTreeMap<Digest, Known>,
@@ -242,18 +242,18 @@ fn fix(
     else {
         return Ok(None);
     };
-    let key = StepRecord::key_of(trace.run.key, failed.number).to_string();
+    let key = StepRecord::key_of(history.run.key, failed.number).to_string();
     // What answers nobody knows which problem cannot be kept from those who are asked about it.
-    let Some(known) = tasks.get(&trace.run.task) else {
+    let Some(known) = tasks.get(&history.run.task) else {
         return Ok(None);
     };
     // Sketches fail in all languages alike.
-    let dsl = (failed.role != Designer::NAME).then(|| trace.run.dsl.clone());
+    let dsl = (failed.role != Designer::NAME).then(|| history.run.dsl.clone());
     Ok(Some(Article {
         card: Card {
             key: Digest::of_parts([Kind::Fix.name(), &key]),
             kind: Kind::Fix,
-            name: format!("{} in {}", failure.kind.name(), trace.run.name),
+            name: format!("{} in {}", failure.kind.name(), history.run.name),
             dsl,
             backend: None,
             arch: None,

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use akg::history::{History, passed, short, trajectories};
 use akg::store::{RunRecord, StepRecord, StoreExt as _};
-use akg::trace::{Trace, passed, short, trajectories};
 use akg::{Error, Result, Store};
 use clap::Args;
 
@@ -43,14 +43,14 @@ impl TraceArgs {
             list(&store)?;
             return Ok(ExitCode::SUCCESS);
         };
-        let trace = Trace::find(&store, name)?;
+        let history = History::find(&store, name)?;
         match (&self.html, self.step) {
             (Some(path), _) => {
-                write(path, &page::page(&trace, &store)?)?;
-                println!("{} steps in {}", trace.steps.len(), path.display());
+                write(path, &page::page(&history, &store)?)?;
+                println!("{} steps in {}", history.steps.len(), path.display());
             }
-            (None, Some(number)) => one(&trace, number, &store)?,
-            (None, None) => print!("{}{}", heading(&trace), tree::text(&trace)),
+            (None, Some(number)) => one(&history, number, &store)?,
+            (None, None) => print!("{}{}", heading(&history), tree::text(&history)),
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -58,17 +58,17 @@ impl TraceArgs {
 
 /// Writes the trajectories of a run, or of all.
 fn export(store: &impl Store, name: Option<&str>, path: &Path) -> Result<()> {
-    let traces = match name {
-        Some(name) => vec![Trace::find(store, name)?],
+    let histories = match name {
+        Some(name) => vec![History::find(store, name)?],
         None => {
             let runs: Vec<RunRecord> = store.all(None)?;
-            let traces = runs.into_iter().map(|run| Trace::load(store, run));
-            traces.collect::<Result<_>>()?
+            let histories = runs.into_iter().map(|run| History::load(store, run));
+            histories.collect::<Result<_>>()?
         }
     };
     let mut lines = String::new();
     let mut count = 0;
-    for trajectory in traces.iter().flat_map(trajectories) {
+    for trajectory in histories.iter().flat_map(trajectories) {
         let line = serde_json::to_string(&trajectory)
             .map_err(|e| Error::unexpected("cannot write a trajectory as JSON").caused_by(e))?;
         lines += &line;
@@ -92,24 +92,24 @@ fn list(store: &impl Store) -> Result<()> {
         println!("no runs yet: `akg run TASK` makes one");
     }
     for run in runs {
-        let trace = Trace::load(store, run)?;
+        let history = History::load(store, run)?;
         println!(
             "{}  {}  {}, {} on {}, by {}: {}",
-            short(trace.run.key),
-            date(trace.run.at),
-            trace.run.name,
-            trace.run.dsl,
-            trace.run.device,
-            trace.run.agents,
-            summary(&trace),
+            short(history.run.key),
+            date(history.run.at),
+            history.run.name,
+            history.run.dsl,
+            history.run.device,
+            history.run.agents,
+            summary(&history),
         );
     }
     Ok(())
 }
 
 /// What a run was about and what it came to.
-fn heading(trace: &Trace) -> String {
-    let run = &trace.run;
+fn heading(history: &History) -> String {
+    let run = &history.run;
     let stopped = run.stopped.as_deref().unwrap_or("it goes on, or was killed");
     let mut text = format!(
         "run {}: {}, {} on {}\nby {}, {}\nended: {stopped}\n{}\n",
@@ -119,13 +119,13 @@ fn heading(trace: &Trace) -> String {
         run.device,
         run.agents,
         date(run.at),
-        summary(trace),
+        summary(history),
     );
-    let usage = trace.usage();
-    if !trace.exchanges.is_empty() {
+    let usage = history.usage();
+    if !history.exchanges.is_empty() {
         text += &format!(
             "models: {} exchanges, {} tokens read, {} written\n",
-            trace.exchanges.len(),
+            history.exchanges.len(),
             usage.input,
             usage.output
         );
@@ -135,11 +135,11 @@ fn heading(trace: &Trace) -> String {
 }
 
 /// How many steps passed, and the best.
-fn summary(trace: &Trace) -> String {
-    let count = trace.steps.len();
+fn summary(history: &History) -> String {
+    let count = history.steps.len();
     let plural = if count == 1 { "" } else { "s" };
-    let passes = trace.steps.iter().filter(|step| passed(step)).count();
-    let best = match trace.best() {
+    let passes = history.steps.iter().filter(|step| passed(step)).count();
+    let best = match history.best() {
         Some(step) => format!(", the best is step {}: {}", step.number, verdict(step)),
         None => String::new(),
     };
@@ -176,11 +176,11 @@ fn proposal(step: &StepRecord, store: &impl Store) -> Result<Option<String>> {
 }
 
 /// Prints a step with all of its text.
-fn one(trace: &Trace, number: usize, store: &impl Store) -> Result<()> {
-    let step = trace.step(number).ok_or_else(|| {
+fn one(history: &History, number: usize, store: &impl Store) -> Result<()> {
+    let step = history.step(number).ok_or_else(|| {
         Error::invalid("the run has no such step")
             .with("step", number)
-            .with("steps", trace.steps.len())
+            .with("steps", history.steps.len())
     })?;
     let mut text = format!(
         "step {number}: {} ({}): {}\n",
@@ -207,11 +207,11 @@ fn one(trace: &Trace, number: usize, store: &impl Store) -> Result<()> {
     for shown in &step.retrieved {
         text += &format!("{} {}: {}\n", shown.kind, shown.name, shown.why);
     }
-    for exchange in trace.exchanges_of(step) {
+    for exchange in history.exchanges_of(step) {
         text += &format!(
             "\nasked {}: `akg chat-log {} --exchange {}`\n",
             exchange.model,
-            short(trace.run.key),
+            short(history.run.key),
             exchange.number
         );
     }

@@ -1,7 +1,7 @@
 //! A run as a page of HTML that needs nothing but itself.
 
+use akg::history::{History, passed, reply, short};
 use akg::store::ExchangeRecord;
-use akg::trace::{Trace, passed, reply, short};
 use akg::{Error, Result, Store};
 use minijinja::{Environment, UndefinedBehavior};
 use serde::Serialize;
@@ -17,19 +17,19 @@ const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 160.0;
 
 /// The page of a run.
-pub(super) fn page(trace: &Trace, store: &impl Store) -> Result<String> {
-    let steps = rows(trace)
+pub(super) fn page(history: &History, store: &impl Store) -> Result<String> {
+    let steps = rows(history)
         .iter()
-        .map(|row| Step::new(trace, row, store))
+        .map(|row| Step::new(history, row, store))
         .collect::<Result<Vec<_>>>()?;
     let view = View {
-        run: &trace.run,
-        key: short(trace.run.key),
-        date: date(trace.run.at),
-        summary: summary(trace),
-        usage: trace.usage(),
-        exchanges: trace.exchanges.len(),
-        figure: Figure::new(trace),
+        run: &history.run,
+        key: short(history.run.key),
+        date: date(history.run.at),
+        summary: summary(history),
+        usage: history.usage(),
+        exchanges: history.exchanges.len(),
+        figure: Figure::new(history),
         steps,
         width: WIDTH,
         height: HEIGHT,
@@ -63,15 +63,16 @@ struct Step<'a> {
     class: &'static str,
     best: bool,
     lead: String,
+    below: String,
     verdict: String,
     proposal: Option<String>,
     exchanges: Vec<Exchange<'a>>,
 }
 
 impl<'a> Step<'a> {
-    fn new(trace: &'a Trace, row: &Row<'a>, store: &impl Store) -> Result<Self> {
+    fn new(history: &'a History, row: &Row<'a>, store: &impl Store) -> Result<Self> {
         let step = row.step;
-        let exchanges = trace.exchanges_of(step);
+        let exchanges = history.exchanges_of(step);
         Ok(Self {
             record: step,
             class: match (&step.failure, passed(step)) {
@@ -79,11 +80,14 @@ impl<'a> Step<'a> {
                 (None, true) => "pass",
                 (None, false) => "none",
             },
-            best: trace.best().is_some_and(|best| best.number == step.number),
+            best: history.best().is_some_and(|best| best.number == step.number),
             lead: row.lead.clone(),
+            below: row.below.clone(),
             verdict: verdict(step),
             proposal: proposal(step, store)?,
-            exchanges: exchanges.map(|exchange| Exchange::new(trace, exchange)).collect(),
+            exchanges: exchanges
+                .map(|exchange| Exchange::new(history, exchange))
+                .collect(),
         })
     }
 }
@@ -99,14 +103,14 @@ struct Exchange<'a> {
 }
 
 impl<'a> Exchange<'a> {
-    fn new(trace: &Trace, exchange: &'a ExchangeRecord) -> Self {
+    fn new(history: &History, exchange: &'a ExchangeRecord) -> Self {
         Self {
             number: exchange.number,
             role: &exchange.role,
             model: &exchange.model,
             seconds: exchange.seconds,
             usage: reply(exchange).and_then(|reply| reply.usage),
-            said: said(trace, exchange),
+            said: said(history, exchange),
         }
     }
 }
@@ -133,21 +137,21 @@ struct Point {
 
 impl Figure {
     /// `None` if nothing was compared.
-    fn new(trace: &Trace) -> Option<Self> {
+    fn new(history: &History) -> Option<Self> {
         let speed = |step: &akg::store::StepRecord| step.speedup.filter(|_| passed(step));
-        let most = trace.steps.iter().filter_map(speed).reduce(f64::max)?.max(1.0) * 1.1;
-        let last = trace.steps.last().map_or(1, |step| step.number.max(1)) as f64;
+        let most = history.steps.iter().filter_map(speed).reduce(f64::max)?.max(1.0) * 1.1;
+        let last = history.steps.last().map_or(1, |step| step.number.max(1)) as f64;
         let x = |number: usize| WIDTH * number as f64 / last;
         let y = |speedup: f64| HEIGHT * (1.0 - speedup / most);
         let (mut best, mut line) = (None, Vec::new());
-        for step in &trace.steps {
+        for step in &history.steps {
             if let Some(speedup) = speed(step) {
                 let before = best.replace(best.map_or(speedup, |b: f64| b.max(speedup)));
                 line.extend(before.map(|before| format!("{:.1},{:.1}", x(step.number), y(before))));
             }
             line.extend(best.map(|best| format!("{:.1},{:.1}", x(step.number), y(best))));
         }
-        let points = trace.steps.iter().map(|step| Point {
+        let points = history.steps.iter().map(|step| Point {
             number: step.number,
             x: x(step.number),
             y: speed(step).map(y),

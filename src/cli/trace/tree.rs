@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use akg::history::History;
 use akg::store::StepRecord;
-use akg::trace::Trace;
 
 use super::verdict;
 
@@ -21,10 +21,10 @@ pub(super) struct Row<'a> {
 
 /// The steps in the order in which the tree is drawn. The last of a step's children goes on in its column, so that a long
 /// line of improvements does not move to the right; only branches do.
-pub(super) fn rows(trace: &Trace) -> Vec<Row<'_>> {
+pub(super) fn rows(history: &History) -> Vec<Row<'_>> {
     let mut children: BTreeMap<Option<usize>, Vec<&StepRecord>> = BTreeMap::new();
-    for step in &trace.steps {
-        let parent = trace.parent(step).map(|parent| parent.number);
+    for step in &history.steps {
+        let parent = history.parent(step).map(|parent| parent.number);
         children.entry(parent).or_default().push(step);
     }
     let none = Vec::new();
@@ -55,11 +55,11 @@ pub(super) fn rows(trace: &Trace) -> Vec<Row<'_>> {
 }
 
 /// The tree as text.
-pub(super) fn text(trace: &Trace) -> String {
-    let best = trace.best().map(|step| step.number);
+pub(super) fn text(history: &History) -> String {
+    let best = history.best().map(|step| step.number);
     let mut text = String::new();
-    for Row { step, lead, below } in rows(trace) {
-        if trace.parent(step).is_none() && !text.is_empty() {
+    for Row { step, lead, below } in rows(history) {
+        if history.parent(step).is_none() && !text.is_empty() {
             text.push('\n');
         }
         let mark = if best == Some(step.number) {
@@ -74,7 +74,7 @@ pub(super) fn text(trace: &Trace) -> String {
             step.agent,
             verdict(step)
         );
-        for line in notes(trace, step) {
+        for line in notes(history, step) {
             text += &format!("{below}{line}\n");
         }
     }
@@ -82,7 +82,7 @@ pub(super) fn text(trace: &Trace) -> String {
 }
 
 /// What is said about a step under its line.
-fn notes(trace: &Trace, step: &StepRecord) -> Vec<String> {
+fn notes(history: &History, step: &StepRecord) -> Vec<String> {
     let mut notes: Vec<String> = step.why.lines().map(str::to_owned).collect();
     if let Some((_, others)) = step
         .parents
@@ -99,7 +99,7 @@ fn notes(trace: &Trace, step: &StepRecord) -> Vec<String> {
     for shown in &step.retrieved {
         notes.push(format!("shown: {} {}, {}", shown.kind, shown.name, shown.why));
     }
-    let asked = trace.exchanges_of(step).count();
+    let asked = history.exchanges_of(step).count();
     if asked > 0 {
         let plural = if asked == 1 { "" } else { "s" };
         notes.push(format!("{asked} exchange{plural} with a model"));
@@ -143,12 +143,12 @@ mod tests {
             .iter()
             .zip(0..)
             .map(|(parents, number)| step(key, number, parents));
-        let trace = Trace {
+        let history = History {
             run,
             steps: steps.collect(),
             exchanges: Vec::new(),
         };
-        let drawn = text(&trace);
+        let drawn = text(&history);
         let lines: Vec<String> = drawn
             .lines()
             .map(|l| l.replace(" r (a): no candidate", ""))

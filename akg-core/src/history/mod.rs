@@ -15,7 +15,7 @@ const SHOWN: usize = 12;
 
 /// A run with all that is kept of it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Trace {
+pub struct History {
     /// The run.
     pub run: RunRecord,
     /// Its steps, by number.
@@ -24,7 +24,7 @@ pub struct Trace {
     pub exchanges: Vec<ExchangeRecord>,
 }
 
-impl Trace {
+impl History {
     /// What a store has of a run.
     pub fn load(store: &(impl Store + ?Sized), run: RunRecord) -> Result<Self> {
         let mut steps: Vec<StepRecord> = store.all(Some(run.key))?;

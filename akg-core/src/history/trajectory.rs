@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Trace, passed, reply};
+use super::{History, passed, reply};
 use crate::chat::{Content, Message, ToolCall};
 use crate::store::{ExchangeRecord, StepRecord};
 
@@ -47,30 +47,30 @@ pub struct Trajectory {
 }
 
 /// The conversations of all steps of a run that led to a verified kernel, by step.
-pub fn trajectories(trace: &Trace) -> Vec<Trajectory> {
-    let verified = trace.steps.iter().filter(|step| passed(step));
-    let led: BTreeSet<usize> = verified.flat_map(|step| ancestors(trace, step)).collect();
-    let steps = led.iter().filter_map(|number| trace.step(*number));
-    steps.flat_map(|step| of_step(trace, step)).collect()
+pub fn trajectories(history: &History) -> Vec<Trajectory> {
+    let verified = history.steps.iter().filter(|step| passed(step));
+    let led: BTreeSet<usize> = verified.flat_map(|step| ancestors(history, step)).collect();
+    let steps = led.iter().filter_map(|number| history.step(*number));
+    steps.flat_map(|step| of_step(history, step)).collect()
 }
 
 /// The step, and all steps whose proposals it began with, directly or not.
-fn ancestors(trace: &Trace, step: &StepRecord) -> BTreeSet<usize> {
+fn ancestors(history: &History, step: &StepRecord) -> BTreeSet<usize> {
     let mut found = BTreeSet::new();
     let mut open = vec![step];
     while let Some(step) = open.pop() {
         if found.insert(step.number) {
-            open.extend(step.parents.iter().filter_map(|parent| trace.step(*parent)));
+            open.extend(step.parents.iter().filter_map(|parent| history.step(*parent)));
         }
     }
     found
 }
 
-fn of_step<'a>(trace: &'a Trace, step: &'a StepRecord) -> impl Iterator<Item = Trajectory> + 'a {
+fn of_step<'a>(history: &'a History, step: &'a StepRecord) -> impl Iterator<Item = Trajectory> + 'a {
     let own = |step: &StepRecord| reward(passed(step), step.speedup);
-    let descends = move |later: &&StepRecord| ancestors(trace, later).contains(&step.number);
-    let best = trace.steps.iter().filter(descends).map(own).fold(0.0, f64::max);
-    let exchanges: Vec<&ExchangeRecord> = trace.exchanges_of(step).collect();
+    let descends = move |later: &&StepRecord| ancestors(history, later).contains(&step.number);
+    let best = history.steps.iter().filter(descends).map(own).fold(0.0, f64::max);
+    let exchanges: Vec<&ExchangeRecord> = history.exchanges_of(step).collect();
     let last = move |exchange: &&ExchangeRecord| {
         let messages = conversation(exchange);
         let goes_on = |later: &&ExchangeRecord| {
@@ -78,14 +78,14 @@ fn of_step<'a>(trace: &'a Trace, step: &'a StepRecord) -> impl Iterator<Item = T
         };
         !messages.is_empty() && !exchanges.iter().any(|later| goes_on(later))
     };
-    trace
+    history
         .exchanges_of(step)
         .filter(last)
         .map(move |exchange| Trajectory {
-            run: trace.run.key.to_string(),
-            task: trace.run.name.clone(),
-            dsl: trace.run.dsl.clone(),
-            device: trace.run.device.clone(),
+            run: history.run.key.to_string(),
+            task: history.run.name.clone(),
+            dsl: history.run.dsl.clone(),
+            device: history.run.device.clone(),
             step: step.number,
             parents: step.parents.clone(),
             role: exchange.role.clone(),
