@@ -431,7 +431,7 @@ fn verified_kernels_are_learned() {
             "Verified in class fp32 as cpp",
             "µs",
             "sketch rows40",
-            "aten.softmax.int",
+            "softmax.int(self=x",
         ],
     );
     let search = |task: &std::path::Path, more: &[&str]| {

@@ -50,6 +50,10 @@ const EXTENTS: [&str; 10] = [
 /// Octaves by which extents differ after which they are like 1/e.
 const OCTAVES: f64 = 4.0;
 
+/// The largest extent that tiles have, in octaves, and what an octave beyond it counts for: larger extents are tiled alike.
+const TILED: f64 = 10.0;
+const BEYOND: f64 = 0.1;
+
 /// How kernels for a graph are likely to be built. Names of values and the order of nodes that do not depend on each other
 /// have no part in it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -159,13 +163,18 @@ impl Features {
 
     /// How near the extents are, from 0 to 1.
     fn nearness(&self, other: &Self) -> f64 {
-        if let Some(distance) = self.distance(other) {
-            let count = self.extents.iter().flatten().count().max(1);
-            return near(distance / count as f64);
+        if self.distance(other).is_some() {
+            let pairs = || self.extents.iter().flatten().zip(other.extents.iter().flatten());
+            let apart: f64 = pairs().map(|(a, b)| (weight(*a) - weight(*b)).abs()).sum();
+            return near(apart / pairs().count().max(1) as f64);
         }
         let pair = |a: Option<[f64; 3]>, b: Option<[f64; 3]>| match (a, b) {
             (Some(a), Some(b)) => Some(near(
-                a.iter().zip(b).map(|(a, b)| (a - b).abs()).sum::<f64>() / 3.0,
+                a.iter()
+                    .zip(b)
+                    .map(|(a, b)| (weight(*a) - weight(b)).abs())
+                    .sum::<f64>()
+                    / 3.0,
             )),
             (None, None) => None,
             _ => Some(0.0),
@@ -178,6 +187,11 @@ impl Features {
         let known = || all.iter().flatten();
         known().sum::<f64>() / known().count().max(1) as f64
     }
+}
+
+/// An extent as it counts for how a kernel is built, in octaves.
+fn weight(octaves: f64) -> f64 {
+    octaves.min(TILED) + BEYOND * (octaves - TILED).max(0.0)
 }
 
 /// 1 for no octaves, less the more there are.

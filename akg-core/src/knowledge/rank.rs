@@ -59,7 +59,7 @@ impl Default for Query {
             backend: None,
             arch: None,
             most: 3,
-            diversity: 0.2,
+            diversity: 0.1,
         }
     }
 }
