@@ -342,7 +342,7 @@ fn failures_and_what_mended_them_are_learned() {
     expect(
         &akg(&place, &["knowledge", "build"]),
         PASS,
-        &["0 kernels, 1 fixes, 8 pages"],
+        &["kernels: 0, fixes: 1, pages: 8"],
     );
     let words = ["wrong-values in softmax", "its words fit by 1.00"];
     let found = akg(&place, &["knowledge", "search", "not", "0.25", "--kind", "fix"]);
@@ -375,7 +375,7 @@ fn failures_and_what_mended_them_are_learned() {
     expect(
         &akg(&place, &["knowledge", "build", "--pages", folder]),
         PASS,
-        &["9 pages"],
+        &["pages: 9"],
     );
     let guides = expect(
         &akg(&place, &["knowledge", "list", "--kind", "guide", "--dsl", "cpp"]),
@@ -420,7 +420,7 @@ fn verified_kernels_are_learned() {
         expect(
             &akg(&place, &["knowledge", "build"]),
             PASS,
-            &["1 kernels, 0 fixes"],
+            &["kernels: 1, fixes: 0"],
         );
     }
     let shown = akg(&place, &["knowledge", "show", "rows40"]);

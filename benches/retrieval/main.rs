@@ -93,19 +93,21 @@ fn run(options: &Options) -> Result<()> {
         }
         None => times::this_machine()?,
     };
-    let times: Box<dyn Times> = match options.measure {
-        true => Box::new(Stopwatch::new(&target)?),
-        false => Box::new(Model),
+    let times: Box<dyn Times> = if options.measure {
+        Box::new(Stopwatch::new(&target)?)
+    } else {
+        Box::new(Model)
     };
-    let sizes = match options.measure {
-        true => Sizes {
+    let sizes = if options.measure {
+        Sizes {
             most_elements: 1 << 22,
             most_products: 1 << 30,
-        },
-        false => Sizes {
+        }
+    } else {
+        Sizes {
             most_elements: 1 << 26,
             most_products: 1 << 34,
-        },
+        }
     };
     let shelf = MemoryKnowledge::new();
     let mut families = Vec::new();

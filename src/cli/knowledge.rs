@@ -143,7 +143,7 @@ fn build(store: &SqliteStore, own: Option<PathBuf>) -> Result<()> {
     }
     let learned = learn(store, store)?;
     println!(
-        "{} kernels, {} fixes, {} pages; {} taken off the shelf",
+        "kernels: {}, fixes: {}, pages: {}; taken off the shelf: {}",
         learned.kernels,
         learned.fixes,
         articles.len(),

@@ -76,7 +76,7 @@ fn of_step<'a>(history: &'a History, step: &'a StepRecord) -> impl Iterator<Item
         let goes_on = |later: &&ExchangeRecord| {
             later.number > exchange.number && later.request.messages.starts_with(&messages)
         };
-        !messages.is_empty() && !exchanges.iter().any(|later| goes_on(later))
+        !messages.is_empty() && !exchanges.iter().any(goes_on)
     };
     history
         .exchanges_of(step)

@@ -383,9 +383,13 @@ fn hash_values(graph: &Graph, given: &BTreeMap<ValueId, Digest>) -> BTreeMap<Val
 fn argument(parameter: &Parameter, arg: &Arg, rank: usize, hashes: &BTreeMap<ValueId, Digest>) -> String {
     let of = |value: &ValueId| hashes.get(value).map(ToString::to_string).unwrap_or_default();
     let is_extent = EXTENTS.contains(&parameter.name.as_str());
-    let axis = |number: i64| match parameter.name.starts_with("dim") && number < 0 {
-        true => number + rank as i64,
-        false => number,
+    let is_axis = parameter.name.starts_with("dim");
+    let axis = |number: i64| {
+        if is_axis && number < 0 {
+            number + rank as i64
+        } else {
+            number
+        }
     };
     let number = |expr: &crate::Expr| {
         expr.as_const()

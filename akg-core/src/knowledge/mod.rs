@@ -18,6 +18,7 @@ mod rank;
 mod text;
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -237,5 +238,4 @@ macro_rules! forward {
         }
     )*};
 }
-use std::sync::Arc;
 forward!(Arc, Box);

@@ -117,7 +117,6 @@ fn cut(line: &str) -> String {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use akg::Digest;
     use akg::store::RunRecord;
