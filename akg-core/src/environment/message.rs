@@ -123,26 +123,29 @@ impl Message {
     }
 }
 
-/// What a learner says.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Action {
-    /// What it calls this, to know the answer by.
-    pub id: Option<Value>,
-    /// What is to be done.
-    pub proposal: Proposal,
-}
-
 /// What a learner wants.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Proposal {
-    /// That this source is judged, which begins with its launch plan as `akg export --form stub` prints it.
-    Source(String),
-    /// That the source is judged that this sketch becomes, with these values of its knobs and of the DSL's own.
-    Sketch(String, Knobs),
+pub enum Action {
+    /// That something is judged.
+    Judge {
+        /// What the learner calls it, to know the answer by.
+        id: Option<Value>,
+        /// What it is.
+        proposal: Proposal,
+    },
     /// The next task.
     Next,
     /// No more tasks.
     Stop,
+}
+
+/// What a learner wants to be judged.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Proposal {
+    /// A source, which begins with its launch plan as `akg export --form stub` prints it.
+    Source(String),
+    /// The source that a sketch becomes, with these values of its knobs and of the DSL's own.
+    Sketch(String, Knobs),
 }
 
 /// A line of a learner's.
@@ -169,39 +172,14 @@ impl Action {
         const WANTED: &str = "a line is a JSON object with one of `source`, `sketch` (and `knobs`), `next: true` and `stop: true`, and \
                               perhaps an `id`";
         let line: Line = serde_json::from_str(line).map_err(|e| Error::invalid(WANTED).caused_by(e))?;
-        let proposal = match line {
-            Line {
-                source: Some(text),
-                sketch: None,
-                next: false,
-                stop: false,
-                ..
-            } => Proposal::Source(text),
-            Line {
-                source: None,
-                sketch: Some(text),
-                knobs,
-                next: false,
-                stop: false,
-                ..
-            } => Proposal::Sketch(text, knobs),
-            Line {
-                source: None,
-                sketch: None,
-                next: true,
-                stop: false,
-                ..
-            } => Proposal::Next,
-            Line {
-                source: None,
-                sketch: None,
-                next: false,
-                stop: true,
-                ..
-            } => Proposal::Stop,
+        let proposal = match (line.source, line.sketch, line.next, line.stop) {
+            (Some(text), None, false, false) => Proposal::Source(text),
+            (None, Some(text), false, false) => Proposal::Sketch(text, line.knobs),
+            (None, None, true, false) => return Ok(Self::Next),
+            (None, None, false, true) => return Ok(Self::Stop),
             _ => return Err(Error::invalid(WANTED)),
         };
-        Ok(Self {
+        Ok(Self::Judge {
             id: line.id,
             proposal,
         })

@@ -157,21 +157,18 @@ impl Environment {
             said.push(self.end("every task was tried"));
             return said;
         };
-        match action.proposal {
-            Proposal::Stop => said.push(self.end("the learner stopped")),
+        match action {
+            Action::Stop => said.push(self.end("the learner stopped")),
             _ if self.is_spent() => said.push(self.end("the time is up")),
-            Proposal::Next => {
-                let target = episode.target.clone();
-                self.advance(&target, &mut said).await;
-            }
-            Proposal::Source(_) | Proposal::Sketch(..) => {
-                match episode.judge(&action.proposal, &*self.dsl).await {
+            Action::Next => self.advance(&episode.target, &mut said).await,
+            Action::Judge { id, proposal } => {
+                match episode.judge(&proposal, &*self.dsl).await {
                     Ok(judged) => {
                         episode.left -= 1;
-                        said.push(episode.verdict(action.id, judged));
+                        said.push(episode.verdict(id, judged));
                     }
                     // akg's own trouble is not the candidate's.
-                    Err(error) => said.push(Message::error(action.id, &error)),
+                    Err(error) => said.push(Message::error(id, &error)),
                 }
                 if episode.left > 0 {
                     self.episode = Some(episode);
@@ -282,7 +279,6 @@ impl Episode {
                     Err(objection) => return rejected(objection),
                 }
             }
-            Proposal::Next | Proposal::Stop => return rejected("there is nothing to judge".to_owned()),
         };
         self.session.judge(source, &self.task, &self.target).await.map(Ok)
     }
