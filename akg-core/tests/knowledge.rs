@@ -6,11 +6,16 @@ use std::sync::Arc;
 use akg_core::conformance;
 use akg_core::conformance::random::Case;
 use akg_core::knowledge::embed::{HashedWords, cosine, embed};
+use akg_core::knowledge::mine::{Learned, learn};
 use akg_core::knowledge::{
     Article, Body, Card, Embedder as _, Features, KernelBody, Kind, Knowledge as _, KnowledgeExt as _,
     MemoryKnowledge, Problem, Query,
 };
-use akg_core::{Accuracy, DType, Digest, Graph, Task};
+use akg_core::store::{
+    CandidateRecord, MemoryStore, RunRecord, StepRecord, Store as _, StoreExt as _, TaskRecord, VerdictRecord,
+};
+use akg_core::verdict::{Failure, FailureKind};
+use akg_core::{Accuracy, DType, Digest, Graph, Target, Task, Verdict};
 use futures::executor::block_on;
 use proptest::prelude::*;
 
@@ -129,7 +134,7 @@ fn features_are_those_of_the_computation() {
     assert_eq!(here.product, Some([6.0, 5.0, 7.0]));
     assert_eq!(here.elements, 13.0);
     assert_eq!(here.edges["matmul.default > relu.default"], 1);
-    // Other sizes are another problem of the same structure, 1 + 1 + 2 + 2 + 1 octaves away, and the output's two.
+    // Other sizes are another problem of the same structure: one octave away in each input, and two in the output.
     let there = Features::of(&halves(["f", "x", "a", "b"], false, [128, 128, 16])).unwrap();
     assert_eq!(here.structure, there.structure);
     assert!(!here.is_same_problem(&there));
@@ -260,6 +265,96 @@ fn embeddings_bring_the_like_together() {
     asked.embedding = Some(block_on(embedder.embed(&["gelu".to_owned()])).unwrap().remove(0));
     let found = shelf.search(&asked.at_most(1)).unwrap();
     assert_eq!(found[0].article.card.name, "gelu");
+}
+
+#[test]
+fn what_the_store_no_longer_bears_out_is_taken_off_the_shelf() {
+    let (store, shelf) = (MemoryStore::new(), MemoryKnowledge::new());
+    let (task, target) = (softmax([64, 40]), Target::new("cpu", "x86_64"));
+    let fingerprint = task.fingerprint().unwrap();
+    let known = TaskRecord {
+        key: fingerprint,
+        name: task.name.clone(),
+        graph: store.put_blob(task.graph.to_json().unwrap().as_bytes()).unwrap(),
+        contract: task.contract.clone(),
+        at: 0,
+    };
+    store.save(&known).unwrap();
+    let sketch = akg_core::designer::design(&task, &target)
+        .unwrap()
+        .sketch
+        .to_string();
+    let candidate = CandidateRecord {
+        key: Digest::of(b"candidate"),
+        task: fingerprint,
+        name: task.name.clone(),
+        source: Digest::of(b"source"),
+        sketch: Some(store.put_blob(sketch.as_bytes()).unwrap()),
+        dsl: "cpp".to_owned(),
+        knobs: Default::default(),
+        target: target.fingerprint(),
+        backend: target.backend.clone(),
+        device: target.name.clone(),
+        toolchain: String::new(),
+        at: 0,
+    };
+    store.save(&candidate).unwrap();
+    let says = |judge: &str, verdict: Verdict| {
+        let record = VerdictRecord {
+            candidate: candidate.key,
+            judge: Digest::of(judge.as_bytes()),
+            verdict,
+            seconds: 0.0,
+            at: 0,
+        };
+        store.save(&record).unwrap();
+    };
+    let learned = |kernels, fixes, withdrawn| Learned {
+        kernels,
+        fixes,
+        withdrawn,
+    };
+    assert_eq!(
+        learn(&store, &shelf).unwrap(),
+        learned(0, 0, 0),
+        "nobody has judged it"
+    );
+    says("first", Verdict::new(Accuracy::Fp32));
+    assert_eq!(learn(&store, &shelf).unwrap(), learned(1, 0, 0));
+    let card = shelf.cards(&[Kind::Kernel]).unwrap().remove(0);
+    assert_eq!(card.problem, Some(Problem::of(&task).unwrap()));
+    let Body::Kernel(body) = shelf.article(card.key).unwrap().unwrap().body else {
+        unreachable!("a kernel's article is about a kernel");
+    };
+    assert_eq!(body.sketch, sketch);
+    // Another judge objects, and then the first again does not: who objects counts.
+    let failure = Failure::new(FailureKind::Race, "programs 0 and 1");
+    says("strict", Verdict::failed(Accuracy::Fp32, failure.clone()));
+    says("first", Verdict::new(Accuracy::Fp32));
+    assert_eq!(learn(&store, &shelf).unwrap(), learned(0, 0, 1));
+    assert!(shelf.cards(&[Kind::Kernel]).unwrap().is_empty());
+
+    // A fix of a task that nobody knows could not be kept from who is asked about that task.
+    let run = |name: &str, task: Digest| {
+        let key = Digest::of(name.as_bytes());
+        let json = serde_json::json!({"key": key, "task": task, "name": name, "dsl": "cpp", "device": "", "agents": "", "at": 0});
+        store
+            .save(&serde_json::from_value::<RunRecord>(json).unwrap())
+            .unwrap();
+        for (number, failure) in [Some(&failure), None].into_iter().enumerate() {
+            let parents: Vec<usize> = (0..number).collect();
+            let json = serde_json::json!({
+                "run": key, "number": number, "parents": parents, "role": "fixer", "agent": "", "at": 0, "failure": failure,
+                "proposal": store.put_blob(name.as_bytes()).unwrap(), "candidate": key,
+            });
+            store
+                .save(&serde_json::from_value::<StepRecord>(json).unwrap())
+                .unwrap();
+        }
+    };
+    run("known", fingerprint);
+    run("unknown", Digest::of(b"another task"));
+    assert_eq!(learn(&store, &shelf).unwrap(), learned(0, 1, 0));
 }
 
 /// The same graph with its independent nodes in another order and other names, by way of its JSON.
