@@ -1,6 +1,7 @@
 //! The same calls for callers without an async runtime.
 
 use akg_core::backend::{Backend, BackendExt as _, Limits, RunOutput, RunRequest};
+use akg_core::environment::{Environment, Message};
 use akg_core::profile::Subject;
 use akg_core::session::{Attempt, Outcome};
 use akg_core::source::Source;
@@ -24,6 +25,16 @@ pub fn judge(session: &Session, source: Source, task: &Task) -> Result<(Attempt,
         let target = session.target().await?;
         Ok((session.judge(source, task, &target).await?, target))
     })
+}
+
+/// What an environment says first. See [`Environment::begin`].
+pub fn begin(environment: &mut Environment) -> Result<Vec<Message>> {
+    block_on(environment.begin())
+}
+
+/// What an environment says to a line. See [`Environment::answer`].
+pub fn answer(environment: &mut Environment, line: &str) -> Vec<Message> {
+    block_on(environment.answer(line))
 }
 
 /// The devices of a backend. See [`Backend::devices`].

@@ -1,6 +1,7 @@
 //! The trait of judges.
 
 use std::fmt;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 
@@ -41,3 +42,29 @@ pub trait Verifier: Send + Sync + fmt::Debug {
         backend: &dyn Backend,
     ) -> Result<Verdict>;
 }
+
+macro_rules! forward {
+    ($($pointer:ident),*) => {$(
+        #[async_trait]
+        impl<V: Verifier + ?Sized> Verifier for $pointer<V> {
+            fn name(&self) -> &str {
+                (**self).name()
+            }
+
+            fn identity(&self) -> String {
+                (**self).identity()
+            }
+
+            async fn verify(
+                &self,
+                candidate: &Candidate,
+                task: &Task,
+                target: &Target,
+                backend: &dyn Backend,
+            ) -> Result<Verdict> {
+                (**self).verify(candidate, task, target, backend).await
+            }
+        }
+    )*};
+}
+forward!(Arc, Box);

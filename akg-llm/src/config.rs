@@ -9,7 +9,7 @@ use akg_core::chat::ChatCapability;
 use akg_core::{Error, Result};
 use serde::Deserialize;
 
-use crate::meter::Budget;
+use crate::meter::{Budget, Price};
 use crate::secret::Secret;
 
 /// Who is asked.
@@ -97,6 +97,16 @@ impl ModelConfig {
         capability.schema = self.schema.unwrap_or(true);
         capability.images = self.images.unwrap_or(true);
         capability
+    }
+
+    /// What tokens cost.
+    pub fn price(&self) -> Price {
+        let input = self.price_input.unwrap_or(0.0);
+        Price {
+            input,
+            cached: self.price_cached.unwrap_or(input),
+            output: self.price_output.unwrap_or(0.0),
+        }
     }
 
     /// This where it says something, `other` where it does not.

@@ -9,7 +9,7 @@ use akg_core::{Error, Result};
 use crate::cassette::Recorder;
 use crate::config::{Config, ModelConfig, Provider};
 use crate::limit::Limit;
-use crate::meter::{Account, Meter, Price};
+use crate::meter::{Account, Meter};
 use crate::record::Record;
 use crate::replay::{Cassette, Replay};
 use crate::retry::{Backoff, Retry};
@@ -109,13 +109,8 @@ impl Models {
                 }
             }
         };
-        let input = config.price_input.unwrap_or(0.0);
-        let price = Price {
-            input,
-            cached: config.price_cached.unwrap_or(input),
-            output: config.price_output.unwrap_or(0.0),
-        };
-        Ok(Arc::new(Meter::new(model, price, Arc::clone(&self.account))))
+        let account = Arc::clone(&self.account);
+        Ok(Arc::new(Meter::new(model, config.price(), account)))
     }
 }
 

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod knowledge;
 mod schema;
 mod sqlite;
 

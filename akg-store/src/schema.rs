@@ -4,12 +4,13 @@ use akg_core::error::{Error, ErrorKind, Result};
 use rusqlite::{Connection, TransactionBehavior};
 
 /// The version of the tables.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
 /// Marks the file as a store of akg, in the field that SQLite has for that: `akgs`.
 const APPLICATION: i64 = 0x616b_6773;
 
-const TABLES: &str = "
+/// What version 1 had.
+const MEMORY: &str = "
     CREATE TABLE blob (
         digest TEXT PRIMARY KEY,
         bytes BLOB NOT NULL
@@ -25,7 +26,20 @@ const TABLES: &str = "
     CREATE INDEX entry_of_group ON entry (kind, belongs);
 ";
 
-/// Makes the tables of a new file, and refuses a file that is no store or one of another version.
+/// What version 2 adds: articles, and their words by the number of the article.
+const KNOWLEDGE: &str = "
+    CREATE TABLE article (
+        number INTEGER PRIMARY KEY,
+        key TEXT NOT NULL UNIQUE,
+        kind TEXT NOT NULL,
+        card TEXT NOT NULL,
+        body TEXT NOT NULL
+    );
+    CREATE VIRTUAL TABLE article_words USING fts5 (name, text);
+";
+
+/// Makes the tables of a new file and those that an older one lacks, and refuses a file that is no store or one of a newer
+/// version.
 pub(crate) fn prepare(connection: &mut Connection) -> Result<()> {
     let transaction = connection
         .transaction_with_behavior(TransactionBehavior::Immediate)
@@ -39,14 +53,19 @@ pub(crate) fn prepare(connection: &mut Connection) -> Result<()> {
     let tables: i64 = transaction
         .query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0))
         .map_err(trouble)?;
+    let set = |name, value: i64| transaction.pragma_update(None, name, value).map_err(trouble);
     match (application, version) {
         (APPLICATION, VERSION) => Ok(()),
+        (APPLICATION, 1) => {
+            transaction.execute_batch(KNOWLEDGE).map_err(trouble)?;
+            set("user_version", VERSION)
+        }
         (APPLICATION, newer) if newer > VERSION => Err(Error::unsupported(format!(
             "the store has version {newer}; this akg reads versions up to {VERSION}: use a newer akg, or another store"
         ))),
         (0, 0) if tables == 0 => {
-            transaction.execute_batch(TABLES).map_err(trouble)?;
-            let set = |name, value: i64| transaction.pragma_update(None, name, value).map_err(trouble);
+            transaction.execute_batch(MEMORY).map_err(trouble)?;
+            transaction.execute_batch(KNOWLEDGE).map_err(trouble)?;
             set("application_id", APPLICATION)?;
             set("user_version", VERSION)
         }

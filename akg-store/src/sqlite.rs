@@ -44,7 +44,7 @@ impl SqliteStore {
     }
 
     /// Does something with the connection.
-    fn with<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T> {
+    pub(crate) fn with<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T> {
         // SQLite undoes what a panicking thread had begun.
         let connection: MutexGuard<'_, Connection> =
             self.connection.lock().unwrap_or_else(PoisonError::into_inner);

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use akg_core::conformance;
 use akg_core::digest::Digest;
 use akg_core::error::{Error, ErrorKind};
+use akg_core::knowledge::Knowledge as _;
 use akg_core::store::{Entry, Store};
 use akg_store::SqliteStore;
 use libtest_mimic::{Arguments, Trial};
@@ -33,6 +34,8 @@ fn main() {
         trial("killed_writers_lose_only_their_last_step", killed_writers),
         trial("damaged_blobs_are_found_out_and_healed", damaged_blobs),
         trial("other_files_are_refused", other_files),
+        trial("the_rules_of_knowledge_hold", knowledge),
+        trial("knowledge_comes_to_older_stores", older_stores),
     ];
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
@@ -134,6 +137,28 @@ fn damaged_blobs() {
     assert!(error.to_string().contains(&digest.to_string()), "{error}");
     store.put_blob(b"kernel").unwrap();
     assert_eq!(store.blob(digest).unwrap().unwrap(), b"kernel");
+}
+
+fn knowledge() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("store.sqlite");
+    conformance::knowledge(&|| Ok(Arc::new(SqliteStore::open(&path)?))).assert_held();
+}
+
+/// A store as the first version wrote it keeps what it holds, and gets a shelf.
+fn older_stores() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("store.sqlite");
+    let digest = SqliteStore::open(&path).unwrap().put_blob(b"kernel").unwrap();
+    let old = rusqlite::Connection::open(&path).unwrap();
+    old.execute_batch("DROP TABLE article; DROP TABLE article_words; PRAGMA user_version = 1;")
+        .unwrap();
+    drop(old);
+    let store = SqliteStore::open(&path).unwrap();
+    assert_eq!(store.blob(digest).unwrap().unwrap(), b"kernel");
+    let page = akg_core::knowledge::pages::pages().unwrap().remove(0);
+    store.shelve(&page).unwrap();
+    assert_eq!(store.article(page.card.key).unwrap(), Some(page));
 }
 
 fn other_files() {

@@ -25,10 +25,13 @@ mod bench;
 mod build;
 mod build_task;
 mod bundle;
+mod chat_log;
 mod check;
 mod device;
 mod doctor;
+mod environment;
 mod export;
+mod knowledge;
 mod lift;
 mod migrate;
 mod profile;
@@ -41,6 +44,7 @@ mod sketch;
 mod store;
 mod symbols;
 mod task;
+mod trace;
 mod verify;
 
 /// Turns tensor computations into fast, verified kernels.
@@ -79,6 +83,14 @@ enum Command {
     Records(records::RecordsArgs),
     /// Shows what an earlier run found, from its output directory, or what a bundle holds.
     Show(show::ShowArgs),
+    /// Shows what agents did in a run: the tree of their candidates, who proposed each, why, and what came of it.
+    Trace(trace::TraceArgs),
+    /// Shows what agents and language models said to each other in a run, and what that took.
+    ChatLog(chat_log::ChatLogArgs),
+    /// Shows what is known about writing kernels, and learns from what the store remembers.
+    Knowledge(knowledge::KnowledgeArgs),
+    /// Judges what a learner sends: tasks out, candidates in, verdicts and speedups back, as JSON lines.
+    Env(environment::EnvArgs),
     /// Says what akg finds on this machine, and sets up what is missing.
     Doctor(doctor::DoctorArgs),
 }
@@ -285,6 +297,10 @@ impl Cli {
             Command::Check(args) => args.run(),
             Command::Records(args) => args.run(),
             Command::Show(args) => args.run(),
+            Command::Trace(args) => args.run(),
+            Command::ChatLog(args) => args.run(),
+            Command::Knowledge(args) => args.run(),
+            Command::Env(args) => args.run(),
             Command::Doctor(args) => args.run(),
         };
         result.unwrap_or_else(|error| {

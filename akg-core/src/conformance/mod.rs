@@ -1,7 +1,7 @@
-//! What every DSL, backend, store and language model must do, as functions that their crates call in their own tests.
+//! What every DSL, backend, store, shelf of knowledge and language model must do, as functions that their crates call in their own tests.
 //!
 //! [`dsl`] lowers, builds and runs the crate's [example sketches](sketch_cases), and tries what goes wrong; [`backend`]
-//! runs small [probes](Probe); [`store`] puts and gets; [`chat`](chat()) asks short questions. All judge through the trait
+//! runs small [probes](Probe); [`store`] puts and gets, [`knowledge`] shelves and finds; [`chat`](chat()) asks short questions. All judge through the trait
 //! alone and report on every [`Rule`]:
 //!
 //! ```no_run
@@ -20,6 +20,7 @@ mod backend;
 mod cases;
 mod chat;
 mod dsl;
+mod knowledge;
 mod probe;
 pub mod random;
 mod report;
@@ -29,6 +30,7 @@ pub use backend::backend;
 pub use cases::{SketchCase, sketch_cases};
 pub use chat::chat;
 pub use dsl::dsl;
+pub use knowledge::knowledge;
 pub use probe::Probe;
 pub use report::{Report, Rule, Standing};
 pub use store::store;

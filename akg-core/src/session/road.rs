@@ -10,7 +10,7 @@ use crate::digest::Digest;
 use crate::error::Result;
 use crate::graph::Graph;
 use crate::source::{Artifact, Knobs, LaunchPlan, Source, SourceForm};
-use crate::store::{BuildRecord, CandidateRecord, Made, StoreExt as _, VerdictRecord, now};
+use crate::store::{BuildRecord, CandidateRecord, Made, StoreExt as _, TaskRecord, VerdictRecord, now};
 use crate::target::Target;
 use crate::task::Task;
 use crate::trace::Trace;
@@ -50,6 +50,16 @@ pub(super) struct Written {
 
 impl<'a> Road<'a> {
     pub(super) fn new(session: &'a Session, task: &'a Task, target: &'a Target) -> Result<Self> {
+        let task_print = task.fingerprint()?;
+        if session.store.load::<TaskRecord>(task_print)?.is_none() {
+            session.store.save(&TaskRecord {
+                key: task_print,
+                name: task.name.clone(),
+                graph: session.store.put_blob(task.graph.to_json()?.as_bytes())?,
+                contract: task.contract.clone(),
+                at: now(),
+            })?;
+        }
         Ok(Self {
             session,
             task,
@@ -57,7 +67,7 @@ impl<'a> Road<'a> {
             graph: task.graph.clone(),
             toolchain: session.dsl.toolchain(target)?,
             trace: Trace::default(),
-            task_print: task.fingerprint()?,
+            task_print,
             target_print: target.fingerprint(),
             judge: Digest::of_parts([session.verifier.identity().as_str(), env!("CARGO_PKG_VERSION")]),
         })
@@ -104,30 +114,39 @@ impl<'a> Road<'a> {
         if source.knobs.is_empty() && !lower().is_ok_and(|lowered| lowered.text == source.text) {
             return self.admit(source);
         }
-        let (written, presented) = self.present(source, |plan| present(plan, self.task, design))?;
+        let text = design.sketch.to_string();
+        let sketch = self.session.store.put_blob(text.as_bytes())?;
+        let (written, presented) =
+            self.present(source, Some(sketch), |plan| present(plan, self.task, design))?;
         let lowered = true;
         Ok((Written { lowered, ..written }, presented))
     }
 
     /// Takes a source that somebody wrote; the inner error says that it is not one of the task.
     pub(super) fn admit(&self, source: Source) -> Result<(Written, Result<(), Failure>)> {
-        self.present(source, |plan| shape(plan, self.task))
+        self.present(source, None, |plan| shape(plan, self.task))
     }
 
     fn present(
         &self,
         mut source: Source,
+        sketch: Option<Digest>,
         present: impl FnOnce(&mut LaunchPlan) -> Result<(), Failure>,
     ) -> Result<(Written, Result<(), Failure>)> {
         let presented = match &mut source.form {
             SourceForm::Lowered { plan } => present(plan),
             SourceForm::Module => Ok(()),
         };
-        Ok((self.keep(source)?, presented))
+        Ok((self.keep_of(source, sketch)?, presented))
     }
 
     /// Keeps a source as a candidate.
     pub(super) fn keep(&self, source: Source) -> Result<Written> {
+        self.keep_of(source, None)
+    }
+
+    /// Keeps a source as a candidate, with the blob of the sketch that it was lowered from.
+    fn keep_of(&self, source: Source, sketch: Option<Digest>) -> Result<Written> {
         let store = &self.session.store;
         let blob = store.put_value(&source)?;
         let form = Digest::of_value(&source.form)?;
@@ -145,9 +164,11 @@ impl<'a> Road<'a> {
                 task: self.task_print,
                 name: self.task.name.clone(),
                 source: blob,
+                sketch,
                 dsl: self.session.dsl.name().to_owned(),
                 knobs: source.knobs.clone(),
                 target: self.target_print,
+                backend: self.target.backend.clone(),
                 device: self.target.name.clone(),
                 toolchain: self.toolchain.clone(),
                 at: now(),

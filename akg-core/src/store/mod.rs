@@ -6,6 +6,7 @@
 //!
 //! | record | one for each |
 //! |---|---|
+//! | [`TaskRecord`] | graph and contract |
 //! | [`BuildRecord`] | source, toolchain and target: the artifact, or why there is none |
 //! | [`CandidateRecord`] | source, task, toolchain and target |
 //! | [`VerdictRecord`] | candidate and judge |
@@ -29,7 +30,7 @@ use serde::de::DeserializeOwned;
 
 pub use memory::MemoryStore;
 pub use records::{
-    BuildRecord, CandidateRecord, Made, Measurement, ProfileRecord, TuningRecord, VerdictRecord,
+    BuildRecord, CandidateRecord, Made, Measurement, ProfileRecord, TaskRecord, TuningRecord, VerdictRecord,
 };
 pub use trace::{Answer, ExchangeRecord, Retrieved, RunRecord, StepRecord};
 

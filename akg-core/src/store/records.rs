@@ -2,13 +2,55 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Record;
+use super::{Record, Store};
 use crate::digest::Digest;
+use crate::error::Result;
+use crate::graph::Graph;
 use crate::profile::Profile;
 use crate::source::Knobs;
-use crate::task::Accuracy;
+use crate::task::{Accuracy, Contract, Task};
 use crate::timing::Contest;
 use crate::verdict::{Failure, Verdict};
+
+/// What was to be computed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TaskRecord {
+    /// [`Task::fingerprint`].
+    pub key: Digest,
+    /// The task's name.
+    pub name: String,
+    /// The blob that holds the graph's JSON.
+    pub graph: Digest,
+    /// What counts as right.
+    pub contract: Contract,
+    /// When it was first tried, in seconds since 1970.
+    pub at: u64,
+}
+
+impl TaskRecord {
+    /// The task, without whoever makes its captured tensors; `None` if the store has lost the graph.
+    pub fn task(&self, store: &(impl Store + ?Sized)) -> Result<Option<Task>> {
+        let Some(bytes) = store.blob(self.graph)? else {
+            return Ok(None);
+        };
+        let graph = Graph::from_json(&String::from_utf8_lossy(&bytes))?;
+        let mut task = Task::new(self.name.clone(), graph);
+        task.contract.clone_from(&self.contract);
+        Ok(Some(task))
+    }
+}
+
+impl Record for TaskRecord {
+    const KIND: &'static str = "task";
+
+    fn key(&self) -> Digest {
+        self.key
+    }
+
+    fn group(&self) -> Digest {
+        self.graph
+    }
+}
 
 /// What a toolchain made of a source.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -58,12 +100,18 @@ pub struct CandidateRecord {
     pub name: String,
     /// The blob that holds the [`Source`](crate::source::Source) in JSON.
     pub source: Digest,
+    /// The blob that holds the text of the sketch that it was lowered from, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sketch: Option<Digest>,
     /// The DSL.
     pub dsl: String,
     /// The knob values that the source was lowered with.
     pub knobs: Knobs,
     /// [`Target::fingerprint`](crate::Target::fingerprint).
     pub target: Digest,
+    /// The backend that owns the device.
+    #[serde(default)]
+    pub backend: String,
     /// The device's name.
     pub device: String,
     /// The toolchain, as [`Dsl::toolchain`](crate::Dsl::toolchain) names it.

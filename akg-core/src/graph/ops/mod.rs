@@ -40,6 +40,8 @@ pub use schema::{Parameter, ParameterKind, Schema};
 pub struct Operator {
     /// The parsed schema.
     schema: Schema,
+    /// Whose table it is in.
+    family: &'static str,
     /// Infers the result types.
     infer: fn(&Call<'_>) -> Inferred,
 }
@@ -68,34 +70,37 @@ impl Row {
     }
 }
 
-/// The rows of every family.
-static FAMILIES: [&[Row]; 16] = [
-    attention::ROWS,
-    conv::ROWS,
-    create::ROWS,
-    dropout::ROWS,
-    index::ROWS,
-    join::ROWS,
-    loss::ROWS,
-    matmul::ROWS,
-    norm::ROWS,
-    pointwise::ROWS,
-    pool::ROWS,
-    rearrange::ROWS,
-    reduce::ROWS,
-    rnn::ROWS,
-    scan::ROWS,
-    view::ROWS,
+/// The rows of every family, by its name.
+static FAMILIES: [(&str, &[Row]); 16] = [
+    ("attention", attention::ROWS),
+    ("conv", conv::ROWS),
+    ("create", create::ROWS),
+    ("dropout", dropout::ROWS),
+    ("index", index::ROWS),
+    ("join", join::ROWS),
+    ("loss", loss::ROWS),
+    ("matmul", matmul::ROWS),
+    ("norm", norm::ROWS),
+    ("pointwise", pointwise::ROWS),
+    ("pool", pool::ROWS),
+    ("rearrange", rearrange::ROWS),
+    ("reduce", reduce::ROWS),
+    ("rnn", rnn::ROWS),
+    ("scan", scan::ROWS),
+    ("view", view::ROWS),
 ];
 
 static TABLE: LazyLock<HashMap<String, Operator>> = LazyLock::new(|| {
-    let rows = FAMILIES.iter().copied().flatten();
-    rows.filter_map(|row| {
+    let rows = FAMILIES
+        .iter()
+        .flat_map(|(family, rows)| rows.iter().map(move |row| (*family, row)));
+    rows.filter_map(|(family, row)| {
         let schema = Schema::parse(row.schema).ok()?;
         Some((
             schema.name.clone(),
             Operator {
                 schema,
+                family,
                 infer: row.infer,
             },
         ))
@@ -127,6 +132,11 @@ impl Operator {
     /// Namespace, name and overload: `aten.softmax.int`.
     pub fn qualified_name(&self) -> String {
         format!("{}.{}", self.schema.namespace, self.schema.name)
+    }
+
+    /// What kind of operator it is: `matmul`, `reduce`, `pointwise`, …, as the files of this module are called.
+    pub fn family(&self) -> &'static str {
+        self.family
     }
 
     /// Parameters and results.
@@ -371,9 +381,13 @@ mod tests {
 
     #[test]
     fn every_row_is_in_the_table() {
-        for row in FAMILIES.iter().copied().flatten() {
+        for (family, row) in FAMILIES
+            .iter()
+            .flat_map(|(name, rows)| rows.iter().map(move |row| (name, row)))
+        {
             let schema = Schema::parse(row.schema).unwrap();
-            assert_eq!(Operator::find(&schema.name).unwrap().schema(), &schema);
+            let found = Operator::find(&schema.name).unwrap();
+            assert_eq!((found.schema(), found.family()), (&schema, *family));
         }
     }
 }

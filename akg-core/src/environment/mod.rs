@@ -1,0 +1,330 @@
+//! An environment for reinforcement learning: tasks out, candidates in, verdicts and speedups back.
+//!
+//! An [`Environment`] goes through its tasks one after the other. A learner has so many attempts at each; every attempt is a
+//! source or a sketch, and meets the same judge as everything else. What passes is timed in turns with the kernel of
+//! the rules, and its [reward](crate::history::reward) is how much faster it is. The messages are plain data, in JSON one line each:
+//! `akg env` speaks them on its standard input and output, and docs/env.md describes them.
+
+mod message;
+mod rules;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+pub use message::{Action, Message, PROTOCOL, Proposal};
+use rules::RulesKernel;
+
+use crate::backend::{Backend, Cache, Limits};
+use crate::designer::{Design, DesignContext};
+use crate::dsl::{Dsl, Stage};
+use crate::error::{Error, ErrorKind, Result};
+use crate::history::reward;
+use crate::session::{Attempt, Session, present};
+use crate::source::{Knobs, Source, SourceForm};
+use crate::store::{MemoryStore, Store};
+use crate::target::Target;
+use crate::task::Task;
+use crate::timing::{Claim, ContestPolicy};
+use crate::verdict::{Failure, FailureKind};
+use crate::verifier::Verifier;
+use crate::verify::Judge;
+
+/// Attempts at each task, unless told otherwise.
+const ATTEMPTS: usize = 16;
+
+/// Tasks to try, and who judges.
+#[derive(Debug)]
+pub struct Environment {
+    dsl: Arc<dyn Dsl>,
+    backend: Arc<dyn Backend>,
+    verifier: Arc<dyn Verifier>,
+    store: Arc<dyn Store>,
+    timing: ContestPolicy,
+    attempts: usize,
+    budget: Option<Duration>,
+    shows_start: bool,
+    tasks: Vec<Task>,
+    /// The number of the next task.
+    next: usize,
+    episode: Option<Episode>,
+    began: Instant,
+}
+
+/// A task that is being tried.
+#[derive(Debug)]
+struct Episode {
+    number: usize,
+    task: Task,
+    target: Target,
+    session: Session,
+    left: usize,
+}
+
+impl Environment {
+    /// An environment with the standard judge, 16 attempts at each task and no budget of time, whose memory ends with it.
+    pub fn new(dsl: Arc<dyn Dsl>, backend: Arc<dyn Backend>, tasks: Vec<Task>) -> Self {
+        let timing = ContestPolicy {
+            budget: Duration::from_secs(2),
+            patience: Duration::ZERO,
+            ..ContestPolicy::default()
+        };
+        Self {
+            dsl,
+            backend,
+            verifier: Arc::new(Judge::standard(0, None, &Limits::default())),
+            store: Arc::new(MemoryStore::new()),
+            timing,
+            attempts: ATTEMPTS,
+            budget: None,
+            shows_start: false,
+            tasks,
+            next: 0,
+            episode: None,
+            began: Instant::now(),
+        }
+    }
+
+    /// Another verifier.
+    #[must_use]
+    pub fn with_verifier(mut self, verifier: impl Verifier + 'static) -> Self {
+        self.verifier = Arc::new(verifier);
+        self
+    }
+
+    /// Where everything is kept: a candidate that comes again is neither judged nor timed again.
+    #[must_use]
+    pub fn with_store(mut self, store: Arc<dyn Store>) -> Self {
+        self.store = store;
+        self
+    }
+
+    /// How candidates are timed beside the kernel of the rules.
+    #[must_use]
+    pub fn with_timing(mut self, timing: ContestPolicy) -> Self {
+        self.timing = timing;
+        self
+    }
+
+    /// Attempts at each task, at least one.
+    #[must_use]
+    pub fn with_attempts(mut self, attempts: usize) -> Self {
+        self.attempts = attempts.max(1);
+        self
+    }
+
+    /// Wall time after which no candidate is judged any more.
+    #[must_use]
+    pub fn with_budget(mut self, budget: Duration) -> Self {
+        self.budget = Some(budget);
+        self
+    }
+
+    /// Whether tasks show the sketch of the rules, which who copies it is not slower than.
+    #[must_use]
+    pub fn with_start(mut self, shows_start: bool) -> Self {
+        self.shows_start = shows_start;
+        self
+    }
+
+    /// What is said first: who is here, and the first task.
+    ///
+    /// # Errors
+    /// If there is no device for the DSL.
+    pub async fn begin(&mut self) -> Result<Vec<Message>> {
+        self.began = Instant::now();
+        let target = self.session().target().await?;
+        let mut said = vec![Message::Ready {
+            protocol: PROTOCOL,
+            akg: env!("CARGO_PKG_VERSION").to_owned(),
+            dsl: self.dsl.name().to_owned(),
+            device: target.name.clone(),
+            tasks: self.tasks.len(),
+            attempts: self.attempts,
+            guide: self.dsl.guide(Stage::Write, &target),
+        }];
+        self.advance(&target, &mut said).await;
+        Ok(said)
+    }
+
+    /// What is said to a line of the learner's. A line that says nothing sensible costs no attempt.
+    pub async fn answer(&mut self, line: &str) -> Vec<Message> {
+        let action = match Action::parse(line) {
+            Ok(action) => action,
+            Err(error) => return vec![Message::error(None, &error)],
+        };
+        let mut said = Vec::new();
+        let Some(mut episode) = self.episode.take() else {
+            said.push(self.end("every task was tried"));
+            return said;
+        };
+        match action {
+            Action::Stop => said.push(self.end("the learner stopped")),
+            _ if self.is_spent() => said.push(self.end("the time is up")),
+            Action::Next => self.advance(&episode.target, &mut said).await,
+            Action::Judge { id, proposal } => {
+                match episode.judge(&proposal, &*self.dsl).await {
+                    Ok(judged) => {
+                        episode.left -= 1;
+                        said.push(episode.verdict(id, judged));
+                    }
+                    // akg's own trouble is not the candidate's.
+                    Err(error) => said.push(Message::error(id, &error)),
+                }
+                if episode.left > 0 {
+                    self.episode = Some(episode);
+                } else {
+                    self.advance(&episode.target, &mut said).await;
+                }
+            }
+        }
+        said
+    }
+
+    /// Whether there is anything left to try.
+    pub fn is_over(&self) -> bool {
+        self.episode.is_none()
+    }
+
+    fn is_spent(&self) -> bool {
+        self.budget.is_some_and(|budget| self.began.elapsed() >= budget)
+    }
+
+    fn end(&mut self, reason: &str) -> Message {
+        self.next = self.tasks.len();
+        Message::End {
+            reason: reason.to_owned(),
+        }
+    }
+
+    fn session(&self) -> Session {
+        Session::new(Arc::clone(&self.dsl), Arc::clone(&self.backend))
+            .with_verifier(Arc::clone(&self.verifier))
+            .with_store(Arc::clone(&self.store))
+    }
+
+    /// Goes on to the next task that can be tried.
+    async fn advance(&mut self, target: &Target, said: &mut Vec<Message>) {
+        while let Some(task) = self.tasks.get(self.next).cloned() {
+            if self.is_spent() {
+                said.push(self.end("the time is up"));
+                return;
+            }
+            let number = self.next;
+            self.next += 1;
+            match self.open(number, &task, target).await {
+                Ok((episode, start)) => {
+                    said.push(Message::task(&episode.task, number, self.attempts, start));
+                    self.episode = Some(episode);
+                    return;
+                }
+                Err(error) => said.push(Message::error(None, &error.with("task", &task.name))),
+            }
+        }
+        said.push(self.end("every task was tried"));
+    }
+
+    /// Makes the kernel of the rules, which candidates are timed beside.
+    async fn open(&self, number: usize, task: &Task, target: &Target) -> Result<(Episode, Option<String>)> {
+        let session = self.session().with_timing(None);
+        let rules = match session.run(task).await {
+            Ok(outcome) => outcome
+                .best()
+                .map(|best| (best.source.clone(), outcome.sketch.clone())),
+            // What the rules have no design for is still a task.
+            Err(error) if error.kind() == ErrorKind::Unsupported => None,
+            Err(error) => return Err(error),
+        };
+        let mut session = self.session().with_timing(Some(self.timing.clone()));
+        let mut start = None;
+        if let Some((source, sketch)) = rules {
+            let built = self.dsl.build(&source, target)?;
+            let artifact = built.map_err(|failure| {
+                Error::unexpected("the kernel of the rules cannot be built again")
+                    .with("why", failure.evidence)
+            })?;
+            session = session.with_rivals(RulesKernel::new(artifact, Arc::clone(&self.backend)));
+            start = self.shows_start.then_some(sketch);
+        }
+        let episode = Episode {
+            number,
+            task: task.clone(),
+            target: target.clone(),
+            session,
+            left: self.attempts,
+        };
+        Ok((episode, start))
+    }
+}
+
+impl Episode {
+    /// What the judge says about a proposal; the inner error is why it did not get that far.
+    async fn judge(
+        &self,
+        proposal: &Proposal,
+        dsl: &dyn Dsl,
+    ) -> Result<std::result::Result<Attempt, Failure>> {
+        let rejected = |what: String| Ok(Err(Failure::new(FailureKind::Rejected, what)));
+        let source = match proposal {
+            Proposal::Source(text) => match dsl.parse(text) {
+                Ok(source) => source,
+                Err(error) => return rejected(error.to_string()),
+            },
+            Proposal::Sketch(text, knobs) => {
+                let context = DesignContext::new(self.task.clone(), self.target.clone());
+                match Design::from_text(text, &context)? {
+                    Ok(design) => match self.lower(design, knobs, dsl) {
+                        Ok(source) => source,
+                        Err(failure) => return Ok(Err(failure)),
+                    },
+                    Err(objection) => return rejected(objection),
+                }
+            }
+        };
+        self.session.judge(source, &self.task, &self.target).await.map(Ok)
+    }
+
+    fn lower(
+        &self,
+        mut design: Design,
+        knobs: &Knobs,
+        dsl: &dyn Dsl,
+    ) -> std::result::Result<Source, Failure> {
+        design.knobs.extend(knobs.clone());
+        let lowered = dsl.lower(&design.sketch, &design.knobs, &self.target);
+        let mut source = lowered.map_err(|error| Failure::new(FailureKind::Rejected, error.to_string()))?;
+        if let SourceForm::Lowered { plan } = &mut source.form {
+            present(plan, &self.task, &design)?;
+        }
+        Ok(source)
+    }
+
+    fn verdict(
+        &self,
+        id: Option<serde_json::Value>,
+        judged: std::result::Result<Attempt, Failure>,
+    ) -> Message {
+        let (failure, timing) = match judged {
+            Ok(attempt) => (attempt.verdict.failure, attempt.timing),
+            Err(failure) => (Some(failure), None),
+        };
+        let side = timing.as_ref().and_then(|contest| contest.candidate());
+        let against = timing
+            .as_ref()
+            .and_then(|contest| contest.against_best(Cache::Warm));
+        // A difference that is not beyond the noise is none.
+        let speedup = against.map(|c| if c.claim == Claim::Noise { 1.0 } else { c.ratio });
+        Message::Verdict {
+            id,
+            task: self.number,
+            verdict: failure
+                .as_ref()
+                .map_or("pass", |failure| failure.kind.name())
+                .to_owned(),
+            reward: reward(failure.is_none(), speedup),
+            evidence: failure.map(|failure| failure.evidence),
+            seconds: side.and_then(|side| side.warm.median()),
+            speedup,
+            attempts_left: self.left,
+        }
+    }
+}
