@@ -30,9 +30,13 @@ mod crossover;
 mod draw;
 mod evolution;
 mod features;
+pub mod fingerprint;
+mod lexemes;
 mod population;
 mod ranking;
 mod sampling;
+#[cfg(test)]
+mod tests;
 mod words;
 
 use std::fmt;
@@ -44,6 +48,7 @@ pub use adaptive::Adaptive;
 pub use crossover::{Crossed, crossings, mixed};
 pub use evolution::Evolution;
 pub use features::{Cell, Features};
+pub use lexemes::Syntax;
 pub use population::{Measured, Member, Outcome, Population};
 pub use sampling::{BestOfN, Random};
 

@@ -61,7 +61,7 @@ pub struct Member {
     pub inspirations: Vec<usize>,
     /// The member from nothing that it descends from, through first parents; itself if it is one.
     pub lineage: usize,
-    /// What tells it from others: a hash of what was proposed. `None` until that is known.
+    /// What tells it from others: a [fingerprint](super::fingerprint) of what was proposed. `None` until that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<Digest>,
     /// What kind of candidate it is; `None` until that is known, and of one that never will be.
