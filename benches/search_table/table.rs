@@ -64,9 +64,10 @@ impl Table {
             structures: Vec::new(),
             rows: HashMap::new(),
         };
-        let text = match path.exists() {
-            true => fs::read_to_string(path).map_err(|e| table.trouble("read", e))?,
-            false => String::new(),
+        let text = if path.exists() {
+            fs::read_to_string(path).map_err(|e| table.trouble("read", e))?
+        } else {
+            String::new()
         };
         for line in text.lines() {
             // The last line may have been cut off.

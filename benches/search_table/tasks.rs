@@ -32,7 +32,7 @@ const fn spec(name: &'static str, accuracy: Accuracy, build: fn(&mut Graph) -> R
     }
 }
 
-pub(super) const TASKS: [Spec; 12] = [
+pub(super) const TASKS: [Spec; 11] = [
     spec("mlp", Accuracy::Fp32, |g| {
         let x = g.input("x", F32, [48, 96]);
         let [w, v] = [g.weight("w", F32, [160, 96]), g.weight("v", F32, [64, 160])];
@@ -135,19 +135,6 @@ pub(super) const TASKS: [Spec; 12] = [
         let h = g.conv(x, w, None, &Conv::default())?;
         let h = g.relu(h)?;
         let y = g.conv(h, v, None, &Conv::default())?;
-        g.output(y);
-        Ok(())
-    }),
-    spec("autoencoder", Accuracy::Fp32, |g| {
-        let x = g.input("x", F32, [40, 128]);
-        let u = g.weight("u", F32, [48, 128]);
-        let v = g.weight("v", F32, [24, 48]);
-        let w = g.weight("w", F32, [128, 24]);
-        let h = g.linear(x, u, None)?;
-        let h = g.relu(h)?;
-        let h = g.linear(h, v, None)?;
-        let h = g.tanh(h)?;
-        let y = g.linear(h, w, None)?;
         g.output(y);
         Ok(())
     }),

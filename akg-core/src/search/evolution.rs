@@ -47,10 +47,10 @@ impl Evolution {
             islands: 2,
             initial: 4,
             fresh: 0.05,
-            cross: 0.25,
-            pressure: 4.0,
-            migration: 16,
-            migrants: 1,
+            cross: 0.4,
+            pressure: 8.0,
+            migration: 8,
+            migrants: 2,
             inspirations: 3,
             patience: None,
         }
@@ -104,7 +104,7 @@ impl Evolution {
                 let faster = child.measured().is_some_and(|m| m.is_faster(&elite.measured));
                 fruitful += f64::from(u8::from(faster));
             }
-            (-self.pressure * rank as f64 / last).exp() * fruitful / tried
+            (-self.pressure * rank as f64 / last).exp() * f64::sqrt(fruitful / tried)
         };
         elites.members().iter().enumerate().map(weight).collect()
     }

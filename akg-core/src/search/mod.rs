@@ -44,6 +44,7 @@ use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::{Error, Result};
 pub use adaptive::Adaptive;
 pub use crossover::{Crossed, crossings, mixed};
 pub use evolution::Evolution;
@@ -136,4 +137,26 @@ pub trait Strategy: fmt::Debug + Send + Sync {
 
     /// The next move, or why there is none. The same population gives the same answer.
     fn next(&self, population: &Population) -> ControlFlow<Stop, Move>;
+}
+
+/// The name of the strategy that found the fastest candidates of measured tables: see docs/search.md.
+pub const DEFAULT: &str = "adaptive";
+
+/// The strategy of a name in its usual settings, for so many moves at most.
+///
+/// # Errors
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput) if there is none of that name.
+pub fn strategy(name: &str, seed: u64, most: usize) -> Result<Box<dyn Strategy>> {
+    Ok(match name {
+        "random" => Box::new(Random { seed, most }),
+        "best-of-n" => Box::new(BestOfN { most, width: most }),
+        "evolution" => Box::new(Evolution::new(seed, most)),
+        "adaptive" => Box::new(Adaptive::new(seed, most)),
+        _ => {
+            let known = "random, best-of-n, evolution and adaptive";
+            return Err(Error::invalid(format!(
+                "there is no search strategy `{name}`: there are {known}"
+            )));
+        }
+    })
 }

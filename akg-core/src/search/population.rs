@@ -19,14 +19,10 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Whether it is faster than another beyond the spread of both.
+    /// Whether it is faster than another beyond its spread: even the most that it may be is less than the other's median. The
+    /// spread of the other does not protect it, or what was measured badly would stay in its place.
     pub fn is_faster(&self, other: &Self) -> bool {
-        self.most() < other.least()
-    }
-
-    /// The least that it may be, in seconds.
-    pub fn least(&self) -> f64 {
-        self.seconds - self.spread
+        self.most() < other.seconds
     }
 
     /// The most that it may be, in seconds.
@@ -193,7 +189,8 @@ impl Population {
         members.filter(move |member| member.parents.contains(&number))
     }
 
-    /// The fastest member. One that was settled later takes the place only if it is faster beyond the spread of both.
+    /// The fastest member. One that was settled later takes the place only if it [is faster](Measured::is_faster)
+    /// beyond its spread.
     pub fn best(&self) -> Option<&Member> {
         let best = self.passed().reduce(|best, challenger| {
             if challenger.1.is_faster(&best.1) {

@@ -38,7 +38,7 @@ impl<'a> Ranking<'a> {
         most.sort_by(f64::total_cmp);
         let others = most.len().saturating_sub(1).max(1) as f64;
         for r in &mut ranked {
-            let faster = most.partition_point(|most| *most < r.measured.least());
+            let faster = most.partition_point(|most| *most < r.measured.seconds);
             r.quality = 1.0 - faster as f64 / others;
         }
         Self(ranked)
