@@ -7,9 +7,9 @@ use super::draw::Draw;
 use super::words::{renamed, words};
 use crate::diagnostic::Severity;
 use crate::expr::Bindings;
-use crate::sketch::ir::{Program, TensorId};
-use crate::sketch::syntax::{Item, KernelSyntax, SketchTree};
-use crate::sketch::{Sketch, validate};
+use crate::sketch::ir::{Op, Program, Stmt, TensorId};
+use crate::sketch::syntax::{Item, KernelSyntax, SketchTree, Spanned, TensorSyntax};
+use crate::sketch::{Knob, Sketch, validate};
 use crate::source::{KnobValue, Knobs, TensorRole};
 use crate::target::Target;
 
@@ -234,7 +234,7 @@ impl<'a> Parent<'a> {
             self.tree.kernels.get(..out.start)?,
             self.tree.kernels.get(out.end..)?,
         );
-        let own = |kernels: &[crate::sketch::syntax::Spanned<KernelSyntax>]| -> Vec<String> {
+        let own = |kernels: &[Spanned<KernelSyntax>]| -> Vec<String> {
             kernels.iter().map(|kernel| kernel.node.to_string()).collect()
         };
         let given = given.iter().zip(into.clone());
@@ -267,7 +267,7 @@ impl<'a> Parent<'a> {
             (name.clone(), *value)
         });
         for (name, value) in theirs.chain(self.knobs.clone()) {
-            let is_legal = |knob: &crate::sketch::Knob| knob.name == name && knob.values.contains(&value);
+            let is_legal = |knob: &Knob| knob.name == name && knob.values.contains(&value);
             if declared.iter().any(is_legal) {
                 knobs.insert(name, value);
             }
@@ -342,7 +342,7 @@ impl<'a> Parent<'a> {
 }
 
 /// Every tensor that a sketch declares.
-fn tensors(tree: &SketchTree) -> impl Iterator<Item = &crate::sketch::syntax::TensorSyntax> {
+fn tensors(tree: &SketchTree) -> impl Iterator<Item = &TensorSyntax> {
     let buffers = tree.items.iter().filter_map(|item| match &item.node {
         Item::Buffer { tensor, .. } => Some(tensor),
         _ => None,
@@ -410,8 +410,7 @@ fn retain_needed(items: &mut Vec<(bool, String)>, kernels: &[String]) {
 }
 
 impl Touched {
-    fn body(&mut self, body: &[crate::sketch::ir::Stmt]) {
-        use crate::sketch::ir::{Op, Stmt};
+    fn body(&mut self, body: &[Stmt]) {
         for stmt in body {
             match stmt {
                 Stmt::Define {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use super::draw::Draw;
-use super::ranking::Ranking;
+use super::ranking::{Ranked, Ranking};
 use super::{Cell, Measured, Member, Move, Population, Stop, Strategy};
 
 /// Evolution: each [cell](Cell) keeps its fastest member (MAP-Elites: Mouret & Clune, Illuminating search spaces by mapping
@@ -97,7 +97,7 @@ impl Evolution {
     /// What drawing a parent depends on: its rank among elites, and what became of its children.
     fn weights(&self, population: &Population, elites: &Ranking<'_>) -> Vec<f64> {
         let last = elites.members().len().saturating_sub(1).max(1) as f64;
-        let weight = |(rank, elite): (usize, &super::ranking::Ranked<'_>)| {
+        let weight = |(rank, elite): (usize, &Ranked<'_>)| {
             let (mut tried, mut fruitful) = (1.0, 1.0);
             for child in population.children(elite.member.number) {
                 tried += 1.0;
