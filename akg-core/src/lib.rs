@@ -37,6 +37,7 @@ pub mod profile;
 pub mod prompts;
 pub mod reference;
 pub mod registry;
+pub mod search;
 pub mod session;
 pub mod sketch;
 pub mod source;

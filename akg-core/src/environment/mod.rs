@@ -226,7 +226,7 @@ impl Environment {
     /// Makes the kernel of the rules, which candidates are timed beside.
     async fn open(&self, number: usize, task: &Task, target: &Target) -> Result<(Episode, Option<String>)> {
         let session = self.session().with_timing(None);
-        let rules = match session.run(task).await {
+        let rules = match Box::pin(session.run(task)).await {
             Ok(outcome) => outcome
                 .best()
                 .map(|best| (best.source.clone(), outcome.sketch.clone())),

@@ -17,7 +17,7 @@ mod validate;
 
 use crate::diagnostic::Diagnostics;
 pub use cost::{Cost, KernelCost, Warps, cost, cost_with};
-pub(crate) use cost::{Rates, knows_warps};
+pub(crate) use cost::{Rates, knows_warps, peak_tile_bytes};
 pub use elaborate::Knob;
 pub use examples::examples;
 pub(crate) use interpret::concrete;

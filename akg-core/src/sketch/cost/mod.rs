@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use self::product::{Dot, Placement, Steps, Totals};
 pub(crate) use self::rates::Rates;
 use self::space::{Index, Space};
+pub(crate) use self::tiles::peak_tile_bytes;
 use self::traffic::{Accesses, Loaded, Wave};
 use super::ir::{
     BinaryOp, DotMethod, GridAxis, Kernel, Op, Program, Stmt, StoreMode, TensorId, UnaryOp, Val,

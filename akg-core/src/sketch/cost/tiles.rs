@@ -8,7 +8,7 @@ use crate::sketch::ir::{Kernel, Op, Stmt, Val};
 /// The largest number of bytes of tiles that are alive at the same time, if an operator may overwrite a dying operand
 /// where its result fits. Tiles loaded in a pipelined loop count once for each stage; the values of `combine` are not
 /// counted.
-pub(super) fn peak_tile_bytes(kernel: &Kernel) -> u64 {
+pub(crate) fn peak_tile_bytes(kernel: &Kernel) -> u64 {
     let intervals = liveness(kernel).intervals;
     let mut stages = vec![1; kernel.values.len()];
     let mut definitions = Vec::new();
