@@ -187,8 +187,8 @@ fn descriptor_of(program: &TileProgram, access: &Access) -> Option<Descriptor> {
     let aligned = tensor.align as i64 % BOX_BYTES == 0;
     let seen: Vec<Expr> = access.dims.iter().map(|d| d.extent.clone()).collect();
     let is_dense = access.dims.iter().map(|d| &d.stride).eq(&strides(&seen));
-    // Triton 3.6 makes code of boxes of f32 in more dimensions that a Hopper GPU takes for an illegal instruction.
-    let most = if tensor.dtype.size() > 2 { 2 } else { 5 };
+    // A Hopper GPU takes what Triton 3.6 makes of f32 boxes in more dimensions for an illegal instruction.
+    let most = if tensor.dtype.size() > 2 { 3 } else { 5 };
     if !(2..=most).contains(&access.dims.len()) || !whole || !aligned || !is_dense {
         return None;
     }

@@ -60,7 +60,7 @@ import triton.language as tl
 LAUNCH = {
     "conv2d_nhwc": {"num_stages": 3, "num_warps": 4},
     "conv2d_weights": {"num_stages": 3, "num_warps": 1},
-    "conv2d_main": {"descriptors": {"wt_desc": {"block_shape": [1, 1, 32, 16], "shape": [3, 3, 7, 8]}, "xt_desc": {"block_shape": [1, 4, 8, 16], "shape": [2, 11, 13, 8]}}, "num_stages": 3, "num_warps": 4},
+    "conv2d_main": {"num_stages": 3, "num_warps": 4},
 }
 
 
@@ -103,25 +103,36 @@ def conv2d_weights(w_ptr, wt_ptr):
 
 
 @triton.jit
-def conv2d_main(xt_desc, wt_desc, b_ptr, y_ptr):
+def conv2d_main(xt_ptr, wt_ptr, b_ptr, y_ptr):
     program = tl.program_id(0)
     n = program // 6
     i = (program % 6) // 2
     j = (program % 6) % 2
     acc = tl.zeros((32, 32), tl.float32)
+    offs = tl.arange(0, 16)
+    offs_2 = tl.arange(0, 32)
     for kh_kw_c in tl.range(9, num_stages=2):
         kh = kh_kw_c // 3
         kw = kh_kw_c % 3
-        a = tl.reshape(xt_desc.load([n, i * 4 + kh - 1, j * 8 + kw - 1, 0]), (4, 8, 16))
-        k = tl.reshape(wt_desc.load([kh, kw, 0, 0]), (32, 16))
+        offs_i_kh = i * 4 + kh - 1 + tl.arange(0, 4)
+        offs_j_kw = j * 8 + kw - 1 + tl.arange(0, 8)
+        a = tl.load(
+            xt_ptr + n * 1144 + offs_i_kh[:, None, None] * 104 + offs_j_kw[None, :, None] * 8 + offs[None, None, :],
+            mask=(offs_i_kh[:, None, None] >= 0) & (offs_i_kh[:, None, None] < 11) & (offs_j_kw[None, :, None] >= 0) & (offs_j_kw[None, :, None] < 13) & (offs[None, None, :] < 8),
+            other=0.0,
+        )
+        k = tl.load(
+            wt_ptr + kh * 168 + kw * 56 + offs_2[:, None] * 8 + offs[None, :],
+            mask=(offs_2[:, None] < 7) & (offs[None, :] < 8),
+            other=0.0,
+        )
         acc = akg_settled(tl.dot(tl.reshape(a, (32, 16)), tl.trans(k), acc, input_precision="ieee"))
-    offs = tl.arange(0, 32)
-    b_tile = tl.load(b_ptr + offs, mask=offs < 7, other=0.0)
+    b_tile = tl.load(b_ptr + offs_2, mask=offs_2 < 7, other=0.0)
     t = tl.trans(acc) + b_tile[:, None]
     offs_i = i * 4 + tl.arange(0, 4)
     offs_j = j * 8 + tl.arange(0, 8)
     tl.store(
-        y_ptr + n * 1001 + offs[:, None, None] * 143 + offs_i[None, :, None] * 13 + offs_j[None, None, :],
+        y_ptr + n * 1001 + offs_2[:, None, None] * 143 + offs_i[None, :, None] * 13 + offs_j[None, None, :],
         tl.reshape(t, (32, 4, 8)),
-        mask=(offs[:, None, None] < 7) & (offs_i[None, :, None] < 11) & (offs_j[None, None, :] < 13),
+        mask=(offs_2[:, None, None] < 7) & (offs_i[None, :, None] < 11) & (offs_j[None, None, :] < 13),
     )

@@ -40,7 +40,7 @@ fn a_wave_and_some_tiles() {
 fn shares_of_single_factors() {
     let (task, text) = product([257, 300, 400], Accuracy::Tf32, &cores(5));
     assert!(text.contains("kernel k0_shared over (q0 in 5)"), "{text}");
-    check_task(&[cores(5)], &task, 1e-3);
+    check_task(&[cores(5)], &task, 1e-2);
 }
 
 #[test]
