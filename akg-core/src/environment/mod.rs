@@ -2,7 +2,7 @@
 //!
 //! An [`Environment`] goes through its tasks one after the other. A learner has so many attempts at each; every attempt is a
 //! source or a sketch, and meets the same judge as everything else. What passes is timed in turns with the kernel of
-//! the rules, and its [reward](crate::history::reward) is how much faster it is. The messages are plain data, in JSON one line each:
+//! the rules, and its [reward] is how much faster it is. The messages are plain data, in JSON one line each:
 //! `akg env` speaks them on its standard input and output, and docs/env.md describes them.
 
 mod message;
