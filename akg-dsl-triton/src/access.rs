@@ -310,9 +310,11 @@ impl Printer<'_> {
         let rank = access.lanes.len();
         let whole = access.lanes.iter().all(|l| l.live == l.all);
         let suits = fill.is_none_or(|fill| fills_outside(access, fill));
-        if !self.style.blocks || rank < 2 || !whole || !suits {
+        // Where blocks begin takes 32 bits.
+        if !self.style.blocks || self.kernel.wide || rank < 2 || !whole || !suits {
             return None;
         }
+        let is_wide = |start: &Expr| self.program.dims.iter().any(|dim| start.mentions(dim));
         let mut along: Vec<Option<(&AccessDim, &Expr)>> = vec![None; rank];
         let mut base = Expr::constant(0);
         for dim in &access.dims {
@@ -320,7 +322,7 @@ impl Printer<'_> {
                 Coordinate::At(at) if !dim.guard.below && !dim.guard.above && !access.wide => {
                     base = base + at * &dim.stride;
                 }
-                Coordinate::Lanes { axis, start, step: 1 } => {
+                Coordinate::Lanes { axis, start, step: 1 } if !is_wide(start) => {
                     let free = along.get_mut(*axis).filter(|dim| dim.is_none())?;
                     *free = Some((dim, start));
                 }
