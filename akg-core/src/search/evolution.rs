@@ -130,14 +130,8 @@ impl Strategy for Evolution {
 
     fn next(&self, population: &Population) -> ControlFlow<Stop, Move> {
         let number = population.members().len();
-        if number >= self.most {
-            return ControlFlow::Break(Stop::Done);
-        }
-        if self
-            .patience
-            .is_some_and(|patience| population.stalled() >= patience)
-        {
-            return ControlFlow::Break(Stop::Converged);
+        if let Some(stop) = population.over(self.most, self.patience) {
+            return ControlFlow::Break(stop);
         }
         let mut draw = Draw::new(self.seed, number);
         let home = self.island(number);

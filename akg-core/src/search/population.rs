@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Features, Move};
+use super::{Features, Move, Stop};
 use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::verdict::FailureKind;
@@ -200,6 +200,15 @@ impl Population {
             }
         });
         best.map(|(member, _)| member)
+    }
+
+    /// Why a search ends that makes so many moves at most, and ends before that when so many members in a row brought nothing.
+    pub(super) fn over(&self, most: usize, patience: Option<usize>) -> Option<Stop> {
+        if self.members.len() >= most {
+            return Some(Stop::Done);
+        }
+        let is_stalled = patience.is_some_and(|patience| self.stalled() >= patience);
+        is_stalled.then_some(Stop::Converged)
     }
 
     /// How many members were settled since one became the [best](Self::best), or were settled at all if none passed.

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 use super::{PART_ROWS, PRODUCT, Split, Steps, ceildiv};
 use crate::designer::emit::{Names, Walk, Written};
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// The part of the time of all waves that the cores would be idle, at least: what it saves must make up for two more launches.
 const IDLE: f64 = 0.2;
@@ -113,11 +113,6 @@ impl Split<'_> {
             level: self.level(self.length(self.depth()).unwrap_or_default()),
         };
         walks.insert(self.depth(), steps.walk(self.depth(), ""));
-        let of_rows = |index: String| Walk::Tile {
-            start: index,
-            len: row_length.to_string(),
-            overhang: true,
-        };
         let mut written = Vec::new();
 
         let order = self.order(names, &steps);
@@ -140,7 +135,12 @@ impl Split<'_> {
         let tile = format!("({} + s0)", stream.first_tile("q0"));
         let mut shared = walks.clone();
         let row = format!("({} + {tile} // {})*{row_length}", stream.whole, stream.columns);
-        shared.insert(product.rows, of_rows(row));
+        let row = Walk::Tile {
+            start: row,
+            len: row_length.to_string(),
+            overhang: true,
+        };
+        shared.insert(product.rows, row);
         if let Some(Walk::Tile { start, .. }) = shared.get_mut(&product.columns) {
             *start = format!("({tile} % {})*{column_length}", stream.columns);
         }
@@ -170,12 +170,9 @@ impl Split<'_> {
                 overhang: rows % PART_ROWS != 0,
             },
         );
-        let [_, column_index] = product.result()[..] else {
-            return Err(Error::unexpected("a product that is shared out is no matrix"));
-        };
         let tile = format!(
-            "({index}*{PART_ROWS} // {row_length}*{} + p{column_index})",
-            stream.columns
+            "({index}*{PART_ROWS} // {row_length}*{} + p{})",
+            stream.columns, product.columns
         );
         let (all, steps) = (stream.all(), stream.steps);
         let first = format!("ceildiv({programs}*({tile}*{steps} + 1), {all}) - 1");
