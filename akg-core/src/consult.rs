@@ -25,6 +25,34 @@ pub(crate) struct Consultant {
     replies: usize,
 }
 
+/// How agents are made that are a [`Consultant`] and nothing else.
+macro_rules! consults {
+    ($agent:ident) => {
+        impl $agent {
+            /// An agent that asks this model.
+            ///
+            /// # Errors
+            /// Never, unless the library's prompts are damaged.
+            pub fn new(model: impl $crate::chat::ChatModel + 'static) -> $crate::error::Result<Self> {
+                $crate::consult::Consultant::new(model).map(Self)
+            }
+
+            /// Other prompts than the library's.
+            #[must_use]
+            pub fn with_prompts(self, prompts: $crate::prompts::Prompts) -> Self {
+                Self(self.0.with_prompts(prompts))
+            }
+
+            /// The most replies to ask for in one step, at least one.
+            #[must_use]
+            pub fn with_replies(self, replies: usize) -> Self {
+                Self(self.0.with_replies(replies))
+            }
+        }
+    };
+}
+pub(crate) use consults;
+
 /// What a conversation is about.
 #[derive(Debug)]
 pub(crate) struct Talk {

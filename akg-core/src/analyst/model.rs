@@ -5,11 +5,11 @@ use serde_json::json;
 
 use super::{AnalyseContext, Analyst, Recommendation};
 use crate::agent::{Agent, Role as _};
-use crate::chat::{ChatModel, ChatReply, Content, Message, OutputSchema};
-use crate::consult::{Consultant, Objection, Talk, json_in};
+use crate::chat::{ChatReply, Content, Message, OutputSchema};
+use crate::consult::{Consultant, Objection, Talk, consults, json_in};
 use crate::error::Result;
 use crate::profile::time;
-use crate::prompts::{Prompts, TaskSheet};
+use crate::prompts::TaskSheet;
 
 /// The form of answers.
 const FORM: &str = "Answer with one JSON object and nothing else.";
@@ -27,21 +27,9 @@ const MOST_GAIN: f64 = 1000.0;
 #[derive(Debug, Clone)]
 pub struct ModelAnalyst(Consultant);
 
+consults!(ModelAnalyst);
+
 impl ModelAnalyst {
-    /// An analyst that asks this model.
-    ///
-    /// # Errors
-    /// Never, unless the library's prompts are damaged.
-    pub fn new(model: impl ChatModel + 'static) -> Result<Self> {
-        Consultant::new(model).map(Self)
-    }
-
-    /// Other prompts than the library's.
-    #[must_use]
-    pub fn with_prompts(self, prompts: Prompts) -> Self {
-        Self(self.0.with_prompts(prompts))
-    }
-
     fn opening(&self, context: &AnalyseContext) -> Result<Vec<Message>> {
         let prompts = &self.0.prompts;
         let system = prompts.render("analyst/system.md", json!({}))?;

@@ -5,13 +5,13 @@ use serde_json::json;
 
 use super::{CodeContext, Coder};
 use crate::agent::{Agent, Role as _};
-use crate::chat::{Block, ChatModel, Message};
-use crate::consult::{Consultant, Objection, Talk};
+use crate::chat::{Block, Message};
+use crate::consult::{Consultant, Objection, Talk, consults};
 use crate::diagnostic::{Diagnostics, Severity};
 use crate::dsl::{Dsl, Stage};
 use crate::error::Result;
 use crate::fixer::whole_text;
-use crate::prompts::{Prompts, TaskSheet};
+use crate::prompts::TaskSheet;
 use crate::source::Source;
 
 /// The form of answers.
@@ -25,27 +25,9 @@ const FORM: &str = "Answer with the whole corrected text in one fenced code bloc
 #[derive(Debug, Clone)]
 pub struct ModelCoder(Consultant);
 
+consults!(ModelCoder);
+
 impl ModelCoder {
-    /// A coder that asks this model.
-    ///
-    /// # Errors
-    /// Never, unless the library's prompts are damaged.
-    pub fn new(model: impl ChatModel + 'static) -> Result<Self> {
-        Consultant::new(model).map(Self)
-    }
-
-    /// Other prompts than the library's.
-    #[must_use]
-    pub fn with_prompts(self, prompts: Prompts) -> Self {
-        Self(self.0.with_prompts(prompts))
-    }
-
-    /// The most replies to ask for in one step, at least one.
-    #[must_use]
-    pub fn with_replies(self, replies: usize) -> Self {
-        Self(self.0.with_replies(replies))
-    }
-
     fn opening(&self, context: &CodeContext) -> Result<Vec<Message>> {
         let dsl = &context.dsl;
         let has = |form: &str| dsl.capability().exports.iter().any(|f| f == form);

@@ -6,11 +6,11 @@ use serde_json::json;
 
 use super::{Design, DesignContext, Designer, Known, RuleDesigner};
 use crate::agent::{Agent, Role as _};
-use crate::chat::{Block, ChatModel, ChatReply, Message};
-use crate::consult::{Consultant, Objection, Talk};
+use crate::chat::{Block, ChatReply, Message};
+use crate::consult::{Consultant, Objection, Talk, consults};
 use crate::error::Result;
 use crate::profile::time;
-use crate::prompts::{DeviceSheet, Prompts, TaskSheet};
+use crate::prompts::{DeviceSheet, TaskSheet};
 use crate::sketch::{KernelCost, LANGUAGE, cost};
 
 /// The form of answers.
@@ -25,27 +25,9 @@ const FORM: &str = "Answer with the whole corrected sketch in one fenced code bl
 #[derive(Debug, Clone)]
 pub struct ModelDesigner(Consultant);
 
+consults!(ModelDesigner);
+
 impl ModelDesigner {
-    /// A designer that asks this model.
-    ///
-    /// # Errors
-    /// Never, unless the library's prompts are damaged.
-    pub fn new(model: impl ChatModel + 'static) -> Result<Self> {
-        Consultant::new(model).map(Self)
-    }
-
-    /// Other prompts than the library's.
-    #[must_use]
-    pub fn with_prompts(self, prompts: Prompts) -> Self {
-        Self(self.0.with_prompts(prompts))
-    }
-
-    /// The most replies to ask for in one step, at least one.
-    #[must_use]
-    pub fn with_replies(self, replies: usize) -> Self {
-        Self(self.0.with_replies(replies))
-    }
-
     /// What the model is told first.
     async fn opening(&self, context: &DesignContext) -> Result<Vec<Message>> {
         let prompts = &self.0.prompts;

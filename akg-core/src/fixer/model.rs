@@ -5,13 +5,13 @@ use serde_json::json;
 
 use super::{FixContext, Fixer, Wish, whole_text};
 use crate::agent::{Agent, Role as _};
-use crate::chat::{Block, ChatModel, ChatReply, Message};
+use crate::chat::{Block, ChatReply, Message};
 use crate::coder::{errors, read};
-use crate::consult::{Consultant, Objection, Talk};
+use crate::consult::{Consultant, Objection, Talk, consults};
 use crate::dsl::Stage;
 use crate::edit::Edit;
 use crate::error::Result;
-use crate::prompts::{Prompts, TaskSheet};
+use crate::prompts::TaskSheet;
 use crate::source::Source;
 use crate::verdict::Failure;
 
@@ -27,27 +27,9 @@ const FORM: &str =
 #[derive(Debug, Clone)]
 pub struct ModelFixer(Consultant);
 
+consults!(ModelFixer);
+
 impl ModelFixer {
-    /// A fixer that asks this model.
-    ///
-    /// # Errors
-    /// Never, unless the library's prompts are damaged.
-    pub fn new(model: impl ChatModel + 'static) -> Result<Self> {
-        Consultant::new(model).map(Self)
-    }
-
-    /// Other prompts than the library's.
-    #[must_use]
-    pub fn with_prompts(self, prompts: Prompts) -> Self {
-        Self(self.0.with_prompts(prompts))
-    }
-
-    /// The most replies to ask for in one step, at least one.
-    #[must_use]
-    pub fn with_replies(self, replies: usize) -> Self {
-        Self(self.0.with_replies(replies))
-    }
-
     fn opening(&self, context: &FixContext, text: &str) -> Result<Vec<Message>> {
         let dsl = &context.dsl;
         let (purpose, stage) = match &context.wish {

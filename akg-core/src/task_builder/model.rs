@@ -5,10 +5,9 @@ use serde_json::json;
 
 use super::{BuildContext, TaskBuilder};
 use crate::agent::{Agent, Role as _};
-use crate::chat::{Block, ChatModel, ChatReply, Message};
-use crate::consult::{Consultant, Objection, Talk};
+use crate::chat::{Block, ChatReply, Message};
+use crate::consult::{Consultant, Objection, Talk, consults};
 use crate::error::Result;
-use crate::prompts::Prompts;
 
 /// The form of answers.
 const FORM: &str = "Answer with the whole corrected module in one fenced code block.";
@@ -17,21 +16,7 @@ const FORM: &str = "Answer with the whole corrected module in one fenced code bl
 #[derive(Debug, Clone)]
 pub struct ModelTaskBuilder(Consultant);
 
-impl ModelTaskBuilder {
-    /// A task builder that asks this model.
-    ///
-    /// # Errors
-    /// Never, unless the library's prompts are damaged.
-    pub fn new(model: impl ChatModel + 'static) -> Result<Self> {
-        Consultant::new(model).map(Self)
-    }
-
-    /// Other prompts than the library's.
-    #[must_use]
-    pub fn with_prompts(self, prompts: Prompts) -> Self {
-        Self(self.0.with_prompts(prompts))
-    }
-}
+consults!(ModelTaskBuilder);
 
 #[async_trait]
 impl Agent<TaskBuilder> for ModelTaskBuilder {
