@@ -9,8 +9,10 @@ use crate::dtype::DType;
 use crate::expr::{Bindings, Expr, Symbol};
 
 mod header;
+mod module;
 
 pub use header::LaunchHeader;
+pub use module::ModuleInterface;
 
 /// Values for a sketch's knobs and type knobs, by name.
 pub type Knobs = BTreeMap<String, KnobValue>;
@@ -163,8 +165,12 @@ pub enum SourceForm {
         /// How to run them.
         plan: LaunchPlan,
     },
-    /// A Python module with a `ModelNew` class, run by the Python worker.
-    Module,
+    /// A Python module with a class `ModelNew`, whose host code runs its kernels.
+    Module {
+        /// What it is called with and what it returns. As long as no task is known, nothing.
+        #[serde(default)]
+        interface: ModuleInterface,
+    },
 }
 
 /// Text in one DSL and how to launch it.

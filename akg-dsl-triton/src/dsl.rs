@@ -74,6 +74,9 @@ impl Dsl for TritonDsl {
     }
 
     fn build(&self, source: &Source, target: &Target) -> Result<Result<Artifact, Failure>> {
+        if let SourceForm::Module { interface } = &source.form {
+            return interface.artifact(&source.text).map(Ok);
+        }
         self.compiler.build(&source.text, plan(source)?, target)
     }
 
@@ -82,9 +85,9 @@ impl Dsl for TritonDsl {
     }
 
     fn check(&self, source: &Source) -> Vec<Diagnostic> {
-        let plan = match plan(source) {
-            Ok(plan) => plan,
-            Err(e) => return vec![Diagnostic::error(e.to_string(), 0..0)],
+        // What a module may do is decided where it runs.
+        let SourceForm::Lowered { plan } = &source.form else {
+            return Vec::new();
         };
         self.compiler.check(&source.text, plan).unwrap_or_else(|e| {
             vec![Diagnostic::warning(
@@ -114,6 +117,9 @@ impl Dsl for TritonDsl {
     }
 
     fn parse(&self, text: &str) -> Result<Source> {
+        if let Some(module) = Source::module(self.name(), text) {
+            return Ok(module);
+        }
         Ok(Source {
             dsl: NAME.to_owned(),
             text: text.to_owned(),
@@ -125,6 +131,9 @@ impl Dsl for TritonDsl {
     }
 
     fn export(&self, source: &Source, form: &str) -> Result<String> {
+        if matches!(source.form, SourceForm::Module { .. }) && form == "source" {
+            return Ok(source.text.clone());
+        }
         let plan = plan(source)?;
         match form {
             "stub" => text::stub(plan),
@@ -141,7 +150,7 @@ fn plan(source: &Source) -> Result<&LaunchPlan> {
     match &source.form {
         SourceForm::Lowered { plan } => Ok(plan),
         _ => Err(Error::unsupported(
-            "a Python module with a `ModelNew` is not built ahead of time: the Triton DSL takes kernels with a launch plan",
+            "a Python module with host code of its own has no launch plan and no form but `source`",
         )),
     }
 }

@@ -89,7 +89,7 @@ pub struct BaselineWorker {
 }
 
 /// PyTorch's name for the processor.
-const HOST: &str = "cpu";
+pub(crate) const HOST: &str = "cpu";
 
 impl BaselineWorker {
     /// A worker for `task` on `device`, which PyTorch knows by that name (`cpu`, `cuda`, `cuda:1`), with at most so many

@@ -108,6 +108,39 @@ pub(crate) enum Call<'a> {
         path: &'a Path,
         arguments: &'a Value,
     },
+    Candidate(CandidateCall<'a>),
+}
+
+/// What a candidate that is a module is asked.
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum CandidateCall<'a> {
+    Open {
+        path: &'a Path,
+        device: &'a str,
+        threads: usize,
+        /// Names.
+        inputs: &'a [String],
+        states: &'a [String],
+        /// Whether its kernels are to do nothing.
+        idle: bool,
+    },
+    Put {
+        placement: u32,
+        inputs: &'a [Descriptor],
+        /// Whether nothing that was put in place before is needed again.
+        fresh: bool,
+    },
+    Flush {
+        bytes: u64,
+    },
+    Run {
+        placement: u32,
+        calls: u32,
+    },
+    Take {
+        outputs: &'a [Slot],
+    },
 }
 
 /// What a function is given.
@@ -165,6 +198,20 @@ pub(crate) struct Executed {
     pub(crate) seconds: f64,
     pub(crate) device_seconds: Option<f64>,
     pub(crate) page_faults: u64,
+}
+
+/// What a candidate's last call returned.
+#[derive(Deserialize)]
+pub(crate) struct Ran {
+    /// A digest of each output.
+    pub(crate) digests: Vec<u64>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Taken {
+    pub(crate) types: Vec<Written>,
+    /// Whether all inputs are as they were given.
+    pub(crate) unchanged: bool,
 }
 
 /// An answer without content.

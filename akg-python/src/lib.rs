@@ -1,8 +1,10 @@
 #![doc = include_str!("../README.md")]
 
+mod backend;
 mod baseline;
 mod cache;
 mod calls;
+mod candidate;
 mod command;
 mod environment;
 mod import;
@@ -17,6 +19,7 @@ mod transfer;
 mod variant;
 mod worker;
 
+pub use backend::ModuleBackend;
 pub use baseline::{BaselineOptions, BaselineSide, BaselineTask, BaselineWorker, Baselines, Executed};
 pub use calls::{Job, Precision, Seeds};
 pub use environment::{Config, Environment, Origin};

@@ -93,7 +93,7 @@ const NO_THREADS: (&str, &str) = ("OPENBLAS_NUM_THREADS", "1");
 
 /// Kernels in Triton that a file launches are executed by Triton's interpreter: there may be no device, and none is needed to
 /// see what they compute.
-const INTERPRETED: (&str, &str) = ("TRITON_INTERPRET", "1");
+pub(crate) const INTERPRETED: (&str, &str) = ("TRITON_INTERPRET", "1");
 
 /// How often a template is started again that ended for unknown reasons, before processes start by themselves.
 const ATTEMPTS: usize = 2;

@@ -7,7 +7,7 @@ use akg_core::error::Result;
 use crate::cache;
 
 /// The file to run, and the package beside it.
-const FILES: [(&str, &str); 13] = [
+const FILES: [(&str, &str); 14] = [
     ("serve.py", include_str!("worker/serve.py")),
     ("akg_worker/__init__.py", include_str!("worker/__init__.py")),
     ("akg_worker/errors.py", include_str!("worker/errors.py")),
@@ -21,6 +21,7 @@ const FILES: [(&str, &str); 13] = [
     ("akg_worker/replay.py", include_str!("worker/replay.py")),
     ("akg_worker/function.py", include_str!("worker/function.py")),
     ("akg_worker/baseline.py", include_str!("worker/baseline.py")),
+    ("akg_worker/candidate.py", include_str!("worker/candidate.py")),
 ];
 
 /// Identifies the files' content.

@@ -111,6 +111,53 @@ pub(crate) fn inputs(files: &mut Files, tensors: &[&Tensor]) -> Result<Inputs> {
     })
 }
 
+/// Memory for the inputs of many calls: written here, and mapped by the worker once.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    pub(crate) descriptors: Vec<Descriptor>,
+    pub(crate) files: Files,
+    buffer: SharedBuffer,
+}
+
+impl Stage {
+    /// Room for tensors like these.
+    pub(crate) fn new(tensors: &[Tensor]) -> Result<Self> {
+        let mut end = 0;
+        let place = |t: &Tensor| Descriptor {
+            file: 0,
+            offset: reserve(&mut end, t.bytes().len()),
+            dtype: t.dtype(),
+            shape: t.shape().to_vec(),
+        };
+        let descriptors = tensors.iter().map(place).collect();
+        let buffer = SharedBuffer::allocate(end)?;
+        let mut files = Files::default();
+        files.add(buffer.path(), false);
+        Ok(Self {
+            descriptors,
+            files,
+            buffer,
+        })
+    }
+
+    /// Whether it has room for tensors like these.
+    pub(crate) fn fits(&self, tensors: &[Tensor]) -> bool {
+        let pairs = || self.descriptors.iter().zip(tensors);
+        self.descriptors.len() == tensors.len()
+            && pairs().all(|(d, t)| d.dtype == t.dtype() && d.shape == t.shape())
+    }
+
+    /// Writes the tensors.
+    pub(crate) fn write(&mut self, tensors: &[Tensor]) {
+        for (descriptor, tensor) in self.descriptors.iter().zip(tensors) {
+            let (offset, bytes) = (descriptor.offset, tensor.bytes());
+            if let Some(room) = self.buffer.bytes_mut().get_mut(offset..offset + bytes.len()) {
+                room.copy_from_slice(bytes);
+            }
+        }
+    }
+}
+
 /// Memory for results.
 pub(crate) struct Outputs {
     pub(crate) slots: Vec<Slot>,

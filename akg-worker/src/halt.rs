@@ -16,7 +16,7 @@ const SLICE: Duration = Duration::from_micros(20);
 
 /// Stops and continues the process that executes a candidate, and all that the candidate started.
 #[derive(Debug)]
-pub(crate) struct Halt {
+pub struct Halt {
     /// The process that the caller started.
     root: Pid,
     /// The process that loads the candidate.
@@ -38,7 +38,10 @@ impl Halt {
     }
 
     /// Stops every thread of the candidate, and returns when they have. The number of processes that were stopped.
-    pub(crate) fn stop(&self) -> Result<usize> {
+    ///
+    /// # Errors
+    /// [`ErrorKind::WorkerLost`] if they do not stop within ten seconds.
+    pub fn stop(&self) -> Result<usize> {
         let until = Instant::now() + PATIENCE;
         let processes = self.processes();
         send(Signal::STOP, &processes);
@@ -53,7 +56,7 @@ impl Halt {
     }
 
     /// Lets it go on.
-    pub(crate) fn go(&self) {
+    pub fn go(&self) {
         send(Signal::CONT, &self.processes());
     }
 

@@ -29,6 +29,7 @@ use crate::frame;
 use crate::pipes::{Pipes, Unsent};
 
 pub use crate::fork::Template;
+pub use crate::halt::Halt;
 pub use crate::program::{Program, ResourceLimits};
 pub use crate::sandbox::Mechanism;
 pub use crate::tool::Finished;
@@ -211,8 +212,14 @@ impl Process {
         }
     }
 
+    /// What stops it, and all that it will start. Only for a worker that was started as a program, has answered a call and
+    /// has started nothing yet.
+    pub fn halt(&self) -> Halt {
+        Halt::new(self.supervisor())
+    }
+
     /// Whether it has sent something that no request has asked for. Only sure of a worker that is stopped.
-    pub(crate) fn has_spoken(&mut self) -> bool {
+    pub fn has_spoken(&mut self) -> bool {
         // A pipe that cannot be read is the next request's trouble.
         self.pipes.has_heard().unwrap_or(false)
     }

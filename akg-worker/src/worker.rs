@@ -11,8 +11,7 @@ use akg_core::source::Artifact;
 use akg_core::target::Target;
 use akg_core::verdict::{Failure, FailureKind};
 
-use crate::halt::Halt;
-use crate::process::{Ended, Process, Program, RequestError, ResourceLimits};
+use crate::process::{Ended, Halt, Process, Program, RequestError, ResourceLimits};
 use crate::protocol::{self, Answer, Call};
 use crate::{crash, space, team};
 
@@ -56,7 +55,7 @@ impl Worker {
         let resources = resources(limits, artifact, cooperative);
         let mut process = start(&program.clone().limits(resources))?;
         let mut isolation = process.isolation().clone();
-        let halt = Halt::new(process.supervisor());
+        let halt = process.halt();
         let prepare = Call::Prepare {
             artifact: artifact.clone(),
             cooperative,

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use akg::python::Config;
+use akg::python::{Config, ModuleBackend};
 use akg::session::{Event, Outcome};
 use akg::tuner::{Trial, TuningPolicy};
 use akg::{Backend, Dsl, Error, Result, Session, Task, blocking};
@@ -147,6 +147,7 @@ pub(super) fn session(
         PyTorch::find(loaded, &*backend, python, progress)
     };
     let (observer, ahead) = (progress.clone(), pytorch.clone());
+    let backend = Arc::new(ModuleBackend::new(backend, python));
     let session = Session::new(dsl, backend)
         .with_verifier(judge.verifier())
         .with_timing(Some(judge.contest()))

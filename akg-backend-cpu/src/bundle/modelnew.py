@@ -7,8 +7,8 @@ import base64 as _akg_base64
 import concurrent.futures as _akg_futures
 import ctypes as _akg_ctypes
 import functools as _akg_functools
-import os as _akg_os
 import platform as _akg_platform
+import tempfile as _akg_tempfile
 
 import torch
 import torch.nn as nn
@@ -82,12 +82,12 @@ def _akg_check_machine():
 
 @_akg_functools.cache
 def _akg_kernels():
-    """The kernel of each launch. The shared object lives in memory; its descriptor stays open."""
+    """The kernel of each launch. The file that they are loaded from is gone at once."""
     _akg_check_machine()
-    descriptor = _akg_os.memfd_create("akg-kernel")
-    with open(descriptor, "wb", closefd=False) as file:
+    with _akg_tempfile.NamedTemporaryFile(suffix=".so") as file:
         file.write(_akg_base64.b64decode(_akg_object))
-    library = _akg_ctypes.CDLL(f"/proc/self/fd/{descriptor}")
+        file.flush()
+        library = _akg_ctypes.CDLL(file.name)
     kernels = [getattr(library, name) for name, _ in _akg_launches]
     for kernel in kernels:
         kernel.restype = None

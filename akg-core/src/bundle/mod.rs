@@ -212,7 +212,8 @@ impl Bundle {
     /// empty if there is none.
     ///
     /// # Errors
-    /// If the verdict is no pass in the task's accuracy class, or the candidate's plan is not one of the task.
+    /// If the verdict is no pass in the task's accuracy class, or the candidate's plan is not one of the task;
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) for a Python module.
     pub fn new(
         task: &Task,
         target: &Target,
@@ -221,6 +222,11 @@ impl Bundle {
         evidence: Evidence,
     ) -> Result<Self> {
         let Candidate { source, artifact } = candidate;
+        if let SourceForm::Module { .. } = source.form {
+            return Err(Error::unsupported(
+                "a Python module with host code of its own is no bundle, which is called without Python; use its text as it is",
+            ));
+        }
         let mut manifest = Manifest::of(task, target, &source, artifact.plan.clone())?;
         if let Some(features) = artifact.features() {
             manifest.requires.features = features.map(str::to_owned).collect();

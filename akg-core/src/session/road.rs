@@ -9,7 +9,7 @@ use crate::designer::{Design, DesignContext};
 use crate::digest::Digest;
 use crate::error::Result;
 use crate::graph::Graph;
-use crate::source::{Artifact, Knobs, LaunchPlan, Source, SourceForm};
+use crate::source::{Artifact, Knobs, LaunchPlan, ModuleInterface, Source, SourceForm};
 use crate::store::{BuildRecord, CandidateRecord, Made, StoreExt as _, TaskRecord, VerdictRecord, now};
 use crate::target::Target;
 use crate::task::Task;
@@ -135,7 +135,7 @@ impl<'a> Road<'a> {
     ) -> Result<(Written, Result<(), Failure>)> {
         let presented = match &mut source.form {
             SourceForm::Lowered { plan } => present(plan),
-            SourceForm::Module => Ok(()),
+            SourceForm::Module { .. } => Ok(()),
         };
         Ok((self.keep_of(source, sketch)?, presented))
     }
@@ -146,7 +146,10 @@ impl<'a> Road<'a> {
     }
 
     /// Keeps a source as a candidate, with the blob of the sketch that it was lowered from.
-    fn keep_of(&self, source: Source, sketch: Option<Digest>) -> Result<Written> {
+    fn keep_of(&self, mut source: Source, sketch: Option<Digest>) -> Result<Written> {
+        if let SourceForm::Module { interface } = &mut source.form {
+            *interface = ModuleInterface::of(&self.task.graph);
+        }
         let store = &self.session.store;
         let blob = store.put_value(&source)?;
         let form = Digest::of_value(&source.form)?;

@@ -138,6 +138,11 @@ def answer(name, arguments, progress):
         from akg_worker import baseline
 
         return getattr(baseline, name)(arguments)
+    if name == "candidate":
+        from akg_worker import candidate
+
+        ((name, arguments),) = arguments.items()
+        return candidate.CALLS[name](arguments)
     if name == "apply":
         from akg_worker.function import apply
 

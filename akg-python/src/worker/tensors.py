@@ -29,9 +29,11 @@ def dtype_name(dtype):
 
 
 class Files:
-    """Maps each file once for one call. Writes to these tensors stay private to this process."""
+    """Maps each file once for one call. Writes to these tensors stay private to this process, or end it where they are to
+    be read only."""
 
-    def __init__(self):
+    def __init__(self, read_only=False):
+        self._access = mmap.ACCESS_READ if read_only else mmap.ACCESS_COPY
         self._mapped = {}
 
     def tensor(self, descriptor):
@@ -41,7 +43,7 @@ class Files:
         path, offset = descriptor["path"], descriptor["offset"]
         if path not in self._mapped:
             with open(path, "rb") as file:
-                self._mapped[path] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+                self._mapped[path] = mmap.mmap(file.fileno(), 0, access=self._access)
         # Each has a storage of its own: what a module updates in place must not be a view of its other inputs.
         return torch.frombuffer(self._mapped[path], dtype=dtype, count=math.prod(shape), offset=offset).view(shape)
 
