@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use akg_core::error::ErrorKind;
 use akg_core::expr::Bindings;
-use akg_core::source::{Artifact, Knobs, Source, SourceForm};
+use akg_core::source::{Artifact, Knobs, ModuleInterface, Source, SourceForm};
 use akg_core::verdict::FailureKind;
 use akg_core::{Dsl, Sketch, Target, Tensor};
 use akg_dsl_cpp::{CppConfig, CppDsl};
@@ -195,12 +195,23 @@ fn headers_are_read_with_clear_errors() {
 }
 
 #[test]
-fn python_modules_are_refused() {
-    let mut source = lowered();
-    source.form = SourceForm::Module;
+fn a_python_module_is_its_own_artifact() {
+    let text = "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    pass\n";
     let dsl = CppDsl::default();
-    let error = dsl.build(&source, &Target::new("cpu", "x86_64")).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    let source = dsl.parse(text).unwrap();
+    let built = dsl
+        .build(&source, &Target::new("cpu", "x86_64"))
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        (built.format.as_str(), built.bytes.as_slice()),
+        (ModuleInterface::FORMAT, text.as_bytes())
+    );
+    assert_eq!(dsl.export(&source, "source").unwrap(), text);
+    assert_eq!(
+        dsl.export(&source, "stub").unwrap_err().kind(),
+        ErrorKind::Unsupported
+    );
 }
 
 #[test]

@@ -117,12 +117,33 @@ pub(super) fn plan(decomposed: &Decomposed, groups: &[Group]) -> Result<Plan> {
         coalesce(&mut kernel);
         // Who writes it comes before those who read it.
         for (tensor, shape) in &kernel.shapes {
-            let declared = || (dtype(decomposed, tensor), shape.clone());
+            let declared = || (dtype(decomposed, tensor), declared(decomposed, tensor, shape));
             plan.tensors.entry(tensor.clone()).or_insert_with(declared);
         }
         plan.kernels.push(kernel);
     }
     Ok(plan)
+}
+
+/// The extents that a tensor is declared with which a kernel sees in these: the same, unless they leave open what the symbols in
+/// them are.
+fn declared(decomposed: &Decomposed, tensor: &TensorKey, shape: &[Expr]) -> Vec<Expr> {
+    let prims = &decomposed.prims;
+    let is_plain = |extent: &Expr| extent.as_const().is_some() || extent.as_symbol().is_some();
+    let own = match tensor {
+        TensorKey::Input(value) => {
+            let mut nodes = prims.nodes.iter();
+            nodes.find(|n| n.prim == Prim::Input(*value))
+        }
+        TensorKey::Output(i) => decomposed.outputs.get(*i).map(|o| prims.node(*o)),
+        TensorKey::Buffer(_) => None,
+    };
+    match own {
+        Some(own) if !shape.iter().all(is_plain) => {
+            own.shape.iter().filter(|extent| !extent.is(1)).cloned().collect()
+        }
+        _ => shape.to_vec(),
+    }
 }
 
 /// The element type of a tensor.

@@ -58,6 +58,26 @@ fn rows_and_columns() {
     });
 }
 
+/// A kernel sees all elements in one dimension, whose extent does not say what the open ones are: the declared shape does.
+#[test]
+fn element_by_element_of_open_extents() {
+    let mut g = Graph::new("relu");
+    let x = g.input("x", F, [Expr::symbol("M"), 3.into(), Expr::symbol("N"), 2.into()]);
+    let y = g.relu(x).unwrap();
+    g.output(y);
+    let task = Task::new("relu", g);
+    let design = design(&task, &Target::new("cpu", "x86_64")).unwrap();
+    design.sketch.elaborate(&design.knobs, &Bindings::new()).unwrap();
+    for (m, n) in [(1, 1), (5, 16), (31, 2)] {
+        let dims: Bindings = [("M".into(), m), ("N".into(), n)].into();
+        let inputs = inputs(&task.graph, &dims);
+        let expected = evaluate(&task.graph, &inputs, &Options::default()).unwrap();
+        for (how, got) in runs("relu", &design.sketch, &inputs, &dims, 2) {
+            compare("relu", &how, &got, &expected, 1e-5);
+        }
+    }
+}
+
 #[test]
 fn what_counts_elements() {
     check_sizes("mean", &SIZES, |g, n| {

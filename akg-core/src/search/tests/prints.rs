@@ -8,7 +8,7 @@ use super::super::Syntax;
 use super::super::fingerprint::{of_sketch, of_source};
 use super::super::words::{renamed, words};
 use crate::sketch::{Sketch, examples};
-use crate::source::{Knobs, Source, SourceForm};
+use crate::source::{Knobs, ModuleInterface, Source, SourceForm};
 
 const CPP: &str = r#"#include <cstdint>
 // A product.
@@ -42,7 +42,9 @@ fn print(text: &str, syntax: Syntax) -> String {
     let source = Source {
         dsl: "any".into(),
         text: text.into(),
-        form: SourceForm::Module,
+        form: SourceForm::Module {
+            interface: ModuleInterface::default(),
+        },
         knobs: Knobs::new(),
     };
     of_source(&source, syntax).unwrap().to_string()
