@@ -16,6 +16,7 @@
 //! | [`TuningRecord`] | configuration of a kernel, on a device and for a shape |
 //! | [`RunRecord`] | run of a session on a task |
 //! | [`StepRecord`] | proposal of an agent in a run |
+//! | [`LookupRecord`] | question of an agent in a run: what was found on the shelf |
 //! | [`ExchangeRecord`] | exchange with a language model in a run |
 
 mod memory;
@@ -36,7 +37,7 @@ pub use records::{
     TuningRecord, VerdictRecord,
 };
 pub use replay::Replay;
-pub use trace::{Answer, ExchangeRecord, Retrieved, RunRecord, StepRecord};
+pub use trace::{Answer, ExchangeRecord, LookupRecord, Retrieved, RunRecord, StepRecord};
 
 use crate::digest::Digest;
 use crate::error::{Error, Result};

@@ -3,18 +3,19 @@
 use std::sync::Arc;
 
 use super::{
-    BuildRecord, Entry, ExchangeRecord, Measurement, MemoryStore, ProfileRecord, Record as _, Store,
-    VerdictRecord,
+    BuildRecord, Entry, ExchangeRecord, LookupRecord, Measurement, MemoryStore, ProfileRecord, Record as _,
+    Store, VerdictRecord,
 };
 use crate::digest::Digest;
 use crate::error::{Error, ErrorKind, Result};
 
-/// What a run is answered: by compilers, judges, clocks and models. Whatever else it writes down follows from that.
-const ANSWERS: [&str; 5] = [
+/// What a run is answered: by compilers, judges, clocks, shelves and models. Whatever else it writes down follows from that.
+const ANSWERS: [&str; 6] = [
     BuildRecord::KIND,
     VerdictRecord::KIND,
     Measurement::KIND,
     ProfileRecord::KIND,
+    LookupRecord::KIND,
     ExchangeRecord::KIND,
 ];
 
