@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use futures::future::{self, BoxFuture, FutureExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
@@ -144,11 +145,22 @@ impl Consultant {
 
     /// Asks until `take` takes a reply. That the model has nothing right to say is an
     /// [`Unsupported`](crate::ErrorKind::Unsupported) error.
-    pub(crate) async fn ask<T>(
+    pub(crate) async fn ask<T: Send>(
         &self,
         trace: &Trace,
         talk: Talk,
         mut take: impl FnMut(&ChatReply) -> Result<Result<T, Objection>> + Send,
+    ) -> Result<T> {
+        let at_once = |reply: &ChatReply| future::ready(take(reply)).boxed();
+        self.ask_until(trace, talk, at_once).await
+    }
+
+    /// The same where it takes time to see whether a reply is right.
+    pub(crate) async fn ask_until<'t, T>(
+        &self,
+        trace: &Trace,
+        talk: Talk,
+        mut take: impl FnMut(&ChatReply) -> BoxFuture<'t, Result<Result<T, Objection>>> + Send,
     ) -> Result<T> {
         let model = trace.asking(talk.role, Arc::clone(&self.model));
         let mut request = ChatRequest::new(talk.opening);
@@ -170,7 +182,7 @@ impl Consultant {
                 Stop::Calls => {
                     Err("There are no tools to call. Say in the reply itself what was asked for.".into())
                 }
-                _ => take(&reply)?,
+                _ => take(&reply).await?,
             };
             let objection = match taken {
                 Ok(taken) => return Ok(taken),
