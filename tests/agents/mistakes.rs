@@ -1,6 +1,6 @@
 //! The usual mistakes of models that write kernels, for sums of the rows of relu(x) of f32[37, 101] in C++.
 
-use akg::chat::{ChatReply, Stop};
+use akg::chat::{ChatReply, Stop, ToolCall};
 use akg::verdict::FailureKind::{
     self, Crashed, InputChanged, OutOfBounds, TimedOut, Unwritten, WrongType, WrongValues,
 };
@@ -31,6 +31,19 @@ fn cut_off(reply: ChatReply) -> ChatReply {
         text: reply.text[..half].to_owned(),
         stop: Stop::Length,
         ..reply
+    }
+}
+
+fn call() -> ChatReply {
+    let call = ToolCall {
+        id: "1".to_owned(),
+        name: "compile".to_owned(),
+        arguments: "{}".to_owned(),
+    };
+    ChatReply {
+        calls: vec![call],
+        stop: Stop::Calls,
+        ..ChatReply::default()
     }
 }
 
@@ -108,6 +121,7 @@ pub(crate) fn mistakes() -> Vec<Mistake> {
             &["no fenced code block"],
         ),
         objected("empty_reply", ChatReply::default(), &["no fenced code block"]),
+        objected("call_of_a_tool", call(), &["no tools to call"]),
         objected("truncated_reply", cut_off(kernel(RIGHT)), &["cut off"]),
         objected("no_launch_plan", fenced(RIGHT), &["begins with its launch plan"]),
         objected(

@@ -1,4 +1,5 @@
 //! All that a run left in its store, as lines of JSON.
+#![allow(dead_code, reason = "the benchmark only reads")]
 
 use std::collections::BTreeSet;
 use std::path::Path;
