@@ -206,6 +206,56 @@ fn models_look_for_something_faster_than_the_rules_and_are_not_asked_again() {
     assert_eq!((asked.len(), &again["passes"]), (0, &report["passes"]));
 }
 
+#[test]
+fn models_are_shown_what_is_known_unless_that_is_not_wanted() {
+    if !has_compiler() {
+        return;
+    }
+    let place = Place::new();
+    let like = TASK.replace("[64, 40]", "[96, 40]").replace("tiny", "like");
+    let mut rules = place.akg();
+    rules
+        .args([
+            "run",
+            "--no-baseline",
+            "--tune",
+            "0s",
+            "--contest-seconds",
+            "100ms",
+        ])
+        .arg(place.file("like.json", &like));
+    expect(&rules.output().unwrap(), PASS, &[]);
+    // The kernel of the like is shown, with a guide to the language.
+    let llm = ["--agent", "llm", "--passes", "0"];
+    let (output, asked) = run_as(&place, "asked", &llm, &[answer("max(t, 0.0)")]);
+    expect(&output, PASS, &["\"pass\""]);
+    for word in [
+        "--- kernel: like (the same computation",
+        "input x: f32[96, 40]",
+        "--- guide: ",
+    ] {
+        assert!(asked[0].contains(word), "{word}: {}", asked[0]);
+    }
+    let page = place.path("page.html");
+    let trace = |more: &[&str]| {
+        let mut command = place.akg();
+        command.args(["trace", "tiny"]).args(more);
+        command.output().unwrap()
+    };
+    expect(&trace(&[]), PASS, &["shown: kernel like, the same computation"]);
+    expect(&trace(&["--html", page.to_str().unwrap()]), PASS, &[]);
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("the same computation at sizes"), "{page}");
+    // Now the kernel of the very task is known, too, but it is no answer to it: the same run asks nothing.
+    let (output, asked) = run_as(&place, "again", &llm, &[]);
+    expect(&output, PASS, &["\"pass\""]);
+    assert!(asked.is_empty(), "{asked:?}");
+    let ignorant = ["--agent", "llm", "--passes", "0", "--no-knowledge"];
+    let (output, asked) = run_as(&place, "ignorant", &ignorant, &[answer("max(t, 0.0)")]);
+    expect(&output, PASS, &["\"pass\""]);
+    assert!(!asked[0].contains("What was found"), "{}", asked[0]);
+}
+
 const MODULE: &str = "import torch\nimport torch.nn as nn\n\n\nclass Model(nn.Module):\n    def forward(self, x):\n        \
                       return torch.relu(x).sum(1)\n\n\ndef get_inputs():\n    return [torch.rand(4, 5)]\n\n\n\
                       def get_init_inputs():\n    return []\n";

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use futures::future::{self, BoxFuture, FutureExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::chat::{Block, ChatModel, ChatReply, ChatRequest, Message, OutputSchema, Stop};
 use crate::error::{Error, Result};
+use crate::knowledge::{Found, Query};
 use crate::prompts::Prompts;
 use crate::trace::Trace;
 
@@ -123,13 +125,42 @@ impl Consultant {
         self.model.capability().images
     }
 
+    /// What is known that helps, as a part of a prompt; empty if nothing is.
+    pub(crate) fn known(&self, trace: &Trace, questions: &[Query]) -> Result<String> {
+        let found = trace.look_up(questions)?;
+        if found.is_empty() {
+            return Ok(String::new());
+        }
+        let article = |found: &Found| {
+            json!({
+                "kind": found.article.card.kind.name(),
+                "name": found.article.card.name,
+                "why": found.why,
+                "text": found.article.text(),
+            })
+        };
+        let articles: Vec<_> = found.iter().map(article).collect();
+        self.prompts.render("known.md", json!({"articles": articles}))
+    }
+
     /// Asks until `take` takes a reply. That the model has nothing right to say is an
     /// [`Unsupported`](crate::ErrorKind::Unsupported) error.
-    pub(crate) async fn ask<T>(
+    pub(crate) async fn ask<T: Send>(
         &self,
         trace: &Trace,
         talk: Talk,
         mut take: impl FnMut(&ChatReply) -> Result<Result<T, Objection>> + Send,
+    ) -> Result<T> {
+        let at_once = |reply: &ChatReply| future::ready(take(reply)).boxed();
+        self.ask_until(trace, talk, at_once).await
+    }
+
+    /// The same where it takes time to see whether a reply is right.
+    pub(crate) async fn ask_until<'t, T>(
+        &self,
+        trace: &Trace,
+        talk: Talk,
+        mut take: impl FnMut(&ChatReply) -> BoxFuture<'t, Result<Result<T, Objection>>> + Send,
     ) -> Result<T> {
         let model = trace.asking(talk.role, Arc::clone(&self.model));
         let mut request = ChatRequest::new(talk.opening);
@@ -148,7 +179,10 @@ impl Consultant {
                 Stop::Length => {
                     Err("The reply was cut off before its end. Say less around what was asked for.".into())
                 }
-                _ => take(&reply)?,
+                Stop::Calls => {
+                    Err("There are no tools to call. Say in the reply itself what was asked for.".into())
+                }
+                _ => take(&reply).await?,
             };
             let objection = match taken {
                 Ok(taken) => return Ok(taken),
@@ -163,7 +197,7 @@ impl Consultant {
                 return Err(nothing(&format!("it repeats itself; {}", objection.wrong)));
             }
             let answer = json!({"objection": objection.wrong, "repeated": repeats > 0, "form": talk.form});
-            request.messages.push(reply.message());
+            request.messages.push(said(reply));
             let answer = self.prompts.render("objection.md", answer)?;
             request.messages.push(Message::user(answer));
             last = objection.wrong;
@@ -172,6 +206,19 @@ impl Consultant {
             "none of {} replies was right; of the last: {last}",
             self.replies
         )))
+    }
+}
+
+/// A reply as part of the conversation. Calls are left out: servers refuse conversations in which they have no results.
+fn said(reply: ChatReply) -> Message {
+    let called = reply.text.is_empty() && !reply.calls.is_empty();
+    Message::Assistant {
+        text: if called {
+            "(a call of a tool)".to_owned()
+        } else {
+            reply.text
+        },
+        calls: Vec::new(),
     }
 }
 

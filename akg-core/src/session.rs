@@ -16,6 +16,7 @@ use crate::dsl::Dsl;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fixer::{Fixer, RuleFixer};
 use crate::graph::{Graph, Rewritten};
+use crate::knowledge::Knowledge;
 use crate::profile::Profile;
 use crate::source::Source;
 use crate::store::{MemoryStore, RunRecord, Store, now};
@@ -68,6 +69,7 @@ pub struct Session {
     witness: Option<Arc<dyn Fn() -> Box<dyn Witness> + Send + Sync>>,
     limits: Limits,
     rewrite: Option<Rewrite>,
+    knowledge: Option<Arc<dyn Knowledge>>,
 }
 
 /// Makes another graph with the same values of a graph, within what a contract asks.
@@ -112,6 +114,7 @@ impl Session {
             witness: None,
             limits: Limits::default(),
             rewrite: None,
+            knowledge: None,
         }
     }
 
@@ -216,6 +219,14 @@ impl Session {
     #[must_use]
     pub fn with_store(mut self, store: Arc<dyn Store>) -> Self {
         self.store = store;
+        self
+    }
+
+    /// What is known about writing kernels: agents that ask models look there for what helps with a task. What answers the very
+    /// task is never shown. By default nothing is.
+    #[must_use]
+    pub fn with_knowledge(mut self, knowledge: Arc<dyn Knowledge>) -> Self {
+        self.knowledge = Some(knowledge);
         self
     }
 
@@ -334,7 +345,8 @@ impl Session {
             best: None,
             at: now(),
         };
-        Trace::begin(Arc::clone(&self.store), record)
+        let trace = Trace::begin(Arc::clone(&self.store), record)?;
+        Ok(trace.with_knowledge(self.knowledge.clone()))
     }
 
     /// The design of a task, and the graph that it is a design of.

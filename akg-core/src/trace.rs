@@ -1,8 +1,8 @@
 //! What agents do in a run, written to the store the moment it is known.
 //!
 //! A [`Trace`] is handed to agents with their context. A model that is asked [through it](Trace::asking) has each exchange
-//! recorded with the run and the role. A run that was killed and is started again has the same [key](RunRecord::key):
-//! what was answered before is not asked again, and steps that are taken again are the same records.
+//! recorded with the run and the role, and what is [looked up](Trace::look_up) is recorded, too. A run that was killed and is started again has the same [key](RunRecord::key):
+//! what was answered before is not asked again, what was found before is found again, and steps that are taken again are the same records.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -14,11 +14,19 @@ use async_trait::async_trait;
 use crate::chat::{ChatCapability, ChatModel, ChatReply, ChatRequest, Sink};
 use crate::digest::Digest;
 use crate::error::Result;
-use crate::store::{Answer, ExchangeRecord, Record as _, RunRecord, StepRecord, Store, StoreExt as _, now};
+use crate::knowledge::{Found, Knowledge, KnowledgeExt as _, Query};
+use crate::store::{
+    Answer, ExchangeRecord, LookupRecord, Record as _, Retrieved, RunRecord, StepRecord, Store,
+    StoreExt as _, now,
+};
 
-/// Where a run's steps and exchanges are written. The default writes nothing.
+/// Where a run's steps and exchanges are written, and where its agents look things up. The default writes nothing and finds
+/// nothing.
 #[derive(Clone, Default)]
-pub struct Trace(Option<Arc<Run>>);
+pub struct Trace {
+    run: Option<Arc<Run>>,
+    shelf: Option<Arc<dyn Knowledge>>,
+}
 
 /// A run that is traced.
 struct Run {
@@ -36,6 +44,8 @@ struct Progress {
     answered: HashMap<Digest, VecDeque<(usize, ChatReply)>>,
     /// Exchanges that no step has yet.
     loose: Vec<Digest>,
+    /// What was looked up for no step yet.
+    shown: Vec<Retrieved>,
 }
 
 /// What an agent did.
@@ -55,7 +65,7 @@ pub struct Taken<'a> {
 
 impl fmt::Debug for Trace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let run = self.0.as_ref().map(|run| run.record.key);
+        let run = self.run.as_ref().map(|run| run.record.key);
         f.debug_tuple("Trace").field(&run).finish()
     }
 }
@@ -79,11 +89,55 @@ impl Trace {
             }
         }
         store.save(&record)?;
-        Ok(Self(Some(Arc::new(Run {
+        let run = Run {
             store,
             record,
             progress: Mutex::new(progress),
-        }))))
+        };
+        Ok(Self {
+            run: Some(Arc::new(run)),
+            shelf: None,
+        })
+    }
+
+    /// The same run, whose agents may look things up on a shelf.
+    #[must_use]
+    pub fn with_knowledge(self, shelf: Option<Arc<dyn Knowledge>>) -> Self {
+        Self { shelf, ..self }
+    }
+
+    /// What is on the shelf that these queries find in the language of the run, as far as it is no more than an agent can be
+    /// shown. The next step has been shown it. Who asks the same again in this run is told the same, whatever has come to the
+    /// shelf since.
+    ///
+    /// # Errors
+    /// The store's and the shelf's.
+    pub fn look_up(&self, queries: &[Query]) -> Result<Vec<Found>> {
+        let (Some(run), Some(shelf)) = (&self.run, &self.shelf) else {
+            return Ok(Vec::new());
+        };
+        let question = Digest::of_value(&queries)?;
+        let key = LookupRecord::key_of(run.record.key, question);
+        let found = match run.store.load::<LookupRecord>(key)? {
+            Some(earlier) => earlier.found,
+            None => {
+                let found = bounded(shelf, queries, &run.record.dsl)?;
+                run.store.save(&LookupRecord {
+                    run: run.record.key,
+                    question,
+                    found: found.clone(),
+                    at: now(),
+                })?;
+                found
+            }
+        };
+        let mut progress = run.progress();
+        for shown in found.iter().map(Found::retrieved) {
+            if !progress.shown.contains(&shown) {
+                progress.shown.push(shown);
+            }
+        }
+        Ok(found)
     }
 
     /// A model whose exchanges are recorded as those of a role.
@@ -97,7 +151,7 @@ impl Trace {
     /// # Errors
     /// The store's.
     pub fn step(&self, taken: &Taken<'_>) -> Result<usize> {
-        let Some(run) = &self.0 else {
+        let Some(run) = &self.run else {
             return Ok(0);
         };
         let mut progress = run.progress();
@@ -116,7 +170,7 @@ impl Trace {
             seconds: None,
             speedup: None,
             exchanges: std::mem::take(&mut progress.loose),
-            retrieved: Vec::new(),
+            retrieved: std::mem::take(&mut progress.shown),
             at: now(),
         };
         // What became of the same step before is known still.
@@ -126,6 +180,7 @@ impl Trace {
                 parents: step.parents,
                 why: step.why,
                 exchanges: step.exchanges,
+                retrieved: step.retrieved,
                 ..earlier
             };
         }
@@ -139,7 +194,7 @@ impl Trace {
     /// # Errors
     /// The store's.
     pub fn amend(&self, number: usize, change: impl FnOnce(&mut StepRecord)) -> Result<()> {
-        let Some(run) = &self.0 else {
+        let Some(run) = &self.run else {
             return Ok(());
         };
         let mut progress = run.progress();
@@ -157,7 +212,7 @@ impl Trace {
     /// # Errors
     /// The store's.
     pub fn end(&self, stopped: &str, best: Option<usize>) -> Result<()> {
-        let Some(run) = &self.0 else {
+        let Some(run) = &self.run else {
             return Ok(());
         };
         run.store.save(&RunRecord {
@@ -193,6 +248,24 @@ impl Run {
     }
 }
 
+/// The most bytes of articles that an agent is shown at once.
+const MOST_BYTES: usize = 16 << 10;
+
+/// What the queries find for a DSL. Articles that are too long beside those before them are left out.
+fn bounded(shelf: &impl Knowledge, queries: &[Query], dsl: &str) -> Result<Vec<Found>> {
+    let (mut all, mut bytes) = (Vec::new(), 0);
+    for query in queries {
+        for found in shelf.search(&query.clone().for_dsl(dsl))? {
+            let length = found.article.text().len();
+            if bytes + length <= MOST_BYTES {
+                bytes += length;
+                all.push(found);
+            }
+        }
+    }
+    Ok(all)
+}
+
 /// What a reply is found by when a run is started again.
 fn question(role: &str, model: &str, request: &ChatRequest) -> Result<Digest> {
     let request = Digest::of_value(request)?.to_string();
@@ -209,7 +282,7 @@ pub struct Traced {
 
 impl Traced {
     async fn exchange(&self, request: &ChatRequest, sink: Option<Sink<'_>>) -> Result<ChatReply> {
-        let Some(run) = &self.trace.0 else {
+        let Some(run) = &self.trace.run else {
             return pass(&*self.model, request, sink).await;
         };
         let name = self.model.name();

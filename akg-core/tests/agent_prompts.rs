@@ -1,7 +1,8 @@
 //! What coder, fixer, analyst and conductor tell a model, as reviewed; and what becomes of its replies.
 #![expect(clippy::unwrap_used, reason = "this is a test")]
 
-use std::path::Path;
+mod golden;
+
 use std::sync::{Arc, Mutex};
 
 use akg_core::analyst::{AnalyseContext, ModelAnalyst, Place, Recommendation, RuleAnalyst};
@@ -21,6 +22,7 @@ use akg_core::verdict::{Failure, FailureKind};
 use akg_core::{Agent as _, DType, Diagnostic, Dsl, Error, Graph, Profile, Result, Sketch, Target, Task};
 use async_trait::async_trait;
 use futures::executor::block_on;
+use golden::Golden;
 use serde_json::json;
 
 /// A model that gives these replies one after the other.
@@ -299,28 +301,10 @@ fn build_context() -> BuildContext {
     }
 }
 
-/// Collects texts that differ from their files.
-struct Golden(Vec<String>);
-
-impl Golden {
-    fn check(&mut self, name: &str, text: &str) {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("tests/prompts")
-            .join(name);
-        if std::env::var_os("AKG_BLESS").is_some() {
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(&path, text).unwrap();
-        }
-        if std::fs::read_to_string(&path).unwrap_or_default() != text {
-            self.0.push(name.to_owned());
-        }
-    }
-}
-
 /// `AKG_BLESS=1 cargo test -p akg-core --test agent_prompts` accepts other texts.
 #[test]
 fn prompts_are_as_reviewed() {
-    let mut golden = Golden(Vec::new());
+    let mut golden = Golden::default();
     let mut both = |role: &str, asked: &[String]| {
         golden.check(&format!("{role}/system.md"), &asked[0]);
         golden.check(&format!("{role}/task.md"), &asked[1]);
@@ -386,11 +370,7 @@ fn prompts_are_as_reviewed() {
         block_on(ModelDesigner::new(model.clone()).unwrap().step(&context)).unwrap();
         golden.check(&format!("designer/{name}.md"), &model.asked(0)[1]);
     }
-    assert!(
-        golden.0.is_empty(),
-        "{:?} changed; look at them and accept them with AKG_BLESS=1",
-        golden.0
-    );
+    golden.assert();
 }
 
 #[test]

@@ -3,7 +3,8 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "this is a test")]
 
-use std::path::Path;
+mod golden;
+
 use std::sync::{Arc, Mutex};
 
 use akg_core::chat::{ChatCapability, ChatModel, ChatReply, ChatRequest, Content, Message, Stop};
@@ -12,6 +13,7 @@ use akg_core::verdict::{Failure, FailureKind};
 use akg_core::{Agent as _, DType, Error, ErrorKind, Graph, Result, Sketch, Target, Task};
 use async_trait::async_trait;
 use futures::executor::block_on;
+use golden::Golden;
 
 const RIGHT: &str = "sketch relu_rows(x: f32[64, 128]) -> y: f32[64, 128]
 knob R in {4, 8}
@@ -255,9 +257,8 @@ fn prompts_are_as_reviewed() {
     let [Message::System { text: system }, ..] = asked[0].messages.as_slice() else {
         panic!("no system message");
     };
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/prompts");
     let language = akg_core::sketch::LANGUAGE;
-    let mut changed = Vec::new();
+    let mut golden = Golden::default();
     for (name, text) in [
         // The language is a file of its own.
         ("system.md", system.replace(language.trim_end(), "(the language)")),
@@ -265,16 +266,7 @@ fn prompts_are_as_reviewed() {
         ("objection.md", last(&asked[1])),
         ("objection_again.md", last(&asked[2])),
     ] {
-        let path = folder.join(name);
-        if std::env::var_os("AKG_BLESS").is_some() {
-            std::fs::write(&path, &text).unwrap();
-        }
-        if std::fs::read_to_string(&path).unwrap_or_default() != text {
-            changed.push(name);
-        }
+        golden.check(name, &text);
     }
-    assert!(
-        changed.is_empty(),
-        "{changed:?} changed; look at them and accept them with AKG_BLESS=1"
-    );
+    golden.assert();
 }

@@ -3,7 +3,8 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "this is a test")]
 
-use std::path::Path;
+mod golden;
+
 use std::sync::{Arc, Mutex};
 
 use akg_core::chat::{ChatCapability, ChatModel, ChatReply, ChatRequest, Content, Message, Stop};
@@ -13,6 +14,7 @@ use akg_core::verdict::{Failure, FailureKind};
 use akg_core::{Accuracy, Agent as _, Error, ErrorKind, Result, Target, Tensor};
 use async_trait::async_trait;
 use futures::executor::block_on;
+use golden::Golden;
 
 const KERNEL: &str = "__global__ void row_sums(const float *x, float *y, int n) {
   int row = blockIdx.x * 64 + threadIdx.x;
@@ -257,9 +259,8 @@ fn prompts_are_as_reviewed() {
     let [Message::System { text: system }, ..] = asked[0].messages.as_slice() else {
         panic!("no system message");
     };
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/prompts/lifter");
     let language = akg_core::sketch::LANGUAGE;
-    let mut changed = Vec::new();
+    let mut golden = Golden::default();
     for (name, text) in [
         // The language is a file of its own.
         ("system.md", system.replace(language.trim_end(), "(the language)")),
@@ -267,16 +268,7 @@ fn prompts_are_as_reviewed() {
         ("objection.md", last(&asked[1])),
         ("objection_again.md", last(&asked[2])),
     ] {
-        let path = folder.join(name);
-        if std::env::var_os("AKG_BLESS").is_some() {
-            std::fs::write(&path, &text).unwrap();
-        }
-        if std::fs::read_to_string(&path).unwrap_or_default() != text {
-            changed.push(name);
-        }
+        golden.check(&format!("lifter/{name}"), &text);
     }
-    assert!(
-        changed.is_empty(),
-        "{changed:?} changed; look at them and accept them with AKG_BLESS=1"
-    );
+    golden.assert();
 }

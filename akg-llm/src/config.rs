@@ -63,6 +63,8 @@ pub struct ModelConfig {
     pub schema: Option<bool>,
     /// Whether the model sees images: yes.
     pub images: Option<bool>,
+    /// Whether replies stream where nobody listens, too: no.
+    pub stream: Option<bool>,
     /// Seconds for a reply: 600 for servers, for files any time.
     pub timeout: Option<f64>,
     /// How often to ask again after trouble that may pass: 6.
@@ -130,6 +132,7 @@ impl ModelConfig {
             tools: self.tools.or(other.tools),
             schema: self.schema.or(other.schema),
             images: self.images.or(other.images),
+            stream: self.stream.or(other.stream),
             timeout: self.timeout.or(other.timeout),
             retries: self.retries.or(other.retries),
             at_once: self.at_once.or(other.at_once),
@@ -152,6 +155,7 @@ impl ModelConfig {
             tools: read(prefix, "TOOLS", get)?,
             schema: read(prefix, "SCHEMA", get)?,
             images: read(prefix, "IMAGES", get)?,
+            stream: read(prefix, "STREAM", get)?,
             timeout: read(prefix, "TIMEOUT", get)?,
             retries: read(prefix, "RETRIES", get)?,
             at_once: read(prefix, "AT_ONCE", get)?,

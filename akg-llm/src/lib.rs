@@ -19,6 +19,7 @@ mod replay;
 mod retry;
 mod runtime;
 mod secret;
+mod streamed;
 mod timeout;
 
 #[cfg(feature = "anthropic")]
@@ -38,4 +39,5 @@ pub use record::Record;
 pub use replay::{Cassette, Replay};
 pub use retry::{Backoff, Retry};
 pub use secret::Secret;
+pub use streamed::Streamed;
 pub use timeout::Timeout;

@@ -13,6 +13,7 @@ use crate::meter::{Account, Meter};
 use crate::record::Record;
 use crate::replay::{Cassette, Replay};
 use crate::retry::{Backoff, Retry};
+use crate::streamed::Streamed;
 use crate::timeout::Timeout;
 
 /// How many calls run at once if nobody says.
@@ -122,9 +123,12 @@ fn name(config: &ModelConfig) -> Result<&str> {
     }
 }
 
-/// The provider with its time limit for each try, the limits of tries, and retries.
+/// The provider, streaming if that is wanted, with its time limit for each try, the limits of tries, and retries.
 fn limited(config: &ModelConfig) -> Result<Arc<dyn ChatModel>> {
     let mut model = provider(config)?;
+    if config.stream == Some(true) {
+        model = Arc::new(Streamed::new(model));
+    }
     let default = match config.provider {
         Some(Provider::Files) => None,
         _ => Some(600.0),

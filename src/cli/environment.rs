@@ -52,7 +52,7 @@ impl EnvArgs {
         self.judge.demand_sanitizers(&*backend)?;
         let mut environment = Environment::new(dsl, backend, self.load()?)
             .with_verifier(self.judge.verifier())
-            .with_store(self.memory.open()?)
+            .with_store(self.memory.open()?.store)
             .with_timing(self.contest())
             .with_attempts(self.attempts)
             .with_start(self.start);

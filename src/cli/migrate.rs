@@ -173,7 +173,7 @@ impl MigrateArgs {
         self.judge.demand_isolation()?;
         self.judge.demand_sanitizers(&*destination.backend)?;
         let out = prepare(self.report.out.as_deref())?;
-        let store = self.memory.open()?;
+        let store = self.memory.open()?.store;
         let (loaded, sketch, models) = self.source(&destination.target, progress)?;
         report.models = models.map(|models| models.account().spent());
         report.task = describe(&loaded.task, &self.source.display().to_string(), None);

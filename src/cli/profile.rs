@@ -161,7 +161,7 @@ impl ProfileArgs {
         let session = Session::new(dsl.clone(), backend)
             .with_verifier(Judge::standard(self.seed, None, &self.limits()))
             .with_timing(None)
-            .with_store(self.memory.open()?);
+            .with_store(self.memory.open()?.store);
         let outcome = blocking::run(&session, &loaded.task)?;
         let Some(best) = outcome.best() else {
             let mut failures = outcome.attempts.into_iter().rev();

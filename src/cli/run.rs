@@ -42,6 +42,9 @@ pub(super) struct RunArgs {
     tune: Duration,
     #[command(flatten)]
     agent: AgentArgs,
+    /// Do not show language models what is known about writing kernels; see docs/knowledge.md.
+    #[arg(long)]
+    no_knowledge: bool,
     #[command(flatten)]
     algebra: AlgebraArgs,
     #[command(flatten)]
@@ -69,20 +72,24 @@ impl RunArgs {
         let kind = self.target.find()?;
         self.judge.demand_sanitizers(&*kind.1)?;
         let out = prepare(self.report.out.as_deref())?;
-        let store = self.memory.open()?;
+        let memory = self.memory.open()?;
         let models = self.agent.models()?;
         let config = self.python.config();
-        let memory = self.size.memory.or_else(memory_budget);
-        let loaded = load(&self.task, memory, || python(&config, progress), progress)?;
+        let room = self.size.memory.or_else(memory_budget);
+        let loaded = load(&self.task, room, || python(&config, progress), progress)?;
         report.task = describe(&loaded.task, &self.task.task, loaded.shrink());
         let dsl = Arc::clone(&kind.0);
         let session = session(kind, &self.judge, &config, &loaded, progress, |_| {});
+        let session = match &models {
+            Some(_) if !self.no_knowledge => session.with_knowledge(memory.knowledge()?),
+            _ => session,
+        };
         let session = self
             .agent
             .staff(session, models.as_ref(), &*dsl)?
             .with_algebra(self.algebra.algebra)
             .with_tuning(tuning(self.tune))
-            .with_store(store)
+            .with_store(memory.store)
             .with_retry(self.memory.retry);
         let outcome = blocking::run(&session, &loaded.task);
         report.models = models.map(|models| models.account().spent());

@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use akg::knowledge::mine::learn;
+use akg::knowledge::pages::pages;
+use akg::knowledge::{Knowledge, MemoryKnowledge};
 use akg::python::Config;
 use akg::sqlite::SqliteStore;
 use akg::store::MemoryStore;
@@ -45,10 +48,38 @@ pub(super) struct MemoryArgs {
 
 impl MemoryArgs {
     /// The store in the file, or one that ends with this run.
-    pub(super) fn open(&self) -> Result<Arc<dyn Store>> {
+    pub(super) fn open(&self) -> Result<Memory> {
         if self.no_store {
-            return Ok(Arc::new(MemoryStore::new()));
+            return Ok(Memory {
+                store: Arc::new(MemoryStore::new()),
+                shelf: Arc::new(MemoryKnowledge::new()),
+            });
         }
-        Ok(Arc::new(self.store.open()?))
+        let store = Arc::new(self.store.open()?);
+        Ok(Memory {
+            shelf: store.clone(),
+            store,
+        })
+    }
+}
+
+/// A store, and the shelf that belongs to it.
+#[derive(Debug)]
+pub(super) struct Memory {
+    pub(super) store: Arc<dyn Store>,
+    shelf: Arc<dyn Knowledge>,
+}
+
+impl Memory {
+    /// The shelf, with the library's pages and with what the store has learned so far.
+    pub(super) fn knowledge(&self) -> Result<Arc<dyn Knowledge>> {
+        for page in pages()? {
+            // Who has a page of that name keeps it.
+            if self.shelf.article(page.card.key)?.is_none() {
+                self.shelf.shelve(&page)?;
+            }
+        }
+        learn(&self.store, &self.shelf)?;
+        Ok(Arc::clone(&self.shelf))
     }
 }

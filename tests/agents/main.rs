@@ -2,6 +2,7 @@
 //! Compiler, device and judge are real. The test is its own worker, hence a `main` of its own.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "this is a test")]
 
+mod kernel;
 mod mistakes;
 mod resume;
 mod script;
@@ -12,10 +13,11 @@ use akg::backend::Limits;
 use akg::coder::ModelCoder;
 use akg::fixer::ModelFixer;
 use akg::verify::Judge;
-use akg::{DType, ErrorKind, Graph, Session, Task, blocking};
+use akg::{ErrorKind, Session, blocking};
 use libtest_mimic::{Arguments, Failed, Trial};
 
-use mistakes::{COLUMNS, End, Mistake, ROWS, mistakes};
+use kernel::task;
+use mistakes::{End, Mistake, mistakes};
 use script::Scripted;
 
 /// Exchanges after which nobody may go on with a mistake.
@@ -32,16 +34,6 @@ fn main() {
         resume::again,
     ));
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
-}
-
-/// Sums of the rows of relu(x).
-fn task() -> Task {
-    let mut graph = Graph::new("rows");
-    let x = graph.input("x", DType::F32, [ROWS, COLUMNS]);
-    let y = graph.relu(x).and_then(|y| graph.sum(y, &[1], false)).unwrap();
-    graph.rename(y, "y").unwrap();
-    graph.output(y);
-    Task::new("rows", graph)
 }
 
 /// A session in which models code and fix.

@@ -1,35 +1,11 @@
 //! The usual mistakes of models that write kernels, for sums of the rows of relu(x) of f32[37, 101] in C++.
 
-use akg::chat::{ChatReply, Stop};
+use akg::chat::{ChatReply, Stop, ToolCall};
 use akg::verdict::FailureKind::{
     self, Crashed, InputChanged, OutOfBounds, TimedOut, Unwritten, WrongType, WrongValues,
 };
 
-pub(crate) const ROWS: i64 = 37;
-pub(crate) const COLUMNS: i64 = 101;
-
-/// The launch plan of one kernel.
-const PLAN: &str = r#"// akg-launch: {"tensors": [{"name": "x", "dtype": "f32", "shape": [37, 101], "role": "input", "align": 64},
-// {"name": "y", "dtype": "f32", "shape": [37], "role": "output", "align": 64}],
-// "launches": [{"kernel": "rows", "grid": [37], "tensors": [0, 1]}]}
-"#;
-
-/// A right kernel.
-const RIGHT: &str = "#include <cstdint>
-
-extern \"C\" void rows(void *const *tensors, const int64_t *, int64_t first, int64_t last) {
-  const float *x = static_cast<const float *>(tensors[0]);
-  float *y = static_cast<float *>(tensors[1]);
-  for (int64_t row = first; row < last; ++row) {
-    double sum = 0;
-    for (int64_t i = 0; i < 101; ++i) {
-      const float v = x[row * 101 + i];
-      sum += v > 0 ? v : 0;
-    }
-    y[row] = static_cast<float>(sum);
-  }
-}
-";
+use crate::kernel::{PLAN, RIGHT, edit, fenced, kernel, slip};
 
 /// What should become of a mistake.
 pub(crate) enum End {
@@ -49,33 +25,25 @@ pub(crate) struct Mistake {
     pub(crate) end: End,
 }
 
-fn fenced(text: &str) -> ChatReply {
-    ChatReply::text(format!("Rows, one after the other.\n\n```cpp\n{text}```\n"))
-}
-
-/// A kernel with its launch plan.
-fn kernel(text: &str) -> ChatReply {
-    fenced(&format!("{PLAN}{text}"))
-}
-
-/// The right kernel with this in another's place, which must be there.
-fn slip(right: &str, wrong: &str) -> String {
-    assert!(RIGHT.contains(right), "{right}");
-    RIGHT.replace(right, wrong)
-}
-
-fn edit(old: &str, new: &str) -> ChatReply {
-    ChatReply::text(format!(
-        "That was a slip.\n\n<<<<<<< SEARCH\n{old}\n=======\n{new}\n>>>>>>> REPLACE\n"
-    ))
-}
-
 fn cut_off(reply: ChatReply) -> ChatReply {
     let half = reply.text.len() / 2;
     ChatReply {
         text: reply.text[..half].to_owned(),
         stop: Stop::Length,
         ..reply
+    }
+}
+
+fn call() -> ChatReply {
+    let call = ToolCall {
+        id: "1".to_owned(),
+        name: "compile".to_owned(),
+        arguments: "{}".to_owned(),
+    };
+    ChatReply {
+        calls: vec![call],
+        stop: Stop::Calls,
+        ..ChatReply::default()
     }
 }
 
@@ -153,6 +121,7 @@ pub(crate) fn mistakes() -> Vec<Mistake> {
             &["no fenced code block"],
         ),
         objected("empty_reply", ChatReply::default(), &["no fenced code block"]),
+        objected("call_of_a_tool", call(), &["no tools to call"]),
         objected("truncated_reply", cut_off(kernel(RIGHT)), &["cut off"]),
         objected("no_launch_plan", fenced(RIGHT), &["begins with its launch plan"]),
         objected(

@@ -8,9 +8,10 @@ use akg::store::{
 };
 use libtest_mimic::Failed;
 
+use crate::kernel::task;
 use crate::mistakes::mistakes;
 use crate::script::Scripted;
-use crate::{session, task};
+use crate::session;
 
 /// A run with two repairs leaves its steps and exchanges; the same run again asks nobody and judges nothing.
 pub(crate) fn again() -> Result<(), Failed> {

@@ -11,6 +11,7 @@ use crate::diagnostic::{Diagnostics, Severity};
 use crate::dsl::{Dsl, Stage};
 use crate::error::Result;
 use crate::fixer::whole_text;
+use crate::knowledge::{Kind, questions};
 use crate::prompts::TaskSheet;
 use crate::source::Source;
 
@@ -19,7 +20,7 @@ const FORM: &str = "Answer with the whole corrected text in one fenced code bloc
 
 /// The coder that asks a language model for a source.
 ///
-/// The model is shown the DSL's guide, the graph, the sketch, and what the DSL lowers it to, if it does. What it sends must be
+/// The model is shown the DSL's guide, the graph, what is known of the language and the device, the sketch, and what the DSL lowers it to, if it does. What it sends must be
 /// [readable](Dsl::parse) and pass the DSL's [check](Dsl::check); what is wrong goes back to it. That nothing right comes is an
 /// [`Unsupported`](crate::ErrorKind::Unsupported) error.
 #[derive(Debug, Clone)]
@@ -42,9 +43,12 @@ impl ModelCoder {
             "coder/system.md",
             json!({"dsl": dsl.name(), "guide": dsl.guide(Stage::Write, &context.target)}),
         )?;
+        let kinds = [Kind::Guide, Kind::Hardware];
+        let questions = questions(&context.task, &context.target, &kinds, None)?;
         let task = self.0.prompts.render(
             "coder/task.md",
             json!({
+                "known": self.0.known(&context.trace, &questions)?,
                 "task": TaskSheet::of(&context.task),
                 "dsl": dsl.name(),
                 "sketch": context.sketch.to_string(),

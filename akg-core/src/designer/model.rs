@@ -9,6 +9,7 @@ use crate::agent::{Agent, Role as _};
 use crate::chat::{Block, ChatReply, Message};
 use crate::consult::{Consultant, Objection, Talk, consults};
 use crate::error::Result;
+use crate::knowledge::{Kind, questions};
 use crate::profile::time;
 use crate::prompts::{DeviceSheet, TaskSheet};
 use crate::sketch::{KernelCost, LANGUAGE, cost};
@@ -18,8 +19,8 @@ const FORM: &str = "Answer with the whole corrected sketch in one fenced code bl
 
 /// The designer that asks a language model for a sketch.
 ///
-/// The model is shown the language, the graph, the device, what [the rules](RuleDesigner) would do with the cost model's
-/// estimate of it, and the designs that failed. What it sends is [checked](Design::from_text) before anything is compiled; what is
+/// The model is shown the language, the graph, the device, what is known that helps, what [the rules](RuleDesigner) would do with
+/// the cost model's estimate of it, and the designs that failed. What it sends is [checked](Design::from_text) before anything is compiled; what is
 /// wrong goes back to it, until it is right, or the replies are used up. That a model has nothing to propose is an
 /// [`Unsupported`](crate::ErrorKind::Unsupported) error.
 #[derive(Debug, Clone)]
@@ -53,9 +54,13 @@ impl ModelDesigner {
                 "passes": improve.passes.iter().map(ToString::to_string).collect::<Vec<_>>(),
             })
         });
+        let failure = context.failed.last().map(|failed| &failed.failure);
+        let kinds = [Kind::Kernel, Kind::Fix, Kind::Hardware, Kind::Guide];
+        let questions = questions(&context.task, &context.target, &kinds, failure)?;
         let task = prompts.render(
             "designer/task.md",
             json!({
+                "known": self.0.known(&context.trace, &questions)?,
                 "task": TaskSheet::of(&context.task),
                 "device": DeviceSheet::of(&context.target),
                 "start": if improve.is_some() { None } else { start(context).await },

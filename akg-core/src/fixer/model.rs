@@ -11,6 +11,7 @@ use crate::consult::{Consultant, Objection, Talk, consults};
 use crate::dsl::Stage;
 use crate::edit::Edit;
 use crate::error::Result;
+use crate::knowledge::{Kind, questions};
 use crate::prompts::TaskSheet;
 use crate::source::Source;
 use crate::verdict::Failure;
@@ -22,7 +23,7 @@ const FORM: &str =
 /// The fixer that asks a language model for [edits](Edit).
 ///
 /// The model is shown the source with its launch plan, how it failed with the place or the first wrong element, what the DSL's
-/// check finds, and the DSL's guide; or what would make it faster. Edits that do not fit the text, or after which the DSL
+/// check finds, the DSL's guide, and what mended the like before; or what would make it faster. Edits that do not fit the text, or after which the DSL
 /// finds errors in it, go back to it. That nothing right comes is an [`Unsupported`](crate::ErrorKind::Unsupported) error.
 #[derive(Debug, Clone)]
 pub struct ModelFixer(Consultant);
@@ -48,9 +49,15 @@ impl ModelFixer {
             }
             Wish::Faster(advice) => (None, Some(advice), String::new()),
         };
+        let (kinds, failed) = match &context.wish {
+            Wish::Repair(failure) => ([Kind::Fix, Kind::Guide], Some(failure)),
+            Wish::Faster(_) => ([Kind::Guide, Kind::Hardware], None),
+        };
+        let questions = questions(&context.task, &context.target, &kinds, failed)?;
         let task = self.0.prompts.render(
             "fixer/task.md",
             json!({
+                "known": self.0.known(&context.trace, &questions)?,
                 "task": TaskSheet::of(&context.task),
                 "dsl": dsl.name(),
                 "text": text,

@@ -11,8 +11,8 @@ use crate::error::Result;
 use crate::history::{History, passed};
 use crate::sketch::Sketch;
 use crate::store::{
-    CandidateRecord, Measurement, RunRecord, StepRecord, Store, StoreExt as _, TaskRecord, TuningRecord,
-    VerdictRecord,
+    CandidateRecord, Measurement, RefutationRecord, RunRecord, StepRecord, Store, StoreExt as _, TaskRecord,
+    TuningRecord, VerdictRecord,
 };
 use crate::task::Task;
 use crate::tuner::{kernel_of, shape_of};
@@ -103,6 +103,8 @@ fn kernels(store: &(impl Store + ?Sized), tasks: &BTreeMap<Digest, Known>) -> Re
             verdicts.insert(record.candidate, record);
         }
     }
+    let refuted = store.all::<RefutationRecord>(None)?.into_iter();
+    let refuted: BTreeSet<Digest> = refuted.map(|record| record.candidate).collect();
     let mut times: BTreeMap<Digest, Measurement> = BTreeMap::new();
     for record in store.all::<Measurement>(None)? {
         // A contest has rivals to compare with, a duel of tuning has not.
@@ -114,7 +116,7 @@ fn kernels(store: &(impl Store + ?Sized), tasks: &BTreeMap<Digest, Known>) -> Re
     for candidate in store.all::<CandidateRecord>(None)? {
         let Some(verdict) = verdicts
             .get(&candidate.key)
-            .filter(|record| record.verdict.passed())
+            .filter(|record| record.verdict.passed() && !refuted.contains(&record.candidate))
         else {
             continue;
         };

@@ -14,6 +14,8 @@ mod features;
 mod memory;
 pub mod mine;
 pub mod pages;
+#[cfg(feature = "models")]
+mod questions;
 mod rank;
 mod text;
 
@@ -25,6 +27,8 @@ use serde::{Deserialize, Serialize};
 pub use embed::Embedder;
 pub use features::Features;
 pub use memory::MemoryKnowledge;
+#[cfg(feature = "models")]
+pub(crate) use questions::questions;
 pub use rank::{Found, Query};
 pub use text::words;
 

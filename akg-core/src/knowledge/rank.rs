@@ -43,6 +43,8 @@ pub struct Query {
     pub arch: Option<String>,
     /// How many to find at most.
     pub most: usize,
+    /// The least [score](Found::score) of what is found.
+    pub least: f64,
     /// How much what is found shall differ from what was found before it, from 0 for not at all to 1.
     pub diversity: f64,
 }
@@ -59,6 +61,7 @@ impl Default for Query {
             backend: None,
             arch: None,
             most: 3,
+            least: 0.0,
             diversity: 0.1,
         }
     }
@@ -103,6 +106,13 @@ impl Query {
     #[must_use]
     pub fn at_most(mut self, most: usize) -> Self {
         self.most = most;
+        self
+    }
+
+    /// Only with at least this score.
+    #[must_use]
+    pub fn at_least(mut self, least: f64) -> Self {
+        self.least = least;
         self
     }
 
@@ -250,7 +260,7 @@ pub(super) fn search(shelf: &(impl Knowledge + ?Sized), query: &Query) -> Result
             (card, score, why)
         })
         // Where only words are asked for, what has none of them was not found.
-        .filter(|(_, score, _)| !words_alone || *score > 0.0)
+        .filter(|(_, score, _)| *score >= query.least && (!words_alone || *score > 0.0))
         .collect();
     let mut found: Vec<Found> = Vec::new();
     while found.len() < query.most {

@@ -60,14 +60,58 @@ fn of_fix(fix: &FixBody) -> String {
         fix.failure.kind.name(),
         fix.failure.evidence.trim_end()
     );
+    let [before, after] = differing(&fix.before, &fix.after);
     let _ = write!(
         text,
-        "\nWhat failed:\n\n```text\n{}\n```\n\nWhat passed instead",
-        fix.before.trim_end()
+        "\nWhat failed:\n\n```text\n{before}\n```\n\nWhat passed instead"
     );
     if !fix.why.is_empty() {
         let _ = write!(text, " ({})", fix.why.trim_end());
     }
-    let _ = write!(text, ":\n\n```text\n{}\n```\n", fix.after.trim_end());
+    let _ = write!(text, ":\n\n```text\n{after}\n```\n");
     text
+}
+
+/// Lines that are shown around those that differ.
+const AROUND: usize = 3;
+
+/// Two texts without the lines that both begin with, and without those that both end with, but for a few.
+fn differing(a: &str, b: &str) -> [String; 2] {
+    let [a, b]: [Vec<&str>; 2] = [a, b].map(|text| text.trim_end().lines().collect());
+    let same = |pairs: &mut dyn Iterator<Item = (&&str, &&str)>| pairs.take_while(|(a, b)| a == b).count();
+    let begin = same(&mut a.iter().zip(&b));
+    let shorter = a.len().min(b.len());
+    let end = same(&mut a.iter().rev().zip(b.iter().rev())).min(shorter - begin);
+    let (first, last) = (begin.saturating_sub(AROUND), end.saturating_sub(AROUND));
+    [a, b].map(|lines| {
+        let mut shown: Vec<&str> = lines.get(first..lines.len() - last).unwrap_or_default().to_vec();
+        if first > 0 {
+            shown.insert(0, "…");
+        }
+        if last > 0 {
+            shown.push("…");
+        }
+        shown.join("\n")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_two_texts_share_is_left_out() {
+        let lines = |texts: &[&str]| texts.join("\n");
+        let before = lines(&["1", "2", "3", "4", "wrong", "6", "7", "8", "9"]);
+        let after = lines(&["1", "2", "3", "4", "right", "more", "6", "7", "8", "9"]);
+        assert_eq!(
+            differing(&before, &after),
+            [
+                lines(&["…", "2", "3", "4", "wrong", "6", "7", "8", "…"]),
+                lines(&["…", "2", "3", "4", "right", "more", "6", "7", "8", "…"]),
+            ]
+        );
+        assert_eq!(differing("a\nb\n", "a\nb\nb"), ["a\nb", "a\nb\nb"]);
+        assert_eq!(differing("", "a"), ["", "a"]);
+    }
 }

@@ -17,8 +17,9 @@ use crate::error::{Error, Result};
 pub(crate) use sheet::{DeviceSheet, TaskSheet};
 
 /// The templates by name.
-const EMBEDDED: [(&str, &str); 15] = [
+const EMBEDDED: [(&str, &str); 16] = [
     ("objection.md", include_str!("objection.md")),
+    ("known.md", include_str!("known.md")),
     ("task-builder/system.md", include_str!("task-builder/system.md")),
     ("task-builder/task.md", include_str!("task-builder/task.md")),
     ("designer/system.md", include_str!("designer/system.md")),

@@ -175,13 +175,16 @@ impl<'a> Arena<'a> {
         contest(entrants, policy, self.seed, &mut *self.road.session.witness()).await
     }
 
-    /// Lets a challenger take turns with the fastest so far.
+    /// Lets a challenger take turns with the fastest so far, unless they have before.
     pub(super) async fn duel(
         &self,
         (challenger, side): (Digest, &mut LoadedSide),
         (challenged, fastest): (Digest, &mut LoadedSide),
         policy: &ContestPolicy,
     ) -> Result<Measurement> {
+        if let Some(known) = self.road.duelled(challenger, challenged, policy)? {
+            return Ok(known);
+        }
         let entrants = Entrants {
             candidate: side,
             twin: None,
@@ -205,6 +208,22 @@ impl Road<'_> {
     /// The seed of the inputs that an attempt was first judged with.
     pub(super) fn seed(attempt: &Attempt) -> u64 {
         attempt.verdict.checks.first().map_or(0, |c| c.seed)
+    }
+
+    /// The latest duel of two candidates: an undisturbed one if the session retries.
+    pub(super) fn duelled(
+        &self,
+        challenger: Digest,
+        challenged: Digest,
+        policy: &ContestPolicy,
+    ) -> Result<Option<Measurement>> {
+        let (session, setting) = (self.session, Digest::of_value(policy)?);
+        let known = session.store.all::<Measurement>(Some(challenger))?;
+        Ok(known.into_iter().rfind(|duel| {
+            duel.challenged == Some(challenged)
+                && duel.setting == setting
+                && (!session.retry || duel.contest.is_stable())
+        }))
     }
 
     /// Times a candidate beside its rivals, unless the store has a contest of the same kind: an undisturbed one, or any if
@@ -264,8 +283,8 @@ impl Road<'_> {
 
     /// A candidate that passed and then failed.
     fn give_up(&self, attempt: &mut Attempt, failure: Failure) -> Result<()> {
+        self.fail(attempt.key, &failure)?;
         attempt.verdict.failure = Some(failure);
-        self.settle(attempt.key, &attempt.verdict, attempt.verdict_seconds)?;
         self.session.observer.event(Event::Judged(&attempt.verdict));
         Ok(())
     }

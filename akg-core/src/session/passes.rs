@@ -16,7 +16,6 @@ use crate::agent::Role as _;
 use crate::analyst::{AnalyseContext, Analyst, Place, Recommendation};
 use crate::backend::Cache;
 use crate::designer::{DesignContext, Designer, Improve, Known};
-use crate::digest::Digest;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fixer::{Fixer, Wish};
 use crate::pass::{Ending, Pass};
@@ -295,11 +294,8 @@ impl Run<'_> {
     async fn duel(&mut self, challenger: &Leader, fastest: &Leader) -> Result<Measurement> {
         let session = self.road.session;
         let policy = session.tuning.clone().unwrap_or_default().duel;
-        let setting = Digest::of_value(&policy)?;
         let (own, theirs) = (challenger.written.key, fastest.written.key);
-        let known = session.store.all::<Measurement>(Some(own))?.into_iter();
-        let same = |m: &Measurement| m.challenged == Some(theirs) && m.setting == setting;
-        if let Some(known) = known.rev().find(same) {
+        if let Some(known) = self.road.duelled(own, theirs, &policy)? {
             return Ok(known);
         }
         let built = [

@@ -10,7 +10,9 @@ use crate::digest::Digest;
 use crate::error::Result;
 use crate::graph::Graph;
 use crate::source::{Artifact, Knobs, LaunchPlan, ModuleInterface, Source, SourceForm};
-use crate::store::{BuildRecord, CandidateRecord, Made, StoreExt as _, TaskRecord, VerdictRecord, now};
+use crate::store::{
+    BuildRecord, CandidateRecord, Made, RefutationRecord, StoreExt as _, TaskRecord, VerdictRecord, now,
+};
 use crate::target::Target;
 use crate::task::Task;
 use crate::trace::Trace;
@@ -220,14 +222,25 @@ impl<'a> Road<'a> {
         Ok(built)
     }
 
-    /// The verdict that the store has about a candidate.
-    pub(super) fn recalled(&self, candidate: Digest) -> Result<Option<VerdictRecord>> {
+    /// The verdict that the store has about a candidate, or its failure since then; and the seconds that the verdict took.
+    pub(super) fn recalled(&self, candidate: Digest) -> Result<Option<(Verdict, f64)>> {
         let key = VerdictRecord::key_of(candidate, self.judge);
-        self.session.store.load(key)
+        let store = &self.session.store;
+        let judged = store.load::<VerdictRecord>(key)?;
+        let judged = judged.map(|record| (record.verdict, record.seconds));
+        Ok(match store.load::<RefutationRecord>(key)? {
+            Some(RefutationRecord { failure, .. }) => {
+                let unjudged = || (Verdict::new(self.task.contract.accuracy), 0.0);
+                let (verdict, seconds) = judged.unwrap_or_else(unjudged);
+                let failure = Some(failure);
+                Some((Verdict { failure, ..verdict }, seconds))
+            }
+            None => judged,
+        })
     }
 
-    /// Keeps a verdict, in place of an earlier one.
-    pub(super) fn settle(&self, candidate: Digest, verdict: &Verdict, seconds: f64) -> Result<()> {
+    /// Keeps a verdict.
+    fn settle(&self, candidate: Digest, verdict: &Verdict, seconds: f64) -> Result<()> {
         self.session.store.save(&VerdictRecord {
             candidate,
             judge: self.judge,
@@ -237,23 +250,30 @@ impl<'a> Road<'a> {
         })
     }
 
-    /// Keeps the failure of a candidate that was not judged, or only until then.
+    /// Keeps the failure of a candidate that was not judged, or that had passed until then.
     pub(super) fn fail(&self, candidate: Digest, failure: &Failure) -> Result<()> {
-        let verdict = Verdict::failed(self.task.contract.accuracy, failure.clone());
-        self.settle(candidate, &verdict, 0.0)
+        self.session.store.save(&RefutationRecord {
+            candidate,
+            judge: self.judge,
+            failure: failure.clone(),
+            at: now(),
+        })
     }
 
     /// An attempt that failed before it was built.
     pub(super) fn rejected(&self, written: Written, failure: Failure) -> Result<Attempt> {
+        let recalled = self.recalled(written.key)?.is_some();
+        if !recalled {
+            self.fail(written.key, &failure)?;
+        }
         let verdict = Verdict::failed(self.task.contract.accuracy, failure);
-        self.settle(written.key, &verdict, 0.0)?;
-        Ok(self.attempt(written, verdict, 0.0, false))
+        Ok(self.attempt(written, verdict, 0.0, recalled))
     }
 
     /// Builds and judges a candidate, unless the store has the verdict.
     pub(super) async fn judge(&self, written: Written) -> Result<Attempt> {
-        if let Some(record) = self.recalled(written.key)? {
-            return Ok(self.attempt(written, record.verdict, record.seconds, true));
+        if let Some((verdict, seconds)) = self.recalled(written.key)? {
+            return Ok(self.attempt(written, verdict, seconds, true));
         }
         let session = self.session;
         let began = Instant::now();

@@ -339,7 +339,7 @@ impl<'a> Tuner<'a> {
         let verdict = self.road.recalled(leader.written.key)?;
         let record = self.memory.of(&leader.knobs, leader.written.hash).cloned();
         let failure = verdict
-            .and_then(|v| v.verdict.failure)
+            .and_then(|(verdict, _)| verdict.failure)
             .or_else(|| record.as_ref()?.failure.clone());
         if let Some(failure) = failure {
             self.failed(leader, failure, true)?;

@@ -10,15 +10,18 @@
 //! | [`BuildRecord`] | source, toolchain and target: the artifact, or why there is none |
 //! | [`CandidateRecord`] | source, task, toolchain and target |
 //! | [`VerdictRecord`] | candidate and judge |
+//! | [`RefutationRecord`] | candidate that failed where no judge was asked, or after one had passed it |
 //! | [`ProfileRecord`] | candidate: where its time goes |
 //! | [`Measurement`] | contest or duel, with all samples |
 //! | [`TuningRecord`] | configuration of a kernel, on a device and for a shape |
 //! | [`RunRecord`] | run of a session on a task |
 //! | [`StepRecord`] | proposal of an agent in a run |
+//! | [`LookupRecord`] | question of an agent in a run: what was found on the shelf |
 //! | [`ExchangeRecord`] | exchange with a language model in a run |
 
 mod memory;
 mod records;
+mod replay;
 mod trace;
 
 use std::fmt;
@@ -30,9 +33,11 @@ use serde::de::DeserializeOwned;
 
 pub use memory::MemoryStore;
 pub use records::{
-    BuildRecord, CandidateRecord, Made, Measurement, ProfileRecord, TaskRecord, TuningRecord, VerdictRecord,
+    BuildRecord, CandidateRecord, Made, Measurement, ProfileRecord, RefutationRecord, TaskRecord,
+    TuningRecord, VerdictRecord,
 };
-pub use trace::{Answer, ExchangeRecord, Retrieved, RunRecord, StepRecord};
+pub use replay::Replay;
+pub use trace::{Answer, ExchangeRecord, LookupRecord, Retrieved, RunRecord, StepRecord};
 
 use crate::digest::Digest;
 use crate::error::{Error, Result};

@@ -166,6 +166,32 @@ impl Record for VerdictRecord {
     }
 }
 
+/// Why a candidate failed where no judge was asked, or after one had passed it: it could not be built, or failed when it was
+/// timed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RefutationRecord {
+    /// The candidate's key.
+    pub candidate: Digest,
+    /// The judge whose verdict counts no longer.
+    pub judge: Digest,
+    /// The failure.
+    pub failure: Failure,
+    /// When, in seconds since 1970.
+    pub at: u64,
+}
+
+impl Record for RefutationRecord {
+    const KIND: &'static str = "refutation";
+
+    fn key(&self) -> Digest {
+        VerdictRecord::key_of(self.candidate, self.judge)
+    }
+
+    fn group(&self) -> Digest {
+        self.candidate
+    }
+}
+
 /// Where the time of a candidate goes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProfileRecord {

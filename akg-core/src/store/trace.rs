@@ -6,6 +6,7 @@ use super::Record;
 use crate::chat::{ChatReply, ChatRequest};
 use crate::digest::Digest;
 use crate::error::ErrorKind;
+use crate::knowledge::Found;
 use crate::verdict::Failure;
 
 /// A run of a session on a task.
@@ -116,6 +117,38 @@ pub struct Retrieved {
     pub name: String,
     /// Why it was chosen, for people.
     pub why: String,
+}
+
+/// What was found for an agent when it looked something up.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LookupRecord {
+    /// The run's key.
+    pub run: Digest,
+    /// The hash of what was looked for.
+    pub question: Digest,
+    /// What was found, best first.
+    pub found: Vec<Found>,
+    /// When, in seconds since 1970.
+    pub at: u64,
+}
+
+impl LookupRecord {
+    /// The key of what a run found for a question.
+    pub fn key_of(run: Digest, question: Digest) -> Digest {
+        Digest::of_parts([run.to_string().as_str(), "lookup", question.to_string().as_str()])
+    }
+}
+
+impl Record for LookupRecord {
+    const KIND: &'static str = "lookup";
+
+    fn key(&self) -> Digest {
+        Self::key_of(self.run, self.question)
+    }
+
+    fn group(&self) -> Digest {
+        self.run
+    }
 }
 
 /// What a model was asked in a run, and what it answered.

@@ -51,6 +51,10 @@ pub(crate) struct World {
     pub(crate) lost_at: Option<usize>,
     /// Whether others use the machine.
     pub(crate) crowded: bool,
+    /// The part of a call's time that is left to chance.
+    pub(crate) noise: f64,
+    /// Whether nothing can be built, judged or executed.
+    pub(crate) closed: bool,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -59,6 +63,13 @@ pub(crate) struct Shared(Arc<Mutex<World>>);
 impl Shared {
     pub(crate) fn with<T>(&self, f: impl FnOnce(&mut World) -> T) -> T {
         f(&mut self.0.lock().unwrap())
+    }
+
+    fn enter(&self) -> Result<()> {
+        if self.with(|w| w.closed) {
+            return Err(Error::unexpected("the simulated world is closed"));
+        }
+        Ok(())
     }
 }
 
@@ -146,6 +157,7 @@ impl Dsl for Words {
     }
 
     fn build(&self, source: &Source, _: &Target) -> Result<std::result::Result<Artifact, Failure>> {
+        self.0.enter()?;
         self.0.with(|w| w.builds.push(source.text.clone()));
         if value(&source.text, "A") == 64 && value(&source.text, "B") == 128 {
             return Ok(Err(Failure::new(FailureKind::CompileFailed, "no")));
@@ -173,8 +185,23 @@ impl Dsl for Words {
         String::new()
     }
 
-    fn parse(&self, _: &str) -> Result<Source> {
-        Err(Error::unsupported("nobody writes words"))
+    /// A text for 4096 elements.
+    fn parse(&self, text: &str) -> Result<Source> {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let ["K", "=", _, "A", "=", _, "B", "=", _] = words[..] else {
+            return Err(Error::invalid("a text says what K, A and B are"));
+        };
+        let sketch = Sketch::parse(SKETCH).unwrap();
+        let source = self.lower(
+            &sketch,
+            &sketch.default_knobs(),
+            &Target::new("simulated", "none"),
+        )?;
+        Ok(Source {
+            text: text.trim().to_owned(),
+            knobs: Knobs::new(),
+            ..source
+        })
     }
 
     fn export(&self, _: &Source, _: &str) -> Result<String> {
@@ -206,6 +233,7 @@ impl Backend for Device {
         artifact: Artifact,
         _: Limits,
     ) -> Result<std::result::Result<Box<dyn Loaded>, Failure>> {
+        self.0.enter()?;
         let lost = self.0.with(|w| {
             w.loads += 1;
             w.lost_at.is_some_and(|at| w.loads >= at)
@@ -242,7 +270,8 @@ impl Loaded for Program {
     }
 
     async fn execute(&mut self, calls: u32, _: Cache) -> Result<std::result::Result<Duration, Failure>> {
-        let taken = 1e-5 + f64::from(calls) * seconds(&self.text);
+        let noise = 1.0 + self.world.with(|w| w.noise) * rand::random::<f64>();
+        let taken = 1e-5 + f64::from(calls) * seconds(&self.text) * noise;
         self.world.with(|w| {
             w.executions += 1;
             w.now += taken;
@@ -287,6 +316,7 @@ impl Verifier for Sage {
         _: &Target,
         _: &dyn Backend,
     ) -> Result<Verdict> {
+        self.0.enter()?;
         let text = candidate.source.text.clone();
         let wrong = value(&text, "A") == 256 && value(&text, "B") == 512;
         self.0.with(|w| w.verdicts.push(text));

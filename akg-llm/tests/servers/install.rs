@@ -1,4 +1,4 @@
-//! Servers that others wrote, installed under the target directory when they are needed.
+//! Servers that others wrote, installed under the target directory when they are needed; also for the tests of whole runs.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -7,30 +7,29 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
+use serde_json::Value;
+use tempfile::TempDir;
+
 /// A server that ends with this value.
 pub(crate) struct Server {
     process: Child,
     pub(crate) address: String,
     /// Where the aimock is that answers in the end.
     aimock: String,
+    /// Its own files.
+    _place: TempDir,
 }
 
 impl Server {
-    /// How often aimock was asked something whose last message is `text`.
-    pub(crate) fn asked(&self, text: &str) -> usize {
+    /// The requests to aimock so far.
+    pub(crate) fn requests(&self) -> Vec<Value> {
         let mut stream = TcpStream::connect(&self.aimock).unwrap();
         stream.write_all(b"GET /v1/_requests HTTP/1.0\r\n\r\n").unwrap();
         let mut response = String::new();
         stream.read_to_string(&mut response).unwrap();
         let (_, body) = response.split_once("\r\n\r\n").unwrap();
-        let journal: Vec<serde_json::Value> = serde_json::from_str(body).unwrap();
-        let last = |entry: &&serde_json::Value| {
-            let messages = entry["body"]["messages"].as_array();
-            messages
-                .and_then(|m| m.last())
-                .is_some_and(|m| m["content"].to_string().contains(text))
-        };
-        journal.iter().filter(last).count()
+        let journal: Vec<Value> = serde_json::from_str(body).unwrap();
+        journal.iter().map(|entry| entry["body"].clone()).collect()
     }
 }
 
@@ -45,10 +44,6 @@ impl Drop for Server {
 pub(crate) enum Absence {
     Missing(String),
     Broken(String),
-}
-
-fn here() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers")
 }
 
 fn there() -> PathBuf {
@@ -74,26 +69,23 @@ fn run(command: &mut Command) -> Result<(), Absence> {
     Err(Absence::Broken(format!("{command:?} failed:\n{said}")))
 }
 
-/// Makes the folder `name` with `install`, unless that was done for the same files before.
+/// Makes the folder `name` of these files with `install`, unless that was done for the same files before.
 fn install(
     name: &str,
-    files: &[&str],
+    files: &[(&str, &str)],
     install: impl FnOnce(&Path) -> Result<(), Absence>,
 ) -> Result<PathBuf, Absence> {
     let broken = |e: std::io::Error| Absence::Broken(e.to_string());
     let folder = there().join(name);
-    let mut wanted = String::new();
-    for file in files {
-        wanted += &fs::read_to_string(here().join(file)).map_err(broken)?;
-    }
+    let wanted: String = files.iter().map(|(_, text)| *text).collect();
     let done = folder.join("installed");
     if fs::read_to_string(&done).ok().as_ref() == Some(&wanted) {
         return Ok(folder);
     }
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).map_err(broken)?;
-    for file in files {
-        fs::copy(here().join(file), folder.join(file)).map_err(broken)?;
+    for (file, text) in files {
+        fs::write(folder.join(file), text).map_err(broken)?;
     }
     install(&folder)?;
     fs::write(done, wanted).map_err(broken)?;
@@ -114,26 +106,31 @@ fn demand_node() -> Result<(), Absence> {
 }
 
 /// Starts aimock with these fixtures.
-pub(crate) fn aimock(fixtures: &serde_json::Value) -> Result<Server, Absence> {
+pub(crate) fn aimock(fixtures: &Value) -> Result<Server, Absence> {
     demand_node()?;
-    let folder = install("aimock", &["package.json", "package-lock.json"], |folder| {
+    let files = [
+        ("package.json", include_str!("package.json")),
+        ("package-lock.json", include_str!("package-lock.json")),
+    ];
+    let folder = install("aimock", &files, |folder| {
         run(Command::new("npm")
             .args(["ci", "--no-audit", "--no-fund"])
             .current_dir(folder))
     })?;
     let broken = |e: std::io::Error| Absence::Broken(e.to_string());
-    fs::write(folder.join("fixtures.json"), fixtures.to_string()).map_err(broken)?;
+    let place = tempfile::tempdir().map_err(broken)?;
+    let config_file = place.path().join("config.json");
+    let fixtures_file = place.path().join("fixtures.json");
+    fs::write(&fixtures_file, fixtures.to_string()).map_err(broken)?;
     let config = serde_json::json!({
-        "llm": {"fixtures": "./fixtures.json", "logLevel": "silent"},
+        "llm": {"fixtures": fixtures_file, "logLevel": "silent"},
         "strict": true, "host": "127.0.0.1", "port": 0,
     });
-    fs::write(folder.join("config.json"), config.to_string()).map_err(broken)?;
+    fs::write(&config_file, config.to_string()).map_err(broken)?;
     let mut process = Command::new("node")
-        .args([
-            "node_modules/@copilotkit/aimock/dist/aimock-cli.js",
-            "--config",
-            "config.json",
-        ])
+        .arg("node_modules/@copilotkit/aimock/dist/aimock-cli.js")
+        .arg("--config")
+        .arg(&config_file)
         .current_dir(&folder)
         .stdout(Stdio::piped())
         .spawn()
@@ -149,6 +146,7 @@ pub(crate) fn aimock(fixtures: &serde_json::Value) -> Result<Server, Absence> {
         process,
         aimock: address.clone(),
         address,
+        _place: place,
     })
 }
 
@@ -158,7 +156,8 @@ pub(crate) const KEY: &str = "sk-4d1f0a7be9c24c6fb7c3e2a95d8f1b60";
 /// Starts the proxy of litellm in front of aimock.
 pub(crate) fn litellm(aimock: &Server) -> Result<Server, Absence> {
     demand("python3", "-cimport ensurepip, venv")?;
-    let folder = install("litellm", &["requirements.txt"], |folder| {
+    let files = [("requirements.txt", include_str!("requirements.txt"))];
+    let folder = install("litellm", &files, |folder| {
         run(Command::new("python3")
             .args(["-m", "venv", "venv"])
             .current_dir(folder))?;
@@ -178,7 +177,9 @@ pub(crate) fn litellm(aimock: &Server) -> Result<Server, Absence> {
     let free = TcpListener::bind("127.0.0.1:0")
         .and_then(|l| l.local_addr())
         .map_err(broken)?;
-    let log = folder.join("log");
+    let place = tempfile::tempdir().map_err(broken)?;
+    let (config, log) = (place.path().join("litellm.yaml"), place.path().join("log"));
+    fs::write(&config, include_str!("litellm.yaml")).map_err(broken)?;
     let process = Command::new(folder.join("venv/bin/litellm"))
         .args([
             "--host",
@@ -189,7 +190,7 @@ pub(crate) fn litellm(aimock: &Server) -> Result<Server, Absence> {
             &free.port().to_string(),
             "--config",
         ])
-        .arg(here().join("litellm.yaml"))
+        .arg(&config)
         .env("AIMOCK_BASE_URL", format!("http://{}/v1", aimock.address))
         .env("LITELLM_MASTER_KEY", KEY)
         .env("LITELLM_LOCAL_MODEL_COST_MAP", "True")
@@ -201,6 +202,7 @@ pub(crate) fn litellm(aimock: &Server) -> Result<Server, Absence> {
         process,
         address: free.to_string(),
         aimock: aimock.address.clone(),
+        _place: place,
     };
     let begun = Instant::now();
     while TcpStream::connect(free).is_err() {

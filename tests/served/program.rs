@@ -1,0 +1,76 @@
+//! `akg run` with models behind a server.
+
+use akg::sqlite::SqliteStore;
+use akg::store::{Answer, ExchangeRecord, RunRecord, StepRecord, StoreExt as _};
+use serde_json::Value;
+
+use crate::Way;
+use crate::common::{Place, expect};
+use crate::install::{KEY, Server};
+use crate::scripts::{INPUT, OUTPUT, model};
+
+const PASS: i32 = 0;
+
+const TASK: &str = r#"{"akg_graph": 1, "name": "tiny",
+  "inputs": [{"name": "x", "dtype": "f32", "shape": [64, 40]}],
+  "nodes": [{"op": "aten.relu.default", "args": {"self": "x"}, "outputs": ["y"]}],
+  "outputs": [{"value": "y"}]}"#;
+
+/// The rules' kernel first, then one pass; in the next one the analyst is refused, because the tokens are spent.
+pub(crate) fn hybrid(way: Way, server: &Server) {
+    let place = Place::new();
+    let run = |passes: &str| -> Value {
+        let mut command = place.akg();
+        command
+            .args([
+                "run",
+                "--json",
+                "--no-baseline",
+                "--tune",
+                "0s",
+                "--agent",
+                "hybrid",
+            ])
+            .args(["--passes", passes])
+            .arg(place.file("tiny.json", TASK))
+            .env("AKG_LLM_BASE_URL", format!("http://{}/v1", server.address))
+            .env("AKG_LLM_API_KEY", KEY)
+            .env("AKG_LLM_MODEL", "nobody")
+            .env("AKG_LLM_ANALYST_MODEL", model(way, "program", "analyst"))
+            .env("AKG_LLM_DESIGNER_MODEL", model(way, "program", "designer"))
+            .env("AKG_LLM_STREAM", way.streams.to_string())
+            .env("AKG_LLM_PRICE_INPUT", "1")
+            .env("AKG_LLM_BUDGET_TOKENS", (2 * (INPUT + OUTPUT)).to_string());
+        let output = command.output().unwrap();
+        expect(&output, PASS, &["\"pass\""]);
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let report = run("3");
+    let count = |report: &Value, what: &str| report[what].as_array().unwrap().len();
+    assert_eq!((count(&report, "passes"), count(&report, "attempts")), (1, 2));
+    let models = &report["models"];
+    assert_eq!(models["usage"]["input"], 2 * INPUT, "{models}");
+    assert_eq!(models["usage"]["output"], 2 * OUTPUT, "{models}");
+    assert!(
+        models["money"].as_f64().is_some_and(|money| money > 0.0),
+        "{models}"
+    );
+
+    let store = SqliteStore::open(&place.path("store.sqlite")).unwrap();
+    let runs: Vec<RunRecord> = store.all(None).unwrap();
+    let stopped = runs[0].stopped.as_deref().unwrap();
+    assert!(stopped.contains("budget"), "{stopped}");
+    let steps: Vec<StepRecord> = store.all(Some(runs[0].key)).unwrap();
+    let roles: Vec<&str> = steps.iter().map(|step| step.role.as_str()).collect();
+    assert_eq!(roles, ["designer", "coder", "analyst", "designer", "coder"]);
+    let exchanges: Vec<ExchangeRecord> = store.all(Some(runs[0].key)).unwrap();
+    let answered = |e: &ExchangeRecord| (e.role.clone(), matches!(e.answer, Answer::Reply(_)));
+    let wanted = [("analyst", true), ("designer", true), ("analyst", false)];
+    let wanted = wanted.map(|(role, answered)| (role.to_owned(), answered));
+    assert_eq!(exchanges.iter().map(answered).collect::<Vec<_>>(), wanted);
+
+    // The same once more, as far as there were answers: nobody is asked.
+    let again = run("1");
+    assert_eq!(again["passes"], report["passes"]);
+    assert_eq!(again["models"]["calls"], 0);
+}
