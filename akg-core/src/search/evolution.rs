@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use super::draw::Draw;
 use super::ranking::{Ranked, Ranking};
-use super::{Cell, Measured, Member, Move, Population, Stop, Strategy};
+use super::{Cell, Measured, Member, Move, Population, Stop, Strategy, scaled};
 
 /// Evolution: each [cell](Cell) keeps its fastest member (MAP-Elites: Mouret & Clune, Illuminating search spaces by mapping
 /// elites, 2015), so that what is slow today but of another kind is not lost. Islands evolve apart and send their fastest
@@ -39,17 +39,17 @@ pub struct Evolution {
 }
 
 impl Evolution {
-    /// The usual settings.
+    /// The usual settings. A search of few moves begins few members from nothing, and its islands meet early.
     pub fn new(seed: u64, most: usize) -> Self {
         Self {
             seed,
             most,
             islands: 2,
-            initial: 4,
+            initial: scaled(4, most),
             fresh: 0.05,
             cross: 0.4,
             pressure: 8.0,
-            migration: 8,
+            migration: scaled(8, most).max(2),
             migrants: 2,
             inspirations: 3,
             patience: None,
