@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use super::draw::Draw;
-use super::ranking::{Ranked, Ranking};
+use super::ranking::{Ranked, Ranking, last_rank};
 use super::{Cell, Measured, Member, Move, Population, Stop, Strategy, scaled};
 
 /// Evolution: each [cell](Cell) keeps its fastest member (MAP-Elites: Mouret & Clune, Illuminating search spaces by mapping
@@ -26,7 +26,7 @@ pub struct Evolution {
     pub fresh: f64,
     /// The probability of a cross, where an island has two elites.
     pub cross: f64,
-    /// How much likelier the fastest elite is drawn than the slowest, as a power of e.
+    /// How much likelier the fastest elite is drawn than the slowest of many, as a power of e.
     pub pressure: f64,
     /// Members that are settled between migrations.
     pub migration: usize,
@@ -96,7 +96,7 @@ impl Evolution {
 
     /// What drawing a parent depends on: its rank among elites, and what became of its children.
     fn weights(&self, population: &Population, elites: &Ranking<'_>) -> Vec<f64> {
-        let last = elites.members().len().saturating_sub(1).max(1) as f64;
+        let last = last_rank(elites.members().len());
         let weight = |(rank, elite): (usize, &Ranked<'_>)| {
             let (mut tried, mut fruitful) = (1.0, 1.0);
             for child in population.children(elite.member.number) {

@@ -266,11 +266,11 @@ impl Population {
             times.is_some_and(|(child, own)| child.is_faster(&own))
         };
         format!(
-            "{speed}, with {} of {} members in its lineage and {} children, {} of them faster",
+            "{speed}; {} of {} members are of its lineage, and of those that began with it {} of {} are faster",
             kin.count(),
             self.members.len(),
-            self.children(number).count(),
-            self.children(number).filter(faster).count()
+            self.children(number).filter(faster).count(),
+            self.children(number).count()
         )
     }
 

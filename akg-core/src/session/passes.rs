@@ -159,8 +159,8 @@ impl Run<'_> {
 
     /// One pass, as a strategy wants it; or why there are no more.
     async fn pass(&mut self, next: &Move, strategy: &str) -> Result<ControlFlow<String, Pass>> {
-        let number = self.pool.population.begin(next)?;
-        let mut start = self.start(number, next, strategy)?;
+        let mut start = self.start(next, strategy)?;
+        let number = start.number;
         if let Move::Improve { parent, .. } = next {
             match self.analyse(*parent, &start.steps).await {
                 Ok(Some((advice, step))) => {
@@ -199,8 +199,8 @@ impl Run<'_> {
         Ok(ControlFlow::Continue(Pass::new(start.advice, role, ending)))
     }
 
-    /// Takes down a strategy's choice as a step.
-    fn start<'a>(&self, number: usize, next: &'a Move, strategy: &str) -> Result<Start<'a>> {
+    /// Begins a member, and takes down a strategy's choice as a step.
+    fn start<'a>(&mut self, next: &'a Move, strategy: &str) -> Result<Start<'a>> {
         let parents = next.parents().iter();
         let parents = parents.map(|parent| Ok(self.leader(*parent)?.step));
         let mut steps = parents.collect::<Result<Vec<usize>>>()?;
@@ -213,7 +213,7 @@ impl Run<'_> {
             proposal: &next.to_string(),
         })?);
         Ok(Start {
-            number,
+            number: self.pool.population.begin(next)?,
             next,
             advice: None,
             steps,
