@@ -151,6 +151,9 @@ impl Pool {
         numbers.sort_by(|a, b| seconds(*b).total_cmp(&seconds(*a)));
         // One that is not faster beyond the noise does not come before the fastest.
         numbers.sort_by_key(|number| Some(*number) == fastest);
-        numbers.iter().filter_map(|number| self.take(*number)).collect()
+        let mut bests: Vec<Best> = numbers.iter().filter_map(|number| self.take(*number)).collect();
+        // They are members no more.
+        bests.iter_mut().for_each(|best| best.line.member = None);
+        bests
     }
 }
