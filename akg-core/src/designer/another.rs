@@ -12,6 +12,10 @@ use crate::source::{Knobs, sketch_knobs};
 /// Times that products may lose less than those that should do.
 const MOST_CARE: usize = 2;
 
+/// Designs with each of these, and of all of them those that others are crossed with.
+const MOST_DESIGNS: usize = 8;
+const MOST_CROSSED: usize = 4;
+
 /// The first that was not tried of the [crossings](crossed) of what is to go on from, those with the rules' own designs, and these
 /// designs themselves.
 ///
@@ -22,7 +26,8 @@ pub(super) fn design(context: &DesignContext, improve: &Improve) -> Result<Desig
         return Ok(crossed);
     }
     let own = own(context)?;
-    let others = own.iter().map(|design| (&design.sketch, &design.knobs));
+    let others = own.iter().take(MOST_CROSSED);
+    let others = others.map(|design| (&design.sketch, &design.knobs));
     if let Some(crossed) = crossed_with(others, context, improve) {
         return Ok(crossed);
     }
@@ -48,16 +53,10 @@ fn crossed_with<'a>(
     let own = sketch_knobs(&parent.knobs);
     others.find_map(|(other, knobs)| {
         let (hints, target) = (&context.task.contract.hints, &context.target);
-        let crossed = crossings(
-            (&parent.sketch, &own),
-            (other, &sketch_knobs(knobs)),
-            hints,
-            target,
-        );
-        let mut new = crossed
-            .into_iter()
-            .filter(|c| is_new(&c.sketch, context, improve));
-        new.next().map(Design::from)
+        let knobs = sketch_knobs(knobs);
+        let mut crossed = crossings((&parent.sketch, &own), (other, &knobs), hints, target);
+        let new = crossed.find(|crossed| is_new(&crossed.sketch, context, improve));
+        new.map(Design::from)
     })
 }
 
@@ -69,10 +68,10 @@ fn is_new(sketch: &Sketch, context: &DesignContext, improve: &Improve) -> bool {
 /// All designs of the rules: their choice, then the others by the time that the cost model expects.
 fn own(context: &DesignContext) -> Result<Vec<Design>> {
     let (task, target) = (&context.task, &context.target);
-    let mut all = designs(task, target, 0, usize::MAX)?;
+    let mut all = designs(task, target, 0, MOST_DESIGNS)?;
     for care in 1..=MOST_CARE {
         // Not every graph can be written with all factors.
-        all.extend(designs(task, target, care, usize::MAX).unwrap_or_default());
+        all.extend(designs(task, target, care, MOST_DESIGNS).unwrap_or_default());
     }
     if let Some((_, others)) = all.split_first_mut() {
         others.sort_by(|(_, a), (_, b)| a.total_cmp(b));

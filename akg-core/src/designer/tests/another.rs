@@ -81,7 +81,7 @@ fn two_parents_are_crossed_before_anything_else() {
     let hints = &context.task.contract.hints;
     let crossed = |other: &Design| {
         let parents = [(&first.sketch, &first.knobs), (&other.sketch, &other.knobs)];
-        crossings(parents[0], parents[1], hints, &context.target)
+        crossings(parents[0], parents[1], hints, &context.target).collect::<Vec<_>>()
     };
     let other = others.iter().find(|other| !crossed(other).is_empty()).unwrap();
     let wanted: Vec<Sketch> = crossed(other).into_iter().map(|crossed| crossed.sketch).collect();
@@ -90,8 +90,11 @@ fn two_parents_are_crossed_before_anything_else() {
         tried: [&first, other].map(|design| of_sketch(&design.sketch)).into(),
         ..Improve::default()
     };
-    let (found, _) = all(&RuleDesigner, improve.clone());
-    assert!(wanted.contains(&found[0].sketch), "{}", found[0].sketch);
+    let both = DesignContext {
+        improve: Some(improve.clone()),
+        ..context.clone()
+    };
+    assert_eq!(block_on(RuleDesigner.step(&both)).unwrap().sketch, wanted[0]);
     // Who comes after the rules is asked once no crossing is new.
     let (found, end) = all(&RulesFirst::new(Nobody), improve);
     assert!(!found.is_empty() && found.iter().all(|design| wanted.contains(&design.sketch)));
