@@ -391,6 +391,39 @@ fn failures_and_what_mended_them_are_learned() {
     expect(&bad, TROUBLE, &["front matter", "bad.md"]);
 }
 
+/// Two products with a sum of rows between, which the rules can cut in several ways.
+const CHAIN: &str = r#"{"akg_graph": 1, "name": "chain",
+    "inputs": [{"name": "x", "dtype": "f32", "shape": [48, 64]}, {"name": "w", "dtype": "f32", "shape": [64, 32]},
+               {"name": "v", "dtype": "f32", "shape": [32, 16]}],
+    "nodes": [{"op": "aten.mm.default", "args": {"self": "x", "mat2": "w"}, "outputs": ["h"]},
+              {"op": "aten.softmax.int", "args": {"self": "h", "dim": -1}, "outputs": ["s"]},
+              {"op": "aten.mm.default", "args": {"self": "s", "mat2": "v"}, "outputs": ["y"]}],
+    "outputs": [{"value": "y"}]}"#;
+
+#[test]
+fn a_search_by_the_rules_alone_says_what_it_goes_on_from() {
+    if !has_compiler() {
+        return;
+    }
+    let place = Place::new();
+    let task = place.file("chain.json", CHAIN);
+    let run = |search: &str| {
+        let mut run = place.akg();
+        run.args(["run", "--json", "--no-baseline", "--tune", "0s", "--passes", "3"])
+            .args(["--contest-seconds", "500ms", "--search", search]);
+        run.arg(&task).output().unwrap()
+    };
+    let output = run("best-of-n");
+    expect(&output, PASS, &["\"pass\""]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let passes = report["passes"].as_array().unwrap();
+    assert_eq!(passes.len(), 3, "{passes:?}");
+    let words = ["strategy (best-of-n)", "From nothing: ", "one from nothing"];
+    let tree = expect(&akg(&place, &["trace", "chain"]), PASS, &words);
+    assert_eq!(tree.matches("strategy (").count(), 3, "{tree}");
+    expect(&run("luck"), TROUBLE, &["luck", "adaptive", "climb"]);
+}
+
 #[test]
 fn verified_kernels_are_learned() {
     if !has_compiler() {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::Result;
+use crate::search::Syntax;
 use crate::sketch::{Knob, Sketch};
 #[cfg(doc)]
 use crate::source::is_dsl_knob;
@@ -25,6 +26,9 @@ pub struct DslCapability {
     pub exports: Vec<String>,
     /// Whether [`Dsl::lower`] works; without it, sources come from an agent.
     pub lowers: bool,
+    /// What texts look like, as far as it tells which of two are the [same](crate::search::fingerprint::of_source); `None` if
+    /// that is not known.
+    pub syntax: Option<Syntax>,
 }
 
 /// The stages a model can ask guidance for.

@@ -18,6 +18,7 @@ use crate::fixer::{Fixer, RuleFixer};
 use crate::graph::{Graph, Rewritten};
 use crate::knowledge::Knowledge;
 use crate::profile::Profile;
+use crate::search::{self, Strategy};
 use crate::source::Source;
 use crate::store::{MemoryStore, RunRecord, Store, now};
 use crate::target::Target;
@@ -29,12 +30,14 @@ use crate::verifier::Verifier;
 use crate::verify::Judge;
 
 mod best;
+mod challenge;
 mod contest;
 mod event;
 mod line;
 mod outcome;
 mod passes;
 mod plan;
+mod pool;
 mod road;
 mod run;
 mod tune;
@@ -57,6 +60,7 @@ pub struct Session {
     analyst: Arc<dyn Agent<Analyst>>,
     conductor: Arc<dyn Agent<Conductor>>,
     passes: usize,
+    strategy: Option<Arc<dyn Strategy>>,
     pictures: Option<Arc<Draw>>,
     verifier: Arc<dyn Verifier>,
     observer: Arc<dyn Observer>,
@@ -102,6 +106,7 @@ impl Session {
             analyst: Arc::new(RuleAnalyst),
             conductor: Arc::new(RuleConductor::default()),
             passes: 0,
+            strategy: None,
             pictures: None,
             verifier: Arc::new(Judge::standard(0, None, &Limits::default())),
             observer: Arc::new(|_: Event<'_>| {}),
@@ -155,10 +160,19 @@ impl Session {
         self
     }
 
-    /// How often agents may try to make what passed faster. By default they do not: the rules have no second idea.
+    /// How often agents may try to make what passed faster. By default they do not.
     #[must_use]
     pub fn with_passes(mut self, passes: usize) -> Self {
         self.passes = passes;
+        self
+    }
+
+    /// Another search strategy, which says what each pass goes on from. What passed first is the first member of its
+    /// population, which no pass is spent on. By default it is the [usual one](crate::search::DEFAULT) for the number of
+    /// [passes](Self::with_passes).
+    #[must_use]
+    pub fn with_strategy(mut self, strategy: impl Strategy + 'static) -> Self {
+        self.strategy = Some(Arc::new(strategy));
         self
     }
 
@@ -327,12 +341,14 @@ impl Session {
             (Conductor::NAME, self.conductor.name()),
         ];
         let agents = names.map(|(role, name)| format!("{role}: {name}")).join("; ");
+        let strategy = self.strategy.as_ref().map_or(search::DEFAULT, |s| s.name());
         let (task_print, target_print) = (task.fingerprint()?, target.fingerprint());
         let key = Digest::of_parts([
             task_print.to_string().as_str(),
             target_print.to_string().as_str(),
             self.dsl.name(),
             &agents,
+            strategy,
         ]);
         let record = RunRecord {
             key,

@@ -352,6 +352,7 @@ fn prompts_are_as_reviewed() {
     let sketch = design(&task(), &target()).unwrap().sketch;
     let known = |seconds| Known {
         sketch: sketch.clone(),
+        knobs: sketch.default_knobs(),
         seconds,
     };
     let mut context = DesignContext::new(task(), target());
@@ -365,6 +366,7 @@ fn prompts_are_as_reviewed() {
             inspirations: vec![known(Some(3e-5))],
             recommendation: Some(advice()),
             passes: passes(),
+            ..Improve::default()
         });
         let model = Scripted::new(&[&format!("```\n{sketch}```")]);
         block_on(ModelDesigner::new(model.clone()).unwrap().step(&context)).unwrap();
@@ -417,7 +419,7 @@ fn recommendations_are_checked() {
 }
 
 #[test]
-fn the_rules_recommend_what_helps_against_the_bottleneck_and_nothing_twice() {
+fn the_rules_recommend_what_helps_against_the_bottleneck_and_what_was_tried_last() {
     let mut context = analyse_context();
     context.passes.clear();
     // A launch that takes no longer than an empty one cannot be made faster by itself.
@@ -431,9 +433,16 @@ fn the_rules_recommend_what_helps_against_the_bottleneck_and_nothing_twice() {
         advice.what.contains("Move fewer bytes") && advice.gain > 1.5,
         "{advice:?}"
     );
-    let told = json!({"recommendation": advice, "role": "designer", "ending": {"not-faster": 1.0}});
-    context.passes.push(serde_json::from_value(told).unwrap());
-    assert_eq!(block_on(RuleAnalyst.step(&context)).unwrap(), None);
+    // What was tried comes last: a shorter launch is next, and then the longest again.
+    let mut shorter = context.profile.launches[0].clone();
+    (shorter.kernel, shorter.share) = ("shorter".to_owned(), 0.25);
+    context.profile.launches.insert(0, shorter);
+    for shorter in [false, true, false] {
+        let advice = block_on(RuleAnalyst.step(&context)).unwrap().unwrap();
+        assert_eq!(advice.what.contains("shorter"), shorter, "{advice:?}");
+        let told = json!({"recommendation": advice, "role": "designer", "ending": {"not-faster": 1.0}});
+        context.passes.push(serde_json::from_value(told).unwrap());
+    }
     // What the device can hardly do better is left alone.
     context.passes.clear();
     context.bound_seconds = Some(9e-5);

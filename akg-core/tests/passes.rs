@@ -11,6 +11,7 @@ use akg_core::analyst::{AnalyseContext, Analyst, Place, Recommendation};
 use akg_core::designer::{Design, DesignContext, Designer};
 use akg_core::fixer::{FixContext, Fixer, Wish};
 use akg_core::pass::{Ending, Pass};
+use akg_core::search::BestOfN;
 use akg_core::session::Outcome;
 use akg_core::source::{Knobs, Source};
 use akg_core::store::{MemoryStore, RunRecord, StepRecord, StoreExt as _};
@@ -125,8 +126,11 @@ impl Agent<Fixer> for Writer {
 }
 
 fn run(world: &Shared, store: &Arc<MemoryStore>, staff: impl FnOnce(Session) -> Session) -> Outcome {
+    // Each pass goes on from the fastest.
+    let climb = BestOfN { most: 100, width: 1 };
     let session = session(world, store, PLENTY)
         .with_tuning(None)
+        .with_strategy(climb)
         .with_analyst(Adviser(Place::Sketch));
     block_on(staff(session).run(&task(4096))).unwrap()
 }
@@ -183,22 +187,29 @@ fn steps_say_where_each_candidate_comes_from() {
     let runs: Vec<RunRecord> = store.all(None).unwrap();
     let steps: Vec<StepRecord> = store.all(Some(runs[0].key)).unwrap();
     let shape: Vec<(&str, &[usize])> = steps.iter().map(|s| (s.role.as_str(), &s.parents[..])).collect();
-    let wanted: [(&str, &[usize]); 8] = [
+    let wanted: [(&str, &[usize]); 10] = [
         ("designer", &[]),
         ("coder", &[0]),
-        ("analyst", &[1]),
-        ("designer", &[1, 2]),
-        ("coder", &[3]),
-        // What was slower is no parent.
-        ("analyst", &[1]),
-        ("designer", &[1, 5]),
-        ("coder", &[6]),
+        ("strategy", &[1]),
+        ("analyst", &[1, 2]),
+        ("designer", &[1, 3]),
+        ("coder", &[4]),
+        // A climb does not go on from what was slower.
+        ("strategy", &[1]),
+        ("analyst", &[1, 6]),
+        ("designer", &[1, 7]),
+        ("coder", &[8]),
     ];
     assert_eq!(shape, wanted);
-    assert_eq!(runs[0].best, Some(7));
+    assert_eq!(runs[0].best, Some(9));
     let speedup = |step: &StepRecord| step.speedup.unwrap();
-    assert!((speedup(&steps[4]) - 2.0 / 3.0).abs() < 0.05 && (speedup(&steps[7]) - 2.0).abs() < 0.1);
-    assert_eq!(steps[6].why, "Idea 1.");
+    assert!((speedup(&steps[5]) - 2.0 / 3.0).abs() < 0.05 && (speedup(&steps[9]) - 2.0).abs() < 0.1);
+    assert_eq!(steps[8].why, "Idea 1.");
+    assert!(
+        steps[6].agent == "climb" && steps[6].why.contains("the fastest of 2"),
+        "{}",
+        steps[6].why
+    );
 }
 
 #[test]

@@ -8,6 +8,7 @@ use akg_core::dsl::{Dsl, DslCapability, Stage};
 use akg_core::error::{Error, Result, ResultExt as _};
 use akg_core::expr::Bindings;
 use akg_core::lower::loops::{self, LoopKernel, Machine};
+use akg_core::search::Syntax;
 use akg_core::sketch::{Sketch, ir};
 use akg_core::source::{Artifact, KnobValue, Knobs, Launch, LaunchPlan, Source, SourceForm};
 use akg_core::target::Target;
@@ -32,6 +33,7 @@ impl CppDsl {
         capability.formats = vec!["elf-so".into()];
         capability.exports = vec!["source".into(), "stub".into()];
         capability.lowers = true;
+        capability.syntax = Some(Syntax::Braces);
         Self { config, capability }
     }
 }

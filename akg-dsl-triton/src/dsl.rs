@@ -6,6 +6,7 @@ use akg_core::diagnostic::Diagnostic;
 use akg_core::dsl::{Dsl, DslCapability, Stage};
 use akg_core::error::{Error, Result};
 use akg_core::expr::Bindings;
+use akg_core::search::Syntax;
 use akg_core::sketch::{Knob, Sketch};
 use akg_core::source::{Artifact, Knobs, LaunchPlan, Source, SourceForm};
 use akg_core::target::Target;
@@ -32,6 +33,7 @@ impl TritonDsl {
         capability.formats = vec!["cubin".into(), "hsaco".into()];
         capability.exports = vec!["source".into(), "stub".into()];
         capability.lowers = true;
+        capability.syntax = Some(Syntax::Indented);
         Self {
             compiler: Compiler::new(config),
             capability,

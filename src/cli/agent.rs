@@ -8,7 +8,8 @@ use akg::conductor::{Conductor, ModelConductor};
 use akg::designer::{Designer, ModelDesigner, RulesFirst};
 use akg::fixer::{Fixer, ModelFixer};
 use akg::llm::Models;
-use akg::{Dsl, Result, Role, Session, draw};
+use akg::{Dsl, Result, Role, Session, draw, search};
+use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 
 use super::parse_duration;
@@ -21,15 +22,18 @@ const MODELS_BUDGET: Duration = Duration::from_secs(30 * 60);
 const PASSES: usize = 5;
 
 /// Who decides, and for how long.
-#[derive(Debug, Clone, Copy, Args)]
+#[derive(Debug, Clone, Args)]
 pub(super) struct AgentArgs {
     /// Who makes the kernels: the rules; the language models that `AKG_LLM_MODEL` and others name; or the rules first, and models
     /// that look for something faster; see docs/agents.md.
     #[arg(long, value_enum, default_value_t)]
     agent: Agent,
-    /// How often models may try to make a verified kernel faster [default: 5].
+    /// How often agents may try to make a verified kernel faster [default: 5, or 0 with the rules alone].
     #[arg(long, value_name = "N")]
     passes: Option<usize>,
+    /// How what each pass goes on from is chosen among the kernels that passed; see docs/search.md.
+    #[arg(long, value_name = "STRATEGY", default_value = search::DEFAULT, value_parser = PossibleValuesParser::new(search::STRATEGIES))]
+    search: String,
     /// Wall time after which no new candidate is started [default: 60s, or 30m with models].
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     budget: Option<Duration>,
@@ -48,17 +52,22 @@ impl AgentArgs {
     ///
     /// # Errors
     /// If the environment does not say which.
-    pub(super) fn models(self) -> Result<Option<Models>> {
+    pub(super) fn models(&self) -> Result<Option<Models>> {
         match self.agent {
             Agent::Rules => Ok(None),
             Agent::Llm | Agent::Hybrid => Models::from_env().map(Some),
         }
     }
 
-    /// The session with this budget and with agents that ask `models`. What `dsl` lowers needs no model to be written.
-    pub(super) fn staff(self, session: Session, models: Option<&Models>, dsl: &dyn Dsl) -> Result<Session> {
-        let usual = models.map_or(BUDGET, |_| MODELS_BUDGET);
-        let session = session.with_budget(self.budget.unwrap_or(usual));
+    /// The session with this budget and this search, and with agents that ask `models`. What `dsl` lowers needs no model to be
+    /// written.
+    pub(super) fn staff(&self, session: Session, models: Option<&Models>, dsl: &dyn Dsl) -> Result<Session> {
+        let (budget, passes) = models.map_or((BUDGET, 0), |_| (MODELS_BUDGET, PASSES));
+        let passes = self.passes.unwrap_or(passes);
+        let session = session
+            .with_budget(self.budget.unwrap_or(budget))
+            .with_passes(passes)
+            .with_strategy(search::strategy(&self.search, search::SEED, passes + 1)?);
         let Some(models) = models else {
             return Ok(session);
         };
@@ -76,7 +85,6 @@ impl AgentArgs {
             .with_fixer(ModelFixer::new(models.role(Fixer::NAME)?)?)
             .with_analyst(ModelAnalyst::new(models.role(Analyst::NAME)?)?)
             .with_conductor(ModelConductor::new(models.role(Conductor::NAME)?)?)
-            .with_pictures(|profile| Ok(vec![draw::roofline(profile)?, draw::timeline(profile)?]))
-            .with_passes(self.passes.unwrap_or(PASSES)))
+            .with_pictures(|profile| Ok(vec![draw::roofline(profile)?, draw::timeline(profile)?])))
     }
 }

@@ -26,7 +26,7 @@ pub(super) struct Lifting<'a> {
     /// The file of its interface, unless that is the `.json` beside it.
     pub(super) interface: Option<&'a Path>,
     pub(super) accuracy: Accuracy,
-    pub(super) agent: AgentArgs,
+    pub(super) agent: &'a AgentArgs,
     pub(super) python: Config,
     /// Limits on executions of the original.
     pub(super) limits: Limits,

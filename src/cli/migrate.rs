@@ -203,7 +203,7 @@ impl MigrateArgs {
                 language,
                 interface: self.interface.as_deref(),
                 accuracy: self.accuracy.unwrap_or_default(),
-                agent: self.agent,
+                agent: &self.agent,
                 python: self.python.config(),
                 limits: self.judge.limits(),
                 target,

@@ -10,8 +10,8 @@ use crate::profile::{Bottleneck, LaunchProfile, scaled};
 /// A kernel that takes no more than its bound over this is as fast as it will be.
 const ENOUGH: f64 = 0.85;
 
-/// The analyst that recommends what helps against the [bottleneck](crate::profile::diagnose()) of the longest launch. It
-/// recommends nothing twice.
+/// The analyst that recommends what helps against the [bottleneck](crate::profile::diagnose()) of the longest launch, and what helps
+/// against that of a shorter one where this was recommended more often.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RuleAnalyst;
 
@@ -27,31 +27,33 @@ impl Agent<Analyst> for RuleAnalyst {
         if room.is_some_and(|room| room * ENOUGH <= 1.0) {
             return Ok(None);
         }
-        let longest = profile.launches.iter().max_by(|a, b| a.share.total_cmp(&b.share));
-        let Some(longest) = longest else {
-            return Ok(None);
+        let given = |what: &str| {
+            let given = context
+                .passes
+                .iter()
+                .filter_map(|pass| pass.recommendation.as_ref());
+            given.filter(|advice| advice.what == what).count()
         };
-        let launches = profile.launches.len();
-        let Some((what, most)) = against(longest, launches) else {
+        let mut launches: Vec<&LaunchProfile> = profile.launches.iter().collect();
+        launches.sort_by(|a, b| b.share.total_cmp(&a.share));
+        let count = launches.len();
+        let advice = launches.into_iter().filter_map(|launch| {
+            let (what, most) = against(launch, count)?;
+            Some((launch, what, most))
+        });
+        let Some((launch, what, most)) = advice.min_by_key(|(_, what, _)| given(what)) else {
             return Ok(None);
         };
         // Nothing makes up for more than the time of the launch, and nobody passes the bound.
-        let gain = (1.0 / (1.0 - longest.share * (1.0 - 1.0 / most))).min(room.unwrap_or(f64::INFINITY));
-        let known = context
-            .passes
-            .iter()
-            .filter_map(|pass| pass.recommendation.as_ref());
-        if known.into_iter().any(|known| known.what == what) {
-            return Ok(None);
-        }
+        let gain = (1.0 / (1.0 - launch.share * (1.0 - 1.0 / most))).min(room.unwrap_or(f64::INFINITY));
         Ok(Some(Recommendation {
             what,
             why: format!(
                 "`{}` takes {:.0} % of the time and is held back by {}: {}.",
-                longest.kernel,
-                longest.share * 100.0,
-                longest.finding.bottleneck,
-                longest.finding.evidence
+                launch.kernel,
+                launch.share * 100.0,
+                launch.finding.bottleneck,
+                launch.finding.evidence
             ),
             gain: (gain * 100.0).round() / 100.0,
             place: Place::Sketch,

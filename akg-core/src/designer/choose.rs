@@ -28,16 +28,17 @@ const LEAST_SHARE: f64 = 0.05;
 const MOST_DRAFTS: usize = 48;
 const MOST_PRIMITIVES: usize = 16_000;
 
-/// The fastest, by estimate, of a draft and what `attempt` writes with fewer fusions.
+/// A draft and what `attempt` writes with fewer fusions, with the seconds that are estimated: first the one to take, which is the
+/// fastest but for the margin, then the others by their times.
 pub(super) fn choose(
     first: Draft,
     mut apart: Apart<'_>,
     hints: &Bindings,
     attempt: impl Fn(&Apart<'_>) -> Option<Draft>,
-) -> Draft {
+) -> Vec<(Draft, f64)> {
     let target = apart.device.target();
     let Some(times) = estimate(&first, hints, target) else {
-        return first;
+        return vec![(first, f64::INFINITY)];
     };
     let mut seconds: f64 = times.iter().sum();
     let kernels = first.parts.iter().map(|(kernel, _)| kernel);
@@ -48,7 +49,7 @@ pub(super) fn choose(
     let primitives: usize = first.parts.iter().map(|(kernel, _)| kernel.nodes.len()).sum();
     let most = MOST_DRAFTS.min(MOST_PRIMITIVES / primitives.max(1));
 
-    let mut best = first;
+    let (mut chosen, mut others) = ((first, seconds), Vec::new());
     for nodes in candidates.into_iter().take(most) {
         let mut other = apart.clone();
         other.begin.extend(nodes);
@@ -58,10 +59,14 @@ pub(super) fn choose(
         };
         let time: f64 = times.iter().sum();
         if time < seconds * (1.0 - MARGIN) {
-            (best, apart, seconds) = (draft, other, time);
+            others.push(std::mem::replace(&mut chosen, (draft, time)));
+            (apart, seconds) = (other, time);
+        } else {
+            others.push((draft, time));
         }
     }
-    best
+    others.sort_by(|(_, a), (_, b)| a.total_cmp(b));
+    std::iter::once(chosen).chain(others).collect()
 }
 
 /// What may begin a kernel, together with its like in kernels that do the same.

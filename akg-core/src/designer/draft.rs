@@ -42,21 +42,24 @@ impl From<Error> for Refused {
     }
 }
 
-/// The draft of a graph with the primitives that it was written from. `hints` are the extents for which it is to be fast.
-pub(super) fn draft(graph: &Graph, hints: &Bindings, device: Device<'_>) -> Result<(Draft, Decomposed)> {
+/// The drafts of a graph with the seconds that are estimated, that which is to be taken first.
+pub(super) type Drafts = Vec<(Draft, f64)>;
+
+/// The drafts of a graph with the primitives that they were written from. `hints` are the extents for which they are to be fast.
+pub(super) fn drafts(graph: &Graph, hints: &Bindings, device: Device<'_>) -> Result<(Drafts, Decomposed)> {
     // Steps that cannot become a loop stay as they are.
     let rolled = roll::rolled(graph).ok().flatten();
-    let rolled = rolled.and_then(|rolled| draft_of(graph, &rolled, hints, device).ok());
-    rolled.map_or_else(|| draft_of(graph, graph, hints, device), Ok)
+    let rolled = rolled.and_then(|rolled| drafts_of(graph, &rolled, hints, device).ok());
+    rolled.map_or_else(|| drafts_of(graph, graph, hints, device), Ok)
 }
 
 /// The same from `source`, which computes what the graph does.
-fn draft_of(
+fn drafts_of(
     graph: &Graph,
     source: &Graph,
     hints: &Bindings,
     device: Device<'_>,
-) -> Result<(Draft, Decomposed)> {
+) -> Result<(Drafts, Decomposed)> {
     let mut decomposed = decompose::decompose(source)?;
     copies::copy_outputs(&mut decomposed);
     copies::copy_operands(&mut decomposed).map_err(|Unarranged(id)| arrangement(&decomposed, id))?;
@@ -91,16 +94,16 @@ fn draft_of(
         }
         outcome = attempt(Fusion::Beside(&apart));
     }
-    let draft = match outcome {
+    let drafts = match outcome {
         Ok(draft) => choose::choose(draft, apart, hints, |apart| attempt(Fusion::Beside(apart)).ok()),
         Err(refused) => {
             apart.products.clear();
             let fewer = [Fusion::Beside(&apart), Fusion::Off];
             let mut others = fewer.into_iter().filter_map(|fusion| attempt(fusion).ok());
-            others.next().ok_or(refused.error)?
+            vec![(others.next().ok_or(refused.error)?, f64::INFINITY)]
         }
     };
-    Ok((draft, decomposed))
+    Ok((drafts, decomposed))
 }
 
 fn arrangement(decomposed: &Decomposed, id: PrimId) -> Error {

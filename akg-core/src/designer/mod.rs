@@ -13,10 +13,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::{Agent, Role};
 use crate::analyst::Recommendation;
+use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::expr::Bindings;
 use crate::graph::{Fired, Graph};
 use crate::pass::Pass;
+use crate::search::fingerprint::of_sketch;
 use crate::sketch::{Knob, Sketch, is_keyword};
 use crate::source::{KnobValue, Knobs};
 use crate::target::Target;
@@ -24,11 +26,12 @@ use crate::task::Task;
 use crate::trace::Trace;
 use crate::verdict::{Failure, FailureKind};
 use device::Device;
-use draft::{Draft, draft};
+use draft::{Draft, drafts};
 use emit::Names;
 use plan::TensorKey;
 use prim::Prim;
 
+mod another;
 mod attention;
 mod axes;
 mod choose;
@@ -102,10 +105,22 @@ pub struct Improve {
     pub parents: Vec<Known>,
     /// Designs to take ideas from.
     pub inspirations: Vec<Known>,
+    /// Designs that began with the same and failed, oldest first.
+    pub failed: Vec<FailedDesign>,
+    /// The [fingerprints](crate::search::fingerprint::of_sketch) of all designs that were tried: nothing comes of another one that
+    /// has one of them.
+    pub tried: Vec<Digest>,
     /// What is advised to change.
     pub recommendation: Option<Recommendation>,
     /// What was tried before and what came of it, oldest first.
     pub passes: Vec<Pass>,
+}
+
+impl Improve {
+    /// Whether a design with this sketch was tried.
+    pub fn has_tried(&self, sketch: &Sketch) -> bool {
+        self.tried.contains(&of_sketch(sketch))
+    }
 }
 
 /// A design that passed.
@@ -113,6 +128,8 @@ pub struct Improve {
 pub struct Known {
     /// The tile program.
     pub sketch: Sketch,
+    /// The values of its knobs that are the fastest so far.
+    pub knobs: Knobs,
     /// Seconds of a call, if it was timed.
     pub seconds: Option<f64>,
 }
@@ -199,6 +216,9 @@ impl Role for Designer {
 
 /// The designer that follows rules. Where values were wrong before, products are taken of factors that lose less, and of f32
 /// in the end.
+///
+/// Where something faster is looked for, it [crosses](crate::search::crossings) what it is to go on from with what else is known, and
+/// has the designs that the cost model does not prefer: other fusions, and other factors of products.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RuleDesigner;
 
@@ -209,6 +229,9 @@ impl Agent<Designer> for RuleDesigner {
     }
 
     async fn step(&self, context: &DesignContext) -> Result<Design> {
+        if let Some(improve) = &context.improve {
+            return another::design(context, improve);
+        }
         let too_rough = |failed: &&FailedDesign| failed.failure.kind == FailureKind::WrongValues;
         let care = context.failed.iter().filter(too_rough).count();
         design_with_care(&context.task, &context.target, care)
@@ -223,21 +246,33 @@ pub fn design(task: &Task, target: &Target) -> Result<Design> {
 
 /// The same with products that lose less: their factors are as many steps as `care` from the fastest.
 fn design_with_care(task: &Task, target: &Target, care: usize) -> Result<Design> {
+    let designs = designs(task, target, care, 1)?.into_iter();
+    let mut designs = designs.map(|(design, _)| design);
+    designs
+        .next()
+        .ok_or_else(|| Error::unexpected("the designer wrote no sketch"))
+}
+
+/// Up to so many designs of which the first is [that with care](design_with_care), with the seconds that the cost model expects.
+fn designs(task: &Task, target: &Target, care: usize, most: usize) -> Result<Vec<(Design, f64)>> {
     let graph = &task.graph;
     let device = Device::new(target, task.contract.accuracy, care);
-    let (draft, decomposed) = draft(graph, &task.contract.hints, device)?;
-    let Draft {
-        text, kernels, names, ..
-    } = draft;
-    let sketch = Sketch::parse(&text)
-        .map_err(|d| Error::unexpected(format!("the designer wrote a bad sketch\n{}", d.render(&text))))?;
-    Ok(Design {
-        knobs: sketch.default_knobs(),
-        kernels,
-        intermediates: intermediates(graph, &decomposed, &names),
-        rules: Vec::new(),
-        sketch,
-    })
+    let (drafts, decomposed) = drafts(graph, &task.contract.hints, device)?;
+    let design = |(draft, seconds): (Draft, f64)| {
+        let sketch = Sketch::parse(&draft.text).map_err(|d| {
+            let found = d.render(&draft.text);
+            Error::unexpected(format!("the designer wrote a bad sketch\n{found}"))
+        })?;
+        let design = Design {
+            knobs: sketch.default_knobs(),
+            kernels: draft.kernels,
+            intermediates: intermediates(graph, &decomposed, &draft.names),
+            rules: Vec::new(),
+            sketch,
+        };
+        Ok((design, seconds))
+    };
+    drafts.into_iter().take(most).map(design).collect()
 }
 
 /// Which values of the graph the buffers hold.

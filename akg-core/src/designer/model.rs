@@ -17,6 +17,10 @@ use crate::sketch::{KernelCost, LANGUAGE, cost};
 /// The form of answers.
 const FORM: &str = "Answer with the whole corrected sketch in one fenced code block.";
 
+/// What is said of a design that was tried.
+const KNOWN: &str =
+    "This is a sketch that was tried before, but for its names and comments. Propose one that is different.";
+
 /// The designer that asks a language model for a sketch.
 ///
 /// The model is shown the language, the graph, the device, what is known that helps, what [the rules](RuleDesigner) would do with
@@ -33,7 +37,8 @@ impl ModelDesigner {
     async fn opening(&self, context: &DesignContext) -> Result<Vec<Message>> {
         let prompts = &self.0.prompts;
         let system = prompts.render("designer/system.md", json!({"language": LANGUAGE}))?;
-        let failures = context.failed.iter().map(|failed| {
+        let siblings = context.improve.iter().flat_map(|improve| &improve.failed);
+        let failures = siblings.chain(&context.failed).map(|failed| {
             json!({
                 "kind": failed.failure.kind.name(),
                 "evidence": failed.failure.evidence,
@@ -90,7 +95,11 @@ impl Agent<Designer> for ModelDesigner {
                 Ok(text) => text,
                 Err(objection) => return Ok(Err(objection)),
             };
-            let design = Design::from_text(text, context)?;
+            let improve = context.improve.as_ref();
+            let design = Design::from_text(text, context)?.and_then(|design| match improve {
+                Some(improve) if improve.has_tried(&design.sketch) => Err(KNOWN.to_owned()),
+                _ => Ok(design),
+            });
             Ok(design.map_err(|wrong| Objection::to(text, wrong)))
         };
         self.0.ask(&context.trace, talk, take).await

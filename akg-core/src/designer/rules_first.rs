@@ -2,12 +2,12 @@
 
 use async_trait::async_trait;
 
-use super::{Design, DesignContext, Designer, RuleDesigner};
+use super::{Design, DesignContext, Designer, RuleDesigner, another};
 use crate::agent::Agent;
 use crate::error::{ErrorKind, Result};
 
 /// The rules' designs as long as they have one that did not fail, and another agent's where they have none, and where
-/// something faster is looked for.
+/// something faster is looked for. Two designs are crossed by the rules as long as that makes one that is new.
 #[derive(Debug, Clone)]
 pub struct RulesFirst<A> {
     then: A,
@@ -29,7 +29,12 @@ impl<A: Agent<Designer>> Agent<Designer> for RulesFirst<A> {
     }
 
     async fn step(&self, context: &DesignContext) -> Result<Design> {
-        if context.improve.is_none() {
+        if let Some(improve) = &context.improve {
+            let crossed = (improve.parents.len() > 1).then(|| another::crossed(context, improve));
+            if let Some(design) = crossed.flatten() {
+                return Ok(design);
+            }
+        } else {
             match RuleDesigner.step(context).await {
                 Ok(design) if !context.has_failed(&design.sketch) => return Ok(design),
                 Err(error) if error.kind() != ErrorKind::Unsupported => return Err(error),

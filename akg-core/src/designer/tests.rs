@@ -14,6 +14,7 @@ use crate::task::Task;
 use crate::{DType, Result, Tensor};
 
 mod activations;
+mod another;
 mod attention;
 mod choose;
 mod classes;

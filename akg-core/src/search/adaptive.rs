@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use super::draw::Draw;
 use super::ranking::{Ranked, Ranking};
-use super::{Move, Population, Stop, Strategy};
+use super::{Move, Population, Stop, Strategy, scaled};
 
 /// Adaptive search over the tree of candidates. A lineage (all that descends from one member from nothing) deserves a share
 /// of the moves by the quality of its best member, and the one that lacks most of its share comes first; to found a new one
@@ -40,12 +40,12 @@ pub struct Adaptive {
 const REHEAT: f64 = 1.5;
 
 impl Adaptive {
-    /// The usual settings.
+    /// The usual settings. A search of few moves begins few members from nothing.
     pub fn new(seed: u64, most: usize) -> Self {
         Self {
             seed,
             most,
-            initial: 8,
+            initial: scaled(8, most),
             temperature: [0.1, 0.05],
             exploration: [0.2, 0.2],
             cross: 0.25,
@@ -90,7 +90,8 @@ impl Adaptive {
         // Founders that failed are what founding has cost, too.
         let founded = sizes.len() as f64 / all;
         let new = std::iter::once((None, deserves(average) / total - founded));
-        let neediest = lineages.chain(new).max_by(|a, b| a.1.total_cmp(&b.1));
+        // Where they lack the same, what is there comes before what may come.
+        let neediest = new.chain(lineages).max_by(|a, b| a.1.total_cmp(&b.1));
         neediest.and_then(|(lineage, _)| lineage)
     }
 

@@ -29,34 +29,27 @@ pub struct Crossed {
 ///
 /// Buffers of one name may hold different things in different sketches, so that a verdict must still say whether it computes
 /// the same.
-pub fn crossings(
-    first: (&Sketch, &Knobs),
-    second: (&Sketch, &Knobs),
-    hints: &Bindings,
-    target: &Target,
-) -> Vec<Crossed> {
+pub fn crossings<'a>(
+    first: (&'a Sketch, &'a Knobs),
+    second: (&'a Sketch, &'a Knobs),
+    hints: &'a Bindings,
+    target: &'a Target,
+) -> impl Iterator<Item = Crossed> + 'a {
     let parents = Parent::new(first, hints).zip(Parent::new(second, hints));
-    let Some((first, second)) = parents.filter(|(first, second)| first.has_ports_of(second)) else {
-        return Vec::new();
-    };
-    let mut found: Vec<Crossed> = Vec::new();
-    for out in first.runs() {
-        for into in second.runs() {
-            let whole = out.len() == first.kernels.len() && into.len() == second.kernels.len();
-            if whole || !first.exchanges(&out, &second, &into) {
-                continue;
+    let parents = parents.filter(|(first, second)| first.has_ports_of(second));
+    parents.into_iter().flat_map(move |(first, second)| {
+        let mut found: Vec<Sketch> = Vec::new();
+        let exchanges = first.exchanges(&second).into_iter();
+        exchanges.filter_map(move |(out, into)| {
+            let crossed = first.with(&out, &second, &into)?;
+            let known = [first.sketch, second.sketch].contains(&&crossed.sketch);
+            if known || found.contains(&crossed.sketch) || !crossed.is_valid(hints, target) {
+                return None;
             }
-            let Some(crossed) = first.with(&out, &second, &into) else {
-                continue;
-            };
-            let is_old = |sketch: &Sketch| *sketch == crossed.sketch;
-            let known = is_old(first.sketch) || is_old(second.sketch);
-            if !known && !found.iter().any(|other| is_old(&other.sketch)) && crossed.is_valid(hints, target) {
-                found.push(crossed);
-            }
-        }
-    }
-    found
+            found.push(crossed.sketch.clone());
+            Some(crossed)
+        })
+    })
 }
 
 /// Knob values of which each is from one of two, drawn by `seed`, where the sketch allows that: what it has from neither is its
@@ -177,8 +170,9 @@ impl<'a> Parent<'a> {
         (0..count).flat_map(move |from| (from + 1..=count).map(move |to| from..to))
     }
 
-    fn interfaces_of<'b>(&'b self, tensors: &'b BTreeSet<TensorId>) -> impl Iterator<Item = &'b Interface> {
-        tensors.iter().filter_map(|tensor| self.interfaces.get(tensor.0))
+    fn interfaces_of(&self, tensors: &BTreeSet<TensorId>) -> BTreeSet<&Interface> {
+        let known = tensors.iter().filter_map(|tensor| self.interfaces.get(tensor.0));
+        known.collect()
     }
 
     fn is_output(&self, tensor: TensorId) -> bool {
@@ -209,21 +203,33 @@ impl<'a> Parent<'a> {
         read.filter(|tensor| !written.contains(tensor)).collect()
     }
 
-    /// Whether a run of another sketch can stand in the place of one of this: it writes the same tensors that others see, and
-    /// reads only what is there.
-    fn exchanges(&self, out: &Run, other: &Self, into: &Run) -> bool {
-        let (mine, theirs) = (self.shown(out), other.shown(into));
-        let mine: BTreeSet<&Interface> = self.interfaces_of(&mine).collect();
-        let theirs: BTreeSet<&Interface> = other.interfaces_of(&theirs).collect();
+    /// Runs of this sketch with those of another that can stand in their places: all that is not both whole.
+    fn exchanges(&self, other: &Self) -> Vec<(Run, Run)> {
+        let mut theirs: BTreeMap<BTreeSet<&Interface>, Vec<Run>> = BTreeMap::new();
+        for into in other.runs() {
+            let shown = other.interfaces_of(&other.shown(&into));
+            theirs.entry(shown).or_default().push(into);
+        }
+        let mut found = Vec::new();
+        for out in self.runs() {
+            let mine = self.interfaces_of(&self.shown(&out));
+            for into in theirs.get(&mine).into_iter().flatten() {
+                let whole = out.len() == self.kernels.len() && into.len() == other.kernels.len();
+                if !whole && !mine.is_empty() && self.supplies(&out, other, into) {
+                    found.push((out.clone(), into.clone()));
+                }
+            }
+        }
+        found
+    }
+
+    /// Whether a run of another sketch reads only what is there in the place of one of this.
+    fn supplies(&self, out: &Run, other: &Self, into: &Run) -> bool {
         let before = self.kernels.get(..out.start).unwrap_or_default();
         let mut there: BTreeSet<TensorId> = before.iter().flat_map(|k| k.writes.iter().copied()).collect();
         there.extend(self.program.with_role(TensorRole::Input).map(|(id, _)| id));
-        let there: BTreeSet<&Interface> = self.interfaces_of(&there).collect();
-        !mine.is_empty()
-            && mine == theirs
-            && other
-                .interfaces_of(&other.needed(into))
-                .all(|needed| there.contains(needed))
+        let needed = other.interfaces_of(&other.needed(into));
+        needed.is_subset(&self.interfaces_of(&there))
     }
 
     /// This sketch with a run of another's kernels in the place of one of its own.

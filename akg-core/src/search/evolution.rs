@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use super::draw::Draw;
-use super::ranking::{Ranked, Ranking};
-use super::{Cell, Measured, Member, Move, Population, Stop, Strategy};
+use super::ranking::{Ranked, Ranking, last_rank};
+use super::{Cell, Measured, Member, Move, Population, Stop, Strategy, scaled};
 
 /// Evolution: each [cell](Cell) keeps its fastest member (MAP-Elites: Mouret & Clune, Illuminating search spaces by mapping
 /// elites, 2015), so that what is slow today but of another kind is not lost. Islands evolve apart and send their fastest
@@ -26,7 +26,7 @@ pub struct Evolution {
     pub fresh: f64,
     /// The probability of a cross, where an island has two elites.
     pub cross: f64,
-    /// How much likelier the fastest elite is drawn than the slowest, as a power of e.
+    /// How much likelier the fastest elite is drawn than the slowest of many, as a power of e.
     pub pressure: f64,
     /// Members that are settled between migrations.
     pub migration: usize,
@@ -39,17 +39,17 @@ pub struct Evolution {
 }
 
 impl Evolution {
-    /// The usual settings.
+    /// The usual settings. A search of few moves begins few members from nothing, and its islands meet early.
     pub fn new(seed: u64, most: usize) -> Self {
         Self {
             seed,
             most,
             islands: 2,
-            initial: 4,
+            initial: scaled(4, most),
             fresh: 0.05,
             cross: 0.4,
             pressure: 8.0,
-            migration: 8,
+            migration: scaled(8, most).max(2),
             migrants: 2,
             inspirations: 3,
             patience: None,
@@ -96,7 +96,7 @@ impl Evolution {
 
     /// What drawing a parent depends on: its rank among elites, and what became of its children.
     fn weights(&self, population: &Population, elites: &Ranking<'_>) -> Vec<f64> {
-        let last = elites.members().len().saturating_sub(1).max(1) as f64;
+        let last = last_rank(elites.members().len());
         let weight = |(rank, elite): (usize, &Ranked<'_>)| {
             let (mut tried, mut fruitful) = (1.0, 1.0);
             for child in population.children(elite.member.number) {

@@ -110,12 +110,12 @@ fn in_order(text: &str, names: &BTreeSet<String>) -> String {
 }
 
 /// The fingerprint of a source: its text without comments and what space does not matter, with locals by the order in which they
-/// first appear, and its launch plan. Its knobs are in the text.
+/// first appear, and its launch plan. Its knobs are in the text. Without a syntax, the text is taken as it stands.
 ///
 /// # Errors
 /// If the launch plan cannot be written as JSON.
-pub fn of_source(source: &Source, syntax: Syntax) -> Result<Digest> {
-    let text = normal_form(&source.text, syntax);
+pub fn of_source(source: &Source, syntax: Option<Syntax>) -> Result<Digest> {
+    let text = syntax.map_or_else(|| source.text.clone(), |syntax| normal_form(&source.text, syntax));
     let form = Digest::of_value(&source.form)?.to_string();
     Ok(Digest::of_parts([source.dsl.as_str(), &text, &form]))
 }

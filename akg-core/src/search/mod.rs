@@ -110,6 +110,21 @@ impl Move {
     }
 }
 
+impl fmt::Display for Move {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Move::Fresh { .. } => "one from nothing",
+            Move::Improve { .. } => "one that goes on from another",
+            Move::Cross { .. } => "one from two",
+        })?;
+        match self.inspirations().len() {
+            0 => Ok(()),
+            1 => f.write_str(", with ideas of one more"),
+            count => write!(f, ", with ideas of {count} more"),
+        }
+    }
+}
+
 /// Why a search ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -139,8 +154,32 @@ pub trait Strategy: fmt::Debug + Send + Sync {
     fn next(&self, population: &Population) -> ControlFlow<Stop, Move>;
 }
 
+impl<S: Strategy + ?Sized> Strategy for Box<S> {
+    fn name(&self) -> &'static str {
+        (**self).name()
+    }
+
+    fn next(&self, population: &Population) -> ControlFlow<Stop, Move> {
+        (**self).next(population)
+    }
+}
+
+/// The names of the strategies.
+pub const STRATEGIES: [&str; 5] = ["adaptive", "evolution", "climb", "best-of-n", "random"];
+
 /// The name of the strategy that found the fastest candidates of measured tables: see docs/search.md.
 pub const DEFAULT: &str = "adaptive";
+
+/// What draws follow from if nobody says.
+pub const SEED: u64 = 0;
+
+/// Moves of a search for each that its usual settings spend on a beginning, such as the first ones from nothing.
+const SHARE: usize = 16;
+
+/// A number of a strategy's usual settings in a search of so many moves: `usual`, which is for long ones, or less.
+fn scaled(usual: usize, most: usize) -> usize {
+    (most / SHARE).clamp(1, usual)
+}
 
 /// The strategy of a name in its usual settings, for so many moves at most.
 ///
@@ -150,10 +189,14 @@ pub fn strategy(name: &str, seed: u64, most: usize) -> Result<Box<dyn Strategy>>
     Ok(match name {
         "random" => Box::new(Random { seed, most }),
         "best-of-n" => Box::new(BestOfN { most, width: most }),
+        "climb" => Box::new(BestOfN {
+            most,
+            width: scaled(8, most),
+        }),
         "evolution" => Box::new(Evolution::new(seed, most)),
         "adaptive" => Box::new(Adaptive::new(seed, most)),
         _ => {
-            let known = "random, best-of-n, evolution and adaptive";
+            let known = STRATEGIES.join(", ");
             return Err(Error::invalid(format!(
                 "there is no search strategy `{name}`: there are {known}"
             )));

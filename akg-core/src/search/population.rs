@@ -40,6 +40,8 @@ pub enum Outcome {
     Passed(Measured),
     /// It failed: what was proposed is no sketch, does not compile, computes something else.
     Failed(FailureKind),
+    /// Nothing came of it: nobody had something to propose, or what passed could not be timed.
+    Nothing,
     /// It is what another member is, and was not measured again.
     Duplicate(usize),
 }
@@ -57,9 +59,10 @@ pub struct Member {
     pub inspirations: Vec<usize>,
     /// The member from nothing that it descends from, through first parents; itself if it is one.
     pub lineage: usize,
-    /// What tells it from others: a [fingerprint](super::fingerprint) of what was proposed. `None` until that is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub identity: Option<Digest>,
+    /// What tells it from others: [fingerprints](super::fingerprint) of what was proposed for it, oldest first. Several where what
+    /// failed at first was replaced, or where a text was made of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub identities: Vec<Digest>,
     /// What kind of candidate it is; `None` until that is known, and of one that never will be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub features: Option<Features>,
@@ -73,7 +76,7 @@ impl Member {
     pub fn measured(&self) -> Option<Measured> {
         match self.outcome? {
             Outcome::Passed(measured) => Some(measured),
-            Outcome::Failed(_) | Outcome::Duplicate(_) => None,
+            Outcome::Failed(_) | Outcome::Nothing | Outcome::Duplicate(_) => None,
         }
     }
 
@@ -120,11 +123,17 @@ impl Population {
             parents: next.parents().to_vec(),
             inspirations: next.inspirations().to_vec(),
             lineage: first.map_or(number, |parent| parent.lineage),
-            identity: None,
+            identities: Vec::new(),
             features: None,
             outcome: None,
         });
         Ok(number)
+    }
+
+    /// The members that are not a duplicate and of which this is a fingerprint, settled or under way.
+    pub fn like(&self, identity: Digest) -> impl Iterator<Item = &Member> {
+        let originals = self.members.iter().filter(|member| !member.is_duplicate());
+        originals.filter(move |member| member.identities.contains(&identity))
     }
 
     /// Says what a member is. If another is the same, settled or under way, the member is settled as its duplicate, and
@@ -133,10 +142,10 @@ impl Population {
     /// # Errors
     /// As [`settle`](Self::settle).
     pub fn identify(&mut self, number: usize, identity: Digest) -> Result<Option<usize>> {
-        self.under_way(number)?.identity = Some(identity);
-        let mut others = self.members.iter().filter(|other| other.number != number);
-        let twin = others.find(|other| other.identity == Some(identity) && !other.is_duplicate());
-        let twin = twin.map(|twin| twin.number);
+        self.under_way(number)?.identities.push(identity);
+        let mut alike = self.like(identity).map(|member| member.number);
+        let twin = alike.find(|other| *other != number);
+        drop(alike);
         if let Some(twin) = twin {
             self.settle(number, None, Outcome::Duplicate(twin))?;
         }
@@ -152,6 +161,18 @@ impl Population {
         member.features = features;
         member.outcome = Some(outcome);
         self.settled.push(number);
+        Ok(())
+    }
+
+    /// Says that a member that passed failed after all. Its children stay.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) if there is no such member, or it did not pass.
+    pub fn fail(&mut self, number: usize, kind: FailureKind) -> Result<()> {
+        let passed = self.members.get_mut(number).filter(|m| m.measured().is_some());
+        let member = passed
+            .ok_or_else(|| Error::invalid(format!("no member {number} of the population passed before")))?;
+        member.outcome = Some(Outcome::Failed(kind));
         Ok(())
     }
 
@@ -200,6 +221,57 @@ impl Population {
             }
         });
         best.map(|(member, _)| member)
+    }
+
+    /// What the members that a move begins with are, as far as strategies look at it: how fast, and what became of going on
+    /// from them.
+    pub fn account(&self, next: &Move) -> String {
+        let parents: Vec<String> = next
+            .parents()
+            .iter()
+            .map(|parent| self.standing(*parent))
+            .collect();
+        match parents.as_slice() {
+            [] => format!(
+                "From nothing: {} of {} passed so far.",
+                self.passed().count(),
+                self.members.len()
+            ),
+            parents => format!("From {}.", parents.join("; and from ")),
+        }
+    }
+
+    /// How a member stands among others.
+    fn standing(&self, number: usize) -> String {
+        let times = || self.passed().map(|(_, measured)| measured.seconds);
+        let own = self.get(number).and_then(Member::measured);
+        let speed = match (own, self.best().and_then(Member::measured)) {
+            (Some(_), _) if self.best().is_some_and(|best| best.number == number) => {
+                format!("the fastest of {} that passed", times().count())
+            }
+            (Some(own), Some(best)) => format!(
+                "one that takes {:.2} times as long as the fastest of {} that passed",
+                own.seconds / best.seconds,
+                times().count()
+            ),
+            _ => "one that did not pass".to_owned(),
+        };
+        let lineage = self.get(number).map(|member| member.lineage);
+        let kin = self
+            .members
+            .iter()
+            .filter(|member| Some(member.lineage) == lineage);
+        let faster = |child: &&Member| {
+            let times = child.measured().zip(own);
+            times.is_some_and(|(child, own)| child.is_faster(&own))
+        };
+        format!(
+            "{speed}; {} of {} members are of its lineage, and of those that began with it {} of {} are faster",
+            kin.count(),
+            self.members.len(),
+            self.children(number).filter(faster).count(),
+            self.children(number).count()
+        )
     }
 
     /// Why a search ends that makes so many moves at most, and ends before that when so many members in a row brought nothing.

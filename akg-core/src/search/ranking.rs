@@ -6,13 +6,21 @@ use super::{Measured, Member};
 /// Of members in order of time, the parts that are the first and the second tier. The third is the rest.
 const TIERS: [f64; 2] = [0.3, 0.7];
 
+/// Others that a member is ranked among at least: that it is the slower one of two says little.
+const FEW: usize = 8;
+
+/// The distance of the last of so many ranks from the first.
+pub(super) fn last_rank(count: usize) -> f64 {
+    count.saturating_sub(1).max(FEW) as f64
+}
+
 /// A member that passed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ranked<'a> {
     pub(super) member: &'a Member,
     pub(super) measured: Measured,
-    /// The part of the others that are not faster beyond the noise: 1 for the fastest, and for those that cannot be told from
-    /// it.
+    /// The part of the others, of [a few](FEW) at least, that are not faster beyond the noise: 1 for the fastest, and for those
+    /// that cannot be told from it.
     pub(super) quality: f64,
 }
 
@@ -36,7 +44,7 @@ impl<'a> Ranking<'a> {
         });
         let mut most: Vec<f64> = ranked.iter().map(|r| r.measured.most()).collect();
         most.sort_by(f64::total_cmp);
-        let others = most.len().saturating_sub(1).max(1) as f64;
+        let others = last_rank(most.len());
         for r in &mut ranked {
             let faster = most.partition_point(|most| *most < r.measured.seconds);
             r.quality = 1.0 - faster as f64 / others;

@@ -34,7 +34,8 @@ impl Strategy for Random {
 }
 
 /// The best of several from nothing; where there are moves left, the best of several from that, and so on. With a width of
-/// all moves it is plain best-of-N, with a width of one a climb from the best member that there is.
+/// all moves it is plain best-of-N, with a smaller one a climb; with a width of one, that goes on from the best member that there
+/// is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BestOfN {
     /// Moves at most.
@@ -45,7 +46,11 @@ pub struct BestOfN {
 
 impl Strategy for BestOfN {
     fn name(&self) -> &'static str {
-        "best-of-n"
+        if self.width < self.most {
+            "climb"
+        } else {
+            "best-of-n"
+        }
     }
 
     fn next(&self, population: &Population) -> ControlFlow<Stop, Move> {

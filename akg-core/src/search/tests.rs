@@ -77,8 +77,11 @@ fn run(strategy: &dyn Strategy, seed: u64, under_way: usize) -> Population {
 
 #[test]
 fn strategies_go_by_their_names() {
+    for name in STRATEGIES {
+        assert_eq!(strategy(name, 1, 8).unwrap().name(), name);
+    }
     for known in strategies(1, 8) {
-        assert_eq!(strategy(known.name(), 1, 8).unwrap().name(), known.name());
+        assert!(STRATEGIES.contains(&known.name()), "{known:?}");
     }
     assert_eq!(strategy(DEFAULT, 1, 8).unwrap().name(), DEFAULT);
     assert!(
@@ -188,6 +191,45 @@ fn duplicates_are_found_while_the_other_is_under_way_and_never_measured() {
             })
             .is_err()
     );
+}
+
+#[test]
+fn what_failed_after_all_is_no_parent_and_its_children_stay() {
+    let mut population = Population::default();
+    let inspirations = vec![];
+    let first = population.begin(&Move::Fresh { inspirations }).unwrap();
+    assert!(population.fail(first, FailureKind::Crashed).is_err(), "under way");
+    population.settle(first, None, passed(1.0, 0.0)).unwrap();
+    let (parent, inspirations) = (first, vec![]);
+    let child = population.begin(&Move::Improve { parent, inspirations }).unwrap();
+    population.settle(child, None, passed(2.0, 0.0)).unwrap();
+    population.fail(first, FailureKind::Crashed).unwrap();
+    assert_eq!(population.best().unwrap().number, child);
+    assert_eq!(population.get(child).unwrap().lineage, first);
+    assert!(population.fail(first, FailureKind::Crashed).is_err(), "failed");
+}
+
+#[test]
+fn a_member_that_was_replaced_is_known_by_what_failed_too() {
+    let mut population = Population::default();
+    let fresh = Move::Fresh { inspirations: vec![] };
+    let [a, b] = [0; 2].map(|_| population.begin(&fresh).unwrap());
+    let [before, after] = [Digest::of(b"before"), Digest::of(b"after")];
+    assert_eq!(population.identify(a, before).unwrap(), None);
+    assert_eq!(population.identify(a, after).unwrap(), None);
+    assert_eq!(population.identify(b, before).unwrap(), Some(a));
+    let alike: Vec<usize> = population.like(before).map(|member| member.number).collect();
+    assert_eq!(alike, [a], "a duplicate is nothing of its own");
+}
+
+#[test]
+fn a_short_search_goes_on_from_what_is_there() {
+    for name in ["adaptive", "evolution", "climb"] {
+        let strategy = strategy(name, 1, 6).unwrap();
+        let population = run(&*strategy, 1, 1);
+        let fresh = population.members().iter().filter(|m| m.parents.is_empty());
+        assert!(fresh.count() < 5, "{name}");
+    }
 }
 
 #[test]

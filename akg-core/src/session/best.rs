@@ -26,8 +26,6 @@ pub(super) struct Best {
     tuned: bool,
     /// Whether it begins with what earlier tuning ended with.
     recorded: bool,
-    /// How much faster it is than the first that passed in the run.
-    pub(super) speedup: f64,
 }
 
 impl Best {
@@ -129,7 +127,6 @@ impl Run<'_> {
         Ok(Some(Best {
             tuned: wanted.is_some(),
             recorded: record.is_some(),
-            speedup: 1.0,
             line: self.line.clone(),
             ladder,
             tuning,

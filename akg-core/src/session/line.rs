@@ -7,6 +7,7 @@ use crate::designer::{Design, FailedDesign, Improve};
 use crate::error::Result;
 use crate::source::{Knobs, sketch_knobs};
 use crate::tuner::Memory;
+use crate::verdict::Failure;
 
 /// Legal configurations that the conductor can choose from, beside the designer's and the recorded one.
 const MOST_POINTS: usize = 64;
@@ -31,6 +32,8 @@ pub(super) struct Line {
     pub(super) failed: Vec<FailedDesign>,
     /// What it is to be faster than.
     pub(super) improve: Option<Improve>,
+    /// The member of the search that it is; `None` before anything passed.
+    pub(super) member: Option<usize>,
     /// What passed.
     pub(super) passed: Vec<Leader>,
 }
@@ -74,7 +77,25 @@ impl Line {
             fixes: true,
             failed: Vec::new(),
             improve: None,
+            member: None,
             passed: Vec::new(),
+        })
+    }
+
+    /// The last failure of its candidates, with the knob values.
+    pub(super) fn last_failure(&self) -> Option<(&Knobs, &Failure)> {
+        let mut latest = self.tried.iter().rev();
+        latest.find_map(|c| Some((&c.tried.knobs, c.tried.failure.as_ref()?)))
+    }
+
+    /// The design with what it came to; `None` where it is not its own, because only a source of it was changed.
+    pub(super) fn failed_by(&self, failure: &Failure) -> Option<FailedDesign> {
+        let last = self.last_failure().map(|(knobs, _)| knobs);
+        let is_own = !self.points.is_empty();
+        is_own.then(|| FailedDesign {
+            sketch: self.design.sketch.clone(),
+            knobs: last.unwrap_or(&self.design.knobs).clone(),
+            failure: failure.clone(),
         })
     }
 
@@ -87,6 +108,7 @@ impl Line {
             fixes: true,
             failed: Vec::new(),
             improve: None,
+            member: None,
             passed: Vec::new(),
             ..self.clone()
         }

@@ -1,69 +1,98 @@
 //! Passes that make a verified kernel faster.
 //!
-//! After KForge's optimisation passes (arXiv 2606.02963, section 3): the analyst reads the profile of the fastest kernel and
-//! recommends one change, the designer or the fixer proposes it, the proposal is judged, repaired and tuned like the first
-//! one, and then it challenges the fastest in a duel. What is not faster beyond the noise is rolled back, and later passes
-//! are told of it.
+//! After KForge's optimisation passes (arXiv 2606.02963, section 3), on a population: a [strategy](crate::search) says what a pass
+//! goes on from. Where that is one kernel, the analyst reads its profile and recommends one change, and the designer or the fixer
+//! proposes it; where it is two, or none, the designer proposes what it makes of them. What is not known is judged, repaired and
+//! tuned like the first one, and then challenges the fastest in a duel. What is not faster beyond the noise stays in the
+//! population with its time, and later passes are told of it.
+//!
+//! Strategies draw from a seed and see nothing but what became of passes, which the store knows: a run that was killed takes
+//! the same decisions again.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use super::Event;
 use super::best::Best;
 use super::plan::bound;
 use super::run::{Run, is_silence};
-use super::tune::{CHALLENGER, FASTEST, Leader};
+use super::tune::Leader;
 use crate::agent::Role as _;
 use crate::analyst::{AnalyseContext, Analyst, Place, Recommendation};
-use crate::backend::Cache;
-use crate::designer::{DesignContext, Designer, Improve, Known};
+use crate::designer::{DesignContext, Designer};
+use crate::digest::Digest;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fixer::{Fixer, Wish};
 use crate::pass::{Ending, Pass};
 use crate::profile::{Profile, Subject};
-use crate::source::Artifact;
-use crate::store::{Measurement, ProfileRecord, StoreExt as _, now};
-use crate::timing::Claim;
+use crate::search::fingerprint::{of_sketch, of_source};
+use crate::search::{self, Measured, Move};
+use crate::source::{Artifact, Source};
+use crate::store::{ProfileRecord, StoreExt as _, now};
 use crate::trace::Taken;
 
-/// What a pass ended with, and what is faster now; or why there are no more passes.
-type Passed = ControlFlow<String, (Pass, Option<Best>)>;
+/// The role of strategies in a trace.
+const STRATEGY: &str = "strategy";
+
+/// What is said of a proposal that is the same as another.
+pub(super) const KNOWN: &str = "what was proposed is known";
+
+/// What a pass goes on from.
+struct Start<'a> {
+    /// The number of the member that it is to become.
+    number: usize,
+    next: &'a Move,
+    /// What is advised to change in its only parent.
+    advice: Option<Recommendation>,
+    /// The steps that what is proposed begins with.
+    steps: Vec<usize>,
+    /// Why it is proposed.
+    why: String,
+}
 
 impl Run<'_> {
-    /// Lets agents make what passed faster, as long as the budget and the number of passes allow. Gives all that were the
-    /// fastest, the fastest last.
-    pub(super) async fn improve(&mut self, first: Best) -> Result<Vec<Best>> {
+    /// Lets agents make what passed faster, as long as the budget, the number of passes and the strategy allow. Gives all that
+    /// passed, the fastest last.
+    pub(super) async fn improve(&mut self, mut first: Best) -> Result<Vec<Best>> {
         let session = self.road.session;
-        let mut bests = vec![first];
         if session.passes == 0 {
-            return Ok(bests);
+            return Ok(vec![first]);
         }
         if !session.backend.capability().times {
             "the backend does not time, so that nothing can be shown to be faster"
                 .clone_into(&mut self.outcome.stopped);
-            return Ok(bests);
+            return Ok(vec![first]);
         }
+        if !self.stand(&mut first).await? {
+            return Ok(vec![first]);
+        }
+        let strategy = match &session.strategy {
+            Some(strategy) => Arc::clone(strategy),
+            None => Arc::new(search::strategy(
+                search::DEFAULT,
+                search::SEED,
+                session.passes + 1,
+            )?),
+        };
+        self.found(first).await?;
         let mut stopped = "all passes are made".to_owned();
         while self.outcome.passes.len() < session.passes {
             if self.exhausted() {
                 "the budget is spent".clone_into(&mut stopped);
                 break;
             }
-            let Some(mut best) = bests.pop() else { break };
-            if !self.stand(&mut best).await? {
-                // What it was faster than is the fastest again; if it was the first, the search goes on.
-                if bests.is_empty() {
-                    return Ok(vec![best]);
-                }
-                continue;
+            if self.fastest().await?.is_none() {
+                "nothing is left that passed".clone_into(&mut stopped);
+                break;
             }
-            best.choose(self.road)?;
-            let passed = self.pass(&best).await;
-            bests.push(best);
-            match passed? {
-                ControlFlow::Continue((pass, faster)) => {
+            let passed = match strategy.next(&self.pool.population) {
+                ControlFlow::Continue(next) => self.pass(&next, strategy.name()).await?,
+                ControlFlow::Break(stop) => ControlFlow::Break(stop.to_string()),
+            };
+            match passed {
+                ControlFlow::Continue(pass) => {
                     session.observer.event(Event::Pass(&pass));
                     self.outcome.passes.push(pass);
-                    bests.extend(faster);
                 }
                 ControlFlow::Break(reason) => {
                     stopped = reason;
@@ -72,51 +101,141 @@ impl Run<'_> {
             }
         }
         self.outcome.stopped = stopped;
-        Ok(bests)
+        Ok(std::mem::take(&mut self.pool).into_bests())
     }
 
-    /// One pass on the fastest.
-    async fn pass(&mut self, best: &Best) -> Result<Passed> {
-        let Some(leader) = best.leader().cloned() else {
-            return Ok(ControlFlow::Break("nothing is left that passed".to_owned()));
+    /// Begins the population with what passed.
+    async fn found(&mut self, mut first: Best) -> Result<()> {
+        first.choose(self.road)?;
+        let Some(leader) = first.leader().cloned() else {
+            return Err(Error::unexpected("what passed first is not there"));
         };
-        let artifact = match self.road.build(&leader.written)? {
-            Ok(artifact) => artifact,
-            Err(failure) => return Ok(ControlFlow::Break(failure.evidence)),
+        // What other members take follows from duels; the time of the first is that of its profile.
+        let profile = self.profile(&first, &leader, &self.rebuilt(&leader)?).await?;
+        let population = &mut self.pool.population;
+        let inspirations = Vec::new();
+        let number = population.begin(&Move::Fresh { inspirations })?;
+        let line = &first.line;
+        let sketches = line.failed.iter().map(|failed| &failed.sketch);
+        let sketches = sketches.chain([&line.design.sketch]).map(of_sketch);
+        for print in sketches {
+            population.identify(number, print)?;
+        }
+        let print = self.print_of(&leader.written.source)?;
+        self.pool.population.identify(number, print)?;
+        let known = Some(profile.seconds).filter(|seconds| seconds.is_finite() && *seconds > 0.0);
+        let measured = Measured {
+            seconds: known.unwrap_or(1.0),
+            spread: 0.0,
         };
-        let profile = self.profile(best, &leader, &artifact).await?;
-        let (advice, step) = match self.analyse(best, &leader, &artifact, profile.clone()).await? {
-            ControlFlow::Continue(advice) => advice,
-            ControlFlow::Break(reason) => return Ok(ControlFlow::Break(reason)),
-        };
-        let role = match advice.place {
-            Place::Sketch => Designer::NAME,
-            Place::Source => Fixer::NAME,
-        };
-        let parents = [leader.step, step];
-        let proposed = match advice.place {
-            Place::Sketch => self.redesigned(best, &advice, profile.seconds, &parents).await,
-            Place::Source => self.rewritten(best, &leader, &advice, &parents).await,
-        };
-        let ended = |ending| Pass::new(Some(advice.clone()), role, ending);
-        match proposed {
-            Ok(None) => {}
-            Ok(Some(why)) => {
-                let pass = ended(Ending::Nothing(why));
-                return Ok(ControlFlow::Continue((pass, None)));
+        let hints = &self.road.task.contract.hints;
+        self.pool.admit(number, first, measured, hints)
+    }
+
+    /// The fingerprint of a source.
+    pub(super) fn print_of(&self, source: &Source) -> Result<Digest> {
+        of_source(source, self.road.session.dsl.capability().syntax)
+    }
+
+    /// The fastest member with its time; those that failed meanwhile are it no more.
+    pub(super) async fn fastest(&mut self) -> Result<Option<(usize, Measured)>> {
+        while let Some((number, measured)) = self.pool.fastest() {
+            let Some(mut best) = self.pool.take(number) else {
+                break;
+            };
+            let stands = self.stand(&mut best).await?;
+            if stands {
+                best.choose(self.road)?;
             }
-            Err(error) if error.kind() == ErrorKind::Unsupported => {
-                let pass = ended(Ending::Nothing(error.to_string()));
-                return Ok(ControlFlow::Continue((pass, None)));
+            let kind = best.line.last_failure().map(|(_, failure)| failure.kind);
+            self.pool.put(number, best);
+            match kind.filter(|_| !stands) {
+                None => return Ok(Some((number, measured))),
+                Some(kind) => self.pool.fail(number, kind)?,
             }
+        }
+        Ok(None)
+    }
+
+    /// One pass, as a strategy wants it; or why there are no more.
+    async fn pass(&mut self, next: &Move, strategy: &str) -> Result<ControlFlow<String, Pass>> {
+        let mut start = self.start(next, strategy)?;
+        let number = start.number;
+        if let Move::Improve { parent, .. } = next {
+            match self.analyse(*parent, &start.steps).await {
+                Ok(Some((advice, step))) => {
+                    start.steps = vec![self.leader(*parent)?.step, step];
+                    start.why.clone_from(&advice.what);
+                    start.advice = Some(advice);
+                }
+                Ok(None) => {
+                    let reason = "the analyst sees nothing that is worth trying".to_owned();
+                    // Of another than the fastest, that says nothing about the others.
+                    if self.pool.fastest().is_none_or(|(fastest, _)| fastest == *parent) {
+                        return Ok(ControlFlow::Break(reason));
+                    }
+                    let ending = Ending::Nothing(reason);
+                    self.pool.conclude(number, &ending, &self.line)?;
+                    return Ok(ControlFlow::Continue(Pass::new(None, Analyst::NAME, ending)));
+                }
+                Err(error) if is_silence(&error) => return Ok(ControlFlow::Break(error.to_string())),
+                Err(error) => return Err(error),
+            }
+        }
+        let of_source = start.advice.as_ref().is_some_and(|a| a.place == Place::Source);
+        let (role, proposed) = if of_source {
+            (Fixer::NAME, self.rewritten(&start).await)
+        } else {
+            (Designer::NAME, self.redesigned(&start).await)
+        };
+        let ending = match proposed {
+            Ok(None) => self.compare(number).await?,
+            Ok(Some(why)) => Ending::Nothing(why),
+            Err(error) if error.kind() == ErrorKind::Unsupported => Ending::Nothing(error.to_string()),
             Err(error) if is_silence(&error) => return Ok(ControlFlow::Break(error.to_string())),
             Err(error) => return Err(error),
-        }
-        let (ending, faster) = self.compare(best, &leader).await?;
-        Ok(ControlFlow::Continue((ended(ending), faster)))
+        };
+        self.pool.conclude(number, &ending, &self.line)?;
+        Ok(ControlFlow::Continue(Pass::new(start.advice, role, ending)))
     }
 
-    /// Where the time of the fastest goes: as it was found before, if it was, so that who is shown it is asked nothing new.
+    /// Begins a member, and takes down a strategy's choice as a step.
+    fn start<'a>(&mut self, next: &'a Move, strategy: &str) -> Result<Start<'a>> {
+        let parents = next.parents().iter();
+        let parents = parents.map(|parent| Ok(self.leader(*parent)?.step));
+        let mut steps = parents.collect::<Result<Vec<usize>>>()?;
+        let why = self.pool.population.account(next);
+        steps.push(self.road.trace.step(&Taken {
+            parents: &steps,
+            role: STRATEGY,
+            agent: strategy,
+            why: &why,
+            proposal: &next.to_string(),
+        })?);
+        Ok(Start {
+            number: self.pool.population.begin(next)?,
+            next,
+            advice: None,
+            steps,
+            why: next.to_string(),
+        })
+    }
+
+    /// What is the fastest of a member.
+    pub(super) fn leader(&self, number: usize) -> Result<&Leader> {
+        let leader = self.pool.best(number)?.leader();
+        leader.ok_or_else(|| Error::unexpected("a member of the search that failed was chosen"))
+    }
+
+    /// What was built of a candidate before.
+    pub(super) fn rebuilt(&self, leader: &Leader) -> Result<Artifact> {
+        self.road.build(&leader.written)?.map_err(|failure| {
+            let evidence = &failure.evidence;
+            Error::unexpected(format!("what was built before cannot be built again: {evidence}"))
+        })
+    }
+
+    /// Where the time of a candidate goes: as it was found before, if it was, so that who is shown it is asked nothing new.
     async fn profile(&self, best: &Best, leader: &Leader, artifact: &Artifact) -> Result<Profile> {
         let (road, session) = (self.road, self.road.session);
         if let Some(known) = session.store.load::<ProfileRecord>(leader.written.key)? {
@@ -139,15 +258,12 @@ impl Run<'_> {
         Ok(profile)
     }
 
-    /// What the analyst recommends, with the number of its step; or why there is nothing to go on with.
-    async fn analyse(
-        &mut self,
-        best: &Best,
-        leader: &Leader,
-        artifact: &Artifact,
-        profile: Profile,
-    ) -> Result<ControlFlow<String, (Recommendation, usize)>> {
+    /// What the analyst recommends to change in a member, with the number of its step. `steps` are those that it begins with.
+    async fn analyse(&self, number: usize, steps: &[usize]) -> Result<Option<(Recommendation, usize)>> {
         let (road, session) = (self.road, self.road.session);
+        let (best, leader) = (self.pool.best(number)?, self.leader(number)?);
+        let artifact = self.rebuilt(leader)?;
+        let profile = self.profile(best, leader, &artifact).await?;
         let pictures = session.pictures.as_ref().map(|draw| draw(&profile)).transpose()?;
         let context = AnalyseContext {
             task: road.task.clone(),
@@ -160,154 +276,63 @@ impl Run<'_> {
             trace: road.trace.clone(),
             profile,
         };
-        let advice = match session.analyst.step(&context).await {
-            Ok(Some(advice)) => advice,
-            Ok(None) => {
-                let reason = "the analyst sees nothing that is worth trying";
-                return Ok(ControlFlow::Break(reason.to_owned()));
-            }
-            Err(error) if is_silence(&error) => return Ok(ControlFlow::Break(error.to_string())),
-            Err(error) => return Err(error),
+        let Some(advice) = session.analyst.step(&context).await? else {
+            return Ok(None);
         };
         session.observer.event(Event::Recommended(&advice));
         let step = road.trace.step(&Taken {
-            parents: &[leader.step],
+            parents: steps,
             role: Analyst::NAME,
             agent: session.analyst.name(),
             why: &advice.why,
             proposal: &advice.what,
         })?;
-        Ok(ControlFlow::Continue((advice, step)))
+        Ok(Some((advice, step)))
     }
 
     /// Lets the designer propose another design and brings that to a candidate; gives the reason if nothing comes of it.
-    async fn redesigned(
-        &mut self,
-        best: &Best,
-        advice: &Recommendation,
-        seconds: f64,
-        parents: &[usize],
-    ) -> Result<Option<String>> {
+    async fn redesigned(&mut self, start: &Start<'_>) -> Result<Option<String>> {
         let road = self.road;
-        // By default the next one begins with the fastest. A strategy may choose other parents, and inspirations.
-        let improve = Improve {
-            parents: vec![Known {
-                sketch: best.line.design.sketch.clone(),
-                seconds: Some(seconds),
-            }],
-            inspirations: Vec::new(),
-            recommendation: Some(advice.clone()),
-            passes: self.outcome.passes.clone(),
-        };
+        let passes = &self.outcome.passes;
+        let improve = self.pool.improve(start.next, start.advice.as_ref(), passes)?;
         let context = DesignContext {
             improve: Some(improve),
             ..road.design_context()
         };
         let design = road.session.designer.step(&context).await?;
-        if self.known.contains(&design.sketch.to_string()) {
-            return Ok(Some("what was proposed is known".to_owned()));
+        let print = of_sketch(&design.sketch);
+        if self.pool.population.identify(start.number, print)?.is_some() {
+            return Ok(Some(KNOWN.to_owned()));
         }
-        let mut line = self.follow(design, parents, &advice.what)?;
+        let mut line = self.follow(design, &start.steps, &start.why)?;
         line.improve = context.improve;
+        line.member = Some(start.number);
         self.line = line;
         self.search().await?;
         Ok(None)
     }
 
-    /// Lets the fixer change the source and brings that to a candidate; gives the reason if nothing comes of it.
-    async fn rewritten(
-        &mut self,
-        best: &Best,
-        leader: &Leader,
-        advice: &Recommendation,
-        parents: &[usize],
-    ) -> Result<Option<String>> {
-        let source = leader.written.source.clone();
-        let wish = Wish::Faster(advice.clone());
-        let Some(changed) = self.ask_fixer(source, wish, Vec::new()).await? else {
+    /// Lets the fixer change the source of the parent and brings that to a candidate; gives the reason if nothing comes of it.
+    async fn rewritten(&mut self, start: &Start<'_>) -> Result<Option<String>> {
+        let (Some(advice), [parent, ..]) = (start.advice.clone(), start.next.parents()) else {
+            return Err(Error::unexpected("a source is changed by advice"));
+        };
+        let leader = self.leader(*parent)?.clone();
+        let source = leader.written.source;
+        let Some(changed) = self.ask_fixer(source, Wish::Faster(advice), Vec::new()).await? else {
             return Ok(Some("the fixer knows no change".to_owned()));
         };
-        self.line = best.line.of_source();
-        self.judge_change(changed, leader.knobs.clone(), 0, parents, &advice.what)
+        let change = self.road.admit(changed)?;
+        let print = self.print_of(&change.0.source)?;
+        if self.pool.population.identify(start.number, print)?.is_some() {
+            return Ok(Some(KNOWN.to_owned()));
+        }
+        let mut line = self.pool.best(*parent)?.line.of_source();
+        line.member = Some(start.number);
+        self.line = line;
+        self.judge_change(change, (leader.knobs, 0), &start.steps, &start.why)
             .await?;
         self.search().await?;
         Ok(None)
-    }
-
-    /// Lets what passed of the design that is worked on challenge the fastest.
-    async fn compare(&mut self, best: &Best, fastest: &Leader) -> Result<(Ending, Option<Best>)> {
-        let last = self.line.tried.last();
-        let failure = last.and_then(|c| c.tried.failure.clone());
-        let nothing = |why: &str| (Ending::Nothing(why.to_owned()), None);
-        let Some(mut challenger) = self.tune().await? else {
-            return Ok(match failure {
-                Some(failure) => (Ending::Failed(failure), None),
-                None => nothing("no candidate was tried"),
-            });
-        };
-        if !self.stand(&mut challenger).await? {
-            return Ok(nothing("what was fast failed when it was judged"));
-        }
-        let Some(leader) = challenger.leader().cloned() else {
-            return Ok(nothing("nothing is left that passed"));
-        };
-        challenger.choose(self.road)?;
-        if leader.written.key == fastest.written.key {
-            return Ok(nothing("what was proposed is the same"));
-        }
-        let duel = self.duel(&leader, fastest).await?;
-        let [own, theirs] = duel.contest.sides.as_slice() else {
-            return Err(Error::unexpected("a duel has two sides"));
-        };
-        if let Some(failure) = &own.failure {
-            self.road.fail(leader.written.key, failure)?;
-            return Ok((Ending::Failed(failure.clone()), None));
-        }
-        if let Some(failure) = &theirs.failure {
-            self.road.fail(fastest.written.key, failure)?;
-            let known = fastest.attempt.and_then(|at| self.outcome.attempts.get_mut(at));
-            if let Some(attempt) = known {
-                attempt.verdict.failure = Some(failure.clone());
-            }
-            return Ok((
-                Ending::Nothing("the fastest failed when it was timed".to_owned()),
-                Some(challenger),
-            ));
-        }
-        let Some(comparison) = duel.contest.against_best(Cache::Warm) else {
-            return Ok(nothing("the duel was disturbed"));
-        };
-        let ratio = comparison.ratio;
-        let speedup = best.speedup * ratio;
-        self.road.trace.amend(leader.step, |record| {
-            record.seconds = own.warm.median();
-            record.speedup = Some(speedup);
-        })?;
-        if comparison.claim != Claim::Faster {
-            return Ok((Ending::NotFaster(ratio), None));
-        }
-        challenger.speedup = speedup;
-        Ok((Ending::Faster(ratio), Some(challenger)))
-    }
-
-    /// Lets two candidates take turns, unless they have before.
-    async fn duel(&mut self, challenger: &Leader, fastest: &Leader) -> Result<Measurement> {
-        let session = self.road.session;
-        let policy = session.tuning.clone().unwrap_or_default().duel;
-        let (own, theirs) = (challenger.written.key, fastest.written.key);
-        if let Some(known) = self.road.duelled(own, theirs, &policy)? {
-            return Ok(known);
-        }
-        let built = [
-            self.road.build(&challenger.written)?,
-            self.road.build(&fastest.written)?,
-        ];
-        let [Ok(challenger), Ok(fastest)] = built else {
-            return Err(Error::unexpected("what was built before cannot be built again"));
-        };
-        let arena = self.arena()?;
-        let mut side = arena.side(CHALLENGER, &challenger);
-        let mut other = arena.side(FASTEST, &fastest).unjudged(FASTEST);
-        arena.duel((own, &mut side), (theirs, &mut other), &policy).await
     }
 }

@@ -1,12 +1,12 @@
 //! One run of a session, from the design to the best candidate.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::contest::Arena;
 use super::line::{Candidate, Line};
 use super::plan::bound;
+use super::pool::Pool;
 use super::road::{Road, Written};
 use super::tune::Leader;
 use super::{Event, Outcome};
@@ -16,6 +16,7 @@ use crate::conductor::{ConductContext, Next, Tried};
 use crate::designer::{Design, DesignContext, Designer, FailedDesign};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fixer::{FixContext, Fixer, Wish};
+use crate::search::fingerprint::of_sketch;
 use crate::source::{Knobs, Source};
 use crate::target::Target;
 use crate::trace::Taken;
@@ -27,8 +28,8 @@ pub(super) struct Run<'a> {
     /// The design that is worked on.
     pub(super) line: Line,
     pub(super) outcome: Outcome,
-    /// The sketches that were followed.
-    pub(super) known: HashSet<String>,
+    /// What passed and what failed since something passed.
+    pub(super) pool: Pool,
     /// Where candidates are timed, once one is.
     pub(super) arena: Option<Arc<Arena<'a>>>,
     began: Instant,
@@ -59,7 +60,7 @@ impl<'a> Run<'a> {
         };
         Ok(Self {
             road,
-            known: HashSet::from([design.sketch.to_string()]),
+            pool: Pool::default(),
             line: Line::new(road, design, step)?,
             outcome,
             arena: None,
@@ -174,8 +175,9 @@ impl<'a> Run<'a> {
             .await?;
         match fixed {
             Some(source) => {
-                self.judge_change(source, tried.knobs, tried.repairs + 1, &[step], why)
-                    .await
+                let change = self.road.admit(source)?;
+                let configuration = (tried.knobs, tried.repairs + 1);
+                self.judge_change(change, configuration, &[step], why).await
             }
             None => {
                 self.line.fixes = false;
@@ -207,12 +209,11 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Judges what the fixer made of the candidate of a step.
+    /// Judges what the fixer made of the candidate of a step, which was written for these knob values and is repaired so often.
     pub(super) async fn judge_change(
         &mut self,
-        source: Source,
-        knobs: Knobs,
-        repairs: usize,
+        (written, presented): (Written, Result<(), Failure>),
+        configuration: (Knobs, usize),
         parents: &[usize],
         why: &str,
     ) -> Result<()> {
@@ -222,10 +223,9 @@ impl<'a> Run<'a> {
             role: Fixer::NAME,
             agent: road.session.fixer.name(),
             why,
-            proposal: &source.text,
+            proposal: &written.source.text,
         })?;
-        let (written, presented) = road.admit(source)?;
-        self.judge(written, presented, (knobs, repairs), step).await
+        self.judge(written, presented, configuration, step).await
     }
 
     /// Judges the candidate of a step, written for these knob values and repaired so often, and takes down what became of
@@ -298,8 +298,10 @@ impl<'a> Run<'a> {
     /// those that failed. It is not asked again once it has none.
     async fn redesign(&mut self, failed: Option<(Knobs, Failure)>) -> Result<()> {
         self.line.redesigns = false;
-        let mut latest = self.line.tried.iter().rev();
-        let last = || latest.find_map(|c| Some((c.tried.knobs.clone(), c.tried.failure.clone()?)));
+        let last = || {
+            let (knobs, failure) = self.line.last_failure()?;
+            Some((knobs.clone(), failure.clone()))
+        };
         let Some((knobs, failure)) = failed.or_else(last) else {
             return Ok(());
         };
@@ -320,13 +322,19 @@ impl<'a> Run<'a> {
             Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(()),
             Err(error) => return Err(error),
         };
-        if context.has_failed(&design.sketch) {
+        let print = of_sketch(&design.sketch);
+        let population = &mut self.pool.population;
+        if context.has_failed(&design.sketch) || population.like(print).next().is_some() {
             return Ok(());
+        }
+        if let Some(member) = self.line.member {
+            population.identify(member, print)?;
         }
         let why = format!("the design before led to {}", failure.kind.name());
         let mut line = self.follow(design, &[self.line.step], &why)?;
         line.failed = context.failed;
         line.improve = context.improve;
+        line.member = self.line.member;
         self.line = line;
         Ok(())
     }
@@ -346,7 +354,6 @@ impl<'a> Run<'a> {
             proposal: &design.sketch.to_string(),
         })?;
         session.observer.event(Event::Designed(&design));
-        self.known.insert(design.sketch.to_string());
         Line::new(road, design, step)
     }
 

@@ -9,6 +9,7 @@ use akg_core::designer::{Design, DesignContext, Designer};
 use akg_core::dsl::{DslCapability, Stage};
 use akg_core::expr::Bindings;
 use akg_core::isolation::Isolation;
+use akg_core::search::Syntax;
 use akg_core::source::{Artifact, Knobs, Launch, LaunchPlan, Source, SourceForm};
 use akg_core::store::{MemoryStore, Store};
 use akg_core::timing::{Usage, Witness};
@@ -372,6 +373,7 @@ pub(crate) const PLENTY: Duration = Duration::from_secs(3600);
 pub(crate) fn session(world: &Shared, store: &Arc<MemoryStore>, budget: Duration) -> Session {
     let mut dsl = DslCapability::default();
     dsl.backends = vec!["simulated".to_owned()];
+    dsl.syntax = Some(Syntax::Braces);
     let mut backend = BackendCapability::default();
     backend.times = true;
     let clock = world.clone();

@@ -47,7 +47,7 @@ fn print(text: &str, syntax: Syntax) -> String {
         },
         knobs: Knobs::new(),
     };
-    of_source(&source, syntax).unwrap().to_string()
+    of_source(&source, Some(syntax)).unwrap().to_string()
 }
 
 #[test]
