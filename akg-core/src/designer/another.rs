@@ -16,8 +16,8 @@ const MOST_CARE: usize = 2;
 const MOST_DESIGNS: usize = 8;
 const MOST_CROSSED: usize = 4;
 
-/// The first that was not tried of the [crossings](crossed) of what is to go on from, those with the rules' own designs, and these
-/// designs themselves.
+/// The first that was not tried of the [crossings](crossed) of what is to go on from or may give ideas, those with the rules' own
+/// designs, and these designs themselves.
 ///
 /// # Errors
 /// [`Unsupported`](crate::ErrorKind::Unsupported) if all of them were tried, or the rules have no design of the task.
@@ -28,7 +28,8 @@ pub(super) fn design(context: &DesignContext, improve: &Improve) -> Result<Desig
     let own = own(context)?;
     let others = own.iter().take(MOST_CROSSED);
     let others = others.map(|design| (&design.sketch, &design.knobs));
-    if let Some(crossed) = crossed_with(others, context, improve) {
+    let first = known(improve).next();
+    if let Some(crossed) = first.and_then(|first| crossed_with(first, others, context, improve)) {
         return Ok(crossed);
     }
     let mut new = own.into_iter().filter(|d| is_new(&d.sketch, context, improve));
@@ -36,25 +37,32 @@ pub(super) fn design(context: &DesignContext, improve: &Improve) -> Result<Desig
         .ok_or_else(|| Error::unsupported("the rules have no other design"))
 }
 
-/// The first crossing that was not tried of the first parent with the others, and then with what may give ideas.
+/// The first crossing that was not tried of the first parent with the others, and then with what may give ideas; without parents,
+/// of that.
 pub(super) fn crossed(context: &DesignContext, improve: &Improve) -> Option<Design> {
-    let others = improve.parents.iter().skip(1).chain(&improve.inspirations);
-    let others = others.map(|known| (&known.sketch, &known.knobs));
-    crossed_with(others, context, improve)
+    let mut known = known(improve);
+    let first = known.next()?;
+    crossed_with(first, known, context, improve)
 }
 
-/// The first crossing that was not tried of the first parent with one of `others`.
+/// What a designer is shown, the parents first, each with the values of its knobs.
+fn known(improve: &Improve) -> impl Iterator<Item = (&Sketch, &Knobs)> {
+    let known = improve.parents.iter().chain(&improve.inspirations);
+    known.map(|known| (&known.sketch, &known.knobs))
+}
+
+/// The first crossing that was not tried of a sketch with one of others.
 fn crossed_with<'a>(
+    (first, knobs): (&Sketch, &Knobs),
     mut others: impl Iterator<Item = (&'a Sketch, &'a Knobs)>,
     context: &DesignContext,
     improve: &Improve,
 ) -> Option<Design> {
-    let parent = improve.parents.first()?;
-    let own = sketch_knobs(&parent.knobs);
+    let (hints, target) = (&context.task.contract.hints, &context.target);
+    let own = sketch_knobs(knobs);
     others.find_map(|(other, knobs)| {
-        let (hints, target) = (&context.task.contract.hints, &context.target);
         let knobs = sketch_knobs(knobs);
-        let mut crossed = crossings((&parent.sketch, &own), (other, &knobs), hints, target);
+        let mut crossed = crossings((first, &own), (other, &knobs), hints, target);
         let new = crossed.find(|crossed| is_new(&crossed.sketch, context, improve));
         new.map(Design::from)
     })

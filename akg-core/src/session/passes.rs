@@ -30,6 +30,7 @@ use crate::search::{self, Measured, Move};
 use crate::source::{Artifact, Source};
 use crate::store::{ProfileRecord, StoreExt as _, now};
 use crate::trace::Taken;
+use crate::verdict::FailureKind;
 
 /// The role of strategies in a trace.
 const STRATEGY: &str = "strategy";
@@ -147,12 +148,13 @@ impl Run<'_> {
             if stands {
                 best.choose(self.road)?;
             }
-            let kind = best.line.last_failure().map(|(_, failure)| failure.kind);
+            let failure = best.line.last_failure();
+            let kind = failure.map_or(FailureKind::Rejected, |(_, failure)| failure.kind);
             self.pool.put(number, best);
-            match kind.filter(|_| !stands) {
-                None => return Ok(Some((number, measured))),
-                Some(kind) => self.pool.fail(number, kind)?,
+            if stands {
+                return Ok(Some((number, measured)));
             }
+            self.pool.fail(number, kind)?;
         }
         Ok(None)
     }

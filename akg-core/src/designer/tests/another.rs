@@ -95,6 +95,16 @@ fn two_parents_are_crossed_before_anything_else() {
         ..context.clone()
     };
     assert_eq!(block_on(RuleDesigner.step(&both)).unwrap().sketch, wanted[0]);
+    // From nothing, ideas are crossed.
+    let fresh = DesignContext {
+        improve: Some(Improve {
+            parents: Vec::new(),
+            inspirations: improve.parents.clone(),
+            ..improve.clone()
+        }),
+        ..context.clone()
+    };
+    assert_eq!(block_on(RuleDesigner.step(&fresh)).unwrap().sketch, wanted[0]);
     // Who comes after the rules is asked once no crossing is new.
     let (found, end) = all(&RulesFirst::new(Nobody), improve);
     assert!(!found.is_empty() && found.iter().all(|design| wanted.contains(&design.sketch)));
