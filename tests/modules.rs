@@ -9,8 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use akg::backend::Limits;
+use akg::conformance::{self, Probe};
 use akg::cuda::absence;
 use akg::python::{Config, Environment, ModuleBackend, Package};
+use akg::source::{Artifact, ModuleInterface};
 use akg::verdict::Failure;
 use akg::verdict::FailureKind::{
     self, ClockMismatch, Crashed, InputChanged, LoadFailed, NoWork, Stale, TimedOut, WrongType, WrongValues,
@@ -18,6 +20,7 @@ use akg::verdict::FailureKind::{
 use akg::verify::Judge;
 use akg::{DType, Graph, Session, Task, blocking};
 use common::{Place, expect, has_compiler};
+use futures::executor::block_on;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 /// relu(x) * scale + 1, whose scale the class has as a parameter.
@@ -204,6 +207,9 @@ fn main() {
         }
     }
     trials.push(Trial::test("a parameter of another name", misnamed).with_ignored_flag(!has_triton));
+    trials.push(
+        Trial::test("the rules of backends hold", the_rules_of_backends_hold).with_ignored_flag(!has_triton),
+    );
     let exported = Trial::test("an exported module passes", an_exported_module_passes);
     trials.push(exported.with_ignored_flag(!has_triton || !has_compiler()));
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
@@ -250,6 +256,37 @@ fn judge((dsl, backend): (&str, &str), text: &str) -> Result<Option<Failure>, Fa
         .with_timing(None);
     let (attempt, _) = blocking::judge(&session, source, &task())?;
     Ok(attempt.verdict.failure)
+}
+
+/// A backend keeps the rules that all are held to when it executes modules.
+fn the_rules_of_backends_hold() -> Result<(), Failed> {
+    let backend = ModuleBackend::new(akg::registry().backend("cpu")?, &Config::default());
+    let report = block_on(conformance::backend(&backend, &probe));
+    report.assert_held();
+    assert!(report.held() > report.skipped(), "{report}");
+    Ok(())
+}
+
+/// A probe as a module; none where a probe has scratch or several kernels, or leaves memory as it was.
+fn probe(probe: Probe) -> akg::Result<Option<Artifact>> {
+    let body = match probe {
+        Probe::Double => "return 2 * x",
+        Probe::OverwriteInput => "y = 2 * x; x.zero_(); return y",
+        Probe::Crash => "ctypes.string_at(16)",
+        Probe::Hang => "while True: pass",
+        Probe::TakeMemory => "while True: taken.append(bytearray(1 << 24))",
+        _ => return Ok(None),
+    };
+    let text =
+        format!("import ctypes\ntaken = []\nclass probe:\n    def __call__(self, x):\n        {body}\n");
+    let plan = probe.plan();
+    let interface = ModuleInterface {
+        tensors: plan.tensors.clone(),
+        inputs: vec!["x".to_owned()],
+        states: Vec::new(),
+    };
+    let artifact = interface.artifact(&text)?;
+    Ok(Some(Artifact { plan, ..artifact }))
 }
 
 /// A network with weights, and with states that a call changes.

@@ -117,6 +117,7 @@ pub(crate) enum Call<'a> {
 pub(crate) enum CandidateCall<'a> {
     Open {
         path: &'a Path,
+        class: &'a str,
         device: &'a str,
         threads: usize,
         /// Names.

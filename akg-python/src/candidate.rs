@@ -6,18 +6,19 @@ use std::os::fd::AsFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use akg_core::backend::{Cache, Call as Tensors, Limits, RunOutput};
+use akg_core::Tensor;
+use akg_core::backend::{Cache, Call as Tensors, Limits, RunOutput, Sanitizer};
 use akg_core::error::{Error, ErrorKind, Result};
 use akg_core::expr::Bindings;
 use akg_core::isolation::Isolation;
-use akg_core::source::{Artifact, ModuleInterface, PlanTensor, TensorRole};
+use akg_core::profile::{Observation, Observed};
+use akg_core::source::{Artifact, LaunchPlan, ModuleInterface, TensorRole};
 use akg_core::tensor::byte_len;
 use akg_core::turns::Turns;
 use akg_core::verdict::{Failure, FailureKind};
-use akg_core::{Expr, Tensor};
-use akg_worker::caches;
 use akg_worker::process::{Ended, Halt, Process, RequestError};
 use akg_worker::seat::Execute;
+use akg_worker::{caches, plan};
 use serde::de::DeserializeOwned;
 use tempfile::TempDir;
 
@@ -51,6 +52,7 @@ pub(crate) struct ModuleExecutor {
     halt: Halt,
     isolation: Isolation,
     interface: ModuleInterface,
+    plan: LaunchPlan,
     limits: Limits,
     /// Whether it computes on the processor.
     on_host: bool,
@@ -106,15 +108,18 @@ impl ModuleExecutor {
             failure: None,
             _directory: directory,
             interface: interface.clone(),
+            plan: artifact.plan.clone(),
             limits,
         };
+        let launch = artifact.plan.launches.first();
         let open = CandidateCall::Open {
             path: &path,
+            class: launch.map_or(ModuleInterface::CLASS, |launch| &launch.kernel),
             device,
             threads: thread::available_parallelism().map_or(1, usize::from),
             inputs: &interface.inputs,
             states: &interface.states,
-            idle: artifact.plan.launches.is_empty(),
+            idle: launch.is_none(),
         };
         let opened = executor.ask::<Done>(open, &Files::default(), FailureKind::LoadFailed)?;
         Ok(opened.map(|_| executor))
@@ -171,14 +176,10 @@ impl ModuleExecutor {
             return Ok(Err(failure.clone()));
         }
         self.bound = None;
+        plan::check(&self.plan, &call.dims, &call.inputs)?;
         // Constants follow the inputs.
         let count = self.interface.inputs.len();
-        let Some(inputs) = call.inputs.get(..count) else {
-            return Err(Error::invalid(format!(
-                "the module has {count} inputs, but {} tensors were given",
-                call.inputs.len()
-            )));
-        };
+        let inputs = call.inputs.get(..count).unwrap_or_default();
         let placement = call.placement;
         let fresh = self.dims != call.dims;
         if fresh {
@@ -209,37 +210,41 @@ impl ModuleExecutor {
     fn look(&mut self) -> Result<Result<RunOutput, Failure>> {
         self.is_bound()?;
         self.bound = None;
-        let outputs: Vec<PlanTensor> = self.outputs().cloned().collect();
-        let mut types = Vec::with_capacity(outputs.len());
-        for output in &outputs {
-            let extent = |e: &Expr| Ok(usize::try_from(e.eval(&self.dims)?).unwrap_or(0));
-            let shape: Vec<usize> = output.shape.iter().map(extent).collect::<Result<_>>()?;
-            types.push((output.dtype, shape));
-        }
-        let sizes = types.iter().map(|(dtype, shape)| byte_len(*dtype, shape));
+        let shapes = plan::shapes(&self.plan, &self.dims)?;
+        let tensors = self.plan.tensors.iter().zip(shapes);
+        let outputs: Vec<_> = tensors.filter(|(t, _)| t.role == TensorRole::Output).collect();
+        let sizes = outputs
+            .iter()
+            .map(|(output, shape)| byte_len(output.dtype, shape));
         let sizes: Vec<usize> = sizes.collect::<Result<_>>()?;
         let mut files = Files::default();
         let memory = transfer::outputs(&mut files, &sizes)?;
         let take = CandidateCall::Take {
             outputs: &memory.slots,
         };
+        let outputs: Vec<_> = outputs.into_iter().map(|(t, shape)| (t.clone(), shape)).collect();
         let taken = match self.ask::<Taken>(take, &files, FailureKind::WrongType)? {
             Ok((taken, _)) => taken,
             Err(failure) => return Ok(Err(failure)),
         };
         let written: Vec<_> = taken.types.into_iter().map(Some).collect();
         let tensors: Vec<Tensor> = memory.collect(&written)?.into_iter().flatten().collect();
-        if tensors.len() != types.len() || self.digests.len() != types.len() {
-            let evidence = format!("the module returned {} tensors of {}", tensors.len(), types.len());
+        if tensors.len() != outputs.len() || self.digests.len() != outputs.len() {
+            let evidence = format!(
+                "the module returned {} tensors of {}",
+                tensors.len(),
+                outputs.len()
+            );
             return Ok(Err(Failure::new(FailureKind::WrongType, evidence)));
         }
-        for ((tensor, (dtype, shape)), output) in tensors.iter().zip(&types).zip(&outputs) {
-            if tensor.dtype() != *dtype || tensor.shape() != shape {
+        for (tensor, (output, shape)) in tensors.iter().zip(&outputs) {
+            if tensor.dtype() != output.dtype || tensor.shape() != shape {
                 let evidence = format!(
-                    "the module returned {}{:?} for `{}`, which is {dtype}{shape:?}",
+                    "the module returned {}{:?} for `{}`, which is {}{shape:?}",
                     tensor.dtype(),
                     tensor.shape(),
-                    output.name
+                    output.name,
+                    output.dtype
                 );
                 return Ok(Err(Failure::new(FailureKind::WrongType, evidence)));
             }
@@ -257,11 +262,6 @@ impl ModuleExecutor {
             outputs: tensors,
             inputs_unchanged: taken.unchanged,
         }))
-    }
-
-    fn outputs(&self) -> impl Iterator<Item = &PlanTensor> {
-        let tensors = self.interface.tensors.iter();
-        tensors.filter(|tensor| tensor.role == TensorRole::Output)
     }
 }
 
@@ -297,6 +297,32 @@ impl Execute for ModuleExecutor {
 
     fn take(&mut self, turns: &Turns) -> Result<Result<RunOutput, Failure>> {
         turns.beside(|| self.look())
+    }
+
+    /// The time of a call as that of its only launch.
+    fn observe(&mut self, calls: u32) -> Result<Result<Observation, Failure>> {
+        let mut times = [Duration::ZERO; 2];
+        for (time, calls) in times.iter_mut().zip([calls.max(1), 0]) {
+            match self.execute(calls, Cache::Warm)? {
+                Ok(elapsed) => *time = elapsed,
+                Err(failure) => return Ok(Err(failure)),
+            }
+        }
+        let [all, none] = times;
+        let mut observation = Observation::default();
+        observation.launches.push(Observed {
+            seconds: all.saturating_sub(none).as_secs_f64() / f64::from(calls.max(1)),
+            ..Observed::default()
+        });
+        let note = "the kernels of a Python module are not told apart: what is shown is a whole call, with its host code";
+        observation.notes.push(note.to_owned());
+        Ok(Ok(observation))
+    }
+
+    fn sanitize(&mut self, _: Sanitizer) -> Result<Result<(), Failure>> {
+        Err(Error::unsupported(
+            "a Python module with host code of its own is not executed under a sanitizer; leave out --sanitize",
+        ))
     }
 }
 

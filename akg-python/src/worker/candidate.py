@@ -19,8 +19,6 @@ from akg_worker import baseline, tensors
 from akg_worker.errors import CallError
 from akg_worker.module import attribute, load, set_attribute, user_code
 
-CLASS = "ModelNew"
-
 _candidate = None
 
 
@@ -68,17 +66,17 @@ CALLS = {"open": open_module, "put": put, "flush": flush, "run": run, "take": ta
 
 class Candidate:
     def __init__(self, message, device):
-        path = message["path"]
-        module = load(path, {CLASS: "class"})
+        path, name = message["path"], message["class"]
+        module = load(path, {name: "class"})
         initial = getattr(module, "get_init_inputs", list)
         with user_code("`get_init_inputs`", path):
             initial = initial()
-        with torch.no_grad(), user_code(f"the constructor of `{CLASS}`", path):
-            model = module.ModelNew(*initial)
+        with torch.no_grad(), user_code(f"the constructor of `{name}`", path):
+            model = getattr(module, name)(*initial)
             self._model = model.to(device) if isinstance(model, torch.nn.Module) else model
         if not callable(self._model):
-            raise CallError("invalid-input", f"`{CLASS}` must be a torch.nn.Module, or have a method `__call__`")
-        self._path, self.device = path, device
+            raise CallError("invalid-input", f"`{name}` must be a torch.nn.Module, or have a method `__call__`")
+        self._path, self._name, self.device = path, name, device
         self._inputs, self._states = message["inputs"], message["states"]
         self._places = {name: place for name, place in places(self._model).items() if name in self._inputs}
         self._check_arguments()
@@ -94,7 +92,7 @@ class Candidate:
         except TypeError as error:
             own = ", ".join(places(self._model)) or "none"
             message = (
-                f"`forward` of `{CLASS}` is called with the inputs that are named like none of its tensors ({own}), in their "
+                f"`forward` of `{self._name}` is called with the inputs that are named like none of its tensors ({own}), in their "
                 f"order: {', '.join(arguments) or 'none'}; but {error}"
             )
             raise CallError("invalid-input", message) from None
@@ -144,7 +142,7 @@ class Candidate:
             if name in self._places:
                 set_attribute(self._model, self._places[name], states[name])
         arguments = [states.get(name, placed[name]) for name in self._inputs if name not in self._places]
-        with user_code(f"`forward` of `{CLASS}`", self._path):
+        with user_code(f"`forward` of `{self._name}`", self._path):
             returned = self._model(*arguments)
         results = [leaf for leaf in tree_flatten(returned)[0] if isinstance(leaf, torch.Tensor)]
         for name in self._states:
@@ -155,7 +153,7 @@ class Candidate:
         if len(self._results) != len(slots):
             count = len(self._results) - len(self._states)
             wanted = len(slots) - len(self._states)
-            raise CallError("invalid-input", f"`forward` of `{CLASS}` returned {count} tensors instead of {wanted}")
+            raise CallError("invalid-input", f"`forward` of `{self._name}` returned {count} tensors instead of {wanted}")
         written = [tensors.write(slot, f"output {at}", value) for at, (slot, value) in enumerate(zip(slots, self._results))]
         return {"types": written, "unchanged": self._unchanged()}
 
