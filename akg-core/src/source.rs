@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::dtype::DType;
 use crate::expr::{Bindings, Expr, Symbol};
+use crate::graph::{Graph, ValueId};
 
 mod header;
 mod module;
@@ -78,6 +79,31 @@ pub struct PlanTensor {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holds: Option<Held>,
 }
+
+impl PlanTensor {
+    /// The inputs, constants and outputs of a graph.
+    pub fn of(graph: &Graph) -> Vec<Self> {
+        let tensor = |value: ValueId, role| {
+            let ty = graph.ty(value);
+            Self {
+                name: graph.value_name(value).to_owned(),
+                dtype: ty.dtype,
+                shape: ty.shape.clone(),
+                role,
+                align: ALIGN,
+                holds: None,
+            }
+        };
+        let given = graph.given().map(|value| tensor(value, TensorRole::Input));
+        let outputs = graph.outputs().iter();
+        given
+            .chain(outputs.map(|output| tensor(output.value, TensorRole::Output)))
+            .collect()
+    }
+}
+
+/// Alignment of the tensors of a graph.
+const ALIGN: usize = 64;
 
 /// The name of a value that a scratch tensor holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -140,14 +140,7 @@ impl Stage {
         })
     }
 
-    /// Whether it has room for tensors like these.
-    pub(crate) fn fits(&self, tensors: &[Tensor]) -> bool {
-        let pairs = || self.descriptors.iter().zip(tensors);
-        self.descriptors.len() == tensors.len()
-            && pairs().all(|(d, t)| d.dtype == t.dtype() && d.shape == t.shape())
-    }
-
-    /// Writes the tensors.
+    /// Writes tensors of the types that it was made for.
     pub(crate) fn write(&mut self, tensors: &[Tensor]) {
         for (descriptor, tensor) in self.descriptors.iter().zip(tensors) {
             let (offset, bytes) = (descriptor.offset, tensor.bytes());

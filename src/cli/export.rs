@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use akg::Result;
-use akg::source::{Knobs, Launch, LaunchPlan, PlanTensor, Source, SourceForm, TensorRole};
+use akg::source::{Knobs, Launch, LaunchPlan, PlanTensor, Source, SourceForm};
 use clap::Args;
 
 use super::bundle;
@@ -48,24 +48,7 @@ impl ExportArgs {
         let config = self.python.config();
         let loaded = load(&args, memory_budget(), || python(&config, &progress), &progress)?;
         let graph = &loaded.task.graph;
-        let tensor = |value, role| {
-            let ty = graph.ty(value);
-            PlanTensor {
-                name: graph.value_name(value).to_owned(),
-                dtype: ty.dtype,
-                shape: ty.shape.clone(),
-                role,
-                align: 64,
-                holds: None,
-            }
-        };
-        let mut tensors: Vec<PlanTensor> = graph.given().map(|v| tensor(v, TensorRole::Input)).collect();
-        tensors.extend(
-            graph
-                .outputs()
-                .iter()
-                .map(|o| tensor(o.value, TensorRole::Output)),
-        );
+        let tensors = PlanTensor::of(graph);
         let launch = Launch {
             kernel: "kernel".to_owned(),
             grid: vec![1.into()],

@@ -57,21 +57,7 @@ const TESTS: [(&str, Test, &[Way]); 5] = [
 fn main() {
     akg::worker::init();
     let arguments = Arguments::from_args();
-    let aimock = if arguments.list {
-        Err(Absence::Missing("only listed".to_owned()))
-    } else {
-        install::aimock(&scripts::fixtures())
-    };
-    let litellm = match &aimock {
-        Ok(aimock) => install::litellm(aimock),
-        Err(_) => Err(Absence::Missing("there is no aimock behind it".to_owned())),
-    };
-    let (aimock, litellm) = (Arc::new(aimock), Arc::new(litellm));
-    for (name, server) in [("aimock", &aimock), ("litellm", &litellm)] {
-        if let Err(Absence::Missing(why)) = &**server {
-            eprintln!("SKIPPED: all runs with {name}: {why}");
-        }
-    }
+    let [aimock, litellm] = install::both(&scripts::fixtures(), arguments.list).map(Arc::new);
     let mut trials = Vec::new();
     for (name, test, ways) in TESTS {
         for way in ways {

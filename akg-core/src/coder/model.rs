@@ -20,9 +20,9 @@ const FORM: &str = "Answer with the whole corrected text in one fenced code bloc
 
 /// The coder that asks a language model for a source.
 ///
-/// The model is shown the DSL's guide, the graph, what is known of the language and the device, the sketch, and what the DSL lowers it to, if it does. What it sends must be
-/// [readable](Dsl::parse) and pass the DSL's [check](Dsl::check); what is wrong goes back to it. That nothing right comes is an
-/// [`Unsupported`](crate::ErrorKind::Unsupported) error.
+/// The model is shown the DSL's guide, the graph, what is known of the language and the device, the sketch, and what the DSL lowers
+/// it to, if it does. What it sends must be [readable](Dsl::parse) and pass the DSL's [check](Dsl::check); what is wrong goes back to
+/// it. That nothing right comes is an [`Unsupported`](crate::ErrorKind::Unsupported) error.
 #[derive(Debug, Clone)]
 pub struct ModelCoder(Consultant);
 

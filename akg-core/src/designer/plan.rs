@@ -6,7 +6,7 @@ use super::axes::{AxisId, Conflict, Windowed};
 use super::coalesce::coalesce;
 use super::decompose::Decomposed;
 use super::group::{Group, Use};
-use super::prim::{MapOp, Prim, PrimId, Prims};
+use super::prim::{MapOp, Prim, PrimId, PrimNode, Prims};
 use super::window::Outside;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -128,18 +128,10 @@ pub(super) fn plan(decomposed: &Decomposed, groups: &[Group]) -> Result<Plan> {
 /// The extents that a tensor is declared with which a kernel sees in these: the same, unless they leave open what the symbols in
 /// them are.
 fn declared(decomposed: &Decomposed, tensor: &TensorKey, shape: &[Expr]) -> Vec<Expr> {
-    let prims = &decomposed.prims;
     let is_plain = |extent: &Expr| extent.as_const().is_some() || extent.as_symbol().is_some();
-    let own = match tensor {
-        TensorKey::Input(value) => {
-            let mut nodes = prims.nodes.iter();
-            nodes.find(|n| n.prim == Prim::Input(*value))
-        }
-        TensorKey::Output(i) => decomposed.outputs.get(*i).map(|o| prims.node(*o)),
-        TensorKey::Buffer(_) => None,
-    };
-    match own {
-        Some(own) if !shape.iter().all(is_plain) => {
+    let is_buffer = matches!(tensor, TensorKey::Buffer(_));
+    match held(decomposed, tensor) {
+        Some(own) if !is_buffer && !shape.iter().all(is_plain) => {
             own.shape.iter().filter(|extent| !extent.is(1)).cloned().collect()
         }
         _ => shape.to_vec(),
@@ -148,16 +140,17 @@ fn declared(decomposed: &Decomposed, tensor: &TensorKey, shape: &[Expr]) -> Vec<
 
 /// The element type of a tensor.
 fn dtype(decomposed: &Decomposed, tensor: &TensorKey) -> DType {
+    held(decomposed, tensor).map_or(DType::F32, |node| node.dtype)
+}
+
+/// What a tensor holds.
+fn held<'d>(decomposed: &'d Decomposed, tensor: &TensorKey) -> Option<&'d PrimNode> {
     let prims = &decomposed.prims;
-    let found = match tensor {
-        TensorKey::Input(value) => {
-            let mut nodes = prims.nodes.iter();
-            nodes.find(|n| n.prim == Prim::Input(*value)).map(|n| n.dtype)
-        }
-        TensorKey::Buffer(id) => Some(prims.dtype(*id)),
-        TensorKey::Output(i) => decomposed.outputs.get(*i).map(|o| prims.dtype(*o)),
-    };
-    found.unwrap_or(DType::F32)
+    match tensor {
+        TensorKey::Input(value) => prims.nodes.iter().find(|n| n.prim == Prim::Input(*value)),
+        TensorKey::Buffer(id) => Some(prims.node(*id)),
+        TensorKey::Output(i) => decomposed.outputs.get(*i).map(|o| prims.node(*o)),
+    }
 }
 
 /// What kernels read. Work that every reader repeats is not.

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Artifact, Launch, LaunchPlan, PlanTensor, Source, SourceForm, TensorRole};
+use super::{Artifact, Launch, LaunchPlan, PlanTensor, Source, SourceForm};
 use crate::error::{Error, Result};
-use crate::graph::{Graph, ValueId};
+use crate::graph::Graph;
 
 /// How a module with a class `ModelNew` stands for a task's graph.
 ///
@@ -35,23 +35,9 @@ impl ModuleInterface {
 
     /// The interface of a graph.
     pub fn of(graph: &Graph) -> Self {
-        let tensor = |value: ValueId, role| {
-            let ty = graph.ty(value);
-            PlanTensor {
-                name: graph.value_name(value).to_owned(),
-                dtype: ty.dtype,
-                shape: ty.shape.clone(),
-                role,
-                align: ty.dtype.size(),
-                holds: None,
-            }
-        };
-        let given = graph.given().map(|value| tensor(value, TensorRole::Input));
-        let outputs = graph.outputs().iter();
-        let outputs = outputs.map(|output| tensor(output.value, TensorRole::Output));
         let name = |value| graph.value_name(value).to_owned();
         Self {
-            tensors: given.chain(outputs).collect(),
+            tensors: PlanTensor::of(graph),
             inputs: graph.inputs().iter().map(|input| name(input.value)).collect(),
             states: graph
                 .outputs()

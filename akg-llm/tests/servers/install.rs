@@ -105,8 +105,27 @@ fn demand_node() -> Result<(), Absence> {
     }
 }
 
+/// Aimock with these fixtures, and litellm in front of it; says which of them are missing. If tests are `only_listed`, none starts.
+pub(crate) fn both(fixtures: &Value, only_listed: bool) -> [Result<Server, Absence>; 2] {
+    let aimock = if only_listed {
+        Err(Absence::Missing("only listed".to_owned()))
+    } else {
+        aimock(fixtures)
+    };
+    let litellm = match &aimock {
+        Ok(aimock) => litellm(aimock),
+        Err(_) => Err(Absence::Missing("there is no aimock behind it".to_owned())),
+    };
+    for (name, server) in [("aimock", &aimock), ("litellm", &litellm)] {
+        if let Err(Absence::Missing(why)) = server {
+            eprintln!("SKIPPED: all tests with {name}: {why}");
+        }
+    }
+    [aimock, litellm]
+}
+
 /// Starts aimock with these fixtures.
-pub(crate) fn aimock(fixtures: &Value) -> Result<Server, Absence> {
+fn aimock(fixtures: &Value) -> Result<Server, Absence> {
     demand_node()?;
     let files = [
         ("package.json", include_str!("package.json")),
@@ -154,7 +173,7 @@ pub(crate) fn aimock(fixtures: &Value) -> Result<Server, Absence> {
 pub(crate) const KEY: &str = "sk-4d1f0a7be9c24c6fb7c3e2a95d8f1b60";
 
 /// Starts the proxy of litellm in front of aimock.
-pub(crate) fn litellm(aimock: &Server) -> Result<Server, Absence> {
+fn litellm(aimock: &Server) -> Result<Server, Absence> {
     demand("python3", "-cimport ensurepip, venv")?;
     let files = [("requirements.txt", include_str!("requirements.txt"))];
     let folder = install("litellm", &files, |folder| {

@@ -216,21 +216,7 @@ fn a_key_that_is_wrong_is_not_tried_again(litellm: &Server) {
 
 fn main() {
     let arguments = Arguments::from_args();
-    let aimock = if arguments.list {
-        Err(Absence::Missing("only listed".to_owned()))
-    } else {
-        install::aimock(&fixtures())
-    };
-    let litellm = match &aimock {
-        Ok(aimock) => install::litellm(aimock),
-        Err(_) => Err(Absence::Missing("there is no aimock behind it".to_owned())),
-    };
-    let (aimock, litellm) = (Arc::new(aimock), Arc::new(litellm));
-    for (name, server) in [("aimock", &aimock), ("litellm", &litellm)] {
-        if let Err(Absence::Missing(why)) = &**server {
-            eprintln!("SKIPPED: all tests with {name}: {why}");
-        }
-    }
+    let [aimock, litellm] = install::both(&fixtures(), arguments.list).map(Arc::new);
     type Test = Box<dyn FnOnce(&Server) + Send>;
     let trial = |name: String, server: &Arc<std::result::Result<Server, Absence>>, test: Test| {
         let missing = matches!(**server, Err(Absence::Missing(_)));
