@@ -92,6 +92,12 @@ const CASES: &[(&str, &str, &str, &[FailureKind])] = &[
         &[NoWork],
     ),
     (
+        "only PyTorch computes, after a slow beginning",
+        "        if not hasattr(self, 'begun'): self.begun = time.sleep(2)\n        return torch.relu(x) * self.layer.scale + 1\n",
+        "time.sleep(2)\n",
+        &[NoWork],
+    ),
+    (
         "a kernel whose result nobody needs",
         "        compute(x, self.layer.scale)\n        return torch.relu(x) * self.layer.scale + 1\n",
         "",

@@ -61,10 +61,6 @@ const MOST_COPIED: usize = 1 << 30;
 const MOST_REPEATS: u32 = 24;
 const REPEATING: Duration = Duration::from_millis(60);
 
-/// Times as long as with all launches that an execution without one of them may take, and the least of it.
-const WITHOUT: u32 = 4;
-const LEAST_WITHOUT: Duration = Duration::from_secs(1);
-
 /// How often a part of each input is overwritten, if there is time: a memory that looks at some elements sees some of it.
 const CHANGES: usize = 5;
 
@@ -329,15 +325,6 @@ impl Trial<'_> {
         let launches = &artifact.plan.launches;
         let mut order: Vec<usize> = (0..launches.len()).collect();
         order.shuffle(rng);
-        // A kernel may wait for what was left out, and has the device for itself meanwhile.
-        let limits = Limits {
-            time: expected
-                .took
-                .saturating_mul(WITHOUT)
-                .max(LEAST_WITHOUT)
-                .min(self.limits.time),
-            ..self.limits.clone()
-        };
         let mut tried = 0;
         for index in order {
             if tried > 0 && self.start.elapsed() > self.verifier.time {
@@ -358,9 +345,11 @@ impl Trial<'_> {
             let mut without = artifact.clone();
             without.plan.launches.remove(index);
             let mut ignored = Verdict::new(verdict.accuracy);
-            let begun = Life::begin(without, &limits, self.backend, &mut ignored).await?;
-            let Ok(mut life) = begun else { continue };
-            // What it fails of shows that something was missing.
+            // A process that begins may need as long as the first did: only what a run fails of shows that something was missing.
+            let mut life = match Life::begin(without, &self.limits, self.backend, &mut ignored).await? {
+                Ok(life) => life,
+                Err(failure) => return Ok(Some(failure)),
+            };
             if let Ok(ran) = life.run(&self.data(&self.inputs, NEW, 1)).await?
                 && ran.digest == expected.digest
             {

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use super::comparison::Comparison;
 use super::inputs::Distribution;
@@ -66,8 +65,6 @@ impl Data<'_> {
 pub(super) struct Ran {
     pub(super) outputs: Vec<Tensor>,
     pub(super) digest: Digest,
-    /// What it took, with putting tensors in place, taking them and waiting for the device.
-    pub(super) took: Duration,
 }
 
 impl Life {
@@ -138,15 +135,12 @@ impl Life {
 
     /// Runs once.
     pub(super) async fn run(&mut self, data: &Data<'_>) -> Result<Result<Ran, Failure>> {
-        let began = Instant::now();
-        let output = self.loaded.run(data.call()).await?;
-        let ran = output.and_then(|output| ran(output, began.elapsed()));
+        let ran = self.loaded.run(data.call()).await?.and_then(ran);
         Ok(ran.map_err(|f| named(f, &data.name())))
     }
 
     /// Executes several times in the same memory, whose outputs and scratch hold what the execution before left.
     pub(super) async fn run_on(&mut self, data: &Data<'_>, calls: u32) -> Result<Result<Ran, Failure>> {
-        let began = Instant::now();
         let mut outcome = self.loaded.bind(data.call()).await?;
         for calls in [1, calls] {
             if outcome.is_ok() {
@@ -154,10 +148,7 @@ impl Life {
             }
         }
         let ran = match outcome {
-            Ok(()) => {
-                let output = self.loaded.take().await?;
-                output.and_then(|output| ran(output, began.elapsed()))
-            }
+            Ok(()) => self.loaded.take().await?.and_then(ran),
             Err(failure) => Err(failure),
         };
         Ok(ran.map_err(|f| named(f, &data.name())))
@@ -188,7 +179,7 @@ fn named(mut failure: Failure, data: &str) -> Failure {
     failure
 }
 
-fn ran(run: RunOutput, took: Duration) -> Result<Ran, Failure> {
+fn ran(run: RunOutput) -> Result<Ran, Failure> {
     if !run.inputs_unchanged {
         let evidence = "an input was changed by the candidate";
         return Err(Failure::new(FailureKind::InputChanged, evidence));
@@ -200,6 +191,5 @@ fn ran(run: RunOutput, took: Duration) -> Result<Ran, Failure> {
     Ok(Ran {
         outputs: run.outputs,
         digest: hasher.finalize(),
-        took,
     })
 }
