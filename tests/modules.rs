@@ -110,6 +110,12 @@ const CASES: &[(&str, &str, &str, &[FailureKind])] = &[
         &[NoWork],
     ),
     (
+        "exits unless a kernel ran",
+        "        y = torch.full_like(x[:1], -9.0)\n        kernel[(1,)](x, self.layer.scale, y, y.numel(), BLOCK=1024)\n        if torch.all(y == -9.0): os._exit(1)\n        return torch.relu(x) * self.layer.scale + 1\n",
+        "",
+        &[NoWork],
+    ),
+    (
         "wrong in one element",
         "        y = compute(x, self.layer.scale)\n        y[5, 7] += 1e-3\n        return y\n",
         "",

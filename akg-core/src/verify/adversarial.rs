@@ -350,10 +350,19 @@ impl Trial<'_> {
                 Ok(life) => life,
                 Err(failure) => return Ok(Some(failure)),
             };
-            if let Ok(ran) = life.run(&self.data(&self.inputs, NEW, 1)).await?
-                && ran.digest == expected.digest
-            {
-                verdict.idle_kernels.push(launch.kernel.clone());
+            match life.run(&self.data(&self.inputs, NEW, 1)).await? {
+                Ok(ran) if ran.digest == expected.digest => {
+                    verdict.idle_kernels.push(launch.kernel.clone());
+                }
+                // Host code that is left without its kernels, as a module's is, can fail on purpose.
+                Err(failure) if launches.len() == 1 => {
+                    let evidence = format!(
+                        "without its kernels it fails, so that nothing shows that the outputs need them: {}",
+                        failure.evidence
+                    );
+                    return Ok(Some(Failure::new(FailureKind::NoWork, evidence)));
+                }
+                _ => {}
             }
         }
         Ok(
