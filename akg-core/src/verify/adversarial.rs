@@ -345,7 +345,7 @@ impl Trial<'_> {
             let mut without = artifact.clone();
             without.plan.launches.remove(index);
             let mut ignored = Verdict::new(verdict.accuracy);
-            // A process that begins may need as long as the first did: only what a run fails of shows that something was missing.
+            // To begin takes it as long as the first did. That it cannot shows nothing of what was left out.
             let mut life = match Life::begin(without, &self.limits, self.backend, &mut ignored).await? {
                 Ok(life) => life,
                 Err(failure) => return Ok(Some(failure)),
