@@ -16,10 +16,15 @@ typedef long long i64;
 // Subtrees are counted by 32 bits.
 #define LEVELS 32
 
-// `extent` rows of `depth` terms: where they begin, and the elements from a row and from a term to the next.
+// `extent` rows of `depth` terms: where they begin, the elements from a row and from a term to the next, and whether they
+// are stored as floats.
 template <typename T> struct Operand {
-    const T *data;
-    i64 extent, depth, step, pace;
+    const void *data;
+    i64 extent, depth, step, pace, narrow;
+
+    __device__ T at(i64 index) const {
+        return narrow ? T(((const float *)data)[index]) : ((const T *)data)[index];
+    }
 
     __device__ void load(T (*tile)[TILE + 1], i64 first, i64 at) const {
         // Neighbouring threads read neighbours.
@@ -28,7 +33,7 @@ template <typename T> struct Operand {
         for (int i = threadIdx.x; i < TILE * TERMS; i += THREADS) {
             int row = along ? i / TERMS : i % TILE, term = along ? i % TERMS : i / TILE;
             bool inside = first + row < extent && at + term < depth;
-            tile[term][row] = inside ? data[(first + row) * step + (at + term) * pace] : T(0);
+            tile[term][row] = inside ? this->at((first + row) * step + (at + term) * pace) : T(0);
         }
     }
 };
@@ -124,13 +129,15 @@ __device__ void product(Operand<T> a, Operand<T> b, T *out) {
         }
 }
 
-// `out[m, n] = a[m, k] b[k, n]`, dense; strides in elements.
+// `out[m, n] = a[m, k] b[k, n]`, dense; strides in elements. Operands are f64, or f32 if they are narrow.
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
-    akg_product_f64(const double *a, i64 a_row, i64 a_col, const double *b, i64 b_row, i64 b_col, double *out, i64 m, i64 k, i64 n) {
-    product<Fused>({a, m, k, a_row, a_col}, {b, n, k, b_col, b_row}, out);
+    akg_product_f64(const void *a, i64 a_row, i64 a_col, i64 a_narrow, const void *b, i64 b_row, i64 b_col, i64 b_narrow,
+                    double *out, i64 m, i64 k, i64 n) {
+    product<Fused>({a, m, k, a_row, a_col, a_narrow}, {b, n, k, b_col, b_row, b_narrow}, out);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
-    akg_product_f32(const float *a, i64 a_row, i64 a_col, const float *b, i64 b_row, i64 b_col, float *out, i64 m, i64 k, i64 n) {
-    product<Pairwise>({a, m, k, a_row, a_col}, {b, n, k, b_col, b_row}, out);
+    akg_product_f32(const void *a, i64 a_row, i64 a_col, i64, const void *b, i64 b_row, i64 b_col, i64,
+                    float *out, i64 m, i64 k, i64 n) {
+    product<Pairwise>({a, m, k, a_row, a_col, 1}, {b, n, k, b_col, b_row, 1}, out);
 }

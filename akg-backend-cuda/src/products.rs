@@ -7,6 +7,7 @@ use std::ffi::c_void;
 use std::sync::{Mutex, PoisonError};
 
 use akg_core::reference::{Matrix, Products};
+use akg_core::tensor::{Tensor, TensorMark};
 use akg_core::turns::Turns;
 
 use crate::driver::{self, Device, Kernel, Memory, Module, Shape, Stream};
@@ -23,8 +24,10 @@ const THREADS: u32 = 256;
 const LEAST_WORK: usize = 1 << 28;
 const LEAST_REUSE: usize = 64;
 
-/// The part of the device's memory that a product may take: one over this. Candidates need the rest.
+/// The part of the device's memory that a product may take, and the part that tensors may stay in between products: one
+/// over these. Candidates need the rest.
 const SHARE: u64 = 4;
+const KEPT: u64 = 8;
 
 /// Products on one device, as long as nothing goes wrong.
 #[derive(Debug)]
@@ -56,6 +59,27 @@ struct Bench {
     single: Kernel,
     /// Bytes that a product may take.
     room: u64,
+    /// Stored tensors, the one used last at the end, and the bytes that they may take.
+    kept: Vec<Kept>,
+    room_kept: u64,
+}
+
+/// A copy of a stored tensor.
+#[derive(Debug)]
+struct Kept {
+    mark: TensorMark,
+    memory: Memory,
+}
+
+/// An operand on the device.
+struct Placed {
+    /// Of the matrix's first element.
+    address: u64,
+    /// Whether elements are f32, whatever those of the product are.
+    narrow: bool,
+    strides: [u64; 2],
+    /// What was copied for this product.
+    _memory: Option<Memory>,
 }
 
 // SAFETY: the driver allows every thread with the device's context to use its streams and kernels.
@@ -75,7 +99,9 @@ impl DeviceProducts {
     fn make<T: Element>(&self, a: &Matrix<'_, T>, b: &Matrix<'_, T>, out: &mut [T]) -> bool {
         let copied = a.rows * a.cols + b.rows * b.cols + out.len();
         let work = out.len().saturating_mul(a.cols);
-        if work < LEAST_WORK || work / copied < LEAST_REUSE {
+        // What is stored is copied once for many products, and by the host converted first.
+        let stored = [a, b].iter().any(|x| x.data.stored().is_some());
+        if !stored && (work < LEAST_WORK || work / copied < LEAST_REUSE) {
             return false;
         }
         let mut desk = self.desk.lock().unwrap_or_else(PoisonError::into_inner);
@@ -153,6 +179,8 @@ impl Bench {
             single: module.kernel("akg_product_f32")?,
             _module: module,
             room: device.memory()? / SHARE,
+            kept: Vec::new(),
+            room_kept: device.memory()? / KEPT,
         })
     }
 
@@ -186,24 +214,22 @@ impl Bench {
         b: &Matrix<'_, T>,
         out: &mut [T],
     ) -> driver::Result<bool> {
-        let (Some(a_span), Some(b_span)) = (span(a), span(b)) else {
+        self.device.enter()?;
+        let (Some(left), Some(right)) = (self.place(a)?, self.place(b)?) else {
             return Ok(false);
         };
-        self.device.enter()?;
-        let (left, right) = (self.put(a_span.elements)?, self.put(b_span.elements)?);
         let result = Memory::new(size_of_val(out) as u64)?;
-        let first =
-            |memory: &Memory, span: &Span<'_, T>| memory.address() + (span.first * size_of::<T>()) as u64;
-        let strides = |x: &Matrix<'_, T>| [x.row_stride as u64, x.col_stride as u64];
-        let ([a_row, a_col], [b_row, b_col]) = (strides(a), strides(b));
+        let ([a_row, a_col], [b_row, b_col]) = (left.strides, right.strides);
         let extents = [a.rows, a.cols, b.cols].map(|n| n as u64);
         let mut arguments = [
-            first(&left, &a_span),
+            left.address,
             a_row,
             a_col,
-            first(&right, &b_span),
+            left.narrow.into(),
+            right.address,
             b_row,
             b_col,
+            right.narrow.into(),
             result.address(),
             extents[0],
             extents[1],
@@ -226,12 +252,56 @@ impl Bench {
         Ok(true)
     }
 
-    /// A copy on the device.
-    fn put<T: Element>(&mut self, elements: &[T]) -> driver::Result<Memory> {
-        let bytes: &[u8] = bytemuck::cast_slice(elements);
+    /// Puts an operand on the device; `None` if it is strewn over too much memory.
+    fn place<T: Element>(&mut self, x: &Matrix<'_, T>) -> driver::Result<Option<Placed>> {
+        let strides = [x.row_stride as u64, x.col_stride as u64];
+        if let Some(tensor) = x.data.stored()
+            && let Some(start) = self.keep(tensor)?
+        {
+            return Ok(Some(Placed {
+                address: start + (x.offset * size_of::<f32>()) as u64,
+                narrow: true,
+                strides,
+                _memory: None,
+            }));
+        }
+        let Some(span) = span(x) else {
+            return Ok(None);
+        };
+        let bytes: &[u8] = bytemuck::cast_slice(span.elements);
         let memory = Memory::new(bytes.len() as u64)?;
         self.lanes.upload(memory.address(), bytes)?;
-        Ok(memory)
+        Ok(Some(Placed {
+            address: memory.address() + (span.first * size_of::<T>()) as u64,
+            narrow: false,
+            strides,
+            _memory: Some(memory),
+        }))
+    }
+
+    /// The address of a tensor's copy, which stays; `None` if it is too large for that.
+    fn keep(&mut self, tensor: &Tensor) -> driver::Result<Option<u64>> {
+        self.kept.retain(|kept| kept.mark.is_alive());
+        if let Some(at) = self.kept.iter().position(|kept| kept.mark.is(tensor)) {
+            let kept = self.kept.remove(at);
+            let address = kept.memory.address();
+            self.kept.push(kept);
+            return Ok(Some(address));
+        }
+        let bytes = tensor.bytes().len() as u64;
+        // Both operands of a product have room.
+        if bytes > self.room_kept / 2 {
+            return Ok(None);
+        }
+        while self.kept.iter().map(|kept| kept.memory.bytes()).sum::<u64>() + bytes > self.room_kept {
+            self.kept.remove(0);
+        }
+        let memory = Memory::new(bytes)?;
+        self.lanes.upload(memory.address(), tensor.bytes())?;
+        let address = memory.address();
+        let mark = tensor.mark();
+        self.kept.push(Kept { mark, memory });
+        Ok(Some(address))
     }
 }
 
@@ -242,7 +312,7 @@ struct Span<'a, T> {
     first: usize,
 }
 
-/// `None` if the matrix has no elements, or is less than half of the memory that it lies in.
+/// `None` if the matrix has no elements or leaves its memory, or is less than half of the memory that it lies in.
 fn span<'a, T>(x: &Matrix<'a, T>) -> Option<Span<'a, T>> {
     let reach = [(x.rows, x.row_stride), (x.cols, x.col_stride)];
     let (mut lowest, mut highest) = (x.offset, x.offset);
@@ -254,7 +324,7 @@ fn span<'a, T>(x: &Matrix<'a, T>) -> Option<Span<'a, T>> {
             highest = highest.checked_add(far)?;
         }
     }
-    let elements = x.data.get(lowest..=highest)?;
+    let elements = x.data.get().get(lowest..=highest)?;
     let first = x.offset - lowest;
     (elements.len() / 2 <= x.rows * x.cols).then_some(Span { elements, first })
 }

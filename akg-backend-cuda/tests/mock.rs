@@ -20,10 +20,10 @@ use akg_backend_cuda::{CUBIN, CudaBackend, SERVICE};
 use akg_core::backend::{BackendExt as _, Cache, Call, Limits, LoadedExt as _, Poison, RunRequest};
 use akg_core::conformance::{self, Probe};
 use akg_core::image::{Descriptor, Images, Parameter, Scratch};
-use akg_core::reference::Matrix;
+use akg_core::reference::{Buffer, Elements, Matrix, Options, evaluate};
 use akg_core::source::{Artifact, LaunchPlan, TensorRole};
 use akg_core::verdict::{Failure, FailureKind};
-use akg_core::{Backend, DType, ErrorKind, Expr, Result, Tensor};
+use akg_core::{Backend, DType, ErrorKind, Expr, Graph, Result, Tensor};
 use common::{artifact, plan_of, with_images};
 use futures::executor::block_on;
 use libtest_mimic::{Arguments, Trial};
@@ -38,7 +38,7 @@ fn main() {
         Some(_) => false,
         None => exit(with_mock()),
     };
-    let tests: [(&str, fn()); 18] = [
+    let tests: [(&str, fn()); 19] = [
         ("the_backend_keeps_the_rules", the_backend_keeps_the_rules),
         (
             "devices_are_described_by_numbers",
@@ -67,6 +67,10 @@ fn main() {
         (
             "products_read_operands_of_any_order",
             products_read_operands_of_any_order,
+        ),
+        (
+            "products_read_tensors_as_they_are_stored",
+            products_read_tensors_as_they_are_stored,
         ),
         ("small_products_stay_on_the_host", small_products_stay_on_the_host),
         ("what_is_clean_passes", sanitize::what_is_clean_passes),
@@ -321,7 +325,7 @@ fn a_worker_that_ends_is_a_crash() {
 /// A matrix of small integers in columns, read backwards.
 fn backwards(data: &[f64], rows: usize, cols: usize) -> Matrix<'_, f64> {
     Matrix {
-        data,
+        data: Elements::Own(data),
         offset: data.len() - 1,
         rows,
         cols,
@@ -349,7 +353,7 @@ fn products_read_operands_of_any_order() {
     let narrow = |x: &[f64]| x.iter().map(|v| *v as f32).collect::<Vec<_>>();
     let (left, right) = (narrow(&left), narrow(&right));
     let b = Matrix {
-        data: &right,
+        data: Elements::Own(&right),
         offset: b.offset,
         rows: k,
         cols: n,
@@ -360,6 +364,41 @@ fn products_read_operands_of_any_order() {
     assert!(products.pairwise(&Matrix::dense(&left, m, k), &b, &mut out));
     for at in (0..m * n).step_by(997) {
         assert_eq!(f64::from(out[at]), expected(at));
+    }
+}
+
+/// A second product finds the tensor on the device, and another tensor in its place does not.
+fn products_read_tensors_as_they_are_stored() {
+    let options = Options {
+        products: CudaBackend::builder().build().products(),
+        ..Options::default()
+    };
+    let (m, k, n) = (2, 2048, 2051);
+    let graph = Graph::from_json(
+        r#"{"akg_graph": 1, "name": "product",
+            "inputs": [{"name": "x", "dtype": "f32", "shape": ["M", "K"]}, {"name": "weight", "dtype": "f32", "shape": ["N", "K"]}],
+            "nodes": [{"op": "aten.linear.default", "args": {"input": "x", "weight": "weight"}, "outputs": ["y"]}],
+            "outputs": [{"value": "y"}]}"#,
+    )
+    .unwrap();
+    let tensor = |rows: usize, factor: usize| {
+        let values: Vec<f32> = (0..rows * k).map(|i| (i * factor % 23) as f32 - 11.0).collect();
+        (Tensor::from_slice([rows, k], &values).unwrap(), values)
+    };
+    let (x, left) = tensor(m, 7);
+    for factor in [5, 9] {
+        let (weight, right) = tensor(n, factor);
+        for _ in 0..2 {
+            let outcome = evaluate(&graph, &[x.clone(), weight.clone()], &options).unwrap();
+            let Buffer::F64(out) = &outcome[0].data else {
+                panic!("another precision");
+            };
+            for at in (0..out.len()).step_by(101) {
+                let (row, column) = (&left[at / n * k..][..k], &right[at % n * k..][..k]);
+                let expected: f32 = row.iter().zip(column).map(|(a, b)| a * b).sum();
+                assert_eq!(out[at], f64::from(expected));
+            }
+        }
     }
 }
 

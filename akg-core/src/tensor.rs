@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use half::{bf16, f16};
 
@@ -145,6 +145,14 @@ impl Tensor {
         self.storage.path()
     }
 
+    /// A mark that tells these bytes, which never change, from all others.
+    pub fn mark(&self) -> TensorMark {
+        TensorMark {
+            storage: Arc::downgrade(&self.storage),
+            bytes: self.bytes().len(),
+        }
+    }
+
     /// The elements, if `T` is the element type.
     pub fn as_slice<T: Element>(&self) -> Result<&[T]> {
         if T::DTYPE != self.dtype {
@@ -188,6 +196,32 @@ impl fmt::Debug for Tensor {
     }
 }
 
+/// Tells whether a tensor has certain bytes, without keeping them.
+#[derive(Clone)]
+pub struct TensorMark {
+    storage: Weak<dyn Storage>,
+    bytes: usize,
+}
+
+impl TensorMark {
+    /// Whether any tensor has the bytes.
+    pub fn is_alive(&self) -> bool {
+        self.storage.strong_count() > 0
+    }
+
+    /// Whether this tensor's bytes are the marked ones, in the same place.
+    pub fn is(&self, tensor: &Tensor) -> bool {
+        let same = std::ptr::addr_eq(self.storage.as_ptr(), Arc::as_ptr(&tensor.storage));
+        same && self.bytes == tensor.bytes().len()
+    }
+}
+
+impl fmt::Debug for TensorMark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TensorMark({} bytes)", self.bytes)
+    }
+}
+
 /// Bytes of a dense tensor; an error if that does not fit the address space.
 pub fn byte_len(dtype: DType, shape: &[usize]) -> Result<usize> {
     shape
@@ -204,6 +238,17 @@ pub fn byte_len(dtype: DType, shape: &[usize]) -> Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mark_is_of_one_tensor() {
+        let t = Tensor::zeros(DType::F32, [4]).unwrap();
+        let mark = t.mark();
+        assert!(mark.is(&t.clone()) && mark.is(&t.reshape([2, 2]).unwrap()));
+        assert!(!mark.is(&Tensor::zeros(DType::F32, [4]).unwrap()));
+        assert!(mark.is_alive());
+        drop(t);
+        assert!(!mark.is_alive());
+    }
 
     #[test]
     fn elements_round_trip() {

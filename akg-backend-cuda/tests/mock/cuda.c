@@ -188,25 +188,32 @@ static void digest(int64_t programs, uint64_t *p) {
     }
 }
 
+static double element(uint64_t data, int64_t at, int narrow) {
+    return narrow ? ((float *)data)[at] : ((double *)data)[at];
+}
+
 // Plain products: the order of sums is the real kernel's affair.
-#define PRODUCT(name, type)                                                                                              \
+#define PRODUCT(name, type, is_single)                                                                                   \
     static void name(int64_t programs, uint64_t *p) {                                                                    \
-        const type *a = (type *)p[0], *b = (type *)p[3];                                                                 \
-        int64_t a_row = p[1], a_col = p[2], b_row = p[4], b_col = p[5], m = p[7], k = p[8], n = p[9];                    \
-        type *out = (type *)inside(p[6], m * n * sizeof(type));                                                          \
+        int64_t a_row = p[1], a_col = p[2], b_row = p[5], b_col = p[6], m = p[9], k = p[10], n = p[11];                  \
+        int a_narrow = is_single || p[3], b_narrow = is_single || p[7];                                                  \
+        type *out = (type *)inside(p[8], m * n * sizeof(type));                                                          \
         if (programs != (m + 63) / 64 * ((n + 63) / 64)) die("a product with another grid");                             \
         for (int64_t i = 0; i < m * n; i++) out[i] = 0;                                                                  \
         for (int64_t i = 0; i < m; i++)                                                                                  \
-            for (int64_t t = 0; t < k; t++)                                                                              \
-                for (int64_t j = 0; j < n; j++) out[i * n + j] += a[i * a_row + t * a_col] * b[t * b_row + j * b_col];   \
+            for (int64_t t = 0; t < k; t++) {                                                                            \
+                type left = element(p[0], i * a_row + t * a_col, a_narrow);                                              \
+                for (int64_t j = 0; j < n; j++)                                                                          \
+                    out[i * n + j] += left * (type)element(p[4], t * b_row + j * b_col, b_narrow);                       \
+            }                                                                                                            \
     }
-PRODUCT(product_f64, double)
-PRODUCT(product_f32, float)
+PRODUCT(product_f64, double, 0)
+PRODUCT(product_f32, float, 1)
 
 static struct kernel { const char *name; body run; int parameters; } kernels[] = {
     {"akg_flush_l2", flush, 3}, {"akg_digest", digest, 4}, {"twice", twice, 3}, {"overwrite", overwrite, 3}, {"third", third, 4},
     {"reverse", reverse, 3}, {"after", after, 3}, {"before", before, 3}, {"after_input", after_input, 3}, {"crash", crash, 3},
-    {"akg_product_f64", product_f64, 10}, {"akg_product_f32", product_f32, 10}, {"hang", hang, 3}, {"die", die_kernel, 3},
+    {"akg_product_f64", product_f64, 12}, {"akg_product_f32", product_f32, 12}, {"hang", hang, 3}, {"die", die_kernel, 3},
     {"show_map", show_map, 2}, {"add", add, 3},
 };
 

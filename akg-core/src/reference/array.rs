@@ -72,6 +72,14 @@ impl<T: Real> Array<T> {
         Self { dtype, data }
     }
 
+    /// The elements of a tensor of `f32`, not read yet.
+    pub(super) fn stored(tensor: &Tensor) -> Self {
+        Self::float(
+            tensor.dtype(),
+            Strided::stored(tensor.shape(), T::stored(tensor.clone())),
+        )
+    }
+
     /// The elements of a tensor of any type or of a stretch of it, after `round` if they are floating.
     pub(super) fn from_tensor(
         tensor: &Tensor,

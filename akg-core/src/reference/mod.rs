@@ -35,6 +35,7 @@ mod array;
 mod attention;
 mod conv;
 mod create;
+mod elements;
 mod fold;
 mod index;
 mod invocation;
@@ -58,6 +59,7 @@ mod softmax;
 mod strided;
 mod view;
 
+pub use elements::{Elements, Stored};
 pub use product::Products;
 pub use rows::{Evaluation, RowPlan};
 pub use strided::Matrix;

@@ -58,10 +58,10 @@ pub(super) fn fused(a: &Matrix<'_, f64>, b: &Matrix<'_, f64>, out: &mut [f64]) {
             1,
             n as isize,
             false,
-            a.data.as_ptr().add(a_start),
+            a.data.get().as_ptr().add(a_start),
             a.col_stride,
             a.row_stride,
-            b.data.as_ptr().add(b_start),
+            b.data.get().as_ptr().add(b_start),
             b.col_stride,
             b.row_stride,
             0.0,
@@ -222,6 +222,7 @@ mod tests {
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
+    use super::super::elements::Elements;
     use super::*;
 
     #[test]
@@ -271,7 +272,7 @@ mod tests {
         let backwards = |rows, cols| (11, rows, cols, -1isize, -4isize);
         let (offset, rows, cols, row_stride, col_stride) = backwards(2, 3);
         let a = Matrix {
-            data: &data,
+            data: Elements::Own(&data),
             offset,
             rows,
             cols,
@@ -279,7 +280,7 @@ mod tests {
             col_stride,
         };
         let b = Matrix {
-            data: &narrow,
+            data: Elements::Own(&narrow),
             offset,
             rows,
             cols,

@@ -7,9 +7,11 @@ use half::{bf16, f16};
 use num_traits::Float;
 
 use super::Buffer;
+use super::elements::Stored;
 use super::product::{self, Products};
 use super::strided::Matrix;
 use crate::dtype::DType;
+use crate::tensor::Tensor;
 
 /// A floating type that graphs are evaluated in.
 pub(super) trait Real:
@@ -29,6 +31,8 @@ pub(super) trait Real:
     fn round_even(self) -> Self;
     /// `out = a b`, all its sums made the way of this precision; `out` is dense and row-major. `by` is asked first.
     fn product(by: Option<&dyn Products>, a: &Matrix<'_, Self>, b: &Matrix<'_, Self>, out: &mut [Self]);
+    /// The elements of a tensor of `f32`, not read yet.
+    fn stored(tensor: Tensor) -> Stored<Self>;
     /// Elements as the interpreter's result.
     fn buffer(values: Vec<Self>) -> Buffer;
 
@@ -88,6 +92,9 @@ impl Real for f64 {
             product::fused(a, b, out);
         }
     }
+    fn stored(tensor: Tensor) -> Stored<Self> {
+        Stored::wide(tensor)
+    }
     fn buffer(values: Vec<Self>) -> Buffer {
         Buffer::F64(values)
     }
@@ -116,6 +123,9 @@ impl Real for f32 {
         if !by.is_some_and(|by| by.pairwise(a, b, out)) {
             product::pairwise(a, b, out);
         }
+    }
+    fn stored(tensor: Tensor) -> Stored<Self> {
+        Stored::single(tensor)
     }
     fn buffer(values: Vec<Self>) -> Buffer {
         Buffer::F32(values)

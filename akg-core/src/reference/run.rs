@@ -6,11 +6,15 @@ use super::array::Array;
 use super::invocation::Invocation;
 use super::real::Real;
 use super::{Buffer, Options, Outcome, Precision, registry};
+use crate::dtype::DType;
 use crate::error::{Error, Result, ResultExt};
 use crate::expr::Bindings;
 use crate::graph::ops::Call;
 use crate::graph::{Graph, Node, ValueId};
 use crate::tensor::Tensor;
+
+/// Elements from which on a tensor is lent as it is to who makes products.
+const LENT_FROM: usize = 1 << 22;
 
 /// A stretch of one axis of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -283,9 +287,13 @@ impl<'a, T: Real> Run<'a, T> {
             self.sources[index].ok_or_else(|| Error::unexpected("a node reads a value before it is made"))?;
         let rounding = self.options.round_inputs.filter(|_| source.is_input);
         let stretch = self.stretches.get(index).copied().flatten();
+        let tensor = source.tensor;
+        let lent =
+            self.options.products.is_some() && tensor.dtype() == DType::F32 && tensor.len() >= LENT_FROM;
         let array = match rounding {
-            None => Array::from_tensor(source.tensor, stretch, |v| v)?,
-            Some(rounding) => Array::from_tensor(source.tensor, stretch, |v| rounding.round(v))?,
+            None if lent && stretch.is_none() => Array::stored(tensor),
+            None => Array::from_tensor(tensor, stretch, |v| v)?,
+            Some(rounding) => Array::from_tensor(tensor, stretch, |v| rounding.round(v))?,
         };
         self.known[index] = Some(array);
         Ok(())

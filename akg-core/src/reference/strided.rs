@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use super::elements::{Elements, Memory, Stored};
 use super::parallel::blocks;
 use super::run::Stretch;
 use crate::error::{Error, Result};
@@ -16,7 +17,7 @@ impl<E: Copy + Default + Send + Sync + 'static> Item for E {}
 /// A strided view of shared elements.
 #[derive(Debug, Clone)]
 pub(super) struct Strided<E> {
-    data: Arc<Vec<E>>,
+    data: Arc<Memory<E>>,
     offset: usize,
     shape: Vec<usize>,
     strides: Vec<isize>,
@@ -37,7 +38,18 @@ impl<E: Item> Strided<E> {
         let shape = shape.into();
         debug_assert_eq!(shape.iter().product::<usize>(), data.len());
         Self {
-            data: Arc::new(data),
+            data: Arc::new(Memory::Own(data)),
+            offset: 0,
+            strides: dense_strides(&shape),
+            shape,
+        }
+    }
+
+    /// A tensor as it is.
+    pub(super) fn stored(shape: impl Into<Vec<usize>>, stored: Stored<E>) -> Self {
+        let shape = shape.into();
+        Self {
+            data: Arc::new(Memory::Stored(stored)),
             offset: 0,
             strides: dense_strides(&shape),
             shape,
@@ -48,7 +60,7 @@ impl<E: Item> Strided<E> {
     pub(super) fn full(shape: impl Into<Vec<usize>>, value: E) -> Self {
         let shape = shape.into();
         Self {
-            data: Arc::new(vec![value]),
+            data: Arc::new(Memory::Own(vec![value])),
             offset: 0,
             strides: vec![0; shape.len()],
             shape,
@@ -81,9 +93,11 @@ impl<E: Item> Strided<E> {
 
     /// The elements as one slice, if they lie in row-major order.
     pub(super) fn as_slice(&self) -> Option<&[E]> {
-        self.data
-            .get(self.offset..self.offset + self.len())
-            .filter(|_| self.is_dense())
+        if !self.is_dense() {
+            return None;
+        }
+        let all = self.data.elements().get();
+        all.get(self.offset..self.offset + self.len())
     }
 
     fn is_dense(&self) -> bool {
@@ -101,9 +115,10 @@ impl<E: Item> Strided<E> {
     }
 
     /// The elements in row-major order; takes the storage over when nobody else holds it.
-    pub(super) fn into_vec(self) -> Vec<E> {
-        if self.is_dense() && self.offset == 0 && self.data.len() == self.len() {
-            return Arc::try_unwrap(self.data).unwrap_or_else(|shared| shared.to_vec());
+    pub(super) fn into_vec(mut self) -> Vec<E> {
+        let whole = self.is_dense() && self.offset == 0 && self.data.elements().len() == self.len();
+        if let (true, Some(Memory::Own(own))) = (whole, Arc::get_mut(&mut self.data)) {
+            return std::mem::take(own);
         }
         self.gather()
     }
@@ -146,7 +161,7 @@ impl<E: Item> Strided<E> {
             dims.push((1, 1));
         }
         Reader {
-            data: &self.data,
+            data: self.data.elements().get(),
             offset: self.offset as isize,
             dims,
         }
@@ -161,7 +176,7 @@ impl<E: Item> Strided<E> {
             .map(|(&i, &s)| i as isize * s)
             .sum::<isize>();
         Matrix {
-            data: &self.data,
+            data: self.data.elements(),
             offset: (self.offset as isize + start) as usize,
             rows: self.shape[rank - 2],
             cols: self.shape[rank - 1],
@@ -331,11 +346,11 @@ impl<E: Item> Strided<E> {
     }
 }
 
-/// A strided matrix inside a slice: element `(row, col)` is at `offset + row * row_stride + col * col_stride`.
+/// A strided matrix inside other elements: element `(row, col)` is at `offset + row * row_stride + col * col_stride`.
 #[derive(Debug, Clone, Copy)]
 pub struct Matrix<'a, E> {
     /// What it lies in.
-    pub data: &'a [E],
+    pub data: Elements<'a, E>,
     /// Where its first element is.
     pub offset: usize,
     /// The number of rows.
@@ -352,7 +367,7 @@ impl<'a, E: Copy> Matrix<'a, E> {
     /// A dense row-major matrix.
     pub fn dense(data: &'a [E], rows: usize, cols: usize) -> Self {
         Self {
-            data,
+            data: Elements::Own(data),
             offset: 0,
             rows,
             cols,
@@ -365,7 +380,7 @@ impl<'a, E: Copy> Matrix<'a, E> {
     #[inline(always)]
     pub(super) fn at(&self, row: usize, col: usize) -> E {
         let at = self.offset as isize + row as isize * self.row_stride + col as isize * self.col_stride;
-        self.data[at as usize]
+        self.data.get()[at as usize]
     }
 }
 

@@ -1,0 +1,124 @@
+//! Where the elements of a value lie: in memory of the evaluation's own, or in a tensor as it is stored.
+
+use std::fmt;
+use std::sync::OnceLock;
+use std::thread;
+
+use crate::tensor::Tensor;
+
+/// Elements that views share.
+#[derive(Debug)]
+pub(super) enum Memory<E> {
+    Own(Vec<E>),
+    Stored(Stored<E>),
+}
+
+impl<E> Memory<E> {
+    pub(super) fn elements(&self) -> Elements<'_, E> {
+        match self {
+            Self::Own(values) => Elements::Own(values),
+            Self::Stored(stored) => Elements::Stored(stored),
+        }
+    }
+}
+
+/// A dense tensor of `f32`, read as elements of an evaluation only when somebody asks for them: it is lent as it is to
+/// who can do without.
+pub struct Stored<E> {
+    tensor: Tensor,
+    read: fn(&Self) -> &[E],
+    read_before: OnceLock<Vec<E>>,
+}
+
+impl<E> fmt::Debug for Stored<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Stored").field(&self.tensor).finish()
+    }
+}
+
+impl Stored<f32> {
+    /// The tensor's own elements.
+    pub(super) fn single(tensor: Tensor) -> Self {
+        Self {
+            tensor,
+            read: |stored| stored.tensor.as_slice().unwrap_or_default(),
+            read_before: OnceLock::new(),
+        }
+    }
+}
+
+impl Stored<f64> {
+    /// The tensor's elements, widened once.
+    pub(super) fn wide(tensor: Tensor) -> Self {
+        Self {
+            tensor,
+            read: |stored| {
+                let values = stored.tensor.as_slice().unwrap_or_default();
+                stored.read_before.get_or_init(|| widened(values))
+            },
+            read_before: OnceLock::new(),
+        }
+    }
+}
+
+/// Elements as f64, by threads of its own: those of a pool could wait here for what they have begun themselves.
+fn widened(values: &[f32]) -> Vec<f64> {
+    let mut wide = vec![0.0; values.len()];
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let part = values.len().div_ceil(threads).max(1);
+    thread::scope(|scope| {
+        for (to, from) in wide.chunks_mut(part).zip(values.chunks(part)) {
+            scope.spawn(move || {
+                to.iter_mut()
+                    .zip(from)
+                    .for_each(|(to, from)| *to = f64::from(*from))
+            });
+        }
+    });
+    wide
+}
+
+/// What a [`Matrix`](super::Matrix) lies in.
+#[derive(Debug)]
+pub enum Elements<'a, E> {
+    /// Elements in the precision of the evaluation.
+    Own(&'a [E]),
+    /// A tensor of `f32`.
+    Stored(&'a Stored<E>),
+}
+
+impl<E> Clone for Elements<'_, E> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<E> Copy for Elements<'_, E> {}
+
+impl<'a, E> Elements<'a, E> {
+    /// The elements in the precision of the evaluation; those of a tensor may have to be converted first, and stay.
+    #[inline(always)]
+    pub fn get(self) -> &'a [E] {
+        match self {
+            Self::Own(values) => values,
+            Self::Stored(stored) => (stored.read)(stored),
+        }
+    }
+
+    /// The number of elements.
+    #[expect(clippy::len_without_is_empty, reason = "nobody asks")]
+    pub fn len(self) -> usize {
+        match self {
+            Self::Own(values) => values.len(),
+            Self::Stored(stored) => stored.tensor.len(),
+        }
+    }
+
+    /// The tensor of `f32` whose elements these are, if they are a tensor's.
+    pub fn stored(self) -> Option<&'a Tensor> {
+        match self {
+            Self::Own(_) => None,
+            Self::Stored(stored) => Some(&stored.tensor),
+        }
+    }
+}
