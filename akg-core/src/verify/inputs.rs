@@ -100,13 +100,30 @@ pub fn make_inputs(
     seed: u64,
     dims: &Bindings,
 ) -> Result<Vec<Tensor>> {
+    let wanted = captured_positions(task, distribution);
+    let captured = capture(task, &wanted, seed, dims)?;
+    make_others(task, backend, distribution, seed, dims, captured)
+}
+
+/// The same, with what was captured for it.
+pub(super) fn make_others(
+    task: &Task,
+    backend: &dyn Backend,
+    distribution: Distribution,
+    seed: u64,
+    dims: &Bindings,
+    captured: BTreeMap<usize, Tensor>,
+) -> Result<Vec<Tensor>> {
     let allocate = |dtype, shape: &[usize]| backend.allocate(dtype, shape);
-    inputs_in(&allocate, task, distribution, seed, dims)
+    inputs_in(&allocate, task, distribution, seed, dims, captured)
 }
 
 /// The same at the contract's hints, in memory of this process.
 pub(crate) fn host_inputs(task: &Task, distribution: Distribution, seed: u64) -> Result<Vec<Tensor>> {
-    inputs_in(&host_buffer, task, distribution, seed, &task.contract.hints)
+    let dims = &task.contract.hints;
+    let wanted = captured_positions(task, distribution);
+    let captured = capture(task, &wanted, seed, dims)?;
+    inputs_in(&host_buffer, task, distribution, seed, dims, captured)
 }
 
 /// Who gives memory for a tensor.
@@ -118,10 +135,9 @@ fn inputs_in(
     distribution: Distribution,
     seed: u64,
     dims: &Bindings,
+    mut captured: BTreeMap<usize, Tensor>,
 ) -> Result<Vec<Tensor>> {
     let graph = &task.graph;
-    let wanted = captured_positions(task, distribution);
-    let mut captured = capture(task, &wanted, seed, dims)?;
     let mut tensors = Vec::with_capacity(graph.inputs().len() + graph.constants().len());
     for i in 0..graph.inputs().len() {
         tensors.push(match captured.remove(&i) {
@@ -188,7 +204,7 @@ impl Fresh {
 }
 
 /// The positions of inputs that only the task's own code can make for these checks.
-fn captured_positions(task: &Task, distribution: Distribution) -> Vec<usize> {
+pub(super) fn captured_positions(task: &Task, distribution: Distribution) -> Vec<usize> {
     let contract = distribution == Distribution::Contract;
     let wanted = |(i, input): (usize, &Input)| {
         let by_code = task.contract.generators.get(i) == Some(&Generator::Captured);

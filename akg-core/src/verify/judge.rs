@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::{AdversarialVerifier, NumericVerifier, PartVerifier};
+use super::{AdversarialVerifier, NumericVerifier, PartVerifier, captured};
 use crate::backend::{Backend, Limits};
 use crate::error::Result;
 use crate::target::Target;
@@ -69,8 +69,9 @@ impl Verifier for Judge {
         backend: &dyn Backend,
     ) -> Result<Verdict> {
         let mut verdict = Verdict::new(task.contract.accuracy);
+        let task = captured::once(task)?;
         for verifier in &self.verifiers {
-            verdict = verdict.and(verifier.verify(candidate, task, target, backend).await?);
+            verdict = verdict.and(verifier.verify(candidate, &task, target, backend).await?);
             if !verdict.passed() {
                 break;
             }

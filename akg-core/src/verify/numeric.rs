@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 
+use super::captured::Capturing;
 use super::comparison::Comparison;
 use super::hidden;
-use super::inputs::{Distribution, make_inputs};
+use super::inputs::{Distribution, make_inputs, make_others};
 use super::life::{Data, Life};
 use super::sample::Extent;
 use crate::backend::{Backend, Limits, Poison};
@@ -22,9 +23,9 @@ use crate::verifier::{Candidate, Verifier};
 
 /// Judges values: several distributions, seeds and, for symbolic dims, sizes against the f64 reference.
 ///
-/// The first check has the contract's inputs for [`seed`](Self::seed) and compares every byte of every output. All
-/// others have inputs, and sizes, that follow from a [secret](Self::secret) drawn when the candidate can no longer
-/// change. They overwrite the inputs before at the same addresses, and compare randomly chosen rows for at most
+/// The first check has the contract's inputs for [`seed`](Self::seed) and compares every byte of every output; it is the
+/// third where the task's own code makes so many weights that others are checked meanwhile. All others have inputs, and
+/// sizes, that follow from a [secret](Self::secret) drawn when the candidate can no longer change. They overwrite the inputs before at the same addresses, and compare randomly chosen rows for at most
 /// [`sample_time`](Self::sample_time) each if the reference is slow; the verdict says how many bytes were compared.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -82,6 +83,8 @@ struct DataSet {
     distribution: Distribution,
     seed: u64,
     dims: Bindings,
+    /// Whether it is the first of the distributions, whose seed everybody knows.
+    first: bool,
     /// Whether every byte is compared, however long it takes.
     whole: bool,
     /// Whether it is of the second round or a later one.
@@ -124,6 +127,7 @@ impl NumericVerifier {
                     hidden::seed(secret, i as u64)
                 },
                 dims: hints.clone(),
+                first: i == 0,
                 whole: i == 0,
                 again: i >= round.len(),
             });
@@ -135,6 +139,7 @@ impl NumericVerifier {
             distribution: Distribution::Signed,
             seed: hidden::seed(secret, 1000 + i as u64),
             dims,
+            first: false,
             whole: true,
             again: false,
         });
@@ -169,19 +174,32 @@ impl Verifier for NumericVerifier {
         };
         // Nothing that made the candidate, and nothing that it can read, has seen this.
         let secret = self.secret.unwrap_or_else(rand::random);
+        let mut capturing = match self.distributions.first() {
+            Some(Distribution::Contract) => Capturing::begin(task, self.seed)?,
+            _ => None,
+        };
+        let mut sets = self.data_sets(task, secret);
+        if let (Some(_), Some(first)) = (&capturing, sets.get_mut(..ALWAYS)) {
+            // Others are checked meanwhile.
+            first.rotate_left(1);
+        }
         let always = ALWAYS + hidden::sizes(task, secret).len();
-        for (i, set) in self.data_sets(task, secret).into_iter().enumerate() {
+        for (i, set) in sets.into_iter().enumerate() {
             let time = if set.again { self.time / 4 } else { self.time };
             if i >= always && start.elapsed() > time {
                 break;
             }
-            let inputs = make_inputs(task, backend, set.distribution, set.seed, &set.dims)?;
+            let (distribution, seed, dims) = (set.distribution, set.seed, &set.dims);
+            let inputs = match capturing.take_if(|_| set.first) {
+                Some(capturing) => make_others(task, backend, distribution, seed, dims, capturing.wait()?)?,
+                None => make_inputs(task, backend, distribution, seed, dims)?,
+            };
             let data = Data {
                 task,
                 inputs: &inputs,
-                dims: &set.dims,
-                distribution: set.distribution,
-                seed: set.seed,
+                dims,
+                distribution,
+                seed,
                 about: "",
                 poison: if i % 2 == 0 { Poison::Ones } else { Poison::Finite },
                 placement: 0,
