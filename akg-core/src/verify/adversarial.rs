@@ -61,6 +61,11 @@ const MOST_COPIED: usize = 1 << 30;
 const MOST_REPEATS: u32 = 24;
 const REPEATING: Duration = Duration::from_millis(60);
 
+/// How many times as long as the whole plan a plan of several launches may take to begin and to run without one of them, and
+/// the least time for that.
+const PATIENCE: u32 = 10;
+const LEAST_PATIENCE: Duration = Duration::from_secs(4);
+
 /// How often a part of each input is overwritten, if there is time: a memory that looks at some elements sees some of it.
 const CHANGES: usize = 5;
 
@@ -83,6 +88,7 @@ impl Verifier for AdversarialVerifier {
         let mut verdict = Verdict::new(task.contract.accuracy);
         let artifact = &candidate.artifact;
         let limits = self.limits.for_task(task, target)?;
+        let start = Instant::now();
         let life = match Life::begin(artifact.clone(), &limits, backend, &mut verdict).await? {
             Ok(life) => life,
             Err(failure) => {
@@ -90,6 +96,7 @@ impl Verifier for AdversarialVerifier {
                 return Ok(verdict);
             }
         };
+        let began = start.elapsed();
         let secret = self.secret.unwrap_or_else(rand::random);
         let seed = hidden::seed(secret, 0);
         let dims = task.contract.hints.clone();
@@ -98,6 +105,7 @@ impl Verifier for AdversarialVerifier {
             task,
             backend,
             limits,
+            began,
             seed,
             inputs: make_inputs(task, backend, DATA, seed, &dims)?,
             rows: RowPlan::new(&task.graph, &dims)?,
@@ -129,6 +137,8 @@ struct Trial<'a> {
     task: &'a Task,
     backend: &'a dyn Backend,
     limits: Limits,
+    /// How long it took to begin.
+    began: Duration,
     seed: u64,
     dims: Bindings,
     inputs: Vec<Tensor>,
@@ -323,6 +333,12 @@ impl Trial<'_> {
         verdict: &mut Verdict,
     ) -> Result<Option<Failure>> {
         let launches = &artifact.plan.launches;
+        let mut limits = self.limits.clone();
+        // A kernel that waits for what is left out waits forever. Host code that is left with nothing has all the time.
+        if launches.len() > 1 {
+            let patience = (self.began + expected.took) * PATIENCE;
+            limits.time = limits.time.min(patience.max(LEAST_PATIENCE));
+        }
         let mut order: Vec<usize> = (0..launches.len()).collect();
         order.shuffle(rng);
         let mut tried = 0;
@@ -346,7 +362,7 @@ impl Trial<'_> {
             without.plan.launches.remove(index);
             let mut ignored = Verdict::new(verdict.accuracy);
             // To begin takes it as long as the first did. That it cannot shows nothing of what was left out.
-            let mut life = match Life::begin(without, &self.limits, self.backend, &mut ignored).await? {
+            let mut life = match Life::begin(without, &limits, self.backend, &mut ignored).await? {
                 Ok(life) => life,
                 Err(failure) => return Ok(Some(failure)),
             };

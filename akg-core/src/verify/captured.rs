@@ -11,6 +11,7 @@ use rayon::prelude::*;
 
 use super::inputs::{Distribution, captured_positions};
 use crate::error::{Error, Result};
+use crate::graph::{Input, InputKind};
 use crate::reference::RowPlan;
 use crate::task::{Capture, Task};
 use crate::tensor::{Tensor, byte_len};
@@ -109,17 +110,25 @@ type Captured = BTreeMap<usize, Tensor>;
 pub(super) struct Capturing(JoinHandle<Result<Captured>>);
 
 impl Capturing {
-    /// Begins, if there are weights and as much of everything that it is worth not to wait for it.
+    /// Begins, if there are weights or other floats among them, and so much is made that waiting for it would take long.
     pub(super) fn begin(task: &Task, seed: u64) -> Result<Option<Self>> {
         let positions = captured_positions(task, Distribution::Contract);
         let Some(capture) = task.capture.clone() else {
             return Ok(None);
         };
-        let (mut bytes, mut is_float) = (0, false);
-        for input in positions.iter().filter_map(|p| task.graph.inputs().get(*p)) {
+        let inputs = task.graph.inputs();
+        let captured = || positions.iter().filter_map(|p| inputs.get(*p));
+        let is_float = captured().any(|input| task.graph.ty(input.value).dtype.is_float());
+        // A script makes all of its inputs for one of them.
+        let script = captured().any(|input| input.kind == InputKind::Activation);
+        let made = |input: &Input| match input.kind {
+            InputKind::Activation => script,
+            InputKind::Weight | InputKind::State => captured().any(|other| other.value == input.value),
+        };
+        let mut bytes = 0;
+        for input in inputs.iter().filter(|input| made(input)) {
             let ty = task.graph.ty(input.value);
             bytes += byte_len(ty.dtype, &ty.concrete_shape(&task.contract.hints)?)?;
-            is_float |= ty.dtype.is_float();
         }
         if bytes < LARGE || !is_float {
             return Ok(None);

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::comparison::Comparison;
 use super::inputs::Distribution;
@@ -65,6 +66,8 @@ impl Data<'_> {
 pub(super) struct Ran {
     pub(super) outputs: Vec<Tensor>,
     pub(super) digest: Digest,
+    /// How long it took, copies included.
+    pub(super) took: Duration,
 }
 
 impl Life {
@@ -135,12 +138,15 @@ impl Life {
 
     /// Runs once.
     pub(super) async fn run(&mut self, data: &Data<'_>) -> Result<Result<Ran, Failure>> {
-        let ran = self.loaded.run(data.call()).await?.and_then(ran);
+        let start = Instant::now();
+        let ran = self.loaded.run(data.call()).await?;
+        let ran = ran.and_then(|run| ran_in(start.elapsed(), run));
         Ok(ran.map_err(|f| named(f, &data.name())))
     }
 
     /// Executes several times in the same memory, whose outputs and scratch hold what the execution before left.
     pub(super) async fn run_on(&mut self, data: &Data<'_>, calls: u32) -> Result<Result<Ran, Failure>> {
+        let start = Instant::now();
         let mut outcome = self.loaded.bind(data.call()).await?;
         for calls in [1, calls] {
             if outcome.is_ok() {
@@ -148,7 +154,10 @@ impl Life {
             }
         }
         let ran = match outcome {
-            Ok(()) => self.loaded.take().await?.and_then(ran),
+            Ok(()) => {
+                let run = self.loaded.take().await?;
+                run.and_then(|run| ran_in(start.elapsed(), run))
+            }
             Err(failure) => Err(failure),
         };
         Ok(ran.map_err(|f| named(f, &data.name())))
@@ -179,7 +188,7 @@ fn named(mut failure: Failure, data: &str) -> Failure {
     failure
 }
 
-fn ran(run: RunOutput) -> Result<Ran, Failure> {
+fn ran_in(took: Duration, run: RunOutput) -> Result<Ran, Failure> {
     if !run.inputs_unchanged {
         let evidence = "an input was changed by the candidate";
         return Err(Failure::new(FailureKind::InputChanged, evidence));
@@ -191,5 +200,6 @@ fn ran(run: RunOutput) -> Result<Ran, Failure> {
     Ok(Ran {
         outputs: run.outputs,
         digest: hasher.finalize(),
+        took,
     })
 }
