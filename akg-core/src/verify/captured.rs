@@ -16,7 +16,7 @@ use crate::reference::RowPlan;
 use crate::task::{Capture, Task};
 use crate::tensor::{Tensor, byte_len};
 
-/// Bytes from which on tensors are captured as rarely as can be: scripts make a hundred megabytes a second.
+/// Bytes from which on tensors are captured as rarely as can be: scripts make some hundred megabytes a second.
 const LARGE: usize = 64 << 20;
 
 /// The task, whose large integers and booleans are captured once: after that their rows come in another order for every

@@ -24,9 +24,10 @@ use crate::verifier::{Candidate, Verifier};
 /// Judges values: several distributions, seeds and, for symbolic dims, sizes against the f64 reference.
 ///
 /// The first check has the contract's inputs for [`seed`](Self::seed) and compares every byte of every output; it is the
-/// third where the task's own code makes so many weights that others are checked meanwhile. All others have inputs, and
-/// sizes, that follow from a [secret](Self::secret) drawn when the candidate can no longer change. They overwrite the inputs before at the same addresses, and compare randomly chosen rows for at most
-/// [`sample_time`](Self::sample_time) each if the reference is slow; the verdict says how many bytes were compared.
+/// third where the task's own code makes so much that others are checked meanwhile. All others have inputs, and sizes, that
+/// follow from a [secret](Self::secret) drawn when the candidate can no longer change. They overwrite the inputs before at
+/// the same addresses, and compare randomly chosen rows for at most [`sample_time`](Self::sample_time) each if the
+/// reference is slow; the verdict says how many bytes were compared.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct NumericVerifier {
