@@ -46,6 +46,30 @@ impl DoctorArgs {
                 Err(error) => say(&name, Err(error)),
             }
         }
+        // Languages may need what is installed here.
+        let config = self.python.config();
+        let mut environment = Environment::find(&config);
+        if self.fix && environment.is_err() {
+            environment = Environment::install(&config, &mut |text| progress.step(text));
+        }
+        if let Ok(environment) = &environment
+            && self.fix
+            && environment.origin() == Origin::Installed
+        {
+            let mut progress = |text: &str| progress.step(text);
+            let installed = environment.install_package(Package::Triton, &mut progress);
+            say("Triton", installed.map(|()| Package::Triton.version().to_owned()));
+        }
+        say(
+            "Python with PyTorch",
+            environment.map(|e| e.describe()).map_err(|e| {
+                if self.fix {
+                    e
+                } else {
+                    e.with("to install it", "akg doctor --fix")
+                }
+            }),
+        );
         for dsl in registry.dsls() {
             let probe = Source {
                 dsl: dsl.name().to_owned(),
@@ -77,29 +101,6 @@ impl DoctorArgs {
                 }),
             );
         }
-        let config = self.python.config();
-        let mut environment = Environment::find(&config);
-        if self.fix && environment.is_err() {
-            environment = Environment::install(&config, &mut |text| progress.step(text));
-        }
-        if let Ok(environment) = &environment
-            && self.fix
-            && environment.origin() == Origin::Installed
-        {
-            let mut progress = |text: &str| progress.step(text);
-            let installed = environment.install_package(Package::Triton, &mut progress);
-            say("Triton", installed.map(|()| Package::Triton.version().to_owned()));
-        }
-        say(
-            "Python with PyTorch",
-            environment.map(|e| e.describe()).map_err(|e| {
-                if self.fix {
-                    e
-                } else {
-                    e.with("to install it", "akg doctor --fix")
-                }
-            }),
-        );
         Ok(if healthy {
             ExitCode::SUCCESS
         } else {
