@@ -100,8 +100,7 @@ pub fn make_inputs(
     seed: u64,
     dims: &Bindings,
 ) -> Result<Vec<Tensor>> {
-    let wanted = captured_positions(task, distribution);
-    let captured = capture(task, &wanted, seed, dims)?;
+    let captured = captured(task, distribution, seed, dims)?;
     make_others(task, backend, distribution, seed, dims, captured)
 }
 
@@ -121,8 +120,7 @@ pub(super) fn make_others(
 /// The same at the contract's hints, in memory of this process.
 pub(crate) fn host_inputs(task: &Task, distribution: Distribution, seed: u64) -> Result<Vec<Tensor>> {
     let dims = &task.contract.hints;
-    let wanted = captured_positions(task, distribution);
-    let captured = capture(task, &wanted, seed, dims)?;
+    let captured = captured(task, distribution, seed, dims)?;
     inputs_in(&host_buffer, task, distribution, seed, dims, captured)
 }
 
@@ -218,6 +216,16 @@ pub(super) fn captured_positions(task: &Task, distribution: Distribution) -> Vec
         .enumerate()
         .filter_map(wanted)
         .collect()
+}
+
+/// What [`make_inputs`] captures.
+fn captured(
+    task: &Task,
+    distribution: Distribution,
+    seed: u64,
+    dims: &Bindings,
+) -> Result<BTreeMap<usize, Tensor>> {
+    capture(task, &captured_positions(task, distribution), seed, dims)
 }
 
 /// The captured tensors by position; none if the task cannot capture. At sizes that are not theirs, their elements come
