@@ -545,7 +545,7 @@ fn magnitudes(x: &Tensor) -> Tensor {
 fn operands() -> [(Tensor, Tensor); 2] {
     [
         (numbers(650, 1001), numbers(515, 1001)),
-        (numbers(9, 2051), numbers(2053, 2051)),
+        (numbers(9, 1001), numbers(4201, 1001)),
     ]
 }
 
@@ -558,8 +558,8 @@ fn wide_products_are_those_of_the_host() {
             panic!("another precision");
         };
         for ((host, device), size) in host.iter().zip(&device).zip(&sizes) {
-            // The root of the number of terms, a thousand or two, times the rounding of one.
-            assert!((host - device).abs() <= 6e-15 * size, "{host} and {device}");
+            // The root of the number of terms, a thousand, times the rounding of one.
+            assert!((host - device).abs() <= 4e-15 * size, "{host} and {device}");
         }
     }
 }
