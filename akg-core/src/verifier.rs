@@ -33,6 +33,12 @@ pub trait Verifier: Send + Sync + fmt::Debug {
         format!("{self:?}")
     }
 
+    /// Begins what takes long of what candidates of this task will be judged with, while the first of them is built; the task
+    /// with that, to judge them by. Without it they are judged the same, only later.
+    fn prepare(&self, task: &Task) -> Result<Task> {
+        Ok(task.clone())
+    }
+
     /// Judges. A candidate that fails is a [`Verdict`]; an error is the judge's own trouble.
     async fn verify(
         &self,
@@ -53,6 +59,10 @@ macro_rules! forward {
 
             fn identity(&self) -> String {
                 (**self).identity()
+            }
+
+            fn prepare(&self, task: &Task) -> Result<Task> {
+                (**self).prepare(task)
             }
 
             async fn verify(

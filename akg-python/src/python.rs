@@ -91,6 +91,10 @@ const LOADED: &[&str] = &["torch", "akg_worker.warm", "akg_worker.replay"];
 /// Libraries that PyTorch loads must not start threads, which a copy would lack.
 const NO_THREADS: (&str, &str) = ("OPENBLAS_NUM_THREADS", "1");
 
+/// Tensors that PyTorch makes lie in large pages where the system has them: gigabytes of them are written once, and the first
+/// write to a small page takes longer than to make up what is written.
+const LARGE_PAGES: (&str, &str) = ("THP_MEM_ALLOC_ENABLE", "1");
+
 /// Kernels in Triton that a file launches are executed by Triton's interpreter: there may be no device, and none is needed to
 /// see what they compute.
 pub(crate) const INTERPRETED: (&str, &str) = ("TRITON_INTERPRET", "1");
@@ -102,7 +106,7 @@ impl Python {
     /// A worker in `environment`.
     pub fn new(environment: Environment, options: PythonOptions) -> Self {
         let worker = Worker::new(environment, options, LOADED);
-        let variables = [NO_THREADS, INTERPRETED].into_iter();
+        let variables = [NO_THREADS, LARGE_PAGES, INTERPRETED].into_iter();
         Self {
             worker: variables.fold(worker, |worker, (name, value)| worker.variable(name, value)),
             current: None,

@@ -1,5 +1,6 @@
 //! Values of the interpreter: elements of one of three carriers, tagged with their logical element type.
 
+use super::memory::zeros;
 use super::parallel::blocks;
 use super::real::Real;
 use super::run::Stretch;
@@ -254,7 +255,7 @@ fn convert<A: Item, B: Item>(
     reader: &Reader<'_, A>,
     f: impl Fn(A) -> B + Sync,
 ) -> Strided<B> {
-    let mut out = vec![B::default(); shape.iter().product()];
+    let mut out = zeros(shape.iter().product());
     blocks(&mut out, &|start, out| {
         let values = reader.block(start, out.len());
         for (slot, value) in out.iter_mut().zip(values) {
@@ -279,7 +280,7 @@ pub(super) fn zip<A: Item, B: Item, C: Item>(
     f: impl Fn(A, B) -> C + Sync,
 ) -> Strided<C> {
     debug_assert_eq!(x.shape(), y.shape());
-    let mut out = vec![C::default(); x.len()];
+    let mut out = zeros(x.len());
     let (xs, ys) = (x.reader(), y.reader());
     blocks(&mut out, &|start, out| {
         let (xs, ys) = (xs.block(start, out.len()), ys.block(start, out.len()));

@@ -3,6 +3,7 @@
 use super::array::{Array, Data, broadcast, map};
 use super::invocation::{Invocation, Kernel, Results};
 use super::matmul::unravel;
+use super::memory::zeros;
 use super::parallel::tasks;
 use super::real::Real;
 use super::softmax::softmax_row;
@@ -47,7 +48,7 @@ fn attention<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
     let bias = additive_mask(c.opt_array("attn_mask")?, &full(rows, columns))?;
     let bias = bias.as_ref().map(Strided::reader);
 
-    let mut out = vec![T::zero(); shape.iter().product()];
+    let mut out = zeros(shape.iter().product());
     let by = c.products;
     tasks(&mut out, rows * depth, &|at, out| {
         let prefix = unravel(at, &batch);

@@ -2,6 +2,7 @@
 
 use super::array::Array;
 use super::invocation::{Invocation, Kernel, Results};
+use super::memory::zeros;
 use super::parallel::{lines, tasks};
 use super::real::Real;
 use super::strided::{Matrix, Strided};
@@ -146,7 +147,7 @@ fn convolution<T: Real>(c: &mut Invocation<'_, T>, transposed: bool) -> Results<
     let (Some(x), Some(w)) = (input.as_slice(), weight.as_slice()) else {
         return Ok(vec![Array::float(dtype, Strided::new(shape, Vec::new()))]);
     };
-    let mut out = vec![T::zero(); batch * out_channels * job.pixels()];
+    let mut out = zeros(batch * out_channels * job.pixels());
     for depth in &phases[0] {
         for height in &phases[1] {
             for width in &phases[2] {

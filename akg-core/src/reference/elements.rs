@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::OnceLock;
 use std::thread;
 
+use super::memory::zeros;
 use crate::tensor::Tensor;
 
 /// Elements that views share.
@@ -63,7 +64,7 @@ impl Stored<f64> {
 
 /// Elements as f64, by threads of its own: those of a pool could wait here for what they have begun themselves.
 fn widened(values: &[f32]) -> Vec<f64> {
-    let mut wide = vec![0.0; values.len()];
+    let mut wide = zeros(values.len());
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let part = values.len().div_ceil(threads).max(1);
     thread::scope(|scope| {

@@ -2,6 +2,7 @@
 
 use super::array::{Array, Data, each};
 use super::invocation::{Invocation, Kernel, Results};
+use super::memory::zeros;
 use super::real::Real;
 use super::strided::{Item, Strided};
 use crate::error::{Error, Result};
@@ -83,7 +84,7 @@ pub(super) fn concatenate<E: Item>(parts: &[Strided<E>], axis: usize, shape: &[u
     let inner: usize = shape[axis + 1..].iter().product();
     let outer: usize = shape[..axis].iter().product();
     let pitch = shape[axis] * inner;
-    let mut out = vec![E::default(); outer * pitch];
+    let mut out = zeros(outer * pitch);
     let mut start = 0;
     for part in parts {
         let run = part.shape()[axis] * inner;

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use super::array::{Array, broadcast, each, map_in_place, wrap};
 use super::fold::fold;
 use super::invocation::{Invocation, Kernel, Results};
+use super::memory::zeros;
 use super::parallel::tasks;
 use super::pointwise::combine;
 use super::product::Products;
@@ -60,7 +61,7 @@ impl<E: Item> Ring<'_, E> {
         }
         let a = a.expand(&[batch.as_slice(), &[m, k]].concat())?;
         let b = b.expand(&[batch.as_slice(), &[k, n]].concat())?;
-        let mut out = vec![E::default(); shape.iter().product()];
+        let mut out = zeros(shape.iter().product());
         tasks(&mut out, m * n, &|at, out| {
             let prefix = unravel(at, &batch);
             (self.product)(self.by, &a.matrix(&prefix), &b.matrix(&prefix), out);

@@ -42,6 +42,7 @@ mod invocation;
 mod join;
 mod loss;
 mod matmul;
+mod memory;
 mod norm;
 mod parallel;
 mod pointwise;

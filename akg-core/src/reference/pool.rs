@@ -3,6 +3,7 @@
 use super::array::Array;
 use super::fold::sum;
 use super::invocation::{Invocation, Kernel, Results};
+use super::memory::zeros;
 use super::parallel::lines;
 use super::real::Real;
 use super::strided::Strided;
@@ -178,7 +179,7 @@ fn average<T: Real>(c: &mut Invocation<'_, T>, windows: &Windows) -> Results<T> 
     };
     let padded = c.has("count_include_pad") && c.flag("count_include_pad")?;
     let x = c.float("self")?.into_vec();
-    let mut values = vec![T::zero(); shape.iter().product()];
+    let mut values = zeros(shape.iter().product());
     lines(&mut values, windows.pixels(), &|at, values| {
         let x = &x[at * windows.plane()..(at + 1) * windows.plane()];
         let mut terms = Vec::new();

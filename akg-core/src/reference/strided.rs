@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use super::elements::{Elements, Memory, Stored};
+use super::memory::zeros;
 use super::parallel::blocks;
 use super::run::Stretch;
 use crate::error::{Error, Result};
@@ -70,7 +71,7 @@ impl<E: Item> Strided<E> {
     /// The value of `f` at each row-major position.
     pub(super) fn generate(shape: impl Into<Vec<usize>>, f: impl Fn(usize) -> E + Sync) -> Self {
         let shape = shape.into();
-        let mut data = vec![E::default(); shape.iter().product()];
+        let mut data = zeros(shape.iter().product());
         blocks(&mut data, &|start, out| {
             for (i, slot) in out.iter_mut().enumerate() {
                 *slot = f(start + i);
@@ -132,7 +133,7 @@ impl<E: Item> Strided<E> {
     }
 
     fn gather(&self) -> Vec<E> {
-        let mut data = vec![E::default(); self.len()];
+        let mut data = zeros(self.len());
         let reader = self.reader();
         blocks(&mut data, &|start, out| reader.read(start, out));
         data

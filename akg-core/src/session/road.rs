@@ -1,5 +1,6 @@
 //! One task on one device: what candidates of a session are made of, built by and judged by, and where that is kept.
 
+use std::sync::OnceLock;
 use std::time::Instant;
 
 use super::plan::{present, shape};
@@ -34,6 +35,8 @@ pub(super) struct Road<'a> {
     target_print: Digest,
     /// Who judges.
     judge: Digest,
+    /// The task as candidates are judged by it, once the first of them is to be built.
+    prepared: OnceLock<Task>,
 }
 
 /// A source and where it is kept.
@@ -72,6 +75,7 @@ impl<'a> Road<'a> {
             task_print,
             target_print: target.fingerprint(),
             judge: Digest::of_parts([session.verifier.identity().as_str(), env!("CARGO_PKG_VERSION")]),
+            prepared: OnceLock::new(),
         })
     }
 
@@ -277,6 +281,7 @@ impl<'a> Road<'a> {
         }
         let session = self.session;
         let began = Instant::now();
+        let task = self.prepared()?;
         let (written, verdict) = match self.build(&written)? {
             Err(failure) => (written, Verdict::failed(self.task.contract.accuracy, failure)),
             Ok(artifact) => {
@@ -287,7 +292,7 @@ impl<'a> Road<'a> {
                 };
                 let verdict = session
                     .verifier
-                    .verify(&candidate, self.task, self.target, &*session.backend)
+                    .verify(&candidate, task, self.target, &*session.backend)
                     .await?;
                 let source = candidate.source;
                 (Written { source, ..written }, verdict)
@@ -296,6 +301,15 @@ impl<'a> Road<'a> {
         let seconds = began.elapsed().as_secs_f64();
         self.settle(written.key, &verdict, seconds)?;
         Ok(self.attempt(written, verdict, seconds, false))
+    }
+
+    /// The task to judge by.
+    fn prepared(&self) -> Result<&Task> {
+        if let Some(task) = self.prepared.get() {
+            return Ok(task);
+        }
+        let task = self.session.verifier.prepare(self.task)?;
+        Ok(self.prepared.get_or_init(|| task))
     }
 
     fn attempt(&self, written: Written, verdict: Verdict, verdict_seconds: f64, recalled: bool) -> Attempt {

@@ -77,6 +77,52 @@ impl Capture for Once {
     }
 }
 
+/// The task, whose tensors for the contract's inputs of this seed are being made from now on, if that takes long.
+pub(super) fn ahead(task: &Task, seed: u64) -> Result<Task> {
+    let mut task = task.clone();
+    if let Some(capturing) = Capturing::begin(&task, seed)?
+        && let Some(whole) = task.capture.take()
+    {
+        task.capture = Some(Arc::new(Ahead {
+            whole,
+            seed,
+            capturing: Mutex::new(Some(capturing)),
+        }));
+    }
+    Ok(task)
+}
+
+/// What is asked for first with a seed is there already, or soon.
+#[derive(Debug)]
+struct Ahead {
+    whole: Arc<dyn Capture>,
+    seed: u64,
+    capturing: Mutex<Option<Capturing>>,
+}
+
+impl Ahead {
+    /// The tensors, if they are what was begun and nobody has them.
+    fn begun(&self, positions: &[usize], seed: u64) -> Result<Option<Vec<Tensor>>> {
+        if seed != self.seed {
+            return Ok(None);
+        }
+        let mut capturing = self.capturing.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(capturing) = capturing.take_if(|begun| begun.positions == positions) else {
+            return Ok(None);
+        };
+        Ok(Some(capturing.wait()?.into_values().collect()))
+    }
+}
+
+impl Capture for Ahead {
+    fn capture(&self, positions: &[usize], seed: u64) -> Result<Vec<Tensor>> {
+        match self.begun(positions, seed)? {
+            Some(tensors) => Ok(tensors),
+            None => self.whole.capture(positions, seed),
+        }
+    }
+}
+
 /// The tensor with `rows` parts of an axis in another order; `None` for a single one.
 fn reordered(tensor: &Tensor, axis: usize, rows: usize, seed: u64) -> Result<Option<Tensor>> {
     let bytes = tensor.bytes();
@@ -107,7 +153,12 @@ fn reordered(tensor: &Tensor, axis: usize, rows: usize, seed: u64) -> Result<Opt
 type Captured = BTreeMap<usize, Tensor>;
 
 /// They are being made, on a thread of their own.
-pub(super) struct Capturing(JoinHandle<Result<Captured>>);
+#[derive(Debug)]
+pub(super) struct Capturing {
+    /// In ascending order.
+    positions: Vec<usize>,
+    thread: JoinHandle<Result<Vec<Tensor>>>,
+}
 
 impl Capturing {
     /// Begins, if there are weights or other floats among them, and so much is made that waiting for it would take long.
@@ -133,23 +184,56 @@ impl Capturing {
         if bytes < LARGE || !is_float {
             return Ok(None);
         }
-        let make = move || {
-            let tensors = capture.capture(&positions, seed)?;
-            Ok(positions.into_iter().zip(tensors).collect())
-        };
-        Ok(Some(Self(thread::spawn(make))))
+        let asked = positions.clone();
+        let thread = thread::spawn(move || capture.capture(&asked, seed));
+        Ok(Some(Self { positions, thread }))
     }
 
     /// Waits for them.
     pub(super) fn wait(self) -> Result<Captured> {
-        let made = self.0.join();
-        made.unwrap_or_else(|_| Err(Error::unexpected("the thread that captures tensors panicked")))
+        let made = self.thread.join();
+        let made = made.map_err(|_| Error::unexpected("the thread that captures tensors panicked"));
+        Ok(self.positions.into_iter().zip(made??).collect())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use super::*;
+    use crate::dtype::DType;
+    use crate::graph::Graph;
+
+    /// Makes a scalar for each position: so many calls, and the seed.
+    #[derive(Debug, Default)]
+    struct Counting(AtomicU64);
+
+    impl Capture for Counting {
+        fn capture(&self, positions: &[usize], seed: u64) -> Result<Vec<Tensor>> {
+            let calls = self.0.fetch_add(1, Ordering::Relaxed) + 1;
+            let tensor = |_| Tensor::from_slice([2], &[calls as f32, seed as f32]);
+            positions.iter().map(tensor).collect()
+        }
+    }
+
+    #[test]
+    fn what_is_made_ahead_is_handed_out_once_and_for_its_seed_only() {
+        let mut graph = Graph::new("g");
+        let x = graph.input("x", DType::F32, [4, 8192]);
+        let w = graph.weight("w", DType::F32, [8192, 8192]);
+        let y = graph.linear(x, w, None).unwrap();
+        graph.output(y);
+        let mut task = Task::new("t", graph);
+        task.capture = Some(Arc::new(Counting::default()));
+        let prepared = ahead(&task, 7).unwrap().capture.unwrap();
+        let asked = |seed| prepared.capture(&[1], seed).unwrap()[0].to_f64().unwrap();
+        assert_eq!(asked(8)[1], 8.0);
+        assert_eq!(asked(7)[1], 7.0);
+        // The first two calls were that of the other seed and what was made ahead, in whichever order.
+        assert_eq!(asked(7), [3.0, 7.0]);
+        assert_eq!(asked(8), [4.0, 8.0]);
+    }
 
     #[test]
     fn rows_come_in_another_order_and_stay_whole() {

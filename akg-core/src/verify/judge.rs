@@ -61,6 +61,11 @@ impl Verifier for Judge {
         "judge"
     }
 
+    fn prepare(&self, task: &Task) -> Result<Task> {
+        let mut verifiers = self.verifiers.iter();
+        verifiers.try_fold(task.clone(), |task, verifier| verifier.prepare(&task))
+    }
+
     async fn verify(
         &self,
         candidate: &Candidate,

@@ -26,8 +26,8 @@ pub(super) struct Life {
     products: Option<Arc<dyn Products>>,
     /// Every output so far, and the data that it was for.
     seen: Vec<(Digest, String)>,
-    /// The last comparison of every byte.
-    whole: Option<Whole>,
+    /// The comparisons of every byte so far.
+    whole: Vec<Whole>,
 }
 
 /// A comparison of every byte, which would find the same again.
@@ -117,7 +117,7 @@ impl Life {
             loaded,
             products: backend.products(),
             seen: Vec::new(),
-            whole: None,
+            whole: Vec::new(),
         }))
     }
 
@@ -153,13 +153,17 @@ impl Life {
             seed: data.seed.wrapping_add(verdict.checks.len() as u64),
             products: self.products.clone(),
         };
-        let (outputs, failure) = match &self.whole {
-            Some(whole) if whole.is_of(data, ran) => (whole.outputs.clone(), None),
-            _ => comparison.judge(extent)?,
+        let known = self.whole.iter().find(|whole| whole.is_of(data, ran));
+        let (outputs, failure) = match known {
+            Some(whole) => (whole.outputs.clone(), None),
+            None => {
+                let (outputs, failure) = comparison.judge(extent)?;
+                if failure.is_none() {
+                    self.whole.extend(Whole::new(data, ran, &outputs));
+                }
+                (outputs, failure)
+            }
         };
-        if failure.is_none() {
-            self.whole = Whole::new(data, ran, &outputs);
-        }
         verdict.checks.push(Check {
             distribution: data.distribution.name().to_owned(),
             seed: data.seed,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 
-use super::captured::Capturing;
+use super::captured::{self, Capturing};
 use super::comparison::Comparison;
 use super::hidden;
 use super::inputs::{Distribution, make_inputs, make_others};
@@ -153,6 +153,13 @@ impl NumericVerifier {
 impl Verifier for NumericVerifier {
     fn name(&self) -> &str {
         "numeric"
+    }
+
+    fn prepare(&self, task: &Task) -> Result<Task> {
+        match self.distributions.first() {
+            Some(Distribution::Contract) => captured::ahead(task, self.seed),
+            _ => Ok(task.clone()),
+        }
     }
 
     async fn verify(
