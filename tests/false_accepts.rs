@@ -275,6 +275,10 @@ fn main() {
         "kernels that make up for each other are rejected",
         compensating_kernels,
     ));
+    trials.push(Trial::test(
+        "kernels that share nothing are judged once",
+        kernels_apart,
+    ));
     for (name, text, rejected) in SKETCHES {
         trials.push(Trial::test(format!("sketch/{name}"), || sketch(text, rejected)));
     }
@@ -482,6 +486,41 @@ fn compensating_kernels() -> Result<(), Failed> {
         .unwrap_or_default();
     assert!(evidence.contains("first alone"), "{evidence}");
     Ok(())
+}
+
+/// Two kernels with nothing in common: the whole shows of each what a look at it would.
+fn kernels_apart() -> Result<(), Failed> {
+    let two = |second: &str| {
+        let relu = "for (int64_t i = 0; i < n; i++) y[i] = x[i] > 0 ? x[i] : 0;";
+        let text = format!(
+            "{INCLUDES}{}{}",
+            function("first", relu),
+            function("second", second)
+        );
+        let mut plan = plan();
+        plan.tensors
+            .push(tensor("z", DType::F32, [ROWS, COLUMNS], TensorRole::Output));
+        plan.launches = vec![launch("first", &[0, 1]), launch("second", &[0, 2])];
+        lowered(text, plan)
+    };
+    let mut graph = Graph::new("relu_and_next");
+    let x = graph.input("x", DType::F32, [ROWS, COLUMNS]);
+    let y = graph.relu(x)?;
+    let z = graph.add(x, 1.0)?;
+    graph.output(y);
+    graph.output(z);
+    let task = Task::new("apart", graph);
+    let (honest, _) = blocking::judge(
+        &session(),
+        two("for (int64_t i = 0; i < n; i++) y[i] = x[i] + 1;"),
+        &task,
+    )?;
+    agree("honest", &honest, &[])?;
+    let checks = &honest.verdict.checks;
+    assert!(checks.iter().all(|c| !c.about.contains("alone")), "{checks:?}");
+    let lazy = two("for (int64_t i = 0; i < n - 1; i++) y[i] = x[i] + 1;");
+    let (lazy, _) = blocking::judge(&session(), lazy, &task)?;
+    agree("lazy", &lazy, &[Unwritten])
 }
 
 const SKETCHES: &[(&str, &str, &[FailureKind])] = &[

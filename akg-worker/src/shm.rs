@@ -48,8 +48,8 @@ impl SharedBuffer {
     /// [`ErrorKind::OutOfResources`] if there is no room, [`ErrorKind::Unsupported`] if the system has no anonymous
     /// files or no `/proc`.
     pub fn allocate(bytes: usize) -> Result<Self> {
-        let buffer = Self::allocate_unreserved(bytes)?;
-        reserve_by_system(&buffer.file, bytes)?;
+        let mut buffer = Self::allocate_unreserved(bytes)?;
+        reserve(&buffer.file, &mut buffer.map)?;
         Ok(buffer)
     }
 
@@ -201,8 +201,7 @@ pub struct SharedTensor {
 /// A zeroed tensor in shared memory, which this process is about to write.
 pub fn allocate(dtype: DType, shape: impl Into<Vec<usize>>) -> Result<SharedTensor> {
     let shape = shape.into();
-    let mut buffer = SharedBuffer::allocate_unreserved(byte_len(dtype, &shape)?)?;
-    reserve(&buffer.file, &mut buffer.map)?;
+    let buffer = SharedBuffer::allocate(byte_len(dtype, &shape)?)?;
     Ok(SharedTensor { dtype, shape, buffer })
 }
 

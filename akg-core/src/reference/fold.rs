@@ -78,7 +78,7 @@ fn fold_tiles<E: Item, A: Item>(
         return vec![empty; results];
     }
     // Where neighbouring results have neighbouring terms, they are reduced side by side.
-    let beside = kept.pop_if(|last| axes.iter().any(|reduced| *last > *reduced));
+    let beside = kept.pop_if(|last| axes.iter().all(|reduced| *last > *reduced));
     let pitch = beside.map_or(1, |last| x.shape()[last]);
     let order: Vec<usize> = kept.iter().chain(axes).copied().chain(beside).collect();
     let view = x.clone().permute(&order);

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rand::{RngExt as _, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -105,6 +105,12 @@ const HOPELESS: f64 = 1e6;
 const APPEALS: [(usize, usize); 2] = [(1 << 20, 64), (1 << 28, 16)];
 const NUDGE: f64 = 1.0 / (1 << 18) as f64;
 
+/// Evaluations on inputs of more bytes, the bytes of an input that is still nudged, and the time after which no further one
+/// begins. Where a large weight stays as it is, what it is multiplied with moves every term.
+const HEAVY_APPEALS: usize = 8;
+const LIGHT: usize = 1 << 26;
+const HEAVY_TIME: Duration = Duration::from_secs(4);
+
 impl<'a> Comparison<'a> {
     /// What somebody returned for inputs of the contract's sizes, in memory of his own.
     pub(super) fn returned(
@@ -144,7 +150,9 @@ impl<'a> Comparison<'a> {
         );
         let mut found = Found::new(self.outputs.len());
         while let Some(wave) = sample.next(&found) {
-            let piece = |(range, yard): &(Range<usize>, bool)| self.piece(&sides, range.clone(), *yard);
+            let piece = |(range, yard): &(Range<usize>, Range<usize>)| {
+                self.piece(&sides, range.clone(), yard.clone())
+            };
             let pieces: Vec<Result<Piece>> = wave.par_iter().map(piece).collect();
             for piece in pieces {
                 let piece = piece?;
@@ -165,12 +173,15 @@ impl<'a> Comparison<'a> {
             let both = first.iter().zip(&limits).map(|(a, b)| a.larger(*b));
             concluded = self.conclude(&found, &both.collect::<Vec<_>>());
         }
-        let all_move = inputs
-            .iter()
-            .all(|t| t.dtype() == DType::F32 || !t.dtype().is_float());
+        let appeals = Appeals::of(inputs);
+        let all_move = inputs.iter().all(|t| appeals.moves(t) || !t.dtype().is_float());
         let mut before: Option<Vec<Measured>> = None;
-        let turns = std::iter::once(None).chain(nudged(inputs, self.seed).map(Some));
+        let turns = std::iter::once(None).chain(appeals.nudged(inputs, self.seed).map(Some));
+        let start = Instant::now();
         for (turn, inputs) in turns.enumerate() {
+            if start.elapsed() > appeals.time {
+                break;
+            }
             let beyond = HOPELESS.powf(1.0 / turn.max(1) as f64);
             // A few rows may be zeros where others are not; where all were compared, all may be measured.
             let may_tell = turn > 0 || extent.time.is_some();
@@ -214,8 +225,8 @@ impl<'a> Comparison<'a> {
         Ok(found.yards)
     }
 
-    /// Compares one stretch of rows, and measures the yardstick's error in its first rows, if that is asked for.
-    fn piece(&self, sides: &Sides<'_>, range: Range<usize>, yard: bool) -> Result<Piece> {
+    /// Compares one stretch of rows, and measures the yardstick's error in its first rows, as many as that is asked for.
+    fn piece(&self, sides: &Sides<'_>, range: Range<usize>, yard: Range<usize>) -> Result<Piece> {
         let mut piece = Piece::new(self.outputs.len());
         let reference = sides.truth.rows(range.clone())?;
         for (i, (output, outcome)) in self.outputs.iter().zip(&reference).enumerate() {
@@ -237,9 +248,8 @@ impl<'a> Comparison<'a> {
                 return Ok(piece);
             }
         }
-        if yard {
-            let few = Sample::few(sides.plan, range);
-            piece.measure_yard(&reference, || sides.yardstick.rows(few))?;
+        if !yard.is_empty() {
+            piece.measure_yard(&reference, || sides.yardstick.rows(yard))?;
         }
         Ok(piece)
     }
@@ -378,26 +388,61 @@ fn is_hopeless(checks: &[OutputCheck], times: f64) -> bool {
         .any(|c| beyond(c.error.rms, c.limit.rms) && beyond(c.error.max, c.limit.max))
 }
 
-/// Inputs of which every element is a little off, on which the yardstick is evaluated after the inputs themselves before a
+/// Evaluations of the yardstick on inputs of which elements are a little off, after the inputs themselves and before a
 /// candidate is rejected for its error.
 ///
 /// Where a few ill-conditioned elements make up most of the error, as in the softmax of large products, one evaluation
 /// in fp32 may be right in them by luck. What fp32 is worth there shows in several.
-fn nudged(inputs: &[Tensor], seed: u64) -> impl Iterator<Item = Result<Vec<Tensor>>> {
-    let bytes: usize = inputs.iter().map(|t| t.bytes().len()).sum();
-    let count = APPEALS
-        .iter()
-        .find(|(most, _)| bytes <= *most)
-        .map_or(0, |(_, count)| *count);
-    let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x006e_7564_6765);
-    (0..count).map(move |_| inputs.iter().map(|t| nudge(t, &mut rng)).collect())
+struct Appeals {
+    count: usize,
+    /// Bytes up to which an input is nudged.
+    most: usize,
+    /// When no further one begins.
+    time: Duration,
 }
 
-/// The tensor with every finite element of f32 moved by at most [`NUDGE`] of itself; other types stay.
-fn nudge(tensor: &Tensor, rng: &mut ChaCha8Rng) -> Result<Tensor> {
-    if tensor.dtype() != DType::F32 {
-        return Ok(tensor.clone());
+impl Appeals {
+    fn of(inputs: &[Tensor]) -> Self {
+        let bytes: usize = inputs.iter().map(|t| t.bytes().len()).sum();
+        if let Some((most, count)) = APPEALS.iter().find(|(most, _)| bytes <= *most) {
+            return Self {
+                count: *count,
+                most: *most,
+                time: Duration::MAX,
+            };
+        }
+        let heavy = Self {
+            count: HEAVY_APPEALS,
+            most: LIGHT,
+            time: HEAVY_TIME,
+        };
+        let moves = inputs.iter().any(|t| heavy.moves(t));
+        Self {
+            count: if moves { heavy.count } else { 0 },
+            ..heavy
+        }
     }
+
+    /// Whether a tensor's elements are moved.
+    fn moves(&self, tensor: &Tensor) -> bool {
+        tensor.dtype() == DType::F32 && tensor.bytes().len() <= self.most
+    }
+
+    fn nudged(&self, inputs: &[Tensor], seed: u64) -> impl Iterator<Item = Result<Vec<Tensor>>> {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x006e_7564_6765);
+        let mut nudge = move |tensor: &Tensor| {
+            if self.moves(tensor) {
+                nudge(tensor, &mut rng)
+            } else {
+                Ok(tensor.clone())
+            }
+        };
+        (0..self.count).map(move |_| inputs.iter().map(&mut nudge).collect())
+    }
+}
+
+/// The tensor with every finite element moved by at most [`NUDGE`] of itself.
+fn nudge(tensor: &Tensor, rng: &mut ChaCha8Rng) -> Result<Tensor> {
     let moved = |v: &f32| {
         let to = (f64::from(*v) * (1.0 + rng.random_range(-NUDGE..NUDGE))) as f32;
         if to.is_finite() { to } else { *v }
@@ -503,6 +548,31 @@ mod tests {
             let rounded = judge(evaluated(&task, &x, &w, &in_f32(Some(Rounding::TF32))));
             // Of rows that are 1 or 0, rounding may leave every one as it is.
             assert!(rounded.is_some() || mean > 0.0, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn large_weights_stay_where_what_they_are_multiplied_with_is_moved() {
+        let zeros = |bytes: usize| Tensor::zeros(DType::F32, [bytes / 4]).unwrap();
+        let sets = |inputs: &[Tensor]| -> Vec<Vec<Tensor>> {
+            let appeals = Appeals::of(inputs);
+            appeals.nudged(inputs, 1).collect::<Result<_>>().unwrap()
+        };
+        let light = Tensor::from_slice([3], &[1.0f32, -2.0, f32::INFINITY]).unwrap();
+        let heavy = zeros((1 << 28) + 4);
+        assert_eq!(sets(std::slice::from_ref(&light)).len(), 64);
+        assert_eq!(sets(&[light.clone(), zeros(1 << 21)]).len(), 16);
+        assert!(sets(std::slice::from_ref(&heavy)).is_empty());
+        let both = sets(&[light.clone(), heavy.clone()]);
+        assert_eq!(both.len(), 8);
+        for set in both {
+            assert!(heavy.mark().is(&set[1]));
+            let (before, after) = (light.to_f64().unwrap(), set[0].to_f64().unwrap());
+            for (before, after) in before.iter().zip(&after) {
+                let near = (after - before).abs() <= 1.01 * NUDGE * before.abs();
+                assert!(after == before || near, "{before} became {after}");
+            }
+            assert_ne!(before, after);
         }
     }
 

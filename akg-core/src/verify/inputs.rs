@@ -64,22 +64,6 @@ impl Distribution {
             Distribution::Special => "special",
         }
     }
-
-    const fn scale_and_shift(self) -> (f32, f32) {
-        match self {
-            Distribution::Contract
-            | Distribution::Signed
-            | Distribution::IllConditioned
-            | Distribution::Apart
-            | Distribution::Ties
-            | Distribution::OneSided
-            | Distribution::Extremes
-            | Distribution::Special => (1.0, 0.0),
-            Distribution::Large => (64.0, 0.0),
-            Distribution::Tiny => (1.0 / 64.0, 0.0),
-            Distribution::Offset => (1.0, 4.0),
-        }
-    }
 }
 
 impl fmt::Display for Distribution {
@@ -289,13 +273,39 @@ pub(super) struct Stream {
     elements: usize,
 }
 
+/// What most distributions make of a number that is symmetric about 0 with variance 1.
+#[derive(Clone, Copy)]
+struct Affine {
+    /// A power of two.
+    scale: f32,
+    shift: f32,
+    gain: f32,
+}
+
+impl Affine {
+    fn of(self, signed: f32) -> f32 {
+        (signed * self.scale + self.shift) * self.gain
+    }
+}
+
+/// A number that is symmetric about 0 with variance 1: the sum of four uniform 16-bit numbers has variance 4/12 and is close
+/// enough to normal.
+fn signed(bits: u64) -> f32 {
+    let sum: u32 = (0..4).map(|i| (bits >> (16 * i)) as u32 & 0xffff).sum();
+    (sum as f32 / 65536.0 - 2.0) * 3.0f32.sqrt()
+}
+
 /// Elements that one generator makes; chunks are independent so that threads can share the work.
 pub(super) const CHUNK: usize = 1 << 20;
 
+fn elements<T: bytemuck::Pod>(chunk: &mut [u8]) -> Result<&mut [T]> {
+    bytemuck::try_cast_slice_mut(chunk)
+        .map_err(|e| Error::unexpected(format!("input memory is misaligned: {e}")))
+}
+
 fn each<T: bytemuck::Pod>(chunk: &mut [u8], mut next: impl FnMut(usize) -> T) -> Result<()> {
-    let elements = bytemuck::try_cast_slice_mut::<u8, T>(chunk)
-        .map_err(|e| Error::unexpected(format!("input memory is misaligned: {e}")))?;
-    elements.iter_mut().enumerate().for_each(|(n, v)| *v = next(n));
+    let elements = elements(chunk)?.iter_mut().enumerate();
+    elements.for_each(|(n, v)| *v = next(n));
     Ok(())
 }
 
@@ -340,6 +350,11 @@ impl Stream {
         let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
         rng.set_stream(number as u64);
         let rng = &mut rng;
+        if self.dtype == DType::F32
+            && let Some(affine) = self.affine()
+        {
+            return Self::fill_affine(affine, chunk, rng);
+        }
         match self.dtype {
             DType::F32 => each(chunk, |n| self.float(rng, first + n)),
             DType::F64 => each(chunk, |n| f64::from(self.float(rng, first + n))),
@@ -354,48 +369,68 @@ impl Stream {
         }
     }
 
+    /// What [`float`](Self::float) is of each element, with the generator's words taken many at a time.
+    fn fill_affine(affine: Affine, chunk: &mut [u8], rng: &mut ChaCha8Rng) -> Result<()> {
+        let mut words = [0u64; 512];
+        for elements in elements::<f32>(chunk)?.chunks_mut(words.len()) {
+            rng.fill_bytes(bytemuck::cast_slice_mut(&mut words));
+            for (element, word) in elements.iter_mut().zip(&words) {
+                *element = affine.of(signed(u64::from_le(*word)));
+            }
+        }
+        Ok(())
+    }
+
+    /// How elements follow from one word each, if they do. Only data takes the check's scale, and weights what stands out of
+    /// it.
+    fn affine(&self) -> Option<Affine> {
+        let (scale, shift) = match (self.kind, self.distribution) {
+            (InputKind::State, _) => return None,
+            (_, Distribution::Contract) if self.generator == Generator::Uniform01 => return None,
+            (_, Distribution::Extremes) => return None,
+            (_, Distribution::Apart) => (self.apart(), 0.0),
+            (InputKind::Weight, _) | (_, Distribution::Contract | Distribution::Signed) => (1.0, 0.0),
+            (_, Distribution::Large) => (64.0, 0.0),
+            (_, Distribution::Tiny) => (1.0 / 64.0, 0.0),
+            (_, Distribution::Offset) => (1.0, 4.0),
+            (_, Distribution::OneSided) if self.position.is_multiple_of(2) => (1.0, -100.0),
+            (_, Distribution::OneSided) => (1.0, 100.0),
+            (_, Distribution::IllConditioned | Distribution::Ties | Distribution::Special) => return None,
+        };
+        Some(Affine {
+            scale,
+            shift,
+            gain: self.gain,
+        })
+    }
+
     /// The element `at`.
     fn float(&self, rng: &mut ChaCha8Rng, at: usize) -> f32 {
+        if let Some(affine) = self.affine() {
+            return affine.of(signed(rng.next_u64()));
+        }
         if self.distribution == Distribution::Contract && self.generator == Generator::Uniform01 {
             return (rng.next_u32() >> 8) as f32 / (1u32 << 24) as f32;
         }
-        // The sum of four uniform 16-bit numbers has variance 4/12 and is close enough to normal.
-        let bits = rng.next_u64();
-        let sum = (0..4)
-            .map(|i| (bits >> (16 * i)) as u16)
-            .map(f32::from)
-            .sum::<f32>();
-        let signed = (sum / 65536.0 - 2.0) * 3.0f32.sqrt();
+        let signed = signed(rng.next_u64());
+        // Statistics such as a running variance stay positive.
+        if self.kind == InputKind::State {
+            return signed.abs() + 0.5;
+        }
         let data = match self.distribution {
             Distribution::IllConditioned => signed * 2.0f32.powi(rng.random_range(-10..=10)),
             Distribution::Ties => {
                 let neighbour = rng.random_range(-1..=1) as f32 / 8192.0;
                 (signed * 2.0).round() * (1.0 + neighbour)
             }
-            Distribution::Apart => signed * self.apart(),
-            Distribution::OneSided if self.position.is_multiple_of(2) => signed - 100.0,
-            Distribution::OneSided => signed + 100.0,
             Distribution::Extremes => (signed * 2.0).round() + self.extreme(at),
             Distribution::Special if rng.random_range(0..8) == 0 => SPECIAL
                 .get(rng.random_range(0..SPECIAL.len()))
                 .copied()
                 .unwrap_or(f32::NAN),
-            _ => {
-                let (scale, shift) = self.distribution.scale_and_shift();
-                signed.mul_add(scale, shift)
-            }
+            _ => signed,
         };
-        // Statistics such as a running variance stay positive; only data takes the check's scale.
-        match self.kind {
-            InputKind::Activation => data,
-            InputKind::Weight
-                if matches!(self.distribution, Distribution::Extremes | Distribution::Apart) =>
-            {
-                data * self.gain
-            }
-            InputKind::Weight => signed * self.gain,
-            InputKind::State => signed.abs() + 0.5,
-        }
+        data * self.gain
     }
 
     fn apart(&self) -> f32 {
@@ -445,6 +480,48 @@ impl Stream {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::graph::Graph;
+
+    #[test]
+    fn elements_are_the_same_one_by_one() {
+        let mut graph = Graph::new("g");
+        graph.input("x", DType::F32, [3, 333]);
+        graph.input("y", DType::F32, [3, 333]);
+        graph.weight("w", DType::F32, [3, 333]);
+        graph.state("s", DType::F32, [3, 333]);
+        let task = Task::new("t", graph);
+        let distributions = [
+            Distribution::Contract,
+            Distribution::Signed,
+            Distribution::Large,
+            Distribution::Tiny,
+            Distribution::Offset,
+            Distribution::IllConditioned,
+            Distribution::Apart,
+            Distribution::Ties,
+            Distribution::OneSided,
+            Distribution::Extremes,
+            Distribution::Special,
+        ];
+        for (distribution, position) in distributions
+            .into_iter()
+            .flat_map(|d| (0..4).map(move |p| (d, p)))
+        {
+            let stream = Stream::new(&task, distribution, 5, &Bindings::new(), position).unwrap();
+            let mut together = vec![0.0f32; 999];
+            stream.fill(bytemuck::cast_slice_mut(&mut together), 2).unwrap();
+            let mut rng = ChaCha8Rng::seed_from_u64(stream.seed);
+            rng.set_stream(2);
+            for (at, element) in together.iter().enumerate() {
+                let alone = stream.float(&mut rng, 2 * CHUNK + at);
+                assert_eq!(
+                    element.to_bits(),
+                    alone.to_bits(),
+                    "{distribution}, input {position}, {at}"
+                );
+            }
+        }
+    }
 
     #[test]
     fn captured_elements_come_again_at_other_sizes() {

@@ -255,7 +255,8 @@ fn segments(plan: &LaunchPlan, values: &BTreeMap<usize, ValueId>) -> Vec<Range<u
         .collect()
 }
 
-/// The part that a segment is; `None` if it reads a constant that its values do not need.
+/// The part that a segment is; `None` if it reads a constant that its values do not need, or if the whole has shown as much:
+/// it has inputs of the graph's only, and outputs that nothing else touches.
 fn part(
     plan: &LaunchPlan,
     task: &Task,
@@ -292,6 +293,14 @@ fn part(
         found
     };
     let (inputs, outputs) = (of_role(TensorRole::Input), of_role(TensorRole::Output));
+    let is_apart = |tensor: &usize| match plan.tensors.get(*tensor).map(|t| t.role) {
+        Some(TensorRole::Input) => true,
+        Some(TensorRole::Output) => !before.contains(tensor) && !after.contains(tensor),
+        _ => false,
+    };
+    if inputs.iter().chain(&outputs).all(|(tensor, _)| is_apart(tensor)) {
+        return Ok(None);
+    }
     let names: Vec<_> = launches.iter().map(|l| l.kernel.as_str()).collect();
     let about = format!("kernels {} alone", names.join(", "));
     let given: Vec<ValueId> = inputs

@@ -41,6 +41,9 @@ const SHARED_PARTS: usize = 16;
 const LARGE_SHARED_BYTES: usize = 8 << 20;
 const MOST_DEVICE_BYTES: usize = 1 << 30;
 
+/// Rows that take a device no longer than a single one.
+const DEVICE_ROWS: usize = 64;
+
 /// The cores that an extent's times are for, and the least part of them that is left where there are more: not everything
 /// goes faster.
 const CORES: f64 = 2.0;
@@ -154,6 +157,8 @@ pub(super) struct Sample<'a> {
     at_once: usize,
     /// Pieces that are given out first.
     first: usize,
+    /// Rows of a piece that suffice to know the error of the class in it.
+    few: usize,
     extent: &'a Extent,
     /// Elements of each output that suffice.
     fewest: Vec<u64>,
@@ -177,6 +182,7 @@ impl<'a> Sample<'a> {
             given: 0,
             at_once: 1,
             first: 1,
+            few: 1,
             extent,
             fewest: outputs.iter().map(|o| FEWEST.min(o.len() as u64)).collect(),
             pace: (CORES / rayon::current_num_threads() as f64).clamp(FASTEST, 1.0),
@@ -188,12 +194,14 @@ impl<'a> Sample<'a> {
         let rows = plan.rows();
         let row = plan.row_elements().max(1) * size_of::<f64>();
         let shared = plan.shared_elements() * size_of::<f64>();
+        let mut part = rows.div_ceil(SAMPLES);
         let bytes = if by_device && shared >= LARGE_SHARED_BYTES {
+            part = part.max(DEVICE_ROWS.min(rows));
             shared.clamp(MOST_BYTES, MOST_DEVICE_BYTES)
         } else {
             CACHED_BYTES.max(shared / SHARED_PARTS).min(MOST_BYTES)
         };
-        let part = rows.div_ceil(SAMPLES);
+        sample.few = part;
         let most = if extent.time.is_some() { part } else { rows };
         let step = (bytes / row).clamp(1, most);
         sample.pieces = (0..rows)
@@ -210,14 +218,9 @@ impl<'a> Sample<'a> {
         sample
     }
 
-    /// The first rows of a stretch: enough of them to know the error of the class in it.
-    pub(super) fn few(plan: Option<&RowPlan>, range: Range<usize>) -> Range<usize> {
-        let few = plan.map_or(1, |plan| plan.rows().div_ceil(SAMPLES));
-        range.start..range.end.min(range.start + few)
-    }
-
-    /// The pieces to compute next, each with whether the yardstick is measured in it; `None` when enough was compared.
-    pub(super) fn next(&mut self, found: &Found) -> Option<Vec<(Range<usize>, bool)>> {
+    /// The pieces to compute next, each with its first rows in which the yardstick is measured; `None` when enough was
+    /// compared.
+    pub(super) fn next(&mut self, found: &Found) -> Option<Vec<(Range<usize>, Range<usize>)>> {
         let few = |counts: &[u64]| counts.iter().zip(&self.fewest).any(|(n, fewest)| n < fewest);
         let plenty = |counts: &[u64], most: u64| counts.iter().all(|n| *n >= most);
         let threads = rayon::current_num_threads();
@@ -248,13 +251,50 @@ impl<'a> Sample<'a> {
             ((time - spent) / each.max(1e-9)) as usize
         };
         self.given += wave.len();
-        let wave = wave.iter().cloned().enumerate();
-        Some(wave.map(|(i, range)| (range, i < yards)).collect())
+        let yard = |i: usize, range: &Range<usize>| {
+            let few = if i < yards { self.few } else { 0 };
+            range.start..range.end.min(range.start + few)
+        };
+        let wave = wave.iter().enumerate();
+        Some(wave.map(|(i, range)| (range.clone(), yard(i, range))).collect())
     }
 
     /// What was given out, in waves that may be computed at the same time.
     pub(super) fn done(&self) -> impl Iterator<Item = &[Range<usize>]> {
         let done = self.pieces.get(..self.given).unwrap_or_default();
         done.chunks(self.at_once)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::DType;
+    use crate::expr::Bindings;
+    use crate::graph::Graph;
+
+    #[test]
+    fn a_device_is_given_as_many_rows_as_take_it_no_longer() {
+        let mut graph = Graph::new("g");
+        let x = graph.input("x", DType::F32, [128, 4096]);
+        let w = graph.weight("w", DType::F32, [4096, 4096]);
+        let y = graph.matmul(x, w).unwrap();
+        let y = graph.sum(y, &[1], false).unwrap();
+        graph.output(y);
+        let plan = RowPlan::new(&graph, &Bindings::new()).unwrap();
+        let outputs = [Tensor::zeros(DType::F32, [128]).unwrap()];
+        let extent = Extent {
+            time: Some(Duration::from_millis(100)),
+            yardstick: Duration::from_millis(100),
+            first: None,
+        };
+        for (by_device, rows) in [(true, 64), (false, 4)] {
+            let mut sample = Sample::new(plan.as_ref(), &outputs, &extent, 1, by_device);
+            let wave = sample.next(&Found::new(1)).unwrap();
+            for (compared, yard) in &wave {
+                assert!(compared.len() <= rows && yard == compared, "{wave:?}");
+            }
+            assert_eq!(wave[0].0.len(), rows);
+        }
     }
 }
