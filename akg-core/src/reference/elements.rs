@@ -23,12 +23,39 @@ impl<E> Memory<E> {
     }
 }
 
-/// A dense tensor of `f32`, read as elements of an evaluation only when somebody asks for them: it is lent as it is to
-/// who can do without.
+/// A dense tensor of `f32`, read as elements of an evaluation where somebody asks for them: it is lent as it is to who can do
+/// without.
 pub struct Stored<E> {
     tensor: Tensor,
+    /// All elements.
     read: fn(&Self) -> &[E],
     read_before: OnceLock<Vec<E>>,
+    /// Some of the tensor's, as [`read_run`] reads them.
+    read_run: fn(&[f32], isize, isize, &mut [E]),
+}
+
+impl<E> Stored<E> {
+    fn run(&self, start: isize, stride: isize, run: &mut [E]) {
+        let values = self.tensor.as_slice().unwrap_or_default();
+        (self.read_run)(values, start, stride, run);
+    }
+}
+
+/// Fills `run` with elements from `start` on, which are `stride` apart.
+fn read_run<S: Copy, E>(from: &[S], start: isize, stride: isize, run: &mut [E], convert: impl Fn(S) -> E) {
+    let first = start as usize;
+    if stride == 1 {
+        let from = &from[first..first + run.len()];
+        run.iter_mut()
+            .zip(from)
+            .for_each(|(slot, value)| *slot = convert(*value));
+        return;
+    }
+    let mut at = start;
+    for slot in run {
+        *slot = convert(from[at as usize]);
+        at += stride;
+    }
 }
 
 impl<E> fmt::Debug for Stored<E> {
@@ -44,6 +71,7 @@ impl Stored<f32> {
             tensor,
             read: |stored| stored.tensor.as_slice().unwrap_or_default(),
             read_before: OnceLock::new(),
+            read_run: |from, start, stride, run| read_run(from, start, stride, run, |v| v),
         }
     }
 }
@@ -58,6 +86,7 @@ impl Stored<f64> {
                 stored.read_before.get_or_init(|| widened(values))
             },
             read_before: OnceLock::new(),
+            read_run: |from, start, stride, run| read_run(from, start, stride, run, f64::from),
         }
     }
 }
@@ -103,6 +132,17 @@ impl<'a, E> Elements<'a, E> {
         match self {
             Self::Own(values) => values,
             Self::Stored(stored) => (stored.read)(stored),
+        }
+    }
+
+    /// Fills `run` with elements from `start` on, which are `stride` apart; those of a tensor are converted on the way.
+    pub(super) fn run(self, start: isize, stride: isize, run: &mut [E])
+    where
+        E: Copy,
+    {
+        match self {
+            Self::Own(values) => read_run(values, start, stride, run, |v| v),
+            Self::Stored(stored) => stored.run(start, stride, run),
         }
     }
 

@@ -145,6 +145,25 @@ pub(super) fn sum_over<T: Real>(
     fold(x, axes, |e, result, _| term(e, result), |a, b| a + b, T::zero())
 }
 
+/// The sum of `term` over the pairs of two tensors of one shape.
+pub(super) fn sum_of_pairs<T: Real>(
+    x: &Strided<T>,
+    y: &Strided<T>,
+    term: impl Fn(T, T) -> T + Sync,
+) -> T {
+    debug_assert_eq!(x.shape(), y.shape());
+    let (xs, ys) = (x.reader(), y.reader());
+    let tile = |number: usize| {
+        let start = number * TILE;
+        let count = TILE.min(x.len() - start);
+        let (xs, ys) = (xs.block(start, count), ys.block(start, count));
+        let mut terms: Vec<T> = xs.into_iter().zip(ys).map(|(x, y)| term(x, y)).collect();
+        sum(&mut terms)
+    };
+    let tiles = (0..x.len().div_ceil(TILE)).into_par_iter();
+    sum(&mut tiles.map(tile).collect::<Vec<T>>())
+}
+
 /// Mean and mean squared deviation of each row of a dense matrix with rows of `len` elements.
 pub(super) fn row_moments<T: Real>(values: &[T], len: usize) -> Vec<(T, T)> {
     let mut out = vec![(T::zero(), T::zero()); values.len() / len.max(1)];

@@ -1,7 +1,7 @@
 //! Losses.
 
 use super::array::{Array, broadcast, zip_in_place, zip3};
-use super::fold::{sum, sum_over};
+use super::fold::{sum, sum_of_pairs, sum_over};
 use super::invocation::{Invocation, Kernel, Results};
 use super::pointwise::combine;
 use super::real::Real;
@@ -65,21 +65,28 @@ pub(super) fn kernel<T: Real>(name: &str) -> Option<Kernel<T>> {
     Some(kernel)
 }
 
-/// What ATen's `reduction` leaves of element-wise losses: 0 all of them, 1 their mean, 2 their sum.
+/// ATen's `reduction`: what is left of element-wise losses.
+const NONE: i64 = 0;
+const MEAN: i64 = 1;
+
+/// What the operator's `reduction` leaves of element-wise losses.
 fn reduce<T: Real>(c: &Invocation<'_, T>, losses: Strided<T>) -> Results<T> {
-    let reduction = c.int("reduction")?;
-    let out = if reduction == 0 {
-        losses
+    if c.int("reduction")? == NONE {
+        return Ok(vec![Array::float(c.dtype(0)?, losses)]);
+    }
+    let (count, axes) = (losses.len(), (0..losses.rank()).collect::<Vec<_>>());
+    let total = sum(&mut sum_over(&losses, &axes, |e, _| e));
+    reduced(c, total, count)
+}
+
+/// The mean or the sum of so many losses, from their sum.
+fn reduced<T: Real>(c: &Invocation<'_, T>, total: T, count: usize) -> Results<T> {
+    let divisor = if c.int("reduction")? == MEAN {
+        T::of_int(count as i64)
     } else {
-        let (count, axes) = (losses.len(), (0..losses.rank()).collect::<Vec<_>>());
-        let total = sum(&mut sum_over(&losses, &axes, |e, _| e));
-        let divisor = if reduction == 1 {
-            T::of_int(count as i64)
-        } else {
-            T::one()
-        };
-        Strided::full([], total / divisor)
+        T::one()
     };
+    let out = Strided::full([], total / divisor);
     Ok(vec![Array::float(c.dtype(0)?, out)])
 }
 
@@ -91,8 +98,14 @@ fn pairs<T: Real>(c: &mut Invocation<'_, T>, f: impl Fn(T, T) -> T + Sync) -> Re
 }
 
 fn elementwise<T: Real>(c: &mut Invocation<'_, T>, f: impl Fn(T, T) -> T + Sync) -> Results<T> {
-    let losses = pairs(c, f)?;
-    reduce(c, losses)
+    if c.int("reduction")? == NONE {
+        let losses = pairs(c, f)?;
+        return reduce(c, losses);
+    }
+    let (x, y) = (c.float("self")?, c.float("target")?);
+    let shape = broadcast([x.shape(), y.shape()])?;
+    let (x, y) = (x.expand(&shape)?, y.expand(&shape)?);
+    reduced(c, sum_of_pairs(&x, &y, f), x.len())
 }
 
 fn weighted<T: Real>(c: &mut Invocation<'_, T>, losses: Strided<T>) -> Results<T> {

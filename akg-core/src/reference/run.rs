@@ -13,8 +13,8 @@ use crate::graph::ops::Call;
 use crate::graph::{Graph, Node, ValueId};
 use crate::tensor::Tensor;
 
-/// Elements from which on a tensor is lent as it is to who makes products.
-const LENT_FROM: usize = 1 << 22;
+/// Elements from which on a tensor of `f32` stays as it is, to be read where it is needed.
+const STORED_FROM: usize = 1 << 22;
 
 /// A stretch of one axis of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -288,10 +288,9 @@ impl<'a, T: Real> Run<'a, T> {
         let rounding = self.options.round_inputs.filter(|_| source.is_input);
         let stretch = self.stretches.get(index).copied().flatten();
         let tensor = source.tensor;
-        let lent =
-            self.options.products.is_some() && tensor.dtype() == DType::F32 && tensor.len() >= LENT_FROM;
+        let large = tensor.dtype() == DType::F32 && tensor.len() >= STORED_FROM;
         let array = match rounding {
-            None if lent && stretch.is_none() => Array::stored(tensor),
+            None if large && stretch.is_none() => Array::stored(tensor),
             None => Array::from_tensor(tensor, stretch, |v| v)?,
             Some(rounding) => Array::from_tensor(tensor, stretch, |v| rounding.round(v))?,
         };

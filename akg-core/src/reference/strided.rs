@@ -162,7 +162,7 @@ impl<E: Item> Strided<E> {
             dims.push((1, 1));
         }
         Reader {
-            data: self.data.elements().get(),
+            data: self.data.elements(),
             offset: self.offset as isize,
             dims,
         }
@@ -388,7 +388,7 @@ impl<'a, E: Copy> Matrix<'a, E> {
 /// Reads stretches of the row-major order of a [`Strided`].
 #[derive(Debug)]
 pub(super) struct Reader<'a, E> {
-    data: &'a [E],
+    data: Elements<'a, E>,
     offset: isize,
     /// Extents and strides with axes merged where they can be.
     dims: Vec<(usize, isize)>,
@@ -410,7 +410,7 @@ impl<'a, E: Item> Reader<'a, E> {
             }
         };
         Self {
-            data,
+            data: Elements::Own(data),
             offset: offset as isize,
             dims,
         }
@@ -440,7 +440,7 @@ impl<'a, E: Item> Reader<'a, E> {
         let mut out = out;
         while !out.is_empty() {
             let (run, tail) = out.split_at_mut((inner - column).min(out.len()));
-            self.read_run(base + column as isize * stride, stride, run);
+            self.data.run(base + column as isize * stride, stride, run);
             out = tail;
             column = 0;
             for (slot, &(extent, stride)) in index.iter_mut().zip(outer).rev() {
@@ -451,23 +451,6 @@ impl<'a, E: Item> Reader<'a, E> {
                 }
                 *slot = 0;
                 base -= extent as isize * stride;
-            }
-        }
-    }
-
-    fn read_run(&self, start: isize, stride: isize, run: &mut [E]) {
-        match stride {
-            1 => {
-                let start = start as usize;
-                run.copy_from_slice(&self.data[start..start + run.len()]);
-            }
-            0 => run.fill(self.data[start as usize]),
-            _ => {
-                let mut at = start;
-                for slot in run {
-                    *slot = self.data[at as usize];
-                    at += stride;
-                }
             }
         }
     }
