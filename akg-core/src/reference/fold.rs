@@ -146,11 +146,7 @@ pub(super) fn sum_over<T: Real>(
 }
 
 /// The sum of `term` over the pairs of two tensors of one shape.
-pub(super) fn sum_of_pairs<T: Real>(
-    x: &Strided<T>,
-    y: &Strided<T>,
-    term: impl Fn(T, T) -> T + Sync,
-) -> T {
+pub(super) fn sum_of_pairs<T: Real>(x: &Strided<T>, y: &Strided<T>, term: impl Fn(T, T) -> T + Sync) -> T {
     debug_assert_eq!(x.shape(), y.shape());
     let (xs, ys) = (x.reader(), y.reader());
     let tile = |number: usize| {
