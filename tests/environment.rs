@@ -118,6 +118,26 @@ fn candidates_are_judged_and_bad_lines_cost_nothing() {
     assert_eq!(verdicts[0]["speedup"].as_f64().unwrap(), rewards[0]);
     // What was judged and timed is not judged and timed again.
     assert_eq!(verdicts[3]["seconds"], verdicts[0]["seconds"]);
+    let told = learners_run(&place);
+    assert!(told.contains("ended: all attempts were made"), "{told}");
+    for number in 0..4 {
+        assert!(told.contains(&format!("● {number} learner")), "{told}");
+    }
+    assert_eq!(told.matches("rejected").count(), 2, "{told}");
+}
+
+/// What `akg trace` tells of the only run of a learner.
+fn learners_run(place: &Place) -> String {
+    let trace = |args: &[&str]| {
+        let output = place.akg().arg("trace").args(args).output().unwrap();
+        expect(&output, 0, &[]);
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let runs = trace(&[]);
+    let mut learners = runs.lines().filter(|line| line.contains("by learner"));
+    let key = learners.next().and_then(|line| line.split(' ').next()).unwrap();
+    assert!(learners.next().is_none(), "{runs}");
+    trace(&[key])
 }
 
 #[test]
@@ -142,4 +162,17 @@ fn a_learner_chooses_how_far_to_go() {
     let late = converse(&place, &["--budget", "0s"], &[]);
     assert_eq!(events(&late), ["ready", "end"]);
     assert_eq!(late[1]["reason"], "the time is up");
+}
+
+#[test]
+fn what_a_learner_tried_before_it_left_is_known() {
+    if !has_compiler() {
+        return;
+    }
+    let place = Place::new();
+    let right = json!({"sketch": sketch("max(t, 0.0)")});
+    let said = converse(&place, &[], &[bytes(&right)]);
+    assert_eq!(events(&said), ["ready", "task", "verdict"], "{said:#?}");
+    let told = learners_run(&place);
+    assert!(told.contains("ended: the learner left"), "{told}");
 }

@@ -66,7 +66,10 @@ impl EnvArgs {
                 Some(Ok(text)) if text.trim().is_empty() => continue,
                 Some(Ok(text)) => akg::blocking::answer(&mut environment, &text),
                 Some(Err(error)) => vec![Message::error(None, &error)],
-                None => break,
+                None => {
+                    environment.leave()?;
+                    break;
+                }
             };
             say(&messages)?;
         }

@@ -148,6 +148,15 @@ pub enum Proposal {
     Sketch(String, Knobs),
 }
 
+impl Proposal {
+    /// The source, or the sketch.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Source(text) | Self::Sketch(text, _) => text,
+        }
+    }
+}
+
 /// A line of a learner's.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -2,7 +2,8 @@
 //!
 //! An [`Environment`] goes through its tasks one after the other. A learner has so many attempts at each; every attempt is a
 //! source or a sketch, and meets the same judge as everything else. What passes is timed in turns with the kernel of
-//! the rules, and its [reward] is how much faster it is. The messages are plain data, in JSON one line each:
+//! the rules, and its [reward] is how much faster it is. Each try at a task is a [run](RunRecord) of its own in the store, and
+//! each attempt a step of it. The messages are plain data, in JSON one line each:
 //! `akg env` speaks them on its standard input and output, and docs/env.md describes them.
 
 mod message;
@@ -16,21 +17,26 @@ use rules::RulesKernel;
 
 use crate::backend::{Backend, Cache, Limits};
 use crate::designer::{Design, DesignContext};
+use crate::digest::Digest;
 use crate::dsl::{Dsl, Stage};
 use crate::error::{Error, ErrorKind, Result};
 use crate::history::reward;
 use crate::session::{Attempt, Session, present};
 use crate::source::{Knobs, Source, SourceForm};
-use crate::store::{MemoryStore, Store};
+use crate::store::{MemoryStore, RunRecord, Store, now};
 use crate::target::Target;
 use crate::task::Task;
 use crate::timing::{Claim, ContestPolicy};
+use crate::trace::{Taken, Trace};
 use crate::verdict::{Failure, FailureKind};
 use crate::verifier::Verifier;
 use crate::verify::Judge;
 
 /// Attempts at each task, unless told otherwise.
 const ATTEMPTS: usize = 16;
+
+/// The role of who tries, in traces.
+const LEARNER: &str = "learner";
 
 /// Tasks to try, and who judges.
 #[derive(Debug)]
@@ -57,7 +63,20 @@ struct Episode {
     task: Task,
     target: Target,
     session: Session,
+    trace: Trace,
     left: usize,
+    /// The step with the largest reward so far, and that reward.
+    best: Option<(usize, f64)>,
+}
+
+/// What was found out about a proposal.
+#[derive(Debug)]
+struct Judged {
+    /// The key of the candidate, if it was one.
+    candidate: Option<Digest>,
+    failure: Option<Failure>,
+    seconds: Option<f64>,
+    speedup: Option<f64>,
 }
 
 impl Environment {
@@ -158,26 +177,45 @@ impl Environment {
             return said;
         };
         match action {
-            Action::Stop => said.push(self.end("the learner stopped")),
-            _ if self.is_spent() => said.push(self.end("the time is up")),
-            Action::Next => self.advance(&episode.target, &mut said).await,
+            Action::Stop => {
+                episode.end("the learner stopped", &mut said);
+                said.push(self.end("the learner stopped"));
+            }
+            _ if self.is_spent() => {
+                episode.end("the time is up", &mut said);
+                said.push(self.end("the time is up"));
+            }
+            Action::Next => {
+                episode.end("the learner went on", &mut said);
+                self.advance(&episode.target, &mut said).await;
+            }
             Action::Judge { id, proposal } => {
-                match episode.judge(&proposal, &*self.dsl).await {
-                    Ok(judged) => {
-                        episode.left -= 1;
-                        said.push(episode.verdict(id, judged));
-                    }
+                match episode.attempt(&proposal, &*self.dsl).await {
+                    Ok(judged) => said.push(episode.verdict(id, judged)),
                     // akg's own trouble is not the candidate's.
                     Err(error) => said.push(Message::error(id, &error)),
                 }
                 if episode.left > 0 {
                     self.episode = Some(episode);
                 } else {
+                    episode.end("all attempts were made", &mut said);
                     self.advance(&episode.target, &mut said).await;
                 }
             }
         }
         said
+    }
+
+    /// Ends what is left because nobody listens any more.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn leave(&mut self) -> Result<()> {
+        self.next = self.tasks.len();
+        match self.episode.take() {
+            Some(episode) => episode.close("the learner left"),
+            None => Ok(()),
+        }
     }
 
     /// Whether there is anything left to try.
@@ -250,13 +288,104 @@ impl Environment {
             task: task.clone(),
             target: target.clone(),
             session,
+            trace: Trace::begin(Arc::clone(&self.store), self.run(task, target)?)?,
             left: self.attempts,
+            best: None,
         };
         Ok((episode, start))
+    }
+
+    /// A new run on a task.
+    fn run(&self, task: &Task, target: &Target) -> Result<RunRecord> {
+        let (task_print, number) = (task.fingerprint()?, rand::random::<u64>());
+        let key = Digest::of_parts([
+            task_print.to_string().as_str(),
+            target.fingerprint().to_string().as_str(),
+            self.dsl.name(),
+            LEARNER,
+            number.to_string().as_str(),
+        ]);
+        Ok(RunRecord {
+            key,
+            task: task_print,
+            name: task.name.clone(),
+            dsl: self.dsl.name().to_owned(),
+            device: target.name.clone(),
+            agents: LEARNER.to_owned(),
+            stopped: None,
+            best: None,
+            at: now(),
+        })
+    }
+}
+
+impl Judged {
+    fn new(judged: std::result::Result<Attempt, Failure>) -> Self {
+        let attempt = match judged {
+            Ok(attempt) => attempt,
+            Err(failure) => {
+                return Self {
+                    candidate: None,
+                    failure: Some(failure),
+                    seconds: None,
+                    speedup: None,
+                };
+            }
+        };
+        let timing = attempt.timing.as_ref();
+        let side = timing.and_then(|contest| contest.candidate());
+        let against = timing.and_then(|contest| contest.against_best(Cache::Warm));
+        Self {
+            candidate: Some(attempt.key),
+            failure: attempt.verdict.failure,
+            seconds: side.and_then(|side| side.warm.median()),
+            // A difference that is not beyond the noise is none.
+            speedup: against.map(|c| if c.claim == Claim::Noise { 1.0 } else { c.ratio }),
+        }
+    }
+
+    fn reward(&self) -> f64 {
+        reward(self.failure.is_none(), self.speedup)
     }
 }
 
 impl Episode {
+    /// Judges a proposal, which costs an attempt, and writes down what came of it.
+    async fn attempt(&mut self, proposal: &Proposal, dsl: &dyn Dsl) -> Result<Judged> {
+        let judged = Judged::new(self.judge(proposal, dsl).await?);
+        let step = self.trace.step(&Taken {
+            parents: &[],
+            role: LEARNER,
+            agent: LEARNER,
+            why: "",
+            proposal: proposal.text(),
+        })?;
+        self.trace.amend(step, |record| {
+            record.candidate = judged.candidate;
+            record.failure.clone_from(&judged.failure);
+            record.seconds = judged.seconds;
+            record.speedup = judged.speedup;
+        })?;
+        let reward = judged.reward();
+        if reward > self.best.map_or(0.0, |(_, best)| best) {
+            self.best = Some((step, reward));
+        }
+        self.left -= 1;
+        Ok(judged)
+    }
+
+    /// Writes down that nothing more is tried.
+    fn close(&self, why: &str) -> Result<()> {
+        self.trace.end(why, self.best.map(|(step, _)| step))
+    }
+
+    /// The same, where somebody listens.
+    fn end(&self, why: &str, said: &mut Vec<Message>) {
+        if let Err(error) = self.close(why) {
+            said.push(Message::error(None, &error));
+        }
+    }
+
     /// What the judge says about a proposal; the inner error is why it did not get that far.
     async fn judge(
         &self,
@@ -298,21 +427,9 @@ impl Episode {
         Ok(source)
     }
 
-    fn verdict(
-        &self,
-        id: Option<serde_json::Value>,
-        judged: std::result::Result<Attempt, Failure>,
-    ) -> Message {
-        let (failure, timing) = match judged {
-            Ok(attempt) => (attempt.verdict.failure, attempt.timing),
-            Err(failure) => (Some(failure), None),
-        };
-        let side = timing.as_ref().and_then(|contest| contest.candidate());
-        let against = timing
-            .as_ref()
-            .and_then(|contest| contest.against_best(Cache::Warm));
-        // A difference that is not beyond the noise is none.
-        let speedup = against.map(|c| if c.claim == Claim::Noise { 1.0 } else { c.ratio });
+    fn verdict(&self, id: Option<serde_json::Value>, judged: Judged) -> Message {
+        let reward = judged.reward();
+        let failure = judged.failure;
         Message::Verdict {
             id,
             task: self.number,
@@ -320,10 +437,10 @@ impl Episode {
                 .as_ref()
                 .map_or("pass", |failure| failure.kind.name())
                 .to_owned(),
-            reward: reward(failure.is_none(), speedup),
+            reward,
             evidence: failure.map(|failure| failure.evidence),
-            seconds: side.and_then(|side| side.warm.median()),
-            speedup,
+            seconds: judged.seconds,
+            speedup: judged.speedup,
             attempts_left: self.left,
         }
     }
