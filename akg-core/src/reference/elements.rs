@@ -42,19 +42,28 @@ impl<E> Stored<E> {
 }
 
 /// Fills `run` with elements from `start` on, which are `stride` apart.
-fn read_run<S: Copy, E>(from: &[S], start: isize, stride: isize, run: &mut [E], convert: impl Fn(S) -> E) {
+fn read_run<S: Copy, E: Copy>(
+    from: &[S],
+    start: isize,
+    stride: isize,
+    run: &mut [E],
+    convert: impl Fn(S) -> E,
+) {
     let first = start as usize;
-    if stride == 1 {
-        let from = &from[first..first + run.len()];
-        run.iter_mut()
-            .zip(from)
-            .for_each(|(slot, value)| *slot = convert(*value));
-        return;
-    }
-    let mut at = start;
-    for slot in run {
-        *slot = convert(from[at as usize]);
-        at += stride;
+    match stride {
+        1 => {
+            let from = &from[first..first + run.len()];
+            let pairs = run.iter_mut().zip(from);
+            pairs.for_each(|(slot, value)| *slot = convert(*value));
+        }
+        0 if !run.is_empty() => run.fill(convert(from[first])),
+        _ => {
+            let mut at = start;
+            for slot in run {
+                *slot = convert(from[at as usize]);
+                at += stride;
+            }
+        }
     }
 }
 
