@@ -11,7 +11,6 @@ use crate::bundle::Bundle;
 use crate::coder::{Coder, RuleCoder};
 use crate::conductor::{Conductor, RuleConductor};
 use crate::designer::{Design, DesignContext, Designer, RuleDesigner};
-use crate::digest::Digest;
 use crate::dsl::Dsl;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fixer::{Fixer, RuleFixer};
@@ -20,7 +19,7 @@ use crate::knowledge::Knowledge;
 use crate::profile::Profile;
 use crate::search::{self, Strategy};
 use crate::source::Source;
-use crate::store::{MemoryStore, RunRecord, Store, now};
+use crate::store::{MemoryStore, RunRecord, Store};
 use crate::target::Target;
 use crate::task::{Contract, Task};
 use crate::timing::{ContestPolicy, Witness};
@@ -342,25 +341,7 @@ impl Session {
         ];
         let agents = names.map(|(role, name)| format!("{role}: {name}")).join("; ");
         let strategy = self.strategy.as_ref().map_or(search::DEFAULT, |s| s.name());
-        let (task_print, target_print) = (task.fingerprint()?, target.fingerprint());
-        let key = Digest::of_parts([
-            task_print.to_string().as_str(),
-            target_print.to_string().as_str(),
-            self.dsl.name(),
-            &agents,
-            strategy,
-        ]);
-        let record = RunRecord {
-            key,
-            task: task_print,
-            name: task.name.clone(),
-            dsl: self.dsl.name().to_owned(),
-            device: target.name.clone(),
-            agents,
-            stopped: None,
-            best: None,
-            at: now(),
-        };
+        let record = RunRecord::new(task, target, self.dsl.name(), agents, strategy)?;
         let trace = Trace::begin(Arc::clone(&self.store), record)?;
         Ok(trace.with_knowledge(self.knowledge.clone()))
     }

@@ -48,13 +48,6 @@ impl SharedBuffer {
     /// [`ErrorKind::OutOfResources`] if there is no room, [`ErrorKind::Unsupported`] if the system has no anonymous
     /// files or no `/proc`.
     pub fn allocate(bytes: usize) -> Result<Self> {
-        let mut buffer = Self::allocate_unreserved(bytes)?;
-        reserve(&buffer.file, &mut buffer.map)?;
-        Ok(buffer)
-    }
-
-    /// Zeroed memory that takes room only as it is written, which kills the writer if there is none: see [`reserve`].
-    fn allocate_unreserved(bytes: usize) -> Result<Self> {
         // The system would rather kill processes than refuse to reserve more than there is.
         let free = memory::available();
         if bytes as u64 > free {
@@ -75,7 +68,9 @@ impl SharedBuffer {
             unsafe { MmapOptions::new().len(bytes).map_mut(&file) }.map_err(|e| cannot_map(&path, e))?;
         // Children of this process do not need it, and would count as processes that can write.
         map.advise(Advice::DontFork).map_err(|e| cannot_map(&path, e))?;
-        Ok(Self { file, map, path })
+        let mut buffer = Self { file, map, path };
+        reserve(&buffer.file, &mut buffer.map)?;
+        Ok(buffer)
     }
 
     /// Maps what another process allocated, if it has exactly this many bytes.

@@ -23,7 +23,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::history::reward;
 use crate::session::{Attempt, Session, present};
 use crate::source::{Knobs, Source, SourceForm};
-use crate::store::{MemoryStore, RunRecord, Store, now};
+use crate::store::{MemoryStore, RunRecord, Store};
 use crate::target::Target;
 use crate::task::Task;
 use crate::timing::{Claim, ContestPolicy};
@@ -70,7 +70,7 @@ struct Episode {
 }
 
 /// What was found out about a proposal.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Judged {
     /// The key of the candidate, if it was one.
     candidate: Option<Digest>,
@@ -297,25 +297,8 @@ impl Environment {
 
     /// A new run on a task.
     fn run(&self, task: &Task, target: &Target) -> Result<RunRecord> {
-        let (task_print, number) = (task.fingerprint()?, rand::random::<u64>());
-        let key = Digest::of_parts([
-            task_print.to_string().as_str(),
-            target.fingerprint().to_string().as_str(),
-            self.dsl.name(),
-            LEARNER,
-            number.to_string().as_str(),
-        ]);
-        Ok(RunRecord {
-            key,
-            task: task_print,
-            name: task.name.clone(),
-            dsl: self.dsl.name().to_owned(),
-            device: target.name.clone(),
-            agents: LEARNER.to_owned(),
-            stopped: None,
-            best: None,
-            at: now(),
-        })
+        let number = rand::random::<u64>().to_string();
+        RunRecord::new(task, target, self.dsl.name(), LEARNER.to_owned(), &number)
     }
 }
 
@@ -325,10 +308,8 @@ impl Judged {
             Ok(attempt) => attempt,
             Err(failure) => {
                 return Self {
-                    candidate: None,
                     failure: Some(failure),
-                    seconds: None,
-                    speedup: None,
+                    ..Self::default()
                 };
             }
         };

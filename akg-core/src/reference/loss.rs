@@ -90,10 +90,16 @@ fn reduced<T: Real>(c: &Invocation<'_, T>, total: T, count: usize) -> Results<T>
     Ok(vec![Array::float(c.dtype(0)?, out)])
 }
 
-/// `f` of the broadcast operands `self` and `target`.
-fn pairs<T: Real>(c: &mut Invocation<'_, T>, f: impl Fn(T, T) -> T + Sync) -> Result<Strided<T>> {
+/// The operands `self` and `target`, and the shape that they broadcast to.
+fn operands<T: Real>(c: &mut Invocation<'_, T>) -> Result<(Strided<T>, Strided<T>, Vec<usize>)> {
     let (x, y) = (c.float("self")?, c.float("target")?);
     let shape = broadcast([x.shape(), y.shape()])?;
+    Ok((x, y, shape))
+}
+
+/// `f` of the broadcast operands `self` and `target`.
+fn pairs<T: Real>(c: &mut Invocation<'_, T>, f: impl Fn(T, T) -> T + Sync) -> Result<Strided<T>> {
+    let (x, y, shape) = operands(c)?;
     combine(x, y, &shape, f)
 }
 
@@ -102,8 +108,7 @@ fn elementwise<T: Real>(c: &mut Invocation<'_, T>, f: impl Fn(T, T) -> T + Sync)
         let losses = pairs(c, f)?;
         return reduce(c, losses);
     }
-    let (x, y) = (c.float("self")?, c.float("target")?);
-    let shape = broadcast([x.shape(), y.shape()])?;
+    let (x, y, shape) = operands(c)?;
     let (x, y) = (x.expand(&shape)?, y.expand(&shape)?);
     reduced(c, sum_of_pairs(&x, &y, f), x.len())
 }

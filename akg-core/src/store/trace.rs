@@ -2,11 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Record;
+use super::{Record, now};
 use crate::chat::{ChatReply, ChatRequest};
 use crate::digest::Digest;
-use crate::error::ErrorKind;
+use crate::error::{ErrorKind, Result};
 use crate::knowledge::Found;
+use crate::target::Target;
+use crate::task::Task;
 use crate::verdict::Failure;
 
 /// A run of a session on a task.
@@ -33,6 +35,34 @@ pub struct RunRecord {
     pub best: Option<usize>,
     /// When it began, in seconds since 1970.
     pub at: u64,
+}
+
+impl RunRecord {
+    /// A run that begins now. `apart` tells it from others by the same agents.
+    ///
+    /// # Errors
+    /// If the task has no fingerprint.
+    pub fn new(task: &Task, target: &Target, dsl: &str, agents: String, apart: &str) -> Result<Self> {
+        let (task_print, target_print) = (task.fingerprint()?, target.fingerprint());
+        let key = Digest::of_parts([
+            task_print.to_string().as_str(),
+            target_print.to_string().as_str(),
+            dsl,
+            &agents,
+            apart,
+        ]);
+        Ok(Self {
+            key,
+            task: task_print,
+            name: task.name.clone(),
+            dsl: dsl.to_owned(),
+            device: target.name.clone(),
+            agents,
+            stopped: None,
+            best: None,
+            at: now(),
+        })
+    }
 }
 
 impl Record for RunRecord {

@@ -77,47 +77,62 @@ impl Capture for Once {
     }
 }
 
-/// The task, whose tensors for the contract's inputs of this seed are being made from now on, if that takes long.
-pub(super) fn ahead(task: &Task, seed: u64) -> Result<Task> {
-    let mut task = task.clone();
-    if let Some(capturing) = Capturing::begin(&task, seed)?
-        && let Some(whole) = task.capture.take()
-    {
-        task.capture = Some(Arc::new(Ahead {
-            whole,
-            seed,
-            capturing: Mutex::new(Some(capturing)),
-        }));
+/// The task, whose tensors for the contract's inputs of this seed are being made from now on, on a thread of their own; `None`
+/// unless there are weights or other floats among them, and so much is made that waiting for it would take long.
+pub(super) fn ahead(task: &Task, seed: u64) -> Result<Option<Task>> {
+    let positions = captured_positions(task, Distribution::Contract);
+    let Some(whole) = task.capture.clone() else {
+        return Ok(None);
+    };
+    let inputs = task.graph.inputs();
+    let captured = || positions.iter().filter_map(|p| inputs.get(*p));
+    let is_float = captured().any(|input| task.graph.ty(input.value).dtype.is_float());
+    // A script makes all of its inputs for one of them.
+    let script = captured().any(|input| input.kind == InputKind::Activation);
+    let made = |input: &Input| match input.kind {
+        InputKind::Activation => script,
+        InputKind::Weight | InputKind::State => captured().any(|other| other.value == input.value),
+    };
+    let mut bytes = 0;
+    for input in inputs.iter().filter(|input| made(input)) {
+        let ty = task.graph.ty(input.value);
+        bytes += byte_len(ty.dtype, &ty.concrete_shape(&task.contract.hints)?)?;
     }
-    Ok(task)
+    if bytes < LARGE || !is_float {
+        return Ok(None);
+    }
+    let (maker, asked) = (whole.clone(), positions.clone());
+    let thread = thread::spawn(move || maker.capture(&asked, seed));
+    let mut task = task.clone();
+    task.capture = Some(Arc::new(Ahead {
+        whole,
+        positions,
+        seed,
+        thread: Mutex::new(Some(thread)),
+    }));
+    Ok(Some(task))
 }
 
 /// What is asked for first with a seed is there already, or soon.
 #[derive(Debug)]
 struct Ahead {
     whole: Arc<dyn Capture>,
+    positions: Vec<usize>,
     seed: u64,
-    capturing: Mutex<Option<Capturing>>,
-}
-
-impl Ahead {
-    /// The tensors, if they are what was begun and nobody has them.
-    fn begun(&self, positions: &[usize], seed: u64) -> Result<Option<Vec<Tensor>>> {
-        if seed != self.seed {
-            return Ok(None);
-        }
-        let mut capturing = self.capturing.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(capturing) = capturing.take_if(|begun| begun.positions == positions) else {
-            return Ok(None);
-        };
-        Ok(Some(capturing.wait()?.into_values().collect()))
-    }
+    thread: Mutex<Option<JoinHandle<Result<Vec<Tensor>>>>>,
 }
 
 impl Capture for Ahead {
     fn capture(&self, positions: &[usize], seed: u64) -> Result<Vec<Tensor>> {
-        match self.begun(positions, seed)? {
-            Some(tensors) => Ok(tensors),
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_begun = seed == self.seed && positions == self.positions;
+        let begun = thread.take_if(|_| is_begun);
+        drop(thread);
+        match begun {
+            Some(begun) => {
+                let made = begun.join();
+                made.unwrap_or_else(|_| Err(Error::unexpected("the thread that captures tensors panicked")))
+            }
             None => self.whole.capture(positions, seed),
         }
     }
@@ -149,54 +164,6 @@ fn reordered(tensor: &Tensor, axis: usize, rows: usize, seed: u64) -> Result<Opt
     )?))
 }
 
-/// The tensors of the contract's inputs that a task's own code makes.
-type Captured = BTreeMap<usize, Tensor>;
-
-/// They are being made, on a thread of their own.
-#[derive(Debug)]
-pub(super) struct Capturing {
-    /// In ascending order.
-    positions: Vec<usize>,
-    thread: JoinHandle<Result<Vec<Tensor>>>,
-}
-
-impl Capturing {
-    /// Begins, if there are weights or other floats among them, and so much is made that waiting for it would take long.
-    pub(super) fn begin(task: &Task, seed: u64) -> Result<Option<Self>> {
-        let positions = captured_positions(task, Distribution::Contract);
-        let Some(capture) = task.capture.clone() else {
-            return Ok(None);
-        };
-        let inputs = task.graph.inputs();
-        let captured = || positions.iter().filter_map(|p| inputs.get(*p));
-        let is_float = captured().any(|input| task.graph.ty(input.value).dtype.is_float());
-        // A script makes all of its inputs for one of them.
-        let script = captured().any(|input| input.kind == InputKind::Activation);
-        let made = |input: &Input| match input.kind {
-            InputKind::Activation => script,
-            InputKind::Weight | InputKind::State => captured().any(|other| other.value == input.value),
-        };
-        let mut bytes = 0;
-        for input in inputs.iter().filter(|input| made(input)) {
-            let ty = task.graph.ty(input.value);
-            bytes += byte_len(ty.dtype, &ty.concrete_shape(&task.contract.hints)?)?;
-        }
-        if bytes < LARGE || !is_float {
-            return Ok(None);
-        }
-        let asked = positions.clone();
-        let thread = thread::spawn(move || capture.capture(&asked, seed));
-        Ok(Some(Self { positions, thread }))
-    }
-
-    /// Waits for them.
-    pub(super) fn wait(self) -> Result<Captured> {
-        let made = self.thread.join();
-        let made = made.map_err(|_| Error::unexpected("the thread that captures tensors panicked"));
-        Ok(self.positions.into_iter().zip(made??).collect())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
@@ -226,7 +193,7 @@ mod tests {
         graph.output(y);
         let mut task = Task::new("t", graph);
         task.capture = Some(Arc::new(Counting::default()));
-        let prepared = ahead(&task, 7).unwrap().capture.unwrap();
+        let prepared = ahead(&task, 7).unwrap().unwrap().capture.unwrap();
         let asked = |seed| prepared.capture(&[1], seed).unwrap()[0].to_f64().unwrap();
         assert_eq!(asked(8)[1], 8.0);
         assert_eq!(asked(7)[1], 7.0);

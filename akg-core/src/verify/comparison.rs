@@ -4,15 +4,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rand::{RngExt as _, SeedableRng};
-use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
+use super::appeals::Appeals;
 use super::limits::{limit, yardstick};
 use super::measure::{Measured, Mismatch, compare};
 use super::sample::{Extent, Found, Piece, Sample};
 use crate::backend::Poison;
-use crate::dtype::DType;
 use crate::error::Result;
 use crate::expr::Bindings;
 use crate::reference::{Evaluation, Options, Products, RowPlan};
@@ -98,18 +96,6 @@ pub(crate) fn judge_all(
 /// An error this many times its limit is hopeless: that the yardstick is so right by luck has about one chance in as many.
 /// After `n` evaluations it is the `n`-th root of it.
 const HOPELESS: f64 = 1e6;
-
-/// Evaluations on nudged inputs of up to so many bytes, and the part of an element that it is moved by at most: some
-/// neighbours away, so that sums of many are rounded elsewhere. Outputs of few elements need many: their errors are those
-/// of a few roundings.
-const APPEALS: [(usize, usize); 2] = [(1 << 20, 64), (1 << 28, 16)];
-const NUDGE: f64 = 1.0 / (1 << 18) as f64;
-
-/// Evaluations on inputs of more bytes, the bytes of an input that is still nudged, and the time after which no further one
-/// begins. Where a large weight stays as it is, what it is multiplied with moves every term.
-const HEAVY_APPEALS: usize = 8;
-const LIGHT: usize = 1 << 26;
-const HEAVY_TIME: Duration = Duration::from_secs(4);
 
 impl<'a> Comparison<'a> {
     /// What somebody returned for inputs of the contract's sizes, in memory of his own.
@@ -388,69 +374,6 @@ fn is_hopeless(checks: &[OutputCheck], times: f64) -> bool {
         .any(|c| beyond(c.error.rms, c.limit.rms) && beyond(c.error.max, c.limit.max))
 }
 
-/// Evaluations of the yardstick on inputs of which elements are a little off, after the inputs themselves and before a
-/// candidate is rejected for its error.
-///
-/// Where a few ill-conditioned elements make up most of the error, as in the softmax of large products, one evaluation
-/// in fp32 may be right in them by luck. What fp32 is worth there shows in several.
-struct Appeals {
-    count: usize,
-    /// Bytes up to which an input is nudged.
-    most: usize,
-    /// When no further one begins.
-    time: Duration,
-}
-
-impl Appeals {
-    fn of(inputs: &[Tensor]) -> Self {
-        let bytes: usize = inputs.iter().map(|t| t.bytes().len()).sum();
-        if let Some((most, count)) = APPEALS.iter().find(|(most, _)| bytes <= *most) {
-            return Self {
-                count: *count,
-                most: *most,
-                time: Duration::MAX,
-            };
-        }
-        let heavy = Self {
-            count: HEAVY_APPEALS,
-            most: LIGHT,
-            time: HEAVY_TIME,
-        };
-        let moves = inputs.iter().any(|t| heavy.moves(t));
-        Self {
-            count: if moves { heavy.count } else { 0 },
-            ..heavy
-        }
-    }
-
-    /// Whether a tensor's elements are moved.
-    fn moves(&self, tensor: &Tensor) -> bool {
-        tensor.dtype() == DType::F32 && tensor.bytes().len() <= self.most
-    }
-
-    fn nudged(&self, inputs: &[Tensor], seed: u64) -> impl Iterator<Item = Result<Vec<Tensor>>> {
-        let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x006e_7564_6765);
-        let mut nudge = move |tensor: &Tensor| {
-            if self.moves(tensor) {
-                nudge(tensor, &mut rng)
-            } else {
-                Ok(tensor.clone())
-            }
-        };
-        (0..self.count).map(move |_| inputs.iter().map(&mut nudge).collect())
-    }
-}
-
-/// The tensor with every finite element moved by at most [`NUDGE`] of itself.
-fn nudge(tensor: &Tensor, rng: &mut ChaCha8Rng) -> Result<Tensor> {
-    let moved = |v: &f32| {
-        let to = (f64::from(*v) * (1.0 + rng.random_range(-NUDGE..NUDGE))) as f32;
-        if to.is_finite() { to } else { *v }
-    };
-    let values: Vec<f32> = tensor.as_slice::<f32>()?.iter().map(moved).collect();
-    Tensor::from_slice(tensor.shape(), &values)
-}
-
 /// `[2, 5]`: the coordinates of an element.
 fn position(index: usize, shape: &[usize]) -> String {
     let mut rest = index;
@@ -469,6 +392,9 @@ fn position(index: usize, shape: &[usize]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use rand::{RngExt as _, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
     use super::*;
     use crate::Graph;
     use crate::reference::{Precision, Rounding, evaluate};
@@ -548,31 +474,6 @@ mod tests {
             let rounded = judge(evaluated(&task, &x, &w, &in_f32(Some(Rounding::TF32))));
             // Of rows that are 1 or 0, rounding may leave every one as it is.
             assert!(rounded.is_some() || mean > 0.0, "seed {seed}");
-        }
-    }
-
-    #[test]
-    fn large_weights_stay_where_what_they_are_multiplied_with_is_moved() {
-        let zeros = |bytes: usize| Tensor::zeros(DType::F32, [bytes / 4]).unwrap();
-        let sets = |inputs: &[Tensor]| -> Vec<Vec<Tensor>> {
-            let appeals = Appeals::of(inputs);
-            appeals.nudged(inputs, 1).collect::<Result<_>>().unwrap()
-        };
-        let light = Tensor::from_slice([3], &[1.0f32, -2.0, f32::INFINITY]).unwrap();
-        let heavy = zeros((1 << 28) + 4);
-        assert_eq!(sets(std::slice::from_ref(&light)).len(), 64);
-        assert_eq!(sets(&[light.clone(), zeros(1 << 21)]).len(), 16);
-        assert!(sets(std::slice::from_ref(&heavy)).is_empty());
-        let both = sets(&[light.clone(), heavy.clone()]);
-        assert_eq!(both.len(), 8);
-        for set in both {
-            assert!(heavy.mark().is(&set[1]));
-            let (before, after) = (light.to_f64().unwrap(), set[0].to_f64().unwrap());
-            for (before, after) in before.iter().zip(&after) {
-                let near = (after - before).abs() <= 1.01 * NUDGE * before.abs();
-                assert!(after == before || near, "{before} became {after}");
-            }
-            assert_ne!(before, after);
         }
     }
 

@@ -84,28 +84,13 @@ pub fn make_inputs(
     seed: u64,
     dims: &Bindings,
 ) -> Result<Vec<Tensor>> {
-    let captured = captured(task, distribution, seed, dims)?;
-    make_others(task, backend, distribution, seed, dims, captured)
-}
-
-/// The same, with what was captured for it.
-pub(super) fn make_others(
-    task: &Task,
-    backend: &dyn Backend,
-    distribution: Distribution,
-    seed: u64,
-    dims: &Bindings,
-    captured: BTreeMap<usize, Tensor>,
-) -> Result<Vec<Tensor>> {
     let allocate = |dtype, shape: &[usize]| backend.allocate(dtype, shape);
-    inputs_in(&allocate, task, distribution, seed, dims, captured)
+    inputs_in(&allocate, task, distribution, seed, dims)
 }
 
 /// The same at the contract's hints, in memory of this process.
 pub(crate) fn host_inputs(task: &Task, distribution: Distribution, seed: u64) -> Result<Vec<Tensor>> {
-    let dims = &task.contract.hints;
-    let captured = captured(task, distribution, seed, dims)?;
-    inputs_in(&host_buffer, task, distribution, seed, dims, captured)
+    inputs_in(&host_buffer, task, distribution, seed, &task.contract.hints)
 }
 
 /// Who gives memory for a tensor.
@@ -117,9 +102,9 @@ fn inputs_in(
     distribution: Distribution,
     seed: u64,
     dims: &Bindings,
-    mut captured: BTreeMap<usize, Tensor>,
 ) -> Result<Vec<Tensor>> {
     let graph = &task.graph;
+    let mut captured = capture(task, &captured_positions(task, distribution), seed, dims)?;
     let mut tensors = Vec::with_capacity(graph.inputs().len() + graph.constants().len());
     for i in 0..graph.inputs().len() {
         tensors.push(match captured.remove(&i) {
@@ -200,16 +185,6 @@ pub(super) fn captured_positions(task: &Task, distribution: Distribution) -> Vec
         .enumerate()
         .filter_map(wanted)
         .collect()
-}
-
-/// What [`make_inputs`] captures.
-fn captured(
-    task: &Task,
-    distribution: Distribution,
-    seed: u64,
-    dims: &Bindings,
-) -> Result<BTreeMap<usize, Tensor>> {
-    capture(task, &captured_positions(task, distribution), seed, dims)
 }
 
 /// The captured tensors by position; none if the task cannot capture. At sizes that are not theirs, their elements come

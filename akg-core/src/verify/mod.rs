@@ -10,6 +10,7 @@
 //! - [`SanitizerVerifier`], for who asks for it: how kernels use memory.
 
 mod adversarial;
+mod appeals;
 mod captured;
 mod comparison;
 mod hidden;

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 
-use super::captured::{self, Capturing};
+use super::captured;
 use super::comparison::Comparison;
 use super::hidden;
-use super::inputs::{Distribution, make_inputs, make_others};
+use super::inputs::{Distribution, make_inputs};
 use super::life::{Data, Life};
 use super::sample::Extent;
 use crate::backend::{Backend, Limits, Poison};
@@ -84,8 +84,6 @@ struct DataSet {
     distribution: Distribution,
     seed: u64,
     dims: Bindings,
-    /// Whether it is the first of the distributions, whose seed everybody knows.
-    first: bool,
     /// Whether every byte is compared, however long it takes.
     whole: bool,
     /// Whether it is of the second round or a later one.
@@ -112,6 +110,14 @@ impl NumericVerifier {
         Ok(checks.into_iter().map(|c| c.error).reduce(ErrorMeasure::larger))
     }
 
+    /// The task, if the inputs of its first check are worth being made beside other work.
+    fn ahead(&self, task: &Task) -> Result<Option<Task>> {
+        match self.distributions.first() {
+            Some(Distribution::Contract) => captured::ahead(task, self.seed),
+            _ => Ok(None),
+        }
+    }
+
     /// The data sets in order.
     fn data_sets(&self, task: &Task, secret: u64) -> Vec<DataSet> {
         let hints = &task.contract.hints;
@@ -128,7 +134,6 @@ impl NumericVerifier {
                     hidden::seed(secret, i as u64)
                 },
                 dims: hints.clone(),
-                first: i == 0,
                 whole: i == 0,
                 again: i >= round.len(),
             });
@@ -140,7 +145,6 @@ impl NumericVerifier {
             distribution: Distribution::Signed,
             seed: hidden::seed(secret, 1000 + i as u64),
             dims,
-            first: false,
             whole: true,
             again: false,
         });
@@ -156,10 +160,7 @@ impl Verifier for NumericVerifier {
     }
 
     fn prepare(&self, task: &Task) -> Result<Task> {
-        match self.distributions.first() {
-            Some(Distribution::Contract) => captured::ahead(task, self.seed),
-            _ => Ok(task.clone()),
-        }
+        Ok(self.ahead(task)?.unwrap_or_else(|| task.clone()))
     }
 
     async fn verify(
@@ -182,15 +183,13 @@ impl Verifier for NumericVerifier {
         };
         // Nothing that made the candidate, and nothing that it can read, has seen this.
         let secret = self.secret.unwrap_or_else(rand::random);
-        let mut capturing = match self.distributions.first() {
-            Some(Distribution::Contract) => Capturing::begin(task, self.seed)?,
-            _ => None,
-        };
+        let ahead = self.ahead(task)?;
         let mut sets = self.data_sets(task, secret);
-        if let (Some(_), Some(first)) = (&capturing, sets.get_mut(..ALWAYS)) {
+        if let (Some(_), Some(first)) = (&ahead, sets.get_mut(..ALWAYS)) {
             // Others are checked meanwhile.
             first.rotate_left(1);
         }
+        let task = ahead.as_ref().unwrap_or(task);
         let always = ALWAYS + hidden::sizes(task, secret).len();
         for (i, set) in sets.into_iter().enumerate() {
             let time = if set.again { self.time / 4 } else { self.time };
@@ -198,10 +197,7 @@ impl Verifier for NumericVerifier {
                 break;
             }
             let (distribution, seed, dims) = (set.distribution, set.seed, &set.dims);
-            let inputs = match capturing.take_if(|_| set.first) {
-                Some(capturing) => make_others(task, backend, distribution, seed, dims, capturing.wait()?)?,
-                None => make_inputs(task, backend, distribution, seed, dims)?,
-            };
+            let inputs = make_inputs(task, backend, distribution, seed, dims)?;
             let data = Data {
                 task,
                 inputs: &inputs,

@@ -25,11 +25,6 @@ pub(in crate::designer) use geometry::Image;
 /// The longest run of fused multiply-adds before the partial sum is added to those before it. Those of one `BK` are added
 /// up in f32, then those of all: three levels keep the error of long products at that of pairwise summation.
 const PROMOTE: u32 = 32;
-/// The most products in an element of a short sum, the most in a result that takes no time, and how long runs are there
-/// instead: where terms come again and again, all additions of a run may round in one direction.
-const SHORT: i64 = 64;
-const FEW: i64 = 1 << 16;
-const SHORT_PROMOTE: u32 = 8;
 /// Rows and columns that units for products take at once: where there are fewer along the innermost dimension, another one is
 /// tiled.
 pub(super) const UNIT: i64 = 16;
@@ -434,17 +429,6 @@ impl<'a> Product<'a> {
         self.result().into_iter().any(overhangs)
     }
 
-    /// The longest run of multiply-adds.
-    fn run(&self) -> u32 {
-        let extents = self.result().into_iter().map(|axis| self.extent(axis).as_const());
-        let all = self.products().filter(|products| *products <= SHORT);
-        let all = extents.fold(all, |all, extent| Some(all?.saturating_mul(extent?)));
-        match all {
-            Some(..=FEW) => SHORT_PROMOTE,
-            _ => PROMOTE,
-        }
-    }
-
     /// Loads the operands and returns the text of their product.
     fn dot(&self, e: &mut Emitter<'_>) -> Result<String> {
         let [a, b] = &self.operands;
@@ -455,7 +439,7 @@ impl<'a> Product<'a> {
         e.tile = vec![self.rows, self.columns];
         let promote = match self.dtype {
             DType::F64 => String::new(),
-            _ => format!(" promote({})", self.run()),
+            _ => format!(" promote({})", self.longest_run()),
         };
         Ok(format!("dot({}, {}) ieee{promote}", left.text, right.text))
     }

@@ -1,6 +1,6 @@
 //! How long the tiles of a product are, and what its sums are held in.
 
-use super::{Product, ceildiv};
+use super::{PROMOTE, Product, ceildiv};
 use crate::dtype::DType;
 use crate::expr::Expr;
 
@@ -20,6 +20,11 @@ const SHORT: i64 = 256;
 /// The most sums of one `BK` that are added up in f32. The error of so many equal terms is 1.7 times that of pairwise
 /// summation; more would bring it to twice that.
 pub(super) const ADDED: i64 = 16;
+/// The most products in an element of a sum of few, the most in a result that takes no time, and how long runs are there
+/// instead: where terms come again and again, all additions of a run may round in one direction.
+const FEW: i64 = 64;
+const FEW_IN_ALL: i64 = 1 << 16;
+const FEW_PROMOTE: u32 = 8;
 
 impl Product<'_> {
     /// Lengths of tiles along the rows and along the columns to choose from.
@@ -74,6 +79,17 @@ impl Product<'_> {
             .iter()
             .map(|axis| self.extent(*axis).as_const());
         extents.try_fold(1i64, |all, extent| Some(all.saturating_mul(extent?)))
+    }
+
+    /// The longest run of multiply-adds.
+    pub(super) fn longest_run(&self) -> u32 {
+        let extents = self.result().into_iter().map(|axis| self.extent(axis).as_const());
+        let all = self.products().filter(|products| *products <= FEW);
+        let all = extents.fold(all, |all, extent| Some(all?.saturating_mul(extent?)));
+        match all {
+            Some(..=FEW_IN_ALL) => FEW_PROMOTE,
+            _ => PROMOTE,
+        }
     }
 
     /// The type that so many products are added up in.
