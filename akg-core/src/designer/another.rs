@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::device::Device;
 use super::{Design, DesignContext, Improve, KernelSummary, designs};
 use crate::error::{Error, Result};
 use crate::search::{Crossed, crossings};
@@ -77,7 +78,8 @@ fn is_new(sketch: &Sketch, context: &DesignContext, improve: &Improve) -> bool {
 fn own(context: &DesignContext) -> Result<Vec<Design>> {
     let (task, target) = (&context.task, &context.target);
     let mut all = designs(task, target, 0, MOST_DESIGNS)?;
-    for care in 1..=MOST_CARE {
+    let is_fast = |care: &usize| !Device::new(target, task.contract.accuracy, *care).has_short_runs();
+    for care in (1..=MOST_CARE).filter(is_fast) {
         // Not every graph can be written with all factors.
         all.extend(designs(task, target, care, MOST_DESIGNS).unwrap_or_default());
     }

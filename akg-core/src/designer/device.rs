@@ -93,8 +93,8 @@ impl<'a> Device<'a> {
         self.target
     }
 
-    /// `care` is how often to take [sums](Self::sums_in_full) and [factors](Self::factors) that lose less than the fastest ones
-    /// that should do.
+    /// `care` is how often to take [sums](Self::sums_in_full), [factors](Self::factors) and [runs](Self::has_short_runs) that lose
+    /// less than the fastest ones that should do.
     pub(super) fn new(target: &'a Target, accuracy: Accuracy, care: usize) -> Self {
         Self {
             target,
@@ -166,6 +166,11 @@ impl<'a> Device<'a> {
     /// terms have one sign.
     pub(super) fn sums_in_full(&self) -> bool {
         self.accuracy == Accuracy::Fp32 || self.care > 0
+    }
+
+    /// Whether products in f32 must lose less, too: with less care they were in f32 already.
+    pub(super) fn has_short_runs(&self) -> bool {
+        (0..self.care).any(|care| Self { care, ..*self }.factors(None).is_none())
     }
 
     /// The least time that a kernel takes.

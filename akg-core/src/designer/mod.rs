@@ -214,8 +214,8 @@ impl Role for Designer {
     const NAME: &'static str = "designer";
 }
 
-/// The designer that follows rules. Where values were wrong before, products are taken of factors that lose less, and of f32
-/// in the end.
+/// The designer that follows rules. Where values were wrong before, products are taken of factors that lose less, then of f32,
+/// and in the end with short runs of multiply-adds.
 ///
 /// Where something faster is looked for, it [crosses](crate::search::crossings) what it is to go on from with what else is known, and
 /// has the designs that the cost model does not prefer: other fusions, and other factors of products.

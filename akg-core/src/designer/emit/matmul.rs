@@ -51,6 +51,8 @@ pub(super) struct Product<'a> {
     cores: i64,
     /// Whether threads share a tile, which must fit into their registers.
     shares_tiles: bool,
+    /// Whether runs of multiply-adds and tiles along the sum are short, however long it is.
+    has_short_runs: bool,
     /// The rows and the columns of the result, and the sum's innermost axis.
     pub(super) rows: Axis,
     pub(super) columns: Axis,
@@ -161,6 +163,7 @@ impl<'a> Product<'a> {
             dtype,
             cores: device.cores().max(1),
             shares_tiles: device.shares_tiles(),
+            has_short_runs: device.has_short_runs(),
             rows,
             columns,
             depth,

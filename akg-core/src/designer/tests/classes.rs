@@ -3,12 +3,13 @@
 use proptest::prelude::{Just, ProptestConfig, prop_oneof, proptest};
 use proptest::strategy::Strategy;
 
-use super::{F, design, many_threads, results, runs, values};
+use super::{F, design, inputs, many_threads, results, runs, values};
 use crate::Tensor;
 use crate::designer::design_with_care;
 use crate::expr::Bindings;
-use crate::graph::Graph;
+use crate::graph::{Conv, Graph};
 use crate::reference::{Options, Rounding, evaluate};
+use crate::target::Target;
 use crate::task::{Accuracy, Task};
 
 /// `a b`, of operands that lie in memory as they are or transposed.
@@ -206,5 +207,43 @@ fn care_asks_for_factors_that_lose_less() {
                 assert!(care > 1 || accuracy == Accuracy::Fp32 || error > 1e-5, "{how}");
             }
         }
+    }
+}
+
+#[test]
+fn care_asks_for_short_runs_where_products_are_in_f32_already() {
+    let cpu = Target::new("cpu", "x86_64");
+    let mut convolution = Graph::new("convolution");
+    let x = convolution.input("x", F, [1, 64, 10, 20]);
+    let w = convolution.weight("w", F, [32, 64, 3, 3]);
+    let y = convolution.conv(x, w, None, &Conv::default()).unwrap();
+    convolution.output(y);
+    for (graph, target, care) in [
+        (product([40, 48, 512], [false, false]), &cpu, 1),
+        (convolution, &cpu, 1),
+        (product([40, 48, 512], [false, false]), &many_threads(), 2),
+    ] {
+        let inputs = inputs(&graph, &Bindings::new());
+        let exact = evaluate(&graph, &inputs, &Options::default()).unwrap()[0].to_f64();
+        let task = in_class(graph, Accuracy::Fp32);
+        let [long, short] = [care - 1, care].map(|care| {
+            let sketch = design_with_care(&task, target, care).unwrap().sketch;
+            let got = runs("product", &sketch, &inputs, &Bindings::new(), 1);
+            let got = got[0].1[0].to_f64().unwrap();
+            let errors = got.iter().zip(&exact).map(|(g, e)| (g - e).powi(2));
+            (sketch.to_string(), errors.sum::<f64>().sqrt())
+        });
+        assert!(
+            short.0.contains("promote(8)") && !short.0.contains("promote(32)"),
+            "{}",
+            short.0
+        );
+        assert!(
+            short.1 < 0.9 * long.1,
+            "errors of {} and {}\n{}",
+            short.1,
+            long.1,
+            long.0
+        );
     }
 }

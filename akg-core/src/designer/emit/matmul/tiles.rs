@@ -12,6 +12,8 @@ const SHORT_LENGTHS: [i64; 2] = [256, 512];
 const PACKING: i64 = 24;
 /// Lengths of tiles along the sum.
 pub(super) const DEPTHS: [i64; 2] = [512, 256];
+/// The same where runs are short: about as many runs as a run is long lose the least.
+const SHORT_DEPTHS: [i64; 2] = [64, 32];
 /// The same where threads share a tile.
 const SHARED_LENGTHS: [i64; 2] = [64, 32];
 const SHARED_DEPTHS: [i64; 2] = [32, 16];
@@ -20,11 +22,11 @@ const SHORT: i64 = 256;
 /// The most sums of one `BK` that are added up in f32. The error of so many equal terms is 1.7 times that of pairwise
 /// summation; more would bring it to twice that.
 pub(super) const ADDED: i64 = 16;
-/// The most products in an element of a sum of few, the most in a result that takes no time, and how long runs are there
-/// instead: where terms come again and again, all additions of a run may round in one direction.
+/// The most products in an element of a sum of few, and the most in a result that takes no time.
 const FEW: i64 = 64;
 const FEW_IN_ALL: i64 = 1 << 16;
-const FEW_PROMOTE: u32 = 8;
+/// How long runs are there instead: where terms come again and again, all additions of a run may round in one direction.
+const SHORT_RUN: u32 = 8;
 
 impl Product<'_> {
     /// Lengths of tiles along the rows and along the columns to choose from.
@@ -83,11 +85,14 @@ impl Product<'_> {
 
     /// The longest run of multiply-adds.
     pub(super) fn longest_run(&self) -> u32 {
+        if self.has_short_runs {
+            return SHORT_RUN;
+        }
         let extents = self.result().into_iter().map(|axis| self.extent(axis).as_const());
         let all = self.products().filter(|products| *products <= FEW);
         let all = extents.fold(all, |all, extent| Some(all?.saturating_mul(extent?)));
         match all {
-            Some(..=FEW_IN_ALL) => FEW_PROMOTE,
+            Some(..=FEW_IN_ALL) => SHORT_RUN,
             _ => PROMOTE,
         }
     }
@@ -104,9 +109,12 @@ impl Product<'_> {
         }
     }
 
-    fn lengths_of_steps(&self) -> &'static [i64; 2] {
+    /// Lengths of tiles along the sum to choose from.
+    pub(super) fn lengths_of_steps(&self) -> &'static [i64; 2] {
         if self.shares_tiles {
             &SHARED_DEPTHS
+        } else if self.has_short_runs {
+            &SHORT_DEPTHS
         } else {
             &DEPTHS
         }

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use super::geometry::{Geometry, Spatial};
 use super::tiles::{ADDED, balanced};
-use super::{LANES, PROMOTE, Product, ceildiv, overhangs};
+use super::{LANES, Product, ceildiv, overhangs};
 use crate::designer::device::Device;
 use crate::designer::emit::{Emitter, Names, Var, Walk, Written};
 use crate::designer::plan::Axis;
@@ -25,8 +25,6 @@ const PLACES: i64 = 256;
 const NARROW: i64 = 32;
 /// Multiply-adds that take as long as bringing an element of several rows of places side by side, as measured on AVX-512.
 const BESIDE: i64 = 8;
-/// The most products of a sum that one step takes.
-const DEPTH: i64 = 512;
 /// Rows whose weights a program copies.
 const COPIED: i64 = 16;
 /// So many channels, or all that there are, are summed in one step at least.
@@ -91,20 +89,21 @@ impl<'a> Windows<'a> {
         let is_tiled = |s: &Spatial| s.place.is_some_and(|p| runs.iter().any(|(axis, _)| *axis == p));
         let first = geometry.spatial.iter().position(is_tiled)?;
         let (mut folded, mut walked) = (Vec::new(), Vec::new());
+        let [most, _] = *product.lengths_of_steps();
         let mut depth = 1;
         for (i, spatial) in geometry.spatial.iter().enumerate().rev() {
             let Some((axis, count)) = spatial.tap else {
                 continue;
             };
             let is_whole = product.end(axis) == product.extent(axis).to_string();
-            if i < first && is_whole && depth * count * geometry.channels.min(CHANNELS) <= DEPTH {
+            if i < first && is_whole && depth * count * geometry.channels.min(CHANNELS) <= most {
                 folded.insert(0, (axis, count));
                 depth *= count;
             } else {
                 walked.insert(0, axis);
             }
         }
-        let step = balanced(&geometry.channels.into(), &[(DEPTH / depth).max(1)], 1)[0];
+        let step = balanced(&geometry.channels.into(), &[(most / depth).max(1)], 1)[0];
         Some(Self {
             product,
             geometry,
@@ -341,7 +340,8 @@ impl<'a> Windows<'a> {
             2 => right,
             _ => format!("reshape({right}, [{}, {places}])", self.step * self.taps()),
         };
-        Ok(format!("dot({left}, {right}) ieee promote({PROMOTE})"))
+        let run = self.product.longest_run();
+        Ok(format!("dot({left}, {right}) ieee promote({run})"))
     }
 
     /// The type that the products of the steps are added up in.
