@@ -144,15 +144,17 @@ extern "C" void moments_pool(void *const *tensors, const int64_t *dims, int64_t 
     for (int64_t a = 0; a < 3; ++a) {
       for (int64_t b = 0; b < 3; ++b) {
         const int i_2_lo = akg_clip_lo(b - 1, 2, 64, 32);
-        if (i_2_lo == 0 && a + i * 2 - 1 >= 0) {
-          #pragma omp simd
-          for (int i_2 = 0; i_2 < 32; ++i_2) {
-            acc[i_2] = akg_round_f16(akg_max(acc[i_2], float(x[i * 128L + a * 64L + i_2 * 2L + b - 65L])));
-          }
-        } else {
-          #pragma omp simd
-          for (int i_2 = 0; i_2 < 32; ++i_2) {
-            acc[i_2] = akg_round_f16(akg_max(acc[i_2], a + i * 2 - 1 >= 0 && i_2 >= i_2_lo ? float(x[i * 128L + a * 64L + i_2 * 2L + b - 65L]) : (-__builtin_inff())));
+        if (a + i * 2 - 1 >= 0) {
+          if (i_2_lo == 0) {
+            #pragma omp simd
+            for (int i_2 = 0; i_2 < 32; ++i_2) {
+              acc[i_2] = akg_round_f16(akg_max(acc[i_2], float(x[i * 128L + a * 64L + i_2 * 2L + b - 65L])));
+            }
+          } else {
+            #pragma omp simd
+            for (int i_2 = i_2_lo; i_2 < 32; ++i_2) {
+              acc[i_2] = akg_round_f16(akg_max(acc[i_2], float(x[i * 128L + a * 64L + i_2 * 2L + b - 65L])));
+            }
           }
         }
       }

@@ -1,9 +1,10 @@
 //! How the bounds of tensors are checked in a nest: by the ranges of its loops, once around it, or at each point.
 
+use super::effect::{Effect, combination, identity};
 use super::ir::Stmt;
 use super::mapper::Mapper;
 use super::nest::{Nest, Plan};
-use super::node::{Guard, NodeKind};
+use super::node::{Guard, NodeId, NodeKind};
 use crate::expr::{Expr, Symbol};
 use crate::sketch::ir::{CompareOp, Condition};
 
@@ -21,20 +22,51 @@ pub(super) enum Check {
 }
 
 impl Mapper<'_> {
-    /// Turns the nest's clip into loop ranges, a condition around the nest, and conditions around its effects.
-    pub(super) fn clip_checks(&mut self, nest: &Nest, plan: &mut Plan) -> (Clipped, Option<Condition>) {
+    /// Turns guards of which all points are skipped that fail into loop ranges, a condition around the nest, and conditions around
+    /// its effects.
+    pub(super) fn clip_checks(&mut self, clip: &[Guard], nest: &Nest, plan: &mut Plan) -> Clipped {
         let mut clipped = Clipped::default();
-        let mut once = Vec::new();
-        for guard in &nest.clip {
+        for guard in clip {
             match self.check(guard, nest, plan) {
                 None | Some(Check::Holds) => {}
                 Some(Check::Range(bounds)) => clipped.ranges.extend(bounds),
-                Some(Check::Once(c)) => once.push(c),
+                Some(Check::Once(c)) => clipped.once.push(c),
                 Some(Check::Each(c)) => clipped.each.push(c),
             }
             plan.checks.insert(guard.clone(), Check::Holds);
         }
-        (clipped, all(once))
+        clipped
+    }
+
+    /// The bounds outside of which the nest changes nothing, except the sign of a zero: a local takes up what is read there, and
+    /// finds a neutral element.
+    pub(super) fn without_effect(&self, nest: &Nest) -> Vec<Guard> {
+        let kind = |id: &NodeId| &self.nodes.get(*id).kind;
+        let [Effect::Set { local, offset, value }] = nest.effects.as_slice() else {
+            return Vec::new();
+        };
+        let is_local = |id: &NodeId| matches!(kind(id), NodeKind::Local(l, at) if l == local && at == offset);
+        let (op, mut taken_up) = match kind(value) {
+            NodeKind::Binary(op, a, b) if is_local(a) => (op, b),
+            NodeKind::Binary(op, a, b) if is_local(b) => (op, a),
+            _ => return Vec::new(),
+        };
+        if let NodeKind::Cast(from) = kind(taken_up)
+            && self.nodes.get(*from).dtype.is_float()
+        {
+            taken_up = from;
+        }
+        let read = self.nodes.get(*taken_up);
+        match (&read.kind, combination(*op)) {
+            (NodeKind::Tensor { guards, fill, .. }, Some(op))
+                if *fill == identity(op, read.dtype).into()
+                    && nest.before.is_empty()
+                    && nest.after.is_empty() =>
+            {
+                guards.clone()
+            }
+            _ => Vec::new(),
+        }
     }
 
     pub(super) fn load_checks(&mut self, nest: &Nest, plan: &mut Plan) {
@@ -121,10 +153,12 @@ impl Mapper<'_> {
 }
 
 /// What the clip of a nest comes down to.
-#[derive(Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Clipped {
     /// Bounds of loop indices.
-    ranges: Vec<Condition>,
+    pub(super) ranges: Vec<Condition>,
+    /// Conditions on the whole nest.
+    pub(super) once: Vec<Condition>,
     /// Conditions on each point.
     pub(super) each: Vec<Condition>,
 }

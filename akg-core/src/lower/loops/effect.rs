@@ -232,6 +232,12 @@ pub(super) fn binary(op: ReduceOp) -> BinaryOp {
     }
 }
 
+/// What combines elements by this operator.
+pub(super) fn combination(op: BinaryOp) -> Option<ReduceOp> {
+    let mut combinations = ReduceOp::ALL.into_iter().map(|(combination, _)| combination);
+    combinations.find(|combination| binary(*combination) == op)
+}
+
 /// How an element compares with a less extreme one.
 fn extreme(op: ReduceOp) -> Option<CompareOp> {
     match op {

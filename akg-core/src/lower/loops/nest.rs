@@ -67,7 +67,8 @@ impl Mapper<'_> {
     /// Appends the loops of `nest`.
     pub(super) fn emit(&mut self, nest: &Nest) {
         let mut plan = self.plan(nest);
-        let (clipped, mut condition) = self.clip_checks(nest, &mut plan);
+        let clipped = self.clip_checks(&nest.clip, nest, &mut plan);
+        let skipped = self.clip_checks(&self.without_effect(nest), nest, &mut plan);
         self.load_checks(nest, &mut plan);
         // A part is written as a whole.
         if clipped.each.is_empty() {
@@ -75,7 +76,7 @@ impl Mapper<'_> {
         }
         plan.block = self.block_of_rows(nest, &plan);
         plan.ahead = self.read_ahead(nest, &plan);
-        let mut interior: Vec<Condition> = Vec::new();
+        let mut interior: Vec<Condition> = skipped.ranges.iter().map(|c| full_range(c, nest)).collect();
         for check in plan.checks.values() {
             match check {
                 Check::Range(c) => interior.extend(c.iter().map(|c| full_range(c, nest))),
@@ -86,16 +87,23 @@ impl Mapper<'_> {
         interior.sort_by_key(|c| format!("{c:?}"));
         interior.dedup();
         let never = interior.iter().any(is_false);
+        let once = all([&clipped.once[..], &skipped.once].concat());
+        let each = [&clipped.each[..], &skipped.each].concat();
+        let inside = Clipped { each, ..clipped };
+        let border = Clipped {
+            ranges: [&inside.ranges[..], &skipped.ranges].concat(),
+            ..inside.clone()
+        };
         let mut body = match all(interior) {
-            None => self.level(nest, &plan, &clipped, 0, false),
-            Some(_) if never => self.level(nest, &plan, &clipped, 0, false),
+            None => self.level(nest, &plan, &border, 0, false),
+            Some(_) if never => self.level(nest, &plan, &border, 0, false),
             Some(interior) => vec![Stmt::If {
                 condition: interior,
-                then: self.level(nest, &plan, &clipped, 0, true),
-                otherwise: self.level(nest, &plan, &clipped, 0, false),
+                then: self.level(nest, &plan, &inside, 0, true),
+                otherwise: self.level(nest, &plan, &border, 0, false),
             }],
         };
-        if let Some(condition) = condition.take() {
+        if let Some(condition) = once {
             body = vec![Stmt::If {
                 condition,
                 then: body,
