@@ -399,6 +399,22 @@ fn bad_modules_are_explained() {
         expect(&run, TROUBLE, &words);
     }
     let module = place.file("good.py", good);
+    for (memory, words) in [
+        (
+            "0.05kB",
+            &["halved 3 times", "may take: 50", "with fewer halvings: 240"][..],
+        ),
+        ("1.5XB", &["`1.5XB` is not a size"]),
+        ("1.5.2GB", &["`1.5.2GB` is not a size"]),
+    ] {
+        let run = place
+            .akg()
+            .args(["run", "--memory", memory])
+            .arg(&module)
+            .output()
+            .unwrap();
+        expect(&run, TROUBLE, words);
+    }
     let run = place
         .akg()
         .args(["run", "--tune", "0"])

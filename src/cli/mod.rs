@@ -325,10 +325,7 @@ fn print_error(error: &Error) {
 
 /// Reads `60s`, `2m`, `500ms` or a plain number of seconds.
 fn parse_duration(text: &str) -> Result<Duration> {
-    let split = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
+    let (number, unit) = number_and_unit(text);
     let scale = match unit {
         "" | "s" => 1.0,
         "ms" => 1e-3,
@@ -346,25 +343,27 @@ fn parse_duration(text: &str) -> Result<Duration> {
         .ok_or_else(|| Error::invalid(format!("`{text}` is not a duration; write 60s, 2m or 500ms")))
 }
 
-/// Reads `4GB`, `512MB` or a plain number of bytes.
+/// Reads `4GB`, `1.5GB`, `512MB` or a plain number of bytes.
 fn parse_bytes(text: &str) -> Result<u64> {
-    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
+    let (number, unit) = number_and_unit(text);
     let scale = match unit {
-        "" | "B" => Some(1),
-        "kB" | "KB" => Some(1_000),
-        "MB" => Some(1_000_000),
-        "GB" => Some(1_000_000_000),
+        "" | "B" => Some(1.0),
+        "kB" | "KB" => Some(1e3),
+        "MB" => Some(1e6),
+        "GB" => Some(1e9),
         _ => None,
     };
-    let bytes = number
-        .parse::<u64>()
-        .ok()
-        .zip(scale)
-        .and_then(|(n, s)| n.checked_mul(s));
-    bytes.ok_or_else(|| {
+    let bytes = number.parse::<f64>().ok().zip(scale).map(|(n, scale)| n * scale);
+    let bytes = bytes.filter(|bytes| *bytes < u64::MAX as f64);
+    bytes.map(|bytes| bytes as u64).ok_or_else(|| {
         Error::invalid(format!(
             "`{text}` is not a size; write 4GB, 512MB or a number of bytes"
         ))
     })
+}
+
+/// The digits with a decimal point that a text begins with, and what follows.
+fn number_and_unit(text: &str) -> (&str, &str) {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.');
+    text.split_at(end.unwrap_or(text.len()))
 }

@@ -120,14 +120,18 @@ pub(super) fn lock(python: &SharedPython) -> MutexGuard<'_, Python> {
 
 fn import(path: &Path, memory: Option<u64>, python: SharedPython, progress: &Progress) -> Result<Loaded> {
     let mut halvings = 0;
+    // What the tensors took when they were too many.
+    let mut took: Option<u64> = None;
     loop {
         progress.step("importing the module");
         let mut options = ImportOptions::default();
         options.halvings = halvings;
         let module = lock(&python).import(path, &options, &mut |text| progress.step(text));
-        let module = module.map_err(|e| match memory {
-            Some(memory) if halvings > 0 => e.with("bytes that the tensors may take", memory),
-            _ => e,
+        let module = module.map_err(|e| match memory.zip(took) {
+            Some((memory, took)) => e
+                .with("bytes that the tensors may take", memory)
+                .with("bytes that they take with fewer halvings", took),
+            None => e,
         })?;
         let need = working_set(&module.graph)?;
         if let Some(memory) = memory.filter(|m| need > *m)
@@ -135,6 +139,7 @@ fn import(path: &Path, memory: Option<u64>, python: SharedPython, progress: &Pro
         {
             // At best all tensors are halved, so no fewer halvings than these can do.
             let factor = need as f64 / memory.max(1) as f64;
+            took = Some(need);
             halvings = (halvings + factor.log2().ceil().max(1.0) as u32).min(MOST_HALVINGS);
             continue;
         }
