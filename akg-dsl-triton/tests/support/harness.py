@@ -14,7 +14,9 @@ import sys
 import tempfile
 import traceback
 
-os.environ.setdefault("TRITON_CACHE_DIR", tempfile.mkdtemp(prefix="akg-triton-"))
+# Gone when the program ends.
+CACHE = tempfile.TemporaryDirectory(prefix="akg-triton-")
+os.environ.setdefault("TRITON_CACHE_DIR", CACHE.name)
 os.environ["TRITON_INTERPRET"] = "1"
 
 import numpy as np

@@ -22,11 +22,10 @@ pub(super) enum Check {
 }
 
 impl Mapper<'_> {
-    /// Turns guards of which all points are skipped that fail into loop ranges, a condition around the nest, and conditions around
-    /// its effects.
-    pub(super) fn clip_checks(&mut self, clip: &[Guard], nest: &Nest, plan: &mut Plan) -> Clipped {
+    /// Turns the nest's clip into loop ranges, a condition around the nest, and conditions around its effects.
+    pub(super) fn clip_checks(&mut self, nest: &Nest, plan: &mut Plan) -> Clipped {
         let mut clipped = Clipped::default();
-        for guard in clip {
+        for guard in &nest.clip {
             match self.check(guard, nest, plan) {
                 None | Some(Check::Holds) => {}
                 Some(Check::Range(bounds)) => clipped.ranges.extend(bounds),
@@ -38,9 +37,29 @@ impl Mapper<'_> {
         clipped
     }
 
+    /// The same for points that [change nothing](Self::without_effect). Where each would have to be asked, they stay.
+    pub(super) fn skip_checks(&mut self, nest: &Nest, plan: &mut Plan) -> Clipped {
+        let mut skipped = Clipped::default();
+        for guard in self.without_effect(nest) {
+            let check = match self.check(&guard, nest, plan) {
+                Some(Check::Range(bounds)) => {
+                    skipped.ranges.extend(bounds);
+                    Check::Holds
+                }
+                Some(Check::Once(c)) => {
+                    skipped.once.push(c);
+                    Check::Holds
+                }
+                other => other.unwrap_or(Check::Holds),
+            };
+            plan.checks.insert(guard, check);
+        }
+        skipped
+    }
+
     /// The bounds outside of which the nest changes nothing, except the sign of a zero: a local takes up what is read there, and
     /// finds a neutral element.
-    pub(super) fn without_effect(&self, nest: &Nest) -> Vec<Guard> {
+    fn without_effect(&self, nest: &Nest) -> Vec<Guard> {
         let kind = |id: &NodeId| &self.nodes.get(*id).kind;
         let [Effect::Set { local, offset, value }] = nest.effects.as_slice() else {
             return Vec::new();
@@ -51,8 +70,10 @@ impl Mapper<'_> {
             NodeKind::Binary(op, a, b) if is_local(b) => (op, a),
             _ => return Vec::new(),
         };
+        let is_float = |id: &NodeId| self.nodes.get(*id).dtype.is_float();
         if let NodeKind::Cast(from) = kind(taken_up)
-            && self.nodes.get(*from).dtype.is_float()
+            && is_float(from)
+            && is_float(taken_up)
         {
             taken_up = from;
         }

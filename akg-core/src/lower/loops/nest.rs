@@ -67,8 +67,8 @@ impl Mapper<'_> {
     /// Appends the loops of `nest`.
     pub(super) fn emit(&mut self, nest: &Nest) {
         let mut plan = self.plan(nest);
-        let clipped = self.clip_checks(&nest.clip, nest, &mut plan);
-        let skipped = self.clip_checks(&self.without_effect(nest), nest, &mut plan);
+        let clipped = self.clip_checks(nest, &mut plan);
+        let skipped = self.skip_checks(nest, &mut plan);
         self.load_checks(nest, &mut plan);
         // A part is written as a whole.
         if clipped.each.is_empty() {
@@ -88,18 +88,16 @@ impl Mapper<'_> {
         interior.dedup();
         let never = interior.iter().any(is_false);
         let once = all([&clipped.once[..], &skipped.once].concat());
-        let each = [&clipped.each[..], &skipped.each].concat();
-        let inside = Clipped { each, ..clipped };
         let border = Clipped {
-            ranges: [&inside.ranges[..], &skipped.ranges].concat(),
-            ..inside.clone()
+            ranges: [&clipped.ranges[..], &skipped.ranges].concat(),
+            ..clipped.clone()
         };
         let mut body = match all(interior) {
             None => self.level(nest, &plan, &border, 0, false),
             Some(_) if never => self.level(nest, &plan, &border, 0, false),
             Some(interior) => vec![Stmt::If {
                 condition: interior,
-                then: self.level(nest, &plan, &inside, 0, true),
+                then: self.level(nest, &plan, &clipped, 0, true),
                 otherwise: self.level(nest, &plan, &border, 0, false),
             }],
         };
