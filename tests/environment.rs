@@ -84,13 +84,14 @@ fn candidates_are_judged_and_bad_lines_cost_nothing() {
             bytes(&right),
             bytes(&json!({"id": "w", "sketch": sketch("t")})),
             bytes(&json!({"source": "int main() {}"})),
-            bytes(&right),
+            bytes(&json!({"from": 99, "sketch": sketch("max(t, 0.0)")})),
+            bytes(&json!({"id": 7, "from": "w", "sketch": sketch("max(t, 0.0)")})),
             bytes(&right),
         ],
     );
     let wanted = [
-        "ready", "task", "error", "error", "error", "error", "verdict", "verdict", "verdict", "verdict",
-        "end",
+        "ready", "task", "error", "error", "error", "error", "verdict", "verdict", "verdict", "error",
+        "verdict", "end",
     ];
     assert_eq!(events(&said), wanted, "{said:#?}");
     assert_eq!(said[0]["protocol"], 1);
@@ -123,6 +124,8 @@ fn candidates_are_judged_and_bad_lines_cost_nothing() {
     for number in 0..4 {
         assert!(told.contains(&format!("● {number} learner")), "{told}");
     }
+    // The last one goes on from the one before, and is shown below it.
+    assert!(told.find("● 3") < told.find("● 2"), "{told}");
     assert_eq!(told.matches("rejected").count(), 2, "{told}");
 }
 

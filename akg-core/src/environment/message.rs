@@ -130,6 +130,8 @@ pub enum Action {
     Judge {
         /// What the learner calls it, to know the answer by.
         id: Option<Value>,
+        /// What the learner called the attempt at the same task that it goes on from, if it does.
+        from: Option<Value>,
         /// What it is.
         proposal: Proposal,
     },
@@ -162,6 +164,7 @@ impl Proposal {
 #[serde(deny_unknown_fields)]
 struct Line {
     id: Option<Value>,
+    from: Option<Value>,
     source: Option<String>,
     sketch: Option<String>,
     #[serde(default)]
@@ -179,7 +182,7 @@ impl Action {
     /// [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) for one that is no JSON object with one wish.
     pub fn parse(line: &str) -> Result<Self> {
         const WANTED: &str = "a line is a JSON object with one of `source`, `sketch` (and `knobs`), `next: true` and `stop: true`, and \
-                              perhaps an `id`";
+                              perhaps an `id` and what it goes on `from`";
         let line: Line = serde_json::from_str(line).map_err(|e| Error::invalid(WANTED).caused_by(e))?;
         let proposal = match (line.source, line.sketch, line.next, line.stop) {
             (Some(text), None, false, false) => Proposal::Source(text),
@@ -190,6 +193,7 @@ impl Action {
         };
         Ok(Self::Judge {
             id: line.id,
+            from: line.from,
             proposal,
         })
     }

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 pub use message::{Action, Message, PROTOCOL, Proposal};
 use rules::RulesKernel;
+use serde_json::Value;
 
 use crate::backend::{Backend, Cache, Limits};
 use crate::designer::{Design, DesignContext};
@@ -65,6 +66,8 @@ struct Episode {
     session: Session,
     trace: Trace,
     left: usize,
+    /// The steps so far, with what the learner calls them.
+    steps: Vec<(Option<Value>, usize)>,
     /// The step with the largest reward so far, and that reward.
     best: Option<(usize, f64)>,
 }
@@ -189,8 +192,11 @@ impl Environment {
                 episode.end("the learner went on", &mut said);
                 self.advance(&episode.target, &mut said).await;
             }
-            Action::Judge { id, proposal } => {
-                match episode.attempt(&proposal, &*self.dsl).await {
+            Action::Judge { id, from, proposal } => {
+                match episode
+                    .attempt([id.as_ref(), from.as_ref()], &proposal, &*self.dsl)
+                    .await
+                {
                     Ok(judged) => said.push(episode.verdict(id, judged)),
                     // akg's own trouble is not the candidate's.
                     Err(error) => said.push(Message::error(id, &error)),
@@ -290,6 +296,7 @@ impl Environment {
             session,
             trace: Trace::begin(Arc::clone(&self.store), self.run(task, target)?)?,
             left: self.attempts,
+            steps: Vec::new(),
             best: None,
         };
         Ok((episode, start))
@@ -332,10 +339,16 @@ impl Judged {
 
 impl Episode {
     /// Judges a proposal, which costs an attempt, and writes down what came of it.
-    async fn attempt(&mut self, proposal: &Proposal, dsl: &dyn Dsl) -> Result<Judged> {
+    async fn attempt(
+        &mut self,
+        [id, from]: [Option<&Value>; 2],
+        proposal: &Proposal,
+        dsl: &dyn Dsl,
+    ) -> Result<Judged> {
+        let parent = from.map(|from| self.step_of(from)).transpose()?;
         let judged = Judged::new(self.judge(proposal, dsl).await?);
         let step = self.trace.step(&Taken {
-            parents: &[],
+            parents: parent.as_slice(),
             role: LEARNER,
             agent: LEARNER,
             why: "",
@@ -347,12 +360,24 @@ impl Episode {
             record.seconds = judged.seconds;
             record.speedup = judged.speedup;
         })?;
+        self.steps.push((id.cloned(), step));
         let reward = judged.reward();
         if reward > self.best.map_or(0.0, |(_, best)| best) {
             self.best = Some((step, reward));
         }
         self.left -= 1;
         Ok(judged)
+    }
+
+    /// The last step that the learner calls this.
+    fn step_of(&self, wanted: &Value) -> Result<usize> {
+        let mut called = self
+            .steps
+            .iter()
+            .rev()
+            .filter(|(id, _)| id.as_ref() == Some(wanted));
+        let step = called.next().map(|(_, step)| *step);
+        step.ok_or_else(|| Error::invalid(format!("no attempt at this task has the id {wanted}")))
     }
 
     /// Writes down that nothing more is tried.
@@ -408,7 +433,7 @@ impl Episode {
         Ok(source)
     }
 
-    fn verdict(&self, id: Option<serde_json::Value>, judged: Judged) -> Message {
+    fn verdict(&self, id: Option<Value>, judged: Judged) -> Message {
         let reward = judged.reward();
         let failure = judged.failure;
         Message::Verdict {
