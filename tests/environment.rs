@@ -124,7 +124,7 @@ fn candidates_are_judged_and_bad_lines_cost_nothing() {
     for number in 0..4 {
         assert!(told.contains(&format!("● {number} learner")), "{told}");
     }
-    // The last one goes on from the one before, and is shown below it.
+    // The last one goes on from the second, and is shown below it.
     assert!(told.find("● 3") < told.find("● 2"), "{told}");
     assert_eq!(told.matches("rejected").count(), 2, "{told}");
 }
