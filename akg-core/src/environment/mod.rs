@@ -371,12 +371,8 @@ impl Episode {
 
     /// The last step that the learner calls this.
     fn step_of(&self, wanted: &Value) -> Result<usize> {
-        let mut called = self
-            .steps
-            .iter()
-            .rev()
-            .filter(|(id, _)| id.as_ref() == Some(wanted));
-        let step = called.next().map(|(_, step)| *step);
+        let called = |(id, _): &&(Option<Value>, usize)| id.as_ref() == Some(wanted);
+        let step = self.steps.iter().rfind(called).map(|(_, step)| *step);
         step.ok_or_else(|| Error::invalid(format!("no attempt at this task has the id {wanted}")))
     }
 

@@ -71,6 +71,12 @@ fn matrix(scales: &[f64], depth: i64, transposed: bool, seed: u32) -> (Tensor, T
     )
 }
 
+/// The root of the sum of all squared differences.
+fn distance(got: &[f64], exact: &[f64]) -> f64 {
+    let squares = got.iter().zip(exact).map(|(g, e)| (g - e).powi(2));
+    squares.sum::<f64>().sqrt()
+}
+
 /// Extents of which one may have many tiles.
 fn rows_and_columns() -> impl Strategy<Value = (i64, i64)> {
     prop_oneof![
@@ -128,16 +134,9 @@ fn a_product_of_two_results_is_as_exact_as_inputs_in_bf16() {
         evaluate(&g, &inputs, &options).unwrap()[0].to_f64()
     };
     let (exact, rounded) = (exact(None), exact(Some(Rounding::BF16)));
-    let error = |got: &[f64]| {
-        got.iter()
-            .zip(&exact)
-            .map(|(g, e)| (g - e).powi(2))
-            .sum::<f64>()
-            .sqrt()
-    };
-    let most = 1.75 * error(&rounded);
+    let most = 1.75 * distance(&rounded, &exact);
     for (how, got) in results(&in_class(g, Accuracy::Half), &many_threads(), &inputs) {
-        let error = error(&got[0].to_f64().unwrap());
+        let error = distance(&got[0].to_f64().unwrap(), &exact);
         assert!(error <= most, "an error of {error}, not {most}, {how}");
     }
 }
@@ -201,8 +200,7 @@ fn care_asks_for_factors_that_lose_less() {
             let inputs = [a.clone(), b.clone()];
             for (how, got) in runs(&task.name, &design.sketch, &inputs, &Bindings::new(), 2) {
                 let got = got[0].to_f64().unwrap();
-                let errors = got.iter().zip(&exact).map(|(g, e)| (g - e).powi(2));
-                let error = (errors.sum::<f64>() / size).sqrt();
+                let error = distance(&got, &exact) / size.sqrt();
                 assert!(error <= *most, "an error of {error} in {accuracy:?} {how}");
                 assert!(care > 1 || accuracy == Accuracy::Fp32 || error > 1e-5, "{how}");
             }
@@ -230,8 +228,7 @@ fn care_asks_for_short_runs_where_products_are_in_f32_already() {
             let sketch = design_with_care(&task, target, care).unwrap().sketch;
             let got = runs("product", &sketch, &inputs, &Bindings::new(), 1);
             let got = got[0].1[0].to_f64().unwrap();
-            let errors = got.iter().zip(&exact).map(|(g, e)| (g - e).powi(2));
-            (sketch.to_string(), errors.sum::<f64>().sqrt())
+            (sketch.to_string(), distance(&got, &exact))
         });
         assert!(
             short.0.contains("promote(8)") && !short.0.contains("promote(32)"),
