@@ -14,6 +14,7 @@ use self::folder::{Folder, Settings};
 use self::pool::Pool;
 use self::problems::{Numbers, Problem};
 use self::results::Results;
+use self::room::Room;
 use self::solve::Solver;
 use self::stop::Stop;
 use super::progress::Progress;
@@ -29,6 +30,7 @@ mod pool;
 mod problems;
 mod record;
 mod results;
+mod room;
 mod solve;
 mod stop;
 mod summary;
@@ -146,7 +148,7 @@ impl KernelBenchArgs {
         settings.memory = memory;
         let store = self.store.clone().unwrap_or_else(|| self.out.join(STORE));
         let store = SqliteStore::open(&store)?;
-        let mut results = Results::new(settings, pool.target, environment.as_ref(), problems.len());
+        let mut results = Results::new(settings, pool.target.clone(), environment.as_ref(), problems.len());
         let stop = Stop::listen()?;
 
         progress.print(&table::heading(self.accuracy));
@@ -160,9 +162,11 @@ impl KernelBenchArgs {
                 _ => open.push(problem),
             }
         }
+        let room = pool.target.memory_bytes;
         let solver = Solver {
             args: &self,
             dsl,
+            rooms: pool.backends.iter().map(|_| Room::of(room)).collect(),
             backends: pool.backends,
             memory,
             python,

@@ -8,12 +8,13 @@ use std::time::Instant;
 
 use akg::session::Event;
 use akg::store::Store;
-use akg::{Backend, Dsl, Error, Result};
+use akg::{Accuracy, Backend, Dsl, Error, Result};
 
 use super::KernelBenchArgs;
 use super::family::Family;
 use super::problems::Problem;
 use super::record::{Findings, Record, Work};
+use super::room::{Rivals, Room, need};
 use super::stop::Stop;
 use crate::cli::TaskArgs;
 use crate::cli::progress::Progress;
@@ -27,6 +28,8 @@ pub(super) struct Solver<'a> {
     pub(super) dsl: Arc<dyn Dsl>,
     /// A backend for each device.
     pub(super) backends: Vec<Arc<dyn Backend>>,
+    /// The memory of each device.
+    pub(super) rooms: Vec<Room>,
     /// Bytes that the tensors of a module may take.
     pub(super) memory: Option<u64>,
     /// The Python of modules: it has loaded PyTorch before the first of them, and each gets a process of its own.
@@ -70,6 +73,15 @@ impl Solver<'_> {
         Ok(Some(Record::new(problem, &report, findings, seconds)))
     }
 
+    /// Whom a candidate is compared with.
+    fn rivals(&self) -> Rivals {
+        match self.args.accuracy {
+            _ if self.args.judge.no_baseline => Rivals::None,
+            Accuracy::Fp32 => Rivals::Fp32,
+            _ => Rivals::TwoPrecisions,
+        }
+    }
+
     /// The way from the file to the report; whether it was gone to its end.
     fn road(
         &self,
@@ -91,13 +103,18 @@ impl Solver<'_> {
         let loaded = load(&task, self.memory, python, progress)?;
         report.task = describe(&loaded.task, &task.task, loaded.shrink());
         findings.family = Some(Family::of(&loaded.task.graph));
+        let at = hand % self.backends.len().max(1);
+        let (Some(backend), Some(room)) = (self.backends.get(at).cloned(), self.rooms.get(at)) else {
+            return Err(Error::unexpected("there is no device to work on"));
+        };
+        let need = need(&loaded.task, self.rivals())?;
+        if !room.has(need) {
+            progress.step("waiting for memory of the device");
+        }
+        let _place = room.take(need);
         if self.stop.asked() {
             return Ok(false);
         }
-        let at = hand % self.backends.len().max(1);
-        let Some(backend) = self.backends.get(at).cloned() else {
-            return Err(Error::unexpected("there is no device to work on"));
-        };
         let busy = self
             .python
             .clone()
