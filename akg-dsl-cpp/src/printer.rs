@@ -433,7 +433,7 @@ impl Printer<'_> {
         let line = format!(
             "{function}<{m}, {n}, {k}, {block}, {row}, {column}, {rows}, {vectors}, {}, {}, {sums}, {}>({}, {}, {});",
             dot.width,
-            dot.chunk,
+            dot.chunk.min(k),
             held_type(dot.sum),
             left,
             right,

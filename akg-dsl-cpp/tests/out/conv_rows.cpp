@@ -15,10 +15,50 @@
 
 #define AKG_VECTOR_BYTES 32
 template <class T> static inline T akg_min(T a, T b) { return a < b || a != a ? a : b; }
+template <class T> static inline T akg_max(T a, T b) { return a > b || a != a ? a : b; }
 template <class T> struct akg_vector {
   typedef T type __attribute__((vector_size(AKG_VECTOR_BYTES)));
   static constexpr int lanes = AKG_VECTOR_BYTES / int(sizeof(T));
 };
+// n elements that are STEP apart, in whole vectors where there are so many.
+template <int STEP, class T> static inline void akg_copy(const T *__restrict from, int n, T *__restrict to) {
+  constexpr int lanes = akg_vector<T>::lanes, half = lanes / 2, quarter = lanes / 4;
+  if constexpr (STEP != 1) {
+    for (int i = 0; i < n; ++i) to[i] = from[i * STEP];
+  } else if (n >= lanes) {
+    for (int i = 0; i + lanes < n; i += lanes) __builtin_memcpy(to + i, from + i, lanes * sizeof(T));
+    __builtin_memcpy(to + n - lanes, from + n - lanes, lanes * sizeof(T));
+  } else if (n >= half) {
+    __builtin_memcpy(to, from, half * sizeof(T));
+    __builtin_memcpy(to + n - half, from + n - half, half * sizeof(T));
+  } else if (n >= quarter) {
+    __builtin_memcpy(to, from, quarter * sizeof(T));
+    __builtin_memcpy(to + n - quarter, from + n - quarter, quarter * sizeof(T));
+  } else {
+    for (int i = 0; i < n; ++i) to[i] = from[i];
+  }
+}
+#if defined(__clang__)
+#define AKG_SHORT_LOOPS
+#else
+#define AKG_SHORT_LOOPS __attribute__((optimize("no-tree-loop-distribute-patterns")))
+#endif
+// The matrix from[i * row + j * STEP] into one whose rows are W apart; zero where it does not exist, which it does from row
+// r0 to r1 and from column c0 to c1.
+template <int W, int ROWS, int COLUMNS, int STEP, class T>
+AKG_SHORT_LOOPS static void akg_pack_part(const T *__restrict from, int64_t row, int r0, int r1, int c0, int c1,
+                                          T *__restrict to) {
+  if (r0 <= 0 && r1 >= ROWS && c0 <= 0 && c1 >= COLUMNS) {
+    for (int i = 0; i < ROWS; ++i) akg_copy<STEP>(from + i * row, COLUMNS, to + i * W);
+    return;
+  }
+  for (int i = 0; i < ROWS; ++i, from += row, to += W) {
+    const int first = i >= r0 && i < r1 ? akg_min(c0, COLUMNS) : COLUMNS, end = akg_max(first, c1);
+    for (int j = 0; j < first; ++j) to[j] = T(0);
+    if (first < COLUMNS) akg_copy<STEP>(from + int64_t(first) * STEP, end - first, to + first);
+    for (int j = end; j < COLUMNS; ++j) to[j] = T(0);
+  }
+}
 #if defined(__clang__)
 #define AKG_FUSED
 #define AKG_FUSE _Pragma("clang fp contract(fast)")
@@ -26,9 +66,12 @@ template <class T> struct akg_vector {
 #define AKG_FUSED __attribute__((optimize("fp-contract=fast")))
 #define AKG_FUSE
 #endif
-// sum[R, C vectors] += a[R, k] * b[k, C vectors], the products summed in registers first. Rows of b are W apart.
-template <int R, int C, int W, int ROW, int COLUMN, class T, class SUM>
-AKG_FUSED static void akg_block(const T *__restrict a, const T *__restrict b, int k, SUM *__restrict sum) {
+// What becomes of the product's sums in c: they start from it, are added to it, or replace it.
+enum akg_sums { akg_continue, akg_add, akg_replace };
+// sum[R, C vectors] += a[R, k] * b[k, C vectors], or = if the sums replace it, the products summed in registers first. Rows of
+// b are W apart, and rows of sum `row`.
+template <int R, int C, int W, int ROW, int COLUMN, akg_sums SUMS, class T, class SUM>
+AKG_FUSED static void akg_block(const T *__restrict a, const T *__restrict b, int k, SUM *__restrict sum, int64_t row) {
   AKG_FUSE
   constexpr int lanes = akg_vector<T>::lanes;
   typedef typename akg_vector<T>::type vector;
@@ -49,19 +92,26 @@ AKG_FUSED static void akg_block(const T *__restrict a, const T *__restrict b, in
   for (int i = 0; i < R; ++i)
 #pragma GCC unroll 8
     for (int j = 0; j < C; ++j) {
-      wide all;
-      __builtin_memcpy(&all, sum + (i * C + j) * lanes, sizeof all);
-      all += __builtin_convertvector(part[i][j], wide);
-      __builtin_memcpy(sum + (i * C + j) * lanes, &all, sizeof all);
+      SUM *const to = sum + i * row + j * lanes;
+      wide all = __builtin_convertvector(part[i][j], wide);
+      if (SUMS != akg_replace) {
+        wide before;
+        __builtin_memcpy(&before, to, sizeof before);
+        all += before;
+      }
+      __builtin_memcpy(to, &all, sizeof all);
     }
 }
-// What becomes of the product's sums in c: they start from it, are added to it, or replace it.
-enum akg_sums { akg_continue, akg_add, akg_replace };
 // One block of c by all of K, in sums over CHUNK products that are added up in SUM. Rows of c are `row` apart.
 template <int R, int C, int W, int VALID, int K, int ROW, int COLUMN, int CHUNK, akg_sums SUMS, class SUM, class T,
           class S>
 static void akg_panel(const T *a, const T *b, S *__restrict c, int64_t row) {
   constexpr int block = C * akg_vector<T>::lanes, line = 64 / int(sizeof(S));
+  // One run of products needs no sums between registers and c.
+  if constexpr (K <= CHUNK && VALID == block && sizeof(SUM) <= sizeof(S)) {
+    akg_block<R, C, W, ROW, COLUMN, SUMS>(a, b, K, c, row);
+    return;
+  }
   for (int i = 0; i < R; ++i)
     for (int j = 0; j < VALID; j += line) __builtin_prefetch(c + i * row + j, 1);
   alignas(64) SUM sum[R * block] = {};
@@ -70,7 +120,7 @@ static void akg_panel(const T *a, const T *b, S *__restrict c, int64_t row) {
 #pragma omp simd
       for (int j = 0; j < VALID; ++j) sum[i * block + j] = SUM(c[i * row + j]);
   for (int p = 0; p < K; p += CHUNK)
-    akg_block<R, C, W, ROW, COLUMN>(a + p * COLUMN, b + p * W, akg_min(CHUNK, K - p), sum);
+    akg_block<R, C, W, ROW, COLUMN, akg_add>(a + p * COLUMN, b + p * W, akg_min(CHUNK, K - p), sum, block);
   for (int i = 0; i < R; ++i)
 #pragma omp simd
     for (int j = 0; j < VALID; ++j) {
@@ -117,12 +167,7 @@ extern "C" void conv_rows_product(void *const *tensors, const int64_t *dims, int
     }
     alignas(64) float held[1736];
     for (int i_2 = 0; i_2 < 8; ++i_2) {
-      for (int i_3 = 0; i_3 < 3; ++i_3) {
-        #pragma omp simd
-        for (int i_4 = 0; i_4 < 70; ++i_4) {
-          held[i_2 * 216 + i_3 * 72 + i_4] = x[i_2 * 700L + h * 70L + i_3 * 70L + i_4];
-        }
-      }
+      akg_pack_part<72, 3, 70, 1>(x + i_2 * 700L + h * 70L, 70, 0, 3, 0, 70, held + i_2 * 216L);
     }
     for (int64_t s = 0; s < 3; ++s) {
       // dot(…, …)

@@ -108,9 +108,12 @@ static inline void akg_pack_transposed(const T *__restrict from, int64_t row, in
 #define AKG_FUSED __attribute__((optimize("fp-contract=fast")))
 #define AKG_FUSE
 #endif
-// sum[R, C vectors] += a[R, k] * b[k, C vectors], the products summed in registers first. Rows of b are W apart.
-template <int R, int C, int W, int ROW, int COLUMN, class T, class SUM>
-AKG_FUSED static void akg_block(const T *__restrict a, const T *__restrict b, int k, SUM *__restrict sum) {
+// What becomes of the product's sums in c: they start from it, are added to it, or replace it.
+enum akg_sums { akg_continue, akg_add, akg_replace };
+// sum[R, C vectors] += a[R, k] * b[k, C vectors], or = if the sums replace it, the products summed in registers first. Rows of
+// b are W apart, and rows of sum `row`.
+template <int R, int C, int W, int ROW, int COLUMN, akg_sums SUMS, class T, class SUM>
+AKG_FUSED static void akg_block(const T *__restrict a, const T *__restrict b, int k, SUM *__restrict sum, int64_t row) {
   AKG_FUSE
   constexpr int lanes = akg_vector<T>::lanes;
   typedef typename akg_vector<T>::type vector;
@@ -131,19 +134,26 @@ AKG_FUSED static void akg_block(const T *__restrict a, const T *__restrict b, in
   for (int i = 0; i < R; ++i)
 #pragma GCC unroll 8
     for (int j = 0; j < C; ++j) {
-      wide all;
-      __builtin_memcpy(&all, sum + (i * C + j) * lanes, sizeof all);
-      all += __builtin_convertvector(part[i][j], wide);
-      __builtin_memcpy(sum + (i * C + j) * lanes, &all, sizeof all);
+      SUM *const to = sum + i * row + j * lanes;
+      wide all = __builtin_convertvector(part[i][j], wide);
+      if (SUMS != akg_replace) {
+        wide before;
+        __builtin_memcpy(&before, to, sizeof before);
+        all += before;
+      }
+      __builtin_memcpy(to, &all, sizeof all);
     }
 }
-// What becomes of the product's sums in c: they start from it, are added to it, or replace it.
-enum akg_sums { akg_continue, akg_add, akg_replace };
 // One block of c by all of K, in sums over CHUNK products that are added up in SUM. Rows of c are `row` apart.
 template <int R, int C, int W, int VALID, int K, int ROW, int COLUMN, int CHUNK, akg_sums SUMS, class SUM, class T,
           class S>
 static void akg_panel(const T *a, const T *b, S *__restrict c, int64_t row) {
   constexpr int block = C * akg_vector<T>::lanes, line = 64 / int(sizeof(S));
+  // One run of products needs no sums between registers and c.
+  if constexpr (K <= CHUNK && VALID == block && sizeof(SUM) <= sizeof(S)) {
+    akg_block<R, C, W, ROW, COLUMN, SUMS>(a, b, K, c, row);
+    return;
+  }
   for (int i = 0; i < R; ++i)
     for (int j = 0; j < VALID; j += line) __builtin_prefetch(c + i * row + j, 1);
   alignas(64) SUM sum[R * block] = {};
@@ -152,7 +162,7 @@ static void akg_panel(const T *a, const T *b, S *__restrict c, int64_t row) {
 #pragma omp simd
       for (int j = 0; j < VALID; ++j) sum[i * block + j] = SUM(c[i * row + j]);
   for (int p = 0; p < K; p += CHUNK)
-    akg_block<R, C, W, ROW, COLUMN>(a + p * COLUMN, b + p * W, akg_min(CHUNK, K - p), sum);
+    akg_block<R, C, W, ROW, COLUMN, akg_add>(a + p * COLUMN, b + p * W, akg_min(CHUNK, K - p), sum, block);
   for (int i = 0; i < R; ++i)
 #pragma omp simd
     for (int j = 0; j < VALID; ++j) {

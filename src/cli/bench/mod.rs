@@ -148,7 +148,12 @@ impl KernelBenchArgs {
         settings.memory = memory;
         let store = self.store.clone().unwrap_or_else(|| self.out.join(STORE));
         let store = SqliteStore::open(&store)?;
-        let mut results = Results::new(settings, pool.target.clone(), environment.as_ref(), problems.len());
+        let mut results = Results::new(
+            settings,
+            pool.target.clone(),
+            environment.as_ref(),
+            problems.len(),
+        );
         let stop = Stop::listen()?;
 
         progress.print(&table::heading(self.accuracy));

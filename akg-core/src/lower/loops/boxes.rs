@@ -5,16 +5,15 @@
 //! and dots read it from there.
 
 use crate::dtype::DType;
+use crate::error::Result;
 use crate::expr::{Expr, Symbol};
 use crate::sketch::ir::{Axis, DotMethod, Loop, Op, Scalar as Constant, Stmt as SketchStmt, TensorId, Val};
 
 use super::checks::affine;
-use super::effect::Effect;
 use super::element::row_major;
-use super::ir::{LocalId, Stmt};
+use super::ir::{LocalId, Place, Stmt};
 use super::mapper::Mapper;
-use super::nest::Nest;
-use super::node::NodeKind;
+use super::pack::Slab;
 
 /// The most bytes of a box, which should stay in a core's cache with all else.
 const MOST: usize = 1 << 19;
@@ -53,7 +52,7 @@ struct Dimension {
 impl Mapper<'_> {
     /// Copies boxes for the loop `l`, whose indices are `around`. Returns how many of these, innermost first, each box is
     /// for, and the statements.
-    pub(super) fn boxes(&mut self, l: &Loop, around: &[Around]) -> Vec<(usize, Vec<Stmt>)> {
+    pub(super) fn boxes(&mut self, l: &Loop, around: &[Around]) -> Result<Vec<(usize, Vec<Stmt>)>> {
         let mut copied = Vec::new();
         for stmt in &l.body {
             if let SketchStmt::Define {
@@ -65,11 +64,12 @@ impl Mapper<'_> {
                 && !self.written.contains(tensor)
                 && self.is_right_operand(*value, l)
                 && let Some((inner, dimensions)) = self.worthwhile(*value, region, around)
+                && let Some(copy) = self.copy_box(*value, *tensor, dimensions)?
             {
-                copied.push((inner, self.copy_box(*value, *tensor, dimensions)));
+                copied.push((inner, copy));
             }
         }
-        copied
+        Ok(copied)
     }
 
     /// Whether all that becomes of a value in the loop is to be the right operand of a dot, as it is.
@@ -160,33 +160,37 @@ impl Mapper<'_> {
     }
 
     /// Copies a box of a tensor, in which `v` is found from now on. Returns the statements.
-    fn copy_box(&mut self, v: Val, tensor: TensorId, dimensions: Vec<Dimension>) -> Vec<Stmt> {
-        let before = std::mem::take(&mut self.out);
+    fn copy_box(
+        &mut self,
+        v: Val,
+        tensor: TensorId,
+        dimensions: Vec<Dimension>,
+    ) -> Result<Option<Vec<Stmt>>> {
         let mut extents: Vec<usize> = dimensions.iter().map(|d| d.extent).collect();
         let outer = self.open_extents(extents.clone());
         let index = self.frame.index.clone();
+        self.frame = outer;
         let coordinates = dimensions.iter().zip(&index);
         let coordinates = coordinates
             .map(|(d, i)| &d.start + &(i.clone() * d.step))
             .collect();
         let (offset, guards) = self.locate(tensor, coordinates);
-        let value = self.nodes.add(
-            DType::F32,
-            NodeKind::Tensor {
-                tensor,
-                offset,
-                guards,
-                fill: Constant::Float(0.0).into(),
-            },
-        );
+        let rows = extents.len().saturating_sub(1);
+        let place = Place::Tensor(tensor);
+        let slab = self.slab_at(place, offset, guards, (&index, &extents), None, rows);
+        let Some(slab) = slab.filter(Slab::is_regular) else {
+            return Ok(None);
+        };
+        let before = std::mem::take(&mut self.out);
         let lanes = self.machine.vector_bytes / DType::F32.size();
+        let mut width = 1;
         if let Some(row) = extents.last_mut() {
             *row = self.apart(*row, DType::F32);
+            width = *row;
         }
         let len = extents.iter().product::<usize>() + lanes;
         let local = self.local("held", DType::F32, &[len]);
-        let offset = row_major(&extents, &index);
-        self.close(outer, vec![Effect::Set { local, offset, value }], Nest::parallel);
+        self.pack(&slab, local, width)?;
 
         let firsts: Vec<Expr> = dimensions.iter().map(|d| d.first.clone()).collect();
         let mut stride = 1;
@@ -205,7 +209,7 @@ impl Mapper<'_> {
                 strides,
             },
         );
-        std::mem::replace(&mut self.out, before)
+        Ok(Some(std::mem::replace(&mut self.out, before)))
     }
 }
 

@@ -57,7 +57,7 @@ impl<'a> Mapper<'a> {
                 .and_then(|lo| Some((lo, self.bounds(hi)?.1 - 1))),
         });
         let around: Vec<Around> = around.collect();
-        let boxes = self.boxes(l, &around);
+        let boxes = self.boxes(l, &around)?;
         let outer = self.enter();
         let outer_next = std::mem::take(&mut self.next);
         for (c, local) in l.carried.iter().zip(&storage) {
@@ -76,17 +76,28 @@ impl<'a> Mapper<'a> {
         })?;
         self.next = outer_next;
         let mut body = self.leave(outer);
+        let (mut run, mut goes_on) = (None, true);
         for (inner, (symbol, lo, hi, step)) in (1..).zip(axes.into_iter().rev()) {
-            let own = Stmt::For {
-                symbol,
-                lo,
-                hi,
-                step,
-                kind: LoopKind::Sketch { unroll: l.unroll },
-                body,
+            let count = hi.as_const().filter(|_| goes_on && lo.is(0) && step == 1);
+            let count = count.and_then(|count| usize::try_from(count).ok());
+            let folded = count.and_then(|count| self.folded(&symbol, count, &body, run));
+            goes_on = folded.is_some();
+            let own = match folded {
+                Some((folded, longest)) => {
+                    run = Some(longest);
+                    folded
+                }
+                None => vec![Stmt::For {
+                    symbol,
+                    lo,
+                    hi,
+                    step,
+                    kind: LoopKind::Sketch { unroll: l.unroll },
+                    body,
+                }],
             };
             let copied = boxes.iter().filter(|(loops, _)| *loops == inner);
-            body = copied.flat_map(|(_, copy)| copy.clone()).chain([own]).collect();
+            body = copied.flat_map(|(_, copy)| copy.clone()).chain(own).collect();
         }
         self.out.append(&mut body);
         for (c, local) in l.carried.iter().zip(storage) {

@@ -69,8 +69,9 @@ impl Mapper<'_> {
         };
         let depth = extents[2].max(1);
         let (chunk, sum) = match promote {
-            Some(p) => ((*p).clamp(1, depth), held),
-            None if dtype != DType::F32 || depth <= CHUNK => (depth, held),
+            Some(p) => ((*p).max(1), held),
+            None if dtype != DType::F32 => (depth, held),
+            None if depth <= CHUNK => (CHUNK, held),
             None => (CHUNK, DType::F64),
         };
         // Sums in a wider type than the result's cannot start from it element by element.

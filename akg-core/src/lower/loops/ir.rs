@@ -316,7 +316,7 @@ pub struct Dot {
     pub extents: [usize; 3],
     /// The type of operands and of sums of up to `chunk` products.
     pub dtype: DType,
-    /// Products per partial sum.
+    /// The most products in a partial sum.
     pub chunk: usize,
     /// The type that partial sums are added up in.
     pub sum: DType,

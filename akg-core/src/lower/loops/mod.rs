@@ -14,6 +14,7 @@ mod control;
 mod dot;
 mod effect;
 mod element;
+mod fold;
 pub mod ir;
 mod mapper;
 mod names;

@@ -4,7 +4,6 @@ use crate::error::{Error, Result};
 use crate::expr::{Expr, Symbol};
 use crate::sketch::ir::{Axis, Op, Scalar as Constant, Val};
 
-use super::boxes::Held;
 use super::checks::affine;
 use super::ir::{Address, LocalId, LoopKind, Matrix, Pack, Place, Stmt};
 use super::mapper::{Mapper, State};
@@ -89,21 +88,49 @@ impl Mapper<'_> {
         if fill.is_none() || held.is_some() {
             guards.clear();
         }
+        let place = match &held {
+            Some(held) => Place::Local(held.local),
+            None => Place::Tensor(*tensor),
+        };
+        let strides = held.map(|held| {
+            offset = held.offset;
+            held.strides
+        });
+        Ok(self.slab_at(
+            place,
+            offset,
+            guards,
+            (&index, &extents),
+            strides.as_deref(),
+            split,
+        ))
+    }
+
+    /// The elements of a tensor or a box at the offset that follows from these indices, each below its extent, of which the
+    /// first `split` are the rows. What must be inside is said of at most one index each. In a box the distances of elements
+    /// along the indices are known.
+    pub(super) fn slab_at(
+        &mut self,
+        place: Place,
+        mut offset: Expr,
+        guards: Vec<Guard>,
+        (index, extents): (&[Expr], &[usize]),
+        strides: Option<&[i64]>,
+        split: usize,
+    ) -> Option<Slab> {
         let mut sides = Vec::new();
         for (d, (i, extent)) in index.iter().zip(extents).enumerate() {
             let symbol = i.as_symbol().cloned();
             let mut stride = Expr::constant(1);
-            if let Some(Held { strides, .. }) = &held {
+            if let Some(strides) = strides {
                 stride = strides.get(d).copied().unwrap_or(1).into();
             } else if let Some(symbol) = &symbol {
                 let first = offset.substitute(&|s| (s == &**symbol).then(|| 0.into()));
-                let Some(distance) = (&offset - &first).exact_div(i) else {
-                    return Ok(None);
-                };
+                let distance = (&offset - &first).exact_div(i)?;
                 (offset, stride) = (first, distance);
             }
             sides.push(Side {
-                extent,
+                extent: *extent,
                 symbol,
                 stride,
                 guard: None,
@@ -113,28 +140,24 @@ impl Mapper<'_> {
         for guard in guards {
             let symbols = guard.coordinate.symbols();
             if symbols.iter().any(|s| self.dynamic.contains_key(s)) {
-                return Ok(None);
+                return None;
             }
             let is_along = |side: &&mut Side| side.symbol.as_ref().is_some_and(|s| symbols.contains(s));
             let mut along = sides.iter_mut().filter(is_along);
             match (along.next(), along.next()) {
                 (None, _) => outer.push(guard),
                 (Some(side), None) => side.guard = Some(guard),
-                (Some(_), Some(_)) => return Ok(None),
+                (Some(_), Some(_)) => return None,
             }
         }
-        let (place, offset) = match held {
-            Some(held) => (Place::Local(held.local), held.offset),
-            None => (Place::Tensor(*tensor), offset),
-        };
         let columns = sides.split_off(split);
-        Ok(Some(Slab {
+        Some(Slab {
             place,
             offset,
             rows: self.merged(sides),
             columns: self.merged(columns),
             outer,
-        }))
+        })
     }
 
     /// The same dimensions, of which those are one whose elements lie as far apart as if they were.

@@ -1,0 +1,207 @@
+// Lowered from this sketch:
+//
+//   sketch conv_taps(w: f32[5, 5, 3, 32], x: f32[4, 3, 31, 31]) -> y: f32[4, 32, 16, 16]
+//
+//   # Few channels at each tap of a window that steps by two.
+//   kernel conv over (n in 4, p in ceildiv(16, 4)) {
+//     acc = zeros f64[32, 4*16]
+//     for r in 0..5, s in 0..5 {
+//       a = trans(load w[r, s, 0 :+ 3, 0 :+ 32])
+//       b = load x[n, 0 :+ 3, -2 + 2 * (p*4) + r :+ 4 by 2, -2 + s :+ 16 by 2] else 0.0
+//       acc = acc + f64(dot(a, reshape(b, [3, 4*16])) ieee promote(32))
+//     }
+//     store y[n, 0 :+ 32, p*4 :+ 4, 0 :+ 16] = reshape(f32(acc), [32, 4, 16])
+//   }
+#include <cstdint>
+
+#define AKG_VECTOR_BYTES 32
+template <class T> static inline T akg_min(T a, T b) { return a < b || a != a ? a : b; }
+template <class T> static inline T akg_max(T a, T b) { return a > b || a != a ? a : b; }
+// The first index i in 0..len from which on start + step * i is inside of 0..extent.
+static inline int akg_clip_lo(int64_t start, int64_t step, int64_t extent, int64_t len) {
+  const int64_t outside = step > 0 ? -start : start - extent + 1, distance = step > 0 ? step : -step;
+  return outside <= 0 ? 0 : int(akg_min((outside + distance - 1) / distance, len));
+}
+// The end of the indices i in 0..len until which start + step * i is inside of 0..extent.
+static inline int akg_clip_hi(int64_t start, int64_t step, int64_t extent, int64_t len) {
+  const int64_t inside = step > 0 ? extent - start : start + 1, distance = step > 0 ? step : -step;
+  return inside <= 0 ? 0 : int(akg_min((inside + distance - 1) / distance, len));
+}
+template <class T> struct akg_vector {
+  typedef T type __attribute__((vector_size(AKG_VECTOR_BYTES)));
+  static constexpr int lanes = AKG_VECTOR_BYTES / int(sizeof(T));
+};
+// n elements that are STEP apart, in whole vectors where there are so many.
+template <int STEP, class T> static inline void akg_copy(const T *__restrict from, int n, T *__restrict to) {
+  constexpr int lanes = akg_vector<T>::lanes, half = lanes / 2, quarter = lanes / 4;
+  if constexpr (STEP != 1) {
+    for (int i = 0; i < n; ++i) to[i] = from[i * STEP];
+  } else if (n >= lanes) {
+    for (int i = 0; i + lanes < n; i += lanes) __builtin_memcpy(to + i, from + i, lanes * sizeof(T));
+    __builtin_memcpy(to + n - lanes, from + n - lanes, lanes * sizeof(T));
+  } else if (n >= half) {
+    __builtin_memcpy(to, from, half * sizeof(T));
+    __builtin_memcpy(to + n - half, from + n - half, half * sizeof(T));
+  } else if (n >= quarter) {
+    __builtin_memcpy(to, from, quarter * sizeof(T));
+    __builtin_memcpy(to + n - quarter, from + n - quarter, quarter * sizeof(T));
+  } else {
+    for (int i = 0; i < n; ++i) to[i] = from[i];
+  }
+}
+#if defined(__clang__)
+#define AKG_SHORT_LOOPS
+#else
+#define AKG_SHORT_LOOPS __attribute__((optimize("no-tree-loop-distribute-patterns")))
+#endif
+// The matrix from[i * row + j * STEP] into one whose rows are W apart; zero where it does not exist, which it does from row
+// r0 to r1 and from column c0 to c1.
+template <int W, int ROWS, int COLUMNS, int STEP, class T>
+AKG_SHORT_LOOPS static void akg_pack_part(const T *__restrict from, int64_t row, int r0, int r1, int c0, int c1,
+                                          T *__restrict to) {
+  if (r0 <= 0 && r1 >= ROWS && c0 <= 0 && c1 >= COLUMNS) {
+    for (int i = 0; i < ROWS; ++i) akg_copy<STEP>(from + i * row, COLUMNS, to + i * W);
+    return;
+  }
+  for (int i = 0; i < ROWS; ++i, from += row, to += W) {
+    const int first = i >= r0 && i < r1 ? akg_min(c0, COLUMNS) : COLUMNS, end = akg_max(first, c1);
+    for (int j = 0; j < first; ++j) to[j] = T(0);
+    if (first < COLUMNS) akg_copy<STEP>(from + int64_t(first) * STEP, end - first, to + first);
+    for (int j = end; j < COLUMNS; ++j) to[j] = T(0);
+  }
+}
+#if defined(__clang__)
+#define AKG_FUSED
+#define AKG_FUSE _Pragma("clang fp contract(fast)")
+#else
+#define AKG_FUSED __attribute__((optimize("fp-contract=fast")))
+#define AKG_FUSE
+#endif
+// What becomes of the product's sums in c: they start from it, are added to it, or replace it.
+enum akg_sums { akg_continue, akg_add, akg_replace };
+// sum[R, C vectors] += a[R, k] * b[k, C vectors], or = if the sums replace it, the products summed in registers first. Rows of
+// b are W apart, and rows of sum `row`.
+template <int R, int C, int W, int ROW, int COLUMN, akg_sums SUMS, class T, class SUM>
+AKG_FUSED static void akg_block(const T *__restrict a, const T *__restrict b, int k, SUM *__restrict sum, int64_t row) {
+  AKG_FUSE
+  constexpr int lanes = akg_vector<T>::lanes;
+  typedef typename akg_vector<T>::type vector;
+  typedef SUM wide __attribute__((vector_size(lanes * sizeof(SUM))));
+  vector part[R][C] = {};
+  for (int p = 0; p < k; ++p) {
+    vector right[C];
+#pragma GCC unroll 8
+    for (int j = 0; j < C; ++j) __builtin_memcpy(&right[j], b + p * W + j * lanes, sizeof(vector));
+#pragma GCC unroll 16
+    for (int i = 0; i < R; ++i) {
+      const vector left = a[i * ROW + p * COLUMN] - vector{};
+#pragma GCC unroll 8
+      for (int j = 0; j < C; ++j) part[i][j] += left * right[j];
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < R; ++i)
+#pragma GCC unroll 8
+    for (int j = 0; j < C; ++j) {
+      SUM *const to = sum + i * row + j * lanes;
+      wide all = __builtin_convertvector(part[i][j], wide);
+      if (SUMS != akg_replace) {
+        wide before;
+        __builtin_memcpy(&before, to, sizeof before);
+        all += before;
+      }
+      __builtin_memcpy(to, &all, sizeof all);
+    }
+}
+// One block of c by all of K, in sums over CHUNK products that are added up in SUM. Rows of c are `row` apart.
+template <int R, int C, int W, int VALID, int K, int ROW, int COLUMN, int CHUNK, akg_sums SUMS, class SUM, class T,
+          class S>
+static void akg_panel(const T *a, const T *b, S *__restrict c, int64_t row) {
+  constexpr int block = C * akg_vector<T>::lanes, line = 64 / int(sizeof(S));
+  // One run of products needs no sums between registers and c.
+  if constexpr (K <= CHUNK && VALID == block && sizeof(SUM) <= sizeof(S)) {
+    akg_block<R, C, W, ROW, COLUMN, SUMS>(a, b, K, c, row);
+    return;
+  }
+  for (int i = 0; i < R; ++i)
+    for (int j = 0; j < VALID; j += line) __builtin_prefetch(c + i * row + j, 1);
+  alignas(64) SUM sum[R * block] = {};
+  if (SUMS == akg_continue)
+    for (int i = 0; i < R; ++i)
+#pragma omp simd
+      for (int j = 0; j < VALID; ++j) sum[i * block + j] = SUM(c[i * row + j]);
+  for (int p = 0; p < K; p += CHUNK)
+    akg_block<R, C, W, ROW, COLUMN, akg_add>(a + p * COLUMN, b + p * W, akg_min(CHUNK, K - p), sum, block);
+  for (int i = 0; i < R; ++i)
+#pragma omp simd
+    for (int j = 0; j < VALID; ++j) {
+      const SUM all = sum[i * block + j];
+      c[i * row + j] = S(SUMS == akg_add ? c[i * row + j] + all : all);
+    }
+}
+template <int M, int R, int C, int W, int VALID, int K, int BLOCK, int ROW, int COLUMN, int CHUNK, akg_sums SUMS,
+          class SUM, class T, class S>
+static inline void akg_panels(const T *a, const T *b, S *c, int64_t row) {
+  constexpr int rest = M % R;
+  for (int m = 0; m + R <= M; m += R)
+    akg_panel<R, C, W, VALID, K, ROW, COLUMN, CHUNK, SUMS, SUM>(a + m * BLOCK, b, c + m * row, row);
+  if (rest)
+    akg_panel<rest ? rest : 1, C, W, VALID, K, ROW, COLUMN, CHUNK, SUMS, SUM>(a + (M - rest) * BLOCK, b,
+                                                                            c + (M - rest) * row, row);
+}
+// c[M, N] = a[M, K] * b[K, N] by blocks of R rows and C vectors of columns. Panels of b are W columns wide: as a block, or
+// one that holds all. The block from row m on begins at m * BLOCK in a; its rows and columns are ROW and COLUMN apart.
+template <int M, int N, int K, int BLOCK, int ROW, int COLUMN, int R, int C, int W, int CHUNK, akg_sums SUMS, class SUM,
+          class T, class S>
+static inline void akg_dot(const T *a, const T *b, S *c) {
+  constexpr int lanes = akg_vector<T>::lanes, width = C * lanes, rest = N % width, last = (rest + lanes - 1) / lanes;
+  constexpr int column = W == width ? K : 1;
+  for (int n = 0; n + width <= N; n += width)
+    akg_panels<M, R, C, W, width, K, BLOCK, ROW, COLUMN, CHUNK, SUMS, SUM>(a, b + n * column, c + n, N);
+  if (rest)
+    akg_panels<M, R, last ? last : 1, W, rest ? rest : 1, K, BLOCK, ROW, COLUMN, CHUNK, SUMS, SUM>(
+        a, b + (N - rest) * column, c + (N - rest), N);
+}
+
+// Few channels at each tap of a window that steps by two.
+extern "C" void conv_taps_conv(void *const *tensors, const int64_t *dims, int64_t first, int64_t last) {
+  const float *__restrict w = static_cast<const float *>(tensors[0]);
+  const float *__restrict x = static_cast<const float *>(tensors[1]);
+  float *__restrict y = static_cast<float *>(tensors[2]);
+  for (int64_t program = first; program < last; ++program) {
+    const int64_t n = (program / 4);
+    const int64_t p = (program % 4);
+    alignas(64) double acc[2048];
+    for (int i = 0; i < 32; ++i) {
+      #pragma omp simd
+      for (int i_1 = 0; i_1 < 64; ++i_1) {
+        acc[i * 64 + i_1] = 0.0;
+      }
+    }
+    alignas(64) float held[1328];
+    const int i_3_lo = akg_clip_lo(p * 8 - 2, 1, 31, 11);
+    const int i_3_hi = akg_clip_hi(p * 8 - 2, 1, 31, 11);
+    for (int i_2 = 0; i_2 < 3; ++i_2) {
+      akg_pack_part<40, 11, 35, 1>(x + n * 2883L + i_2 * 961L + p * 248L - 64L, 31, i_3_lo, i_3_hi, 2, 33, held + i_2 * 440L);
+    }
+    // dot(a, …)
+    alignas(64) float right[4800];
+    for (int r = 0; r < 5; ++r) {
+      for (int s = 0; s < 5; ++s) {
+        for (int i_8 = 0; i_8 < 4; ++i_8) {
+          akg_pack_part<64, 3, 16, 2>(held + i_8 * 80L + r * 40L + s, 440, 0, 3, 0, 16, right + r * 960L + s * 192L + i_8 * 16L);
+        }
+      }
+    }
+    akg_dot<32, 64, 75, 1, 1, 32, 4, 3, 64, 25, akg_add, double>(w, right, acc);
+    // store y
+    for (int i_10 = 0; i_10 < 32; ++i_10) {
+      for (int i_11 = 0; i_11 < 4; ++i_11) {
+        #pragma omp simd
+        for (int i_12 = 0; i_12 < 16; ++i_12) {
+          y[n * 8192L + i_10 * 256L + p * 64L + i_11 * 16L + i_12] = float(acc[i_10 * 64 + i_11 * 16 + i_12]);
+        }
+      }
+    }
+  }
+}
