@@ -148,12 +148,7 @@ impl KernelBenchArgs {
         settings.memory = memory;
         let store = self.store.clone().unwrap_or_else(|| self.out.join(STORE));
         let store = SqliteStore::open(&store)?;
-        let mut results = Results::new(
-            settings,
-            pool.target.clone(),
-            environment.as_ref(),
-            problems.len(),
-        );
+        let mut results = Results::new(settings, pool.target, environment.as_ref(), problems.len());
         let stop = Stop::listen()?;
 
         progress.print(&table::heading(self.accuracy));
@@ -167,11 +162,11 @@ impl KernelBenchArgs {
                 _ => open.push(problem),
             }
         }
-        let room = pool.target.memory_bytes;
+        let memory_bytes = results.device().memory_bytes;
         let solver = Solver {
             args: &self,
             dsl,
-            rooms: pool.backends.iter().map(|_| Room::of(room)).collect(),
+            rooms: pool.backends.iter().map(|_| Room::of(memory_bytes)).collect(),
             backends: pool.backends,
             memory,
             python,

@@ -15,8 +15,8 @@ use super::ir::{LocalId, Place, Stmt};
 use super::mapper::Mapper;
 use super::pack::Slab;
 
-/// The most bytes of a box, which should stay in a core's cache with all else.
-const MOST: usize = 1 << 19;
+/// The most bytes of what is brought together for several iterations, which should stay in a core's cache with all else.
+pub(super) const MOST: usize = 1 << 19;
 /// The most iterations of a loop that a box is for.
 const ITERATIONS: i64 = 64;
 

@@ -76,12 +76,11 @@ impl<'a> Mapper<'a> {
         })?;
         self.next = outer_next;
         let mut body = self.leave(outer);
-        let (mut run, mut goes_on) = (None, true);
+        let mut run = None;
         for (inner, (symbol, lo, hi, step)) in (1..).zip(axes.into_iter().rev()) {
-            let count = hi.as_const().filter(|_| goes_on && lo.is(0) && step == 1);
+            let count = hi.as_const().filter(|_| lo.is(0) && step == 1);
             let count = count.and_then(|count| usize::try_from(count).ok());
             let folded = count.and_then(|count| self.folded(&symbol, count, &body, run));
-            goes_on = folded.is_some();
             let own = match folded {
                 Some((folded, longest)) => {
                     run = Some(longest);

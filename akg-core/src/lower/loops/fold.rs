@@ -8,12 +8,10 @@
 use crate::dtype::DType;
 use crate::expr::{Expr, Symbol};
 
+use super::boxes::MOST;
 use super::checks::affine;
 use super::ir::{Address, Dot, Layout, LocalId, LoopKind, Place, Stmt, Sums};
 use super::mapper::Mapper;
-
-/// The most bytes of the right operands together, which should stay in a core's cache with all else.
-const MOST: usize = 1 << 19;
 
 impl Mapper<'_> {
     /// Instead of a loop with the index `symbol`, which takes all values below `count`: what adds up the same products as its

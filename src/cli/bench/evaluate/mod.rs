@@ -17,6 +17,7 @@ use self::export::{Export, Kernels};
 use super::STOPPED;
 use super::folder::{read, to_json, write_whole};
 use super::problems::{self, Numbers, Problem};
+use super::room::Memory;
 use super::stop::Stop;
 use crate::cli::device::target;
 use crate::cli::progress::Progress;
@@ -104,9 +105,8 @@ const PROGRAM: &str = include_str!("evaluate.py");
 #[derive(Debug)]
 struct Queue {
     open: Vec<(Problem, Export)>,
-    /// Evaluations in progress, and the memory that they need.
-    running: usize,
-    used: u64,
+    /// What evaluations in progress need.
+    memory: Memory,
     evaluations: Vec<Evaluation>,
 }
 
@@ -123,8 +123,9 @@ impl EvaluateArgs {
         progress.print(&Evaluation::heading());
         let mut queue = Queue {
             open: Vec::new(),
-            running: 0,
-            used: 0,
+            memory: self
+                .memory
+                .map_or_else(|| Memory::of(target.memory_bytes), Memory::new),
             evaluations: Vec::new(),
         };
         for problem in &problems {
@@ -146,16 +147,14 @@ impl EvaluateArgs {
             evaluations.sort_by_key(|e| problems.iter().position(|p| p.id() == e.problem));
             self.save(others.iter().chain(&*evaluations).collect(), &target)
         };
-        let memory = self.memory.unwrap_or(target.memory_bytes / 100 * 85);
         let work = || -> Result<()> {
-            while let Some((problem, export)) = next(&queue, &freed, memory, &late) {
+            while let Some((problem, export)) = next(&queue, &freed, &late) {
                 progress
                     .about(&format!("{} {}", problem.id(), problem.name()), "")
                     .step("evaluating");
                 let evaluation = self.evaluate(&problem, &export, &environment);
                 let mut queue = lock(&queue);
-                queue.running -= 1;
-                queue.used -= export.need;
+                queue.memory.give(export.need);
                 freed.notify_all();
                 progress.print(&evaluation.row());
                 if !self.export_only {
@@ -378,23 +377,16 @@ impl EvaluateArgs {
 }
 
 /// The next problem for which there is memory, with its memory taken; waits for some. None if there is nothing left to begin.
-fn next(
-    queue: &Mutex<Queue>,
-    freed: &Condvar,
-    memory: u64,
-    late: &impl Fn() -> bool,
-) -> Option<(Problem, Export)> {
+fn next(queue: &Mutex<Queue>, freed: &Condvar, late: &impl Fn() -> bool) -> Option<(Problem, Export)> {
     let mut queue = lock(queue);
     loop {
         if late() {
             return None;
         }
-        let (running, left) = (queue.running, memory.saturating_sub(queue.used));
-        let fits = |(_, export): &(Problem, Export)| running == 0 || export.need <= left;
+        let fits = |(_, export): &(Problem, Export)| queue.memory.has(export.need);
         if let Some(at) = queue.open.iter().position(fits) {
             let (problem, export) = queue.open.remove(at);
-            queue.running += 1;
-            queue.used += export.need;
+            queue.memory.take(export.need);
             return Some((problem, export));
         }
         if queue.open.is_empty() {
