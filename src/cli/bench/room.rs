@@ -14,8 +14,8 @@ const JUDGED: u64 = 3;
 /// Copies that PyTorch has: the module's own, those of a contest, and what its allocator keeps.
 const RIVALS: u64 = 3;
 
-/// Copies that it has in addition if it also computes at the precision of a class.
-const MORE_RIVALS: u64 = 2;
+/// Copies that it has in addition if it also computes at the precision of a class: 28.7 GB were seen for weights of 4.3 GB.
+const MORE_RIVALS: u64 = 4;
 
 /// Which sides PyTorch has in a contest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -216,6 +216,6 @@ mod tests {
         let tensors = 8 << 20;
         assert_eq!(need(Rivals::None), 4 * tensors);
         assert_eq!(need(Rivals::Fp32), 7 * tensors);
-        assert_eq!(need(Rivals::TwoPrecisions), 9 * tensors);
+        assert_eq!(need(Rivals::TwoPrecisions), 11 * tensors);
     }
 }
