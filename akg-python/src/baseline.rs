@@ -18,6 +18,7 @@ use serde_json::Value;
 use crate::calls::{self, Call, Done, TaskCall, Types};
 use crate::environment::Environment;
 use crate::import::ImportedModule;
+use crate::inductor;
 use crate::python::{PythonOptions, check_inputs, collect, output_sizes};
 use crate::transfer::{self, Files};
 use crate::variant::Variant;
@@ -76,6 +77,10 @@ const ALLOCATOR: [(&str, &str); 3] = [
     ("MALLOC_TOP_PAD_", "67108864"),
 ];
 
+/// From so many operators on, compiling the headers of C++ ahead pays: it takes 10 seconds and more, and saves some seconds
+/// for each kernel.
+const MANY_NODES: usize = 24;
+
 /// PyTorch's threads go on spinning for about a millisecond in case there is more to do, and would take the processors
 /// from the side whose turn is next.
 const SPIN: Duration = Duration::from_millis(3);
@@ -93,7 +98,7 @@ pub(crate) const HOST: &str = "cpu";
 
 impl BaselineWorker {
     /// A worker for `task` on `device`, which PyTorch knows by that name (`cpu`, `cuda`, `cuda:1`), with at most so many
-    /// bytes of private memory if a number is given. Starts nothing yet.
+    /// bytes of private memory if a number is given. Does not start it yet.
     ///
     /// On a device the module runs in [`Basic`](akg_core::isolation::IsolationLevel::Basic) isolation.
     pub fn new(
@@ -106,12 +111,8 @@ impl BaselineWorker {
             BaselineTask::Module(module) => Some(&module.path),
             BaselineTask::Graph(_) => None,
         };
-        // Compiled code is found again by the next worker of the same task, and no compiler process stays beside it.
-        // Other tasks have other directories: a module can write there what it likes.
         let key = cache_key(path, &task.graph().to_json()?)?;
-        let compiled = environment.cache.join("inductor").join(key);
-        fs::create_dir_all(&compiled)
-            .map_err(|e| Error::io(format!("cannot create {}", compiled.display()), e))?;
+        let compiled = inductor::directory(&environment, &key, device == HOST)?;
         let options = PythonOptions {
             memory,
             ..PythonOptions::default()
@@ -119,7 +120,8 @@ impl BaselineWorker {
         let imports = &["torch", "torch._inductor.compile_fx", "akg_worker.baseline"];
         let mut worker = Worker::new(environment, options, imports)
             .writable(compiled.clone())
-            .variable("TORCHINDUCTOR_CACHE_DIR", compiled)
+            .variable(inductor::DIRECTORY, compiled)
+            // No compiler process stays beside it.
             .variable("TORCHINDUCTOR_COMPILE_THREADS", "1");
         if let Some(path) = path {
             worker.show(path);
@@ -244,6 +246,7 @@ impl Baselines {
         let call = Call::Prepare {
             variant: variant.name(),
             compiled: matches!(variant, Variant::Compiled(_)),
+            headers: self.graph.nodes().len() >= MANY_NODES,
             precision: variant.precision(),
             task: &self.task,
             device: &self.device,

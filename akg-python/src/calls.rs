@@ -72,6 +72,8 @@ pub(crate) enum Call<'a> {
     Prepare {
         variant: &'a str,
         compiled: bool,
+        /// Whether the headers of compiled C++ are compiled ahead.
+        headers: bool,
         precision: Accuracy,
         task: &'a Value,
         device: &'a str,

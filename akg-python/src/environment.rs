@@ -57,6 +57,8 @@ pub struct Environment {
     pub(crate) torch_version: String,
     pub(crate) origin: Origin,
     pub(crate) cache: PathBuf,
+    /// Identifies this very installation.
+    pub(crate) id: String,
     /// Where its files are.
     pub(crate) roots: Vec<PathBuf>,
     /// Where its modules are kept compiled if they are not where they lie. No worker can write there.
@@ -120,19 +122,19 @@ impl Environment {
             return unusable(format!("has PyTorch {torch_version}, older than {major}.{minor}"));
         }
         // Importing takes seconds, so a success is remembered for this very installation.
-        let identity = format!("{} {} {:?}", python.display(), facts.python, facts.stamp);
-        let key = blake3::hash(identity.as_bytes()).to_hex();
-        let bytecode = (!facts.compiled).then(|| cache.join("bytecode").join(key.as_str()));
+        let id = facts.id(python);
+        let proof = cache.join("checked").join(&id);
+        let bytecode = (!facts.compiled).then(|| cache.join("bytecode").join(&id));
         let environment = Self {
             python: python.to_owned(),
             python_version: facts.python.clone(),
             torch_version,
             origin,
             cache: cache.to_owned(),
+            id,
             roots: facts.roots.clone(),
             bytecode,
         };
-        let proof = cache.join("checked").join(key.as_str());
         if !proof.exists() || environment.bytecode.as_ref().is_some_and(|b| !b.exists()) {
             if let Err(why) = environment.try_import()? {
                 return unusable(format!("cannot import torch: {why}"));
@@ -258,6 +260,14 @@ pub(crate) struct Facts {
     compiled: bool,
     /// Where its modules and libraries are.
     pub(crate) roots: Vec<PathBuf>,
+}
+
+impl Facts {
+    /// Identifies this very installation.
+    pub(crate) fn id(&self, python: &Path) -> String {
+        let identity = format!("{} {} {:?}", python.display(), self.python, self.stamp);
+        blake3::hash(identity.as_bytes()).to_hex().to_string()
+    }
 }
 
 const PROBE: &str = r#"

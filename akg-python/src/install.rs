@@ -116,6 +116,7 @@ impl Environment {
     fn unchecked(python: &Path, cache: &Path) -> Result<Self> {
         let facts = probe(python)?;
         Ok(Self {
+            id: facts.id(python),
             python: python.to_owned(),
             python_version: facts.python,
             torch_version: facts.torch.unwrap_or_default(),

@@ -8,6 +8,7 @@ mod candidate;
 mod command;
 mod environment;
 mod import;
+mod inductor;
 mod install;
 mod modules;
 mod original;

@@ -131,6 +131,7 @@ impl ModuleOriginal {
         let call = Call::Prepare {
             variant: variant.name(),
             compiled: false,
+            headers: false,
             precision: variant.precision(),
             task: &self.task,
             device: "cpu",

@@ -7,12 +7,13 @@ use akg_core::error::Result;
 use crate::cache;
 
 /// The file to run, and the package beside it.
-const FILES: [(&str, &str); 14] = [
+const FILES: [(&str, &str); 15] = [
     ("serve.py", include_str!("worker/serve.py")),
     ("akg_worker/__init__.py", include_str!("worker/__init__.py")),
     ("akg_worker/errors.py", include_str!("worker/errors.py")),
     ("akg_worker/template.py", include_str!("worker/template.py")),
     ("akg_worker/warm.py", include_str!("worker/warm.py")),
+    ("akg_worker/vector.py", include_str!("worker/vector.py")),
     ("akg_worker/tensors.py", include_str!("worker/tensors.py")),
     ("akg_worker/module.py", include_str!("worker/module.py")),
     ("akg_worker/capture.py", include_str!("worker/capture.py")),

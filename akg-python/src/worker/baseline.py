@@ -12,6 +12,7 @@ import resource
 import time
 
 import torch
+import torch._inductor.config
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from akg_worker import tensors
@@ -61,6 +62,8 @@ def prepare(message):
     kind = ModuleRun if name == "module" else GraphRun
     run = kind(task, device, message["precision"])
     if message["compiled"]:
+        if hasattr(torch._inductor.config, "cpp_cache_precompile_headers"):
+            torch._inductor.config.cpp_cache_precompile_headers = message["headers"]
         run.compile()
     _prepared[message["variant"]] = run
     return {"threads": torch.get_num_threads()}

@@ -390,3 +390,25 @@ pub enum Scalar {
     /// `value` where the condition holds, which is not evaluated elsewhere, and `fill` there.
     Guarded(Condition, Box<[Scalar; 2]>),
 }
+
+impl Scalar {
+    /// The expressions that it is made of.
+    #[must_use]
+    pub fn operands(&self) -> &[Scalar] {
+        match self {
+            Scalar::Const(..)
+            | Scalar::Index(..)
+            | Scalar::Var(_)
+            | Scalar::Local(..)
+            | Scalar::Tensor(..) => &[],
+            Scalar::Unary(_, _, a)
+            | Scalar::Cast { value: a, .. }
+            | Scalar::Bits { value: a, .. }
+            | Scalar::Tf32(a) => std::slice::from_ref(a),
+            Scalar::Binary(_, _, operands)
+            | Scalar::Compare(_, _, operands)
+            | Scalar::Guarded(_, operands) => &**operands,
+            Scalar::Select(operands) => &**operands,
+        }
+    }
+}

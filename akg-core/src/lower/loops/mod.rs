@@ -14,6 +14,7 @@ mod control;
 mod dot;
 mod effect;
 mod element;
+mod ends;
 mod fold;
 pub mod ir;
 mod mapper;

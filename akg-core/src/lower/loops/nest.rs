@@ -273,23 +273,26 @@ impl Mapper<'_> {
                 let is_innermost = level + 1 == nest.axes.len();
                 let inside = self.level(nest, plan, clipped, level + 1, interior);
                 let kind = nest.innermost.clone();
-                body.push(match (&plan.stream, &nest.parts) {
-                    (Some(stream), _) if is_innermost => stream.split(symbol, (lo, hi), kind, inside),
+                match (&plan.stream, &nest.parts) {
+                    (Some(stream), _) if is_innermost => {
+                        body.push(stream.split(symbol, (lo, hi), kind, inside));
+                    }
                     (_, Some((parts, after))) if is_innermost => {
-                        parts.split(symbol, (lo, hi), kind, inside, |start, len| {
+                        body.push(parts.split(symbol, (lo, hi), kind, inside, |start, len| {
                             let next = plan.ahead.iter().map(|row| row.part(start, &len));
                             next.chain(after.iter().cloned()).collect()
-                        })
+                        }));
                     }
-                    _ => Stmt::For {
+                    _ if is_innermost => body.extend(self.vector_loop(symbol, (lo, hi), kind, inside)),
+                    _ => body.push(Stmt::For {
                         symbol: symbol.clone(),
                         lo,
                         hi,
                         step: 1,
-                        kind: if is_innermost { kind } else { LoopKind::Tile },
+                        kind: LoopKind::Tile,
                         body: inside,
-                    },
-                });
+                    }),
+                }
             }
             None => {
                 let effects = nest

@@ -1,0 +1,189 @@
+//! The ends of vector loops.
+//!
+//! What a loop has beyond whole vectors, compilers compute element by element, which can take longer than all that came
+//! before. Where an element is dear, the last vector ends where the loop ends, instead, and repeats some elements. Written
+//! once more they are what they were; in sums and products they do not count.
+
+use std::collections::BTreeSet;
+
+use crate::dtype::DType;
+use crate::expr::{Expr, Symbol};
+use crate::sketch::ir::{BinaryOp, CompareOp, ReduceOp, Scalar as Constant, StoreMode, TensorId, UnaryOp};
+
+use super::effect::{combination, identity};
+use super::ir::{Accumulation, LocalId, LoopKind, Scalar, Stmt};
+use super::mapper::Mapper;
+
+/// Bytes of the elements that lanes are counted by.
+const ELEMENT: usize = 4;
+/// Elements of the shortest vector.
+const SHORTEST: usize = 4;
+/// From this cost of what is left over on, repeating pays.
+const DEAR: usize = 24;
+
+/// Which loops a loop is cut into.
+struct End {
+    /// Where the last vector starts.
+    start: usize,
+    /// The first element that the vectors before lack.
+    first: usize,
+}
+
+impl Mapper<'_> {
+    /// The loop over `lo..hi`, which may be cut in two.
+    pub(super) fn vector_loop(
+        &self,
+        symbol: &Symbol,
+        (lo, hi): (Expr, Expr),
+        kind: LoopKind,
+        body: Vec<Stmt>,
+    ) -> Vec<Stmt> {
+        let each = |lo, hi, body| Stmt::For {
+            symbol: symbol.clone(),
+            lo,
+            hi,
+            step: 1,
+            kind: kind.clone(),
+            body,
+        };
+        let cut = self.end(&lo, &hi, &body).and_then(|end| {
+            let again = self.again(symbol, &end, &kind, &body)?;
+            Some((end, again))
+        });
+        match cut {
+            None => vec![each(lo, hi, body)],
+            Some((end, again)) => vec![
+                each(lo, end.first.into(), body),
+                each(end.start.into(), hi, again),
+            ],
+        }
+    }
+
+    fn end(&self, lo: &Expr, hi: &Expr, body: &[Stmt]) -> Option<End> {
+        let len = usize::try_from(hi.as_const()?).ok().filter(|_| lo.is(0))?;
+        let mut lanes = self.machine.vector_bytes / ELEMENT;
+        while lanes > len {
+            lanes /= 2;
+        }
+        // A compiler may take half a vector before it goes on one by one.
+        let alone = len % lanes.max(1) % (lanes / 2).max(1);
+        let cost: usize = body.iter().filter_map(values).map(cost).sum();
+        (lanes >= SHORTEST && alone * cost >= DEAR).then(|| End {
+            start: len - lanes,
+            first: len / lanes * lanes,
+        })
+    }
+
+    /// The body for the last vector, if elements can be repeated.
+    fn again(&self, symbol: &Symbol, end: &End, kind: &LoopKind, body: &[Stmt]) -> Option<Vec<Stmt>> {
+        let LoopKind::Vector(accumulators) = kind else {
+            return None;
+        };
+        let mut read = Read::default();
+        body.iter().filter_map(values).for_each(|value| read.note(value));
+        let wide = |dtype: DType| dtype.size() >= ELEMENT;
+        let locals = read.locals.iter().all(|id| wide(self.locals[id.0].dtype));
+        let tensors = read.tensors.iter().all(|id| self.is_wide(*id));
+        if !locals || !tensors {
+            return None;
+        }
+        let is_new = Scalar::Compare(
+            CompareOp::Ge,
+            DType::I32,
+            Box::new([
+                Scalar::Index(DType::I32, Expr::symbol(symbol.clone())),
+                Scalar::Const(DType::I32, Constant::Int(end.first as i64)),
+            ]),
+        );
+        let again = |stmt: &Stmt| match stmt {
+            Stmt::Let { .. } => Some(stmt.clone()),
+            Stmt::Set { local, offset, value } => {
+                match accumulators.iter().find(|(_, accumulator)| accumulator == local) {
+                    None => (!read.locals.contains(local) && wide(self.locals[local.0].dtype))
+                        .then(|| stmt.clone()),
+                    Some((Accumulation::Reduce(ReduceOp::Sum | ReduceOp::Prod), _)) => Some(Stmt::Set {
+                        local: *local,
+                        offset: offset.clone(),
+                        value: counted(value, *local, &is_new)?,
+                    }),
+                    Some(_) => Some(stmt.clone()),
+                }
+            }
+            Stmt::Store {
+                tensor,
+                mode: StoreMode::Set,
+                ..
+            } => (!read.tensors.contains(tensor) && self.is_wide(*tensor)).then(|| stmt.clone()),
+            _ => None,
+        };
+        body.iter().map(again).collect()
+    }
+
+    fn is_wide(&self, tensor: TensorId) -> bool {
+        let tensor = self.program.tensors.get(tensor.0);
+        tensor.is_some_and(|info| info.dtype.size() >= ELEMENT)
+    }
+}
+
+/// `value`, which adds to an accumulator or multiplies it, for elements that may have been counted.
+fn counted(value: &Scalar, accumulator: LocalId, is_new: &Scalar) -> Option<Scalar> {
+    let Scalar::Binary(op, dtype, operands) = value else {
+        return None;
+    };
+    let [so_far @ Scalar::Local(local, _), element] = &**operands else {
+        return None;
+    };
+    let neutral = identity(combination(*op).filter(|_| *local == accumulator)?, *dtype);
+    let element = Scalar::Select(Box::new([
+        is_new.clone(),
+        element.clone(),
+        Scalar::Const(*dtype, neutral),
+    ]));
+    Some(Scalar::Binary(*op, *dtype, Box::new([so_far.clone(), element])))
+}
+
+/// What is read.
+#[derive(Default)]
+struct Read {
+    locals: BTreeSet<LocalId>,
+    tensors: BTreeSet<TensorId>,
+}
+
+impl Read {
+    fn note(&mut self, value: &Scalar) {
+        match value {
+            Scalar::Local(local, _) => {
+                self.locals.insert(*local);
+            }
+            Scalar::Tensor(tensor, _) => {
+                self.tensors.insert(*tensor);
+            }
+            _ => {}
+        }
+        value.operands().iter().for_each(|operand| self.note(operand));
+    }
+}
+
+fn values(stmt: &Stmt) -> Option<&Scalar> {
+    match stmt {
+        Stmt::Let { value, .. } | Stmt::Set { value, .. } | Stmt::Store { value, .. } => Some(value),
+        _ => None,
+    }
+}
+
+/// How many simple operations a value takes.
+fn cost(value: &Scalar) -> usize {
+    use UnaryOp as U;
+    let own = match value {
+        Scalar::Unary(U::Neg | U::Not | U::Abs | U::IsNan | U::Floor | U::Ceil | U::Round | U::Trunc, ..) => {
+            1
+        }
+        Scalar::Unary(U::Sqrt | U::Rsqrt | U::Pow2Floor, ..) => 4,
+        Scalar::Unary(..) => 12,
+        Scalar::Binary(BinaryOp::Div, ..) => 4,
+        Scalar::Binary(BinaryOp::Pow, ..) => 24,
+        Scalar::Var(_) | Scalar::Const(..) | Scalar::Index(..) => 0,
+        _ => 1,
+    };
+    own + value.operands().iter().map(cost).sum::<usize>()
+}
