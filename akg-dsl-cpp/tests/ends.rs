@@ -1,4 +1,4 @@
-//! The ends of rows, which are no whole vectors: every element is computed, and counted once.
+//! The ends of rows and of tiles at a border, which are no whole vectors: every element is computed, and counted once.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
 
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 fn sketch(rows: usize, columns: usize) -> Sketch {
     let text = format!(
-        "sketch ends(x: f32[{rows}, {columns}]) -> (y: f32[{rows}, {columns}], sum: f32[{rows}], product: f32[{rows}], highest: f32[{rows}])
+        "sketch ends(x: f32[{rows}, {columns}]) -> (y: f32[{rows}, {columns}], z: f32[{rows}, {columns}], sum: f32[{rows}], product: f32[{rows}], highest: f32[{rows}])
 kernel main over (r in {rows}) {{
   v = load x[r, 0 :+ {columns}]
   e = exp(v)
@@ -18,6 +18,9 @@ kernel main over (r in {rows}) {{
   store sum[r] = f32(reduce_sum(f64(e), 0))
   store product[r] = f32(reduce_prod(f64(e), 0))
   store highest[r] = reduce_max(e, 0)
+}}
+kernel tiles over (r in {rows}, c in ceildiv({columns}, 32)) {{
+  store z[r, c*32 :+ 32] = exp(load x[r, c*32 :+ 32] else 0.0)
 }}
 "
     );
@@ -41,6 +44,7 @@ proptest! {
         };
         let expected = [
             of(&|row| row.iter().map(|v| v.tanh()).collect()),
+            of(&|row| row.iter().map(|v| v.exp()).collect()),
             of(&|row| vec![row.iter().map(|v| v.exp()).sum()]),
             of(&|row| vec![row.iter().map(|v| v.exp()).product()]),
             of(&|row| vec![row.iter().map(|v| v.exp()).fold(0.0, f64::max)]),

@@ -1,7 +1,7 @@
 // Lowered from this sketch:
 //
-//   # Rows that are no whole vectors, of functions that are dear: the last vector repeats some elements, which count once.
-//   sketch odd_rows(x: f32[40, 39]) -> y: f32[40, 39]
+//   # Rows and tiles that are no whole vectors, of functions that are dear: the last vector repeats some elements, which count once.
+//   sketch odd_rows(x: f32[40, 39]) -> (y: f32[40, 39], z: f32[40, 39])
 //
 //   kernel main over (r in 40) {
 //     v = load x[r, 0 :+ 39]
@@ -9,8 +9,18 @@
 //     sum = reduce_sum(f64(t), 0)
 //     store y[r, 0 :+ 39] = t - f32(sum / 39.0)
 //   }
+//
+//   kernel tiles over (r in 40, c in ceildiv(39, 16)) {
+//     store z[r, c*16 :+ 16] = exp(load x[r, c*16 :+ 16] else 0.0)
+//   }
 #include <cstdint>
 
+template <class T> static inline T akg_min(T a, T b) { return a < b || a != a ? a : b; }
+// The end of the indices i in 0..len until which start + step * i is inside of 0..extent.
+static inline int akg_clip_hi(int64_t start, int64_t step, int64_t extent, int64_t len) {
+  const int64_t inside = step > 0 ? extent - start : start + 1, distance = step > 0 ? step : -step;
+  return inside <= 0 ? 0 : int(akg_min((inside + distance - 1) / distance, len));
+}
 template <class To, class From> static inline To akg_bits(From value) {
   static_assert(sizeof(To) == sizeof(From), "the same size");
   To bits;
@@ -84,13 +94,41 @@ extern "C" void odd_rows_main(void *const *tensors, const int64_t *dims, int64_t
       const float t_1 = akg_sigmoid(v) * v;
       const double v_1 = double(t_1);
       t[i_1] = t_1;
-      acc = acc + ((int32_t(i_1) >= 32) ? v_1 : 0.0);
+      acc = acc + ((int32_t(i_1) >= int32_t(32)) ? v_1 : 0.0);
     }
     sum = acc;
     const float v_2 = float(sum / 39.0);
     #pragma omp simd
     for (int i = 0; i < 39; ++i) {
       y[r * 39L + i] = t[i] - v_2;
+    }
+  }
+}
+
+extern "C" void odd_rows_tiles(void *const *tensors, const int64_t *dims, int64_t first, int64_t last) {
+  const float *__restrict x = static_cast<const float *>(tensors[0]);
+  float *__restrict z = static_cast<float *>(tensors[1]);
+  for (int64_t program = first; program < last; ++program) {
+    const int64_t r = (program / 3);
+    const int64_t c = (program % 3);
+    // store z
+    const int i_hi = akg_clip_hi(c * 16, 1, 39, 16);
+    if (i_hi >= 8) {
+      #pragma omp simd
+      for (int i = 0; i < (i_hi / 8) * 8; ++i) {
+        z[r * 39L + c * 16L + i] = akg_exp(x[r * 39L + c * 16L + i]);
+      }
+      if ((i_hi / 8) * 8 < i_hi) {
+        #pragma omp simd
+        for (int i = i_hi - 8; i < i_hi; ++i) {
+          z[r * 39L + c * 16L + i] = akg_exp(x[r * 39L + c * 16L + i]);
+        }
+      }
+    } else {
+      #pragma omp simd
+      for (int i = 0; i < i_hi; ++i) {
+        z[r * 39L + c * 16L + i] = akg_exp(x[r * 39L + c * 16L + i]);
+      }
     }
   }
 }

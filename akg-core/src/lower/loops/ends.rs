@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use crate::dtype::DType;
 use crate::expr::{Expr, Symbol};
-use crate::sketch::ir::{BinaryOp, CompareOp, ReduceOp, Scalar as Constant, StoreMode, TensorId, UnaryOp};
+use crate::sketch::ir::{BinaryOp, CompareOp, Condition, ReduceOp, StoreMode, TensorId, UnaryOp};
 
 use super::effect::{combination, identity};
 use super::ir::{Accumulation, LocalId, LoopKind, Scalar, Stmt};
@@ -20,13 +20,14 @@ const ELEMENT: usize = 4;
 const SHORTEST: usize = 4;
 /// From this cost of what is left over on, repeating pays.
 const DEAR: usize = 24;
+/// Elements that are left over of a length that is not known.
+const USUAL: usize = 2;
 
-/// Which loops a loop is cut into.
+/// Which loops a loop from 0 on is cut into.
 struct End {
-    /// Where the last vector starts.
-    start: usize,
-    /// The first element that the vectors before lack.
-    first: usize,
+    lanes: usize,
+    /// The first element that the vectors before the last one lack.
+    first: Expr,
 }
 
 impl Mapper<'_> {
@@ -50,27 +51,42 @@ impl Mapper<'_> {
             let again = self.again(symbol, &end, &kind, &body)?;
             Some((end, again))
         });
-        match cut {
-            None => vec![each(lo, hi, body)],
-            Some((end, again)) => vec![
-                each(lo, end.first.into(), body),
-                each(end.start.into(), hi, again),
-            ],
+        let Some((End { lanes, first }, again)) = cut else {
+            return vec![each(lo, hi, body)];
+        };
+        let vectors = each(lo.clone(), first.clone(), body.clone());
+        let last = each(&hi - &Expr::from(lanes), hi.clone(), again);
+        if hi.as_const().is_some() {
+            return vec![vectors, last];
         }
+        let rest = Stmt::If {
+            condition: Condition::Compare(CompareOp::Lt, first, hi.clone()),
+            then: vec![last],
+            otherwise: Vec::new(),
+        };
+        vec![Stmt::If {
+            condition: Condition::Compare(CompareOp::Ge, hi.clone(), lanes.into()),
+            then: vec![vectors, rest],
+            otherwise: vec![each(lo, hi, body)],
+        }]
     }
 
     fn end(&self, lo: &Expr, hi: &Expr, body: &[Stmt]) -> Option<End> {
-        let len = usize::try_from(hi.as_const()?).ok().filter(|_| lo.is(0))?;
+        let longest = usize::try_from(self.bounds(hi)?.1).ok().filter(|_| lo.is(0))?;
         let mut lanes = self.machine.vector_bytes / ELEMENT;
-        while lanes > len {
+        while lanes > longest {
             lanes /= 2;
         }
         // A compiler may take half a vector before it goes on one by one.
-        let alone = len % lanes.max(1) % (lanes / 2).max(1);
+        let alone = match hi.as_const() {
+            Some(_) => longest % lanes.max(1) % (lanes / 2).max(1),
+            None => USUAL,
+        };
         let cost: usize = body.iter().filter_map(values).map(cost).sum();
+        let whole = Expr::from(lanes.max(1));
         (lanes >= SHORTEST && alone * cost >= DEAR).then(|| End {
-            start: len - lanes,
-            first: len / lanes * lanes,
+            lanes,
+            first: hi.floor_div(&whole) * whole,
         })
     }
 
@@ -92,7 +108,7 @@ impl Mapper<'_> {
             DType::I32,
             Box::new([
                 Scalar::Index(DType::I32, Expr::symbol(symbol.clone())),
-                Scalar::Const(DType::I32, Constant::Int(end.first as i64)),
+                Scalar::Index(DType::I32, end.first.clone()),
             ]),
         );
         let again = |stmt: &Stmt| match stmt {
