@@ -36,8 +36,7 @@ proptest! {
             return Ok(());
         }
         let rows = 3;
-        let noise = |i: usize| (seed.wrapping_add(i as u32).wrapping_mul(2_654_435_761) >> 8) as f32 / 16_777_216.0;
-        let values: Vec<f32> = (0..rows * columns).map(|i| 2.0 * noise(i) - 1.0).collect();
+        let values: Vec<f32> = (0..rows * columns).map(|i| 2.0 * support::noise(seed, i) - 1.0).collect();
         let of = |f: &dyn Fn(&[f64]) -> Vec<f64>| -> Vec<f64> {
             let exact: Vec<f64> = values.iter().map(|v| f64::from(*v)).collect();
             exact.chunks(columns).flat_map(f).collect()

@@ -47,8 +47,7 @@ proptest! {
         if support::compiler_missing() {
             return Ok(());
         }
-        let noise = |i: usize| (seed.wrapping_add(i as u32).wrapping_mul(2_654_435_761) >> 8) as f32 / 16_777_216.0;
-        let values: Vec<f32> = (0..3 * columns).map(|i| 0.1 + spread * noise(i)).collect();
+        let values: Vec<f32> = (0..3 * columns).map(|i| 0.1 + spread * support::noise(seed, i)).collect();
         check(columns, &values);
     }
 }

@@ -183,3 +183,8 @@ fn run_launches(library: &libloading::Library, plan: &LaunchPlan, memory: &mut [
         }
     }
 }
+
+/// The `i`th of some values in 0..1.
+pub(crate) fn noise(seed: u32, i: usize) -> f32 {
+    (seed.wrapping_add(i as u32).wrapping_mul(2_654_435_761) >> 8) as f32 / 16_777_216.0
+}

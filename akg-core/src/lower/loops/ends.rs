@@ -8,8 +8,9 @@ use std::collections::BTreeSet;
 
 use crate::dtype::DType;
 use crate::expr::{Expr, Symbol};
-use crate::sketch::ir::{BinaryOp, CompareOp, Condition, ReduceOp, StoreMode, TensorId, UnaryOp};
+use crate::sketch::ir::{CompareOp, Condition, ReduceOp, StoreMode, TensorId};
 
+use super::cost;
 use super::effect::{combination, identity};
 use super::ir::{Accumulation, LocalId, LoopKind, Scalar, Stmt};
 use super::mapper::Mapper;
@@ -72,19 +73,22 @@ impl Mapper<'_> {
     }
 
     fn end(&self, lo: &Expr, hi: &Expr, body: &[Stmt]) -> Option<End> {
-        let longest = usize::try_from(self.bounds(hi)?.1).ok().filter(|_| lo.is(0))?;
+        let longest = usize::try_from(self.bounds(hi)?.1).ok()?;
+        if !lo.is(0) || longest < SHORTEST {
+            return None;
+        }
         let mut lanes = self.machine.vector_bytes / ELEMENT;
         while lanes > longest {
             lanes /= 2;
         }
         // A compiler may take half a vector before it goes on one by one.
         let alone = match hi.as_const() {
-            Some(_) => longest % lanes.max(1) % (lanes / 2).max(1),
+            Some(_) => longest % lanes % (lanes / 2),
             None => USUAL,
         };
-        let cost: usize = body.iter().filter_map(values).map(cost).sum();
-        let whole = Expr::from(lanes.max(1));
-        (lanes >= SHORTEST && alone * cost >= DEAR).then(|| End {
+        let each: u32 = body.iter().filter_map(value).map(cost_of).sum();
+        let whole = Expr::from(lanes);
+        (alone * each as usize >= DEAR).then(|| End {
             lanes,
             first: hi.floor_div(&whole) * whole,
         })
@@ -96,11 +100,12 @@ impl Mapper<'_> {
             return None;
         };
         let mut read = Read::default();
-        body.iter().filter_map(values).for_each(|value| read.note(value));
-        let wide = |dtype: DType| dtype.size() >= ELEMENT;
-        let locals = read.locals.iter().all(|id| wide(self.locals[id.0].dtype));
-        let tensors = read.tensors.iter().all(|id| self.is_wide(*id));
-        if !locals || !tensors {
+        body.iter().filter_map(value).for_each(|value| read.note(value));
+        let is_wide = |dtype: DType| dtype.size() >= ELEMENT;
+        let wide_local = |id: &LocalId| is_wide(self.locals[id.0].dtype);
+        let tensors = &self.program.tensors;
+        let wide_tensor = |id: &TensorId| tensors.get(id.0).is_some_and(|info| is_wide(info.dtype));
+        if !read.locals.iter().all(wide_local) || !read.tensors.iter().all(wide_tensor) {
             return None;
         }
         let is_new = Scalar::Compare(
@@ -115,8 +120,7 @@ impl Mapper<'_> {
             Stmt::Let { .. } => Some(stmt.clone()),
             Stmt::Set { local, offset, value } => {
                 match accumulators.iter().find(|(_, accumulator)| accumulator == local) {
-                    None => (!read.locals.contains(local) && wide(self.locals[local.0].dtype))
-                        .then(|| stmt.clone()),
+                    None => (!read.locals.contains(local) && wide_local(local)).then(|| stmt.clone()),
                     Some((Accumulation::Reduce(ReduceOp::Sum | ReduceOp::Prod), _)) => Some(Stmt::Set {
                         local: *local,
                         offset: offset.clone(),
@@ -129,15 +133,10 @@ impl Mapper<'_> {
                 tensor,
                 mode: StoreMode::Set,
                 ..
-            } => (!read.tensors.contains(tensor) && self.is_wide(*tensor)).then(|| stmt.clone()),
+            } => (!read.tensors.contains(tensor) && wide_tensor(tensor)).then(|| stmt.clone()),
             _ => None,
         };
         body.iter().map(again).collect()
-    }
-
-    fn is_wide(&self, tensor: TensorId) -> bool {
-        let tensor = self.program.tensors.get(tensor.0);
-        tensor.is_some_and(|info| info.dtype.size() >= ELEMENT)
     }
 }
 
@@ -180,26 +179,23 @@ impl Read {
     }
 }
 
-fn values(stmt: &Stmt) -> Option<&Scalar> {
+fn value(stmt: &Stmt) -> Option<&Scalar> {
     match stmt {
         Stmt::Let { value, .. } | Stmt::Set { value, .. } | Stmt::Store { value, .. } => Some(value),
         _ => None,
     }
 }
 
-/// How many simple operations a value takes.
-fn cost(value: &Scalar) -> usize {
-    use UnaryOp as U;
+fn cost_of(value: &Scalar) -> u32 {
     let own = match value {
-        Scalar::Unary(U::Neg | U::Not | U::Abs | U::IsNan | U::Floor | U::Ceil | U::Round | U::Trunc, ..) => {
-            1
-        }
-        Scalar::Unary(U::Sqrt | U::Rsqrt | U::Pow2Floor, ..) => 4,
-        Scalar::Unary(..) => 12,
-        Scalar::Binary(BinaryOp::Div, ..) => 4,
-        Scalar::Binary(BinaryOp::Pow, ..) => 24,
+        Scalar::Unary(op, ..) => cost::unary(*op),
+        Scalar::Binary(op, ..) => cost::binary(*op),
         Scalar::Var(_) | Scalar::Const(..) | Scalar::Index(..) => 0,
         _ => 1,
     };
-    own + value.operands().iter().map(cost).sum::<usize>()
+    value
+        .operands()
+        .iter()
+        .map(cost_of)
+        .fold(own, u32::saturating_add)
 }

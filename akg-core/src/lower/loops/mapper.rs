@@ -10,6 +10,7 @@ use crate::sketch::ir::{self, Axis, Kernel, Op, Program, StoreMode, TensorId, Va
 use super::Machine;
 use super::added::{Added, Addition};
 use super::boxes::Held;
+use super::cost;
 use super::effect::Effect;
 use super::element::Frame;
 use super::ir::{Local, LocalId, LoopKernel, LoopKind, Param, Stmt, Sums};
@@ -334,7 +335,6 @@ impl<'a> Mapper<'a> {
 
     /// Scalar operations per element when evaluated in place.
     fn cost(&self, op: &Op) -> u32 {
-        use ir::{BinaryOp as B, UnaryOp as U};
         let of = |v: Val| match self.value(v).state {
             State::Inline => self.value(v).cost,
             _ => 1,
@@ -342,12 +342,8 @@ impl<'a> Mapper<'a> {
         let own = match op {
             Op::Full(_) | Op::Iota | Op::Index(_) | Op::Transpose(..) | Op::Reshape(_) => 0,
             Op::Load { region, .. } => 1 + 2 * region_operands(region).count() as u32,
-            Op::Unary(U::Neg | U::Not | U::Abs | U::IsNan | U::Floor | U::Ceil | U::Round | U::Trunc, _) => 1,
-            Op::Unary(U::Sqrt | U::Rsqrt | U::Pow2Floor, _) => 4,
-            Op::Unary(..) => 12,
-            Op::Binary(B::Div | B::FloorDiv | B::Mod | B::Ldexp, ..) => 4,
-            Op::Binary(B::Pow, ..) => 24,
-            Op::Binary(B::Philox, ..) => 60,
+            Op::Unary(op, _) => cost::unary(*op),
+            Op::Binary(op, ..) => cost::binary(*op),
             _ => 1,
         };
         op.operands()

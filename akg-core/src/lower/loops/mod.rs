@@ -11,6 +11,7 @@ mod boxes;
 mod checks;
 mod collect;
 mod control;
+mod cost;
 mod dot;
 mod effect;
 mod element;
