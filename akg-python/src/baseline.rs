@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use blocking::unblock;
 use serde_json::Value;
 
-use crate::calls::{self, Call, Done, TaskCall, Types};
+use crate::calls::{self, Call, Compilation, Done, TaskCall, Types};
 use crate::environment::Environment;
 use crate::import::ImportedModule;
 use crate::inductor;
@@ -98,7 +98,8 @@ pub(crate) const HOST: &str = "cpu";
 
 impl BaselineWorker {
     /// A worker for `task` on `device`, which PyTorch knows by that name (`cpu`, `cuda`, `cuda:1`), with at most so many
-    /// bytes of private memory if a number is given. Does not start it yet.
+    /// bytes of private memory if a number is given. Does not start it yet, but the first for
+    /// an environment finds out about its compiler, which takes up to half a minute.
     ///
     /// On a device the module runs in [`Basic`](akg_core::isolation::IsolationLevel::Basic) isolation.
     pub fn new(
@@ -245,8 +246,9 @@ impl Baselines {
     pub fn prepare(&mut self, variant: Variant) -> Result<Vec<Tensor>> {
         let call = Call::Prepare {
             variant: variant.name(),
-            compiled: matches!(variant, Variant::Compiled(_)),
-            headers: self.graph.nodes().len() >= MANY_NODES,
+            compiled: matches!(variant, Variant::Compiled(_)).then(|| Compilation {
+                headers: self.graph.nodes().len() >= MANY_NODES,
+            }),
             precision: variant.precision(),
             task: &self.task,
             device: &self.device,

@@ -48,6 +48,13 @@ pub enum Precision {
     Float64,
 }
 
+/// How a variant is compiled.
+#[derive(Serialize)]
+pub(crate) struct Compilation {
+    /// Whether the headers of C++ are compiled ahead.
+    pub(crate) headers: bool,
+}
+
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Call<'a> {
@@ -71,9 +78,7 @@ pub(crate) enum Call<'a> {
     },
     Prepare {
         variant: &'a str,
-        compiled: bool,
-        /// Whether the headers of compiled C++ are compiled ahead.
-        headers: bool,
+        compiled: Option<Compilation>,
         precision: Accuracy,
         task: &'a Value,
         device: &'a str,

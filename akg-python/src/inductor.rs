@@ -18,46 +18,41 @@ pub(crate) const DIRECTORY: &str = "TORCHINDUCTOR_CACHE_DIR";
 
 /// The directory of the task that `key` identifies, which the next worker of the same task finds again.
 pub(crate) fn directory(environment: &Environment, key: &str, on_host: bool) -> Result<PathBuf> {
-    let directory = environment.cache.join("inductor").join(key);
-    if directory.exists() {
-        return Ok(directory);
-    }
-    if on_host {
-        let known = vector_instructions(environment)?;
-        appear(&directory, |new| copy(&known, new))?;
-    } else {
-        appear(&directory, |_| Ok(()))?;
-    }
-    Ok(directory)
+    appear(environment.cache.join("inductor").join(key), |new| {
+        if on_host {
+            copy(&vector_instructions(environment)?, new)
+        } else {
+            Ok(())
+        }
+    })
 }
 
 /// A directory with what the compiler finds out about vector instructions.
 fn vector_instructions(environment: &Environment) -> Result<PathBuf> {
     let name = format!("vector-{}", environment.id);
-    let directory = environment.cache.join("inductor").join(name);
-    if !directory.exists() {
-        appear(&directory, |new| {
-            let imports = &["torch", "akg_worker.vector"];
-            let mut worker = Worker::new(environment.clone(), PythonOptions::default(), imports)
-                .writable(new.to_owned())
-                .variable(DIRECTORY, new);
-            worker.launch()?;
-            worker.wait()
-        })?;
-    }
-    Ok(directory)
+    appear(environment.cache.join("inductor").join(name), |new| {
+        let imports = &["torch", "akg_worker.vector"];
+        let mut worker = Worker::new(environment.clone(), PythonOptions::default(), imports)
+            .writable(new.to_owned())
+            .variable(DIRECTORY, new);
+        worker.launch()?;
+        worker.wait()
+    })
 }
 
-/// Lets a directory appear with all that `fill` puts into it, unless another process is faster.
-fn appear(directory: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+/// The directory, which appears with all that `fill` puts into it unless it is there, or another process is faster.
+fn appear(directory: PathBuf, fill: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+    if directory.exists() {
+        return Ok(directory);
+    }
     let cannot = |e| Error::io(format!("cannot create {}", directory.display()), e);
-    let parent = directory.parent().unwrap_or(directory);
+    let parent = directory.parent().unwrap_or(&directory);
     fs::create_dir_all(parent).map_err(cannot)?;
     let new = tempfile::tempdir_in(parent).map_err(cannot)?;
     fill(new.path())?;
-    match fs::rename(new.path(), directory) {
+    match fs::rename(new.path(), &directory) {
         Err(e) if !directory.exists() => Err(cannot(e)),
-        _ => Ok(()),
+        _ => Ok(directory),
     }
 }
 

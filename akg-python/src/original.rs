@@ -130,8 +130,7 @@ impl ModuleOriginal {
         python.show(&self.path);
         let call = Call::Prepare {
             variant: variant.name(),
-            compiled: false,
-            headers: false,
+            compiled: None,
             precision: variant.precision(),
             task: &self.task,
             device: "cpu",

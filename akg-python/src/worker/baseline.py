@@ -63,7 +63,7 @@ def prepare(message):
     run = kind(task, device, message["precision"])
     if message["compiled"]:
         if hasattr(torch._inductor.config, "cpp_cache_precompile_headers"):
-            torch._inductor.config.cpp_cache_precompile_headers = message["headers"]
+            torch._inductor.config.cpp_cache_precompile_headers = message["compiled"]["headers"]
         run.compile()
     _prepared[message["variant"]] = run
     return {"threads": torch.get_num_threads()}
