@@ -1,7 +1,8 @@
 //! PyTorch on the same inputs, in the same contest.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread;
 
 use akg::backend::Cache;
 use akg::error::ErrorKind;
@@ -126,16 +127,26 @@ impl PyTorch {
         })
     }
 
-    /// Starts a worker ahead of the contest.
+    /// Starts a worker ahead of the contest, in the background: to set up the first one of an environment takes long.
     pub(super) fn start(&self) {
-        let mut worker = lock(&self.worker);
-        // One that does not start is reported when it is asked.
-        if worker.is_none()
-            && let Ok(mut new) = self.worker()
-            && new.start().is_ok()
-        {
-            *worker = Some(new);
+        // Who cannot lock it finds it being started.
+        if !self.worker.try_lock().is_ok_and(|worker| worker.is_none()) {
+            return;
         }
+        let (this, (locked, is_locked)) = (self.clone(), mpsc::channel());
+        thread::spawn(move || {
+            let mut worker = lock(&this.worker);
+            let _ = locked.send(());
+            // One that does not start is reported when it is asked.
+            if worker.is_none()
+                && let Ok(mut new) = this.worker()
+                && new.start().is_ok()
+            {
+                *worker = Some(new);
+            }
+        });
+        // From here on, who asks for the worker waits for it.
+        let _ = is_locked.recv();
     }
 
     /// Waits until nothing that was started ahead uses a processor: what is timed would suffer.
