@@ -319,7 +319,9 @@ impl Group {
 
     /// Whether it reads the tensor that holds `root`.
     pub(super) fn reads(&self, root: PrimId) -> bool {
-        self.loads.contains_key(&root)
+        // Windows see some tensors in other extents than the rest of the kernel.
+        let is_source = |used: &Use<AxisId>| matches!(used, Use::Load { source, .. } if *source == root);
+        self.loads.contains_key(&root) || self.uses.values().any(is_source)
     }
 
     /// The axes that reductions combine.

@@ -144,41 +144,52 @@ AKG_FUSED static void akg_block(const T *__restrict a, const T *__restrict b, in
       __builtin_memcpy(to, &all, sizeof all);
     }
 }
-// One block of c by all of K, in sums over CHUNK products that are added up in SUM. Rows of c are `row` apart.
-template <int R, int C, int W, int VALID, int K, int ROW, int COLUMN, int CHUNK, akg_sums SUMS, class SUM, class T,
-          class S>
+// The same for M rows of a, by blocks of R. The block from row m on begins at m * BLOCK.
+template <int M, int R, int C, int W, int BLOCK, int ROW, int COLUMN, akg_sums SUMS, class T, class SUM>
+static inline void akg_blocks(const T *a, const T *b, int k, SUM *sum, int64_t row) {
+  constexpr int rest = M % R;
+  for (int m = 0; m + R <= M; m += R) akg_block<R, C, W, ROW, COLUMN, SUMS>(a + m * BLOCK, b, k, sum + m * row, row);
+  if (rest)
+    akg_block<rest ? rest : 1, C, W, ROW, COLUMN, SUMS>(a + (M - rest) * BLOCK, b, k, sum + (M - rest) * row, row);
+}
+// M rows of one panel of c by all of K, in sums over CHUNK products that are added up in SUM. So many rows of b stay in the
+// nearest cache for all rows of a. Rows of c are `row` apart.
+template <int M, int R, int C, int W, int VALID, int K, int BLOCK, int ROW, int COLUMN, int CHUNK, akg_sums SUMS,
+          class SUM, class T, class S>
 static void akg_panel(const T *a, const T *b, S *__restrict c, int64_t row) {
   constexpr int block = C * akg_vector<T>::lanes, line = 64 / int(sizeof(S));
   // One run of products needs no sums between registers and c.
   if constexpr (K <= CHUNK && VALID == block && sizeof(SUM) <= sizeof(S)) {
-    akg_block<R, C, W, ROW, COLUMN, SUMS>(a, b, K, c, row);
+    akg_blocks<M, R, C, W, BLOCK, ROW, COLUMN, SUMS>(a, b, K, c, row);
     return;
   }
-  for (int i = 0; i < R; ++i)
+  for (int i = 0; i < M; ++i)
     for (int j = 0; j < VALID; j += line) __builtin_prefetch(c + i * row + j, 1);
-  alignas(64) SUM sum[R * block] = {};
+  alignas(64) SUM sum[M * block] = {};
   if (SUMS == akg_continue)
-    for (int i = 0; i < R; ++i)
+    for (int i = 0; i < M; ++i)
 #pragma omp simd
       for (int j = 0; j < VALID; ++j) sum[i * block + j] = SUM(c[i * row + j]);
   for (int p = 0; p < K; p += CHUNK)
-    akg_block<R, C, W, ROW, COLUMN, akg_add>(a + p * COLUMN, b + p * W, akg_min(CHUNK, K - p), sum, block);
-  for (int i = 0; i < R; ++i)
+    akg_blocks<M, R, C, W, BLOCK, ROW, COLUMN, akg_add>(a + p * COLUMN, b + p * W, akg_min(CHUNK, K - p), sum, block);
+  for (int i = 0; i < M; ++i)
 #pragma omp simd
     for (int j = 0; j < VALID; ++j) {
       const SUM all = sum[i * block + j];
       c[i * row + j] = S(SUMS == akg_add ? c[i * row + j] + all : all);
     }
 }
+// All rows of a panel, as many at a time as sums of 16 kB have.
 template <int M, int R, int C, int W, int VALID, int K, int BLOCK, int ROW, int COLUMN, int CHUNK, akg_sums SUMS,
           class SUM, class T, class S>
 static inline void akg_panels(const T *a, const T *b, S *c, int64_t row) {
-  constexpr int rest = M % R;
-  for (int m = 0; m + R <= M; m += R)
-    akg_panel<R, C, W, VALID, K, ROW, COLUMN, CHUNK, SUMS, SUM>(a + m * BLOCK, b, c + m * row, row);
+  constexpr int all = 16384 / int(sizeof(SUM)) / (C * akg_vector<T>::lanes) / R * R;
+  constexpr int some = all < R ? R : all, rest = M % some;
+  for (int m = 0; m + some <= M; m += some)
+    akg_panel<some, R, C, W, VALID, K, BLOCK, ROW, COLUMN, CHUNK, SUMS, SUM>(a + m * BLOCK, b, c + m * row, row);
   if (rest)
-    akg_panel<rest ? rest : 1, C, W, VALID, K, ROW, COLUMN, CHUNK, SUMS, SUM>(a + (M - rest) * BLOCK, b,
-                                                                            c + (M - rest) * row, row);
+    akg_panel<rest ? rest : 1, R, C, W, VALID, K, BLOCK, ROW, COLUMN, CHUNK, SUMS, SUM>(
+        a + (M - rest) * BLOCK, b, c + (M - rest) * row, row);
 }
 // c[M, N] = a[M, K] * b[K, N] by blocks of R rows and C vectors of columns. Panels of b are W columns wide: as a block, or
 // one that holds all. The block from row m on begins at m * BLOCK in a; its rows and columns are ROW and COLUMN apart.
@@ -218,8 +229,8 @@ extern "C" void gemm_tail_main(void *const *tensors, const int64_t *dims, int64_
       const int i_4_hi = akg_clip_hi(n * 48, 1, 90, 48);
       const int i_5_hi = akg_clip_hi(k, 1, 70, 32);
       alignas(64) float right[1536];
-      akg_pack_transposed<32, 48, 24>(w + n * 3360L + k, 70, i_5_hi, i_4_hi, right);
-      akg_dot<32, 48, 32, 32, 1, 4, 4, 3, 24, 32, akg_continue, double>(left, right, acc);
+      akg_pack_transposed<32, 48, 16>(w + n * 3360L + k, 70, i_5_hi, i_4_hi, right);
+      akg_dot<32, 48, 32, 32, 1, 4, 4, 2, 16, 32, akg_continue, double>(left, right, acc);
     }
     // store y
     const int i_6_hi = akg_clip_hi(m * 32, 1, 100, 32);

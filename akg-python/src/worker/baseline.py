@@ -6,6 +6,7 @@ Several variants of one task are kept ready, and each is executed as often as th
 
 import ctypes
 import gc
+import importlib
 import json
 import mmap
 import resource
@@ -64,6 +65,8 @@ def prepare(message):
     if message["compiled"]:
         if hasattr(torch._inductor.config, "cpp_cache_precompile_headers"):
             torch._inductor.config.cpp_cache_precompile_headers = message["compiled"]["headers"]
+        if device.type == "cpu":
+            importlib.import_module("akg_worker.vector")
         run.compile()
     _prepared[message["variant"]] = run
     return {"threads": torch.get_num_threads()}

@@ -297,13 +297,20 @@ impl Mapper<'_> {
     }
 }
 
-/// The register block: rows, and vectors of columns, with the least estimated time for the whole product.
+/// The register block: rows, and vectors of columns, with the least estimated time for the whole product. Of equals, the one
+/// with the most sums, or with the fewest if they leave few registers for what is loaded meanwhile.
 fn block(machine: Machine, [m, n, _]: [usize; 3], dtype: DType) -> [usize; 2] {
     let vectors = n.div_ceil(machine.vector_bytes / dtype.size()).max(1);
-    // Two multiply-adds or two loads a cycle; fewer than 8 sums do not hide the latency of an addition.
+    // Two multiply-adds or two loads a cycle; fewer than 8 sums do not hide the latency of an addition. Compilers load a
+    // vector of columns again for each of two rows rather than keep it.
     let time = |rows: usize, columns: usize| match rows * columns {
         0 => 0,
+        sums if rows <= 2 => sums.max(8).max(rows + sums),
         sums => sums.max(8).max(rows + columns),
+    };
+    let is_better = |sums: usize, before: usize| match machine.vector_registers {
+        ..=16 => sums < before,
+        _ => sums >= before,
     };
     let mut best = ([1, 1], usize::MAX);
     for columns in 1..=vectors.min(6) {
@@ -313,7 +320,7 @@ fn block(machine: Machine, [m, n, _]: [usize; 3], dtype: DType) -> [usize; 2] {
             }
             let panel = |columns| m / rows * time(rows, columns) + time(m % rows, columns);
             let all = vectors / columns * panel(columns) + panel(vectors % columns);
-            if all < best.1 || all == best.1 && rows * columns >= best.0[0] * best.0[1] {
+            if all < best.1 || all == best.1 && is_better(rows * columns, best.0[0] * best.0[1]) {
                 best = ([rows, columns], all);
             }
         }

@@ -10,7 +10,7 @@ use super::nest::{Nest, Plan};
 use super::node::NodeId;
 
 /// What happens at each point of a nest.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum Effect {
     /// A local's element is written.
     Set {
@@ -66,6 +66,16 @@ impl Effect {
             | Effect::Accumulate { value, .. }
             | Effect::Extreme { value, .. }
             | Effect::Scan { value, .. } => *value,
+        }
+    }
+
+    pub(super) fn value_mut(&mut self) -> &mut NodeId {
+        match self {
+            Effect::Set { value, .. }
+            | Effect::Store { value, .. }
+            | Effect::Accumulate { value, .. }
+            | Effect::Extreme { value, .. }
+            | Effect::Scan { value, .. } => value,
         }
     }
 

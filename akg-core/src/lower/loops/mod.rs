@@ -9,6 +9,7 @@ mod added;
 mod ahead;
 mod boxes;
 mod checks;
+mod choice;
 mod collect;
 mod control;
 mod cost;

@@ -16,7 +16,7 @@ use super::parts::Parts;
 use super::stream::Stream;
 
 /// Loops around effects.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Nest {
     /// Indices and their extents, outermost first; no extent is 1.
     pub(super) axes: Vec<(Symbol, usize)>,
@@ -64,8 +64,8 @@ pub(super) struct Plan {
 }
 
 impl Mapper<'_> {
-    /// Appends the loops of `nest`.
-    pub(super) fn emit(&mut self, nest: &Nest) {
+    /// Appends the loops of one alternative of a nest.
+    pub(super) fn loops(&mut self, nest: &Nest) {
         let mut plan = self.plan(nest);
         let clipped = self.clip_checks(nest, &mut plan);
         let skipped = self.skip_checks(nest, &mut plan);

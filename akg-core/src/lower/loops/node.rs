@@ -87,6 +87,20 @@ impl NodeKind {
         three.into_iter().flatten()
     }
 
+    /// The same with other operands.
+    pub(super) fn map_operands(self, mut f: impl FnMut(NodeId) -> NodeId) -> Self {
+        match self {
+            NodeKind::Const(_) | NodeKind::Index(_) | NodeKind::Local(..) | NodeKind::Tensor { .. } => self,
+            NodeKind::Unary(op, a) => NodeKind::Unary(op, f(a)),
+            NodeKind::Cast(a) => NodeKind::Cast(f(a)),
+            NodeKind::Bits(a) => NodeKind::Bits(f(a)),
+            NodeKind::Tf32(a) => NodeKind::Tf32(f(a)),
+            NodeKind::Binary(op, a, b) => NodeKind::Binary(op, f(a), f(b)),
+            NodeKind::Compare(op, a, b) => NodeKind::Compare(op, f(a), f(b)),
+            NodeKind::Select(c, a, b) => NodeKind::Select(f(c), f(a), f(b)),
+        }
+    }
+
     /// The index expressions in it.
     pub(super) fn indices(&self) -> Vec<&Expr> {
         match self {

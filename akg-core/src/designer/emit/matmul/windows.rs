@@ -25,8 +25,10 @@ const PLACES: i64 = 256;
 const NARROW: i64 = 32;
 /// Multiply-adds that take as long as bringing an element of several rows of places side by side, as measured on AVX-512.
 const BESIDE: i64 = 8;
-/// Rows whose weights a program copies.
+/// Rows whose weights a program copies, and channels of which it copies all taps before it goes on: what lies between those is
+/// read again from the nearest cache.
 const COPIED: i64 = 16;
+const COPIED_CHANNELS: i64 = 32;
 /// So many channels, or all that there are, are summed in one step at least.
 const CHANNELS: i64 = 16;
 
@@ -129,8 +131,8 @@ impl<'a> Windows<'a> {
         self.folded.iter().map(|(_, count)| count).product()
     }
 
-    /// How the channels and the taps are walked, those from `start` on.
-    fn walk_sum(&self, start: &str, walks: &mut HashMap<Axis, Walk>) {
+    /// How the channels and the taps are walked, `step` channels from `start` on.
+    fn walk_sum(&self, start: &str, step: i64, walks: &mut HashMap<Axis, Walk>) {
         let whole = |len: i64| Walk::Tile {
             start: "0".to_owned(),
             len: len.to_string(),
@@ -141,8 +143,8 @@ impl<'a> Windows<'a> {
         walks.extend(self.walked.iter().map(index));
         let channels = Walk::Tile {
             start: start.to_owned(),
-            len: self.step.to_string(),
-            overhang: self.geometry.channels % self.step != 0,
+            len: step.to_string(),
+            overhang: self.geometry.channels % step != 0,
         };
         walks.insert(self.geometry.channel, channels);
     }
@@ -152,25 +154,25 @@ impl<'a> Windows<'a> {
         std::iter::once(self.geometry.channel).chain(self.folded.iter().map(|(axis, _)| *axis))
     }
 
-    /// Loops along the sum, where axes of taps have these ends, and where a step along the channels starts.
-    fn loops(&self, end: impl Fn(Axis) -> String) -> (Vec<String>, String) {
+    /// Loops along the sum, where axes of taps have these ends, and where a step of so many channels starts.
+    fn loops(&self, step: i64, end: impl Fn(Axis) -> String) -> (Vec<String>, String) {
         let (channel, channels) = (self.geometry.channel, self.geometry.channels);
         let taps = self
             .walked
             .iter()
             .map(|axis| format!("r{axis} in 0..{}", end(*axis)));
-        if self.step >= channels {
+        if step >= channels {
             return (taps.collect(), "0".to_owned());
         }
-        let steps = format!("r{channel} in 0..{channels} step {}", self.step);
+        let steps = format!("r{channel} in 0..{channels} step {step}");
         (
             std::iter::once(steps).chain(taps).collect(),
             format!("r{channel}"),
         )
     }
 
-    /// The region of the copied weights from channel `start` on, for rows as they are walked.
-    fn region(&self, e: &Emitter<'_>, start: &str) -> Result<String> {
+    /// The region of the copied weights of `step` channels from `start` on, for rows as they are walked.
+    fn region(&self, e: &Emitter<'_>, start: &str, step: i64) -> Result<String> {
         let mut place = e.place(&self.geometry.matrices())?.0;
         place.extend(e.place(&self.walked)?.0);
         let taps = self.taps();
@@ -178,7 +180,7 @@ impl<'a> Windows<'a> {
             ("0", _) | (_, 1) => start.to_owned(),
             _ => format!("{start}*{taps}"),
         };
-        place.push(format!("{start} :+ {}", self.step * taps));
+        place.push(format!("{start} :+ {}", step * taps));
         place.extend(e.place(&[self.product.rows])?.0);
         Ok(place.join(", "))
     }
@@ -206,8 +208,9 @@ impl<'a> Windows<'a> {
             &[COPIED],
         );
         walks.insert(product.rows, rows);
-        let (loops, start) = self.loops(extent);
-        self.walk_sum(&start, &mut walks);
+        let step = balanced(&geometry.channels.into(), &[COPIED_CHANNELS], 1)[0].min(self.step);
+        let (loops, start) = self.loops(step, extent);
+        self.walk_sum(&start, step, &mut walks);
         let mut extents: Vec<String> = matrices.into_iter().map(extent).collect();
         extents.extend(self.walked.iter().map(|axis| extent(*axis)));
         extents.push((geometry.channels * self.taps()).to_string());
@@ -222,10 +225,10 @@ impl<'a> Windows<'a> {
             e.open(format!("for {} {{", loops.join(", ")));
         }
         let x = e.load(&product.operands[0])?.text;
-        let region = self.region(&e, &start)?;
+        let region = self.region(&e, &start, step)?;
         let matrix = match self.folded.len() {
             0 => x,
-            _ => format!("reshape({x}, [{}, {COPIED}])", self.step * self.taps()),
+            _ => format!("reshape({x}, [{}, {COPIED}])", step * self.taps()),
         };
         e.line(format!("store {weights}[{region}] = {matrix}"));
         if is_loop {
@@ -271,8 +274,8 @@ impl<'a> Windows<'a> {
             walks.insert(*axis, Walk::Index(format!("p{axis}")));
             grid.push(format!("p{axis} in {}", extent(*axis)));
         }
-        let (loops, start) = self.loops(|axis| product.end(axis));
-        self.walk_sum(&start, &mut walks);
+        let (loops, start) = self.loops(self.step, |axis| product.end(axis));
+        self.walk_sum(&start, self.step, &mut walks);
 
         let mut e = Emitter::new(product.plan, product.prims, product.kernel, names);
         e.walks = walks;
@@ -325,7 +328,7 @@ impl<'a> Windows<'a> {
             format!(
                 "trans(load {}[{}]{outside})",
                 self.weights(),
-                self.region(e, start)?
+                self.region(e, start, self.step)?
             )
         } else {
             e.tile = vec![self.product.rows, self.geometry.channel];
