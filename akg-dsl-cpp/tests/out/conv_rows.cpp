@@ -63,6 +63,7 @@ AKG_SHORT_LOOPS static void akg_pack_part(const T *__restrict from, int64_t row,
 #define AKG_FUSED
 #define AKG_FUSE _Pragma("clang fp contract(fast)")
 #else
+// Functions with this attribute are inlined into each other alone.
 #define AKG_FUSED __attribute__((optimize("fp-contract=fast")))
 #define AKG_FUSE
 #endif
@@ -71,7 +72,7 @@ enum akg_sums { akg_continue, akg_add, akg_replace };
 // sum[R, C vectors] += a[R, k] * b[k, C vectors], or = if the sums replace it, the products summed in registers first. Rows of
 // b are W apart, and rows of sum `row`.
 template <int R, int C, int W, int ROW, int COLUMN, akg_sums SUMS, class T, class SUM>
-AKG_FUSED static void akg_block(const T *__restrict a, const T *__restrict b, int k, SUM *__restrict sum, int64_t row) {
+AKG_FUSED static inline __attribute__((always_inline)) void akg_block(const T *__restrict a, const T *__restrict b, int k, SUM *__restrict sum, int64_t row) {
   AKG_FUSE
   constexpr int lanes = akg_vector<T>::lanes;
   typedef typename akg_vector<T>::type vector;
@@ -104,7 +105,7 @@ AKG_FUSED static void akg_block(const T *__restrict a, const T *__restrict b, in
 }
 // The same for M rows of a, by blocks of R. The block from row m on begins at m * BLOCK.
 template <int M, int R, int C, int W, int BLOCK, int ROW, int COLUMN, akg_sums SUMS, class T, class SUM>
-static inline void akg_blocks(const T *a, const T *b, int k, SUM *sum, int64_t row) {
+AKG_FUSED static inline void akg_blocks(const T *a, const T *b, int k, SUM *sum, int64_t row) {
   constexpr int rest = M % R;
   for (int m = 0; m + R <= M; m += R) akg_block<R, C, W, ROW, COLUMN, SUMS>(a + m * BLOCK, b, k, sum + m * row, row);
   if (rest)
