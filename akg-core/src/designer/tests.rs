@@ -24,6 +24,7 @@ mod given;
 mod groups;
 mod images;
 mod index;
+mod joins;
 mod mixing;
 mod parts;
 mod phases;

@@ -158,7 +158,8 @@ enum akg_sums { akg_continue, akg_add, akg_replace };
 // sum[R, C vectors] += a[R, k] * b[k, C vectors], or = if the sums replace it, the products summed in registers first. Rows of
 // b are W apart, and rows of sum `row`.
 template <int R, int C, int W, int ROW, int COLUMN, akg_sums SUMS, class T, class SUM>
-AKG_FUSED static inline __attribute__((always_inline)) void akg_block(const T *__restrict a, const T *__restrict b, int k, SUM *__restrict sum, int64_t row) {
+AKG_FUSED static inline __attribute__((always_inline)) void akg_block(const T *__restrict a, const T *__restrict b,
+                                                                      int k, SUM *__restrict sum, int64_t row) {
   AKG_FUSE
   constexpr int lanes = akg_vector<T>::lanes;
   typedef typename akg_vector<T>::type vector;
