@@ -8,12 +8,11 @@ use std::collections::{BTreeSet, HashMap};
 use super::ir::Stmt;
 use super::mapper::Mapper;
 use super::nest::Nest;
-use super::node::{NodeId, NodeKind};
-use crate::dtype::DType;
+use super::node::{ConstantBits, NodeId, NodeKind};
 use crate::expr::{Expr, Symbol};
 use crate::sketch::ir::{CompareOp, Condition};
 
-/// The most choices, one after the other, that a nest is written for.
+/// The most choices that a nest is written for.
 const MOST: usize = 32;
 
 /// What is chosen by.
@@ -26,11 +25,13 @@ struct Choice {
 impl Mapper<'_> {
     /// Appends the loops of `nest`, for each of its alternatives.
     pub(super) fn emit(&mut self, nest: &Nest) {
-        self.alternatives(nest, MOST);
+        let mut most = MOST;
+        self.alternatives(nest, &mut most);
     }
 
-    fn alternatives(&mut self, nest: &Nest, most: usize) {
-        let choice = match most {
+    /// The same with so many choices at most, in all alternatives together.
+    fn alternatives(&mut self, nest: &Nest, most: &mut usize) {
+        let choice = match *most {
             0 => None,
             _ => self.choice(nest),
         };
@@ -50,11 +51,12 @@ impl Mapper<'_> {
             let nest = self.chosen(nest, choice.condition, holds);
             return self.alternatives(&nest, most);
         }
+        *most -= 1;
         let [then, otherwise] = [true, false].map(|holds| {
             let nest = self.chosen(nest, choice.condition, holds);
             let before = std::mem::take(&mut self.out);
             let known = self.assume(&choice, holds);
-            self.alternatives(&nest, most - 1);
+            self.alternatives(&nest, most);
             self.ranges.extend(known);
             std::mem::replace(&mut self.out, before)
         });
@@ -99,13 +101,9 @@ impl Mapper<'_> {
 
     /// An integer that needs no data.
     fn index_of(&self, id: NodeId) -> Option<Expr> {
-        let node = self.nodes.get(id);
-        match &node.kind {
+        match &self.nodes.get(id).kind {
             NodeKind::Index(e) => Some(e.clone()),
-            NodeKind::Const(bits) if matches!(node.dtype, DType::I32 | DType::I64) => match (*bits).into() {
-                crate::sketch::ir::Scalar::Int(value) => Some(value.into()),
-                crate::sketch::ir::Scalar::Float(_) => None,
-            },
+            NodeKind::Const(ConstantBits::Int(value)) => Some((*value).into()),
             _ => None,
         }
     }

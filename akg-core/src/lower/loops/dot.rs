@@ -300,9 +300,9 @@ impl Mapper<'_> {
 /// The register block: rows, and vectors of columns, with the least estimated time for the whole product.
 fn block(machine: Machine, [m, n, _]: [usize; 3], dtype: DType) -> [usize; 2] {
     let vectors = n.div_ceil(machine.vector_bytes / dtype.size()).max(1);
-    // In 32nds of a cycle, with two multiply-adds or two loads in each cycle: fewer than 8 sums do not hide the latency of an addition,
-    // and compilers load a vector of columns again for each of two rows rather than keep it. Where few of 16 registers are
-    // left, each sum costs a sixteenth more, as measured on Zen 3.
+    // In 32nds of a cycle, with two multiply-adds or two loads in each cycle: fewer than 8 sums do not hide the latency of an
+    // addition, and compilers load a vector of columns again for each of two rows rather than keep it. Where few of 16
+    // registers are left, each sum costs a sixteenth more, as measured on Zen 3.
     let time = |rows: usize, columns: usize| {
         let sums = rows * columns;
         let loads = rows + if rows <= 2 { sums } else { columns };

@@ -25,9 +25,9 @@ const PLACES: i64 = 256;
 const NARROW: i64 = 32;
 /// Multiply-adds that take as long as bringing an element of several rows of places side by side, as measured on AVX-512.
 const BESIDE: i64 = 8;
-/// Rows whose weights a program copies, and channels of which it copies all taps before it goes on: what lies between those is
-/// read again from the nearest cache.
+/// Rows whose weights a program copies.
 const COPIED: i64 = 16;
+/// Channels of which it copies all taps before it goes on: what lies between those is read again from the nearest cache.
 const COPIED_CHANNELS: i64 = 32;
 /// So many channels, or all that there are, are summed in one step at least.
 const CHANNELS: i64 = 16;
