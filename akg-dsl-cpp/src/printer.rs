@@ -421,17 +421,20 @@ impl Printer<'_> {
         let name = |id: LocalId| self.local(id).map_or("", |l| l.name.as_str());
         let [m, n, k] = dot.extents;
         let [rows, vectors] = dot.block;
-        let [block, row, column] = match dot.a_layout {
-            Layout::Strided([row, column]) => [row, row, column],
-            Layout::Panels => [k, 1, rows],
+        // Rows in a line, and distances of lines, of blocks' first rows, of rows and of columns.
+        let left_layout = match dot.a_layout {
+            Layout::Strided([row, column]) => [m, 0, row, row, column],
+            Layout::Lines(len, [line, row, column]) => [len, line, row, row, column],
+            Layout::Panels => [m, 0, k, 1, rows],
         };
+        let left_layout = left_layout.map(|number| number.to_string()).join(", ");
         let sums = match dot.sums {
             Sums::Continue => "akg_continue",
             Sums::Add => "akg_add",
             Sums::Replace => "akg_replace",
         };
         let line = format!(
-            "{function}<{m}, {n}, {k}, {block}, {row}, {column}, {rows}, {vectors}, {}, {}, {sums}, {}>({}, {}, {});",
+            "{function}<{m}, {n}, {k}, {left_layout}, {rows}, {vectors}, {}, {}, {sums}, {}>({}, {}, {});",
             dot.width,
             dot.chunk.min(k),
             held_type(dot.sum),

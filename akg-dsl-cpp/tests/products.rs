@@ -94,14 +94,28 @@ fn panels_of_few_rows_and_columns() {
 }
 
 /// A convolution of places along two dimensions by a step, with taps that are summed with the channels and others that are
-/// walked, over an image with padding before and after.
+/// walked, over an image with padding before and after. The columns of its products are places, or rows of the result.
 fn check_windows(
+    rows_and_channels: [i64; 2],
+    image: [i64; 3],
+    taps: [i64; 3],
+    padding: i64,
+    step: i64,
+    tile: [i64; 2],
+) {
+    for turned in [false, true] {
+        check_tiles(rows_and_channels, image, taps, padding, step, tile, turned);
+    }
+}
+
+fn check_tiles(
     [rows, channels]: [i64; 2],
     image: [i64; 3],
     taps: [i64; 3],
     padding: i64,
     step: i64,
     tile: [i64; 2],
+    turned: bool,
 ) {
     if support::compiler_missing() {
         return;
@@ -111,18 +125,33 @@ fn check_windows(
     let places = |extent: i64, taps: i64| (extent + 2 * padding - taps) / step + 1;
     let (h, w) = (places(height, kh), places(width, kw));
     let [th, tw] = tile;
+    let k = channels * kd;
+    let weights = format!("load a[r, s, 0 :+ {k}, 0 :+ {rows}]");
+    let part = format!("reshape(b, [{k}, {th}*{tw}])");
+    let (sums, operands, result) = if turned {
+        (
+            format!("{th}*{tw}, {rows}"),
+            format!("trans({part}), {weights}"),
+            "trans(acc)",
+        )
+    } else {
+        (
+            format!("{rows}, {th}*{tw}"),
+            format!("trans({weights}), {part}"),
+            "acc",
+        )
+    };
     let text = format!(
         "sketch windows(x: f32[{channels}, {depth}, {height}, {width}], a: f32[{kh}, {kw}, {k}, {rows}]) -> y: f32[{rows}, {h}, {w}]
 kernel main over (i in ceildiv({h}, {th}), j in ceildiv({w}, {tw})) {{
-  acc = zeros f32[{rows}, {th}*{tw}]
+  acc = zeros f32[{sums}]
   for r in 0..{kh}, s in 0..{kw} {{
     b = load x[0 :+ {channels}, 0 :+ {kd}, {step}*(i*{th}) + r - {padding} :+ {th} by {step}, {step}*(j*{tw}) + s - {padding} :+ {tw} by {step}] else 0
-    acc = acc + dot(trans(load a[r, s, 0 :+ {k}, 0 :+ {rows}]), reshape(b, [{k}, {th}*{tw}])) ieee promote(32)
+    acc = acc + dot({operands}) ieee promote(32)
   }}
-  store y[0 :+ {rows}, i*{th} :+ {th}, j*{tw} :+ {tw}] = reshape(acc, [{rows}, {th}, {tw}])
+  store y[0 :+ {rows}, i*{th} :+ {th}, j*{tw} :+ {tw}] = reshape({result}, [{rows}, {th}, {tw}])
 }}
-",
-        k = channels * kd,
+"
     );
     let sketch = Sketch::parse(&text).unwrap_or_else(|d| panic!("{}", d.render(&text)));
     let dims = Bindings::new();
@@ -162,4 +191,12 @@ fn windows_over_rows_of_places() {
     check_windows([6, 4], [3, 9, 14], [3, 3, 3], 1, 1, [4, 14]);
     check_windows([6, 4], [1, 9, 14], [1, 3, 3], 1, 2, [2, 7]);
     check_windows([6, 4], [2, 5, 9], [2, 1, 3], 0, 1, [5, 7]);
+}
+
+#[test]
+fn windows_whose_results_have_whole_vectors_of_rows() {
+    check_windows([48, 40], [1, 9, 14], [1, 3, 3], 1, 1, [9, 14]);
+    check_windows([32, 70], [1, 11, 21], [1, 3, 5], 2, 2, [3, 5]);
+    check_windows([16, 12], [3, 6, 50], [3, 1, 3], 1, 1, [1, 50]);
+    check_windows([80, 9], [1, 7, 7], [1, 3, 3], 1, 1, [7, 7]);
 }

@@ -7,7 +7,7 @@
 //! producer: it waits, and is computed again in every kernel that reads it. So does element-wise work on what a product
 //! must store in any case, and a conversion to f64 with products of what it gives: they cost less to repeat than to
 //! store. A reduction that cannot join its producer joins the latest kernel that reduces what it reads, or one that leaves
-//! a single element as it does.
+//! a single element as it does. Element-wise work on single elements, such as counters of batches, shares kernels.
 //!
 //! Whoever knows better has primitives begin kernels of their own ([`Apart`]).
 //!
@@ -306,9 +306,16 @@ impl Cut<'_> {
         combines(&id) || self.upstream(id, |id| !is_own(&id)).iter().any(combines)
     }
 
-    /// The groups that may take up a reduction: the latest that reduces something that the reduction reads, and those that
-    /// leave a single element if the reduction does.
+    /// The groups that something may join whose result they do not read. For a reduction: the latest that reduces something
+    /// that it reads, and those that leave a single element if it does. For element-wise work on single elements: those that
+    /// do nothing else.
     fn siblings(&self, id: PrimId) -> Vec<usize> {
+        let is_single =
+            |id: PrimId| matches!(self.prims.node(id).prim, Prim::Map(..)) && self.prims.rank(id) == 0;
+        if is_single(id) {
+            let alike = |g: &Group| g.nodes.iter().all(|node| is_single(*node));
+            return self.groups.iter().rposition(alike).into_iter().collect();
+        }
         if !matches!(self.prims.node(id).prim, Prim::Reduce(..)) {
             return Vec::new();
         }

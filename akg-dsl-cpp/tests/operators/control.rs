@@ -109,3 +109,53 @@ kernel add over (p in ceildiv(N, 8)) {
     ];
     compare(text, &[("N", 30)], &inputs, 0.0, false);
 }
+
+/// Loops that elements go through one by one: what a window meets, with what lies outside, a step, a type of its own for sums,
+/// a result that is used twice, and one that is used inside of another loop.
+#[test]
+fn windows_are_combined_element_by_element() {
+    if support::compiler_missing() {
+        return;
+    }
+    let text = "sketch windows(x: f32[5, 9, 30], w: f32[5, 3, 3]) -> (a: f32[5, 9, 30], b: f32[5, 4, 14], c: f32[5, 9, 28], d: f32[5, 9, 30])
+kernel largest over (p in 5) {
+  acc = full f32[9, 30] -inf
+  for r in 0..3, s in 0..3 {
+    acc = max(acc, load x[p, r - 1 :+ 9, s - 1 :+ 30] else -inf)
+  }
+  store a[p, 0 :+ 9, 0 :+ 30] = acc
+}
+kernel weighted over (p in 5) {
+  acc = zeros f32[4, 14]
+  for r in 0..3, s in 0..3 {
+    part = load x[p, r :+ 4 by 2, s :+ 14 by 2]
+    acc = acc + part * (load w[p, r, s])
+  }
+  store b[p, 0 :+ 4, 0 :+ 14] = acc
+}
+kernel twice over (p in 5) {
+  acc = zeros f64[9, 28]
+  for s in 0..3 {
+    acc = acc + f64(load x[p, 0 :+ 9, s :+ 28])
+  }
+  mean = f32(acc / 3.0)
+  store c[p, 0 :+ 9, 0 :+ 28] = mean * mean - f32(acc)
+}
+kernel again over (p in 5) {
+  sums = zeros f32[9, 30]
+  for s in 0..2 {
+    sums = sums + (load x[p, 0 :+ 9, s - 1 :+ 30] else 0)
+  }
+  all = zeros f32[9, 30]
+  for i in 0..40 {
+    all = all * 0.5 + sums
+  }
+  store d[p, 0 :+ 9, 0 :+ 30] = all
+}
+";
+    let inputs = [
+        input(DType::F32, &[5, 9, 30], 3),
+        input(DType::F32, &[5, 3, 3], 4),
+    ];
+    compare(text, &[], &inputs, 16.0, true);
+}

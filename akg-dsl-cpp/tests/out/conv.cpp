@@ -124,23 +124,27 @@ AKG_FUSED static inline __attribute__((always_inline)) void akg_block(const T *_
       __builtin_memcpy(to, &all, sizeof all);
     }
 }
-// The same for M rows of a, by blocks of R. The block from row m on begins at m * BLOCK.
-template <int M, int R, int C, int W, int BLOCK, int ROW, int COLUMN, akg_sums SUMS, class T, class SUM>
+// The same for M rows of a, in lines of L that are LINE apart, by blocks of R. The block from row m of a line on begins at
+// m * BLOCK in it.
+template <int M, int R, int C, int W, int L, int LINE, int BLOCK, int ROW, int COLUMN, akg_sums SUMS, class T, class SUM>
 AKG_FUSED static inline void akg_blocks(const T *a, const T *b, int k, SUM *sum, int64_t row) {
-  constexpr int rest = M % R;
-  for (int m = 0; m + R <= M; m += R) akg_block<R, C, W, ROW, COLUMN, SUMS>(a + m * BLOCK, b, k, sum + m * row, row);
-  if (rest)
-    akg_block<rest ? rest : 1, C, W, ROW, COLUMN, SUMS>(a + (M - rest) * BLOCK, b, k, sum + (M - rest) * row, row);
+  constexpr int len = M < L ? M : L, rest = len % R;
+  for (int y = 0; y < M / len; ++y, a += LINE, sum += len * row) {
+    for (int m = 0; m + R <= len; m += R)
+      akg_block<R, C, W, ROW, COLUMN, SUMS>(a + m * BLOCK, b, k, sum + m * row, row);
+    if (rest)
+      akg_block<rest ? rest : 1, C, W, ROW, COLUMN, SUMS>(a + (len - rest) * BLOCK, b, k, sum + (len - rest) * row, row);
+  }
 }
 // M rows of one panel of c by all of K, in sums over CHUNK products that are added up in SUM. So many rows of b stay in the
 // nearest cache for all rows of a. Rows of c are `row` apart.
-template <int M, int R, int C, int W, int VALID, int K, int BLOCK, int ROW, int COLUMN, int CHUNK, akg_sums SUMS,
-          class SUM, class T, class S>
+template <int M, int R, int C, int W, int VALID, int K, int L, int LINE, int BLOCK, int ROW, int COLUMN, int CHUNK,
+          akg_sums SUMS, class SUM, class T, class S>
 static void akg_panel(const T *a, const T *b, S *__restrict c, int64_t row) {
   constexpr int block = C * akg_vector<T>::lanes, line = 64 / int(sizeof(S));
   // One run of products needs no sums between registers and c.
   if constexpr (K <= CHUNK && VALID == block && sizeof(SUM) <= sizeof(S)) {
-    akg_blocks<M, R, C, W, BLOCK, ROW, COLUMN, SUMS>(a, b, K, c, row);
+    akg_blocks<M, R, C, W, L, LINE, BLOCK, ROW, COLUMN, SUMS>(a, b, K, c, row);
     return;
   }
   for (int i = 0; i < M; ++i)
@@ -150,8 +154,14 @@ static void akg_panel(const T *a, const T *b, S *__restrict c, int64_t row) {
     for (int i = 0; i < M; ++i)
 #pragma omp simd
       for (int j = 0; j < VALID; ++j) sum[i * block + j] = SUM(c[i * row + j]);
-  for (int p = 0; p < K; p += CHUNK)
-    akg_blocks<M, R, C, W, BLOCK, ROW, COLUMN, akg_add>(a + p * COLUMN, b + p * W, akg_min(CHUNK, K - p), sum, block);
+  for (int p = 0; p < K; p += CHUNK) {
+    const int end = akg_min(p + CHUNK, K);
+    // Rows of b that are apart are not fetched ahead by themselves.
+    if constexpr (W > block && L < M)
+      for (int i = end; i < akg_min(end + CHUNK, K); ++i)
+        for (int j = 0; j < block; j += 64 / int(sizeof(T))) __builtin_prefetch(b + i * W + j);
+    akg_blocks<M, R, C, W, L, LINE, BLOCK, ROW, COLUMN, akg_add>(a + p * COLUMN, b + p * W, end - p, sum, block);
+  }
   for (int i = 0; i < M; ++i)
 #pragma omp simd
     for (int j = 0; j < VALID; ++j) {
@@ -159,29 +169,31 @@ static void akg_panel(const T *a, const T *b, S *__restrict c, int64_t row) {
       c[i * row + j] = S(SUMS == akg_add ? c[i * row + j] + all : all);
     }
 }
-// All rows of a panel, as many at a time as sums of 16 kB have.
-template <int M, int R, int C, int W, int VALID, int K, int BLOCK, int ROW, int COLUMN, int CHUNK, akg_sums SUMS,
-          class SUM, class T, class S>
+// All rows of a panel, as many at a time as sums of 16 kB have; whole lines if there are several.
+template <int M, int R, int C, int W, int VALID, int K, int L, int LINE, int BLOCK, int ROW, int COLUMN, int CHUNK,
+          akg_sums SUMS, class SUM, class T, class S>
 static inline void akg_panels(const T *a, const T *b, S *c, int64_t row) {
-  constexpr int all = 16384 / int(sizeof(SUM)) / (C * akg_vector<T>::lanes) / R * R;
-  constexpr int some = all < R ? R : all, rest = M % some;
+  constexpr int grain = L < M ? L : R, all = 16384 / int(sizeof(SUM)) / (C * akg_vector<T>::lanes) / grain * grain;
+  constexpr int some = all < grain ? grain : all, rest = M % some;
+  const auto at = [=](int m) { return a + (L < M ? m / L * LINE : m * BLOCK); };
   for (int m = 0; m + some <= M; m += some)
-    akg_panel<some, R, C, W, VALID, K, BLOCK, ROW, COLUMN, CHUNK, SUMS, SUM>(a + m * BLOCK, b, c + m * row, row);
+    akg_panel<some, R, C, W, VALID, K, L, LINE, BLOCK, ROW, COLUMN, CHUNK, SUMS, SUM>(at(m), b, c + m * row, row);
   if (rest)
-    akg_panel<rest ? rest : 1, R, C, W, VALID, K, BLOCK, ROW, COLUMN, CHUNK, SUMS, SUM>(
-        a + (M - rest) * BLOCK, b, c + (M - rest) * row, row);
+    akg_panel<rest ? rest : 1, R, C, W, VALID, K, L, LINE, BLOCK, ROW, COLUMN, CHUNK, SUMS, SUM>(
+        at(M - rest), b, c + (M - rest) * row, row);
 }
 // c[M, N] = a[M, K] * b[K, N] by blocks of R rows and C vectors of columns. Panels of b are W columns wide: as a block, or
-// one that holds all. The block from row m on begins at m * BLOCK in a; its rows and columns are ROW and COLUMN apart.
-template <int M, int N, int K, int BLOCK, int ROW, int COLUMN, int R, int C, int W, int CHUNK, akg_sums SUMS, class SUM,
-          class T, class S>
+// one that holds all. Rows of a come in lines of L that are LINE apart, or in one of M. The block from row m of a line on
+// begins at m * BLOCK in it; its rows and columns are ROW and COLUMN apart.
+template <int M, int N, int K, int L, int LINE, int BLOCK, int ROW, int COLUMN, int R, int C, int W, int CHUNK,
+          akg_sums SUMS, class SUM, class T, class S>
 static inline void akg_dot(const T *a, const T *b, S *c) {
   constexpr int lanes = akg_vector<T>::lanes, width = C * lanes, rest = N % width, last = (rest + lanes - 1) / lanes;
   constexpr int column = W == width ? K : 1;
   for (int n = 0; n + width <= N; n += width)
-    akg_panels<M, R, C, W, width, K, BLOCK, ROW, COLUMN, CHUNK, SUMS, SUM>(a, b + n * column, c + n, N);
+    akg_panels<M, R, C, W, width, K, L, LINE, BLOCK, ROW, COLUMN, CHUNK, SUMS, SUM>(a, b + n * column, c + n, N);
   if (rest)
-    akg_panels<M, R, last ? last : 1, W, rest ? rest : 1, K, BLOCK, ROW, COLUMN, CHUNK, SUMS, SUM>(
+    akg_panels<M, R, last ? last : 1, W, rest ? rest : 1, K, L, LINE, BLOCK, ROW, COLUMN, CHUNK, SUMS, SUM>(
         a, b + (N - rest) * column, c + (N - rest), N);
 }
 
@@ -230,19 +242,19 @@ extern "C" void conv_product(void *const *tensors, const int64_t *dims, int64_t 
       for (int64_t s = 0; s < 3; ++s) {
         // dot(…, …)
         alignas(64) float right[1344];
-        for (int i_8 = 0; i_8 < 2; ++i_8) {
-          akg_pack_part<56, 24, 28, 1>(held + i_8 * 32L + r * 32L + s, 128, 0, 24, 0, 28, right + i_8 * 28L);
+        for (int i_10 = 0; i_10 < 2; ++i_10) {
+          akg_pack_part<56, 24, 28, 1>(held + i_10 * 32L + r * 32L + s, 128, 0, 24, 0, 28, right + i_10 * 28L);
         }
-        akg_dot<40, 56, 24, 1, 1, 40, 14, 1, 56, 24, akg_add, float>(taps + r * 2880L + s * 960L, right, acc);
+        akg_dot<40, 56, 24, 40, 0, 1, 1, 40, 14, 1, 56, 24, akg_add, float>(taps + r * 2880L + s * 960L, right, acc);
       }
     }
     // store y
-    for (int i_10 = 0; i_10 < 40; ++i_10) {
-      const float v = b[i_10];
-      for (int i_11 = 0; i_11 < 2; ++i_11) {
+    for (int i_12 = 0; i_12 < 40; ++i_12) {
+      const float v = b[i_12];
+      for (int i_13 = 0; i_13 < 2; ++i_13) {
         #pragma omp simd
-        for (int i_12 = 0; i_12 < 28; ++i_12) {
-          y[n * 22400L + i_10 * 560L + h * 56L + i_11 * 28L + i_12] = akg_at_least(acc[i_10 * 56 + i_11 * 28 + i_12] + v, 0.0f);
+        for (int i_14 = 0; i_14 < 28; ++i_14) {
+          y[n * 22400L + i_12 * 560L + h * 56L + i_13 * 28L + i_14] = akg_at_least(acc[i_12 * 56 + i_13 * 28 + i_14] + v, 0.0f);
         }
       }
     }

@@ -20,13 +20,7 @@
 //   }
 #include <cstdint>
 
-template <class T> static inline T akg_min(T a, T b) { return a < b || a != a ? a : b; }
 template <class T> static inline T akg_max(T a, T b) { return a > b || a != a ? a : b; }
-// The first index i in 0..len from which on start + step * i is inside of 0..extent.
-static inline int akg_clip_lo(int64_t start, int64_t step, int64_t extent, int64_t len) {
-  const int64_t outside = step > 0 ? -start : start - extent + 1, distance = step > 0 ? step : -step;
-  return outside <= 0 ? 0 : int(akg_min((outside + distance - 1) / distance, len));
-}
 template <class To, class From> static inline To akg_bits(From value) {
   static_assert(sizeof(To) == sizeof(From), "the same size");
   To bits;
@@ -136,33 +130,10 @@ extern "C" void moments_pool(void *const *tensors, const int64_t *dims, int64_t 
   akg_f16 *__restrict pooled = static_cast<akg_f16 *>(tensors[1]);
   for (int64_t program = first; program < last; ++program) {
     const int64_t i = program;
-    alignas(64) float acc[32];
-    #pragma omp simd
-    for (int i_1 = 0; i_1 < 32; ++i_1) {
-      acc[i_1] = (-__builtin_inff());
-    }
-    for (int64_t a = 0; a < 3; ++a) {
-      for (int64_t b = 0; b < 3; ++b) {
-        const int i_2_lo = akg_clip_lo(b - 1, 2, 64, 32);
-        if (a + i * 2 - 1 >= 0) {
-          if (i_2_lo == 0) {
-            #pragma omp simd
-            for (int i_2 = 0; i_2 < 32; ++i_2) {
-              acc[i_2] = akg_round_f16(akg_max(acc[i_2], float(x[i * 128L + a * 64L + i_2 * 2L + b - 65L])));
-            }
-          } else {
-            #pragma omp simd
-            for (int i_2 = i_2_lo; i_2 < 32; ++i_2) {
-              acc[i_2] = akg_round_f16(akg_max(acc[i_2], float(x[i * 128L + a * 64L + i_2 * 2L + b - 65L])));
-            }
-          }
-        }
-      }
-    }
     // store pooled
     #pragma omp simd
-    for (int i_3 = 0; i_3 < 32; ++i_3) {
-      pooled[i * 32L + i_3] = akg_f16(acc[i_3]);
+    for (int i_1 = 0; i_1 < 32; ++i_1) {
+      pooled[i * 32L + i_1] = akg_f16(akg_round_f16(akg_max(akg_round_f16(akg_max(akg_round_f16(akg_max(akg_round_f16(akg_max(akg_round_f16(akg_max(akg_round_f16(akg_max(akg_round_f16(akg_max(akg_round_f16(akg_max(akg_round_f16(akg_max((-__builtin_inff()), i * 2 - 1 >= 0 && i_1 >= 1 ? float(x[i * 128L + i_1 * 2L - 65L]) : (-__builtin_inff()))), i * 2 - 1 >= 0 ? float(x[i * 128L + i_1 * 2L - 64L]) : (-__builtin_inff()))), i * 2 - 1 >= 0 ? float(x[i * 128L + i_1 * 2L - 63L]) : (-__builtin_inff()))), i_1 >= 1 ? float(x[i * 128L + i_1 * 2L - 1L]) : (-__builtin_inff()))), float(x[i * 128L + i_1 * 2L]))), float(x[i * 128L + i_1 * 2L + 1L]))), i_1 >= 1 ? float(x[i * 128L + i_1 * 2L + 63L]) : (-__builtin_inff()))), float(x[i * 128L + i_1 * 2L + 64L]))), float(x[i * 128L + i_1 * 2L + 65L]))));
     }
   }
 }

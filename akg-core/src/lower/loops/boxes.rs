@@ -1,8 +1,8 @@
 //! Boxes of tensors that several iterations of a loop read parts of.
 //!
 //! What a window meets at one tap lies an element or a row beside what it meets at the next. Where a loop over taps loads
-//! the right operand of a dot, all that its iterations load is copied once before the loop, zeros around a tensor included,
-//! and dots read it from there.
+//! an operand of a dot, all that its iterations load is copied once before the loop, zeros around a tensor included, and dots
+//! read it from there. The left operand of a dot, whose elements are taken one by one, is not even brought together first.
 
 use crate::dtype::DType;
 use crate::error::Result;
@@ -62,7 +62,7 @@ impl Mapper<'_> {
             } = stmt
                 && matches!(fill, None | Some(Constant::Int(0) | Constant::Float(0.0)))
                 && !self.written.contains(tensor)
-                && self.is_right_operand(*value, l)
+                && self.is_operand(*value, l)
                 && let Some((inner, dimensions)) = self.worthwhile(*value, region, around)
                 && let Some(copy) = self.copy_box(*value, *tensor, dimensions)?
             {
@@ -72,20 +72,35 @@ impl Mapper<'_> {
         Ok(copied)
     }
 
-    /// Whether all that becomes of a value in the loop is to be the right operand of a dot, as it is.
-    fn is_right_operand(&self, v: Val, l: &Loop) -> bool {
+    /// Whether all that becomes of a value in the loop is to be the right operand of a dot as it is, or the left one
+    /// transposed.
+    fn is_operand(&self, v: Val, l: &Loop) -> bool {
         let is_once = |v: Val| self.uses[v.0 as usize].count == 1;
-        let mut ops = l.body.iter().filter_map(|stmt| match stmt {
-            SketchStmt::Define { value, op, .. } => Some((*value, op)),
-            _ => None,
-        });
-        let is_float = self.kernel.ty(v).dtype == DType::F32;
-        is_float
-            && is_once(v)
-            && ops.clone().any(|(user, op)| match op {
-                Op::Reshape(u) if *u == v => is_once(user) && ops.any(|(_, op)| is_right_of(op, user)),
-                op => is_right_of(op, v),
-            })
+        let (mut now, mut transposed) = (v, false);
+        if !is_once(v) {
+            return false;
+        }
+        for stmt in &l.body {
+            let SketchStmt::Define { value, op, .. } = stmt else {
+                continue;
+            };
+            match op {
+                Op::Reshape(u) if *u == now && !transposed => now = *value,
+                Op::Transpose(u, perm) if *u == now && !transposed && perm[..] == [1, 0] => {
+                    (now, transposed) = (*value, true);
+                }
+                Op::Dot { a, b, method, .. } if *a == now || *b == now => {
+                    let operand = if transposed { a } else { b };
+                    let is_float = self.kernel.ty(v).dtype == DType::F32;
+                    return *operand == now && a != b && *method == DotMethod::Ieee && is_float;
+                }
+                _ => continue,
+            }
+            if !is_once(now) {
+                return false;
+            }
+        }
+        false
     }
 
     /// The box for most of the inner loops that is small, and read several times.
@@ -211,9 +226,4 @@ impl Mapper<'_> {
         );
         Ok(Some(std::mem::replace(&mut self.out, before)))
     }
-}
-
-/// Whether `op` is a dot with `v` on the right, as it is.
-fn is_right_of(op: &Op, v: Val) -> bool {
-    matches!(op, Op::Dot { b, method: DotMethod::Ieee, .. } if *b == v)
 }

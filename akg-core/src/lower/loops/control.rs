@@ -11,6 +11,9 @@ use super::mapper::{Mapper, Resource, State, UNKNOWN_EXTENT, stored_tensors};
 
 impl<'a> Mapper<'a> {
     pub(super) fn for_loop(&mut self, l: &'a Loop) -> Result<()> {
+        if self.goes_inside(l)? {
+            return Ok(());
+        }
         let mut stored = BTreeSet::new();
         if ir::has_barrier(&l.body) {
             stored.clone_from(&self.written);

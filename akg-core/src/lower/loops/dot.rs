@@ -80,10 +80,25 @@ impl Mapper<'_> {
             other => other,
         };
         self.out.push(Stmt::Comment(self.describe(dot)));
-        let block = block(self.machine, extents, dtype);
+        let held = self.held_left(a, method, dtype)?;
+        let line = match held {
+            Some((_, Layout::Lines(len, _))) => len,
+            _ => *m,
+        };
+        let block = block(self.machine, [line, *n], dtype);
         let width = block[1] * (self.machine.vector_bytes / dtype.size());
-        let (a, a_layout) = self.left(a, method, dtype, block[0], *n)?;
-        let (b, width) = self.right(b, method, dtype, width)?;
+        let in_place = match held {
+            Some(_) => self.rows_in_place(b, method, dtype)?,
+            None => None,
+        };
+        let (a, a_layout) = match held {
+            Some(held) => held,
+            None => self.left(a, method, dtype, block[0], *n)?,
+        };
+        let (b, width) = match in_place {
+            Some(in_place) => in_place,
+            None => self.right(b, method, dtype, width)?,
+        };
         let c = match init {
             Some(init) => self.accumulator(v, init)?,
             None => self.result(v)?,
@@ -106,6 +121,29 @@ impl Mapper<'_> {
             self.round(c, v);
         }
         Ok(())
+    }
+
+    /// The left operand where it lies in a box, if it is a transposed part of one.
+    fn held_left(&mut self, v: Val, method: DotMethod, dtype: DType) -> Result<Option<(Address, Layout)>> {
+        let (source, transposed) = self.untransposed(v);
+        if !transposed {
+            return Ok(None);
+        }
+        let slab = self.packable(source, method, dtype)?;
+        Ok(slab.filter(Slab::is_held).and_then(|slab| slab.lines()))
+    }
+
+    /// The right operand where it lies in a tensor, and the distance of its rows, if these do not compete for the same lines
+    /// of a cache, and are whole vectors.
+    fn rows_in_place(&mut self, v: Val, method: DotMethod, dtype: DType) -> Result<Option<(Address, usize)>> {
+        let columns = self.kernel.ty(v).extents.last().copied().unwrap_or(1);
+        let lanes = self.machine.vector_bytes / dtype.size();
+        let slab = self.packable(v, method, dtype)?;
+        let in_place = slab.filter(|_| columns.is_multiple_of(lanes));
+        let is_apart = |row: usize| !(row * dtype.size()).is_multiple_of(CONFLICT);
+        Ok(in_place
+            .and_then(|slab| slab.in_place())
+            .filter(|(_, row)| is_apart(*row)))
     }
 
     /// The left operand in a local: part of a tensor in panels of `rows` rows, and what is computed as it is, where rows
@@ -297,8 +335,8 @@ impl Mapper<'_> {
     }
 }
 
-/// The register block: rows, and vectors of columns, with the least estimated time for the whole product.
-fn block(machine: Machine, [m, n, _]: [usize; 3], dtype: DType) -> [usize; 2] {
+/// The register block: rows, and vectors of columns, with the least estimated time for so many of each.
+fn block(machine: Machine, [m, n]: [usize; 2], dtype: DType) -> [usize; 2] {
     let vectors = n.div_ceil(machine.vector_bytes / dtype.size()).max(1);
     // In 32nds of a cycle, with two multiply-adds or two loads in each cycle: fewer than 8 sums do not hide the latency of an
     // addition, and compilers load a vector of columns again for each of two rows rather than keep it. Where few of 16

@@ -1,6 +1,6 @@
 //! One element of a tile value as a scalar computation.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use half::{bf16, f16};
 
@@ -30,6 +30,18 @@ pub(super) struct Frame {
     passing: Vec<(Val, LocalId, NodeId)>,
 }
 
+impl Frame {
+    /// Notes an element of a value.
+    pub(super) fn remember(&mut self, v: Val, index: &[Expr], node: NodeId) {
+        self.elements.insert((v, index.to_vec()), node);
+    }
+
+    /// Forgets all elements of some values.
+    pub(super) fn forget(&mut self, values: &HashSet<Val>) {
+        self.elements.retain(|(v, _), _| !values.contains(v));
+    }
+}
+
 /// The position of an element in row-major order.
 pub(super) fn row_major(extents: &[usize], index: &[Expr]) -> Expr {
     extents
@@ -40,7 +52,7 @@ pub(super) fn row_major(extents: &[usize], index: &[Expr]) -> Expr {
         })
 }
 
-impl Mapper<'_> {
+impl<'a> Mapper<'a> {
     /// Starts loops over the elements of a value. Returns the loops that were under construction.
     pub(super) fn open(&mut self, v: Val) -> Frame {
         let extents = self.kernel.ty(v).extents.clone();
@@ -149,6 +161,11 @@ impl Mapper<'_> {
     fn compute(&mut self, v: Val, index: &[Expr]) -> Result<NodeId> {
         let info = &self.kernel.values[v.0 as usize];
         let dtype = info.ty.dtype;
+        if let Some(l) = self.inside.get(&v).copied()
+            && let Some(node) = self.after_iterations(l, index)?
+        {
+            return Ok(node);
+        }
         let Some(op) = self.value(v).op else {
             return Err(Error::unexpected(format!(
                 "value `{}` of kernel `{}` is used before it is defined",

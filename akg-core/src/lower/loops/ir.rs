@@ -331,6 +331,8 @@ pub struct Dot {
 pub enum Layout {
     /// At `i * row + p * column`, for these two.
     Strided([usize; 2]),
+    /// Rows come in lines of so many: row `i` of line `j` is at `j * line + i * row + p * column`, for these three.
+    Lines(usize, [usize; 3]),
     /// Where [`Pack`] puts element `p, i` in panels as wide as the register block has rows.
     Panels,
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use crate::error::{Error, Result};
 use crate::expr::{Expr, Symbol};
 use crate::lower::grid;
-use crate::sketch::ir::{self, Axis, Kernel, Op, Program, StoreMode, TensorId, Val, region_operands};
+use crate::sketch::ir::{self, Axis, Kernel, Loop, Op, Program, StoreMode, TensorId, Val, region_operands};
 
 use super::Machine;
 use super::added::{Added, Addition};
@@ -71,8 +71,8 @@ pub(super) struct Mapper<'a> {
     /// Position of the statement at hand, as in [`Use::last`].
     pub(super) at: usize,
     pub(super) names: Names,
-    /// What the sketch's symbols are called.
-    pub(super) symbols: HashMap<Symbol, Symbol>,
+    /// What the sketch's symbols stand for.
+    pub(super) symbols: HashMap<Symbol, Expr>,
     pub(super) ranges: BTreeMap<Symbol, (i64, i64)>,
     pub(super) locals: Vec<Local>,
     /// Statements of the block at hand.
@@ -91,6 +91,8 @@ pub(super) struct Mapper<'a> {
     pub(super) advances: Vec<(Symbol, i64)>,
     /// Rows that loops have read so far, by their first elements.
     pub(super) rows_read: Vec<(TensorId, Expr)>,
+    /// Loops that elements go through where they are used, by what they result in.
+    pub(super) inside: HashMap<Val, &'a Loop>,
     /// Loads whose elements are in boxes.
     pub(super) held: HashMap<Val, Held>,
     /// What nodes are called in the sketch.
@@ -138,6 +140,7 @@ impl<'a> Mapper<'a> {
             streamed: streamed_tensors(program, kernel, machine),
             advances: Vec::new(),
             rows_read: Vec::new(),
+            inside: HashMap::new(),
             held: HashMap::new(),
             labels: HashMap::new(),
             block: 0,
@@ -198,14 +201,14 @@ impl<'a> Mapper<'a> {
     /// Gives a symbol of the sketch a name and a range.
     pub(super) fn declare(&mut self, symbol: &Symbol, range: (i64, i64)) -> Symbol {
         let name = self.names.fresh(symbol);
-        self.symbols.insert(symbol.clone(), name.clone());
+        self.symbols.insert(symbol.clone(), Expr::symbol(name.clone()));
         self.ranges.insert(name.clone(), range);
         name
     }
 
     /// An index expression of the sketch by the names of the kernel.
     pub(super) fn index(&self, expr: &Expr) -> Expr {
-        expr.substitute(&|s| self.symbols.get(s).map(|n| Expr::symbol(n.clone())))
+        expr.substitute(&|s| self.symbols.get(s).cloned())
     }
 
     pub(super) fn bounds(&self, expr: &Expr) -> Option<(i64, i64)> {
@@ -328,13 +331,14 @@ impl<'a> Mapper<'a> {
         match op {
             Op::ArgReduce(..) | Op::Scan { .. } => self.collect(v)?,
             Op::Dot { .. } => self.dot(v)?,
+            Op::Transpose(u, perm) if self.is_turned(v, *u, perm) => self.turn(v, *u)?,
             _ => debug_assert!(is_elementwise(op) || state == State::Reduction),
         }
         Ok(())
     }
 
     /// Scalar operations per element when evaluated in place.
-    fn cost(&self, op: &Op) -> u32 {
+    pub(super) fn cost(&self, op: &Op) -> u32 {
         let of = |v: Val| match self.value(v).state {
             State::Inline => self.value(v).cost,
             _ => 1,

@@ -18,6 +18,7 @@ mod effect;
 mod element;
 mod ends;
 mod fold;
+mod inside;
 pub mod ir;
 mod mapper;
 mod names;

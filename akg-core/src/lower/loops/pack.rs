@@ -5,7 +5,7 @@ use crate::expr::{Expr, Symbol};
 use crate::sketch::ir::{Axis, Op, Scalar as Constant, Val};
 
 use super::checks::affine;
-use super::ir::{Address, LocalId, LoopKind, Matrix, Pack, Place, Stmt};
+use super::ir::{Address, Layout, LocalId, LoopKind, Matrix, Pack, Place, Stmt};
 use super::mapper::{Mapper, State};
 use super::node::Guard;
 
@@ -312,6 +312,23 @@ impl Slab {
             offset: self.offset.clone(),
         };
         (is_inside && is_panel).then_some((address, width))
+    }
+
+    /// Where it begins and lies if its columns are the rows of a dot: in lines, of which elements are a known distance apart.
+    pub(super) fn lines(&self) -> Option<(Address, Layout)> {
+        let mut sides = self.rows.iter().chain(&self.columns);
+        let is_inside = sides.all(|side| side.guard.is_none()) && self.outer.is_empty();
+        let distance = |side: &Side| usize::try_from(side.stride.as_const()?).ok();
+        let layout = match (&self.rows[..], &self.columns[..]) {
+            ([k], [row]) => Layout::Strided([distance(row)?, distance(k)?]),
+            ([k], [line, row]) => Layout::Lines(row.extent, [distance(line)?, distance(row)?, distance(k)?]),
+            _ => return None,
+        };
+        let address = Address {
+            place: self.place,
+            offset: self.offset.clone(),
+        };
+        is_inside.then_some((address, layout))
     }
 
     /// Whether it is in a box.

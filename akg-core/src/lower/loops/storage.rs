@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use crate::dtype::DType;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::sketch::ir::{Op, TensorId, Val};
 
 use super::effect::Effect;
 use super::element::row_major;
-use super::ir::{Local, LocalId, Stmt};
+use super::ir::{Local, LocalId, Matrix, Pack, Place, Stmt};
 use super::mapper::{Mapper, Resource, State};
 use super::nest::Nest;
 use super::node::{NodeId, NodeKind};
@@ -69,6 +69,39 @@ impl Mapper<'_> {
                 Ok(local)
             }
         }
+    }
+
+    /// Whether `v` is a stored matrix with rows and columns exchanged, of which vectors are read: its elements would be
+    /// gathered one by one wherever they are used.
+    pub(super) fn is_turned(&self, v: Val, source: Val, perm: &[usize]) -> bool {
+        let ty = self.kernel.ty(v);
+        let lanes = self.machine.vector_bytes / DType::F32.size();
+        let is_large = perm == [1, 0] && ty.extents.iter().all(|extent| *extent >= lanes);
+        let is_stored = |v: Val| matches!(self.value(v).state, State::Stored(_));
+        let is_at_hand = match (self.value(source).state, self.value(source).op) {
+            (State::Inline, Some(Op::Cast(sums))) => is_stored(*sums),
+            _ => is_stored(source),
+        };
+        is_large && is_at_hand && ty.dtype == DType::F32 && !self.uses[v.0 as usize].multiplied
+    }
+
+    /// Stores `source` with rows and columns exchanged, as `v`.
+    pub(super) fn turn(&mut self, v: Val, source: Val) -> Result<()> {
+        let from = self.settle(source)?;
+        let [rows, columns] = self.kernel.ty(v).extents[..] else {
+            return Err(Error::unexpected("what is turned is not a matrix"));
+        };
+        let to = self.local_for(v);
+        let matrix = Matrix {
+            place: Place::Local(from),
+            offset: 0.into(),
+            extents: [rows, columns],
+            strides: [1.into(), rows.into()],
+            valid: [rows, columns].map(|extent| [0.into(), extent.into()]),
+        };
+        self.out.push(Stmt::Pack(Pack::all(matrix, to, columns)));
+        self.set_state(v, State::Stored(to));
+        Ok(())
     }
 
     /// A waiting reduction whose loops pass over the whole of `v`.

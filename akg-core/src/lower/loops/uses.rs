@@ -14,6 +14,8 @@ pub(super) struct Use {
     pub(super) last: usize,
     /// Whether a use is in a loop that the definition is outside of.
     pub(super) repeated: bool,
+    /// Whether a product has it as an operand.
+    pub(super) multiplied: bool,
 }
 
 /// Whether the value is an expression that can be evaluated anew for each element where it is used.
@@ -84,6 +86,11 @@ impl Walk {
                     let operands = op.operands();
                     for operand in &operands {
                         self.read(*operand);
+                    }
+                    if let Op::Dot { a, b, .. } = op {
+                        for operand in [a, b] {
+                            self.uses[operand.0 as usize].multiplied = true;
+                        }
                     }
                     self.define(*value);
                     if is_elementwise(op) {

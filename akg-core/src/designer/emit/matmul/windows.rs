@@ -4,6 +4,10 @@
 //! side by side. A tile of the result has places along its other side: a run along the last dimension, and where that is
 //! short, several of the dimension before. Taps along the dimensions before a tile's are summed with the channels, in one
 //! product: what they meet is a box of the image, too. The others are walked one by one.
+//!
+//! Lanes hold neighbouring columns of a product. Where they are filled as well by rows of the result as by places, tiles are
+//! turned: their columns are rows of the result, and places are taken one by one from where they lie in the box, so that nothing
+//! need be brought side by side. The result is turned back in the end.
 
 use std::collections::HashMap;
 
@@ -31,6 +35,10 @@ const COPIED: i64 = 16;
 const COPIED_CHANNELS: i64 = 32;
 /// So many channels, or all that there are, are summed in one step at least.
 const CHANNELS: i64 = 16;
+/// So many are summed at each tap at least where tiles are turned: sums are added to those of the tile as often.
+const TURNED: i64 = 32;
+/// Rows of weights a multiple of this many elements apart compete for the same lines of a cache.
+const CONFLICT: i64 = 128;
 
 /// A convolution.
 struct Windows<'a> {
@@ -45,6 +53,8 @@ struct Windows<'a> {
     runs: Vec<(Axis, i64)>,
     /// The channels of a step.
     step: i64,
+    /// Whether places are the rows of its products, and the rows of the result their columns.
+    turned: bool,
 }
 
 /// Writes the kernels of `product`, if it is a convolution and the device's lanes work alone.
@@ -79,10 +89,10 @@ impl<'a> Windows<'a> {
         let width = extent(*last)?.max(1);
         let run = balanced(product.extent(*last), &[PLACES], 1)[0];
         let mut runs = vec![(*last, run)];
+        let rows = extent(product.rows)?.min(ROWS[0]);
+        let lanes = |elements: i64| ceildiv(elements, LANES) * LANES;
         if let Some(before) = others.last().filter(|_| width < PLACES) {
             let run = balanced(product.extent(*before), &[PLACES / width], 1)[0];
-            let rows = extent(product.rows)?.min(ROWS[0]);
-            let lanes = |places: i64| ceildiv(places, LANES) * LANES;
             let several = rows * lanes(run * width) + BESIDE * run * width;
             if width < NARROW || several < run * rows * lanes(width) {
                 runs.insert(0, (*before, run));
@@ -105,7 +115,12 @@ impl<'a> Windows<'a> {
                 walked.insert(0, axis);
             }
         }
-        let step = balanced(&geometry.channels.into(), &[(most / depth).max(1)], 1)[0];
+        let step = divided(geometry.channels, (most / depth).max(1));
+        let places: i64 = runs.iter().map(|(_, run)| run).product();
+        let beside = if runs.len() > 1 { BESIDE * places } else { 0 };
+        let turned = !walked.is_empty()
+            && step * depth >= TURNED
+            && lanes(rows) * places <= rows * lanes(places) + beside;
         Some(Self {
             product,
             geometry,
@@ -114,7 +129,21 @@ impl<'a> Windows<'a> {
             walked,
             runs,
             step,
+            turned,
         })
+    }
+
+    /// Lengths of tiles along the rows of the result to choose from.
+    fn lengths(&self) -> Vec<i64> {
+        let grain = if self.turned { LANES } else { 1 };
+        balanced(self.product.extent(self.product.rows), &ROWS, grain)
+    }
+
+    /// How many rows of the result the copied weights are for, of which those that do not exist are zero.
+    fn copied_rows(&self) -> Option<i64> {
+        let rows = self.product.extent(self.product.rows).as_const()?;
+        let covered = self.lengths().into_iter().map(|len| ceildiv(rows, len) * len);
+        if self.turned { covered.max() } else { Some(rows) }
     }
 
     /// Whether there is a copy of the weights.
@@ -196,25 +225,27 @@ impl<'a> Windows<'a> {
             .iter()
             .map(|a| format!("p{a} in {}", extent(*a)))
             .collect();
-        over.push(format!(
-            "p{} in ceildiv({}, {COPIED})",
-            product.rows,
-            extent(product.rows)
-        ));
-        let rows = tile(
-            product.rows,
-            product.extent(product.rows),
-            &COPIED.to_string(),
-            &[COPIED],
-        );
-        walks.insert(product.rows, rows);
+        let rows = self
+            .copied_rows()
+            .map_or_else(|| extent(product.rows), |rows| rows.to_string());
+        over.push(format!("p{} in ceildiv({rows}, {COPIED})", product.rows));
+        let all = product.extent(product.rows);
+        let copied = Walk::Tile {
+            start: format!("p{}*{COPIED}", product.rows),
+            len: COPIED.to_string(),
+            overhang: rows != all.to_string() || overhangs(all, &[COPIED]),
+        };
+        walks.insert(product.rows, copied);
         let step = balanced(&geometry.channels.into(), &[COPIED_CHANNELS], 1)[0].min(self.step);
         let (loops, start) = self.loops(step, extent);
         self.walk_sum(&start, step, &mut walks);
         let mut extents: Vec<String> = matrices.into_iter().map(extent).collect();
         extents.extend(self.walked.iter().map(|axis| extent(*axis)));
         extents.push((geometry.channels * self.taps()).to_string());
-        extents.push(extent(product.rows));
+        extents.push(match self.copied_rows() {
+            Some(rows) if self.turned && rows % CONFLICT == 0 => (rows + LANES).to_string(),
+            _ => rows,
+        });
         let (weights, extents) = (self.weights(), extents.join(", "));
         names.buffers.push(format!("buffer {weights}: f32[{extents}]"));
         let mut e = Emitter::new(product.plan, product.prims, product.kernel, names);
@@ -259,7 +290,7 @@ impl<'a> Windows<'a> {
             grid.push(over);
         }
         // Programs that read the same places run together, and those that write what lies between each other's results.
-        let lengths = balanced(extent(product.rows), &ROWS, 1);
+        let lengths = self.lengths();
         let len = names.knob("BM", number, &lengths);
         grid.push(format!(
             "p{} in ceildiv({}, {len})",
@@ -283,7 +314,12 @@ impl<'a> Windows<'a> {
         let places = lens.join("*");
         let sums = self.sums();
         if !loops.is_empty() {
-            e.line(format!("acc0 = zeros {sums}[{len}, {places}]"));
+            let extents = if self.turned {
+                [&places, &len]
+            } else {
+                [&len, &places]
+            };
+            e.line(format!("acc0 = zeros {sums}[{}, {}]", extents[0], extents[1]));
             e.open(format!("for {} {{", loops.join(", ")));
         }
         let dot = self.dot(&mut e, &start, &places)?;
@@ -304,6 +340,7 @@ impl<'a> Windows<'a> {
                 }
             }
         };
+        let sum = if self.turned { format!("trans({sum})") } else { sum };
         e.line(match lens.len() {
             1 => format!("y0 = {sum}"),
             _ => format!("y0 = reshape({sum}, [{len}, {}])", lens.join(", ")),
@@ -323,13 +360,20 @@ impl<'a> Windows<'a> {
     fn dot(&self, e: &mut Emitter<'_>, start: &str, places: &str) -> Result<String> {
         let [weights, image] = &self.product.operands;
         let left = if self.has_copy() {
-            let (_, leaves) = e.place(&[self.product.rows, self.geometry.channel])?;
+            let leaving = if self.turned {
+                vec![self.geometry.channel]
+            } else {
+                vec![self.product.rows, self.geometry.channel]
+            };
+            let (_, leaves) = e.place(&leaving)?;
             let outside = if leaves { " else 0.0" } else { "" };
-            format!(
-                "trans(load {}[{}]{outside})",
-                self.weights(),
-                self.region(e, start, self.step)?
-            )
+            let region = self.region(e, start, self.step)?;
+            let copied = format!("load {}[{region}]{outside}", self.weights());
+            if self.turned {
+                copied
+            } else {
+                format!("trans({copied})")
+            }
         } else {
             e.tile = vec![self.product.rows, self.geometry.channel];
             e.load(weights)?.text
@@ -343,8 +387,13 @@ impl<'a> Windows<'a> {
             2 => right,
             _ => format!("reshape({right}, [{}, {places}])", self.step * self.taps()),
         };
+        let operands = if self.turned {
+            format!("trans({right}), {left}")
+        } else {
+            format!("{left}, {right}")
+        };
         let run = self.product.longest_run();
-        Ok(format!("dot({left}, {right}) ieee promote({run})"))
+        Ok(format!("dot({operands}) ieee promote({run})"))
     }
 
     /// The type that the products of the steps are added up in.
@@ -353,6 +402,13 @@ impl<'a> Windows<'a> {
         let is_short = self.product.products().is_some_and(|products| products <= most);
         if is_short { DType::F32 } else { DType::F64 }
     }
+}
+
+/// Steps of so many at most that are equally long, if that does not make more than twice as many of them.
+fn divided(extent: i64, most: i64) -> i64 {
+    let steps = ceildiv(extent, most).max(1);
+    let equal = (steps..=2 * steps).find(|steps| extent % steps == 0);
+    ceildiv(extent, equal.unwrap_or(steps))
 }
 
 /// A walk along an axis by tiles of a length that has one of these values.
