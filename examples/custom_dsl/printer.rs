@@ -311,6 +311,9 @@ impl Printer<'_> {
         let ([m, n, k], width) = (dot.extents, dot.width);
         let left = match dot.a_layout {
             Layout::Strided([row, column]) => format!("i * {row} + p * {column}"),
+            Layout::Lines(len, [line, row, column]) => {
+                format!("i / {len} * {line} + i % {len} * {row} + p * {column}")
+            }
             Layout::Panels => {
                 let rows = dot.block[0];
                 format!("i / {rows} * {} + p * {rows} + i % {rows}", k * rows)
