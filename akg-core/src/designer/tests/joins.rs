@@ -58,3 +58,40 @@ fn statistics_share_a_kernel() {
 fn results_are_right() {
     check_on(&[Target::new("cpu", "x86_64"), many_threads()], block(), 1e-5);
 }
+
+/// Layers that read what all layers before computed, more of them than a kernel should choose among.
+fn long_block() -> Graph {
+    let mut g = Graph::new("long_block");
+    let x = g.input("x", F, [4, 8, 30]);
+    let mut build = || -> Result<ValueId> {
+        let (mut all, mut joined) = (vec![x], x);
+        for i in 1..10 {
+            let new = layer(&mut g, joined, 8 * i, &format!("w{i}"))?;
+            all.push(new);
+            joined = g.cat(&all, 1)?;
+        }
+        Ok(joined)
+    };
+    let joined = build().unwrap();
+    g.output(joined);
+    g
+}
+
+/// What many layers read is stored side by side once: no kernel chooses among more than a few tensors.
+#[test]
+fn what_grows_is_joined_once() {
+    for target in [Target::new("cpu", "x86_64"), many_threads()] {
+        let text = design(&Task::new("long_block", long_block()), &target)
+            .unwrap()
+            .sketch
+            .to_string();
+        let kernels = text.split("\nkernel ").skip(1);
+        let choices = kernels.map(|kernel| kernel.matches("select(").count());
+        assert!(choices.max() <= Some(2 * 6), "{text}");
+    }
+    check_on(
+        &[Target::new("cpu", "x86_64"), many_threads()],
+        long_block(),
+        1e-5,
+    );
+}

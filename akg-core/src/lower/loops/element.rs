@@ -161,10 +161,8 @@ impl<'a> Mapper<'a> {
     fn compute(&mut self, v: Val, index: &[Expr]) -> Result<NodeId> {
         let info = &self.kernel.values[v.0 as usize];
         let dtype = info.ty.dtype;
-        if let Some(l) = self.inside.get(&v).copied()
-            && let Some(node) = self.after_iterations(l, index)?
-        {
-            return Ok(node);
+        if let Some((l, carried)) = self.inside.get(&v).copied() {
+            return self.after_iterations(l, carried, index);
         }
         let Some(op) = self.value(v).op else {
             return Err(Error::unexpected(format!(

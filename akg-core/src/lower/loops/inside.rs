@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use crate::error::Result;
 use crate::expr::{Expr, Symbol};
-use crate::sketch::ir::{Axis, Loop, Op, Stmt as SketchStmt, Val};
+use crate::sketch::ir::{Axis, Carried, Loop, Op, Stmt as SketchStmt, Val};
 
 use super::mapper::{Mapper, Resource, State, Value};
 use super::node::NodeId;
@@ -22,7 +22,7 @@ impl<'a> Mapper<'a> {
     /// Has each element go through all iterations of `l` at once where it is used, if that is possible and short. Returns
     /// whether it is.
     pub(super) fn goes_inside(&mut self, l: &'a Loop) -> Result<bool> {
-        let ([carried], Some(count)) = (&l.carried[..], iterations(l)) else {
+        let (&[carried], Some(count)) = (&l.carried[..], iterations(l)) else {
             return Ok(false);
         };
         let definitions = count.checked_mul(l.body.len() as i64);
@@ -49,7 +49,7 @@ impl<'a> Mapper<'a> {
         self.at += 1;
         let cost = cost.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX));
         self.set_inline(carried.result, None, reads, cost);
-        self.inside.insert(carried.result, l);
+        self.inside.insert(carried.result, (l, carried));
         let used = self.uses[carried.result.0 as usize];
         if used.count > 1 || used.repeated {
             let local = self.local_for(carried.result);
@@ -105,11 +105,13 @@ impl<'a> Mapper<'a> {
         })
     }
 
-    /// An element of what the loop carries, after all iterations.
-    pub(super) fn after_iterations(&mut self, l: &'a Loop, index: &[Expr]) -> Result<Option<NodeId>> {
-        let [carried] = &l.carried[..] else {
-            return Ok(None);
-        };
+    /// An element of what `l` carries, after all iterations.
+    pub(super) fn after_iterations(
+        &mut self,
+        l: &'a Loop,
+        carried: Carried,
+        index: &[Expr],
+    ) -> Result<NodeId> {
         let own: HashSet<Val> = l.body.iter().filter_map(defined).chain([carried.inner]).collect();
         let mut node = self.element(carried.initial, index)?;
         for values in points(l) {
@@ -119,19 +121,17 @@ impl<'a> Mapper<'a> {
             node = self.element(carried.next, index)?;
         }
         self.frame.forget(&own);
-        Ok(Some(node))
+        Ok(node)
     }
 }
 
 /// How often a loop goes round, if that is known.
 fn iterations(l: &Loop) -> Option<i64> {
-    let counts = l.axes.iter().map(|axis| {
+    l.axes.iter().try_fold(1i64, |all, axis| {
         let (lo, hi) = (axis.lo.as_const()?, axis.hi.as_const()?);
-        Some((hi - lo).max(0).div_euclid(axis.step) + i64::from((hi - lo).max(0) % axis.step != 0))
-    });
-    counts
-        .into_iter()
-        .try_fold(1i64, |all, count| all.checked_mul(count?))
+        let count = hi.checked_sub(lo)?.max(0).checked_add(axis.step - 1)? / axis.step;
+        all.checked_mul(count)
+    })
 }
 
 /// The values of the indices in all iterations, in their order.

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use crate::error::{Error, Result};
 use crate::expr::{Expr, Symbol};
 use crate::lower::grid;
-use crate::sketch::ir::{self, Axis, Kernel, Loop, Op, Program, StoreMode, TensorId, Val, region_operands};
+use crate::sketch::ir::{
+    self, Axis, Carried, Kernel, Loop, Op, Program, StoreMode, TensorId, Val, region_operands,
+};
 
 use super::Machine;
 use super::added::{Added, Addition};
@@ -92,7 +94,7 @@ pub(super) struct Mapper<'a> {
     /// Rows that loops have read so far, by their first elements.
     pub(super) rows_read: Vec<(TensorId, Expr)>,
     /// Loops that elements go through where they are used, by what they result in.
-    pub(super) inside: HashMap<Val, &'a Loop>,
+    pub(super) inside: HashMap<Val, (&'a Loop, Carried)>,
     /// Loads whose elements are in boxes.
     pub(super) held: HashMap<Val, Held>,
     /// What nodes are called in the sketch.

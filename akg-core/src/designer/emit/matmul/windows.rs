@@ -53,6 +53,8 @@ struct Windows<'a> {
     runs: Vec<(Axis, i64)>,
     /// The channels of a step.
     step: i64,
+    /// The rows of the result.
+    rows: i64,
     /// Whether places are the rows of its products, and the rows of the result their columns.
     turned: bool,
 }
@@ -89,7 +91,8 @@ impl<'a> Windows<'a> {
         let width = extent(*last)?.max(1);
         let run = balanced(product.extent(*last), &[PLACES], 1)[0];
         let mut runs = vec![(*last, run)];
-        let rows = extent(product.rows)?.min(ROWS[0]);
+        let all_rows = extent(product.rows)?;
+        let rows = all_rows.min(ROWS[0]);
         let lanes = |elements: i64| ceildiv(elements, LANES) * LANES;
         if let Some(before) = others.last().filter(|_| width < PLACES) {
             let run = balanced(product.extent(*before), &[PLACES / width], 1)[0];
@@ -129,6 +132,7 @@ impl<'a> Windows<'a> {
             walked,
             runs,
             step,
+            rows: all_rows,
             turned,
         })
     }
@@ -136,14 +140,19 @@ impl<'a> Windows<'a> {
     /// Lengths of tiles along the rows of the result to choose from.
     fn lengths(&self) -> Vec<i64> {
         let grain = if self.turned { LANES } else { 1 };
-        balanced(self.product.extent(self.product.rows), &ROWS, grain)
+        balanced(&self.rows.into(), &ROWS, grain)
     }
 
-    /// How many rows of the result the copied weights are for, of which those that do not exist are zero.
-    fn copied_rows(&self) -> Option<i64> {
-        let rows = self.product.extent(self.product.rows).as_const()?;
-        let covered = self.lengths().into_iter().map(|len| ceildiv(rows, len) * len);
-        if self.turned { covered.max() } else { Some(rows) }
+    /// How many rows of the result the copied weights are for; zero for those that do not exist.
+    fn copied_rows(&self) -> i64 {
+        let covered = self
+            .lengths()
+            .into_iter()
+            .map(|len| ceildiv(self.rows, len) * len);
+        match self.turned {
+            true => covered.max().unwrap_or(self.rows),
+            false => self.rows,
+        }
     }
 
     /// Whether there is a copy of the weights.
@@ -225,15 +234,12 @@ impl<'a> Windows<'a> {
             .iter()
             .map(|a| format!("p{a} in {}", extent(*a)))
             .collect();
-        let rows = self
-            .copied_rows()
-            .map_or_else(|| extent(product.rows), |rows| rows.to_string());
+        let rows = self.copied_rows();
         over.push(format!("p{} in ceildiv({rows}, {COPIED})", product.rows));
-        let all = product.extent(product.rows);
         let copied = Walk::Tile {
             start: format!("p{}*{COPIED}", product.rows),
             len: COPIED.to_string(),
-            overhang: rows != all.to_string() || overhangs(all, &[COPIED]),
+            overhang: rows != self.rows || rows % COPIED != 0,
         };
         walks.insert(product.rows, copied);
         let step = balanced(&geometry.channels.into(), &[COPIED_CHANNELS], 1)[0].min(self.step);
@@ -242,10 +248,8 @@ impl<'a> Windows<'a> {
         let mut extents: Vec<String> = matrices.into_iter().map(extent).collect();
         extents.extend(self.walked.iter().map(|axis| extent(*axis)));
         extents.push((geometry.channels * self.taps()).to_string());
-        extents.push(match self.copied_rows() {
-            Some(rows) if self.turned && rows % CONFLICT == 0 => (rows + LANES).to_string(),
-            _ => rows,
-        });
+        let conflicts = self.turned && rows % CONFLICT == 0;
+        extents.push((rows + if conflicts { LANES } else { 0 }).to_string());
         let (weights, extents) = (self.weights(), extents.join(", "));
         names.buffers.push(format!("buffer {weights}: f32[{extents}]"));
         let mut e = Emitter::new(product.plan, product.prims, product.kernel, names);
