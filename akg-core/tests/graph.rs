@@ -427,3 +427,29 @@ fn layers_of_one_structure_differ_in_names_alone() {
         "the order of inputs counts"
     );
 }
+
+/// Each layer joins what all before it made: from many tensors on a join begins with the one before it, and no value changes.
+#[test]
+fn joins_that_grow_begin_with_each_other() {
+    let mut g = Graph::new("grown");
+    let x = g.input("x", DType::F32, [2, 3]);
+    let (mut all, mut joined) = (vec![x], x);
+    for _ in 0..8 {
+        let sum = g.sum(joined, &[1], true).unwrap();
+        let new = g.tanh(sum).unwrap();
+        all.push(new);
+        joined = g.cat(&all, 1).unwrap();
+    }
+    g.output(joined);
+    let grown = g.with_growing_joins();
+    grown.validate().unwrap();
+    let parts = |g: &Graph| -> Vec<usize> {
+        let joins = g.nodes().iter().filter(|n| n.op.name() == "cat.default");
+        joins.map(|n| n.inputs().count()).collect()
+    };
+    assert_eq!(parts(&g), [2, 3, 4, 5, 6, 7, 8, 9]);
+    assert_eq!(parts(&grown), [2, 3, 4, 5, 6, 2, 2, 2]);
+    let x = Tensor::from_slice(vec![2, 3], &[0.5f32, -1.0, 2.0, 0.25, 3.0, -0.125]).unwrap();
+    let of = |g: &Graph| evaluate(g, std::slice::from_ref(&x), &Options::default()).unwrap()[0].to_f64();
+    assert_eq!(of(&g), of(&grown));
+}

@@ -111,7 +111,7 @@ pub(crate) struct Imported {
 
 impl Imported {
     pub(crate) fn into_module(self, path: &Path, cached: bool) -> Result<ImportedModule> {
-        let graph = Graph::from_json(&self.graph)?;
+        let graph = Graph::from_json(&self.graph)?.with_growing_joins();
         let mut by_name: BTreeMap<_, _> = self.inputs.into_iter().map(|i| (i.name.clone(), i)).collect();
         let ordered = graph.inputs().iter().map(|input| {
             let name = graph.value_name(input.value);

@@ -1,10 +1,13 @@
 //! Graphs from graphs: symbols bound, other input shapes, dead nodes dropped.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Arg, Constant, Graph, Input, InputKind, Node, Output, TensorType, ValueId};
 use crate::error::{Error, Result, ResultExt};
 use crate::expr::{Bindings, Expr, Symbol};
+
+/// So many tensors that are joined more than once are joined once.
+const MANY: usize = 6;
 
 impl Graph {
     /// Every symbol in the shapes of the inputs and in the arguments of the nodes.
@@ -149,6 +152,39 @@ impl Graph {
             )));
         }
         Ok(part.prune())
+    }
+
+    /// The graph in which a join that begins with all that an earlier one joined, if that is many tensors, begins with its
+    /// result instead. Where each layer reads what all layers before it computed, it then reads two tensors, and values stay
+    /// what they are to the last bit.
+    #[must_use]
+    pub fn with_growing_joins(&self) -> Graph {
+        let mut out = self.clone();
+        let mut joins: BTreeMap<(Vec<ValueId>, Option<i64>), ValueId> = BTreeMap::new();
+        for node in &mut out.nodes {
+            let ([Arg::Values(parts), Arg::Int(dim)], [joined]) = (&mut node.args[..], &node.outputs[..])
+            else {
+                continue;
+            };
+            let dtype = self.ty(*joined).dtype;
+            let all: Option<Vec<ValueId>> = parts.iter().copied().collect();
+            let Some(all) = all.filter(|all| all.iter().all(|part| self.ty(*part).dtype == dtype)) else {
+                continue;
+            };
+            if node.op.qualified_name() != "aten.cat.default" {
+                continue;
+            }
+            let known = (MANY..all.len()).rev().find_map(|count| {
+                let (first, others) = all.split_at_checked(count)?;
+                let joined = joins.get(&(first.to_vec(), dim.as_const()))?;
+                Some([&[*joined], others].concat())
+            });
+            if let Some(fewer) = known {
+                *parts = fewer.into_iter().map(Some).collect();
+            }
+            joins.insert((all, dim.as_const()), *joined);
+        }
+        out
     }
 
     /// The graph without the nodes and constants that no output needs. Inputs stay, names too; values are numbered

@@ -7,9 +7,6 @@ use crate::error::Result;
 use crate::expr::Expr;
 use crate::sketch::ir::{BinaryOp, CompareOp};
 
-/// So many tensors that are joined more than once are stored side by side.
-const MANY: usize = 6;
-
 pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimId>>> {
     let results = match name {
         "broadcast_tensors" => {
@@ -28,7 +25,7 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
             let mut tensors = s.tensors("tensors")?;
             // Tensors of shape [0] are skipped whatever the rank of the others.
             tensors.retain(|x| !matches!(s.prims.shape(*x), [only] if only.is(0)));
-            vec![growing(s, tensors, dim)?]
+            vec![join(s, &tensors, dim)?]
         }
         "stack" => {
             let dim = s.dim("dim", s.result(0)?.shape.len())?;
@@ -105,22 +102,6 @@ pub(super) fn stack(s: &mut Step<'_>, tensors: &[PrimId], dim: usize) -> Result<
     });
     let slices: Vec<_> = slices.collect();
     join(s, &slices, dim)
-}
-
-/// Tensors one after the other along a dimension, the first of which may be joined already, as where each layer reads what all
-/// layers before it computed: who reads many tensors chooses among all of them at each element.
-fn growing(s: &mut Step<'_>, tensors: Vec<PrimId>, dim: usize) -> Result<PrimId> {
-    let known = (MANY..=tensors.len()).rev().find_map(|count| {
-        let (first, others) = tensors.split_at_checked(count)?;
-        let joined = s.joins.get(&(first.to_vec(), dim))?;
-        Some([&[*joined], others].concat())
-    });
-    let joined = match known.as_deref() {
-        Some([joined]) => *joined,
-        known => join(s, known.unwrap_or(&tensors), dim)?,
-    };
-    s.joins.insert((tensors, dim), joined);
-    Ok(joined)
 }
 
 /// Tensors one after the other along a dimension: each is shifted to its place, and the coordinate selects among them.

@@ -39,14 +39,10 @@ pub(super) struct Decomposed {
 pub(super) struct Step<'a> {
     pub(super) prims: &'a mut Prims,
     values: &'a HashMap<ValueId, PrimId>,
-    joins: &'a mut Joins,
     pub(super) call: Call<'a>,
     /// The types of the call's results.
     pub(super) results: Vec<TensorType>,
 }
-
-/// What was joined along a dimension, in order, and what it became.
-type Joins = HashMap<(Vec<PrimId>, usize), PrimId>;
 
 /// Decomposes one operator; `None` if the family does not have it.
 type Family = fn(&mut Step<'_>, &str) -> Result<Option<Vec<PrimId>>>;
@@ -134,7 +130,6 @@ pub(super) fn decompose(graph: &Graph) -> Result<Decomposed> {
         values.insert(value, prims.push(Prim::Input(value), ty.dtype, ty.shape.clone()));
     }
     let mut missing: BTreeMap<String, usize> = BTreeMap::new();
-    let mut joins = Joins::new();
     for node in graph.nodes() {
         let name = node.op.name().split('.').next().unwrap_or_default();
         prims.origin = name;
@@ -142,7 +137,6 @@ pub(super) fn decompose(graph: &Graph) -> Result<Decomposed> {
             call: Call::new(node.op, &node.args, graph.values()),
             results: node.outputs.iter().map(|v| graph.ty(*v).clone()).collect(),
             values: &values,
-            joins: &mut joins,
             prims: &mut prims,
         };
         let mut results = None;

@@ -74,7 +74,7 @@ fn long_block() -> Graph {
     };
     let joined = build().unwrap();
     g.output(joined);
-    g
+    g.with_growing_joins()
 }
 
 /// What many layers read is stored side by side once: no kernel chooses among more than a few tensors.
