@@ -52,7 +52,7 @@ pub(super) fn row_major(extents: &[usize], index: &[Expr]) -> Expr {
         })
 }
 
-impl<'a> Mapper<'a> {
+impl Mapper<'_> {
     /// Starts loops over the elements of a value. Returns the loops that were under construction.
     pub(super) fn open(&mut self, v: Val) -> Frame {
         let extents = self.kernel.ty(v).extents.clone();

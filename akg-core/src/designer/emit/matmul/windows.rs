@@ -149,10 +149,7 @@ impl<'a> Windows<'a> {
             .lengths()
             .into_iter()
             .map(|len| ceildiv(self.rows, len) * len);
-        match self.turned {
-            true => covered.max().unwrap_or(self.rows),
-            false => self.rows,
-        }
+        covered.max().filter(|_| self.turned).unwrap_or(self.rows)
     }
 
     /// Whether there is a copy of the weights.
