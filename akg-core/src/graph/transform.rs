@@ -161,7 +161,11 @@ impl Graph {
     pub fn with_growing_joins(&self) -> Graph {
         let mut out = self.clone();
         let mut joins: BTreeMap<(Vec<ValueId>, Option<i64>), ValueId> = BTreeMap::new();
-        for node in &mut out.nodes {
+        for node in out
+            .nodes
+            .iter_mut()
+            .filter(|node| node.op.qualified_name() == "aten.cat.default")
+        {
             let ([Arg::Values(parts), Arg::Int(dim)], [joined]) = (&mut node.args[..], &node.outputs[..])
             else {
                 continue;
@@ -171,9 +175,6 @@ impl Graph {
             let Some(all) = all.filter(|all| all.iter().all(|part| self.ty(*part).dtype == dtype)) else {
                 continue;
             };
-            if node.op.qualified_name() != "aten.cat.default" {
-                continue;
-            }
             let known = (MANY..all.len()).rev().find_map(|count| {
                 let (first, others) = all.split_at_checked(count)?;
                 let joined = joins.get(&(first.to_vec(), dim.as_const()))?;

@@ -80,23 +80,23 @@ impl Mapper<'_> {
             other => other,
         };
         self.out.push(Stmt::Comment(self.describe(dot)));
-        let held = self.held_left(a, method, dtype)?;
-        let line = match held {
+        let in_box = self.held_left(a, method, dtype)?;
+        let line = match in_box {
             Some((_, Layout::Lines(len, _))) => len,
             _ => *m,
         };
         let block = block(self.machine, [line, *n], dtype);
         let width = block[1] * (self.machine.vector_bytes / dtype.size());
-        let in_place = match held {
+        let rows = match in_box {
             Some(_) => self.rows_in_place(b, method, dtype)?,
             None => None,
         };
-        let (a, a_layout) = match held {
-            Some(held) => held,
+        let (a, a_layout) = match in_box {
+            Some(operand) => operand,
             None => self.left(a, method, dtype, block[0], *n)?,
         };
-        let (b, width) = match in_place {
-            Some(in_place) => in_place,
+        let (b, width) = match rows {
+            Some(operand) => operand,
             None => self.right(b, method, dtype, width)?,
         };
         let c = match init {

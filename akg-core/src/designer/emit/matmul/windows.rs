@@ -37,7 +37,8 @@ const COPIED_CHANNELS: i64 = 32;
 const CHANNELS: i64 = 16;
 /// So many are summed at each tap at least where tiles are turned: sums are added to those of the tile as often.
 const TURNED: i64 = 32;
-/// Rows of weights a multiple of this many elements apart compete for the same lines of a cache.
+/// Rows of weights a multiple of this many elements apart compete for the same lines of a cache; a loop machine reads others
+/// where they lie.
 const CONFLICT: i64 = 128;
 
 /// A convolution.
@@ -360,7 +361,7 @@ impl<'a> Windows<'a> {
     /// Loads the operands of a step from channel `start` on and returns the text of their product.
     fn dot(&self, e: &mut Emitter<'_>, start: &str, places: &str) -> Result<String> {
         let [weights, image] = &self.product.operands;
-        let left = if self.has_copy() {
+        let of_rows = if self.has_copy() {
             let leaving = if self.turned {
                 vec![self.geometry.channel]
             } else {
@@ -383,15 +384,15 @@ impl<'a> Windows<'a> {
             .summed()
             .chain(self.runs.iter().map(|(axis, _)| *axis))
             .collect();
-        let right = e.load(image)?.text;
-        let right = match e.tile.len() {
-            2 => right,
-            _ => format!("reshape({right}, [{}, {places}])", self.step * self.taps()),
+        let of_places = e.load(image)?.text;
+        let of_places = match e.tile.len() {
+            2 => of_places,
+            _ => format!("reshape({of_places}, [{}, {places}])", self.step * self.taps()),
         };
         let operands = if self.turned {
-            format!("trans({right}), {left}")
+            format!("trans({of_places}), {of_rows}")
         } else {
-            format!("{left}, {right}")
+            format!("{of_rows}, {of_places}")
         };
         let run = self.product.longest_run();
         Ok(format!("dot({operands}) ieee promote({run})"))
