@@ -27,7 +27,7 @@ use futures::executor::block_on;
 /// The operations of products and the elements of tensors that are interpreted in a few seconds, and those that are
 /// put up with where a module cannot be smaller.
 const WANTED: f64 = 3e7;
-const MOST: f64 = 5e9;
+const MOST: f64 = 1e10;
 
 /// What integers are halved down to, one after the other, where a module does not work with less.
 const LEAST: [u64; 5] = [8, 16, 32, 64, 128];
@@ -122,20 +122,23 @@ impl Problem {
         let mut of_class = false;
         let mut smaller = String::new();
         for line in self.text.lines() {
-            if line.starts_with(|c: char| c.is_ascii_alphabetic()) {
+            if is_of_module(line) {
                 of_class = line.starts_with("class ");
             }
             smaller += &match line.split_once('=') {
                 _ if inside && of_class => halved(line),
-                Some((name, value)) if name.starts_with(|c: char| c.is_ascii_alphabetic()) => {
-                    format!("{name}={}", halved(value))
-                }
+                Some((name, value)) if is_of_module(line) => format!("{name}={}", halved(value)),
                 _ => line.to_owned(),
             };
             smaller.push('\n');
         }
         smaller
     }
+}
+
+/// Whether a line belongs to the module itself, not to a class or function.
+fn is_of_module(line: &str) -> bool {
+    line.starts_with(|c: char| c.is_ascii_alphabetic())
 }
 
 /// An expression with something else in the place of its integers.
@@ -177,43 +180,83 @@ fn size(graph: &Graph) -> Result<f64> {
     Ok(size)
 }
 
-/// The largest form of a problem that is small enough, or the smallest there is, with its size.
-fn import(python: &mut Python, problem: &Problem, path: &Path) -> Result<(ImportedModule, f64)> {
-    let mut smallest: Option<(ImportedModule, f64, String)> = None;
+/// A module's text that `path` holds, what it was imported as, and its size.
+struct Form {
+    text: String,
+    module: ImportedModule,
+    size: f64,
+}
+
+impl Form {
+    fn import(python: &mut Python, text: String, path: &Path) -> Result<Self> {
+        write(&text, path)?;
+        let module = python.import(path, &ImportOptions::default(), &mut |_| {})?;
+        let size = size(&module.graph)?;
+        Ok(Self { text, module, size })
+    }
+
+    /// The integers of the module's own lines halved one after the other, each as often as the module works with it.
+    fn smaller(mut self, python: &mut Python, path: &Path) -> Result<Self> {
+        for number in 0..self.text.lines().count() {
+            for _ in 0..HALVINGS {
+                let lines = self.text.lines().enumerate();
+                let halved = lines.map(|(i, line)| match line.split_once('=') {
+                    Some((name, value)) if i == number && is_of_module(line) => {
+                        format!("{name}={}\n", with_integers(value, |n| (n / 2).max(n.min(1))))
+                    }
+                    _ => format!("{line}\n"),
+                });
+                let text: String = halved.collect();
+                if text == self.text {
+                    break;
+                }
+                match Self::import(python, text, path) {
+                    Ok(form) if form.size < self.size => self = form,
+                    _ => break,
+                }
+            }
+        }
+        write(&self.text, path)?;
+        Ok(self)
+    }
+}
+
+fn write(text: &str, path: &Path) -> Result<()> {
+    fs::write(path, text).map_err(|e| Error::io("cannot write a module", e))
+}
+
+/// The largest form of a problem that is small enough, or the smallest there is.
+fn import(python: &mut Python, problem: &Problem, path: &Path) -> Result<Form> {
+    let mut smallest: Option<Form> = None;
     let mut refused = None;
-    let cannot = |e| Error::io("cannot write a module", e);
     for (inside, least) in [false, true]
         .into_iter()
         .flat_map(|inside| LEAST.map(|least| (inside, least)))
     {
-        if inside && smallest.as_ref().is_some_and(|(_, size, _)| *size <= MOST) {
+        if inside && smallest.as_ref().is_some_and(|form| form.size <= MOST) {
             break;
         }
         for halvings in 0..=HALVINGS {
-            let text = problem.smaller(halvings, least, inside);
-            fs::write(path, &text).map_err(cannot)?;
-            match python.import(path, &ImportOptions::default(), &mut |_| {}) {
+            match Form::import(python, problem.smaller(halvings, least, inside), path) {
                 Err(error) => refused = Some(error),
-                Ok(module) => {
-                    let size = size(&module.graph)?;
-                    if size <= WANTED {
-                        return Ok((module, size));
-                    }
-                    if smallest.as_ref().is_none_or(|(_, least, _)| size < *least) {
-                        smallest = Some((module, size, text));
-                    }
+                Ok(form) if form.size <= WANTED => return Ok(form),
+                Ok(form) if smallest.as_ref().is_none_or(|least| form.size < least.size) => {
+                    smallest = Some(form);
                 }
+                Ok(_) => {}
             }
         }
     }
-    match smallest {
-        Some((module, size, text)) if size <= MOST => {
-            fs::write(path, text).map_err(cannot)?;
-            Ok((module, size))
-        }
-        Some((_, size, _)) => Err(Error::unsupported(format!("{size:.1e} operations at least"))),
-        None => Err(refused.unwrap_or_else(|| Error::unexpected("nothing was tried"))),
+    let nothing = || Error::unexpected("nothing was tried");
+    let mut form = smallest.ok_or_else(|| refused.unwrap_or_else(nothing))?;
+    if form.size > MOST {
+        form = form.smaller(python, path)?;
     }
+    if form.size > MOST {
+        return Err(Error::unsupported(format!("{:.1e} operations at least", form.size)));
+    }
+    write(&form.text, path)?;
+    Ok(form)
 }
 
 /// How far the reference is from PyTorch in double precision, of each output's largest element. `None` if chance is
@@ -255,7 +298,7 @@ fn outcome(
     path: &Path,
     target: &Target,
 ) -> Result<(String, Option<String>)> {
-    let (module, size) = import(python, problem, path)?;
+    let Form { module, size, .. } = import(python, problem, path)?;
     let inputs = python.materialize(&module, Seeds::default())?;
     let far = distance(python, &module, &inputs)?;
     let case = Case {

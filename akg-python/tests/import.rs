@@ -486,6 +486,26 @@ fn a_graph_that_fails_does_not_disturb_the_others() {
 }
 
 #[test]
+fn views_of_what_does_not_lie_in_order_are_evaluated() {
+    let Some(mut python) = python() else { return };
+    let json = r#"{"akg_graph": 1, "name": "view", "inputs": [{"name": "x", "dtype": "f32", "shape": [2, 3]}],
+        "nodes": [{"op": "aten.transpose.int", "args": {"self": "x", "dim0": 0, "dim1": 1}, "outputs": ["t"]},
+                  {"op": "aten.view.default", "args": {"self": "t", "size": [6]}, "outputs": ["v"]},
+                  {"op": "aten._unsafe_view.default", "args": {"self": "t", "size": [6]}, "outputs": ["u"]}],
+        "outputs": [{"value": "v"}, {"value": "u"}]}"#;
+    let graph = Graph::from_json(json).unwrap();
+    let x = Tensor::from_slice([2, 3], &[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap();
+    let job = Job {
+        graph: &graph,
+        inputs: &[x],
+    };
+    let outputs = python.evaluate(&[job], Precision::AsIs).unwrap();
+    for output in outputs.into_iter().flat_map(|outputs| outputs.unwrap()) {
+        assert_eq!(output.to_f64().unwrap(), [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
+    }
+}
+
+#[test]
 fn double_precision_reaches_every_floating_value() {
     let Some(mut python) = python() else { return };
     let module = import(&mut python, "element_types.py").unwrap();

@@ -379,12 +379,15 @@ impl Cut<'_> {
                 .all(|n| complete(n) && !is_part(n) || self.stays(trial, *n) || recomputed(n))
     }
 
-    /// Whether groups of columns that a product's kernel combines are tiled together on the device: there, and in the right
-    /// operand, which nothing else in the kernel reads, they are one dimension again.
+    /// Whether what a product's kernel combines is tiled together on the device: all rows, or groups of columns, which are one
+    /// dimension again there, and in the right operand, which nothing else in the kernel reads.
     fn fits(&self, group: &Group, fusion: Fusion<'_>) -> bool {
         let (Fusion::Beside(apart), Some(product)) = (fusion, group.contract) else {
             return group.inner.is_empty();
         };
+        if group.rows().is_some() {
+            return !apart.device.shares_tiles() && self.prims.dtype(product) == DType::F32;
+        }
         let of_right = |used: &&Use<AxisId>| match (used, group.uses.get(&(product, 1))) {
             (Use::Load { source, .. }, Some(Use::Load { source: right, .. })) => source == right,
             _ => false,

@@ -5,12 +5,16 @@ use std::ops::RangeInclusive;
 
 use super::attention::Attention;
 use super::axes::{Axes, AxisId, Conflict, distinct};
+use super::emit::matmul::UNIT;
 use super::prim::{Cell, Prim, PrimId, Prims};
 use super::window::Outside;
 use crate::expr::Expr;
 
 /// Neighbouring columns of a product that may be combined where they are computed: powers of two that tiles hold several of.
 const COLUMNS: RangeInclusive<i64> = 8..=128;
+/// Rows of a product that may be combined where they are computed, all of them in one tile: so many that it has elements along
+/// them.
+const ROWS: RangeInclusive<i64> = UNIT..=128;
 
 /// Where a primitive of a kernel gets an operand from.
 #[derive(Debug, Clone, PartialEq)]
@@ -350,6 +354,18 @@ impl Group {
         (!self.inner.is_empty() && self.inner.iter().all(combines)).then_some([outer, inner])
     }
 
+    /// The rows of a product if they are combined, all of them, within tiles.
+    pub(super) fn rows(&self) -> Option<AxisId> {
+        let [.., rows, _] = self.dims.get(&self.contract?)?.as_slice() else {
+            return None;
+        };
+        let [rows] = self.axes.resolve(rows)[..] else {
+            return None;
+        };
+        let combines = |axes: &Vec<AxisId>| self.axes.resolve(axes) == [rows];
+        (!self.inner.is_empty() && self.inner.iter().all(combines)).then_some(rows)
+    }
+
     fn check(&self, prims: &Prims) -> Result<(), Conflict> {
         let lists = self.uses.values().filter_map(|u| match u {
             Use::Load { axes, .. } => Some(self.axes.resolve(axes)),
@@ -411,14 +427,16 @@ impl Group {
         self.reductions.iter().skip(scores).all(|axes| set(axes) == along)
     }
 
-    /// Whether what follows a product is element-wise on its result or combines groups of columns, and nothing precedes it
-    /// but the scores of an attention and work on them.
+    /// Whether what follows a product is element-wise on its result or combines groups of columns or all rows, and nothing
+    /// precedes it but the scores of an attention and work on them.
     fn is_product(&self, prims: &Prims, contract: PrimId) -> bool {
-        let length = self
-            .columns()
-            .and_then(|[_, inner]| self.axes.extent(inner).as_const());
-        let fits = length.is_some_and(|length| COLUMNS.contains(&length) && length.count_ones() == 1);
-        if !(self.inner.is_empty() || fits && self.windows.is_empty()) {
+        let length = |axis: AxisId| self.axes.extent(axis).as_const();
+        let columns = self.columns().and_then(|[_, inner]| length(inner));
+        let fits = |columns: i64| COLUMNS.contains(&columns) && columns.count_ones() == 1;
+        let in_columns = columns.is_some_and(fits) && self.windows.is_empty();
+        let rows = self.rows().and_then(length);
+        let in_rows = rows.is_some_and(|rows| ROWS.contains(&rows));
+        if !(self.inner.is_empty() || in_columns || in_rows) {
             return false;
         }
         let within = |id: &PrimId, whole: PrimId| {

@@ -71,6 +71,8 @@ pub(super) struct KernelPlan {
     pub(super) contract: Option<PrimId>,
     /// The columns of a product that are combined within tiles.
     pub(super) columns: Option<Columns>,
+    /// The rows of a product, if they are combined within tiles.
+    pub(super) rows: Option<Axis>,
     /// The product of queries and keys, if it is an attention.
     pub(super) scores: Option<PrimId>,
     pub(super) recurrence: Option<PrimId>,
@@ -344,6 +346,7 @@ fn number(decomposed: &Decomposed, group: &Group, stores: &[Store]) -> KernelPla
     let places = group.places.iter();
     kernel.places = places.map(|(id, axes)| (*id, list(axes))).collect();
     kernel.windows = windows;
+    kernel.rows = group.rows().and_then(|rows| numbers.get(&rows).copied());
     kernel.columns = group.columns().and_then(|columns| {
         let [groups, own] = columns.map(|axis| numbers.get(&axis).copied());
         let (groups, own) = groups.zip(own)?;

@@ -11,6 +11,8 @@ from akg_worker.errors import CallError, describe, first_line
 from akg_worker.graph import SEEDED_DROPOUT, SEEDED_RAND, SEEDED_RANDN
 
 RANDOM = {SEEDED_RAND: "aten.rand.default", SEEDED_RANDN: "aten.randn.default"}
+# Values of graphs have no strides, so that what was a view may have to be a copy.
+VIEWS = {"aten.view.default", "aten._unsafe_view.default"}
 
 
 def evaluate(message):
@@ -74,6 +76,9 @@ class Replay:
         elif node["op"] in RANDOM:
             args = {name: given for name, given in node["args"].items() if name in ("size", "dtype")}
             node = {**node, "op": RANDOM[node["op"]], "args": args}
+        elif node["op"] in VIEWS:
+            args = {"self": node["args"]["self"], "shape": node["args"]["size"]}
+            node = {**node, "op": "aten.reshape.default", "args": args}
         op = operator(node["op"])
         parameters = {parameter.name: parameter for parameter in op._schema.arguments}
         unknown = set(node["args"]) - set(parameters)

@@ -27,7 +27,7 @@ pub(in crate::designer) use geometry::Image;
 const PROMOTE: u32 = 32;
 /// Rows and columns that units for products take at once: where there are fewer along the innermost dimension, another one is
 /// tiled.
-pub(super) const UNIT: i64 = 16;
+pub(in crate::designer) const UNIT: i64 = 16;
 /// Columns are tiled by multiples of the longest vector's lanes.
 const LANES: i64 = 16;
 
@@ -266,7 +266,7 @@ impl<'a> Product<'a> {
 
     /// The number of parts that the sum is computed in, if the result alone has too few tiles to keep a machine busy.
     fn parts(&self) -> Option<i64> {
-        let is_only = self.kernel.reduced.len() == 1 && self.dtype == DType::F32;
+        let is_only = self.kernel.reduced.len() == 1 && self.kernel.rows.is_none() && self.dtype == DType::F32;
         let depth = self.extent(self.depth).as_const().filter(|_| is_only)?;
         let [rows, columns] = self.lengths();
         let programs = self.tiles(rows[0], columns[0])?;
@@ -501,8 +501,9 @@ impl<'a> Product<'a> {
             var = self.in_groups(e, columns, text)?;
         }
         e.define(self.contract, var);
-        if let Some(columns) = self.kernel.columns {
-            self.combine(e, columns)?;
+        match self.kernel.columns {
+            Some(columns) => self.combine(e, columns)?,
+            None => self.combine_rows(e)?,
         }
         e.store_all(|_, _| true)
     }

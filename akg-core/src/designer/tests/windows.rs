@@ -1,7 +1,8 @@
 //! Sliding windows: pools and convolutions.
 
-use super::{F, check};
-use crate::graph::Arg;
+use super::{F, check, ints};
+use crate::Result;
+use crate::graph::{Arg, Graph, ValueId};
 
 /// A pool with these arguments, by name.
 #[track_caller]
@@ -142,7 +143,7 @@ fn pools_of_pools_and_of_what_kernels_compute() {
     check("pools_of_pools", |g| {
         let x = g.input("x", F, [2, 3, 20, 22]);
         let x = g.relu(x)?;
-        let window = |g: &mut crate::graph::Graph, x: crate::graph::ValueId| {
+        let window = |g: &mut Graph, x: ValueId| {
             let (kernel, stride): (&[i64], &[i64]) = (&[3, 3], &[2, 2]);
             g.call(
                 "max_pool2d.default",
@@ -159,6 +160,7 @@ fn pools_of_pools_and_of_what_kernels_compute() {
         g.tanh(y)
     });
 }
+
 /// A convolution with these arguments, and a bias.
 #[track_caller]
 fn conv(
@@ -234,6 +236,20 @@ fn convolutions_of_every_geometry() {
         &[("stride", &[2, 2])],
         1,
     );
+}
+
+#[test]
+fn convolutions_of_many_channels_and_few_places() {
+    for rows in [48, 100, 128] {
+        conv(
+            "conv2d.default",
+            &[2, 32, 5, 5],
+            &[rows, 32, 3, 3],
+            rows,
+            &[("padding", &[1, 1])],
+            1,
+        );
+    }
 }
 
 #[test]
@@ -445,6 +461,38 @@ fn convolutions_with_what_follows() {
         let call = [("input", y.into()), ("weight", v.into()), ("padding", pad.into())];
         let y = g.call("conv2d.default", call)?[0];
         g.tanh(y)
+    });
+}
+
+/// What `follow` makes of a convolution, some channels of which there are few places for, and of one that sees single points.
+#[track_caller]
+fn of_channels(name: &str, follow: impl Fn(&mut Graph, ValueId) -> Result<ValueId>) {
+    for (taps, channels) in [(3, 128), (3, 20), (1, 48)] {
+        check(name, |g| {
+            let x = g.input("x", F, [2, 32, 7, 6]);
+            let w = g.input("w", F, [channels, 32, taps, taps]);
+            let y = g.call("conv2d.default", [("input", x.into()), ("weight", w.into())])?[0];
+            follow(g, y)
+        });
+    }
+}
+
+#[test]
+fn channels_of_convolutions_are_combined() {
+    of_channels("min", |g, y| {
+        let call = [("self", y.into()), ("dim", ints(&[1])), ("keepdim", true.into())];
+        let least = g.call("amin.default", call)?[0];
+        g.tanh(least)
+    });
+    of_channels("softmax", |g, y| {
+        let y = g.relu(y)?;
+        let call = [("self", y.into()), ("dim", 1.into())];
+        let y = g.call("softmax.int", call)?[0];
+        g.sigmoid(y)
+    });
+    of_channels("mean", |g, y| {
+        let call = [("self", y.into()), ("dim", ints(&[1]))];
+        g.call("mean.dim", call).map(|y| y[0])
     });
 }
 

@@ -1,4 +1,5 @@
-//! Columns of a product that are combined in groups of neighbours, within the tiles that compute them: norms of groups.
+//! Elements of a product that are combined within the tiles that compute them: groups of neighbouring columns, as by norms of
+//! groups, or all rows, as where the channels of a convolution are.
 
 use super::Product;
 use crate::designer::emit::{Emitter, Var, Walk, compute_type, reduction};
@@ -9,7 +10,9 @@ use crate::error::{Error, Result};
 use crate::sketch::ir::{BinaryOp, ReduceOp};
 
 /// The position of a group's columns in a tile.
-const ALONG: usize = 2;
+const COLUMNS: usize = 2;
+/// The position of the rows in a tile.
+const ROWS: usize = 0;
 
 impl Product<'_> {
     /// The product's tile, called `text`, with a dimension for the columns of each group.
@@ -49,12 +52,39 @@ impl Product<'_> {
                 Some(text) => text,
                 None => {
                     let of = e.operand(*id, 0, compute_type(self.prims.dtype(*id)))?;
-                    format!("reduce_{}({}, {ALONG})", reduction(op), of.text)
+                    format!("reduce_{}({}, {COLUMNS})", reduction(op), of.text)
                 }
             };
             let name = e.fresh("s");
             e.line(format!("{name} = {text}"));
             let axes = vec![self.rows, columns.groups];
+            e.define(*id, Var { text: name, axes });
+        }
+        Ok(())
+    }
+
+    /// Combines the rows of the product, all of which its tile holds, as often as the work on it asks for it.
+    pub(super) fn combine_rows(&self, e: &mut Emitter<'_>) -> Result<()> {
+        if self.kernel.rows.is_some_and(|rows| rows != self.rows) {
+            return Err(Error::unexpected("a product's tiles do not lie along the rows that are combined"));
+        }
+        for id in &self.kernel.nodes {
+            let Prim::Reduce(op, ..) = self.prims.node(*id).prim else {
+                continue;
+            };
+            let narrow = self.kernel.node(*id, 0).filter(|of| self.widens(*of));
+            let (of, wide) = match narrow.filter(|_| op == ReduceOp::Sum) {
+                Some(cast) => (e.operand(cast, 0, DType::F32)?, true),
+                None => (e.operand(*id, 0, compute_type(self.prims.dtype(*id)))?, false),
+            };
+            let text = format!("reduce_{}({}, {ROWS})", reduction(op), of.text);
+            let name = e.fresh("s");
+            e.line(if wide {
+                format!("{name} = f64({text})")
+            } else {
+                format!("{name} = {text}")
+            });
+            let axes = of.axes.into_iter().filter(|axis| *axis != self.rows).collect();
             e.define(*id, Var { text: name, axes });
         }
         Ok(())
@@ -68,7 +98,7 @@ impl Product<'_> {
         }
         if let Some(cast) = self.kernel.node(id, 0).filter(|of| self.widens(*of)) {
             let of = e.operand(cast, 0, DType::F32)?;
-            return Ok(Some(format!("f64(reduce_sum({}, {ALONG}))", of.text)));
+            return Ok(Some(format!("f64(reduce_sum({}, {COLUMNS}))", of.text)));
         }
         let Some((cast, sum)) = self
             .kernel
@@ -82,7 +112,7 @@ impl Product<'_> {
         e.line(format!("{mean} = f32({} / {count}.0)", sum.text));
         e.line(format!("{rest} = {of} - {mean}[:, :, None]"));
         Ok(Some(format!(
-            "f64(reduce_sum({rest}*{rest}, {ALONG})) + f64({mean}) * ({}*2.0 - f64({mean})*{count}.0)",
+            "f64(reduce_sum({rest}*{rest}, {COLUMNS})) + f64({mean}) * ({}*2.0 - f64({mean})*{count}.0)",
             sum.text
         )))
     }

@@ -140,17 +140,22 @@ impl<'a> Windows<'a> {
 
     /// Lengths of tiles along the rows of the result to choose from.
     fn lengths(&self) -> Vec<i64> {
+        if self.product.kernel.rows.is_some() {
+            return vec![self.rows];
+        }
         let grain = if self.turned { LANES } else { 1 };
         balanced(&self.rows.into(), &ROWS, grain)
     }
 
-    /// How many rows of the result the copied weights are for; zero for those that do not exist.
+    /// How many rows of the result there are copied weights for: those that do not exist have weights of zero.
     fn copied_rows(&self) -> i64 {
-        let covered = self
-            .lengths()
-            .into_iter()
-            .map(|len| ceildiv(self.rows, len) * len);
-        covered.max().filter(|_| self.turned).unwrap_or(self.rows)
+        let lengths = self.lengths().into_iter();
+        let covered = lengths.map(|len| ceildiv(self.rows, len) * len).max();
+        match covered.filter(|_| self.turned) {
+            Some(rows) if rows % CONFLICT == 0 => rows + LANES,
+            Some(rows) => rows,
+            None => self.rows,
+        }
     }
 
     /// Whether there is a copy of the weights.
@@ -246,8 +251,7 @@ impl<'a> Windows<'a> {
         let mut extents: Vec<String> = matrices.into_iter().map(extent).collect();
         extents.extend(self.walked.iter().map(|axis| extent(*axis)));
         extents.push((geometry.channels * self.taps()).to_string());
-        let conflicts = self.turned && rows % CONFLICT == 0;
-        extents.push((rows + if conflicts { LANES } else { 0 }).to_string());
+        extents.push(rows.to_string());
         let (weights, extents) = (self.weights(), extents.join(", "));
         names.buffers.push(format!("buffer {weights}: f32[{extents}]"));
         let mut e = Emitter::new(product.plan, product.prims, product.kernel, names);
@@ -352,6 +356,7 @@ impl<'a> Windows<'a> {
         e.tile.clone_from(&axes);
         let text = "y0".to_owned();
         e.define(product.contract, Var { text, axes });
+        product.combine_rows(&mut e)?;
         e.store_all(|_, _| true)?;
         let name = format!("k{number}");
         let text = e.finish(&format!("kernel {name} over ({})", grid.join(", ")));
