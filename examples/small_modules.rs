@@ -253,7 +253,10 @@ fn import(python: &mut Python, problem: &Problem, path: &Path) -> Result<Form> {
         form = form.smaller(python, path)?;
     }
     if form.size > MOST {
-        return Err(Error::unsupported(format!("{:.1e} operations at least", form.size)));
+        return Err(Error::unsupported(format!(
+            "{:.1e} operations at least",
+            form.size
+        )));
     }
     write(&form.text, path)?;
     Ok(form)

@@ -266,7 +266,8 @@ impl<'a> Product<'a> {
 
     /// The number of parts that the sum is computed in, if the result alone has too few tiles to keep a machine busy.
     fn parts(&self) -> Option<i64> {
-        let is_only = self.kernel.reduced.len() == 1 && self.kernel.rows.is_none() && self.dtype == DType::F32;
+        let is_only =
+            self.kernel.reduced.len() == 1 && self.kernel.rows.is_none() && self.dtype == DType::F32;
         let depth = self.extent(self.depth).as_const().filter(|_| is_only)?;
         let [rows, columns] = self.lengths();
         let programs = self.tiles(rows[0], columns[0])?;

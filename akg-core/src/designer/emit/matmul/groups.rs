@@ -66,7 +66,9 @@ impl Product<'_> {
     /// Combines the rows of the product, all of which its tile holds, as often as the work on it asks for it.
     pub(super) fn combine_rows(&self, e: &mut Emitter<'_>) -> Result<()> {
         if self.kernel.rows.is_some_and(|rows| rows != self.rows) {
-            return Err(Error::unexpected("a product's tiles do not lie along the rows that are combined"));
+            return Err(Error::unexpected(
+                "a product's tiles do not lie along the rows that are combined",
+            ));
         }
         for id in &self.kernel.nodes {
             let Prim::Reduce(op, ..) = self.prims.node(*id).prim else {

@@ -1,0 +1,316 @@
+// Lowered from this sketch:
+//
+//   # The least of a convolution's channels, which a tile holds all of.
+//   sketch conv_least(w: f32[3, 3, 64, 48], b: f32[48], x: f32[2, 64, 9, 9]) -> y: f32[2, 7, 7]
+//
+//   kernel least over (n in 2) {
+//     acc = zeros f32[7*7, 48]
+//     for r in 0..3, s in 0..3 {
+//       part = load x[n, 0 :+ 64, r :+ 7, s :+ 7]
+//       acc = acc + (dot(trans(reshape(part, [64, 7*7])), load w[r, s, 0 :+ 64, 0 :+ 48]) ieee promote(32))
+//     }
+//     all = reshape(trans(acc), [48, 7, 7]) + (load b[0 :+ 48])[:, None, None]
+//     store y[n, 0 :+ 7, 0 :+ 7] = tanh(reduce_min(all, 0))
+//   }
+#include <cstdint>
+
+#define AKG_VECTOR_BYTES 32
+template <class T> static inline T akg_min(T a, T b) { return a < b || a != a ? a : b; }
+template <class To, class From> static inline To akg_bits(From value) {
+  static_assert(sizeof(To) == sizeof(From), "the same size");
+  To bits;
+  __builtin_memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+// a * b + c rounded once; where that would be a call, in double, which is as good here.
+#if defined(__FMA__) || defined(__FP_FAST_FMAF) || defined(__ARM_FEATURE_FMA)
+static inline float akg_fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+#else
+static inline float akg_fma(float a, float b, float c) { return float(double(a) * b + c); }
+#endif
+// value * 2^n for -126 <= n < 128, where shifted = n + 0x1.8p23.
+static inline float akg_scaled(float value, float shifted) {
+  return value * akg_bits<float>((akg_bits<uint32_t>(shifted) << 23) + 0x3f800000u);
+}
+// 2^(a * b) for -126 <= a * b < 127, relative error 2e-7.
+static inline float akg_power2(float a, float b) {
+  const float shifted = akg_fma(a, b, 0x1.8p23f), r = akg_fma(a, b, 0x1.8p23f - shifted);
+  float p = 0x1.5c0820p-10f;
+  p = akg_fma(p, r, 0x1.3d0d48p-7f);
+  p = akg_fma(p, r, 0x1.c6b6ecp-5f);
+  p = akg_fma(p, r, 0x1.ebf914p-3f);
+  p = akg_fma(p, r, 0x1.62e428p-1f);
+  return akg_scaled(akg_fma(p, r, 0x1.000002p+0f), shifted);
+}
+// At most 1.8 units in the last place. Near 0: x times a polynomial in x^2; beyond: 1 - 2 / (e^2x + 1).
+static inline float akg_tanh(float x) {
+  const float size = __builtin_fabsf(x), z = x * x;
+  float p = -0x1.91211cp-8f;
+  p = akg_fma(p, z, 0x1.5780fep-6f);
+  p = akg_fma(p, z, -0x1.b8f44cp-5f);
+  p = akg_fma(p, z, 0x1.110bf6p-3f);
+  p = akg_fma(p, z, -0x1.555546p-2f);
+  const float near = akg_fma(p * z, x, x);
+  const float far = 1 - 2 / (akg_power2(size > 10 ? 10 : size, 0x1.715476p+1f) + 1);
+  return size >= 0.57f ? __builtin_copysignf(far, x) : near;
+}
+static inline double akg_tanh(double x) { return __builtin_tanh(x); }
+template <class T> struct akg_vector {
+  typedef T type __attribute__((vector_size(AKG_VECTOR_BYTES)));
+  static constexpr int lanes = AKG_VECTOR_BYTES / int(sizeof(T));
+};
+// The matrix from[k * row + n] in panels of W columns, each row by row; zero from `rows` and `columns` on. A few rows of
+// all panels at a time, so that neither side needs more pages and lines of one cache set than there are. Whole vectors
+// are written where later rows of the panel overwrite what is too much.
+template <int K, int N, int W, class T>
+static inline void akg_pack(const T *__restrict from, int64_t row, int rows, int columns, T *__restrict to) {
+  constexpr int lanes = akg_vector<T>::lanes, some = 8, line = 64 / int(sizeof(T));
+  constexpr int wide = W < lanes && lanes % W == 0 ? W : (W + lanes - 1) / lanes * lanes;
+  for (int first = 0; first < K; first += some)
+    for (int n = 0; n < N; n += W) {
+      const int end = akg_min(first + some, K);
+      T *out = to + n * K + first * W;
+      const T *in = from + first * row + n;
+      for (int k = first; k < end; ++k, in += row, out += W) {
+        if (k + some < rows)
+          for (int j = 0; j < W; j += line) __builtin_prefetch(in + some * row + j);
+        if (k >= rows) __builtin_memset(out, 0, W * sizeof(T));
+        else if (n + wide <= columns && k * W + wide <= end * W) __builtin_memcpy(out, in, wide * sizeof(T));
+        else if (n + W <= columns) __builtin_memcpy(out, in, W * sizeof(T));
+        else
+          for (int j = 0; j < W; ++j) out[j] = n + j < columns ? in[j] : T(0);
+      }
+    }
+}
+#include <utility>
+// Lanes of a and b in turn, from lane FIRST on.
+template <int FIRST, class V, int... I>
+static inline V akg_interleave(V a, V b, std::integer_sequence<int, I...>) {
+  constexpr int lanes = sizeof...(I);
+#if defined(__clang__)
+  return __builtin_shufflevector(a, b, (FIRST + I / 2 + I % 2 * lanes)...);
+#else
+  typedef decltype(a < b) mask;
+  return __builtin_shuffle(a, b, mask{(FIRST + I / 2 + I % 2 * lanes)...});
+#endif
+}
+// out[j * stride + i] = in[i * row + j] for a square of one vector's lanes, of which ROWS rows exist and WIDTH are written:
+// every round of perfect shuffles moves one bit of the row number to the column number.
+template <int ROWS, int WIDTH, class T>
+static inline void akg_transpose(const T *__restrict in, int64_t row, T *__restrict out, int64_t stride) {
+  typedef typename akg_vector<T>::type vector;
+  constexpr int lanes = akg_vector<T>::lanes;
+  const auto each = std::make_integer_sequence<int, lanes>{};
+  vector r[lanes] = {}, s[lanes];
+#pragma GCC unroll 16
+  for (int i = 0; i < ROWS; ++i) __builtin_memcpy(&r[i], in + i * row, sizeof(vector));
+#pragma GCC unroll 4
+  for (int round = 1; round < lanes; round *= 2) {
+#pragma GCC unroll 8
+    for (int i = 0; i < lanes / 2; ++i) {
+      s[2 * i] = akg_interleave<0>(r[i], r[i + lanes / 2], each);
+      s[2 * i + 1] = akg_interleave<lanes / 2>(r[i], r[i + lanes / 2], each);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < lanes; ++i) r[i] = s[i];
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < lanes; ++i) __builtin_memcpy(out + i * stride, &r[i], WIDTH * sizeof(T));
+}
+// The columns of one panel from J on.
+template <int K, int W, int J, class T>
+static inline void akg_pack_columns(const T *__restrict from, int64_t row, int rows, int columns, T *__restrict to) {
+  constexpr int lanes = akg_vector<T>::lanes, some = W - J < lanes ? W - J : lanes, width = W < lanes ? lanes : some;
+  constexpr int ahead = 256 / int(sizeof(T));
+  int k = 0;
+  if (J + some <= columns)
+    for (; k + lanes <= rows; k += lanes) {
+      for (int j = J; j < J + some; ++j) __builtin_prefetch(from + j * row + k + ahead);
+      akg_transpose<some, width>(from + J * row + k, row, to + k * W + J, W);
+    }
+  for (; k < K; ++k)
+    for (int j = J; j < J + some; ++j) to[k * W + j] = k < rows && j < columns ? from[j * row + k] : T(0);
+  if constexpr (J + lanes < W) akg_pack_columns<K, W, J + lanes>(from, row, rows, columns, to);
+}
+// The matrix from[n * row + k] in panels of W columns n, each row by row; zero from `rows` and `columns` on. Panels
+// narrower than a vector are written by whole vectors, so that what follows the last one is overwritten too.
+template <int K, int N, int W, class T>
+static inline void akg_pack_transposed(const T *__restrict from, int64_t row, int rows, int columns, T *__restrict to) {
+  for (int n = 0; n < N; n += W) akg_pack_columns<K, W, 0>(from + n * row, row, rows, columns - n, to + n * K);
+}
+#if defined(__clang__)
+#define AKG_FUSED
+#define AKG_FUSE _Pragma("clang fp contract(fast)")
+#else
+// Functions with this attribute are inlined into each other alone.
+#define AKG_FUSED __attribute__((optimize("fp-contract=fast")))
+#define AKG_FUSE
+#endif
+// What becomes of the product's sums in c: they start from it, are added to it, or replace it.
+enum akg_sums { akg_continue, akg_add, akg_replace };
+// sum[R, C vectors] += a[R, k] * b[k, C vectors], or = if the sums replace it, the products summed in registers first. Rows of
+// b are W apart, and rows of sum `row`.
+template <int R, int C, int W, int ROW, int COLUMN, akg_sums SUMS, class T, class SUM>
+AKG_FUSED static inline __attribute__((always_inline)) void akg_block(const T *__restrict a, const T *__restrict b,
+                                                                      int k, SUM *__restrict sum, int64_t row) {
+  AKG_FUSE
+  constexpr int lanes = akg_vector<T>::lanes;
+  typedef typename akg_vector<T>::type vector;
+  typedef SUM wide __attribute__((vector_size(lanes * sizeof(SUM))));
+  vector part[R][C] = {};
+  for (int p = 0; p < k; ++p) {
+    vector right[C];
+#pragma GCC unroll 8
+    for (int j = 0; j < C; ++j) __builtin_memcpy(&right[j], b + p * W + j * lanes, sizeof(vector));
+#pragma GCC unroll 16
+    for (int i = 0; i < R; ++i) {
+      const vector left = a[i * ROW + p * COLUMN] - vector{};
+#pragma GCC unroll 8
+      for (int j = 0; j < C; ++j) part[i][j] += left * right[j];
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < R; ++i)
+#pragma GCC unroll 8
+    for (int j = 0; j < C; ++j) {
+      SUM *const to = sum + i * row + j * lanes;
+      wide all = __builtin_convertvector(part[i][j], wide);
+      if (SUMS != akg_replace) {
+        wide before;
+        __builtin_memcpy(&before, to, sizeof before);
+        all += before;
+      }
+      __builtin_memcpy(to, &all, sizeof all);
+    }
+}
+// The same for M rows of a, in lines of L that are LINE apart, by blocks of R. The block from row m of a line on begins at
+// m * BLOCK in it.
+template <int M, int R, int C, int W, int L, int LINE, int BLOCK, int ROW, int COLUMN, akg_sums SUMS, class T, class SUM>
+AKG_FUSED static inline void akg_blocks(const T *a, const T *b, int k, SUM *sum, int64_t row) {
+  constexpr int len = M < L ? M : L, rest = len % R;
+  for (int y = 0; y < M / len; ++y, a += LINE, sum += len * row) {
+    for (int m = 0; m + R <= len; m += R)
+      akg_block<R, C, W, ROW, COLUMN, SUMS>(a + m * BLOCK, b, k, sum + m * row, row);
+    if (rest)
+      akg_block<rest ? rest : 1, C, W, ROW, COLUMN, SUMS>(a + (len - rest) * BLOCK, b, k, sum + (len - rest) * row, row);
+  }
+}
+// M rows of one panel of c by all of K, in sums over CHUNK products that are added up in SUM. So many rows of b stay in the
+// nearest cache for all rows of a. Rows of c are `row` apart.
+template <int M, int R, int C, int W, int VALID, int K, int L, int LINE, int BLOCK, int ROW, int COLUMN, int CHUNK,
+          akg_sums SUMS, class SUM, class T, class S>
+static void akg_panel(const T *a, const T *b, S *__restrict c, int64_t row) {
+  constexpr int block = C * akg_vector<T>::lanes, line = 64 / int(sizeof(S));
+  // One run of products needs no sums between registers and c.
+  if constexpr (K <= CHUNK && VALID == block && sizeof(SUM) <= sizeof(S)) {
+    akg_blocks<M, R, C, W, L, LINE, BLOCK, ROW, COLUMN, SUMS>(a, b, K, c, row);
+    return;
+  }
+  for (int i = 0; i < M; ++i)
+    for (int j = 0; j < VALID; j += line) __builtin_prefetch(c + i * row + j, 1);
+  alignas(64) SUM sum[M * block] = {};
+  if (SUMS == akg_continue)
+    for (int i = 0; i < M; ++i)
+#pragma omp simd
+      for (int j = 0; j < VALID; ++j) sum[i * block + j] = SUM(c[i * row + j]);
+  for (int p = 0; p < K; p += CHUNK) {
+    const int end = akg_min(p + CHUNK, K);
+    // Rows of b that are apart are not fetched ahead by themselves.
+    if constexpr (W > block && L < M)
+      for (int i = end; i < akg_min(end + CHUNK, K); ++i)
+        for (int j = 0; j < block; j += 64 / int(sizeof(T))) __builtin_prefetch(b + i * W + j);
+    akg_blocks<M, R, C, W, L, LINE, BLOCK, ROW, COLUMN, akg_add>(a + p * COLUMN, b + p * W, end - p, sum, block);
+  }
+  for (int i = 0; i < M; ++i)
+#pragma omp simd
+    for (int j = 0; j < VALID; ++j) {
+      const SUM all = sum[i * block + j];
+      c[i * row + j] = S(SUMS == akg_add ? c[i * row + j] + all : all);
+    }
+}
+// All rows of a panel, as many at a time as sums of 16 kB have; whole lines if there are several.
+template <int M, int R, int C, int W, int VALID, int K, int L, int LINE, int BLOCK, int ROW, int COLUMN, int CHUNK,
+          akg_sums SUMS, class SUM, class T, class S>
+static inline void akg_panels(const T *a, const T *b, S *c, int64_t row) {
+  constexpr int grain = L < M ? L : R, all = 16384 / int(sizeof(SUM)) / (C * akg_vector<T>::lanes) / grain * grain;
+  constexpr int some = all < grain ? grain : all, rest = M % some;
+  const auto at = [=](int m) { return a + (L < M ? m / L * LINE : m * BLOCK); };
+  for (int m = 0; m + some <= M; m += some)
+    akg_panel<some, R, C, W, VALID, K, L, LINE, BLOCK, ROW, COLUMN, CHUNK, SUMS, SUM>(at(m), b, c + m * row, row);
+  if (rest)
+    akg_panel<rest ? rest : 1, R, C, W, VALID, K, L, LINE, BLOCK, ROW, COLUMN, CHUNK, SUMS, SUM>(
+        at(M - rest), b, c + (M - rest) * row, row);
+}
+// c[M, N] = a[M, K] * b[K, N] by blocks of R rows and C vectors of columns. Panels of b are W columns wide: as a block, or
+// one that holds all. Rows of a come in lines of L that are LINE apart, or in one of M. The block from row m of a line on
+// begins at m * BLOCK in it; its rows and columns are ROW and COLUMN apart.
+template <int M, int N, int K, int L, int LINE, int BLOCK, int ROW, int COLUMN, int R, int C, int W, int CHUNK,
+          akg_sums SUMS, class SUM, class T, class S>
+static inline void akg_dot(const T *a, const T *b, S *c) {
+  constexpr int lanes = akg_vector<T>::lanes, width = C * lanes, rest = N % width, last = (rest + lanes - 1) / lanes;
+  constexpr int column = W == width ? K : 1;
+  for (int n = 0; n + width <= N; n += width)
+    akg_panels<M, R, C, W, width, K, L, LINE, BLOCK, ROW, COLUMN, CHUNK, SUMS, SUM>(a, b + n * column, c + n, N);
+  if (rest)
+    akg_panels<M, R, last ? last : 1, W, rest ? rest : 1, K, L, LINE, BLOCK, ROW, COLUMN, CHUNK, SUMS, SUM>(
+        a, b + (N - rest) * column, c + (N - rest), N);
+}
+
+extern "C" void conv_least_least(void *const *tensors, const int64_t *dims, int64_t first, int64_t last) {
+  const float *__restrict w = static_cast<const float *>(tensors[0]);
+  const float *__restrict b = static_cast<const float *>(tensors[1]);
+  const float *__restrict x = static_cast<const float *>(tensors[2]);
+  float *__restrict y = static_cast<float *>(tensors[3]);
+  for (int64_t program = first; program < last; ++program) {
+    const int64_t n = program;
+    alignas(64) float acc[2352];
+    for (int i = 0; i < 49; ++i) {
+      #pragma omp simd
+      for (int i_1 = 0; i_1 < 48; ++i_1) {
+        acc[i * 48 + i_1] = 0.0f;
+      }
+    }
+    alignas(64) static thread_local float held[9224];
+    akg_pack<576, 9, 16>(x + n * 5184L, 9, 576, 9, held);
+    for (int64_t r = 0; r < 3; ++r) {
+      for (int64_t s = 0; s < 3; ++s) {
+        // dot(…, …)
+        akg_dot<49, 48, 64, 7, 16, 1, 1, 144, 4, 3, 48, 32, akg_add, float>(held + r * 16L + s, w + r * 9216L + s * 3072L, acc);
+      }
+    }
+    alignas(64) float tile[2352];
+    akg_pack_transposed<48, 49, 49>(acc, 48, 48, 49, tile);
+    // store y
+    // reduce_min(all, 0)
+    alignas(64) float tile_1[49];
+    alignas(64) float acc_1[49];
+    for (int i_16 = 0; i_16 < 7; ++i_16) {
+      #pragma omp simd
+      for (int i_17 = 0; i_17 < 7; ++i_17) {
+        acc_1[i_16 * 7 + i_17] = __builtin_inff();
+      }
+    }
+    for (int i_13 = 0; i_13 < 48; ++i_13) {
+      const float v = b[i_13];
+      for (int i_14 = 0; i_14 < 7; ++i_14) {
+        #pragma omp simd
+        for (int i_15 = 0; i_15 < 7; ++i_15) {
+          const float all = tile[i_13 * 49 + i_14 * 7 + i_15] + v;
+          acc_1[i_14 * 7 + i_15] = akg_min(acc_1[i_14 * 7 + i_15], all);
+        }
+      }
+    }
+    for (int i_18 = 0; i_18 < 7; ++i_18) {
+      #pragma omp simd
+      for (int i_19 = 0; i_19 < 7; ++i_19) {
+        tile_1[i_18 * 7 + i_19] = acc_1[i_18 * 7 + i_19];
+      }
+    }
+    for (int i_11 = 0; i_11 < 7; ++i_11) {
+      #pragma omp simd
+      for (int i_12 = 0; i_12 < 7; ++i_12) {
+        y[n * 49L + i_11 * 7L + i_12] = akg_tanh(tile_1[i_11 * 7 + i_12]);
+      }
+    }
+  }
+}
