@@ -1,5 +1,7 @@
 //! Convolutions as matrix products over gathered windows.
 
+use std::ops::Range;
+
 use super::array::Array;
 use super::invocation::{Invocation, Kernel, Results};
 use super::memory::zeros;
@@ -224,10 +226,13 @@ impl Job {
                 let values = &mut values[..self.out_channels * width];
                 T::product(None, &weights, &Matrix::dense(windows, terms, width), values);
                 for (values, out) in values.chunks(width).zip(out.chunks_mut(self.pixels())) {
-                    for (i, value) in values.iter().enumerate() {
-                        let [d, h, w] = split(first + i, counts);
+                    for ([d, h, w], run) in runs(first, width, counts) {
                         let at = |axis: usize, q: usize| phases[axis].first + q * phases[axis].step;
-                        out[(at(0, d) * self.outputs[1] + at(1, h)) * self.outputs[2] + at(2, w)] = *value;
+                        let start = (at(0, d) * self.outputs[1] + at(1, h)) * self.outputs[2] + at(2, w);
+                        let slots = out[start..].iter_mut().step_by(phases[2].step);
+                        for (slot, value) in slots.zip(&values[run]) {
+                            *slot = *value;
+                        }
                     }
                 }
             }
@@ -259,23 +264,48 @@ impl Job {
             let at = base[axis] + (q * phases[axis].pace) as i64;
             usize::try_from(at).ok().filter(|at| *at < self.extents[axis])
         };
-        let mut rest = row;
-        let mut position = first;
-        while !rest.is_empty() {
-            let [d, h, w] = split(position, counts);
-            let (run, tail) = rest.split_at_mut((counts[2] - w).min(rest.len()));
-            position += run.len();
-            rest = tail;
+        let (pace, extent) = (phases[2].pace, self.extents[2]);
+        for ([d, h, w], run) in runs(first, row.len(), counts) {
+            let run = &mut row[run];
             let (Some(d), Some(h)) = (source(0, d), source(1, h)) else {
                 run.fill(T::zero());
                 continue;
             };
-            let line = &plane[(d * self.extents[1] + h) * self.extents[2]..];
-            for (i, slot) in run.iter_mut().enumerate() {
-                *slot = source(2, w + i).map_or(T::zero(), |at| line[at]);
+            let start = base[2] + (w * pace) as i64;
+            let until = |at: i64| (usize::try_from(at - start).unwrap_or(0)).div_ceil(pace);
+            let before = until(0).min(run.len());
+            let inside = until(extent as i64).clamp(before, run.len());
+            run[..before].fill(T::zero());
+            run[inside..].fill(T::zero());
+            let run = &mut run[before..inside];
+            if run.is_empty() {
+                continue;
+            }
+            let line = (d * self.extents[1] + h) * extent;
+            let seen = &plane[line + (start + (before * pace) as i64) as usize..line + extent];
+            if pace == 1 {
+                run.copy_from_slice(&seen[..run.len()]);
+            } else {
+                for (slot, value) in run.iter_mut().zip(seen.iter().step_by(pace)) {
+                    *slot = *value;
+                }
             }
         }
     }
+}
+
+/// Neighbours among `count` row-major positions from `first` on that differ in the last index alone: the index of the first, and
+/// which of the `count` they are.
+fn runs(first: usize, count: usize, counts: [usize; 3]) -> impl Iterator<Item = ([usize; 3], Range<usize>)> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        (at < count).then(|| {
+            let index = split(first + at, counts);
+            let run = at..count.min(at + counts[2] - index[2]);
+            at = run.end;
+            (index, run)
+        })
+    })
 }
 
 /// The index of a row-major position.

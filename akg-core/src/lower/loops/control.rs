@@ -63,6 +63,8 @@ impl<'a> Mapper<'a> {
         let boxes = self.boxes(l, &around)?;
         let outer = self.enter();
         let outer_next = std::mem::take(&mut self.next);
+        let outer_before = std::mem::take(&mut self.before);
+        let outer_loop = self.loop_block.replace(self.block);
         for (c, local) in l.carried.iter().zip(&storage) {
             let block = self.block;
             let inner = self.value_mut(c.inner);
@@ -78,7 +80,9 @@ impl<'a> Mapper<'a> {
             mapper.assign(targets)
         })?;
         self.next = outer_next;
+        self.loop_block = outer_loop;
         let mut body = self.leave(outer);
+        let before = std::mem::replace(&mut self.before, outer_before);
         let mut run = None;
         for (inner, (symbol, lo, hi, step)) in (1..).zip(axes.into_iter().rev()) {
             let count = hi.as_const().filter(|_| lo.is(0) && step == 1);
@@ -101,6 +105,7 @@ impl<'a> Mapper<'a> {
             let copied = boxes.iter().filter(|(loops, _)| *loops == inner);
             body = copied.flat_map(|(_, copy)| copy.clone()).chain(own).collect();
         }
+        self.out.extend(before);
         self.out.append(&mut body);
         for (c, local) in l.carried.iter().zip(storage) {
             self.define_stored(c.result, local);

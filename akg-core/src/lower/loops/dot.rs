@@ -168,16 +168,45 @@ impl Mapper<'_> {
         if let Some((source, row)) = in_place.filter(|(_, row)| row * dtype.size() <= NEAR) {
             return Ok((source, Layout::Strided([1, row])));
         }
-        let Some(from) = slab.and_then(|slab| self.whole(&slab)) else {
-            let (local, row) = self.dense(source, method, dtype)?;
-            let strides = if transposed { [1, row] } else { [row, 1] };
-            return Ok((local.into(), Layout::Strided(strides)));
-        };
-        let from = if transposed { from } else { from.transposed() };
         let lanes = self.machine.vector_bytes / dtype.size();
-        let to = self.local("left", dtype, &[m.div_ceil(rows) * rows * k + lanes]);
-        self.out.push(Stmt::Pack(Pack::all(from, to, rows)));
-        Ok((to.into(), Layout::Panels))
+        let extents = [m.div_ceil(rows) * rows * k + lanes];
+        let packed =
+            slab.and_then(|slab| self.panels(source, &slab, !transposed, ("left", dtype), &extents, rows));
+        if let Some(to) = packed {
+            return Ok((to.into(), Layout::Panels));
+        }
+        let (local, row) = self.dense(source, method, dtype)?;
+        let strides = if transposed { [1, row] } else { [row, 1] };
+        Ok((local.into(), Layout::Strided(strides)))
+    }
+
+    /// A local of these extents with `source`, which is all of `slab`, in panels, if it is one matrix: packed before the loop at
+    /// hand if that finds it as it is there.
+    fn panels(
+        &mut self,
+        source: Val,
+        slab: &Slab,
+        is_turned: bool,
+        (name, dtype): (&str, DType),
+        extents: &[usize],
+        width: usize,
+    ) -> Option<LocalId> {
+        let value = self.value(source);
+        let is_there = self.loop_block.is_some_and(|block| value.block < block) && value.reads.is_empty();
+        let goes_before = is_there && !slab.is_held();
+        if goes_before {
+            std::mem::swap(&mut self.out, &mut self.before);
+        }
+        let packed = self.whole(slab).map(|matrix| {
+            let from = if is_turned { matrix.transposed() } else { matrix };
+            let to = self.local(name, dtype, extents);
+            self.out.push(Stmt::Pack(Pack::all(from, to, width)));
+            to
+        });
+        if goes_before {
+            std::mem::swap(&mut self.out, &mut self.before);
+        }
+        packed
     }
 
     /// A matrix as the dot reads it in a local, and the distance of its rows.
@@ -215,26 +244,27 @@ impl Mapper<'_> {
         if let Some(in_place) = held.and_then(Slab::in_place) {
             return Ok(in_place);
         }
-        let whole = slab.as_ref().and_then(|slab| self.whole(slab));
-        let from = match (whole, slab) {
-            (Some(matrix), _) => matrix,
-            (None, Some(slab)) if !transposed => {
-                let width = self.apart(n, dtype);
-                let to = self.local("right", dtype, &[k, width]);
-                self.pack(&slab, to, width)?;
-                return Ok((to.into(), width));
-            }
-            _ => {
-                let (local, row) = self.dense(source, method, dtype)?;
-                let extents = if transposed { [n, k] } else { [k, n] };
-                Matrix {
-                    place: Place::Local(local),
-                    offset: 0.into(),
-                    extents,
-                    strides: [row.into(), 1.into()],
-                    valid: extents.map(|extent| [0.into(), extent.into()]),
-                }
-            }
+        let extents = [n.div_ceil(block), k, block];
+        let packed = slab
+            .as_ref()
+            .and_then(|slab| self.panels(source, slab, transposed, ("right", dtype), &extents, block));
+        if let Some(to) = packed {
+            return Ok((to.into(), block));
+        }
+        if let Some(slab) = slab.filter(|_| !transposed) {
+            let width = self.apart(n, dtype);
+            let to = self.local("right", dtype, &[k, width]);
+            self.pack(&slab, to, width)?;
+            return Ok((to.into(), width));
+        }
+        let (local, row) = self.dense(source, method, dtype)?;
+        let extents = if transposed { [n, k] } else { [k, n] };
+        let from = Matrix {
+            place: Place::Local(local),
+            offset: 0.into(),
+            extents,
+            strides: [row.into(), 1.into()],
+            valid: extents.map(|extent| [0.into(), extent.into()]),
         };
         let from = if transposed { from.transposed() } else { from };
         let to = self.local("right", dtype, &[n.div_ceil(block), k, block]);

@@ -101,6 +101,10 @@ pub(super) struct Mapper<'a> {
     pub(super) labels: HashMap<NodeId, String>,
     pub(super) block: usize,
     pub(super) blocks: usize,
+    /// The block of the innermost loop around the statement at hand.
+    pub(super) loop_block: Option<usize>,
+    /// Statements that come before that loop.
+    pub(super) before: Vec<Stmt>,
 }
 
 impl<'a> Mapper<'a> {
@@ -147,6 +151,8 @@ impl<'a> Mapper<'a> {
             labels: HashMap::new(),
             block: 0,
             blocks: 0,
+            loop_block: None,
+            before: Vec::new(),
         })
     }
 

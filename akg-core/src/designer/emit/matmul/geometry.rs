@@ -103,6 +103,58 @@ impl Spatial {
         let q = sum(&[&format!("({at}) // {}", self.stride)], -lead);
         (q, format!("({at}) % {}", self.stride))
     }
+
+    /// How many of the taps that so many places have meet the image.
+    pub(super) fn meetings(&self, places: i64) -> i64 {
+        let taps = self.tap.map_or(1, |(_, count)| count);
+        let seen =
+            (0..places).flat_map(|p| (0..taps).map(move |t| self.start + self.stride * p + self.step * t));
+        seen.filter(|at| (0..self.extent).contains(at)).count() as i64
+    }
+
+    /// The taps from one to before another, as text, that meet the image at a place, which has a name and is one of so many;
+    /// `None` if all do everywhere.
+    pub(super) fn inside(&self, place: &str, places: i64) -> Option<[String; 2]> {
+        let (_, taps) = self.tap?;
+        let (start, extent, step) = (self.start, self.extent, self.step.abs());
+        // The first one, and the one behind the last, without what the place adds to their dividends.
+        let (dividends, slope) = if self.step > 0 {
+            ([step - 1 - start, extent - start + step - 1], -self.stride)
+        } else {
+            ([start - extent + step, start + step], self.stride)
+        };
+        let at = |dividend: i64| [0, places - 1].map(|p| (dividend + slope * p).div_euclid(step));
+        let [firsts, ends] = dividends.map(at);
+        let text = |dividend: i64| {
+            let added = match slope {
+                1 => place.to_owned(),
+                slope => format!("{slope}*{place}"),
+            };
+            match step {
+                1 => sum(&[&added], dividend),
+                step => format!("({}) // {step}", sum(&[&added], dividend)),
+            }
+        };
+        let [first, end] = dividends.map(text);
+        let leaves = [
+            firsts.iter().any(|first| *first > 0),
+            ends.iter().any(|end| *end < taps),
+        ];
+        leaves.contains(&true).then(|| {
+            [
+                if leaves[0] {
+                    format!("max(0, {first})")
+                } else {
+                    "0".to_owned()
+                },
+                if leaves[1] {
+                    format!("min({taps}, {end})")
+                } else {
+                    taps.to_string()
+                },
+            ]
+        })
+    }
 }
 
 /// A spatial dimension of which the copy has all that a window sees beside each other, as channels: at each place the elements

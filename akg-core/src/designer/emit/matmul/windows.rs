@@ -35,6 +35,8 @@ const COPIED: i64 = 16;
 const COPIED_CHANNELS: i64 = 32;
 /// So many channels, or all that there are, are summed in one step at least.
 const CHANNELS: i64 = 16;
+/// Where more than one in so many taps miss the image they are not summed with the channels.
+const MISSED: i64 = 8;
 /// So many are summed at each tap at least where tiles are turned: sums are added to those of the tile as often.
 const TURNED: i64 = 32;
 /// Rows of weights a multiple of this many elements apart compete for the same lines of a cache; a loop machine reads others
@@ -112,7 +114,11 @@ impl<'a> Windows<'a> {
                 continue;
             };
             let is_whole = product.end(axis) == product.extent(axis).to_string();
-            if i < first && is_whole && depth * count * geometry.channels.min(CHANNELS) <= most {
+            // Of taps that are walked a program takes those that meet the image alone.
+            let places = spatial.place.map_or(Some(1), extent)?;
+            let misses = places * count - spatial.meetings(places);
+            let is_met = misses * MISSED <= places * count || geometry.channels < TURNED;
+            if i < first && is_whole && is_met && depth * count * geometry.channels.min(CHANNELS) <= most {
                 folded.insert(0, (axis, count));
                 depth *= count;
             } else {
@@ -195,13 +201,13 @@ impl<'a> Windows<'a> {
         std::iter::once(self.geometry.channel).chain(self.folded.iter().map(|(axis, _)| *axis))
     }
 
-    /// Loops along the sum, where axes of taps have these ends, and where a step of so many channels starts.
-    fn loops(&self, step: i64, end: impl Fn(Axis) -> String) -> (Vec<String>, String) {
+    /// Loops along the sum, where taps are between these bounds, and where a step of so many channels starts.
+    fn loops(&self, step: i64, bounds: impl Fn(Axis) -> [String; 2]) -> (Vec<String>, String) {
         let (channel, channels) = (self.geometry.channel, self.geometry.channels);
-        let taps = self
-            .walked
-            .iter()
-            .map(|axis| format!("r{axis} in 0..{}", end(*axis)));
+        let taps = self.walked.iter().map(|axis| {
+            let [first, end] = bounds(*axis);
+            format!("r{axis} in {first}..{end}")
+        });
         if step >= channels {
             return (taps.collect(), "0".to_owned());
         }
@@ -210,6 +216,22 @@ impl<'a> Windows<'a> {
             std::iter::once(steps).chain(taps).collect(),
             format!("r{channel}"),
         )
+    }
+
+    /// The taps along an axis that may meet the image: between these bounds.
+    fn met(&self, axis: Axis) -> [String; 2] {
+        let end = self.product.end(axis);
+        let is_seen = |s: &&Spatial| s.tap.is_some_and(|(tap, _)| tap == axis);
+        let spatial = self.geometry.spatial.iter().find(is_seen);
+        let is_tiled = |place: Axis| self.runs.iter().any(|(tiled, _)| *tiled == place);
+        let places = |place: Axis| self.product.extent(place).as_const().filter(|_| !is_tiled(place));
+        let met = spatial.and_then(|s| match s.place {
+            // Phases of the result have taps of their own.
+            _ if end != self.product.extent(axis).to_string() => None,
+            Some(place) => s.inside(&format!("p{place}"), places(place)?),
+            None => s.inside("0", 1),
+        });
+        met.unwrap_or_else(|| ["0".to_owned(), end])
     }
 
     /// The region of the copied weights of `step` channels from `start` on, for rows as they are walked.
@@ -246,7 +268,7 @@ impl<'a> Windows<'a> {
         };
         walks.insert(product.rows, copied);
         let step = balanced(&geometry.channels.into(), &[COPIED_CHANNELS], 1)[0].min(self.step);
-        let (loops, start) = self.loops(step, extent);
+        let (loops, start) = self.loops(step, |axis| ["0".to_owned(), extent(axis)]);
         self.walk_sum(&start, step, &mut walks);
         let mut extents: Vec<String> = matrices.into_iter().map(extent).collect();
         extents.extend(self.walked.iter().map(|axis| extent(*axis)));
@@ -311,7 +333,7 @@ impl<'a> Windows<'a> {
             walks.insert(*axis, Walk::Index(format!("p{axis}")));
             grid.push(format!("p{axis} in {}", extent(*axis)));
         }
-        let (loops, start) = self.loops(self.step, |axis| product.end(axis));
+        let (loops, start) = self.loops(self.step, |axis| self.met(axis));
         self.walk_sum(&start, self.step, &mut walks);
 
         let mut e = Emitter::new(product.plan, product.prims, product.kernel, names);
