@@ -253,6 +253,38 @@ fn convolutions_of_many_channels_and_few_places() {
 }
 
 #[test]
+fn taps_that_miss_the_image_are_left_out() {
+    let x = [1, 32, 3, 5, 6];
+    let wide: [&[(&str, &[i64])]; 4] = [
+        &[("padding", &[2, 1, 1])],
+        &[("padding", &[2, 2, 0]), ("stride", &[2, 1, 1])],
+        &[("padding", &[3, 1, 1]), ("dilation", &[2, 1, 1])],
+        &[
+            ("padding", &[4, 2, 2]),
+            ("dilation", &[3, 2, 1]),
+            ("stride", &[3, 1, 2]),
+        ],
+    ];
+    for arguments in wide {
+        conv("conv3d.default", &x, &[20, 32, 3, 3, 3], 20, arguments, 1);
+    }
+    let transposed: [&[(&str, &[i64])]; 4] = [
+        &[],
+        &[("padding", &[1, 1, 0])],
+        &[("dilation", &[2, 1, 1])],
+        &[
+            ("stride", &[2, 1, 1]),
+            ("dilation", &[2, 1, 1]),
+            ("padding", &[1, 0, 0]),
+        ],
+    ];
+    for arguments in transposed {
+        let weight = [32, 20, 5, 3, 3];
+        conv("conv_transpose3d.input", &x, &weight, 20, arguments, 1);
+    }
+}
+
+#[test]
 fn convolutions_by_group_and_by_channel() {
     conv(
         "conv2d.default",

@@ -1,0 +1,276 @@
+// Lowered from this sketch:
+//
+//   # Steps that multiply a state by weights, which are packed once.
+//   sketch carried(w: f32[40, 40], x: f32[12, 3, 40]) -> y: f32[12, 3, 40]
+//
+//   kernel steps over (n in 1) {
+//     weights = trans(load w[0 :+ 40, 0 :+ 40])
+//     state = zeros f32[3, 40]
+//     for t in 0..12 {
+//       state = tanh((dot(state, weights) ieee promote(32)) + (load x[t, 0 :+ 3, 0 :+ 40]))
+//       store y[t, 0 :+ 3, 0 :+ 40] = state
+//     }
+//   }
+#include <cstdint>
+
+#define AKG_VECTOR_BYTES 32
+template <class T> static inline T akg_min(T a, T b) { return a < b || a != a ? a : b; }
+template <class To, class From> static inline To akg_bits(From value) {
+  static_assert(sizeof(To) == sizeof(From), "the same size");
+  To bits;
+  __builtin_memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+// a * b + c rounded once; where that would be a call, in double, which is as good here.
+#if defined(__FMA__) || defined(__FP_FAST_FMAF) || defined(__ARM_FEATURE_FMA)
+static inline float akg_fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+#else
+static inline float akg_fma(float a, float b, float c) { return float(double(a) * b + c); }
+#endif
+// value * 2^n for -126 <= n < 128, where shifted = n + 0x1.8p23.
+static inline float akg_scaled(float value, float shifted) {
+  return value * akg_bits<float>((akg_bits<uint32_t>(shifted) << 23) + 0x3f800000u);
+}
+// 2^(a * b) for -126 <= a * b < 127, relative error 2e-7.
+static inline float akg_power2(float a, float b) {
+  const float shifted = akg_fma(a, b, 0x1.8p23f), r = akg_fma(a, b, 0x1.8p23f - shifted);
+  float p = 0x1.5c0820p-10f;
+  p = akg_fma(p, r, 0x1.3d0d48p-7f);
+  p = akg_fma(p, r, 0x1.c6b6ecp-5f);
+  p = akg_fma(p, r, 0x1.ebf914p-3f);
+  p = akg_fma(p, r, 0x1.62e428p-1f);
+  return akg_scaled(akg_fma(p, r, 0x1.000002p+0f), shifted);
+}
+// At most 1.8 units in the last place. Near 0: x times a polynomial in x^2; beyond: 1 - 2 / (e^2x + 1).
+static inline float akg_tanh(float x) {
+  const float size = __builtin_fabsf(x), z = x * x;
+  float p = -0x1.91211cp-8f;
+  p = akg_fma(p, z, 0x1.5780fep-6f);
+  p = akg_fma(p, z, -0x1.b8f44cp-5f);
+  p = akg_fma(p, z, 0x1.110bf6p-3f);
+  p = akg_fma(p, z, -0x1.555546p-2f);
+  const float near = akg_fma(p * z, x, x);
+  const float far = 1 - 2 / (akg_power2(size > 10 ? 10 : size, 0x1.715476p+1f) + 1);
+  return size >= 0.57f ? __builtin_copysignf(far, x) : near;
+}
+static inline double akg_tanh(double x) { return __builtin_tanh(x); }
+template <class T> struct akg_vector {
+  typedef T type __attribute__((vector_size(AKG_VECTOR_BYTES)));
+  static constexpr int lanes = AKG_VECTOR_BYTES / int(sizeof(T));
+};
+#include <utility>
+// Lanes of a and b in turn, from lane FIRST on.
+template <int FIRST, class V, int... I>
+static inline V akg_interleave(V a, V b, std::integer_sequence<int, I...>) {
+  constexpr int lanes = sizeof...(I);
+#if defined(__clang__)
+  return __builtin_shufflevector(a, b, (FIRST + I / 2 + I % 2 * lanes)...);
+#else
+  typedef decltype(a < b) mask;
+  return __builtin_shuffle(a, b, mask{(FIRST + I / 2 + I % 2 * lanes)...});
+#endif
+}
+// out[j * stride + i] = in[i * row + j] for a square of one vector's lanes, of which ROWS rows exist and WIDTH are written:
+// every round of perfect shuffles moves one bit of the row number to the column number.
+template <int ROWS, int WIDTH, class T>
+static inline void akg_transpose(const T *__restrict in, int64_t row, T *__restrict out, int64_t stride) {
+  typedef typename akg_vector<T>::type vector;
+  constexpr int lanes = akg_vector<T>::lanes;
+  const auto each = std::make_integer_sequence<int, lanes>{};
+  vector r[lanes] = {}, s[lanes];
+#pragma GCC unroll 16
+  for (int i = 0; i < ROWS; ++i) __builtin_memcpy(&r[i], in + i * row, sizeof(vector));
+#pragma GCC unroll 4
+  for (int round = 1; round < lanes; round *= 2) {
+#pragma GCC unroll 8
+    for (int i = 0; i < lanes / 2; ++i) {
+      s[2 * i] = akg_interleave<0>(r[i], r[i + lanes / 2], each);
+      s[2 * i + 1] = akg_interleave<lanes / 2>(r[i], r[i + lanes / 2], each);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < lanes; ++i) r[i] = s[i];
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < lanes; ++i) __builtin_memcpy(out + i * stride, &r[i], WIDTH * sizeof(T));
+}
+// The columns of one panel from J on.
+template <int K, int W, int J, class T>
+static inline void akg_pack_columns(const T *__restrict from, int64_t row, int rows, int columns, T *__restrict to) {
+  constexpr int lanes = akg_vector<T>::lanes, some = W - J < lanes ? W - J : lanes, width = W < lanes ? lanes : some;
+  constexpr int ahead = 256 / int(sizeof(T));
+  int k = 0;
+  if (J + some <= columns)
+    for (; k + lanes <= rows; k += lanes) {
+      for (int j = J; j < J + some; ++j) __builtin_prefetch(from + j * row + k + ahead);
+      akg_transpose<some, width>(from + J * row + k, row, to + k * W + J, W);
+    }
+  for (; k < K; ++k)
+    for (int j = J; j < J + some; ++j) to[k * W + j] = k < rows && j < columns ? from[j * row + k] : T(0);
+  if constexpr (J + lanes < W) akg_pack_columns<K, W, J + lanes>(from, row, rows, columns, to);
+}
+// The matrix from[n * row + k] in panels of W columns n, each row by row; zero from `rows` and `columns` on. Panels
+// narrower than a vector are written by whole vectors, so that what follows the last one is overwritten too.
+template <int K, int N, int W, class T>
+static inline void akg_pack_transposed(const T *__restrict from, int64_t row, int rows, int columns, T *__restrict to) {
+  for (int n = 0; n < N; n += W) akg_pack_columns<K, W, 0>(from + n * row, row, rows, columns - n, to + n * K);
+}
+#if defined(__clang__)
+#define AKG_FUSED
+#define AKG_FUSE _Pragma("clang fp contract(fast)")
+#else
+// Functions with this attribute are inlined into each other alone.
+#define AKG_FUSED __attribute__((optimize("fp-contract=fast")))
+#define AKG_FUSE
+#endif
+// What becomes of the product's sums in c: they start from it, are added to it, or replace it.
+enum akg_sums { akg_continue, akg_add, akg_replace };
+// sum[R, C vectors] += a[R, k] * b[k, C vectors], or = if the sums replace it, the products summed in registers first. Rows of
+// b are W apart, and rows of sum `row`.
+template <int R, int C, int W, int ROW, int COLUMN, akg_sums SUMS, class T, class SUM>
+AKG_FUSED static inline __attribute__((always_inline)) void akg_block(const T *__restrict a, const T *__restrict b,
+                                                                      int k, SUM *__restrict sum, int64_t row) {
+  AKG_FUSE
+  constexpr int lanes = akg_vector<T>::lanes;
+  typedef typename akg_vector<T>::type vector;
+  typedef SUM wide __attribute__((vector_size(lanes * sizeof(SUM))));
+  vector part[R][C] = {};
+  for (int p = 0; p < k; ++p) {
+    vector right[C];
+#pragma GCC unroll 8
+    for (int j = 0; j < C; ++j) __builtin_memcpy(&right[j], b + p * W + j * lanes, sizeof(vector));
+#pragma GCC unroll 16
+    for (int i = 0; i < R; ++i) {
+      const vector left = a[i * ROW + p * COLUMN] - vector{};
+#pragma GCC unroll 8
+      for (int j = 0; j < C; ++j) part[i][j] += left * right[j];
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < R; ++i)
+#pragma GCC unroll 8
+    for (int j = 0; j < C; ++j) {
+      SUM *const to = sum + i * row + j * lanes;
+      wide all = __builtin_convertvector(part[i][j], wide);
+      if (SUMS != akg_replace) {
+        wide before;
+        __builtin_memcpy(&before, to, sizeof before);
+        all += before;
+      }
+      __builtin_memcpy(to, &all, sizeof all);
+    }
+}
+// The same for M rows of a, in lines of L that are LINE apart, by blocks of R. The block from row m of a line on begins at
+// m * BLOCK in it.
+template <int M, int R, int C, int W, int L, int LINE, int BLOCK, int ROW, int COLUMN, akg_sums SUMS, class T, class SUM>
+AKG_FUSED static inline void akg_blocks(const T *a, const T *b, int k, SUM *sum, int64_t row) {
+  constexpr int len = M < L ? M : L, rest = len % R;
+  for (int y = 0; y < M / len; ++y, a += LINE, sum += len * row) {
+    for (int m = 0; m + R <= len; m += R)
+      akg_block<R, C, W, ROW, COLUMN, SUMS>(a + m * BLOCK, b, k, sum + m * row, row);
+    if (rest)
+      akg_block<rest ? rest : 1, C, W, ROW, COLUMN, SUMS>(a + (len - rest) * BLOCK, b, k, sum + (len - rest) * row, row);
+  }
+}
+// M rows of one panel of c by all of K, in sums over CHUNK products that are added up in SUM. So many rows of b stay in the
+// nearest cache for all rows of a. Rows of c are `row` apart.
+template <int M, int R, int C, int W, int VALID, int K, int L, int LINE, int BLOCK, int ROW, int COLUMN, int CHUNK,
+          akg_sums SUMS, class SUM, class T, class S>
+static void akg_panel(const T *a, const T *b, S *__restrict c, int64_t row) {
+  constexpr int block = C * akg_vector<T>::lanes, line = 64 / int(sizeof(S));
+  // One run of products needs no sums between registers and c.
+  if constexpr (K <= CHUNK && VALID == block && sizeof(SUM) <= sizeof(S)) {
+    akg_blocks<M, R, C, W, L, LINE, BLOCK, ROW, COLUMN, SUMS>(a, b, K, c, row);
+    return;
+  }
+  for (int i = 0; i < M; ++i)
+    for (int j = 0; j < VALID; j += line) __builtin_prefetch(c + i * row + j, 1);
+  alignas(64) SUM sum[M * block] = {};
+  if (SUMS == akg_continue)
+    for (int i = 0; i < M; ++i)
+#pragma omp simd
+      for (int j = 0; j < VALID; ++j) sum[i * block + j] = SUM(c[i * row + j]);
+  for (int p = 0; p < K; p += CHUNK) {
+    const int end = akg_min(p + CHUNK, K);
+    // Rows of b that are apart are not fetched ahead by themselves.
+    if constexpr (W > block && L < M)
+      for (int i = end; i < akg_min(end + CHUNK, K); ++i)
+        for (int j = 0; j < block; j += 64 / int(sizeof(T))) __builtin_prefetch(b + i * W + j);
+    akg_blocks<M, R, C, W, L, LINE, BLOCK, ROW, COLUMN, akg_add>(a + p * COLUMN, b + p * W, end - p, sum, block);
+  }
+  for (int i = 0; i < M; ++i)
+#pragma omp simd
+    for (int j = 0; j < VALID; ++j) {
+      const SUM all = sum[i * block + j];
+      c[i * row + j] = S(SUMS == akg_add ? c[i * row + j] + all : all);
+    }
+}
+// All rows of a panel, as many at a time as sums of 16 kB have; whole lines if there are several.
+template <int M, int R, int C, int W, int VALID, int K, int L, int LINE, int BLOCK, int ROW, int COLUMN, int CHUNK,
+          akg_sums SUMS, class SUM, class T, class S>
+static inline void akg_panels(const T *a, const T *b, S *c, int64_t row) {
+  constexpr int grain = L < M ? L : R, all = 16384 / int(sizeof(SUM)) / (C * akg_vector<T>::lanes) / grain * grain;
+  constexpr int some = all < grain ? grain : all, rest = M % some;
+  const auto at = [=](int m) { return a + (L < M ? m / L * LINE : m * BLOCK); };
+  for (int m = 0; m + some <= M; m += some)
+    akg_panel<some, R, C, W, VALID, K, L, LINE, BLOCK, ROW, COLUMN, CHUNK, SUMS, SUM>(at(m), b, c + m * row, row);
+  if (rest)
+    akg_panel<rest ? rest : 1, R, C, W, VALID, K, L, LINE, BLOCK, ROW, COLUMN, CHUNK, SUMS, SUM>(
+        at(M - rest), b, c + (M - rest) * row, row);
+}
+// c[M, N] = a[M, K] * b[K, N] by blocks of R rows and C vectors of columns. Panels of b are W columns wide: as a block, or
+// one that holds all. Rows of a come in lines of L that are LINE apart, or in one of M. The block from row m of a line on
+// begins at m * BLOCK in it; its rows and columns are ROW and COLUMN apart.
+template <int M, int N, int K, int L, int LINE, int BLOCK, int ROW, int COLUMN, int R, int C, int W, int CHUNK,
+          akg_sums SUMS, class SUM, class T, class S>
+static inline void akg_dot(const T *a, const T *b, S *c) {
+  constexpr int lanes = akg_vector<T>::lanes, width = C * lanes, rest = N % width, last = (rest + lanes - 1) / lanes;
+  constexpr int column = W == width ? K : 1;
+  for (int n = 0; n + width <= N; n += width)
+    akg_panels<M, R, C, W, width, K, L, LINE, BLOCK, ROW, COLUMN, CHUNK, SUMS, SUM>(a, b + n * column, c + n, N);
+  if (rest)
+    akg_panels<M, R, last ? last : 1, W, rest ? rest : 1, K, L, LINE, BLOCK, ROW, COLUMN, CHUNK, SUMS, SUM>(
+        a, b + (N - rest) * column, c + (N - rest), N);
+}
+
+extern "C" void carried_steps(void *const *tensors, const int64_t *dims, int64_t first, int64_t last) {
+  const float *__restrict w = static_cast<const float *>(tensors[0]);
+  const float *__restrict x = static_cast<const float *>(tensors[1]);
+  float *__restrict y = static_cast<float *>(tensors[2]);
+  for (int64_t program = first; program < last; ++program) {
+    const int64_t n = program;
+    alignas(64) float state[120];
+    for (int i = 0; i < 3; ++i) {
+      #pragma omp simd
+      for (int i_1 = 0; i_1 < 40; ++i_1) {
+        state[i * 40 + i_1] = 0.0f;
+      }
+    }
+    alignas(64) float right[1920];
+    akg_pack_transposed<40, 40, 24>(w, 40, 40, 40, right);
+    for (int64_t t = 0; t < 12; ++t) {
+      // dot(state, weights)
+      alignas(64) float tile[120];
+      akg_dot<3, 40, 40, 3, 0, 40, 40, 1, 3, 3, 24, 32, akg_replace, float>(state, right, tile);
+      // store y
+      alignas(64) float state_1[120];
+      for (int i_6 = 0; i_6 < 3; ++i_6) {
+        #pragma omp simd
+        for (int i_7 = 0; i_7 < 40; ++i_7) {
+          state_1[i_6 * 40 + i_7] = akg_tanh(tile[i_6 * 40 + i_7] + x[t * 120L + i_6 * 40L + i_7]);
+        }
+      }
+      for (int i_4 = 0; i_4 < 3; ++i_4) {
+        #pragma omp simd
+        for (int i_5 = 0; i_5 < 40; ++i_5) {
+          y[t * 120L + i_4 * 40L + i_5] = state_1[i_4 * 40 + i_5];
+        }
+      }
+      for (int i_8 = 0; i_8 < 3; ++i_8) {
+        #pragma omp simd
+        for (int i_9 = 0; i_9 < 40; ++i_9) {
+          state[i_8 * 40 + i_9] = state_1[i_8 * 40 + i_9];
+        }
+      }
+    }
+  }
+}
