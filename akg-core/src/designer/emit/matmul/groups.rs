@@ -75,7 +75,8 @@ impl Product<'_> {
                 continue;
             };
             let narrow = self.kernel.node(*id, 0).filter(|of| self.widens(*of));
-            let (of, wide) = match narrow.filter(|_| op == ReduceOp::Sum) {
+            // Of moments little is left where one is taken from the other.
+            let (of, wide) = match narrow.filter(|_| self.sums_once()) {
                 Some(cast) => (e.operand(cast, 0, DType::F32)?, true),
                 None => (e.operand(*id, 0, compute_type(self.prims.dtype(*id)))?, false),
             };
@@ -90,6 +91,12 @@ impl Product<'_> {
             e.define(*id, Var { text: name, axes });
         }
         Ok(())
+    }
+
+    /// Whether there is one sum of the product's elements.
+    fn sums_once(&self) -> bool {
+        let is_sum = |id: &&PrimId| matches!(self.prims.node(**id).prim, Prim::Reduce(ReduceOp::Sum, ..));
+        self.kernel.nodes.iter().filter(is_sum).count() == 1
     }
 
     /// The text of a sum in f64 of a few elements of f32 or of their squares, in the registers that f32 needs: squares are
