@@ -522,6 +522,12 @@ fn channels_of_convolutions_are_combined() {
         let y = g.call("softmax.int", call)?[0];
         g.sigmoid(y)
     });
+    of_channels("variance", |g, y| {
+        let call = [("self", y.into()), ("other", 1000.0.into())];
+        let y = g.call("add.Scalar", call)?[0];
+        let call = [("self", y.into()), ("dim", ints(&[1]))];
+        g.call("var.correction", call).map(|y| y[0])
+    });
     of_channels("mean", |g, y| {
         let call = [("self", y.into()), ("dim", ints(&[1]))];
         g.call("mean.dim", call).map(|y| y[0])
