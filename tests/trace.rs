@@ -56,6 +56,7 @@ fn run_in(place: &Place) -> Digest {
         let exchange = ExchangeRecord {
             run: key,
             number,
+            member: None,
             role: "designer".to_owned(),
             model: "clever".to_owned(),
             request: ChatRequest::new(messages),

@@ -28,6 +28,7 @@ use crate::tuner::TuningPolicy;
 use crate::verifier::Verifier;
 use crate::verify::Judge;
 
+mod asked;
 mod best;
 mod challenge;
 mod contest;
@@ -59,6 +60,7 @@ pub struct Session {
     analyst: Arc<dyn Agent<Analyst>>,
     conductor: Arc<dyn Agent<Conductor>>,
     passes: usize,
+    lookahead: usize,
     strategy: Option<Arc<dyn Strategy>>,
     pictures: Option<Arc<Draw>>,
     verifier: Arc<dyn Verifier>,
@@ -105,6 +107,7 @@ impl Session {
             analyst: Arc::new(RuleAnalyst),
             conductor: Arc::new(RuleConductor::default()),
             passes: 0,
+            lookahead: 0,
             strategy: None,
             pictures: None,
             verifier: Arc::new(Judge::standard(0, None, &Limits::default())),
@@ -163,6 +166,15 @@ impl Session {
     #[must_use]
     pub fn with_passes(mut self, passes: usize) -> Self {
         self.passes = passes;
+        self
+    }
+
+    /// How many passes agents are asked for while the one before them is judged, so that whoever thinks does not wait for the
+    /// device, nor the device for them. What they go on from is chosen without knowing what comes of as many passes before. By
+    /// default it is none: passes are made one after the other.
+    #[must_use]
+    pub fn with_lookahead(mut self, passes: usize) -> Self {
+        self.lookahead = passes;
         self
     }
 

@@ -26,6 +26,17 @@ use crate::store::{
 pub struct Trace {
     run: Option<Arc<Run>>,
     shelf: Option<Arc<dyn Knowledge>>,
+    /// Who is asked for, where several are at a time.
+    member: Option<usize>,
+    pending: Arc<Mutex<Pending>>,
+}
+
+/// What belongs to the next step.
+#[derive(Default)]
+struct Pending {
+    exchanges: Vec<Digest>,
+    /// What was looked up.
+    shown: Vec<Retrieved>,
 }
 
 /// A run that is traced.
@@ -42,10 +53,6 @@ struct Progress {
     next: usize,
     /// What was answered before this run was started again, by what was asked: numbers and replies in order.
     answered: HashMap<Digest, VecDeque<(usize, ChatReply)>>,
-    /// Exchanges that no step has yet.
-    loose: Vec<Digest>,
-    /// What was looked up for no step yet.
-    shown: Vec<Retrieved>,
 }
 
 /// What an agent did.
@@ -83,7 +90,12 @@ impl Trace {
         for exchange in store.all::<ExchangeRecord>(Some(record.key))? {
             progress.next = progress.next.max(exchange.number + 1);
             if let Answer::Reply(reply) = exchange.answer {
-                let asked = question(&exchange.role, &exchange.model, &exchange.request)?;
+                let asked = question(
+                    &exchange.role,
+                    exchange.member,
+                    &exchange.model,
+                    &exchange.request,
+                )?;
                 let replies = progress.answered.entry(asked).or_default();
                 replies.push_back((exchange.number, reply));
             }
@@ -96,8 +108,28 @@ impl Trace {
         };
         Ok(Self {
             run: Some(Arc::new(run)),
-            shelf: None,
+            ..Self::default()
         })
+    }
+
+    /// The same run for agents that work beside others: what they ask and look up belongs to the next step that is recorded
+    /// through what this gives, whatever others record meanwhile. `member` says whom they are asked for where several are at
+    /// a time, so that who asks the same again gets the same answer.
+    #[must_use]
+    pub fn apart(&self, member: Option<usize>) -> Self {
+        Self {
+            member,
+            pending: Arc::default(),
+            ..self.clone()
+        }
+    }
+
+    /// What was asked and looked up [apart](Self::apart) and led to no step belongs to the next step that is recorded here.
+    pub fn join(&self, apart: &Self) {
+        let Pending { exchanges, shown } = std::mem::take(&mut *apart.pending());
+        let mut pending = self.pending();
+        pending.exchanges.extend(exchanges);
+        pending.shown.extend(shown);
     }
 
     /// The same run, whose agents may look things up on a shelf.
@@ -131,13 +163,17 @@ impl Trace {
                 found
             }
         };
-        let mut progress = run.progress();
-        for shown in found.iter().map(Found::retrieved) {
-            if !progress.shown.contains(&shown) {
-                progress.shown.push(shown);
+        let shown = &mut self.pending().shown;
+        for article in found.iter().map(Found::retrieved) {
+            if !shown.contains(&article) {
+                shown.push(article);
             }
         }
         Ok(found)
+    }
+
+    fn pending(&self) -> MutexGuard<'_, Pending> {
+        locked(&self.pending)
     }
 
     /// A model whose exchanges are recorded as those of a role.
@@ -146,7 +182,7 @@ impl Trace {
         Traced { trace, role, model }
     }
 
-    /// Records a step with the exchanges since the last one; gives its number.
+    /// Records a step with the exchanges since the last one of this trace; gives its number.
     ///
     /// # Errors
     /// The store's.
@@ -154,6 +190,7 @@ impl Trace {
         let Some(run) = &self.run else {
             return Ok(0);
         };
+        let Pending { exchanges, shown } = std::mem::take(&mut *self.pending());
         let mut progress = run.progress();
         let number = progress.steps.len();
         let proposal = Some(run.store.put_blob(taken.proposal.as_bytes())?);
@@ -169,8 +206,8 @@ impl Trace {
             failure: None,
             seconds: None,
             speedup: None,
-            exchanges: std::mem::take(&mut progress.loose),
-            retrieved: std::mem::take(&mut progress.shown),
+            exchanges,
+            retrieved: shown,
             at: now(),
         };
         // What became of the same step before is known still.
@@ -223,28 +260,30 @@ impl Trace {
     }
 }
 
+/// What is under a lock: nothing that panics happens there.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Run {
     fn progress(&self) -> MutexGuard<'_, Progress> {
-        // Nothing that panics happens under it.
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.progress)
     }
 
-    /// What was answered to this before, once for each time that it was.
-    fn recall(&self, asked: Digest) -> Option<ChatReply> {
+    /// What was answered to this before, once for each time that it was, with the key of the exchange.
+    fn recall(&self, asked: Digest) -> Option<(Digest, ChatReply)> {
         let mut progress = self.progress();
         let (number, reply) = progress.answered.get_mut(&asked)?.pop_front()?;
-        let key = ExchangeRecord::key_of(self.record.key, number);
-        progress.loose.push(key);
-        Some(reply)
+        Some((ExchangeRecord::key_of(self.record.key, number), reply))
     }
 
-    fn record(&self, exchange: impl FnOnce(usize) -> ExchangeRecord) -> Result<()> {
+    /// Records an exchange; gives its key.
+    fn record(&self, exchange: impl FnOnce(usize) -> ExchangeRecord) -> Result<Digest> {
         let mut progress = self.progress();
         let record = exchange(progress.next);
         self.store.save(&record)?;
         progress.next += 1;
-        progress.loose.push(record.key());
-        Ok(())
+        Ok(record.key())
     }
 }
 
@@ -267,9 +306,13 @@ fn bounded(shelf: &impl Knowledge, queries: &[Query], dsl: &str) -> Result<Vec<F
 }
 
 /// What a reply is found by when a run is started again.
-fn question(role: &str, model: &str, request: &ChatRequest) -> Result<Digest> {
+fn question(role: &str, member: Option<usize>, model: &str, request: &ChatRequest) -> Result<Digest> {
     let request = Digest::of_value(request)?.to_string();
-    Ok(Digest::of_parts([role, model, request.as_str()]))
+    let member = member.map(|member| member.to_string());
+    let parts = [role, model, request.as_str()]
+        .into_iter()
+        .chain(member.as_deref());
+    Ok(Digest::of_parts(parts))
 }
 
 /// A model whose exchanges are recorded in a run.
@@ -286,7 +329,8 @@ impl Traced {
             return pass(&*self.model, request, sink).await;
         };
         let name = self.model.name();
-        if let Some(reply) = run.recall(question(self.role, name, request)?) {
+        if let Some((key, reply)) = run.recall(question(self.role, self.trace.member, name, request)?) {
+            self.trace.pending().exchanges.push(key);
             if let Some(sink) = sink {
                 reply.events().for_each(sink);
             }
@@ -301,16 +345,18 @@ impl Traced {
                 message: error.to_string(),
             },
         };
-        run.record(|number| ExchangeRecord {
+        let key = run.record(|number| ExchangeRecord {
             run: run.record.key,
             number,
             role: self.role.to_owned(),
+            member: self.trace.member,
             model: name.to_owned(),
             request: request.clone(),
             answer,
             seconds: began.elapsed().as_secs_f64(),
             at,
         })?;
+        self.trace.pending().exchanges.push(key);
         outcome
     }
 }

@@ -4,19 +4,23 @@
 
 mod simulated;
 
+use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 
 use akg_core::analyst::{AnalyseContext, Analyst, Place, Recommendation};
+use akg_core::chat::{ChatCapability, ChatModel, ChatReply, ChatRequest, Message};
 use akg_core::designer::{Design, DesignContext, Designer};
 use akg_core::fixer::{FixContext, Fixer, Wish};
 use akg_core::pass::{Ending, Pass};
 use akg_core::search::BestOfN;
 use akg_core::session::Outcome;
 use akg_core::source::{Knobs, Source};
-use akg_core::store::{MemoryStore, RunRecord, StepRecord, StoreExt as _};
+use akg_core::store::{ExchangeRecord, MemoryStore, Record as _, RunRecord, StepRecord, StoreExt as _};
 use akg_core::verdict::{Failure, FailureKind};
-use akg_core::{Agent, Error, ErrorKind, Result, Session, Sketch};
+use akg_core::{Agent, Error, ErrorKind, Result, Role as _, Session, Sketch};
 use async_trait::async_trait;
 use futures::executor::block_on;
 use simulated::{PLENTY, SKETCH, Shared, policy, session, task};
@@ -78,6 +82,68 @@ impl Agent<Designer> for Ideas {
             intermediates: [].into(),
             rules: Vec::new(),
         })
+    }
+}
+
+/// A designer with the next sketch each time that something is to be faster, who asks a model before. It notes how many ended
+/// passes it was told of and how many candidates were judged by then.
+#[derive(Debug)]
+struct InTurn {
+    texts: Mutex<VecDeque<String>>,
+    world: Shared,
+    asked: Arc<Mutex<Vec<(usize, usize)>>>,
+}
+
+#[async_trait]
+impl Agent<Designer> for InTurn {
+    fn name(&self) -> &str {
+        "in turn"
+    }
+
+    async fn step(&self, context: &DesignContext) -> Result<Design> {
+        let mut text = SKETCH.to_owned();
+        if let Some(improve) = &context.improve {
+            text = self.texts.lock().unwrap().pop_front().unwrap();
+            let judged = self.world.with(|world| world.verdicts.len());
+            self.asked.lock().unwrap().push((improve.passes.len(), judged));
+            let model = context.trace.asking(Designer::NAME, Arc::new(Echo));
+            let advice = format!("{:?}", improve.recommendation);
+            model.chat(&ChatRequest::new([Message::user(advice)])).await?;
+        }
+        let sketch = Sketch::parse(&text).unwrap_or_else(|d| unreachable!("{}", d.render(&text)));
+        Ok(Design {
+            knobs: sketch.default_knobs(),
+            sketch,
+            kernels: Vec::new(),
+            intermediates: [].into(),
+            rules: Vec::new(),
+        })
+    }
+}
+
+/// A model that thinks for a while, and says what it was asked.
+#[derive(Debug)]
+struct Echo;
+
+#[async_trait]
+impl ChatModel for Echo {
+    fn name(&self) -> &str {
+        "echo"
+    }
+
+    fn capability(&self) -> ChatCapability {
+        ChatCapability::default()
+    }
+
+    async fn chat(&self, request: &ChatRequest) -> Result<ChatReply> {
+        let mut left = 3;
+        poll_fn(|context| {
+            left -= 1;
+            context.waker().wake_by_ref();
+            if left == 0 { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        Ok(ChatReply::text(format!("{request:?}")))
     }
 }
 
@@ -210,6 +276,66 @@ fn steps_say_where_each_candidate_comes_from() {
         "{}",
         steps[6].why
     );
+}
+
+#[test]
+fn agents_are_asked_ahead_and_the_same_run_decides_the_same() {
+    let three = three();
+    let store = Arc::default();
+    let run = |world: &Shared| {
+        let asked = Arc::default();
+        let designer = InTurn {
+            texts: Mutex::new([three.as_str(), ONE, SKETCH, ONE].map(str::to_owned).into()),
+            world: world.clone(),
+            asked: Arc::clone(&asked),
+        };
+        let outcome = run(world, &store, |s| {
+            s.with_designer(designer).with_passes(4).with_lookahead(1)
+        });
+        assert_eq!(
+            endings(&outcome.passes),
+            ["not faster", "faster", "nothing", "nothing"]
+        );
+        Arc::into_inner(asked).unwrap().into_inner().unwrap()
+    };
+    // The designer of a pass knows of all passes but the last, whose candidate is not judged yet.
+    assert_eq!(run(&Shared::default()), [(0, 1), (0, 1), (1, 2), (2, 3)]);
+    let records = || {
+        let runs: Vec<RunRecord> = store.all(None).unwrap();
+        let steps: Vec<StepRecord> = store.all(Some(runs[0].key)).unwrap();
+        let exchanges: Vec<ExchangeRecord> = store.all(Some(runs[0].key)).unwrap();
+        (steps, exchanges)
+    };
+    let (steps, exchanges) = records();
+    // What a designer asked belongs to its step, whatever else was asked meanwhile.
+    let asked = |step: &StepRecord| {
+        let of = |key: &akg_core::Digest| exchanges.iter().find(|e| e.key() == *key).unwrap();
+        step.exchanges
+            .iter()
+            .map(|key| format!("{:?}", of(key).request))
+            .collect::<Vec<_>>()
+    };
+    let designers: Vec<&StepRecord> = steps.iter().filter(|step| step.role == "designer").collect();
+    assert_eq!(designers.len(), 3);
+    for step in &designers[1..] {
+        let asked = asked(step);
+        assert!(
+            asked.len() == 1 && asked[0].contains(&step.why),
+            "{asked:?} for {}",
+            step.why
+        );
+    }
+    let other = Shared::default();
+    run(&other);
+    other.with(|w| assert_eq!((w.builds.len(), w.verdicts.len(), w.loads), (0, 0, 0)));
+    let (again, known) = records();
+    let shape = |steps: &[StepRecord]| -> Vec<_> {
+        steps
+            .iter()
+            .map(|s| (s.number, s.parents.clone(), s.exchanges.clone(), s.candidate))
+            .collect()
+    };
+    assert_eq!((shape(&again), known.len()), (shape(&steps), exchanges.len()));
 }
 
 #[test]

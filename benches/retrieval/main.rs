@@ -62,9 +62,23 @@ struct Options {
     /// How much what is found shall differ; the library's choice by default.
     #[arg(long)]
     diversity: Option<f64>,
+    /// Only a part of the tasks, such as `0/8`, to share the measuring between processes with cores of their own.
+    #[arg(long, default_value = "0/1", value_parser = part)]
+    part: (usize, usize),
     /// Cargo says so.
     #[arg(long, hide = true)]
     bench: bool,
+}
+
+/// A part and how many there are.
+fn part(text: &str) -> Result<(usize, usize), String> {
+    let numbers = text
+        .split_once('/')
+        .map(|(part, parts)| (part.parse(), parts.parse()));
+    match numbers {
+        Some((Ok(part), Ok(parts))) if part < parts => Ok((part, parts)),
+        _ => Err("give a number below another, such as `0/8`".to_owned()),
+    }
 }
 
 /// A kernel on the shelf.
@@ -149,7 +163,9 @@ fn run(options: &Options) -> Result<()> {
             stored: count,
             ..Tally::default()
         };
-        for (kernels, task) in (0..LOOKED_AT).flat_map(turn).take(options.held_out) {
+        let (part, parts) = options.part;
+        let held_out = (0..LOOKED_AT).flat_map(turn).take(options.held_out);
+        for (kernels, task) in held_out.skip(part).step_by(parts) {
             let uses = Uses::of(task, kernels, &*times, &target)?;
             tally.add(task, &uses, &shelf, (options, &target))?;
         }

@@ -18,8 +18,9 @@ use super::parse_duration;
 const BUDGET: Duration = Duration::from_secs(60);
 const MODELS_BUDGET: Duration = Duration::from_secs(30 * 60);
 
-/// Passes of models if nobody says.
+/// Passes of models if nobody says, and for how many more they are asked while one is judged.
 const PASSES: usize = 5;
+const LOOKAHEAD: usize = 1;
 
 /// Who decides, and for how long.
 #[derive(Debug, Clone, Args)]
@@ -31,6 +32,10 @@ pub(super) struct AgentArgs {
     /// How often agents may try to make a verified kernel faster [default: 5, or 0 with the rules alone].
     #[arg(long, value_name = "N")]
     passes: Option<usize>,
+    /// For how many passes more agents are asked while one is judged, so that neither waits for the other [default: 1, or 0 with the
+    /// rules alone].
+    #[arg(long, value_name = "N")]
+    lookahead: Option<usize>,
     /// How what each pass goes on from is chosen among the kernels that passed; see docs/search.md.
     #[arg(long, value_name = "STRATEGY", default_value = search::DEFAULT, value_parser = PossibleValuesParser::new(search::STRATEGIES))]
     search: String,
@@ -62,11 +67,13 @@ impl AgentArgs {
     /// The session with this budget and this search, and with agents that ask `models`. What `dsl` lowers needs no model to be
     /// written.
     pub(super) fn staff(&self, session: Session, models: Option<&Models>, dsl: &dyn Dsl) -> Result<Session> {
-        let (budget, passes) = models.map_or((BUDGET, 0), |_| (MODELS_BUDGET, PASSES));
+        let (budget, passes, lookahead) =
+            models.map_or((BUDGET, 0, 0), |_| (MODELS_BUDGET, PASSES, LOOKAHEAD));
         let passes = self.passes.unwrap_or(passes);
         let session = session
             .with_budget(self.budget.unwrap_or(budget))
             .with_passes(passes)
+            .with_lookahead(self.lookahead.unwrap_or(lookahead))
             .with_strategy(search::strategy(&self.search, search::SEED, passes + 1)?);
         let Some(models) = models else {
             return Ok(session);

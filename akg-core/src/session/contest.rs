@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -172,7 +173,11 @@ impl<'a> Arena<'a> {
     }
 
     async fn hold(&self, entrants: Entrants<'_>, policy: &ContestPolicy) -> Result<Contest> {
-        contest(entrants, policy, self.seed, &mut *self.road.session.witness()).await
+        let is_timing = &self.road.is_timing;
+        is_timing.store(true, Ordering::Relaxed);
+        let held = contest(entrants, policy, self.seed, &mut *self.road.session.witness()).await;
+        is_timing.store(false, Ordering::Relaxed);
+        held
     }
 
     /// Lets a challenger take turns with the fastest so far, unless they have before.

@@ -6,6 +6,9 @@
 //! tuned like the first one, and then challenges the fastest in a duel. What is not faster beyond the noise stays in the
 //! population with its time, and later passes are told of it.
 //!
+//! Agents may be asked for the next passes while one is judged: each pass begins when a fixed number of passes before it have not
+//! ended yet. So what it sees does not depend on how long anything takes.
+//!
 //! Strategies draw from a seed and see nothing but what became of passes, which the store knows: a run that was killed takes
 //! the same decisions again.
 
@@ -13,16 +16,16 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::Event;
+use super::asked::{Answer, Parent, Proposal, Queue, Start};
 use super::best::Best;
+use super::line::Line;
 use super::plan::bound;
 use super::run::{Run, is_silence};
 use super::tune::Leader;
 use crate::agent::Role as _;
-use crate::analyst::{AnalyseContext, Analyst, Place, Recommendation};
-use crate::designer::{DesignContext, Designer};
+use crate::analyst::{AnalyseContext, Analyst};
 use crate::digest::Digest;
 use crate::error::{Error, ErrorKind, Result};
-use crate::fixer::{Fixer, Wish};
 use crate::pass::{Ending, Pass};
 use crate::profile::{Profile, Subject};
 use crate::search::fingerprint::{of_sketch, of_source};
@@ -38,24 +41,11 @@ const STRATEGY: &str = "strategy";
 /// What is said of a proposal that is the same as another.
 pub(super) const KNOWN: &str = "what was proposed is known";
 
-/// What a pass goes on from.
-struct Start<'a> {
-    /// The number of the member that it is to become.
-    number: usize,
-    next: &'a Move,
-    /// What is advised to change in its only parent.
-    advice: Option<Recommendation>,
-    /// The steps that what is proposed begins with.
-    steps: Vec<usize>,
-    /// Why it is proposed.
-    why: String,
-}
-
 impl Run<'_> {
     /// Lets agents make what passed faster, as long as the budget, the number of passes and the strategy allow. Gives all that
     /// passed, the fastest last.
     pub(super) async fn improve(&mut self, mut first: Best) -> Result<Vec<Best>> {
-        let session = self.road.session;
+        let (road, session) = (self.road, self.road.session);
         if session.passes == 0 {
             return Ok(vec![first]);
         }
@@ -77,6 +67,7 @@ impl Run<'_> {
         };
         self.found(first).await?;
         let mut stopped = "all passes are made".to_owned();
+        let mut asked = Queue::default();
         while self.outcome.passes.len() < session.passes {
             if self.exhausted() {
                 "the budget is spent".clone_into(&mut stopped);
@@ -86,11 +77,21 @@ impl Run<'_> {
                 "nothing is left that passed".clone_into(&mut stopped);
                 break;
             }
-            let passed = match strategy.next(&self.pool.population) {
-                ControlFlow::Continue(next) => self.pass(&next, strategy.name()).await?,
-                ControlFlow::Break(stop) => ControlFlow::Break(stop.to_string()),
+            let left = session.passes - self.outcome.passes.len();
+            let mut refused = None;
+            while refused.is_none() && asked.len() < left.min(session.lookahead + 1) {
+                match strategy.next(&self.pool.population) {
+                    ControlFlow::Continue(next) => {
+                        asked.push(road, self.start(&next, strategy.name()).await?);
+                    }
+                    ControlFlow::Break(stop) => refused = Some(stop.to_string()),
+                }
+            }
+            let Some(answer) = asked.pop().await else {
+                stopped = refused.unwrap_or(stopped);
+                break;
             };
-            match passed {
+            match asked.beside(road, self.pass(answer)).await? {
                 ControlFlow::Continue(pass) => {
                     session.observer.event(Event::Pass(&pass));
                     self.outcome.passes.push(pass);
@@ -159,50 +160,10 @@ impl Run<'_> {
         Ok(None)
     }
 
-    /// One pass, as a strategy wants it; or why there are no more.
-    async fn pass(&mut self, next: &Move, strategy: &str) -> Result<ControlFlow<String, Pass>> {
-        let mut start = self.start(next, strategy)?;
-        let number = start.number;
-        if let Move::Improve { parent, .. } = next {
-            match self.analyse(*parent, &start.steps).await {
-                Ok(Some((advice, step))) => {
-                    start.steps = vec![self.leader(*parent)?.step, step];
-                    start.why.clone_from(&advice.what);
-                    start.advice = Some(advice);
-                }
-                Ok(None) => {
-                    let reason = "the analyst sees nothing that is worth trying".to_owned();
-                    // Of another than the fastest, that says nothing about the others.
-                    if self.pool.fastest().is_none_or(|(fastest, _)| fastest == *parent) {
-                        return Ok(ControlFlow::Break(reason));
-                    }
-                    let ending = Ending::Nothing(reason);
-                    self.pool.conclude(number, &ending, &self.line)?;
-                    return Ok(ControlFlow::Continue(Pass::new(None, Analyst::NAME, ending)));
-                }
-                Err(error) if is_silence(&error) => return Ok(ControlFlow::Break(error.to_string())),
-                Err(error) => return Err(error),
-            }
-        }
-        let of_source = start.advice.as_ref().is_some_and(|a| a.place == Place::Source);
-        let (role, proposed) = if of_source {
-            (Fixer::NAME, self.rewritten(&start).await)
-        } else {
-            (Designer::NAME, self.redesigned(&start).await)
-        };
-        let ending = match proposed {
-            Ok(None) => self.compare(number).await?,
-            Ok(Some(why)) => Ending::Nothing(why),
-            Err(error) if error.kind() == ErrorKind::Unsupported => Ending::Nothing(error.to_string()),
-            Err(error) if is_silence(&error) => return Ok(ControlFlow::Break(error.to_string())),
-            Err(error) => return Err(error),
-        };
-        self.pool.conclude(number, &ending, &self.line)?;
-        Ok(ControlFlow::Continue(Pass::new(start.advice, role, ending)))
-    }
-
-    /// Begins a member, and takes down a strategy's choice as a step.
-    fn start<'a>(&mut self, next: &'a Move, strategy: &str) -> Result<Start<'a>> {
+    /// Begins a member as a strategy wants it, and takes down that choice as a step.
+    async fn start(&mut self, next: &Move, strategy: &str) -> Result<Start> {
+        let passes = &self.outcome.passes;
+        let improve = self.pool.improve(next, passes)?;
         let parents = next.parents().iter();
         let parents = parents.map(|parent| Ok(self.leader(*parent)?.step));
         let mut steps = parents.collect::<Result<Vec<usize>>>()?;
@@ -214,13 +175,92 @@ impl Run<'_> {
             why: &why,
             proposal: &next.to_string(),
         })?);
+        let number = self.pool.population.begin(next)?;
+        let parent = match next {
+            Move::Improve { parent, .. } => Some(self.parent(*parent).await?),
+            Move::Fresh { .. } | Move::Cross { .. } => None,
+        };
         Ok(Start {
-            number: self.pool.population.begin(next)?,
-            next,
-            advice: None,
+            number,
             steps,
             why: next.to_string(),
+            parent,
+            improve,
         })
+    }
+
+    /// A member that is to become faster, with what the analyst is shown of it.
+    async fn parent(&self, number: usize) -> Result<Parent> {
+        let (road, session) = (self.road, self.road.session);
+        let (best, leader) = (self.pool.best(number)?, self.leader(number)?);
+        let artifact = self.rebuilt(leader)?;
+        let profile = self.profile(best, leader, &artifact).await?;
+        let pictures = session.pictures.as_ref().map(|draw| draw(&profile)).transpose()?;
+        let shown = AnalyseContext {
+            task: road.task.clone(),
+            source: leader.written.source.clone(),
+            sketch: best.line.design.sketch.clone(),
+            report: artifact.metadata.get("warnings").cloned().unwrap_or_default(),
+            bound_seconds: bound(road.task, &best.line.design, road.target),
+            pictures: pictures.unwrap_or_default(),
+            passes: self.outcome.passes.clone(),
+            trace: road.trace.clone(),
+            profile,
+        };
+        Ok(Parent {
+            number,
+            leader: leader.clone(),
+            line: best.line.clone(),
+            shown,
+        })
+    }
+
+    /// Judges what agents answered; or says why nothing more comes of asking them.
+    async fn pass(&mut self, mut answer: Answer) -> Result<ControlFlow<String, Pass>> {
+        let advice = answer.advice.take();
+        if let (Some((advice, trace)), Some(parent)) = (&advice, &answer.start.parent) {
+            let step = trace.step(&Taken {
+                parents: &answer.start.steps,
+                role: Analyst::NAME,
+                agent: self.road.session.analyst.name(),
+                why: &advice.why,
+                proposal: &advice.what,
+            })?;
+            answer.start.steps = vec![parent.leader.step, step];
+        }
+        let advice = advice.map(|(advice, _)| advice);
+        let (number, role, trace) = (answer.start.number, answer.role, answer.trace.clone());
+        let is_analyst = role == Analyst::NAME;
+        let proposed = match std::mem::replace(&mut answer.proposed, Ok(None)) {
+            Ok(Some(proposal)) => self.bring(proposal, answer).await,
+            Ok(None) if is_analyst => {
+                let reason = "the analyst sees nothing that is worth trying".to_owned();
+                // Of another than the fastest, that says nothing about the others.
+                let seen = answer.start.parent.map(|parent| parent.number);
+                if self
+                    .pool
+                    .fastest()
+                    .is_none_or(|(fastest, _)| Some(fastest) == seen)
+                {
+                    return Ok(ControlFlow::Break(reason));
+                }
+                Ok(Some(reason))
+            }
+            Ok(None) => Ok(Some("the fixer knows no change".to_owned())),
+            Err(error) => Err(error),
+        };
+        let ending = match proposed {
+            Ok(None) => self.compare(number).await?,
+            Ok(Some(why)) => Ending::Nothing(why),
+            Err(error) if error.kind() == ErrorKind::Unsupported && !is_analyst => {
+                Ending::Nothing(error.to_string())
+            }
+            Err(error) if is_silence(&error) => return Ok(ControlFlow::Break(error.to_string())),
+            Err(error) => return Err(error),
+        };
+        self.road.trace.join(&trace);
+        self.pool.conclude(number, &ending, &self.line)?;
+        Ok(ControlFlow::Continue(Pass::new(advice, role, ending)))
     }
 
     /// What is the fastest of a member.
@@ -260,80 +300,36 @@ impl Run<'_> {
         Ok(profile)
     }
 
-    /// What the analyst recommends to change in a member, with the number of its step. `steps` are those that it begins with.
-    async fn analyse(&self, number: usize, steps: &[usize]) -> Result<Option<(Recommendation, usize)>> {
-        let (road, session) = (self.road, self.road.session);
-        let (best, leader) = (self.pool.best(number)?, self.leader(number)?);
-        let artifact = self.rebuilt(leader)?;
-        let profile = self.profile(best, leader, &artifact).await?;
-        let pictures = session.pictures.as_ref().map(|draw| draw(&profile)).transpose()?;
-        let context = AnalyseContext {
-            task: road.task.clone(),
-            source: leader.written.source.clone(),
-            sketch: best.line.design.sketch.clone(),
-            report: artifact.metadata.get("warnings").cloned().unwrap_or_default(),
-            bound_seconds: bound(road.task, &best.line.design, road.target),
-            pictures: pictures.unwrap_or_default(),
-            passes: self.outcome.passes.clone(),
-            trace: road.trace.clone(),
-            profile,
-        };
-        let Some(advice) = session.analyst.step(&context).await? else {
-            return Ok(None);
-        };
-        session.observer.event(Event::Recommended(&advice));
-        let step = road.trace.step(&Taken {
-            parents: steps,
-            role: Analyst::NAME,
-            agent: session.analyst.name(),
-            why: &advice.why,
-            proposal: &advice.what,
-        })?;
-        Ok(Some((advice, step)))
-    }
-
-    /// Lets the designer propose another design and brings that to a candidate; gives the reason if nothing comes of it.
-    async fn redesigned(&mut self, start: &Start<'_>) -> Result<Option<String>> {
-        let road = self.road;
-        let passes = &self.outcome.passes;
-        let improve = self.pool.improve(start.next, start.advice.as_ref(), passes)?;
-        let context = DesignContext {
-            improve: Some(improve),
-            ..road.design_context()
-        };
-        let design = road.session.designer.step(&context).await?;
-        let print = of_sketch(&design.sketch);
-        if self.pool.population.identify(start.number, print)?.is_some() {
-            return Ok(Some(KNOWN.to_owned()));
+    /// Brings what is proposed to a candidate that was judged; gives the reason if nothing comes of it.
+    async fn bring(&mut self, proposal: Proposal, answer: Answer) -> Result<Option<String>> {
+        let Answer { start, trace, .. } = answer;
+        let taken = (&trace, start.steps.as_slice(), start.why.as_str());
+        match (proposal, start.parent) {
+            (Proposal::Design(design), _) => {
+                let print = of_sketch(&design.sketch);
+                if self.pool.population.identify(start.number, print)?.is_some() {
+                    return Ok(Some(KNOWN.to_owned()));
+                }
+                self.line = Line {
+                    improve: Some(start.improve),
+                    member: Some(start.number),
+                    ..self.follow(*design, taken)?
+                };
+            }
+            (Proposal::Source(source), Some(parent)) => {
+                let change = self.road.admit(*source)?;
+                let print = self.print_of(&change.0.source)?;
+                if self.pool.population.identify(start.number, print)?.is_some() {
+                    return Ok(Some(KNOWN.to_owned()));
+                }
+                self.line = Line {
+                    member: Some(start.number),
+                    ..parent.line.of_source()
+                };
+                self.judge_change(change, (parent.leader.knobs, 0), taken).await?;
+            }
+            (Proposal::Source(_), None) => return Err(Error::unexpected("a source is changed by advice")),
         }
-        let mut line = self.follow(design, &start.steps, &start.why)?;
-        line.improve = context.improve;
-        line.member = Some(start.number);
-        self.line = line;
-        self.search().await?;
-        Ok(None)
-    }
-
-    /// Lets the fixer change the source of the parent and brings that to a candidate; gives the reason if nothing comes of it.
-    async fn rewritten(&mut self, start: &Start<'_>) -> Result<Option<String>> {
-        let (Some(advice), [parent, ..]) = (start.advice.clone(), start.next.parents()) else {
-            return Err(Error::unexpected("a source is changed by advice"));
-        };
-        let leader = self.leader(*parent)?.clone();
-        let source = leader.written.source;
-        let Some(changed) = self.ask_fixer(source, Wish::Faster(advice), Vec::new()).await? else {
-            return Ok(Some("the fixer knows no change".to_owned()));
-        };
-        let change = self.road.admit(changed)?;
-        let print = self.print_of(&change.0.source)?;
-        if self.pool.population.identify(start.number, print)?.is_some() {
-            return Ok(Some(KNOWN.to_owned()));
-        }
-        let mut line = self.pool.best(*parent)?.line.of_source();
-        line.member = Some(start.number);
-        self.line = line;
-        self.judge_change(change, (leader.knobs, 0), &start.steps, &start.why)
-            .await?;
         self.search().await?;
         Ok(None)
     }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use super::best::Best;
 use super::line::Line;
-use crate::analyst::Recommendation;
 use crate::designer::{FailedDesign, Improve, Known};
 use crate::error::{Error, Result};
 use crate::expr::Bindings;
@@ -101,12 +100,7 @@ impl Pool {
     }
 
     /// What a designer is to make of a move.
-    pub(super) fn improve(
-        &self,
-        next: &Move,
-        advice: Option<&Recommendation>,
-        passes: &[Pass],
-    ) -> Result<Improve> {
+    pub(super) fn improve(&self, next: &Move, passes: &[Pass]) -> Result<Improve> {
         let known = |numbers: &[usize]| -> Result<Vec<Known>> {
             numbers.iter().map(|number| self.known(*number)).collect()
         };
@@ -120,7 +114,7 @@ impl Pool {
             inspirations: known(next.inspirations())?,
             failed,
             tried: members().flat_map(|member| member.identities.clone()).collect(),
-            recommendation: advice.cloned(),
+            recommendation: None,
             passes: passes.to_vec(),
         })
     }

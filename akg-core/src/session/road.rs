@@ -1,6 +1,7 @@
 //! One task on one device: what candidates of a session are made of, built by and judged by, and where that is kept.
 
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use super::plan::{present, shape};
@@ -8,7 +9,8 @@ use super::{Attempt, Event, Session};
 use crate::coder::CodeContext;
 use crate::designer::{Design, DesignContext};
 use crate::digest::Digest;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
+use crate::fixer::{FixContext, Wish};
 use crate::graph::Graph;
 use crate::source::{Artifact, Knobs, LaunchPlan, ModuleInterface, Source, SourceForm};
 use crate::store::{
@@ -31,6 +33,8 @@ pub(super) struct Road<'a> {
     pub(super) toolchain: String,
     /// Where steps and exchanges are written.
     pub(super) trace: Trace,
+    /// Whether something is timed now.
+    pub(super) is_timing: AtomicBool,
     task_print: Digest,
     target_print: Digest,
     /// Who judges.
@@ -72,6 +76,7 @@ impl<'a> Road<'a> {
             graph: task.graph.clone(),
             toolchain: session.dsl.toolchain(target)?,
             trace: Trace::default(),
+            is_timing: AtomicBool::new(false),
             task_print,
             target_print: target.fingerprint(),
             judge: Digest::of_parts([session.verifier.identity().as_str(), env!("CARGO_PKG_VERSION")]),
@@ -97,6 +102,29 @@ impl<'a> Road<'a> {
         DesignContext {
             trace: self.trace.clone(),
             ..DesignContext::new(task, self.target.clone())
+        }
+    }
+
+    /// What the fixer makes of a source, if it knows anything.
+    pub(super) async fn ask_fixer(
+        &self,
+        trace: Trace,
+        source: Source,
+        wish: Wish,
+        earlier: Vec<Failure>,
+    ) -> Result<Option<Source>> {
+        let context = FixContext {
+            task: self.task.clone(),
+            dsl: self.session.dsl.clone(),
+            target: self.target.clone(),
+            source,
+            wish,
+            earlier,
+            trace,
+        };
+        match self.session.fixer.step(&context).await {
+            Err(error) if error.kind() == ErrorKind::Unsupported => Ok(None),
+            other => other,
         }
     }
 

@@ -15,11 +15,11 @@ use crate::coder::Coder;
 use crate::conductor::{ConductContext, Next, Tried};
 use crate::designer::{Design, DesignContext, Designer, FailedDesign};
 use crate::error::{Error, ErrorKind, Result};
-use crate::fixer::{FixContext, Fixer, Wish};
+use crate::fixer::{Fixer, Wish};
 use crate::search::fingerprint::of_sketch;
-use crate::source::{Knobs, Source};
+use crate::source::Knobs;
 use crate::target::Target;
-use crate::trace::Taken;
+use crate::trace::{Taken, Trace};
 use crate::verdict::{Failure, FailureKind};
 
 /// One run of a session.
@@ -170,14 +170,21 @@ impl<'a> Run<'a> {
         let mut earlier: Vec<Failure> = before.filter_map(|c| c.tried.failure.clone()).collect();
         earlier.reverse();
         let why = failure.kind.name();
-        let fixed = self
-            .ask_fixer(failed.source.clone(), Wish::Repair(failure), earlier)
+        let road = self.road;
+        let fixed = road
+            .ask_fixer(
+                road.trace.clone(),
+                failed.source.clone(),
+                Wish::Repair(failure),
+                earlier,
+            )
             .await?;
         match fixed {
             Some(source) => {
-                let change = self.road.admit(source)?;
+                let change = road.admit(source)?;
                 let configuration = (tried.knobs, tried.repairs + 1);
-                self.judge_change(change, configuration, &[step], why).await
+                self.judge_change(change, configuration, (&road.trace, &[step], why))
+                    .await
             }
             None => {
                 self.line.fixes = false;
@@ -186,42 +193,18 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// What the fixer makes of a source.
-    pub(super) async fn ask_fixer(
-        &self,
-        source: Source,
-        wish: Wish,
-        earlier: Vec<Failure>,
-    ) -> Result<Option<Source>> {
-        let road = self.road;
-        let context = FixContext {
-            task: road.task.clone(),
-            dsl: road.session.dsl.clone(),
-            target: road.target.clone(),
-            source,
-            wish,
-            earlier,
-            trace: road.trace.clone(),
-        };
-        match road.session.fixer.step(&context).await {
-            Err(error) if error.kind() == ErrorKind::Unsupported => Ok(None),
-            other => other,
-        }
-    }
-
-    /// Judges what the fixer made of the candidate of a step, which was written for these knob values and is repaired so often.
+    /// Judges what the fixer made of the candidates of some steps, which was written for these knob values and is repaired so
+    /// often; it is a step of the trace in which the fixer was asked.
     pub(super) async fn judge_change(
         &mut self,
         (written, presented): (Written, Result<(), Failure>),
         configuration: (Knobs, usize),
-        parents: &[usize],
-        why: &str,
+        (trace, parents, why): (&Trace, &[usize], &str),
     ) -> Result<()> {
-        let road = self.road;
-        let step = road.trace.step(&Taken {
+        let step = trace.step(&Taken {
             parents,
             role: Fixer::NAME,
-            agent: road.session.fixer.name(),
+            agent: self.road.session.fixer.name(),
             why,
             proposal: &written.source.text,
         })?;
@@ -331,7 +314,7 @@ impl<'a> Run<'a> {
             population.identify(member, print)?;
         }
         let why = format!("the design before led to {}", failure.kind.name());
-        let mut line = self.follow(design, &[self.line.step], &why)?;
+        let mut line = self.follow(design, (&road.trace, &[self.line.step], &why))?;
         line.failed = context.failed;
         line.improve = context.improve;
         line.member = self.line.member;
@@ -339,14 +322,18 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Takes down a design as a step, to go on with it.
-    pub(super) fn follow(&mut self, design: Design, parents: &[usize], why: &str) -> Result<Line> {
+    /// Takes down a design as a step of the trace in which the designer was asked, to go on with it.
+    pub(super) fn follow(
+        &mut self,
+        design: Design,
+        (trace, parents, why): (&Trace, &[usize], &str),
+    ) -> Result<Line> {
         let (road, session) = (self.road, self.road.session);
         let design = Design {
             rules: self.line.design.rules.clone(),
             ..design
         };
-        let step = road.trace.step(&Taken {
+        let step = trace.step(&Taken {
             parents,
             role: Designer::NAME,
             agent: session.designer.name(),

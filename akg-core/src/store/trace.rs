@@ -190,6 +190,9 @@ pub struct ExchangeRecord {
     pub number: usize,
     /// The [role](crate::agent::Role::NAME) that asked.
     pub role: String,
+    /// The member of the search that it was asked for, where several are asked for at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub member: Option<usize>,
     /// The model's name.
     pub model: String,
     /// What it was asked.

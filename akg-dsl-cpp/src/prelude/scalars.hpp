@@ -1,7 +1,15 @@
 //# akg_min
-template <class T> static inline T akg_min(T a, T b) { return a < b || a != a ? a : b; }
+// The smaller, or NaN; the check of b does not wait for a.
+template <class T> static inline T akg_min(T a, T b) {
+  const T least = b < a ? b : a;
+  return b == b ? least : b;
+}
 //# akg_max
-template <class T> static inline T akg_max(T a, T b) { return a > b || a != a ? a : b; }
+// The larger, or NaN; the check of b does not wait for a.
+template <class T> static inline T akg_max(T a, T b) {
+  const T most = b > a ? b : a;
+  return b == b ? most : b;
+}
 //# akg_at_most
 // The smaller; most is a number.
 template <class T> static inline T akg_at_most(T a, T most) { return a > most ? most : a; }

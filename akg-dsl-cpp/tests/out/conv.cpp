@@ -22,8 +22,16 @@
 #include <cstdint>
 
 #define AKG_VECTOR_BYTES 32
-template <class T> static inline T akg_min(T a, T b) { return a < b || a != a ? a : b; }
-template <class T> static inline T akg_max(T a, T b) { return a > b || a != a ? a : b; }
+// The smaller, or NaN; the check of b does not wait for a.
+template <class T> static inline T akg_min(T a, T b) {
+  const T least = b < a ? b : a;
+  return b == b ? least : b;
+}
+// The larger, or NaN; the check of b does not wait for a.
+template <class T> static inline T akg_max(T a, T b) {
+  const T most = b > a ? b : a;
+  return b == b ? most : b;
+}
 // The larger; least is a number.
 template <class T> static inline T akg_at_least(T a, T least) { return a < least ? least : a; }
 // The first index i in 0..len from which on start + step * i is inside of 0..extent.

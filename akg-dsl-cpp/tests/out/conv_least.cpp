@@ -15,7 +15,11 @@
 #include <cstdint>
 
 #define AKG_VECTOR_BYTES 32
-template <class T> static inline T akg_min(T a, T b) { return a < b || a != a ? a : b; }
+// The smaller, or NaN; the check of b does not wait for a.
+template <class T> static inline T akg_min(T a, T b) {
+  const T least = b < a ? b : a;
+  return b == b ? least : b;
+}
 template <class To, class From> static inline To akg_bits(From value) {
   static_assert(sizeof(To) == sizeof(From), "the same size");
   To bits;

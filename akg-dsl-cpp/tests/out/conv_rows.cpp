@@ -14,8 +14,16 @@
 #include <cstdint>
 
 #define AKG_VECTOR_BYTES 32
-template <class T> static inline T akg_min(T a, T b) { return a < b || a != a ? a : b; }
-template <class T> static inline T akg_max(T a, T b) { return a > b || a != a ? a : b; }
+// The smaller, or NaN; the check of b does not wait for a.
+template <class T> static inline T akg_min(T a, T b) {
+  const T least = b < a ? b : a;
+  return b == b ? least : b;
+}
+// The larger, or NaN; the check of b does not wait for a.
+template <class T> static inline T akg_max(T a, T b) {
+  const T most = b > a ? b : a;
+  return b == b ? most : b;
+}
 template <class T> struct akg_vector {
   typedef T type __attribute__((vector_size(AKG_VECTOR_BYTES)));
   static constexpr int lanes = AKG_VECTOR_BYTES / int(sizeof(T));

@@ -18,7 +18,11 @@
 #include <cstdint>
 
 #define AKG_VECTOR_BYTES 32
-template <class T> static inline T akg_min(T a, T b) { return a < b || a != a ? a : b; }
+// The smaller, or NaN; the check of b does not wait for a.
+template <class T> static inline T akg_min(T a, T b) {
+  const T least = b < a ? b : a;
+  return b == b ? least : b;
+}
 // Writes the 64 bytes of a line past the caches, or as usual where compilers have no word for that.
 #if defined(__clang__)
 typedef int akg_quarter __attribute__((vector_size(16)));

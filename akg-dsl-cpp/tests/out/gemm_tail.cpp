@@ -19,7 +19,11 @@
 #include <cstdint>
 
 #define AKG_VECTOR_BYTES 32
-template <class T> static inline T akg_min(T a, T b) { return a < b || a != a ? a : b; }
+// The smaller, or NaN; the check of b does not wait for a.
+template <class T> static inline T akg_min(T a, T b) {
+  const T least = b < a ? b : a;
+  return b == b ? least : b;
+}
 // Rounds down; 0 for a zero divisor.
 template <class T> static inline T akg_floor_div(T a, T b) {
   if (b == 0) return 0;

@@ -19,7 +19,11 @@
 //   }
 #include <cstdint>
 
-template <class T> static inline T akg_min(T a, T b) { return a < b || a != a ? a : b; }
+// The smaller, or NaN; the check of b does not wait for a.
+template <class T> static inline T akg_min(T a, T b) {
+  const T least = b < a ? b : a;
+  return b == b ? least : b;
+}
 // The end of the indices i in 0..len until which start + step * i is inside of 0..extent.
 static inline int akg_clip_hi(int64_t start, int64_t step, int64_t extent, int64_t len) {
   const int64_t inside = step > 0 ? extent - start : start + 1, distance = step > 0 ? step : -step;

@@ -20,7 +20,11 @@
 //   }
 #include <cstdint>
 
-template <class T> static inline T akg_max(T a, T b) { return a > b || a != a ? a : b; }
+// The larger, or NaN; the check of b does not wait for a.
+template <class T> static inline T akg_max(T a, T b) {
+  const T most = b > a ? b : a;
+  return b == b ? most : b;
+}
 template <class To, class From> static inline To akg_bits(From value) {
   static_assert(sizeof(To) == sizeof(From), "the same size");
   To bits;

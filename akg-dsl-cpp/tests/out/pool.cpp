@@ -12,7 +12,11 @@
 //   }
 #include <cstdint>
 
-template <class T> static inline T akg_max(T a, T b) { return a > b || a != a ? a : b; }
+// The larger, or NaN; the check of b does not wait for a.
+template <class T> static inline T akg_max(T a, T b) {
+  const T most = b > a ? b : a;
+  return b == b ? most : b;
+}
 
 extern "C" void pool_largest(void *const *tensors, const int64_t *dims, int64_t first, int64_t last) {
   const float *__restrict x = static_cast<const float *>(tensors[0]);
@@ -23,7 +27,7 @@ extern "C" void pool_largest(void *const *tensors, const int64_t *dims, int64_t 
     for (int i = 0; i < 28; ++i) {
       #pragma omp simd
       for (int i_1 = 0; i_1 < 28; ++i_1) {
-        y[c * 784L + i * 28L + i_1] = akg_max(akg_max(akg_max(akg_max(akg_max(akg_max(akg_max(akg_max(akg_max((-__builtin_inff()), i >= 1 && i_1 >= 1 ? x[c * 784L + i * 28L + i_1 - 29L] : (-__builtin_inff())), i >= 1 ? x[c * 784L + i * 28L + i_1 - 28L] : (-__builtin_inff())), i >= 1 && i_1 < 27 ? x[c * 784L + i * 28L + i_1 - 27L] : (-__builtin_inff())), i_1 >= 1 ? x[c * 784L + i * 28L + i_1 - 1L] : (-__builtin_inff())), x[c * 784L + i * 28L + i_1]), i_1 < 27 ? x[c * 784L + i * 28L + i_1 + 1L] : (-__builtin_inff())), i < 27 && i_1 >= 1 ? x[c * 784L + i * 28L + i_1 + 27L] : (-__builtin_inff())), i < 27 ? x[c * 784L + i * 28L + i_1 + 28L] : (-__builtin_inff())), i < 27 && i_1 < 27 ? x[c * 784L + i * 28L + i_1 + 29L] : (-__builtin_inff()));
+        y[c * 784L + i * 28L + i_1] = akg_max(akg_max(akg_max(akg_max(akg_max(akg_max(akg_max(akg_max(akg_max((-__builtin_inff()), i >= 1 && i_1 >= 1 ? x[c * 784L + i * 28L + i_1 - 29L] : (-__builtin_inff())), i_1 >= -i * 28 + 28 ? x[c * 784L + i * 28L + i_1 - 28L] : (-__builtin_inff())), i >= 1 && i_1 < 27 ? x[c * 784L + i * 28L + i_1 - 27L] : (-__builtin_inff())), i_1 >= 1 ? x[c * 784L + i * 28L + i_1 - 1L] : (-__builtin_inff())), x[c * 784L + i * 28L + i_1]), i_1 < 27 ? x[c * 784L + i * 28L + i_1 + 1L] : (-__builtin_inff())), i < 27 && i_1 >= 1 ? x[c * 784L + i * 28L + i_1 + 27L] : (-__builtin_inff())), i_1 < -i * 28 + 756 ? x[c * 784L + i * 28L + i_1 + 28L] : (-__builtin_inff())), i < 27 && i_1 < 27 ? x[c * 784L + i * 28L + i_1 + 29L] : (-__builtin_inff()));
       }
     }
   }

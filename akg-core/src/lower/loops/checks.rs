@@ -210,6 +210,26 @@ impl Clipped {
     }
 }
 
+/// Whether it bounds this index.
+pub(super) fn is_on(condition: &Condition, symbol: &Symbol) -> bool {
+    matches!(condition, Condition::Compare(_, index, _) if index.as_symbol() == Some(symbol))
+}
+
+/// Bounds of other indices than the innermost one of a vector loop as bounds of that: they hold for all of its indices or for none.
+/// Compilers make no vectors of reads that depend on nothing but what is the same for all elements of a vector.
+pub(super) fn of_elements(conditions: Vec<Condition>, (inner, len): (&Symbol, usize)) -> Vec<Condition> {
+    let bound = |condition: &Condition| match condition {
+        Condition::Compare(op, index, bound) if index.as_symbol().is_some() && !is_on(condition, inner) => {
+            // Who is off by one is off by the whole extent.
+            let bound = (bound - index) * Expr::from(len);
+            Some(Condition::Compare(*op, Expr::symbol(inner.clone()), bound))
+        }
+        _ => None,
+    };
+    let bounds: Option<Vec<Condition>> = conditions.iter().map(bound).collect();
+    bounds.unwrap_or(conditions)
+}
+
 /// The condition that an index bound leaves out no index of the tile.
 pub(super) fn full_range(condition: &Condition, nest: &Nest) -> Condition {
     match condition {
