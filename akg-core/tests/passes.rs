@@ -396,6 +396,22 @@ fn a_source_is_changed_repaired_and_rolled_back_where_it_fails() {
     );
 }
 
+#[test]
+fn a_disturbed_duel_shows_nothing_and_says_so() {
+    let (world, store, told) = (Shared::default(), Arc::default(), Told::default());
+    world.with(|w| w.crowded = true);
+    let outcome = run(&world, &store, |s| {
+        s.with_designer(ideas(&[ONE], &told)).with_passes(1)
+    });
+    let pass = &outcome.passes[0];
+    assert!(
+        matches!(pass.ending, Ending::Disturbed(ratio) if ratio > 1.9),
+        "{pass:?}"
+    );
+    assert!(pass.to_string().contains("others disturbed the duel"), "{pass}");
+    assert!(outcome.best().unwrap().source.text.starts_with("K = 2"));
+}
+
 /// An analyst whose model may not be asked any more.
 #[derive(Debug)]
 struct Spent;

@@ -120,6 +120,15 @@ impl Axes {
         })
     }
 
+    /// Whether a window that steps along this axis meets coordinates outside of what it sees.
+    pub(super) fn leaves(&self, axis: AxisId) -> bool {
+        let mut windows = self.windows.keys().filter_map(|d| Some((*d, self.windowed(*d)?)));
+        windows.any(|(dimension, window)| {
+            let is_along = window.axes.iter().any(|(a, _)| *a == axis);
+            is_along && !window.stays_inside(self.extent(dimension), |a| self.extent(a).clone())
+        })
+    }
+
     /// Whether a window sees the dimension, or steps along it by an inner axis of an extent that is not known.
     fn is_whole(&self, axis: AxisId, inner: AxisId) -> bool {
         let steps = |w: &Windowed<AxisId>| w.axes.iter().any(|(a, _)| self.resolve(&[*a]).contains(&axis));

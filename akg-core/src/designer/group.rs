@@ -434,8 +434,9 @@ impl Group {
         let columns = self.columns().and_then(|[_, inner]| length(inner));
         let fits = |columns: i64| COLUMNS.contains(&columns) && columns.count_ones() == 1;
         let in_columns = columns.is_some_and(fits) && self.windows.is_empty();
-        let rows = self.rows().and_then(length);
-        let in_rows = rows.is_some_and(|rows| ROWS.contains(&rows));
+        // What is met outside is no neutral element for what combines the rows.
+        let rows = self.rows().filter(|rows| !self.axes.leaves(*rows));
+        let in_rows = rows.and_then(length).is_some_and(|rows| ROWS.contains(&rows));
         if !(self.inner.is_empty() || in_columns || in_rows) {
             return false;
         }

@@ -86,6 +86,7 @@ impl Run<'_> {
             })?;
             let ending = match comparison.claim {
                 Claim::Faster => Ending::Faster(comparison.ratio),
+                _ if !duel.contest.is_stable() => Ending::Disturbed(comparison.ratio),
                 Claim::Slower | Claim::Noise => Ending::NotFaster(comparison.ratio),
             };
             return Ok((ending, Some(measured(time, comparison))));

@@ -3,7 +3,7 @@
 use super::Step;
 use crate::designer::prim::{MapOp, Prim, PrimId, Prims};
 use crate::dtype::DType;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::sketch::ir::{BinaryOp, CompareOp, UnaryOp};
 
@@ -439,7 +439,7 @@ fn pow(s: &mut Step<'_>) -> Result<PrimId> {
             return s.prims.unary(UnaryOp::Sqrt, x);
         }
         let exponent = s.prims.number(exponent);
-        return s.prims.binary(BinaryOp::Pow, x, exponent);
+        return power(s, x, exponent);
     }
     let base = match s.call.opt_number("self") {
         Ok(Some(v)) => s.prims.number(v),
@@ -447,5 +447,12 @@ fn pow(s: &mut Step<'_>) -> Result<PrimId> {
     };
     let exponent = s.tensor("exponent")?;
     let exponent = s.prims.cast(exponent, dtype);
+    power(s, base, exponent)
+}
+
+fn power(s: &mut Step<'_>, base: PrimId, exponent: PrimId) -> Result<PrimId> {
+    if !s.prims.dtype(base).is_float() {
+        return Err(Error::unsupported("no design rule yet for powers of integers"));
+    }
     s.prims.binary(BinaryOp::Pow, base, exponent)
 }
