@@ -38,9 +38,10 @@ const HALVINGS: u32 = 10;
 const BATCHES: [u64; 2] = [1, 4];
 
 /// How far PyTorch's double precision may be from the reference's, of the largest element, and the largest element of
-/// outputs that are sums of nothing but rounding errors.
+/// outputs that are sums of nothing but rounding errors, such as the mean of what has none: they may be 1e-13 apart, some hundred
+/// roundings of numbers around one.
 const TOLERANCE: f64 = 1e-6;
-const NOTHING: f64 = 1e-9;
+const NOTHING: f64 = 1e-7;
 
 struct Wish {
     root: PathBuf,
