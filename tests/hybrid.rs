@@ -5,10 +5,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use akg::cpp::CppDsl;
 use akg::designer::{Design, DesignContext};
 use akg::expr::Bindings;
 use akg::llm::Cassette;
+use akg::session::present;
+use akg::source::SourceForm;
 use akg::tensor::byte_len;
 use akg::timing::product_flops;
 use akg::{Dsl as _, Graph, Result, Session, Task, blocking, registry};
@@ -40,8 +41,19 @@ fn holds(run: &Path) -> Result<(), Failed> {
     let (dsl, backend) = (registry.dsl("cpp")?, registry.backend("cpu")?);
     let target = blocking::devices(&*backend)?.remove(0);
     let context = DesignContext::new(task.clone(), target);
-    Design::from_text(&read("kernel.sketch")?, &context)??;
-    let source = CppDsl::default().parse(&read("kernel.cpp")?)?;
+    let target = context.target.clone();
+    let design = Design::from_text(&read("kernel.sketch")?, &context)??;
+    // What nobody changed since it was lowered says nothing about its launches.
+    let text = read("kernel.cpp")?;
+    let source = if text.contains("// akg-launch:") {
+        dsl.parse(&text)?
+    } else {
+        let mut source = dsl.lower(&design.sketch, &design.knobs, &target)?;
+        if let SourceForm::Lowered { plan } = &mut source.form {
+            present(plan, &task, &design).map_err(|failure| failure.evidence)?;
+        }
+        source
+    };
     if Cassette::open(&run.join("recording.jsonl"))?.remaining() == 0 {
         return Err("nothing was recorded".into());
     }

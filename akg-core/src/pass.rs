@@ -28,7 +28,7 @@ pub enum Ending {
     Faster(f64),
     /// It is right, but so many times as fast, which is not faster beyond the noise. It was rolled back.
     NotFaster(f64),
-    /// It is right, and seemed so many times as fast, but others disturbed the duel, so that nothing is shown. It was rolled back.
+    /// It is right, and seemed so many times as fast, but the duel was disturbed, so that nothing is shown. It was rolled back.
     Disturbed(f64),
     /// It failed.
     Failed(Failure),
@@ -59,7 +59,7 @@ impl fmt::Display for Pass {
             Ending::NotFaster(ratio) => write!(f, "rolled back, {ratio:.2} times as fast"),
             Ending::Disturbed(ratio) => write!(
                 f,
-                "rolled back, since others disturbed the duel, in which it seemed {ratio:.2} times as fast"
+                "rolled back, since the duel was disturbed, in which it seemed {ratio:.2} times as fast"
             ),
             Ending::Failed(failure) => {
                 let evidence = failure.evidence.lines().next().unwrap_or_default();

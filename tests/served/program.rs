@@ -30,6 +30,9 @@ pub(crate) fn hybrid(way: Way, server: &Server) {
                 "0s",
                 "--agent",
                 "hybrid",
+                // What is spent on one pass is known before the next is asked for.
+                "--lookahead",
+                "0",
             ])
             .args(["--passes", passes])
             .arg(place.file("tiny.json", TASK))

@@ -86,7 +86,9 @@ impl Run<'_> {
             })?;
             let ending = match comparison.claim {
                 Claim::Faster => Ending::Faster(comparison.ratio),
-                _ if !duel.contest.is_stable() => Ending::Disturbed(comparison.ratio),
+                _ if comparison.ratio > 1.0 && !duel.contest.is_stable() => {
+                    Ending::Disturbed(comparison.ratio)
+                }
                 Claim::Slower | Claim::Noise => Ending::NotFaster(comparison.ratio),
             };
             return Ok((ending, Some(measured(time, comparison))));
