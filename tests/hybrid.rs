@@ -12,7 +12,7 @@ use akg::session::present;
 use akg::source::SourceForm;
 use akg::tensor::byte_len;
 use akg::timing::product_flops;
-use akg::{Dsl as _, Graph, Result, Session, Task, blocking, registry};
+use akg::{Graph, Result, Session, Task, blocking, registry};
 use libtest_mimic::{Arguments, Failed, Trial};
 
 /// Operations of products and bytes of tensors that are judged here.

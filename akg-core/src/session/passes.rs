@@ -91,7 +91,7 @@ impl Run<'_> {
                 stopped = refused.unwrap_or(stopped);
                 break;
             };
-            match asked.beside(road, self.pass(answer)).await? {
+            match asked.beside(road, Box::pin(self.pass(answer))).await? {
                 ControlFlow::Continue(pass) => {
                     session.observer.event(Event::Pass(&pass));
                     self.outcome.passes.push(pass);
@@ -232,7 +232,7 @@ impl Run<'_> {
         let (number, role, trace) = (answer.start.number, answer.role, answer.trace.clone());
         let is_analyst = role == Analyst::NAME;
         let proposed = match std::mem::replace(&mut answer.proposed, Ok(None)) {
-            Ok(Some(proposal)) => self.bring(proposal, answer).await,
+            Ok(Some(proposal)) => Box::pin(self.bring(proposal, answer)).await,
             Ok(None) if is_analyst => {
                 let reason = "the analyst sees nothing that is worth trying".to_owned();
                 // Of another than the fastest, that says nothing about the others.
