@@ -126,8 +126,8 @@ impl Consultant {
     }
 
     /// What is known that helps, as a part of a prompt; empty if nothing is.
-    pub(crate) fn known(&self, trace: &Trace, questions: &[Query]) -> Result<String> {
-        let found = trace.look_up(questions)?;
+    pub(crate) async fn known(&self, trace: &Trace, questions: &[Query]) -> Result<String> {
+        let found = trace.look_up(questions).await?;
         if found.is_empty() {
             return Ok(String::new());
         }

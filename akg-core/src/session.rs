@@ -15,7 +15,7 @@ use crate::dsl::Dsl;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fixer::{Fixer, RuleFixer};
 use crate::graph::{Graph, Rewritten};
-use crate::knowledge::Knowledge;
+use crate::knowledge::{Embedder, Knowledge};
 use crate::profile::Profile;
 use crate::search::{self, Strategy};
 use crate::source::Source;
@@ -75,6 +75,7 @@ pub struct Session {
     limits: Limits,
     rewrite: Option<Rewrite>,
     knowledge: Option<Arc<dyn Knowledge>>,
+    embedder: Option<Arc<dyn Embedder>>,
 }
 
 /// Makes another graph with the same values of a graph, within what a contract asks.
@@ -122,6 +123,7 @@ impl Session {
             limits: Limits::default(),
             rewrite: None,
             knowledge: None,
+            embedder: None,
         }
     }
 
@@ -255,6 +257,14 @@ impl Session {
         self
     }
 
+    /// Who [embeds](crate::knowledge::embed) what agents look up, so that what means the like is found under other words, too. The
+    /// articles have embeddings of the same embedder. By default nobody does.
+    #[must_use]
+    pub fn with_embedder(mut self, embedder: Arc<dyn Embedder>) -> Self {
+        self.embedder = Some(embedder);
+        self
+    }
+
     /// Whether what is in the store but was disturbed is measured again: a contest that claims nothing, and tuning in which
     /// others used the machine all the time. By default it is not: the same run twice takes its time once.
     #[must_use]
@@ -355,7 +365,9 @@ impl Session {
         let strategy = self.strategy.as_ref().map_or(search::DEFAULT, |s| s.name());
         let record = RunRecord::new(task, target, self.dsl.name(), agents, strategy)?;
         let trace = Trace::begin(Arc::clone(&self.store), record)?;
-        Ok(trace.with_knowledge(self.knowledge.clone()))
+        Ok(trace
+            .with_knowledge(self.knowledge.clone())
+            .with_embedder(self.embedder.clone()))
     }
 
     /// The design of a task, and the graph that it is a design of.

@@ -14,7 +14,8 @@ use async_trait::async_trait;
 use crate::chat::{ChatCapability, ChatModel, ChatReply, ChatRequest, Sink};
 use crate::digest::Digest;
 use crate::error::Result;
-use crate::knowledge::{Found, Knowledge, KnowledgeExt as _, Query};
+use crate::knowledge::embed::understand;
+use crate::knowledge::{Embedder, Found, Knowledge, KnowledgeExt as _, Query};
 use crate::store::{
     Answer, ExchangeRecord, LookupRecord, Record as _, Retrieved, RunRecord, StepRecord, Store,
     StoreExt as _, now,
@@ -26,6 +27,7 @@ use crate::store::{
 pub struct Trace {
     run: Option<Arc<Run>>,
     shelf: Option<Arc<dyn Knowledge>>,
+    embedder: Option<Arc<dyn Embedder>>,
     /// Who is asked for, where several are at a time.
     member: Option<usize>,
     pending: Arc<Mutex<Pending>>,
@@ -138,13 +140,19 @@ impl Trace {
         Self { shelf, ..self }
     }
 
+    /// The same run, which compares what is looked up with the embeddings on the shelf.
+    #[must_use]
+    pub fn with_embedder(self, embedder: Option<Arc<dyn Embedder>>) -> Self {
+        Self { embedder, ..self }
+    }
+
     /// What is on the shelf that these queries find in the language of the run, as far as it is no more than an agent can be
     /// shown. The next step has been shown it. Who asks the same again in this run is told the same, whatever has come to the
     /// shelf since.
     ///
     /// # Errors
-    /// The store's and the shelf's.
-    pub fn look_up(&self, queries: &[Query]) -> Result<Vec<Found>> {
+    /// The store's, the shelf's and the embedder's.
+    pub async fn look_up(&self, queries: &[Query]) -> Result<Vec<Found>> {
         let (Some(run), Some(shelf)) = (&self.run, &self.shelf) else {
             return Ok(Vec::new());
         };
@@ -153,7 +161,11 @@ impl Trace {
         let found = match run.store.load::<LookupRecord>(key)? {
             Some(earlier) => earlier.found,
             None => {
-                let found = bounded(shelf, queries, &run.record.dsl)?;
+                let mut queries = queries.to_vec();
+                if let Some(embedder) = &self.embedder {
+                    understand(&**embedder, &mut queries).await?;
+                }
+                let found = bounded(shelf, &queries, &run.record.dsl)?;
                 run.store.save(&LookupRecord {
                     run: run.record.key,
                     question,
@@ -294,7 +306,9 @@ const MOST_BYTES: usize = 16 << 10;
 fn bounded(shelf: &impl Knowledge, queries: &[Query], dsl: &str) -> Result<Vec<Found>> {
     let (mut all, mut bytes) = (Vec::new(), 0);
     for query in queries {
-        for found in shelf.search(&query.clone().for_dsl(dsl))? {
+        for mut found in shelf.search(&query.clone().for_dsl(dsl))? {
+            // Agents read texts.
+            found.article.embedding = None;
             let length = found.article.text().len();
             if bytes + length <= MOST_BYTES {
                 bytes += length;

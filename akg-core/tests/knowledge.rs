@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use akg_core::conformance;
 use akg_core::conformance::random::Case;
-use akg_core::knowledge::embed::{HashedWords, cosine, embed};
+use akg_core::knowledge::embed::{HashedWords, embed, understand};
 use akg_core::knowledge::mine::{Learned, learn};
 use akg_core::knowledge::{
-    Article, Body, Card, Embedder as _, Features, KernelBody, Kind, Knowledge as _, KnowledgeExt as _,
+    Article, Body, Card, Embedder, Embedding, Features, KernelBody, Kind, Knowledge as _, KnowledgeExt as _,
     MemoryKnowledge, Problem, Query,
 };
 use akg_core::store::{
@@ -87,7 +87,6 @@ fn kernel(task: &Task) -> Article {
             arch: None,
             skeleton: Some(Digest::of(task.name.as_bytes())),
             problem: Some(problem),
-            embedding: None,
         },
         body: Body::Kernel(KernelBody {
             graph: task.graph.to_string(),
@@ -100,6 +99,7 @@ fn kernel(task: &Task) -> Article {
             speedup: None,
             tried: 0,
         }),
+        embedding: None,
     }
 }
 
@@ -249,22 +249,101 @@ fn pages_hold_for_what_they_say() {
     assert_eq!(names, ["NVIDIA H200", "fast Triton kernels"]);
 }
 
-#[test]
-fn embeddings_bring_the_like_together() {
-    let embedder = HashedWords::default();
-    let texts = ["the mask of the load", "a mask for the load", "sum of squares"].map(str::to_owned);
-    let vectors = block_on(embedder.embed(&texts)).unwrap();
-    assert!(cosine(&vectors[0], &vectors[1]) > cosine(&vectors[0], &vectors[2]) + 0.3);
-    assert_eq!(cosine(&vectors[0], &[1.0]), 0.0);
+/// What the embedder that counts words makes of texts.
+fn counted(texts: &[&str]) -> Vec<Embedding> {
+    let texts: Vec<String> = texts.iter().map(|&text| text.to_owned()).collect();
+    let vectors = block_on(HashedWords::default().embed(&texts)).unwrap();
+    let embedding = |vector| Embedding {
+        embedder: HashedWords::default().name().to_owned(),
+        vector,
+    };
+    vectors.into_iter().map(embedding).collect()
+}
 
-    let mut articles = [gelu([8, 8]), product([8, 8, 8])].map(|task| kernel(&task));
-    block_on(embed(&embedder, &mut articles)).unwrap();
+#[test]
+fn texts_with_the_same_words_are_near() {
+    let all = counted(&["the mask of the load", "a mask for the load", "sum of squares"]);
+    let near = |a: usize, b: usize| all[a].cosine(&all[b]).unwrap();
+    assert!(near(0, 1) > near(0, 2) + 0.3);
+    let other = |embedder: &str, length| Embedding {
+        embedder: embedder.to_owned(),
+        vector: vec![1.0; length],
+    };
+    assert_eq!(all[0].cosine(&other("hashed-words", 1)), None);
+    assert_eq!(all[0].cosine(&other("another", 256)), None);
+}
+
+fn guide(name: &str, text: &str) -> Article {
+    akg_core::knowledge::pages::page(&format!("---\nkind: guide\nname: {name}\n---\n{text}\n")).unwrap()
+}
+
+#[test]
+fn what_means_the_like_is_found_and_a_second_like_it_is_not() {
     let shelf = MemoryKnowledge::new();
-    articles.iter().for_each(|article| shelf.shelve(article).unwrap());
-    let mut asked = Query::default();
-    asked.embedding = Some(block_on(embedder.embed(&["gelu".to_owned()])).unwrap().remove(0));
-    let found = shelf.search(&asked.at_most(1)).unwrap();
-    assert_eq!(found[0].article.card.name, "gelu");
+    for (name, text) in [
+        ("masks", "a mask for each load of the last block"),
+        ("more masks", "a mask for each load of the last block, too"),
+        ("banks", "shared memory has banks"),
+    ] {
+        shelf.shelve(&guide(name, text)).unwrap();
+    }
+    let embedder = HashedWords::default();
+    assert_eq!(block_on(embed(&embedder, &shelf)).unwrap(), 3);
+    assert_eq!(block_on(embed(&embedder, &shelf)).unwrap(), 0);
+    let names = |query: Query| -> Vec<String> {
+        let mut queries = [query.with_meaning("the mask of the load is wrong").at_most(2)];
+        block_on(understand(&embedder, &mut queries)).unwrap();
+        let found = shelf.search(&queries[0]).unwrap().into_iter();
+        found.map(|found| found.article.card.name).collect()
+    };
+    let mut query = Query::default();
+    query.diversity = 0.0;
+    assert_eq!(names(query.clone()), ["masks", "more masks"]);
+    query.diversity = 0.6;
+    assert_eq!(names(query), ["masks", "banks"]);
+}
+
+#[test]
+fn an_embedding_lasts_as_long_as_its_text() {
+    let (shelf, embedder) = (MemoryKnowledge::new(), HashedWords::default());
+    let page = guide("masks", "a mask");
+    shelf.shelve(&page).unwrap();
+    block_on(embed(&embedder, &shelf)).unwrap();
+    let embedding = || shelf.article(page.card.key).unwrap().unwrap().embedding;
+    shelf.renew(&page).unwrap();
+    assert!(embedding().is_some());
+    shelf.renew(&guide("masks", "another text")).unwrap();
+    assert_eq!(embedding(), None);
+}
+
+/// An embedder that gives what it is told to.
+#[derive(Debug)]
+struct Odd(Vec<Vec<f32>>);
+
+#[async_trait::async_trait]
+impl Embedder for Odd {
+    fn name(&self) -> &str {
+        "odd"
+    }
+
+    async fn embed(&self, _: &[String]) -> akg_core::Result<Vec<Vec<f32>>> {
+        Ok(self.0.clone())
+    }
+}
+
+#[test]
+fn what_an_embedder_gives_is_looked_at() {
+    let shelf = MemoryKnowledge::new();
+    ["one", "two"].map(|name| shelf.shelve(&guide(name, "text")).unwrap());
+    for (vectors, word) in [
+        (vec![vec![1.0]], "for each text"),
+        (vec![vec![1.0], vec![1.0, 2.0]], "several lengths"),
+        (vec![vec![], vec![]], "without entries"),
+        (vec![vec![1.0], vec![f32::NAN]], "no numbers"),
+    ] {
+        let error = block_on(embed(&Odd(vectors), &shelf)).unwrap_err().to_string();
+        assert!(error.contains(word) && error.contains("odd"), "{error}");
+    }
 }
 
 #[test]

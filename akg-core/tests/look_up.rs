@@ -12,8 +12,10 @@ use akg_core::coder::{CodeContext, ModelCoder};
 use akg_core::designer::{DesignContext, FailedDesign, ModelDesigner};
 use akg_core::dsl::{DslCapability, Stage};
 use akg_core::fixer::{FixContext, ModelFixer, Wish};
+use akg_core::knowledge::embed::{HashedWords, embed};
 use akg_core::knowledge::{
-    Article, Body, Card, FixBody, KernelBody, Kind, Knowledge, MemoryKnowledge, Problem, pages::page,
+    Article, Body, Card, Embedder, FixBody, KernelBody, Kind, Knowledge, MemoryKnowledge, Problem,
+    pages::page,
 };
 use akg_core::source::{Artifact, Knobs, LaunchPlan, Source, SourceForm};
 use akg_core::store::{ExchangeRecord, LookupRecord, MemoryStore, RunRecord, StepRecord, StoreExt as _};
@@ -93,7 +95,6 @@ fn card(kind: Kind, name: &str, task: Option<&Task>) -> Card {
         arch: None,
         problem: task.map(|task| Problem::of(task).unwrap()),
         skeleton: None,
-        embedding: None,
     }
 }
 
@@ -112,6 +113,7 @@ fn kernel(name: &str, task: &Task) -> Article {
             speedup: Some(1.5),
             tried: 7,
         }),
+        embedding: None,
     }
 }
 
@@ -125,6 +127,7 @@ fn fix(name: &str, task: &Task, evidence: &str) -> Article {
             after: "load x[p*A :+ A] else 0".to_owned(),
             why: "the last program reads beyond the end".to_owned(),
         }),
+        embedding: None,
     }
 }
 
@@ -318,6 +321,37 @@ fn the_like_is_shown_and_the_very_problem_never() {
     ];
     assert_eq!(shown, wanted);
     assert!(step.retrieved.iter().all(|shown| !shown.why.is_empty()));
+}
+
+/// What is found under other words than the article's, the way in which a session asks.
+#[test]
+fn what_means_the_like_is_shown() {
+    let shown = |embedder: Option<Arc<dyn Embedder>>| {
+        let shelf = shelf();
+        for text in [
+            "# Sums\n\nnothing of that",
+            "# Relu\n\nthe relu of x, and relu again",
+        ] {
+            let name = text.split_whitespace().nth(1).unwrap();
+            let text = format!("---\nkind: guide\nname: {name}\ndsl: words\n---\n{text}\n");
+            shelf.shelve(&self::page(&text).unwrap()).unwrap();
+        }
+        if let Some(embedder) = &embedder {
+            block_on(embed(&**embedder, &shelf)).unwrap();
+        }
+        let model = Parrot::new(format!("```sketch\n{SKETCH}```\n"));
+        let mut session = session(&Shared::default(), &Arc::default(), PLENTY)
+            .with_tuning(None)
+            .with_designer(ModelDesigner::new(model.clone()).unwrap())
+            .with_knowledge(Arc::new(shelf));
+        if let Some(embedder) = embedder {
+            session = session.with_embedder(embedder);
+        }
+        block_on(session.run(&task(4096))).unwrap();
+        model.first()
+    };
+    assert!(!shown(None).contains("and relu again"));
+    assert!(shown(Some(Arc::new(HashedWords::default()))).contains("and relu again"));
 }
 
 #[test]

@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use akg_core::chat::ChatCapability;
 use akg_core::{Error, Result};
 use serde::Deserialize;
 
 use crate::meter::{Budget, Price};
+use crate::retry::Backoff;
 use crate::secret::Secret;
 
 /// Who is asked.
@@ -111,6 +113,32 @@ impl ModelConfig {
         }
     }
 
+    /// How long a reply may take; `None` for any time.
+    pub(crate) fn time_limit(&self) -> Result<Option<Duration>> {
+        let default = match self.provider {
+            Some(Provider::Files) => None,
+            _ => Some(600.0),
+        };
+        let limit = self.timeout.or(default).map(Duration::try_from_secs_f64);
+        limit
+            .transpose()
+            .map_err(|e| Error::invalid("the time limit of the model is no time").caused_by(e))
+    }
+
+    /// How many calls may run at once.
+    pub(crate) fn at_once(&self) -> Option<NonZeroUsize> {
+        self.at_once.or(NonZeroUsize::new(8))
+    }
+
+    /// How often to ask again, and when.
+    pub(crate) fn backoff(&self) -> Backoff {
+        let default = Backoff::default();
+        Backoff {
+            retries: self.retries.unwrap_or(default.retries),
+            ..default
+        }
+    }
+
     /// This where it says something, `other` where it does not.
     fn or(self, other: &Self) -> Self {
         let other = other.clone();
@@ -203,14 +231,18 @@ pub struct Config {
 
 impl Config {
     /// The roles that the environment can name.
-    pub const ROLES: [&'static str; 6] = [
+    pub const ROLES: [&'static str; 7] = [
         "task-builder",
         "designer",
         "coder",
         "fixer",
         "analyst",
         "conductor",
+        Self::EMBEDDER,
     ];
+
+    /// The role of who embeds texts.
+    pub(crate) const EMBEDDER: &'static str = "embedder";
 
     /// Reads the variables `AKG_LLM_*` of the environment, which the crate's documentation lists.
     ///
@@ -251,6 +283,14 @@ impl Config {
         let own = self.roles.get(name).cloned().unwrap_or_default();
         own.or(&self.all)
     }
+
+    /// How to ask who embeds texts; `None` if nothing says who that is: no model of replies does it, too.
+    pub fn embedder(&self) -> Option<ModelConfig> {
+        let own = self.roles.get(Self::EMBEDDER)?;
+        let mut config = own.clone().or(&self.all);
+        config.model.clone_from(&own.model);
+        Some(config)
+    }
 }
 
 #[cfg(test)]
@@ -282,6 +322,22 @@ mod tests {
         assert_eq!(designer.key, Some("k1".into()));
         assert_eq!(designer.per_minute, NonZeroU32::new(30));
         assert!(!config.role("task-builder").capability().images);
+    }
+
+    #[test]
+    fn nobody_embeds_unless_that_is_said() {
+        let all = [("AKG_LLM_MODEL", "m"), ("AKG_LLM_BASE_URL", "http://here/v1")];
+        assert_eq!(config(&all).unwrap().embedder(), None);
+        let named = |name, value| {
+            config(&[all[0], all[1], (name, value)])
+                .unwrap()
+                .embedder()
+                .unwrap()
+        };
+        let embedder = named("AKG_LLM_EMBEDDER_MODEL", "e");
+        assert_eq!(embedder.model().unwrap(), "e");
+        assert_eq!(embedder.base_url.as_deref(), Some("http://here/v1"));
+        assert!(named("AKG_LLM_EMBEDDER_RETRIES", "3").model().is_err());
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub use limit::Limit;
 pub use meter::{Account, Budget, Meter, Price, Spent};
 pub use models::Models;
 #[cfg(feature = "openai")]
-pub use openai::OpenAi;
+pub use openai::{OpenAi, OpenAiEmbedder};
 pub use record::Record;
 pub use replay::{Cassette, Replay};
 pub use retry::{Backoff, Retry};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use akg_core::chat::{ChatModel, ChatReply, ChatRequest, Sink};
 use akg_core::{Error, Result};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::layer::{around, pass};
 use crate::runtime;
@@ -16,8 +16,7 @@ use crate::runtime;
 #[derive(Debug)]
 pub struct Limit {
     model: Arc<dyn ChatModel>,
-    at_once: Semaphore,
-    rate: Option<Rate>,
+    gate: Gate,
 }
 
 impl Limit {
@@ -27,31 +26,48 @@ impl Limit {
         at_once: Option<NonZeroUsize>,
         per_minute: Option<NonZeroU32>,
     ) -> Self {
+        let gate = Gate::new(at_once, per_minute);
+        Self { model, gate }
+    }
+
+    async fn run(&self, request: &ChatRequest, sink: Option<Sink<'_>>) -> Result<ChatReply> {
+        let _pass = self.gate.pass().await?;
+        pass(&*self.model, request, sink).await
+    }
+}
+
+around!(Limit);
+
+/// Lets a bounded number of calls through at a time, and at a bounded rate.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    at_once: Semaphore,
+    rate: Option<Rate>,
+}
+
+impl Gate {
+    pub(crate) fn new(at_once: Option<NonZeroUsize>, per_minute: Option<NonZeroU32>) -> Self {
         let permits = at_once.map_or(Semaphore::MAX_PERMITS, NonZeroUsize::get);
         Self {
-            model,
             at_once: Semaphore::new(permits.min(Semaphore::MAX_PERMITS)),
             rate: per_minute.map(|n| Rate::new(Duration::from_secs(60) / n.get())),
         }
     }
 
-    async fn run(&self, request: &ChatRequest, sink: Option<Sink<'_>>) -> Result<ChatReply> {
-        let _permit = self
-            .at_once
-            .acquire()
-            .await
-            .map_err(|e| Error::unexpected("the limit of calls to a model is gone").caused_by(e))?;
+    /// Waits until a call may begin. It is under way for as long as the pass is kept.
+    pub(crate) async fn pass(&self) -> Result<SemaphorePermit<'_>> {
+        let permit = self.at_once.acquire().await;
+        let permit =
+            permit.map_err(|e| Error::unexpected("the limit of calls to a model is gone").caused_by(e))?;
         if let Some(rate) = &self.rate {
             let wait = rate.take(Instant::now());
             if !wait.is_zero() {
                 runtime::sleep(wait).await?;
             }
         }
-        pass(&*self.model, request, sink).await
+        Ok(permit)
     }
 }
-
-around!(Limit);
 
 /// Evenly spaced starts.
 #[derive(Debug)]

@@ -96,7 +96,7 @@ impl Account {
         }
     }
 
-    fn add(&self, usage: Usage, estimated: bool, price: Price) {
+    pub(crate) fn add(&self, usage: Usage, estimated: bool, price: Price) {
         let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
         spent.calls += 1;
         spent.estimated += u64::from(estimated);
@@ -169,11 +169,15 @@ fn written<'a>(text: &str, calls: impl Iterator<Item = &'a str>) -> usize {
     text.len() + calls.map(str::len).sum::<usize>()
 }
 
+/// The tokens of so many bytes, if nobody says.
+pub(crate) fn tokens(bytes: usize) -> u64 {
+    (bytes as u64).div_ceil(4)
+}
+
 /// What reading a request and writing so many bytes takes, if nobody says.
 fn estimate(request: &ChatRequest, written: usize) -> Usage {
     /// About what servers count for a picture of ordinary size.
     const IMAGE_BYTES: usize = 6000;
-    let tokens = |bytes: usize| (bytes as u64).div_ceil(4);
     let content = |content: &Content| match content {
         Content::Text { text } => text.len(),
         Content::Image { .. } => IMAGE_BYTES,

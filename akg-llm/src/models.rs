@@ -1,9 +1,9 @@
 //! The models of a run, ready to use.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use akg_core::chat::ChatModel;
+use akg_core::knowledge::Embedder;
 use akg_core::{Error, Result};
 
 use crate::cassette::Recorder;
@@ -12,12 +12,9 @@ use crate::limit::Limit;
 use crate::meter::{Account, Meter};
 use crate::record::Record;
 use crate::replay::{Cassette, Replay};
-use crate::retry::{Backoff, Retry};
+use crate::retry::Retry;
 use crate::streamed::Streamed;
 use crate::timeout::Timeout;
-
-/// How many calls run at once if nobody says.
-const AT_ONCE: usize = 8;
 
 /// The models of a run, by role. They share an account and a recording; roles that are configured alike share a model, and
 /// with it its limits.
@@ -85,6 +82,27 @@ impl Models {
         Ok(model)
     }
 
+    /// Who embeds texts; `None` if nobody is named, or if a recording is replayed, since then nobody is asked and recordings have no
+    /// embeddings.
+    ///
+    /// # Errors
+    /// As [`role`](Self::role).
+    pub fn embedder(&self) -> Result<Option<Arc<dyn Embedder>>> {
+        match (&self.source, self.config.embedder()) {
+            (Source::Recording(_), _) | (_, None) => Ok(None),
+            #[cfg(feature = "openai")]
+            (Source::Providers(_), Some(config)) => {
+                let embedder = crate::OpenAiEmbedder::new(&config, Arc::clone(&self.account));
+                let embedder = embedder.map_err(|e| e.with("role", Config::EMBEDDER))?;
+                Ok(Some(Arc::new(embedder)))
+            }
+            #[cfg(not(feature = "openai"))]
+            (Source::Providers(_), Some(_)) => Err(Error::unsupported(
+                "embedders are not built in; enable the feature `openai` of `akg-llm`",
+            )),
+        }
+    }
+
     /// What the run has spent.
     pub fn account(&self) -> &Account {
         &self.account
@@ -129,20 +147,11 @@ fn limited(config: &ModelConfig) -> Result<Arc<dyn ChatModel>> {
     if config.stream == Some(true) {
         model = Arc::new(Streamed::new(model));
     }
-    let default = match config.provider {
-        Some(Provider::Files) => None,
-        _ => Some(600.0),
-    };
-    if let Some(seconds) = config.timeout.or(default) {
-        let limit = Duration::try_from_secs_f64(seconds)
-            .map_err(|e| Error::invalid("the time limit of the model is no time").caused_by(e))?;
+    if let Some(limit) = config.time_limit()? {
         model = Arc::new(Timeout::new(model, limit));
     }
-    let at_once = config.at_once.or(std::num::NonZeroUsize::new(AT_ONCE));
-    model = Arc::new(Limit::new(model, at_once, config.per_minute));
-    let mut backoff = Backoff::default();
-    backoff.retries = config.retries.unwrap_or(backoff.retries);
-    Ok(Arc::new(Retry::new(model, backoff)))
+    model = Arc::new(Limit::new(model, config.at_once(), config.per_minute));
+    Ok(Arc::new(Retry::new(model, config.backoff())))
 }
 
 fn provider(config: &ModelConfig) -> Result<Arc<dyn ChatModel>> {

@@ -48,6 +48,36 @@ impl Backoff {
             Some(_) => None,
         }
     }
+
+    /// Tries that are this patient.
+    pub(crate) fn tries(self) -> Tries {
+        let backoff = self;
+        Tries { backoff, retry: 0 }
+    }
+}
+
+/// Tries of one call.
+#[derive(Debug)]
+pub(crate) struct Tries {
+    backoff: Backoff,
+    retry: u32,
+}
+
+impl Tries {
+    /// Waits until the next try after one that failed.
+    ///
+    /// # Errors
+    /// The error of that try, if another is of no use.
+    pub(crate) async fn after(&mut self, error: Error) -> Result<()> {
+        let Some(wait) = self.backoff.wait(self.retry, &error, &mut rand::rng()) else {
+            return Err(match self.retry {
+                0 => error,
+                retry => error.with("asked", format!("{} times", retry + 1)),
+            });
+        };
+        self.retry += 1;
+        runtime::sleep(wait).await
+    }
 }
 
 /// A model that is asked again after trouble that may pass.
@@ -66,7 +96,7 @@ impl Retry {
     }
 
     async fn run(&self, request: &ChatRequest, mut sink: Option<Sink<'_>>) -> Result<ChatReply> {
-        let mut retry = 0;
+        let mut tries = self.backoff.tries();
         loop {
             let mut begun = false;
             let outcome = match &mut sink {
@@ -79,19 +109,10 @@ impl Retry {
                     pass(&*self.model, request, Some(&mut note)).await
                 }
             };
-            let error = match outcome {
+            match outcome {
                 Ok(reply) => return Ok(reply),
-                Err(error) => error,
-            };
-            let Some(wait) = self.backoff.wait(retry, &error, &mut rand::rng()) else {
-                return Err(if retry == 0 {
-                    error
-                } else {
-                    error.with("asked", format!("{} times", retry + 1))
-                });
-            };
-            retry += 1;
-            runtime::sleep(wait).await?;
+                Err(error) => tries.after(error).await?,
+            }
             if begun && let Some(sink) = &mut sink {
                 sink(ChatEvent::Restart);
             }

@@ -2,12 +2,13 @@
 
 use akg_core::digest::Digest;
 use akg_core::error::{Error, Result};
-use akg_core::knowledge::{Article, Card, Kind, Knowledge, words};
+use akg_core::knowledge::{Article, Card, Embedding, Kind, Knowledge, words};
 use rusqlite::{Connection, OptionalExtension as _, params, params_from_iter};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::sqlite::SqliteStore;
+use crate::vectors::{bytes, entries};
 
 /// What a word of the name counts for, beside one of the text.
 const OF_NAME: f64 = 4.0;
@@ -35,6 +36,13 @@ impl Knowledge for SqliteStore {
                 "INSERT INTO article_words (rowid, name, text) VALUES (?1, ?2, ?3)",
                 params![number, name, text],
             )?;
+            transaction.execute("DELETE FROM article_vector WHERE number = ?1", [number])?;
+            if let Some(Embedding { embedder, vector }) = &article.embedding {
+                transaction.execute(
+                    "INSERT INTO article_vector (number, embedder, vector) VALUES (?1, ?2, ?3)",
+                    params![number, embedder, bytes(vector)],
+                )?;
+            }
             transaction.commit()
         })
     }
@@ -43,29 +51,39 @@ impl Knowledge for SqliteStore {
         let key = key.to_string();
         self.with(|connection| {
             let transaction = connection.unchecked_transaction()?;
-            transaction.execute(
-                "DELETE FROM article_words WHERE rowid IN (SELECT number FROM article WHERE key = ?1)",
-                [&key],
-            )?;
+            for (table, column) in [("article_words", "rowid"), ("article_vector", "number")] {
+                let statement = format!(
+                    "DELETE FROM {table} WHERE {column} IN (SELECT number FROM article WHERE key = ?1)"
+                );
+                transaction.execute(&statement, [&key])?;
+            }
             transaction.execute("DELETE FROM article WHERE key = ?1", [&key])?;
             transaction.commit()
         })
     }
 
     fn article(&self, key: Digest) -> Result<Option<Article>> {
-        let statement = "SELECT card, body FROM article WHERE key = ?1";
-        let row: Option<(String, String)> = self.with(|connection| {
-            let columns = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+        let statement = "SELECT card, body, embedder, vector FROM article
+            LEFT JOIN article_vector USING (number) WHERE key = ?1";
+        let row: Option<(String, String, Option<String>, Option<Vec<u8>>)> = self.with(|connection| {
+            let columns = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
             connection
                 .prepare(statement)?
                 .query_row([key.to_string()], columns)
                 .optional()
         })?;
-        let Some((card, body)) = row else {
+        let Some((card, body, embedder, vector)) = row else {
             return Ok(None);
         };
-        let (card, body) = (read(&card)?, read(&body)?);
-        Ok(Some(Article { card, body }))
+        let embedding = embedder.zip(vector).map(|(embedder, vector)| Embedding {
+            embedder,
+            vector: entries(&vector),
+        });
+        Ok(Some(Article {
+            card: read(&card)?,
+            body: read(&body)?,
+            embedding,
+        }))
     }
 
     fn cards(&self, kinds: &[Kind]) -> Result<Vec<Card>> {
@@ -89,16 +107,31 @@ impl Knowledge for SqliteStore {
             .collect();
         let statement = "SELECT article.key, -bm25(article_words, ?2, 1.0) FROM article_words
             JOIN article ON article.number = article_words.rowid WHERE article_words MATCH ?1 ORDER BY article.number";
+        self.numbers(statement, params![any.join(" OR "), OF_NAME])
+    }
+
+    fn near(&self, embedding: &Embedding) -> Result<Vec<(Digest, f64)>> {
+        if embedding.vector.is_empty() {
+            return Ok(Vec::new());
+        }
+        // A vector without a direction has no angle to others; SQLite knows it as null.
+        let statement = "SELECT key, 1 - coalesce(vec_distance_cosine(vector, ?2), 1) FROM article_vector
+            JOIN article USING (number) WHERE embedder = ?1 AND length(vector) = length(?2) ORDER BY number";
+        self.numbers(statement, params![embedding.embedder, bytes(&embedding.vector)])
+    }
+}
+
+impl SqliteStore {
+    /// The keys and numbers that a statement gives.
+    fn numbers(&self, statement: &str, values: impl rusqlite::Params) -> Result<Vec<(Digest, f64)>> {
         let found: Vec<(String, f64)> = self.with(|connection| {
             let mut statement = connection.prepare(statement)?;
-            let rows = statement.query_map(params![any.join(" OR "), OF_NAME], |row| {
-                Ok((row.get(0)?, row.get(1)?))
-            })?;
+            let rows = statement.query_map(values, |row| Ok((row.get(0)?, row.get(1)?)))?;
             rows.collect()
         })?;
         found
             .into_iter()
-            .map(|(key, fit)| Ok((key.parse()?, fit)))
+            .map(|(key, number)| Ok((key.parse()?, number)))
             .collect()
     }
 }

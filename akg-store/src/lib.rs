@@ -3,5 +3,6 @@
 mod knowledge;
 mod schema;
 mod sqlite;
+mod vectors;
 
 pub use sqlite::SqliteStore;

@@ -4,7 +4,7 @@ use akg_core::error::{Error, ErrorKind, Result};
 use rusqlite::{Connection, TransactionBehavior};
 
 /// The version of the tables.
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 
 /// Marks the file as a store of akg, in the field that SQLite has for that: `akgs`.
 const APPLICATION: i64 = 0x616b_6773;
@@ -38,6 +38,16 @@ const KNOWLEDGE: &str = "
     CREATE VIRTUAL TABLE article_words USING fts5 (name, text);
 ";
 
+/// What version 3 adds: the embeddings of articles, by the number of the article.
+const EMBEDDINGS: &str = "
+    CREATE TABLE article_vector (
+        number INTEGER PRIMARY KEY,
+        embedder TEXT NOT NULL,
+        vector BLOB NOT NULL
+    );
+    CREATE INDEX article_vector_of_embedder ON article_vector (embedder);
+";
+
 /// Makes the tables of a new file and those that an older one lacks, and refuses a file that is no store or one of a newer
 /// version.
 pub(crate) fn prepare(connection: &mut Connection) -> Result<()> {
@@ -54,20 +64,20 @@ pub(crate) fn prepare(connection: &mut Connection) -> Result<()> {
         .query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0))
         .map_err(trouble)?;
     let set = |name, value: i64| transaction.pragma_update(None, name, value).map_err(trouble);
+    let add = |tables: &[&str]| {
+        transaction.execute_batch(&tables.concat()).map_err(trouble)?;
+        set("user_version", VERSION)
+    };
     match (application, version) {
         (APPLICATION, VERSION) => Ok(()),
-        (APPLICATION, 1) => {
-            transaction.execute_batch(KNOWLEDGE).map_err(trouble)?;
-            set("user_version", VERSION)
-        }
+        (APPLICATION, 1) => add(&[KNOWLEDGE, EMBEDDINGS]),
+        (APPLICATION, 2) => add(&[EMBEDDINGS]),
         (APPLICATION, newer) if newer > VERSION => Err(Error::unsupported(format!(
             "the store has version {newer}; this akg reads versions up to {VERSION}: use a newer akg, or another store"
         ))),
         (0, 0) if tables == 0 => {
-            transaction.execute_batch(MEMORY).map_err(trouble)?;
-            transaction.execute_batch(KNOWLEDGE).map_err(trouble)?;
             set("application_id", APPLICATION)?;
-            set("user_version", VERSION)
+            add(&[MEMORY, KNOWLEDGE, EMBEDDINGS])
         }
         _ => Err(Error::invalid("the file is a database, but no store of akg")),
     }?;

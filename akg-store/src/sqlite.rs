@@ -10,6 +10,7 @@ use akg_core::store::{Entry, Store};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use crate::schema::{prepare, trouble};
+use crate::vectors;
 
 /// How long a call waits for other processes.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -57,6 +58,7 @@ impl SqliteStore {
 fn connect(path: &Path) -> Result<Connection> {
     let mut connection = Connection::open(path).map_err(trouble)?;
     connection.busy_timeout(PATIENCE).map_err(trouble)?;
+    vectors::register(&connection).map_err(trouble)?;
     prepare(&mut connection)?;
     // Readers do not wait for writers. What is committed survives the process; a loss of power can take the last
     // transactions, but not damage the file.

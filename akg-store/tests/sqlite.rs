@@ -10,10 +10,13 @@ use std::sync::Arc;
 use akg_core::conformance;
 use akg_core::digest::Digest;
 use akg_core::error::{Error, ErrorKind};
-use akg_core::knowledge::Knowledge as _;
+use akg_core::knowledge::{Embedding, Knowledge as _, MemoryKnowledge};
 use akg_core::store::{Entry, Store};
 use akg_store::SqliteStore;
 use libtest_mimic::{Arguments, Trial};
+use proptest::prelude::{Just, ProptestConfig, Strategy as _};
+use proptest::test_runner::TestRunner;
+use proptest::{prop_assert, prop_assert_eq, prop_oneof};
 use rand::RngExt as _;
 
 /// In the environment of a writer: its file and its name.
@@ -36,6 +39,7 @@ fn main() {
         trial("other_files_are_refused", other_files),
         trial("the_rules_of_knowledge_hold", knowledge),
         trial("knowledge_comes_to_older_stores", older_stores),
+        trial("the_like_is_as_near_as_in_double_precision", nearness),
     ];
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
@@ -145,20 +149,67 @@ fn knowledge() {
     conformance::knowledge(&|| Ok(Arc::new(SqliteStore::open(&path)?))).assert_held();
 }
 
-/// A store as the first version wrote it keeps what it holds, and gets a shelf.
+/// A store as earlier versions wrote it keeps what it holds, and gets what it lacks.
 fn older_stores() {
+    let tables = ["article_vector", "article_words", "article"];
+    for (version, later) in [(1, &tables[..]), (2, &tables[..1])] {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("store.sqlite");
+        let digest = SqliteStore::open(&path).unwrap().put_blob(b"kernel").unwrap();
+        let old = rusqlite::Connection::open(&path).unwrap();
+        for table in later {
+            old.execute_batch(&format!("DROP TABLE {table}")).unwrap();
+        }
+        old.pragma_update(None, "user_version", version).unwrap();
+        drop(old);
+        let store = SqliteStore::open(&path).unwrap();
+        assert_eq!(store.blob(digest).unwrap().unwrap(), b"kernel");
+        let mut page = akg_core::knowledge::pages::pages().unwrap().remove(0);
+        page.embedding = Some(embedding(&[1.0, 2.0]));
+        store.shelve(&page).unwrap();
+        assert_eq!(store.article(page.card.key).unwrap(), Some(page));
+    }
+}
+
+fn embedding(vector: &[f32]) -> Embedding {
+    Embedding {
+        embedder: "an embedder".to_owned(),
+        vector: vector.to_vec(),
+    }
+}
+
+/// sqlite-vec and the same in double precision agree, whatever the vectors.
+fn nearness() {
     let place = tempfile::tempdir().unwrap();
-    let path = place.path().join("store.sqlite");
-    let digest = SqliteStore::open(&path).unwrap().put_blob(b"kernel").unwrap();
-    let old = rusqlite::Connection::open(&path).unwrap();
-    old.execute_batch("DROP TABLE article; DROP TABLE article_words; PRAGMA user_version = 1;")
-        .unwrap();
-    drop(old);
-    let store = SqliteStore::open(&path).unwrap();
-    assert_eq!(store.blob(digest).unwrap().unwrap(), b"kernel");
+    let store = SqliteStore::open(&place.path().join("store.sqlite")).unwrap();
     let page = akg_core::knowledge::pages::pages().unwrap().remove(0);
-    store.shelve(&page).unwrap();
-    assert_eq!(store.article(page.card.key).unwrap(), Some(page));
+    let entry = || prop_oneof![4 => -1e3f32..1e3, 1 => Just(0.0f32), 1 => -1e-3f32..1e-3];
+    let vectors = (1usize..300).prop_flat_map(move |length| {
+        proptest::collection::vec(proptest::collection::vec(entry(), length), 2..6)
+    });
+    let mut runner = TestRunner::new(ProptestConfig::with_source_file(file!()));
+    let agree = |vectors: Vec<Vec<f32>>| {
+        let memory = MemoryKnowledge::new();
+        for (number, vector) in vectors.iter().enumerate() {
+            let mut page = page.clone();
+            page.card.key = Digest::of(&[number as u8]);
+            page.embedding = Some(embedding(vector));
+            store.shelve(&page).unwrap();
+            memory.shelve(&page).unwrap();
+        }
+        let asked = embedding(&vectors[0]);
+        let (known, found) = (memory.near(&asked).unwrap(), store.near(&asked).unwrap());
+        for (key, near) in &known {
+            let (_, other) = found.iter().find(|(other, _)| other == key).unwrap();
+            prop_assert!((near - other).abs() < 1e-4, "{near} and {other}");
+        }
+        for (key, _) in &known {
+            store.withdraw(*key).unwrap();
+        }
+        prop_assert_eq!(known.len(), found.len());
+        Ok(())
+    };
+    runner.run(&vectors, agree).unwrap();
 }
 
 fn other_files() {

@@ -197,7 +197,6 @@ fn store(shelf: &MemoryKnowledge, task: &Task, target: &Target) -> Result<Stored
             arch: None,
             problem: Some(problem),
             skeleton: Some(kernel_of(&design.sketch)),
-            embedding: None,
         },
         body: Body::Kernel(KernelBody {
             graph: task.graph.to_string(),
@@ -210,6 +209,7 @@ fn store(shelf: &MemoryKnowledge, task: &Task, target: &Target) -> Result<Stored
             speedup: None,
             tried: 0,
         }),
+        embedding: None,
     })?;
     Ok(Stored { key, design })
 }

@@ -4,12 +4,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use akg::error::ErrorKind;
+use akg::knowledge::embed::{embed, understand};
 use akg::knowledge::mine::learn;
 use akg::knowledge::pages::{page, pages};
 use akg::knowledge::{Card, Kind, Knowledge, KnowledgeExt as _, Problem, Query};
+use akg::llm::Models;
 use akg::sqlite::SqliteStore;
 use akg::{Error, Result};
 use clap::{Args, Subcommand, ValueEnum};
+use futures::executor::block_on;
 
 use super::progress::Progress;
 use super::store::StoreArgs;
@@ -139,7 +142,7 @@ fn build(store: &SqliteStore, own: Option<PathBuf>) -> Result<()> {
         }
     }
     for article in &articles {
-        store.shelve(article)?;
+        store.renew(article)?;
     }
     let learned = learn(store, store)?;
     println!(
@@ -149,6 +152,10 @@ fn build(store: &SqliteStore, own: Option<PathBuf>) -> Result<()> {
         articles.len(),
         learned.withdrawn
     );
+    if let Some(embedder) = Models::from_env()?.embedder()? {
+        let embedded = block_on(embed(&*embedder, store))?;
+        println!("embedded by {}: {embedded}", embedder.name());
+    }
     Ok(())
 }
 
@@ -192,6 +199,10 @@ impl SearchArgs {
         if let Some(name) = &self.task {
             query.problem = Some(self.problem(name)?);
             query.strict = self.strict;
+        }
+        if let Some(embedder) = Models::from_env()?.embedder()? {
+            query.meaning.clone_from(&query.text);
+            block_on(understand(&*embedder, std::slice::from_mut(&mut query)))?;
         }
         let found = store.search(&query)?;
         if found.is_empty() {

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use akg::llm::Models;
 use akg::python::{Config, ModuleBackend};
 use akg::session::{Event, Outcome};
 use akg::tuner::{Trial, TuningPolicy};
@@ -16,7 +17,7 @@ use super::baseline::{PyTorch, baselines};
 use super::bundle;
 use super::progress::Progress;
 use super::report::{AttemptReport, Report, TaskReport, describe};
-use super::store::MemoryArgs;
+use super::store::{Memory, MemoryArgs};
 use super::task::{Loaded, load, memory_budget, python};
 use super::{
     AlgebraArgs, JudgeArgs, PythonArgs, ReportArgs, SizeArgs, TargetArgs, TaskArgs, parse_duration,
@@ -81,7 +82,7 @@ impl RunArgs {
         let dsl = Arc::clone(&kind.0);
         let session = session(kind, &self.judge, &config, &loaded, progress, |_| {});
         let session = match &models {
-            Some(_) if !self.no_knowledge => session.with_knowledge(memory.knowledge()?),
+            Some(models) if !self.no_knowledge => informed(session, &memory, models, progress)?,
             _ => session,
         };
         let session = self
@@ -99,6 +100,19 @@ impl RunArgs {
         }
         conclude(report, &loaded, &outcome, out.as_deref())
     }
+}
+
+/// A session whose agents look up what is known.
+fn informed(session: Session, memory: &Memory, models: &Models, progress: &Progress) -> Result<Session> {
+    let embedder = models.embedder()?;
+    if embedder.is_some() {
+        progress.step("embedding what is known");
+    }
+    let session = session.with_knowledge(memory.knowledge(embedder.as_deref())?);
+    Ok(match embedder {
+        Some(embedder) => session.with_embedder(embedder),
+        None => session,
+    })
 }
 
 /// Tuning for so long.

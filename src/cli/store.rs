@@ -3,14 +3,16 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use akg::knowledge::embed::embed;
 use akg::knowledge::mine::learn;
 use akg::knowledge::pages::pages;
-use akg::knowledge::{Knowledge, MemoryKnowledge};
+use akg::knowledge::{Embedder, Knowledge, MemoryKnowledge};
 use akg::python::Config;
 use akg::sqlite::SqliteStore;
 use akg::store::MemoryStore;
 use akg::{Result, Store};
 use clap::Args;
+use futures::executor::block_on;
 
 /// Which store is used.
 #[derive(Debug, Clone, Args)]
@@ -71,8 +73,8 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// The shelf, with the library's pages and with what the store has learned so far.
-    pub(super) fn knowledge(&self) -> Result<Arc<dyn Knowledge>> {
+    /// The shelf, with the library's pages and with what the store has learned so far; with embeddings, if somebody embeds.
+    pub(super) fn knowledge(&self, embedder: Option<&dyn Embedder>) -> Result<Arc<dyn Knowledge>> {
         for page in pages()? {
             // Who has a page of that name keeps it.
             if self.shelf.article(page.card.key)?.is_none() {
@@ -80,6 +82,9 @@ impl Memory {
             }
         }
         learn(&self.store, &self.shelf)?;
+        if let Some(embedder) = embedder {
+            block_on(embed(embedder, &self.shelf))?;
+        }
         Ok(Arc::clone(&self.shelf))
     }
 }

@@ -46,12 +46,13 @@ const WAYS: [Way; 3] = [WHOLE, STREAMED, LITELLM];
 type Test = fn(Way, &Server);
 
 /// What is tried, and in which ways.
-const TESTS: [(&str, Test, &[Way]); 5] = [
+const TESTS: [(&str, Test, &[Way]); 6] = [
     ("two_fixes_through_all_troubles", runs::two_fixes, &WAYS),
     ("a_server_that_stays_away", runs::stays_away, &[WHOLE, LITELLM]),
     ("what_may_be_spent", runs::tokens_and_money, &[STREAMED]),
     ("the_time_is_over", runs::time, &[WHOLE]),
     ("the_program", program::hybrid, &[WHOLE, LITELLM]),
+    ("what_is_known_is_embedded", program::knowing, &[WHOLE, LITELLM]),
 ];
 
 fn main() {

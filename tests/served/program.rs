@@ -84,3 +84,50 @@ pub(crate) fn hybrid(way: Way, server: &Server) {
     assert_eq!(again["passes"], report["passes"]);
     assert_eq!(again["models"]["calls"], 0);
 }
+
+/// The shelf is embedded once, and what is looked up is compared with it.
+pub(crate) fn knowing(way: Way, server: &Server) {
+    let place = Place::new();
+    let embedder = model(way, "knowing", "embedder");
+    let akg = |args: &[&str]| {
+        let mut command = place.akg();
+        command
+            .args(args)
+            .env("AKG_LLM_BASE_URL", format!("http://{}/v1", server.address))
+            .env("AKG_LLM_API_KEY", KEY)
+            .env("AKG_LLM_MODEL", "nobody")
+            .env("AKG_LLM_DESIGNER_MODEL", model(way, "knowing", "designer"))
+            .env("AKG_LLM_EMBEDDER_MODEL", &embedder);
+        command.output().unwrap()
+    };
+    let embedded = |number: usize| format!("embedded by {embedder}: {number}\n");
+    let pages = akg::knowledge::pages::pages().unwrap().len();
+    expect(&akg(&["knowledge", "build"]), PASS, &[&embedded(pages)]);
+    expect(&akg(&["knowledge", "build"]), PASS, &[&embedded(0)]);
+    let why = "it means the like by 1.00";
+    expect(
+        &akg(&["knowledge", "search", "nobody", "says", "this"]),
+        PASS,
+        &[why],
+    );
+
+    let task = place.file("tiny.json", TASK);
+    let run = [
+        "run",
+        "--json",
+        "--no-baseline",
+        "--tune",
+        "0s",
+        "--agent",
+        "llm",
+        "--passes",
+        "0",
+    ];
+    let output = akg(&[&run[..], &[task.to_str().unwrap()]].concat());
+    expect(&output, PASS, &["\"pass\""]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    // The designer was asked once, and the embedder what the task is like.
+    assert_eq!(report["models"]["calls"], 2, "{report}");
+    let trace = akg(&["trace", "tiny"]);
+    expect(&trace, PASS, &["shown: guide", why]);
+}

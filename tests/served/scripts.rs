@@ -98,7 +98,7 @@ pub(crate) fn troubled(way: Way) -> [Vec<Value>; 2] {
 
 /// Everything that aimock says.
 pub(crate) fn fixtures() -> Value {
-    let mut all = Vec::new();
+    let (mut all, mut vectors) = (Vec::new(), Vec::new());
     let mut script = |model: String, answers: Vec<Value>| {
         for (number, mut answer) in answers.into_iter().enumerate() {
             answer["match"] = json!({"model": model, "sequenceIndex": number});
@@ -119,6 +119,11 @@ pub(crate) fn fixtures() -> Value {
         }
         script(model(way, "program", "analyst"), vec![limited(), advice()]);
         script(model(way, "program", "designer"), vec![status(500), sketch()]);
+        script(model(way, "knowing", "designer"), vec![sketch()]);
+        let embedder = model(way, "knowing", "embedder");
+        script(embedder.clone(), vec![limited(), status(500)]);
+        vectors.push(json!({"match": {"model": embedder}, "response": {"embedding": [0.6, 0.8, 0.0]}}));
     }
+    all.extend(vectors);
     json!({"fixtures": all})
 }

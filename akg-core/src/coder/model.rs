@@ -29,7 +29,7 @@ pub struct ModelCoder(Consultant);
 consults!(ModelCoder);
 
 impl ModelCoder {
-    fn opening(&self, context: &CodeContext) -> Result<Vec<Message>> {
+    async fn opening(&self, context: &CodeContext) -> Result<Vec<Message>> {
         let dsl = &context.dsl;
         let has = |form: &str| dsl.capability().exports.iter().any(|f| f == form);
         let lowered = dsl.lower(&context.sketch, &context.knobs, &context.target).ok();
@@ -48,7 +48,7 @@ impl ModelCoder {
         let task = self.0.prompts.render(
             "coder/task.md",
             json!({
-                "known": self.0.known(&context.trace, &questions)?,
+                "known": self.0.known(&context.trace, &questions).await?,
                 "task": TaskSheet::of(&context.task),
                 "dsl": dsl.name(),
                 "sketch": context.sketch.to_string(),
@@ -70,7 +70,7 @@ impl Agent<Coder> for ModelCoder {
     async fn step(&self, context: &CodeContext) -> Result<Source> {
         let talk = Talk {
             role: Coder::NAME,
-            opening: self.opening(context)?,
+            opening: self.opening(context).await?,
             form: FORM,
             output: None,
         };

@@ -1,23 +1,25 @@
 //! What every shelf of knowledge must do.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::report::{Report, Tried, demand};
 use crate::digest::Digest;
 use crate::error::Result;
-use crate::knowledge::{Article, Body, Card, Kind, Knowledge, KnowledgeExt as _, Query};
+use crate::knowledge::{Article, Body, Card, Embedding, Kind, Knowledge, KnowledgeExt as _, Query};
 
 /// Tries whether a shelf keeps the rules. `open` gives the same shelf, empty at first, through a new handle each time; one that
 /// ends with its last handle gives the handle it has.
 pub fn knowledge(open: &dyn Fn() -> Result<Arc<dyn Knowledge>>) -> Report {
     let mut report = Report::new("knowledge");
-    let rules: [(&str, Rule); 7] = [
+    let rules: [(&str, Rule); 8] = [
         ("articles come back", articles),
         ("what was never shelved is not there", absent),
         ("an article is replaced in its place", replacement),
         ("cards are those of the kinds, in order", cards),
         ("words find what has them", matches),
         ("words of others' languages are only words", odd_words),
+        ("what means the like is near", nearness),
         ("what was withdrawn is gone", withdrawal),
     ];
     for (name, rule) in rules {
@@ -40,11 +42,18 @@ fn article(kind: Kind, name: &str, text: &str) -> Article {
             arch: None,
             problem: None,
             skeleton: None,
-            embedding: Some(vec![0.25, -1.0]),
         },
         body: Body::Page {
             text: text.to_owned(),
         },
+        embedding: Some(embedding("of articles", &[0.25, -1.0])),
+    }
+}
+
+fn embedding(embedder: &str, vector: &[f32]) -> Embedding {
+    Embedding {
+        embedder: embedder.to_owned(),
+        vector: vector.to_vec(),
     }
 }
 
@@ -170,6 +179,60 @@ fn odd_words(open: Open<'_>) -> Tried {
         })?;
     }
     Ok(())
+}
+
+/// How near articles are to an embedding, by name.
+fn distances(shelf: &dyn Knowledge, asked: &Embedding) -> Result<BTreeMap<String, f64>> {
+    let near = shelf.near(asked)?.into_iter();
+    let named = near.map(|(key, near)| Ok(shelf.article(key)?.map(|article| (article.card.name, near))));
+    Ok(named.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
+}
+
+fn nearness(open: Open<'_>) -> Tried {
+    let shelf = open()?;
+    let with = |name: &str, embedding: Option<Embedding>| {
+        let article = article(Kind::Guide, name, "");
+        Article { embedding, ..article }
+    };
+    let (asked, of) = (embedding("near", &[3.0, 4.0, 0.0]), |vector| {
+        Some(embedding("near", vector))
+    });
+    for article in [
+        with("same", of(&[0.6, 0.8, 0.0])),
+        with("aside", of(&[4.0, 3.0, 0.0])),
+        with("across", of(&[0.0, 0.0, 7.0])),
+        with("opposite", of(&[-3.0, -4.0, 0.0])),
+        with("nowhere", of(&[0.0; 3])),
+        with("shorter", of(&[3.0, 4.0])),
+        with("another's", Some(embedding("far", &[3.0, 4.0, 0.0]))),
+        with("none", None),
+        with("withdrawn", of(&[3.0, 4.0, 0.0])),
+    ] {
+        shelf.shelve(&article)?;
+        demand_equal(open()?.article(article.card.key)?, Some(article))?;
+    }
+    shelf.withdraw(Digest::of(b"withdrawn"))?;
+    let wanted = [
+        ("same", 1.0),
+        ("aside", 0.96),
+        ("across", 0.0),
+        ("opposite", -1.0),
+        ("nowhere", 0.0),
+    ];
+    let found = distances(&*open()?, &asked)?;
+    let fits = |(name, near): &(&str, f64)| found.get(*name).is_some_and(|found| (found - near).abs() < 1e-6);
+    demand(found.len() == wanted.len() && wanted.iter().all(fits), || {
+        format!("{found:?} are near, not {wanted:?}")
+    })?;
+    demand_equal(distances(&*shelf, &embedding("near", &[]))?, BTreeMap::new())?;
+    // A later article takes the place of the earlier, embedding and all.
+    shelf.shelve(&with("same", of(&[0.0, 0.0, 1.0])))?;
+    shelf.shelve(&with("aside", None))?;
+    let found = distances(&*shelf, &asked)?;
+    demand(
+        found.get("same").is_some_and(|near| near.abs() < 1e-6) && !found.contains_key("aside"),
+        || format!("after two were replaced, {found:?} are near"),
+    )
 }
 
 fn withdrawal(open: Open<'_>) -> Tried {

@@ -65,7 +65,7 @@ impl ModelDesigner {
         let task = prompts.render(
             "designer/task.md",
             json!({
-                "known": self.0.known(&context.trace, &questions)?,
+                "known": self.0.known(&context.trace, &questions).await?,
                 "task": TaskSheet::of(&context.task),
                 "device": DeviceSheet::of(&context.target),
                 "start": if improve.is_some() { None } else { start(context).await },

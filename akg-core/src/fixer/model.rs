@@ -31,7 +31,7 @@ pub struct ModelFixer(Consultant);
 consults!(ModelFixer);
 
 impl ModelFixer {
-    fn opening(&self, context: &FixContext, text: &str) -> Result<Vec<Message>> {
+    async fn opening(&self, context: &FixContext, text: &str) -> Result<Vec<Message>> {
         let dsl = &context.dsl;
         let (purpose, stage) = match &context.wish {
             Wish::Repair(_) => ("repair", Stage::Fix),
@@ -57,7 +57,7 @@ impl ModelFixer {
         let task = self.0.prompts.render(
             "fixer/task.md",
             json!({
-                "known": self.0.known(&context.trace, &questions)?,
+                "known": self.0.known(&context.trace, &questions).await?,
                 "task": TaskSheet::of(&context.task),
                 "dsl": dsl.name(),
                 "text": text,
@@ -82,7 +82,7 @@ impl Agent<Fixer> for ModelFixer {
         let given = whole_text(dsl, &context.source)?;
         let talk = Talk {
             role: Fixer::NAME,
-            opening: self.opening(context, &given)?,
+            opening: self.opening(context, &given).await?,
             form: FORM,
             output: None,
         };

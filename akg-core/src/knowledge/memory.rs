@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock};
 
-use super::{Article, Card, Kind, Knowledge, words};
+use super::{Article, Card, Embedding, Kind, Knowledge, words};
 use crate::digest::Digest;
 use crate::error::Result;
 
@@ -101,5 +101,11 @@ impl Knowledge for MemoryKnowledge {
             (fit > 0.0).then_some((*key, fit))
         });
         Ok(fits.collect())
+    }
+
+    fn near(&self, embedding: &Embedding) -> Result<Vec<(Digest, f64)>> {
+        let near =
+            |article: &Article| Some((article.card.key, article.embedding.as_ref()?.cosine(embedding)?));
+        Ok(self.with(|articles| articles.iter().filter_map(near).collect()))
     }
 }

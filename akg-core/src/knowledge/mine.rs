@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Article, Body, Card, FixBody, KernelBody, Kind, Knowledge, Problem};
+use super::{Article, Body, Card, FixBody, KernelBody, Kind, Knowledge, KnowledgeExt as _, Problem};
 use crate::agent::Role as _;
 use crate::backend::Cache;
 use crate::designer::Designer;
@@ -43,9 +43,7 @@ pub fn learn(store: &(impl Store + ?Sized), shelf: &(impl Knowledge + ?Sized)) -
     let mut held = BTreeSet::new();
     for article in kernels.iter().chain(&fixes) {
         held.insert(article.card.key);
-        if shelf.article(article.card.key)?.as_ref() != Some(article) {
-            shelf.shelve(article)?;
-        }
+        shelf.renew(article)?;
     }
     for card in shelf.cards(&[Kind::Kernel, Kind::Fix])? {
         if !held.contains(&card.key) {
@@ -186,7 +184,6 @@ fn kernel(key: Digest, verified: Verified, known: &Known, store: &(impl Store + 
             arch: None,
             problem: Some(known.problem.clone()),
             skeleton: Some(verified.skeleton),
-            embedding: None,
         },
         body: Body::Kernel(KernelBody {
             graph: known.task.graph.to_string(),
@@ -199,6 +196,7 @@ fn kernel(key: Digest, verified: Verified, known: &Known, store: &(impl Store + 
             speedup: verified.speedup,
             tried,
         }),
+        embedding: None,
     })
 }
 
@@ -261,7 +259,6 @@ fn fix(
             arch: None,
             problem: Some(known.problem.clone()),
             skeleton: None,
-            embedding: None,
         },
         body: Body::Fix(FixBody {
             before,
@@ -269,5 +266,6 @@ fn fix(
             after,
             why: mended.why.clone(),
         }),
+        embedding: None,
     }))
 }

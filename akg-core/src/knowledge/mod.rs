@@ -7,7 +7,7 @@
 //! that is asked about.
 //!
 //! [`MemoryKnowledge`] ends with the process; the crate `akg-store` keeps articles in the store's file. A shelf of one's own
-//! has five methods, and `conformance::knowledge` says whether it keeps the rules.
+//! has six methods, and `conformance::knowledge` says whether it keeps the rules.
 
 pub mod embed;
 mod features;
@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use embed::Embedder;
+pub use embed::{Embedder, Embedding};
 pub use features::Features;
 pub use memory::MemoryKnowledge;
 #[cfg(feature = "models")]
@@ -91,9 +91,6 @@ pub struct Card {
     /// Of a kernel, what it is whatever its extents: [`tuner::kernel_of`](crate::tuner::kernel_of).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skeleton: Option<Digest>,
-    /// The embedding of its text, by the embedder that the shelf is searched with.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub embedding: Option<Vec<f32>>,
 }
 
 /// A task as articles refer to it.
@@ -130,6 +127,9 @@ pub struct Article {
     pub card: Card,
     /// What it says.
     pub body: Body,
+    /// The embedding of its text; [`embed::embed`] gives it one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub embedding: Option<Embedding>,
 }
 
 /// What an article says.
@@ -205,10 +205,23 @@ pub trait Knowledge: Send + Sync + fmt::Debug {
     /// The articles whose name or [text](Article::text) has one of these [words], each with how well it fits: more for rare
     /// words, for words that are often in it, and for words of the name (BM25; Robertson and Zaragoza 2009).
     fn matches(&self, words: &[String]) -> Result<Vec<(Digest, f64)>>;
+
+    /// The articles with embeddings that can be compared with this one, each with the [cosine](Embedding::cosine) of the angle
+    /// between both.
+    fn near(&self, embedding: &Embedding) -> Result<Vec<(Digest, f64)>>;
 }
 
 /// Conveniences for [`Knowledge`].
 pub trait KnowledgeExt: Knowledge {
+    /// Puts an article on the shelf unless it is there already, whose embedding then stays.
+    fn renew(&self, article: &Article) -> Result<()> {
+        let known = self.article(article.card.key)?;
+        if known.is_some_and(|known| known.card == article.card && known.body == article.body) {
+            return Ok(());
+        }
+        self.shelve(article)
+    }
+
     /// What helps most with what is asked, best first.
     fn search(&self, query: &Query) -> Result<Vec<Found>> {
         rank::search(self, query)
@@ -238,6 +251,10 @@ macro_rules! forward {
 
             fn matches(&self, words: &[String]) -> Result<Vec<(Digest, f64)>> {
                 (**self).matches(words)
+            }
+
+            fn near(&self, embedding: &Embedding) -> Result<Vec<(Digest, f64)>> {
+                (**self).near(embedding)
             }
         }
     )*};

@@ -17,7 +17,8 @@ const LEAST_ALIKE: f64 = 0.4;
 /// The words of a failure that are looked for.
 const MOST_WORDS: usize = 64;
 
-/// Questions for what helps with a task on a device, by kind, the most important first; fixes are of failures like this one.
+/// Questions for what helps with a task on a device, by kind, the most important first; fixes are of failures like this one. Of
+/// several guides, the one whose text means the most for the computation is wanted; kernels are known by their structure.
 pub(crate) fn questions(
     task: &Task,
     target: &Target,
@@ -31,10 +32,17 @@ pub(crate) fn questions(
             Kind::Kernel => Some(question.at_most(MOST_KERNELS).at_least(LEAST_ALIKE)),
             Kind::Fix => failure.map(|failure| {
                 let told = format!("{} {}", failure.kind.name(), failure.evidence);
-                let told: Vec<String> = words(&told).into_iter().take(MOST_WORDS).collect();
-                question.with_text(told.join(" ")).at_most(MOST_FIXES)
+                let some: Vec<String> = words(&told).into_iter().take(MOST_WORDS).collect();
+                question
+                    .with_text(some.join(" "))
+                    .with_meaning(told)
+                    .at_most(MOST_FIXES)
             }),
-            Kind::Guide | Kind::Hardware => Some(question.at_most(MOST_PAGES)),
+            Kind::Guide => {
+                let meaning = format!("{}\n{}", task.name, task.graph);
+                Some(question.with_meaning(meaning).at_most(MOST_PAGES))
+            }
+            Kind::Hardware => Some(question.at_most(MOST_PAGES)),
         });
     }
     Ok(questions)

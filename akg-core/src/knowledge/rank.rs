@@ -4,8 +4,7 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::embed::cosine;
-use super::{Article, Card, Kind, Knowledge, Problem, words};
+use super::{Article, Card, Embedding, Kind, Knowledge, Problem, words};
 use crate::digest::Digest;
 use crate::error::Result;
 use crate::store::Retrieved;
@@ -31,8 +30,10 @@ pub struct Query {
     pub strict: bool,
     /// Words: what failed, what is looked for.
     pub text: String,
-    /// The embedding of the words.
-    pub embedding: Option<Vec<f32>>,
+    /// What is meant, in sentences or code: what an [embedder](super::embed::understand) embeds.
+    pub meaning: String,
+    /// The embedding of what is meant.
+    pub embedding: Option<Embedding>,
     /// What it may be about.
     pub kinds: Vec<Kind>,
     /// The DSL. What holds only for another is left out.
@@ -55,6 +56,7 @@ impl Default for Query {
             problem: None,
             strict: false,
             text: String::new(),
+            meaning: String::new(),
             embedding: None,
             kinds: Kind::ALL.to_vec(),
             dsl: None,
@@ -102,6 +104,13 @@ impl Query {
         self
     }
 
+    /// With this meaning.
+    #[must_use]
+    pub fn with_meaning(mut self, meaning: impl Into<String>) -> Self {
+        self.meaning = meaning.into();
+        self
+    }
+
     /// At most so many.
     #[must_use]
     pub fn at_most(mut self, most: usize) -> Self {
@@ -133,8 +142,9 @@ impl Query {
             && !answers
     }
 
-    /// How well a card fits, from 0 to 1, and why. `words` is how well the words fit, from 0 to 1.
-    fn score(&self, card: &Card, words: f64) -> (f64, String) {
+    /// How well a card fits, from 0 to 1, and why. `words` is how well the words fit, from 0 to 1; `near` is how near its meaning
+    /// is, from -1 to 1, if both have an embedding.
+    fn score(&self, card: &Card, words: f64, near: Option<f64>) -> (f64, String) {
         let mut why = Vec::new();
         let (mut score, mut whole) = (0.0, 0.0);
         let mut add = |weight: f64, part: f64| {
@@ -169,8 +179,8 @@ impl Query {
                 why.push(format!("its words fit by {words:.2}"));
             }
         }
-        if let Some((asked, of_card)) = self.embedding.as_ref().zip(card.embedding.as_ref()) {
-            let near = cosine(asked, of_card).max(0.0);
+        if let Some(near) = near {
+            let near = near.max(0.0);
             add(MEANING, near);
             why.push(format!("it means the like by {near:.2}"));
         }
@@ -222,8 +232,8 @@ impl Found {
     }
 }
 
-/// How alike two articles are, from 0 to 1.
-fn alike(a: &Card, b: &Card) -> f64 {
+/// How alike two articles are, from 0 to 1; `near` is how near their meanings are, if both have an embedding.
+fn alike(a: &Card, b: &Card, near: Option<f64>) -> f64 {
     if a.kind != b.kind {
         return 0.0;
     }
@@ -232,12 +242,14 @@ fn alike(a: &Card, b: &Card) -> f64 {
             let same = a.skeleton == b.skeleton;
             p.features.likeness(&q.features) * if same { 1.0 } else { OTHER_SKELETON }
         }
-        _ => a
-            .embedding
-            .as_ref()
-            .zip(b.embedding.as_ref())
-            .map_or(0.0, |(a, b)| cosine(a, b).max(0.0)),
+        _ => near.map_or(0.0, |near| near.max(0.0)),
     }
+}
+
+/// The articles that can be compared with an embedding, and how near they are.
+fn near_to(shelf: &(impl Knowledge + ?Sized), embedding: Option<&Embedding>) -> Result<HashMap<Digest, f64>> {
+    let near = embedding.map(|embedding| shelf.near(embedding)).transpose()?;
+    Ok(near.into_iter().flatten().collect())
 }
 
 /// What fits best, each the less the more it is like one before it: maximal marginal relevance (Carbonell and Goldstein
@@ -247,6 +259,7 @@ pub(super) fn search(shelf: &(impl Knowledge + ?Sized), query: &Query) -> Result
     if !query.text.is_empty() {
         fits.extend(shelf.matches(&words(&query.text))?);
     }
+    let near = near_to(shelf, query.embedding.as_ref())?;
     let cards = shelf.cards(&query.kinds)?;
     let admitted: Vec<Card> = cards.into_iter().filter(|card| query.admits(card)).collect();
     let fit = |card: &Card| fits.get(&card.key).copied().unwrap_or(0.0);
@@ -256,20 +269,22 @@ pub(super) fn search(shelf: &(impl Knowledge + ?Sized), query: &Query) -> Result
         .into_iter()
         .map(|card| {
             let words = if best > 0.0 { fit(&card) / best } else { 0.0 };
-            let (score, why) = query.score(&card, words);
+            let (score, why) = query.score(&card, words, near.get(&card.key).copied());
             (card, score, why)
         })
         // Where only words are asked for, what has none of them was not found.
         .filter(|(_, score, _)| *score >= query.least && (!words_alone || *score > 0.0))
         .collect();
     let mut found: Vec<Found> = Vec::new();
+    // What is near to each that was found.
+    let mut nears: Vec<HashMap<Digest, f64>> = Vec::new();
     while found.len() < query.most {
         let worth = |(card, score, _): &(Card, f64, String)| {
-            let near = found
-                .iter()
-                .map(|other| alike(card, &other.article.card))
-                .fold(0.0, f64::max);
-            (1.0 - query.diversity) * score - query.diversity * near
+            let alike = |(other, near): (&Found, &HashMap<Digest, f64>)| {
+                alike(card, &other.article.card, near.get(&card.key).copied())
+            };
+            let most = found.iter().zip(&nears).map(alike).fold(0.0, f64::max);
+            (1.0 - query.diversity) * score - query.diversity * most
         };
         let worths = open.iter().map(worth).enumerate();
         // Of equals, the first on the shelf.
@@ -279,6 +294,7 @@ pub(super) fn search(shelf: &(impl Knowledge + ?Sized), query: &Query) -> Result
         let (card, score, why) = open.remove(at);
         // Somebody else may have taken it off the shelf since.
         if let Some(article) = shelf.article(card.key)? {
+            nears.push(near_to(shelf, article.embedding.as_ref())?);
             found.push(Found { article, score, why });
         }
     }

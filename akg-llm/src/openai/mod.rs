@@ -1,6 +1,9 @@
 //! Chat completions, as OpenAI made them and many servers speak them.
 
+mod embedder;
 pub(crate) mod wire;
+
+pub use embedder::OpenAiEmbedder;
 
 use akg_core::chat::{ChatCapability, ChatModel, ChatReply, ChatRequest, Sink};
 use akg_core::{ErrorKind, Result};
@@ -13,6 +16,19 @@ use wire::{Assembly, Dialect};
 
 /// Where OpenAI itself is.
 const OPENAI: &str = "https://api.openai.com/v1";
+
+/// Where the server of `config` is.
+fn base(config: &ModelConfig) -> &str {
+    config.base_url.as_deref().unwrap_or(OPENAI)
+}
+
+/// The address `path` of the server.
+fn endpoint(config: &ModelConfig, path: &str) -> Result<Endpoint> {
+    let key = config.key.as_ref();
+    let bearer = key.map(|key| ("authorization", format!("Bearer {}", key.reveal())));
+    let headers: Vec<_> = bearer.into_iter().collect();
+    Endpoint::new(base(config), path, &headers, key.cloned())
+}
 
 /// A model behind an address that takes chat completions: OpenAI's own, a gateway, or a server such as vLLM or llama.cpp.
 #[derive(Debug)]
@@ -30,18 +46,12 @@ impl OpenAi {
     /// # Errors
     /// [`ErrorKind::InvalidInput`] if no model is named, or the URL or the key cannot be one.
     pub fn new(config: &ModelConfig) -> Result<Self> {
-        let base = config.base_url.as_deref().unwrap_or(OPENAI);
-        let key = config.key.as_ref();
-        let headers: Vec<_> = key
-            .map(|key| ("authorization", format!("Bearer {}", key.reveal())))
-            .into_iter()
-            .collect();
         Ok(Self {
             model: config.model()?.to_owned(),
             capability: config.capability(),
             max_tokens: config.max_tokens,
-            dialect: Dialect::of(base),
-            endpoint: Endpoint::new(base, "chat/completions", &headers, key.cloned())?,
+            dialect: Dialect::of(base(config)),
+            endpoint: endpoint(config, "chat/completions")?,
         })
     }
 

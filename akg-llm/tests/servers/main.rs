@@ -9,8 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use akg_core::chat::{ChatModel, ChatReply, ChatRequest, Message};
+use akg_core::knowledge::Embedder as _;
 use akg_core::{ErrorKind, Result, conformance};
-use akg_llm::{Anthropic, Backoff, Config, ModelConfig, Models, OpenAi, Outcome, Provider, read_recording};
+use akg_llm::{
+    Account, Anthropic, Backoff, Config, ModelConfig, Models, OpenAi, OpenAiEmbedder, Outcome, Provider,
+    read_recording,
+};
 use futures::executor::block_on;
 use futures::future::join_all;
 use install::{Absence, KEY, Server};
@@ -73,6 +77,10 @@ fn answer(way: Way, trouble: &str) -> String {
     format!("{} {trouble}: an answer that comes in several pieces", way.name)
 }
 
+fn embedded(way: Way) -> String {
+    format!("embedded by {}", way.name)
+}
+
 fn fixtures() -> Value {
     let when = |text: &str| json!({"userMessage": text});
     let add = json!([{"name": "add", "arguments": {"a": 2, "b": 3}}]);
@@ -91,6 +99,13 @@ fn fixtures() -> Value {
             all.push(trouble);
             all.push(json!({"match": when(&question(way, name)), "response": good, "chunkSize": 7}));
         }
+    }
+    let vector = json!({"embedding": [0.6, 0.8]});
+    for way in WAYS {
+        let text = embedded(way);
+        let limited = json!({"error": {"message": "no", "type": "error"}, "status": 429, "retryAfter": 1});
+        all.push(json!({"match": {"inputText": text, "sequenceIndex": 0}, "response": limited}));
+        all.push(json!({"match": {"inputText": text}, "response": vector}));
     }
     let wait = json!({"error": {"message": "no", "type": "error"}, "status": 429, "retryAfter": 3});
     all.push(json!({"match": when("wait limited"), "response": wait}));
@@ -186,6 +201,20 @@ fn nothing_is_lost(way: Way, server: &Server) {
     assert_eq!(replayed.account().spent(), recording.account().spent());
 }
 
+/// Texts are embedded, though the first call is refused.
+fn texts_are_embedded(way: Way, server: &Server) {
+    let account = Arc::new(Account::default());
+    let embedder = OpenAiEmbedder::new(&config(way, server), Arc::clone(&account)).unwrap();
+    let texts = [embedded(way), "another text".to_owned()];
+    assert_eq!(
+        block_on(embedder.embed(&texts)).unwrap(),
+        [[0.6, 0.8], [0.6, 0.8]]
+    );
+    assert_eq!(account.spent().calls, 1);
+    let embeddings = |request: &&Value| request["embeddingInput"].to_string().contains(&texts[0]);
+    assert!(server.requests().iter().filter(embeddings).count() > 1);
+}
+
 /// The server's own wish reaches the error where nothing stands between.
 fn the_wait_that_is_asked_for_is_known(server: &Server) {
     let model = model(WAYS[0], server);
@@ -255,6 +284,13 @@ fn main() {
             server,
             Box::new(move |s| nothing_is_lost(way, s)),
         ));
+        if way.provider == Provider::Openai {
+            trials.push(trial(
+                named("embeds_texts"),
+                server,
+                Box::new(move |s| texts_are_embedded(way, s)),
+            ));
+        }
     }
     let conclusion = libtest_mimic::run(&arguments, trials);
     // The servers end before the process does.

@@ -75,11 +75,11 @@ pub fn page(text: &str) -> Result<Article> {
             arch,
             problem: None,
             skeleton: None,
-            embedding: None,
         },
         body: Body::Page {
             text: body.trim_start().to_owned(),
         },
+        embedding: None,
     })
 }
 
