@@ -231,13 +231,14 @@ pub struct Config {
 
 impl Config {
     /// The roles that the environment can name.
-    pub const ROLES: [&'static str; 7] = [
+    pub const ROLES: [&'static str; 8] = [
         "task-builder",
         "designer",
         "coder",
         "fixer",
         "analyst",
         "conductor",
+        "lifter",
         Self::EMBEDDER,
     ];
 
