@@ -38,6 +38,7 @@ mod outcome;
 mod passes;
 mod plan;
 mod pool;
+mod rehearsal;
 mod road;
 mod run;
 mod tune;
@@ -47,13 +48,16 @@ pub use event::{Event, Observer};
 pub use outcome::{Attempt, Outcome};
 pub use plan::present;
 pub(crate) use plan::{mismatch, roles};
+use rehearsal::target_of;
 use road::Road;
 use run::Run;
 
 /// A DSL, a backend and the agents that turn tasks into verified kernels.
+#[derive(Clone)]
 pub struct Session {
     dsl: Arc<dyn Dsl>,
     backend: Arc<dyn Backend>,
+    others: Vec<Arc<dyn Backend>>,
     designer: Arc<dyn Agent<Designer>>,
     coder: Arc<dyn Agent<Coder>>,
     fixer: Arc<dyn Agent<Fixer>>,
@@ -102,6 +106,7 @@ impl Session {
         Self {
             dsl,
             backend,
+            others: Vec::new(),
             designer: Arc::new(RuleDesigner),
             coder: Arc::new(RuleCoder),
             fixer: Arc::new(RuleFixer),
@@ -177,6 +182,15 @@ impl Session {
     #[must_use]
     pub fn with_lookahead(mut self, passes: usize) -> Self {
         self.lookahead = passes;
+        self
+    }
+
+    /// Other devices of the same kind. They share the work of passes: what agents propose is built, judged and tuned on one of them
+    /// while the device of the session times what came before, which takes a [lookahead](Self::with_lookahead) of as many passes as
+    /// there are others. Who is faster is always found out on the session's own.
+    #[must_use]
+    pub fn with_others(mut self, others: Vec<Arc<dyn Backend>>) -> Self {
+        self.others = others;
         self
     }
 
@@ -307,17 +321,7 @@ impl Session {
                 capability.backends.join(", ")
             )));
         }
-        let devices = self.backend.devices().await?;
-        let (count, position) = (devices.len(), self.backend.position());
-        devices.into_iter().nth(position).ok_or_else(|| {
-            let name = self.backend.name();
-            Error::unsupported(match count {
-                0 => format!("backend `{name}` finds no device on this machine"),
-                _ => format!(
-                    "backend `{name}` finds {count} devices on this machine, but none at position {position}"
-                ),
-            })
-        })
+        target_of(&*self.backend).await
     }
 
     /// Runs the whole road. `Err` is akg's own trouble; candidates that fail are in the outcome.
@@ -325,6 +329,7 @@ impl Session {
         let began = Instant::now();
         task.graph.validate()?;
         let target = self.target().await?;
+        self.demand_alike(&target).await?;
         let trace = self.trace(task, &target)?;
         let outcome = self.traced(task, &target, &trace, began).await;
         if let Err(error) = &outcome {

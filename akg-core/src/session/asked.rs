@@ -1,4 +1,4 @@
-//! What agents are asked for passes, while others are judged.
+//! What agents are asked for passes, and what is found out about their answers, while others are judged.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -10,6 +10,7 @@ use futures::future::{BoxFuture, FutureExt as _, MaybeDone, maybe_done};
 
 use super::Event;
 use super::line::Line;
+use super::rehearsal::rehearse;
 use super::road::Road;
 use super::tune::Leader;
 use crate::agent::Role as _;
@@ -57,6 +58,7 @@ pub(super) struct Answer {
 }
 
 /// What is proposed in a pass.
+#[derive(Clone)]
 pub(super) enum Proposal {
     Design(Box<Design>),
     Source(Box<Source>),
@@ -134,6 +136,9 @@ async fn ask(road: &Road<'_>, start: Start) -> Answer {
         proposed: Ok(None),
     };
     answer.proposed = answer.propose(road).await;
+    if let Ok(Some(proposal)) = &answer.proposed {
+        rehearse(road, answer.start.number, proposal).await;
+    }
     answer
 }
 

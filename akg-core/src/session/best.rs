@@ -96,8 +96,8 @@ impl Run<'_> {
         let mut tuning = Tuning {
             relative: 1.0,
             stopped: match &record {
-                Some(record) if record.disturbed => "others used the machine while an earlier run tuned",
-                Some(_) => "an earlier run tuned",
+                Some(record) if record.disturbed => "others used the machine while it was tuned before",
+                Some(_) => "it was tuned before",
                 None if !first.written.lowered => "what is not lowered has no knobs",
                 None => "no tuning was asked for",
             }

@@ -40,7 +40,7 @@ pub(super) struct Road<'a> {
     /// Who judges.
     judge: Digest,
     /// The task as candidates are judged by it, once the first of them is to be built.
-    prepared: OnceLock<Task>,
+    pub(super) prepared: OnceLock<Task>,
 }
 
 /// A source and where it is kept.
@@ -93,6 +93,12 @@ impl<'a> Road<'a> {
     /// The same road, whose steps are written down.
     pub(super) fn with_trace(mut self, trace: Trace) -> Self {
         self.trace = trace;
+        self
+    }
+
+    /// The same road, on which candidates are judged by what was prepared already.
+    pub(super) fn with_prepared(mut self, prepared: Option<Task>) -> Self {
+        self.prepared = prepared.map(OnceLock::from).unwrap_or_default();
         self
     }
 

@@ -1,6 +1,7 @@
 //! A simulated world: a device whose time is known for every configuration of a kernel, a DSL that writes the knobs, and a judge.
 #![allow(dead_code, reason = "each test uses a part")]
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -48,8 +49,14 @@ pub(crate) struct World {
     pub(crate) verdicts: Vec<String>,
     pub(crate) executions: usize,
     pub(crate) loads: usize,
+    /// The same for each device, by its position.
+    pub(crate) loads_of: BTreeMap<usize, usize>,
+    /// The device that is lost from the beginning.
+    pub(crate) lost_device: Option<usize>,
     /// The load at which the device is lost.
     pub(crate) lost_at: Option<usize>,
+    /// The device that is of another kind.
+    pub(crate) odd_device: Option<usize>,
     /// Whether others use the machine.
     pub(crate) crowded: bool,
     /// The part of a call's time that is left to chance.
@@ -210,8 +217,30 @@ impl Dsl for Words {
     }
 }
 
+/// How many devices the machine has.
+const DEVICES: usize = 3;
+
+/// One of the machine's devices. The first shares its processors with whoever prepares kernels.
 #[derive(Debug)]
-pub(crate) struct Device(Shared, BackendCapability);
+pub(crate) struct Device {
+    world: Shared,
+    capability: BackendCapability,
+    position: usize,
+}
+
+impl Device {
+    pub(crate) fn new(world: &Shared, position: usize) -> Self {
+        let mut capability = BackendCapability::default();
+        capability.times = true;
+        capability.own_processors = position > 0;
+        let world = world.clone();
+        Self {
+            world,
+            capability,
+            position,
+        }
+    }
+}
 
 #[async_trait]
 impl Backend for Device {
@@ -220,13 +249,22 @@ impl Backend for Device {
     }
 
     fn capability(&self) -> &BackendCapability {
-        &self.1
+        &self.capability
+    }
+
+    fn position(&self) -> usize {
+        self.position
     }
 
     async fn devices(&self) -> Result<Vec<Target>> {
         let mut target = Target::new("simulated", "none");
         target.cores = 4;
-        Ok(vec![target])
+        let mut all = vec![target; DEVICES];
+        if let Some(odd) = self.world.with(|w| w.odd_device) {
+            all[odd].name = "an odd one".to_owned();
+            all[odd].cores = 5;
+        }
+        Ok(all)
     }
 
     async fn load(
@@ -234,16 +272,17 @@ impl Backend for Device {
         artifact: Artifact,
         _: Limits,
     ) -> Result<std::result::Result<Box<dyn Loaded>, Failure>> {
-        self.0.enter()?;
-        let lost = self.0.with(|w| {
+        self.world.enter()?;
+        let lost = self.world.with(|w| {
             w.loads += 1;
-            w.lost_at.is_some_and(|at| w.loads >= at)
+            *w.loads_of.entry(self.position).or_default() += 1;
+            w.lost_at.is_some_and(|at| w.loads >= at) || w.lost_device == Some(self.position)
         });
         if lost {
             return Err(Error::new(akg_core::ErrorKind::WorkerLost, "the device is lost"));
         }
         Ok(Ok(Box::new(Program {
-            world: self.0.clone(),
+            world: self.world.clone(),
             text: String::from_utf8(artifact.bytes).unwrap(),
             isolation: Isolation::default(),
             bound: None,
@@ -374,13 +413,12 @@ pub(crate) fn session(world: &Shared, store: &Arc<MemoryStore>, budget: Duration
     let mut dsl = DslCapability::default();
     dsl.backends = vec!["simulated".to_owned()];
     dsl.syntax = Some(Syntax::Braces);
-    let mut backend = BackendCapability::default();
-    backend.times = true;
+    dsl.lowers = true;
     let clock = world.clone();
     let store: Arc<dyn Store> = store.clone();
     Session::new(
         Arc::new(Words(world.clone(), dsl)),
-        Arc::new(Device(world.clone(), backend)),
+        Arc::new(Device::new(world, 0)),
     )
     .with_designer(Author)
     .with_verifier(Sage(world.clone()))
