@@ -346,6 +346,16 @@ fn missing_tools_and_full_disks_cost_nothing() {
         expect(&run, TROUBLE, &[says]);
     }
 
+    for (devices, says) in [("0,7", "none with number 7"), ("none", "names no numbers")] {
+        let run = place
+            .akg()
+            .args(["run", "--devices", devices])
+            .arg(&task)
+            .output()
+            .unwrap();
+        expect(&run, TROUBLE, &[says]);
+    }
+
     if cfg!(target_os = "linux") {
         let out = place.path("full");
         std::fs::create_dir(&out).unwrap();

@@ -185,9 +185,9 @@ impl Session {
         self
     }
 
-    /// Other devices of the same kind. They share the work of passes: what agents propose is built, judged and tuned on one of them
-    /// while the device of the session times what came before, which takes a [lookahead](Self::with_lookahead) of as many passes as
-    /// there are others. Who is faster is always found out on the session's own.
+    /// Other devices of the same kind, which share the work of passes with the session's own: what agents propose is built, judged and
+    /// tuned on all of them at the same time, which takes a [lookahead](Self::with_lookahead) of as many passes as there are
+    /// others. Who is faster is always found out on the session's own.
     #[must_use]
     pub fn with_others(mut self, others: Vec<Arc<dyn Backend>>) -> Self {
         self.others = others;

@@ -33,7 +33,7 @@ pub(super) struct AgentArgs {
     #[arg(long, value_name = "N")]
     passes: Option<usize>,
     /// For how many passes more agents are asked while one is judged, so that neither waits for the other [default: 1, or 0 with the
-    /// rules alone].
+    /// rules alone; at least one for each further device].
     #[arg(long, value_name = "N")]
     lookahead: Option<usize>,
     /// How what each pass goes on from is chosen among the kernels that passed; see docs/search.md.
@@ -64,11 +64,18 @@ impl AgentArgs {
         }
     }
 
-    /// The session with this budget and this search, and with agents that ask `models`. What `dsl` lowers needs no model to be
-    /// written.
-    pub(super) fn staff(&self, session: Session, models: Option<&Models>, dsl: &dyn Dsl) -> Result<Session> {
+    /// The session with this budget and this search, and with agents that ask `models`; so far ahead that so many `others` of its
+    /// devices have something to do. What `dsl` lowers needs no model to be written.
+    pub(super) fn staff(
+        &self,
+        session: Session,
+        models: Option<&Models>,
+        dsl: &dyn Dsl,
+        others: usize,
+    ) -> Result<Session> {
         let (budget, passes, lookahead) =
             models.map_or((BUDGET, 0, 0), |_| (MODELS_BUDGET, PASSES, LOOKAHEAD));
+        let lookahead = lookahead.max(others);
         let passes = self.passes.unwrap_or(passes);
         let session = session
             .with_budget(self.budget.unwrap_or(budget))

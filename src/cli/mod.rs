@@ -34,6 +34,8 @@ mod export;
 mod knowledge;
 mod lift;
 mod migrate;
+mod numbers;
+mod pool;
 mod profile;
 mod progress;
 mod records;

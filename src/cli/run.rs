@@ -15,6 +15,8 @@ use clap::Args;
 use super::agent::AgentArgs;
 use super::baseline::{PyTorch, baselines};
 use super::bundle;
+use super::numbers::Numbers;
+use super::pool::Pool;
 use super::progress::Progress;
 use super::report::{AttemptReport, Report, TaskReport, describe};
 use super::store::{Memory, MemoryArgs};
@@ -46,6 +48,10 @@ pub(super) struct RunArgs {
     /// Do not show language models what is known about writing kernels; see docs/knowledge.md.
     #[arg(long)]
     no_knowledge: bool,
+    /// Devices of one kind that share the work of passes, by their numbers in the order in which `akg doctor` lists them, as in
+    /// 0,1: kernels are timed against each other on the first, and tried and tuned on the others meanwhile.
+    #[arg(long, value_name = "NUMBERS")]
+    devices: Option<Numbers>,
     #[command(flatten)]
     algebra: AlgebraArgs,
     #[command(flatten)]
@@ -70,7 +76,12 @@ impl RunArgs {
 
     fn road(&self, report: &mut Report, progress: &Progress) -> Result<()> {
         self.judge.demand_isolation()?;
-        let kind = self.target.find()?;
+        let (dsl, backend) = self.target.find()?;
+        let mut devices = match &self.devices {
+            Some(chosen) => Pool::of(backend, Some(chosen))?.backends,
+            None => vec![backend],
+        };
+        let kind = (Arc::clone(&dsl), devices.remove(0));
         self.judge.demand_sanitizers(&*kind.1)?;
         let out = prepare(self.report.out.as_deref())?;
         let memory = self.memory.open()?;
@@ -79,7 +90,6 @@ impl RunArgs {
         let room = self.size.memory.or_else(memory_budget);
         let loaded = load(&self.task, room, || python(&config, progress), progress)?;
         report.task = describe(&loaded.task, &self.task.task, loaded.shrink());
-        let dsl = Arc::clone(&kind.0);
         let session = session(kind, &self.judge, &config, &loaded, progress, |_| {});
         let session = match &models {
             Some(models) if !self.no_knowledge => informed(session, &memory, models, progress)?,
@@ -87,7 +97,8 @@ impl RunArgs {
         };
         let session = self
             .agent
-            .staff(session, models.as_ref(), &*dsl)?
+            .staff(session, models.as_ref(), &*dsl, devices.len())?
+            .with_others(in_modules(devices, &config))
             .with_algebra(self.algebra.algebra)
             .with_tuning(tuning(self.tune))
             .with_store(memory.store)
@@ -100,6 +111,12 @@ impl RunArgs {
         }
         conclude(report, &loaded, &outcome, out.as_deref())
     }
+}
+
+/// The backends, which also run PyTorch modules.
+fn in_modules(backends: Vec<Arc<dyn Backend>>, python: &Config) -> Vec<Arc<dyn Backend>> {
+    let module = |backend| Arc::new(ModuleBackend::new(backend, python)) as Arc<dyn Backend>;
+    backends.into_iter().map(module).collect()
 }
 
 /// A session whose agents look up what is known.

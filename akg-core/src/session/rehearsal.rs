@@ -1,4 +1,5 @@
-//! Rehearsals: what agents propose is judged and tuned on other devices, while the session's own is busy with what came before.
+//! Rehearsals: what agents propose is judged and tuned on all devices of a session at the same time, while what came before is timed
+//! against the fastest.
 //!
 //! A rehearsal decides nothing. What it finds out is in the store, where the run finds it once it is the turn of the pass, as if
 //! an earlier run had judged and tuned the same.
@@ -43,11 +44,12 @@ impl Session {
         Ok(())
     }
 
-    /// The device on which member `number` of a search is rehearsed: members take the devices in turns. `None` where that is
-    /// the session's own.
+    /// The device on which member `number` of a search is rehearsed: members take the devices in turns, the session's own among
+    /// them. `None` if there is but one.
     fn rehearses(&self, number: usize) -> Option<&Arc<dyn Backend>> {
-        let at = number.checked_rem(self.others.len() + 1)?;
-        self.others.get(at.checked_sub(1)?)
+        let mut devices = [&self.backend].into_iter().chain(&self.others);
+        let several = !self.others.is_empty();
+        devices.nth(number % (self.others.len() + 1)).filter(|_| several)
     }
 }
 

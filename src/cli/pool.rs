@@ -6,7 +6,7 @@ use std::sync::Arc;
 use akg::error::ErrorKind;
 use akg::{Backend, Error, Result, Target, blocking};
 
-use super::problems::Numbers;
+use super::numbers::Numbers;
 
 /// Problems that are worked on at the same time for each device, unless the command line says otherwise.
 const MOST_EACH: usize = 4;
