@@ -334,7 +334,9 @@ impl Embedder for Odd {
 #[test]
 fn what_an_embedder_gives_is_looked_at() {
     let shelf = MemoryKnowledge::new();
-    ["one", "two"].map(|name| shelf.shelve(&guide(name, "text")).unwrap());
+    for name in ["one", "two"] {
+        shelf.shelve(&guide(name, "text")).unwrap();
+    }
     for (vectors, word) in [
         (vec![vec![1.0]], "for each text"),
         (vec![vec![1.0], vec![1.0, 2.0]], "several lengths"),

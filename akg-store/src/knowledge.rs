@@ -65,23 +65,21 @@ impl Knowledge for SqliteStore {
     fn article(&self, key: Digest) -> Result<Option<Article>> {
         let statement = "SELECT card, body, embedder, vector FROM article
             LEFT JOIN article_vector USING (number) WHERE key = ?1";
-        let row: Option<(String, String, Option<String>, Option<Vec<u8>>)> = self.with(|connection| {
-            let columns = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
+        let row: Option<(String, String, Option<Embedding>)> = self.with(|connection| {
             connection
                 .prepare(statement)?
-                .query_row([key.to_string()], columns)
+                .query_row([key.to_string()], |row| {
+                    Ok((row.get(0)?, row.get(1)?, embedding(row.get(2)?, row.get(3)?)))
+                })
                 .optional()
         })?;
-        let Some((card, body, embedder, vector)) = row else {
+        let Some((card, body, embedding)) = row else {
             return Ok(None);
         };
-        let embedding = embedder.zip(vector).map(|(embedder, vector)| Embedding {
-            embedder,
-            vector: entries(&vector),
-        });
+        let (card, body) = (read(&card)?, read(&body)?);
         Ok(Some(Article {
-            card: read(&card)?,
-            body: read(&body)?,
+            card,
+            body,
             embedding,
         }))
     }
@@ -134,6 +132,14 @@ impl SqliteStore {
             .map(|(key, number)| Ok((key.parse()?, number)))
             .collect()
     }
+}
+
+/// The embedding of a row, if it has one.
+fn embedding(embedder: Option<String>, vector: Option<Vec<u8>>) -> Option<Embedding> {
+    Some(Embedding {
+        embedder: embedder?,
+        vector: entries(&vector?),
+    })
 }
 
 fn texts(

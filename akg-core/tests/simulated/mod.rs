@@ -261,7 +261,7 @@ impl Backend for Device {
         target.cores = 4;
         let mut all = vec![target; DEVICES];
         if let Some(odd) = self.world.with(|w| w.odd_device) {
-            all[odd].name = "an odd one".to_owned();
+            "an odd one".clone_into(&mut all[odd].name);
             all[odd].cores = 5;
         }
         Ok(all)
