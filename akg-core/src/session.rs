@@ -48,7 +48,6 @@ pub use event::{Event, Observer};
 pub use outcome::{Attempt, Outcome};
 pub use plan::present;
 pub(crate) use plan::{mismatch, roles};
-use rehearsal::target_of;
 use road::Road;
 use run::Run;
 
@@ -420,4 +419,19 @@ impl Session {
         })?;
         Bundle::from_attempt(task, outcome, best, artifact).map(Some)
     }
+}
+
+/// The device of a backend.
+async fn target_of(backend: &dyn Backend) -> Result<Target> {
+    let devices = backend.devices().await?;
+    let (count, position) = (devices.len(), backend.position());
+    devices.into_iter().nth(position).ok_or_else(|| {
+        let name = backend.name();
+        Error::unsupported(match count {
+            0 => format!("backend `{name}` finds no device on this machine"),
+            _ => format!(
+                "backend `{name}` finds {count} devices on this machine, but none at position {position}"
+            ),
+        })
+    })
 }

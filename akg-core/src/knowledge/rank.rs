@@ -294,7 +294,9 @@ pub(super) fn search(shelf: &(impl Knowledge + ?Sized), query: &Query) -> Result
         let (card, score, why) = open.remove(at);
         // Somebody else may have taken it off the shelf since.
         if let Some(article) = shelf.article(card.key)? {
-            nears.push(near_to(shelf, article.embedding.as_ref())?);
+            // Articles about problems are as alike as these are.
+            let embedding = article.embedding.as_ref().filter(|_| card.problem.is_none());
+            nears.push(near_to(shelf, embedding)?);
             found.push(Found { article, score, why });
         }
     }

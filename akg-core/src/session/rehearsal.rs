@@ -16,7 +16,7 @@ use futures::future::select;
 use super::asked::Proposal;
 use super::road::Road;
 use super::run::Run;
-use super::{Event, Session};
+use super::{Event, Session, target_of};
 use crate::backend::Backend;
 use crate::coder::RuleCoder;
 use crate::conductor::RuleConductor;
@@ -51,21 +51,6 @@ impl Session {
         let several = !self.others.is_empty();
         devices.nth(number % (self.others.len() + 1)).filter(|_| several)
     }
-}
-
-/// The device of a backend.
-pub(super) async fn target_of(backend: &dyn Backend) -> Result<Target> {
-    let devices = backend.devices().await?;
-    let (count, position) = (devices.len(), backend.position());
-    devices.into_iter().nth(position).ok_or_else(|| {
-        let name = backend.name();
-        Error::unsupported(match count {
-            0 => format!("backend `{name}` finds no device on this machine"),
-            _ => format!(
-                "backend `{name}` finds {count} devices on this machine, but none at position {position}"
-            ),
-        })
-    })
 }
 
 /// Rehearses what is proposed as member `number`, in a thread of its own: compilers and judges do not wait for each other. It ends
