@@ -1,7 +1,9 @@
 //! How the bounds of tensors are checked in a nest: by the ranges of its loops, once around it, or at each point.
 
+use std::collections::HashMap;
+
 use super::effect::{Effect, combination, identity};
-use super::ir::Stmt;
+use super::ir::{LoopKind, Stmt};
 use super::mapper::Mapper;
 use super::nest::{Nest, Plan};
 use super::node::{Guard, NodeId, NodeKind};
@@ -211,23 +213,47 @@ impl Clipped {
 }
 
 /// Whether it bounds this index.
-pub(super) fn is_on(condition: &Condition, symbol: &Symbol) -> bool {
+fn is_on(condition: &Condition, symbol: &Symbol) -> bool {
     matches!(condition, Condition::Compare(_, index, _) if index.as_symbol() == Some(symbol))
 }
 
-/// Bounds of other indices than the innermost one of a vector loop as bounds of that: they hold for all of its indices or for none.
-/// Compilers make no vectors of reads that depend on nothing but what is the same for all elements of a vector.
-pub(super) fn of_elements(conditions: Vec<Condition>, (inner, len): (&Symbol, usize)) -> Vec<Condition> {
-    let bound = |condition: &Condition| match condition {
-        Condition::Compare(op, index, bound) if index.as_symbol().is_some() && !is_on(condition, inner) => {
-            // Who is off by one is off by the whole extent.
-            let bound = (bound - index) * Expr::from(len);
-            Some(Condition::Compare(*op, Expr::symbol(inner.clone()), bound))
-        }
-        _ => None,
-    };
-    let bounds: Option<Vec<Condition>> = conditions.iter().map(bound).collect();
-    bounds.unwrap_or(conditions)
+/// The innermost loop, if it is one over the elements of vectors.
+pub(super) struct Elements {
+    index: Symbol,
+    extent: usize,
+    /// The number of loops, with this one.
+    pub(super) depth: usize,
+}
+
+impl Elements {
+    /// Those of a nest, if some of what they read is checked along them.
+    pub(super) fn checked(nest: &Nest, checks: &HashMap<Guard, Check>) -> Option<Self> {
+        let (index, extent) = nest.axes.last().cloned()?;
+        let is_along = |check: &Check| match check {
+            Check::Range(conditions) => conditions.iter().any(|c| is_on(c, &index)),
+            _ => false,
+        };
+        let is_vector = matches!(nest.innermost, LoopKind::Vector(_));
+        let depth = nest.axes.len();
+        (is_vector && checks.values().any(is_along)).then_some(Self { index, extent, depth })
+    }
+
+    /// Bounds of other indices as bounds of this one: they hold for all elements or for none. Compilers make no vectors of reads
+    /// that depend on nothing but what is the same for all elements of a vector.
+    pub(super) fn bounds(&self, conditions: Vec<Condition>) -> Vec<Condition> {
+        let bound = |condition: &Condition| match condition {
+            Condition::Compare(op, index, bound)
+                if index.as_symbol().is_some() && !is_on(condition, &self.index) =>
+            {
+                // Who is off by one is off by the whole extent.
+                let bound = (bound - index) * Expr::from(self.extent);
+                Some(Condition::Compare(*op, Expr::symbol(self.index.clone()), bound))
+            }
+            _ => None,
+        };
+        let bounds: Option<Vec<Condition>> = conditions.iter().map(bound).collect();
+        bounds.unwrap_or(conditions)
+    }
 }
 
 /// The condition that an index bound leaves out no index of the tile.

@@ -7,7 +7,7 @@ use crate::expr::{Expr, Symbol};
 use crate::sketch::ir::Condition;
 
 use super::ahead::Ahead;
-use super::checks::{Check, Clipped, all, full_range, is_false, is_on, of_elements};
+use super::checks::{Check, Clipped, Elements, all, full_range, is_false};
 use super::effect::Effect;
 use super::ir::{LoopKind, Scalar, Stmt};
 use super::mapper::Mapper;
@@ -49,25 +49,14 @@ impl Nest {
     }
 }
 
-/// The innermost axis with its extent and the number of loops, if some of what a vector loop reads is checked along it.
-fn masked(nest: &Nest, checks: &HashMap<Guard, Check>) -> Option<(Symbol, usize, usize)> {
-    let (inner, len) = nest.axes.last()?;
-    let is_along = |check: &Check| match check {
-        Check::Range(conditions) => conditions.iter().any(|c| is_on(c, inner)),
-        _ => false,
-    };
-    let is_vector = matches!(nest.innermost, LoopKind::Vector(_));
-    (is_vector && checks.values().any(is_along)).then(|| (inner.clone(), *len, nest.axes.len()))
-}
-
 /// The nodes of a nest: how often each is used, and the number of loops it depends on.
 pub(super) struct Plan {
     pub(super) levels: BTreeMap<NodeId, usize>,
     /// Nodes with a name, and whether it is an index.
     pub(super) named: BTreeMap<NodeId, Vec<(Symbol, bool)>>,
     pub(super) checks: HashMap<Guard, Check>,
-    /// The innermost axis with its extent and the number of loops, if some of what a vector loop reads is checked along it.
-    masked: Option<(Symbol, usize, usize)>,
+    /// The elements of vectors, if some of what they read is checked along them.
+    elements: Option<Elements>,
     /// The first row of a block, if rows are combined block by block.
     pub(super) block: Option<Symbol>,
     /// How the innermost loop stores, if that goes past the caches.
@@ -83,7 +72,7 @@ impl Mapper<'_> {
         let clipped = self.clip_checks(nest, &mut plan);
         let skipped = self.skip_checks(nest, &mut plan);
         self.load_checks(nest, &mut plan);
-        plan.masked = masked(nest, &plan.checks);
+        plan.elements = Elements::checked(nest, &plan.checks);
         // A part is written as a whole.
         if clipped.each.is_empty() {
             plan.stream = self.stream(nest);
@@ -223,7 +212,7 @@ impl Mapper<'_> {
             levels,
             named,
             checks: HashMap::new(),
-            masked: None,
+            elements: None,
             block: None,
             stream: None,
             ahead: Vec::new(),
@@ -365,10 +354,10 @@ impl Mapper<'_> {
                     Some(Check::Each(c)) => vec![c.clone()],
                     _ => Vec::new(),
                 });
-                let conditions = match &plan.masked {
+                let conditions = match &plan.elements {
                     // What is read outside of the innermost loop knows nothing of its index.
-                    Some((inner, len, depth)) if plan.levels.get(&id) == Some(depth) => {
-                        of_elements(conditions.collect(), (inner, *len))
+                    Some(elements) if plan.levels.get(&id) == Some(&elements.depth) => {
+                        elements.bounds(conditions.collect())
                     }
                     _ => conditions.collect(),
                 };
