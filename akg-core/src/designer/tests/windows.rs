@@ -85,6 +85,27 @@ fn windows_that_reach_beyond_the_end() {
     }
 }
 
+/// On processors rows are added as they are before what is in them is combined.
+#[test]
+fn rows_of_some_elements_under_a_loop() {
+    for op in ["max_pool2d.default", "avg_pool2d.default"] {
+        for extents in [[36, 48], [40, 53]] {
+            let shape = [&[2, 3][..], &extents].concat();
+            pool(op, &shape, &[("kernel_size", &[12, 12])], &[]);
+        }
+    }
+    for (op, len) in [("sum.dim_IntList", 11), ("amax.default", 24), ("prod.dim_int", 9)] {
+        check(op, |g| {
+            let x = g.input("x", F, [5, 37, 70, len]);
+            let dim: Arg = match op {
+                "prod.dim_int" => 3.into(),
+                _ => [1i64, 3][..].into(),
+            };
+            g.call(op, [("self", x.into()), ("dim", dim)]).map(|y| y[0])
+        });
+    }
+}
+
 #[test]
 fn averages_count_padding_or_not() {
     for counts in [true, false] {

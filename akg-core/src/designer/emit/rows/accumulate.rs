@@ -1,5 +1,7 @@
 //! Reductions: of whole tiles, and over the tiles of a loop by accumulators.
 
+use std::ops::RangeInclusive;
+
 use super::super::{Emitter, Var, Walk, compute_type, literal, reduction};
 use super::Passes;
 use crate::designer::plan::{Axis, KernelPlan};
@@ -14,6 +16,8 @@ const FEW: i64 = 256;
 /// Elements of a row whose lanes are combined after a loop over rows. (In Triton 3.6 a pass that does this by itself fails
 /// where the result is used twice.)
 const SHORT: i64 = 4;
+/// The same on processors, where fewer leave vectors half empty, and more fill them without that.
+const BESIDE: RangeInclusive<i64> = 8..=24;
 
 /// The state of a reduction between tiles.
 pub(super) struct Accumulator {
@@ -80,6 +84,7 @@ impl Passes<'_> {
     /// Declares the accumulator of a reduction or scan; `apart` says that lanes may be summed by themselves.
     pub(super) fn start(&mut self, id: PrimId, apart: bool) -> Result<Accumulator> {
         let along = self.along(id);
+        let beside = self.side_by_side();
         let e = &mut self.emitter;
         let kept: Vec<Axis> = e
             .tile
@@ -128,6 +133,7 @@ impl Passes<'_> {
                 let waits = self.spreads && !self.loops.is_empty() && self.scales.is_empty();
                 let short = e.tile.iter().copied().find(is_short).filter(|_| waits);
                 let lane = lane.or(short.filter(|_| !kept.is_empty()));
+                let lane = lane.or(beside.filter(|_| !kept.is_empty()));
                 if lane.is_some() {
                     extents = e.extents(&e.tile)?;
                 }
@@ -147,6 +153,16 @@ impl Passes<'_> {
             axes: kept,
             dtype,
         })
+    }
+
+    /// The axis along which few elements are combined that lie side by side, if a loop goes over more of them: vectors add whole rows,
+    /// and what is in a row is combined once, after the loop.
+    fn side_by_side(&self) -> Option<Axis> {
+        let axis = *self.emitter.tile.last()?;
+        let extent = self.emitter.extent(axis).as_const();
+        let is_few = extent.is_some_and(|extent| BESIDE.contains(&extent));
+        let waits = !self.spreads && !self.loops.is_empty() && self.scales.is_empty();
+        (waits && is_few && self.emitter.kernel.reduced.contains(&axis)).then_some(axis)
     }
 
     /// Declares the accumulators of reductions.
