@@ -187,14 +187,16 @@ fn models_look_for_something_faster_than_the_rules_and_are_not_asked_again() {
     let (output, asked) = run_as(&place, "asked", &hybrid, &answers);
     expect(&output, PASS, &["\"pass\""]);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    // Whichever is faster here, both were verified and compared.
+    // Whichever is faster here, and whoever uses the machine meanwhile, both were verified and compared.
     assert_eq!(report["attempts"].as_array().unwrap().len(), 2);
     let passes = report["passes"].as_array().unwrap();
     let advice = passes[0]["recommendation"].to_string();
     assert_eq!((passes.len(), recommendation()), (1, json!({"text": advice})));
     let ending = passes[0]["ending"].as_object().unwrap();
     assert!(
-        ending.contains_key("faster") || ending.contains_key("not-faster"),
+        ["faster", "not-faster", "disturbed"]
+            .iter()
+            .any(|known| ending.contains_key(*known)),
         "{ending:?}"
     );
     // The analyst saw the profile, the designer what was advised.
