@@ -6,42 +6,18 @@ mod simulated;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use akg_core::analyst::{AnalyseContext, Analyst, Place, Recommendation};
+use akg_core::analyst::Place;
 use akg_core::designer::{Design, DesignContext, Designer};
 use akg_core::pass::Ending;
 use akg_core::search::BestOfN;
 use akg_core::session::Outcome;
 use akg_core::store::MemoryStore;
 use akg_core::{
-    Agent, Backend, Candidate, Error, ErrorKind, Result, Session, Sketch, Target, Task, Verdict, Verifier,
+    Agent, Backend, Candidate, Error, ErrorKind, Result, Session, Target, Task, Verdict, Verifier,
 };
 use async_trait::async_trait;
 use futures::executor::block_on;
-use simulated::{Device, PLENTY, Shared, session, task, value};
-
-/// A sketch of the same with so many kernels, which takes the longer the more there are.
-fn kernels(number: usize) -> String {
-    let place = |at: usize| match at {
-        0 => "x".to_owned(),
-        at if at == number => "y".to_owned(),
-        at => format!("h{at}"),
-    };
-    let mut text = "sketch relu(x: f32[4096]) -> y: f32[4096]\nknob A in {64, 128, 256, 512}\n\
-                    knob B in {64, 128, 256, 512}\n"
-        .to_owned();
-    for at in 1..number {
-        text += &format!("buffer {}: f32[4096]\n", place(at));
-    }
-    for at in 0..number {
-        let (from, to) = (place(at), place(at + 1));
-        let (knob, value) = if at == 0 { ("A", "max(a, 0.0)") } else { ("B", "a") };
-        text += &format!(
-            "\nkernel k{at} over (p in ceildiv(4096, {knob})) {{\n  a = load {from}[p*{knob} :+ {knob}]\n  \
-             b = {value}\n  store {to}[p*{knob} :+ {knob}] = b\n}}\n"
-        );
-    }
-    text
-}
+use simulated::{Adviser, Device, PLENTY, Shared, design, kernels, session, task, value};
 
 /// Begins with two kernels, and then proposes one number of them after the other.
 #[derive(Debug)]
@@ -58,33 +34,7 @@ impl Agent<Designer> for InTurn {
             None => 2,
             Some(_) => self.0.lock().unwrap().remove(0),
         });
-        let sketch = Sketch::parse(&text).unwrap_or_else(|d| unreachable!("{}", d.render(&text)));
-        Ok(Design {
-            knobs: sketch.default_knobs(),
-            sketch,
-            kernels: Vec::new(),
-            intermediates: [].into(),
-            rules: Vec::new(),
-        })
-    }
-}
-
-#[derive(Debug)]
-struct Adviser;
-
-#[async_trait]
-impl Agent<Analyst> for Adviser {
-    fn name(&self) -> &str {
-        "adviser"
-    }
-
-    async fn step(&self, _: &AnalyseContext) -> Result<Option<Recommendation>> {
-        Ok(Some(Recommendation {
-            what: "Another number of kernels.".to_owned(),
-            why: "It is slow.".to_owned(),
-            gain: 2.0,
-            place: Place::Sketch,
-        }))
+        Ok(design(&text))
     }
 }
 
@@ -94,7 +44,7 @@ fn staffed(world: &Shared, store: &Arc<MemoryStore>, others: &[usize], lookahead
     session(world, store, PLENTY)
         .with_strategy(BestOfN { most: 100, width: 1 })
         .with_designer(InTurn(Mutex::new(vec![3, 1, 4])))
-        .with_analyst(Adviser)
+        .with_analyst(Adviser(Place::Sketch))
         .with_others(others.iter().map(device).collect())
         .with_lookahead(lookahead)
         .with_passes(3)

@@ -23,7 +23,7 @@ use akg_core::verdict::{Failure, FailureKind};
 use akg_core::{Agent, Error, ErrorKind, Result, Role as _, Session, Sketch};
 use async_trait::async_trait;
 use futures::executor::block_on;
-use simulated::{PLENTY, SKETCH, Shared, policy, session, task};
+use simulated::{Adviser, PLENTY, SKETCH, Shared, design, policy, session, task};
 
 /// One kernel, which takes half as long as the two of [`SKETCH`].
 const ONE: &str = "sketch relu(x: f32[4096]) -> y: f32[4096]
@@ -74,14 +74,7 @@ impl Agent<Designer> for Ideas {
                 idea
             }
         };
-        let sketch = Sketch::parse(&text).unwrap_or_else(|d| unreachable!("{}", d.render(&text)));
-        Ok(Design {
-            knobs: sketch.default_knobs(),
-            sketch,
-            kernels: Vec::new(),
-            intermediates: [].into(),
-            rules: Vec::new(),
-        })
+        Ok(design(&text))
     }
 }
 
@@ -110,14 +103,7 @@ impl Agent<Designer> for InTurn {
             let advice = format!("{:?}", improve.recommendation);
             model.chat(&ChatRequest::new([Message::user(advice)])).await?;
         }
-        let sketch = Sketch::parse(&text).unwrap_or_else(|d| unreachable!("{}", d.render(&text)));
-        Ok(Design {
-            knobs: sketch.default_knobs(),
-            sketch,
-            kernels: Vec::new(),
-            intermediates: [].into(),
-            rules: Vec::new(),
-        })
+        Ok(design(&text))
     }
 }
 
@@ -144,27 +130,6 @@ impl ChatModel for Echo {
         })
         .await;
         Ok(ChatReply::text(format!("{request:?}")))
-    }
-}
-
-/// Recommends something else each time.
-#[derive(Debug, Clone, Copy)]
-struct Adviser(Place);
-
-#[async_trait]
-impl Agent<Analyst> for Adviser {
-    fn name(&self) -> &str {
-        "adviser"
-    }
-
-    async fn step(&self, context: &AnalyseContext) -> Result<Option<Recommendation>> {
-        assert!(context.profile.measured && context.profile.seconds > 0.0);
-        Ok(Some(Recommendation {
-            what: format!("Idea {}.", context.passes.len()),
-            why: "It is slow.".to_owned(),
-            gain: 2.0,
-            place: self.0,
-        }))
     }
 }
 

@@ -21,42 +21,7 @@ use akg_core::verdict::FailureKind;
 use akg_core::{Agent, Error, Result, Session, Sketch};
 use async_trait::async_trait;
 use futures::executor::block_on;
-use simulated::{PLENTY, Shared, session, task};
-
-/// A design of so many kernels, which copy what the first one computes. Each kernel takes as long as another.
-fn kernels(count: usize) -> String {
-    designed(count, "A in {64, 128}", "B in {64, 256}")
-}
-
-/// The same with these knobs.
-fn designed(count: usize, a: &str, b: &str) -> String {
-    let mut text = format!("sketch relu(x: f32[4096]) -> y: f32[4096]\nknob {a}\nknob {b}\n");
-    for buffer in 1..count {
-        text += &format!("buffer h{buffer}: f32[4096]\n");
-    }
-    for kernel in 0..count {
-        let (knob, value) = if kernel == 0 {
-            ("A", "max(a, 0.0)")
-        } else {
-            ("B", "a")
-        };
-        let from = if kernel == 0 {
-            "x".to_owned()
-        } else {
-            format!("h{kernel}")
-        };
-        let to = if kernel + 1 == count {
-            "y".to_owned()
-        } else {
-            format!("h{}", kernel + 1)
-        };
-        text += &format!(
-            "\nkernel k{kernel} over (p in ceildiv(4096, {knob})) {{\n  a = load {from}[p*{knob} :+ {knob}]\n  \
-             store {to}[p*{knob} :+ {knob}] = {value}\n}}\n"
-        );
-    }
-    text
-}
+use simulated::{PLENTY, Shared, design, designed, kernels, session, task};
 
 /// What a designer makes of what it is shown: a sketch, or nothing.
 type Idea = fn(&Improve) -> Option<String>;
@@ -98,14 +63,7 @@ impl Agent<Designer> for Inventor {
             }
         };
         let text = text.ok_or_else(|| Error::unsupported("no idea"))?;
-        let sketch = Sketch::parse(&text).unwrap_or_else(|d| unreachable!("{}", d.render(&text)));
-        Ok(Design {
-            knobs: sketch.default_knobs(),
-            sketch,
-            kernels: Vec::new(),
-            intermediates: [].into(),
-            rules: Vec::new(),
-        })
+        Ok(design(&text))
     }
 }
 
@@ -312,7 +270,9 @@ impl Agent<Fixer> for Copyist {
 fn a_source_that_is_the_same_program_is_not_judged_again() {
     let (world, designer) = (Shared::default(), Inventor::new(valley));
     let session = staffed(&world, &Arc::default(), &designer, 1);
-    let outcome = run(&session.with_analyst(TextAdviser).with_fixer(Copyist));
+    let outcome = run(&session
+        .with_analyst(simulated::Adviser(Place::Source))
+        .with_fixer(Copyist));
     assert_eq!(outcome.passes.len(), 1);
     assert_eq!(outcome.passes[0].role, "fixer");
     assert_eq!(
@@ -320,26 +280,6 @@ fn a_source_that_is_the_same_program_is_not_judged_again() {
         Ending::Nothing("what was proposed is known".to_owned())
     );
     world.with(|w| assert_eq!((w.verdicts.len(), w.builds.len()), (1, 1)));
-}
-
-/// Recommends another text.
-#[derive(Debug)]
-struct TextAdviser;
-
-#[async_trait]
-impl Agent<Analyst> for TextAdviser {
-    fn name(&self) -> &str {
-        "text adviser"
-    }
-
-    async fn step(&self, _: &AnalyseContext) -> Result<Option<Recommendation>> {
-        Ok(Some(Recommendation {
-            what: "Write it better.".to_owned(),
-            why: "It is slow.".to_owned(),
-            gain: 2.0,
-            place: Place::Source,
-        }))
-    }
 }
 
 /// Other values than those that are right, a kernel more each time.

@@ -252,6 +252,16 @@ fn near_to(shelf: &(impl Knowledge + ?Sized), embedding: Option<&Embedding>) -> 
     Ok(near.into_iter().flatten().collect())
 }
 
+/// What may be found.
+struct Open {
+    card: Card,
+    score: f64,
+    /// Why it has this score.
+    why: String,
+    /// How alike it is to what it is most alike to of what was found.
+    alike: f64,
+}
+
 /// What fits best, each the less the more it is like one before it: maximal marginal relevance (Carbonell and Goldstein
 /// 1998).
 pub(super) fn search(shelf: &(impl Knowledge + ?Sized), query: &Query) -> Result<Vec<Found>> {
@@ -265,40 +275,44 @@ pub(super) fn search(shelf: &(impl Knowledge + ?Sized), query: &Query) -> Result
     let fit = |card: &Card| fits.get(&card.key).copied().unwrap_or(0.0);
     let best = admitted.iter().map(fit).fold(0.0, f64::max);
     let words_alone = !query.text.is_empty() && query.problem.is_none() && query.embedding.is_none();
-    let mut open: Vec<(Card, f64, String)> = admitted
+    let mut open: Vec<Open> = admitted
         .into_iter()
         .map(|card| {
             let words = if best > 0.0 { fit(&card) / best } else { 0.0 };
             let (score, why) = query.score(&card, words, near.get(&card.key).copied());
-            (card, score, why)
+            Open {
+                card,
+                score,
+                why,
+                alike: 0.0,
+            }
         })
         // Where only words are asked for, what has none of them was not found.
-        .filter(|(_, score, _)| *score >= query.least && (!words_alone || *score > 0.0))
+        .filter(|open| open.score >= query.least && (!words_alone || open.score > 0.0))
         .collect();
     let mut found: Vec<Found> = Vec::new();
-    // What is near to each that was found.
-    let mut nears: Vec<HashMap<Digest, f64>> = Vec::new();
     while found.len() < query.most {
-        let worth = |(card, score, _): &(Card, f64, String)| {
-            let alike = |(other, near): (&Found, &HashMap<Digest, f64>)| {
-                alike(card, &other.article.card, near.get(&card.key).copied())
-            };
-            let most = found.iter().zip(&nears).map(alike).fold(0.0, f64::max);
-            (1.0 - query.diversity) * score - query.diversity * most
-        };
+        let worth = |open: &Open| (1.0 - query.diversity) * open.score - query.diversity * open.alike;
         let worths = open.iter().map(worth).enumerate();
         // Of equals, the first on the shelf.
         let Some((at, _)) = worths.reduce(|a, b| if b.1 > a.1 { b } else { a }) else {
             break;
         };
-        let (card, score, why) = open.remove(at);
+        let Open { card, score, why, .. } = open.remove(at);
         // Somebody else may have taken it off the shelf since.
-        if let Some(article) = shelf.article(card.key)? {
+        let Some(article) = shelf.article(card.key)? else {
+            continue;
+        };
+        if found.len() + 1 < query.most {
             // Articles about problems are as alike as these are.
             let embedding = article.embedding.as_ref().filter(|_| card.problem.is_none());
-            nears.push(near_to(shelf, embedding)?);
-            found.push(Found { article, score, why });
+            let near = near_to(shelf, embedding)?;
+            for other in &mut open {
+                let alike = alike(&other.card, &card, near.get(&other.card.key).copied());
+                other.alike = other.alike.max(alike);
+            }
         }
+        found.push(Found { article, score, why });
     }
     Ok(found)
 }

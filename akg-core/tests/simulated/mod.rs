@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use akg_core::analyst::{AnalyseContext, Analyst, Place, Recommendation};
 use akg_core::backend::{BackendCapability, Cache, Call, Limits, Loaded, RunOutput};
 use akg_core::designer::{Design, DesignContext, Designer};
 use akg_core::dsl::{DslCapability, Stage};
@@ -101,6 +102,74 @@ pub(crate) fn seconds(text: &str) -> f64 {
     0.5e-3 * value(text, "K") as f64 * cheats * (octaves(a, 8.0) + octaves(b, 7.0))
 }
 
+/// A design of so many kernels, which copy what the first one computes. Each kernel takes as long as another.
+pub(crate) fn kernels(count: usize) -> String {
+    designed(count, "A in {64, 128}", "B in {64, 256}")
+}
+
+/// The same with these knobs.
+pub(crate) fn designed(count: usize, a: &str, b: &str) -> String {
+    let mut text = format!("sketch relu(x: f32[4096]) -> y: f32[4096]\nknob {a}\nknob {b}\n");
+    for buffer in 1..count {
+        text += &format!("buffer h{buffer}: f32[4096]\n");
+    }
+    for kernel in 0..count {
+        let (knob, value) = if kernel == 0 {
+            ("A", "max(a, 0.0)")
+        } else {
+            ("B", "a")
+        };
+        let from = if kernel == 0 {
+            "x".to_owned()
+        } else {
+            format!("h{kernel}")
+        };
+        let to = if kernel + 1 == count {
+            "y".to_owned()
+        } else {
+            format!("h{}", kernel + 1)
+        };
+        text += &format!(
+            "\nkernel k{kernel} over (p in ceildiv(4096, {knob})) {{\n  a = load {from}[p*{knob} :+ {knob}]\n  \
+             store {to}[p*{knob} :+ {knob}] = {value}\n}}\n"
+        );
+    }
+    text
+}
+
+/// The design that a sketch says.
+pub(crate) fn design(text: &str) -> Design {
+    let sketch = Sketch::parse(text).unwrap_or_else(|d| unreachable!("{}", d.render(text)));
+    Design {
+        knobs: sketch.default_knobs(),
+        sketch,
+        kernels: Vec::new(),
+        intermediates: [].into(),
+        rules: Vec::new(),
+    }
+}
+
+/// Recommends something else each time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Adviser(pub(crate) Place);
+
+#[async_trait]
+impl Agent<Analyst> for Adviser {
+    fn name(&self) -> &str {
+        "adviser"
+    }
+
+    async fn step(&self, context: &AnalyseContext) -> Result<Option<Recommendation>> {
+        assert!(context.profile.measured && context.profile.seconds > 0.0);
+        Ok(Some(Recommendation {
+            what: format!("Idea {}.", context.passes.len()),
+            why: "It is slow.".to_owned(),
+            gain: 2.0,
+            place: self.0,
+        }))
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Author;
 
@@ -112,14 +181,7 @@ impl Agent<Designer> for Author {
 
     async fn step(&self, context: &DesignContext) -> Result<Design> {
         let n = context.task.graph.ty(context.task.graph.inputs()[0].value).shape[0].to_string();
-        let sketch = Sketch::parse(&SKETCH.replace("4096", &n)).unwrap();
-        Ok(Design {
-            knobs: sketch.default_knobs(),
-            sketch,
-            kernels: Vec::new(),
-            intermediates: [].into(),
-            rules: Vec::new(),
-        })
+        Ok(design(&SKETCH.replace("4096", &n)))
     }
 }
 

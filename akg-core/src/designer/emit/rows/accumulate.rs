@@ -15,7 +15,7 @@ use crate::sketch::ir::ReduceOp;
 const FEW: i64 = 256;
 /// Elements of a row whose lanes are combined after a loop over rows. (In Triton 3.6 a pass that does this by itself fails
 /// where the result is used twice.)
-const SHORT: i64 = 4;
+const SHORT: RangeInclusive<i64> = 0..=4;
 /// The same on processors, where fewer leave vectors half empty, and more fill them without that.
 const BESIDE: RangeInclusive<i64> = 8..=24;
 
@@ -84,7 +84,7 @@ impl Passes<'_> {
     /// Declares the accumulator of a reduction or scan; `apart` says that lanes may be summed by themselves.
     pub(super) fn start(&mut self, id: PrimId, apart: bool) -> Result<Accumulator> {
         let along = self.along(id);
-        let beside = self.side_by_side();
+        let short = self.short();
         let e = &mut self.emitter;
         let kept: Vec<Axis> = e
             .tile
@@ -126,14 +126,7 @@ impl Passes<'_> {
                 let name = e.fresh("acc");
                 let lane = e.tile.first().copied().filter(|a| e.kernel.reduced.contains(a));
                 let lane = lane.filter(|_| apart && op == ReduceOp::Sum && !kept.is_empty());
-                let is_short = |a: &Axis| {
-                    let extent = e.extent(*a).as_const();
-                    e.kernel.reduced.contains(a) && extent.is_some_and(|extent| extent <= SHORT)
-                };
-                let waits = self.spreads && !self.loops.is_empty() && self.scales.is_empty();
-                let short = e.tile.iter().copied().find(is_short).filter(|_| waits);
                 let lane = lane.or(short.filter(|_| !kept.is_empty()));
-                let lane = lane.or(beside.filter(|_| !kept.is_empty()));
                 if lane.is_some() {
                     extents = e.extents(&e.tile)?;
                 }
@@ -155,14 +148,26 @@ impl Passes<'_> {
         })
     }
 
-    /// The axis along which few elements are combined that lie side by side, if a loop goes over more of them: vectors add whole rows,
-    /// and what is in a row is combined once, after the loop.
-    fn side_by_side(&self) -> Option<Axis> {
-        let axis = *self.emitter.tile.last()?;
-        let extent = self.emitter.extent(axis).as_const();
-        let is_few = extent.is_some_and(|extent| BESIDE.contains(&extent));
-        let waits = !self.spreads && !self.loops.is_empty() && self.scales.is_empty();
-        (waits && is_few && self.emitter.kernel.reduced.contains(&axis)).then_some(axis)
+    /// The axis along which few elements are combined, if a loop goes over more of them: whole rows are added, and what is in a row
+    /// is combined once, after the loop. Processors' vectors lie along the last axis.
+    fn short(&self) -> Option<Axis> {
+        let e = &self.emitter;
+        let (few, first) = if self.spreads {
+            (SHORT, 0)
+        } else {
+            (BESIDE, e.tile.len().saturating_sub(1))
+        };
+        let is_short = |a: &Axis| {
+            let extent = e.extent(*a).as_const();
+            e.kernel.reduced.contains(a) && extent.is_some_and(|extent| few.contains(&extent))
+        };
+        let waits = !self.loops.is_empty() && self.scales.is_empty();
+        e.tile
+            .iter()
+            .copied()
+            .skip(first)
+            .find(is_short)
+            .filter(|_| waits)
     }
 
     /// Declares the accumulators of reductions.
