@@ -1,5 +1,7 @@
 //! `akg run` with models behind a server.
 
+use std::process::Command;
+
 use akg::sqlite::SqliteStore;
 use akg::store::{Answer, ExchangeRecord, RunRecord, StepRecord, StoreExt as _};
 use serde_json::Value;
@@ -16,11 +18,21 @@ const TASK: &str = r#"{"akg_graph": 1, "name": "tiny",
   "nodes": [{"op": "aten.relu.default", "args": {"self": "x"}, "outputs": ["y"]}],
   "outputs": [{"value": "y"}]}"#;
 
+/// The program, which asks the server; only of some roles somebody is there.
+fn asking(place: &Place, server: &Server) -> Command {
+    let mut command = place.akg();
+    command
+        .env("AKG_LLM_BASE_URL", format!("http://{}/v1", server.address))
+        .env("AKG_LLM_API_KEY", KEY)
+        .env("AKG_LLM_MODEL", "nobody");
+    command
+}
+
 /// The rules' kernel first, then one pass; in the next one the analyst is refused, because the tokens are spent.
 pub(crate) fn hybrid(way: Way, server: &Server) {
     let place = Place::new();
     let run = |passes: &str| -> Value {
-        let mut command = place.akg();
+        let mut command = asking(&place, server);
         command
             .args([
                 "run",
@@ -36,9 +48,6 @@ pub(crate) fn hybrid(way: Way, server: &Server) {
             ])
             .args(["--passes", passes])
             .arg(place.file("tiny.json", TASK))
-            .env("AKG_LLM_BASE_URL", format!("http://{}/v1", server.address))
-            .env("AKG_LLM_API_KEY", KEY)
-            .env("AKG_LLM_MODEL", "nobody")
             .env("AKG_LLM_ANALYST_MODEL", model(way, "program", "analyst"))
             .env("AKG_LLM_DESIGNER_MODEL", model(way, "program", "designer"))
             .env("AKG_LLM_STREAM", way.streams.to_string())
@@ -90,12 +99,9 @@ pub(crate) fn knowing(way: Way, server: &Server) {
     let place = Place::new();
     let embedder = model(way, "knowing", "embedder");
     let akg = |args: &[&str]| {
-        let mut command = place.akg();
+        let mut command = asking(&place, server);
         command
             .args(args)
-            .env("AKG_LLM_BASE_URL", format!("http://{}/v1", server.address))
-            .env("AKG_LLM_API_KEY", KEY)
-            .env("AKG_LLM_MODEL", "nobody")
             .env("AKG_LLM_DESIGNER_MODEL", model(way, "knowing", "designer"))
             .env("AKG_LLM_EMBEDDER_MODEL", &embedder);
         command.output().unwrap()
