@@ -1,0 +1,177 @@
+//! The candidates of the corpus.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use akg::source::Source;
+use akg::{Graph, Task};
+
+use crate::assemble;
+use crate::sections::{File, Section};
+
+/// What a candidate is written in.
+#[derive(Debug, Clone)]
+pub(crate) enum Form {
+    /// C++ with its launch plan.
+    Source(Box<Source>),
+    /// Text that a DSL parses: C++ with a launch header, or a Python module.
+    Text(String),
+    /// A sketch, which the C++ DSL lowers.
+    Sketch(String),
+}
+
+/// A candidate and its right verdict.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    /// The file, the section and, if there are several, the task.
+    pub(crate) name: String,
+    pub(crate) task: Task,
+    pub(crate) form: Form,
+    /// The names of the failures for which it may be rejected; none for an honest one.
+    pub(crate) reasons: Vec<String>,
+    /// Whether it is judged by a benchmark, too.
+    pub(crate) timed: bool,
+}
+
+impl Entry {
+    pub(crate) fn kind(&self) -> &'static str {
+        if self.reasons.is_empty() {
+            "honest"
+        } else {
+            "hostile"
+        }
+    }
+
+    fn new(name: String, task: &Task, form: Form, section: &Section) -> Self {
+        Self {
+            name,
+            task: task.clone(),
+            form,
+            reasons: section.reasons.clone(),
+            timed: section.timed,
+        }
+    }
+}
+
+/// A task of the corpus and its sections: `compute` first, then candidates of its own.
+struct Subject {
+    name: String,
+    task: Task,
+    file: File,
+}
+
+impl Subject {
+    fn read(path: &Path) -> Self {
+        let file = File::read(&fs::read_to_string(path).unwrap(), "//");
+        let name = stem(path);
+        let task = task(&name, &file.head);
+        Self { name, task, file }
+    }
+
+    /// The honest computation that wrappers call.
+    fn compute(&self) -> &Section {
+        let compute = self.file.sections.first().filter(|s| s.name == "compute");
+        compute.unwrap_or_else(|| panic!("tasks/{}.cpp has no section `compute`", self.name))
+    }
+
+    /// Whether a wrapper with these options takes the task.
+    fn suits(&self, tasks: &str) -> bool {
+        let labels = self.file.head.option("labels").unwrap_or_default();
+        let has = |word: &str| word == self.name || labels.split(", ").any(|label| label == word);
+        tasks == "all" || tasks.split(", ").any(has)
+    }
+}
+
+/// Reads every entry.
+pub(crate) fn all() -> Vec<Entry> {
+    let subjects: Vec<Subject> = files("tasks", "cpp")
+        .iter()
+        .map(|path| Subject::read(path))
+        .collect();
+    let mut entries = Vec::new();
+    for subject in &subjects {
+        for section in &subject.file.sections {
+            let name = format!("tasks/{}/{}", subject.name, section.name);
+            let source = assemble::kernel(&subject.task, &subject.file.head, &section.text, section, None);
+            entries.push(Entry::new(name, &subject.task, source, section));
+        }
+    }
+    for path in files("wrappers", "cpp") {
+        let file = File::read(&fs::read_to_string(&path).unwrap(), "//");
+        for section in &file.sections {
+            let tasks = section
+                .option("tasks")
+                .or(file.head.option("tasks"))
+                .unwrap_or("all");
+            let suited: Vec<&Subject> = subjects.iter().filter(|s| s.suits(tasks)).collect();
+            assert!(
+                !suited.is_empty(),
+                "{}: no task is called `{tasks}`",
+                path.display()
+            );
+            for subject in suited {
+                let name = format!("wrappers/{}/{}/{}", stem(&path), section.name, subject.name);
+                let wrapper = format!("{}\n{}", file.head.text, section.text);
+                let compute = &subject.compute().text;
+                let source = assemble::kernel(
+                    &subject.task,
+                    &subject.file.head,
+                    compute,
+                    section,
+                    Some(&wrapper),
+                );
+                entries.push(Entry::new(name, &subject.task, source, section));
+            }
+        }
+    }
+    type Make = fn(String) -> Form;
+    let others: [(&str, &str, &str, Make); 3] = [
+        ("sources", "cpp", "//", |text| Form::Text(text)),
+        ("sketches", "sketch", "#", Form::Sketch),
+        ("modules", "py", "#", |text| Form::Text(text)),
+    ];
+    for (folder, extension, comment, make) in others {
+        for path in files(folder, extension) {
+            let file = File::read(&fs::read_to_string(&path).unwrap(), comment);
+            for section in &file.sections {
+                let own = section.option("graph").map(|_| task(&section.name, section));
+                let task = own.unwrap_or_else(|| task(&stem(&path), &file.head));
+                let name = format!("{folder}/{}/{}", stem(&path), section.name);
+                let text = assemble::text(&file.head.text, &section.text);
+                entries.push(Entry::new(name, &task, make(text), section));
+            }
+        }
+    }
+    entries
+}
+
+/// The task of a file or section with the option `graph` and others of a contract.
+fn task(name: &str, section: &Section) -> Task {
+    let graph = section.option("graph");
+    let graph = graph.unwrap_or_else(|| panic!("`{name}` has no option `graph`"));
+    let graph = Graph::from_json(graph).unwrap_or_else(|e| panic!("the graph of `{name}`: {e}"));
+    let mut task = Task::new(name, graph);
+    if let Some(contract) = section.option("contract") {
+        task.contract =
+            serde_json::from_str(contract).unwrap_or_else(|e| panic!("the contract of `{name}`: {e}"));
+    }
+    task
+}
+
+fn stem(path: &Path) -> String {
+    path.file_stem().unwrap().to_string_lossy().into_owned()
+}
+
+/// The files of a folder with this extension, in order.
+fn files(folder: &str, extension: &str) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/corpus")
+        .join(folder);
+    let Ok(entries) = fs::read_dir(&folder) else {
+        return Vec::new();
+    };
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|e| e == extension));
+    files.sort();
+    files
+}

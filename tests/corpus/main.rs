@@ -1,0 +1,80 @@
+//! The corpus: hostile candidates that the judge must reject for the stated reason, and honest ones that it must accept.
+//!
+//! `cargo test --test corpus` judges a fixed sample. `AKG_CORPUS=all` judges everything, `AKG_CORPUS=2/8` one of eight
+//! shards, and `AKG_CORPUS_RESULTS=FILE` keeps one line for each verdict: a run that was interrupted goes on from there.
+//! `tests/corpus/README.md` describes the files. The test is its own worker, hence a `main` of its own.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "this is a test")]
+
+mod assemble;
+mod entry;
+mod kept;
+mod sections;
+mod trial;
+
+use std::sync::Arc;
+
+use kept::Kept;
+use libtest_mimic::{Arguments, Trial};
+
+/// One entry in this many is in the sample.
+const SAMPLE: u64 = 8;
+
+/// The entries that a run judges.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Scope {
+    Sample,
+    Shard { number: u64, of: u64 },
+}
+
+impl Scope {
+    /// Reads `AKG_CORPUS`.
+    fn from_environment() -> Self {
+        let Ok(text) = std::env::var("AKG_CORPUS") else {
+            return Scope::Sample;
+        };
+        if text == "all" {
+            return Scope::Shard { number: 0, of: 1 };
+        }
+        let shard = text.split_once('/').and_then(|(number, of)| {
+            let (number, of) = (number.parse().ok()?, of.parse().ok()?);
+            (number < of).then_some(Scope::Shard { number, of })
+        });
+        shard.unwrap_or_else(|| panic!("AKG_CORPUS is `{text}`; use `all` or a shard such as `2/8`"))
+    }
+
+    /// Whether the entry belongs to this run. Follows from its name alone, so that a new entry moves no other.
+    fn has(self, name: &str) -> bool {
+        let hash = akg::digest::Digest::of(name.as_bytes()).to_string();
+        let hash = u64::from_str_radix(&hash[..8], 16).unwrap();
+        match self {
+            Scope::Sample => hash.is_multiple_of(SAMPLE),
+            Scope::Shard { number, of } => hash % of == number,
+        }
+    }
+}
+
+fn main() {
+    akg::worker::init();
+    let scope = Scope::from_environment();
+    let entries = entry::all();
+    let (honest, hostile): (Vec<_>, Vec<_>) = entries.iter().partition(|e| e.reasons.is_empty());
+    eprintln!(
+        "corpus: {} honest and {} hostile candidates",
+        honest.len(),
+        hostile.len()
+    );
+    let kept = Arc::new(Kept::from_environment());
+    let absence = trial::absence();
+    let trials = entries
+        .into_iter()
+        .filter(|entry| scope.has(&entry.name))
+        .map(|entry| {
+            let is_absent = absence.of(&entry).is_some();
+            let kept = kept.clone();
+            let name = format!("{}/{}", entry.kind(), entry.name);
+            Trial::test(name, move || kept.judged(&entry, trial::judge)).with_ignored_flag(is_absent)
+        });
+    let trials = trials.collect();
+    absence.report();
+    libtest_mimic::run(&Arguments::from_args(), trials).exit();
+}

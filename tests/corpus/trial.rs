@@ -1,0 +1,108 @@
+//! One candidate before the judge.
+
+use std::time::Duration;
+
+use akg::agent::Agent;
+use akg::backend::Limits;
+use akg::designer::{Design, DesignContext, Designer};
+use akg::python::{Config, Environment};
+use akg::session::Attempt;
+use akg::sketch::Sketch;
+use akg::timing::ContestPolicy;
+use akg::verify::Judge;
+use akg::{Result, Session, blocking};
+use async_trait::async_trait;
+
+use crate::entry::{Entry, Form};
+
+/// The secret of a run: the same candidates meet the same data.
+fn secret() -> u64 {
+    std::env::var("AKG_SEED")
+        .ok()
+        .and_then(|seed| seed.parse().ok())
+        .unwrap_or(1)
+}
+
+/// Judges an entry: the reason for which it was rejected with its evidence, or none.
+pub(crate) fn judge(entry: &Entry) -> Result<Option<(String, String)>> {
+    let attempt = attempt(entry)?;
+    let verdict = attempt.verdict.failure;
+    Ok(verdict.map(|failure| (failure.kind.name().to_owned(), failure.evidence)))
+}
+
+fn attempt(entry: &Entry) -> Result<Attempt> {
+    let registry = akg::registry();
+    let dsl = registry.dsl("cpp")?;
+    let mut session = Session::new(dsl.clone(), registry.backend("cpu")?)
+        .with_verifier(Judge::standard(0, Some(secret()), &Limits::default()))
+        .with_timing(entry.timed.then(benchmark));
+    let source = match &entry.form {
+        Form::Source(source) => (**source).clone(),
+        Form::Text(text) => dsl.parse(text)?,
+        Form::Sketch(text) => {
+            let sketch = Sketch::parse(text).unwrap_or_else(|found| panic!("{}", found.render(text)));
+            session = session.with_designer(Fixed(sketch));
+            let outcome = blocking::run(&session, &entry.task)?;
+            let attempt = outcome.attempts.into_iter().next();
+            return attempt.ok_or_else(|| akg::Error::unexpected("nothing was tried"));
+        }
+    };
+    Ok(blocking::judge(&session, source, &entry.task)?.0)
+}
+
+/// A benchmark that is as short as one can be.
+fn benchmark() -> ContestPolicy {
+    let mut policy = ContestPolicy::default();
+    policy.least_rounds = 4;
+    policy.most_rounds = 8;
+    policy.budget = Duration::from_secs(2);
+    policy
+}
+
+/// A designer with one sketch.
+#[derive(Debug)]
+struct Fixed(Sketch);
+
+#[async_trait]
+impl Agent<Designer> for Fixed {
+    fn name(&self) -> &str {
+        "fixed"
+    }
+
+    async fn step(&self, _: &DesignContext) -> Result<Design> {
+        Ok(Design {
+            knobs: self.0.default_knobs(),
+            sketch: self.0.clone(),
+            kernels: Vec::new(),
+            intermediates: Default::default(),
+            rules: Vec::new(),
+        })
+    }
+}
+
+/// What this machine lacks.
+pub(crate) struct Absence {
+    python: Option<String>,
+}
+
+pub(crate) fn absence() -> Absence {
+    let has_torch = Environment::find(&Config::default()).is_ok();
+    Absence {
+        python: (!has_torch)
+            .then(|| "there is no Python with PyTorch; `akg doctor --fix` installs one".to_owned()),
+    }
+}
+
+impl Absence {
+    /// Why an entry cannot be judged here.
+    pub(crate) fn of(&self, entry: &Entry) -> Option<&str> {
+        let needs_python = entry.name.starts_with("modules/");
+        self.python.as_deref().filter(|_| needs_python)
+    }
+
+    pub(crate) fn report(&self) {
+        if let Some(why) = &self.python {
+            eprintln!("SKIPPED: modules: {why}");
+        }
+    }
+}
