@@ -14,8 +14,12 @@ use crate::sections::{File, Section};
 pub(crate) enum Form {
     /// C++ with its launch plan.
     Source(Box<Source>),
-    /// Text that a DSL parses: C++ with a launch header, or a Python module.
+    /// C++ with a launch header.
     Text(String),
+    /// A Python module with a class `ModelNew`.
+    Module(String),
+    /// Triton with a launch header.
+    Triton(String),
     /// A sketch, which the C++ DSL lowers.
     Sketch(String),
 }
@@ -31,9 +35,22 @@ pub(crate) struct Entry {
     pub(crate) reasons: Vec<String>,
     /// Whether it is judged by a benchmark, too.
     pub(crate) timed: bool,
+    pub(crate) device: Device,
+}
+
+/// Where a candidate runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Device {
+    Cpu,
+    Cuda,
 }
 
 impl Entry {
+    /// Whether Python has a part in it.
+    pub(crate) fn needs_python(&self) -> bool {
+        matches!(self.form, Form::Module(_) | Form::Triton(_))
+    }
+
     pub(crate) fn kind(&self) -> &'static str {
         if self.reasons.is_empty() {
             "honest"
@@ -49,6 +66,7 @@ impl Entry {
             form,
             reasons: section.reasons.clone(),
             timed: section.timed,
+            device: Device::Cpu,
         }
     }
 }
@@ -125,10 +143,11 @@ pub(crate) fn all() -> Vec<Entry> {
         }
     }
     type Make = fn(String) -> Form;
-    let others: [(&str, &str, &str, Make); 3] = [
-        ("sources", "cpp", "//", |text| Form::Text(text)),
+    let others: [(&str, &str, &str, Make); 4] = [
+        ("sources", "cpp", "//", Form::Text),
         ("sketches", "sketch", "#", Form::Sketch),
-        ("modules", "py", "#", |text| Form::Text(text)),
+        ("modules", "py", "#", Form::Module),
+        ("triton", "py", "#", Form::Triton),
     ];
     for (folder, extension, comment, make) in others {
         for path in files(folder, extension) {
@@ -137,12 +156,31 @@ pub(crate) fn all() -> Vec<Entry> {
                 let own = section.option("graph").map(|_| task(&section.name, section));
                 let task = own.unwrap_or_else(|| task(&stem(&path), &file.head));
                 let name = format!("{folder}/{}/{}", stem(&path), section.name);
-                let text = assemble::text(&file.head.text, &section.text);
-                entries.push(Entry::new(name, &task, make(text), section));
+                let form = make(assemble::text(&file.head.text, &section.text));
+                for device in devices(&form) {
+                    let name = match device {
+                        Device::Cpu => name.clone(),
+                        Device::Cuda => format!("{name}/cuda"),
+                    };
+                    let entry = Entry::new(name, &task, form.clone(), section);
+                    entries.push(Entry {
+                        device: *device,
+                        ..entry
+                    });
+                }
             }
         }
     }
     entries
+}
+
+/// The devices that a candidate is for.
+fn devices(form: &Form) -> &'static [Device] {
+    match form {
+        Form::Source(_) | Form::Text(_) | Form::Sketch(_) => &[Device::Cpu],
+        Form::Triton(_) => &[Device::Cuda],
+        Form::Module(_) => &[Device::Cpu, Device::Cuda],
+    }
 }
 
 /// The task of a file or section with the option `graph` and others of a contract.

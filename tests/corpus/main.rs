@@ -69,7 +69,7 @@ fn main() {
         .into_iter()
         .filter(|entry| scope.has(&entry.name))
         .map(|entry| {
-            let is_absent = absence.of(&entry).is_some();
+            let is_absent = absence.concerns(&entry);
             let kept = kept.clone();
             let name = format!("{}/{}", entry.kind(), entry.name);
             Trial::test(name, move || kept.judged(&entry, trial::judge)).with_ignored_flag(is_absent)

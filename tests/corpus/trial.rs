@@ -1,11 +1,12 @@
 //! One candidate before the judge.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use akg::agent::Agent;
 use akg::backend::Limits;
 use akg::designer::{Design, DesignContext, Designer};
-use akg::python::{Config, Environment};
+use akg::python::{Config, Environment, ModuleBackend};
 use akg::session::Attempt;
 use akg::sketch::Sketch;
 use akg::timing::ContestPolicy;
@@ -13,7 +14,7 @@ use akg::verify::Judge;
 use akg::{Result, Session, blocking};
 use async_trait::async_trait;
 
-use crate::entry::{Entry, Form};
+use crate::entry::{Device, Entry, Form};
 
 /// The secret of a run: the same candidates meet the same data.
 fn secret() -> u64 {
@@ -32,13 +33,20 @@ pub(crate) fn judge(entry: &Entry) -> Result<Option<(String, String)>> {
 
 fn attempt(entry: &Entry) -> Result<Attempt> {
     let registry = akg::registry();
-    let dsl = registry.dsl("cpp")?;
-    let mut session = Session::new(dsl.clone(), registry.backend("cpu")?)
+    let (dsl, backend) = match entry.device {
+        Device::Cpu => ("cpp", "cpu"),
+        Device::Cuda => ("triton", "cuda"),
+    };
+    let (dsl, mut backend) = (registry.dsl(dsl)?, registry.backend(backend)?);
+    if let Form::Module(_) = entry.form {
+        backend = Arc::new(ModuleBackend::new(backend, &Config::default()));
+    }
+    let mut session = Session::new(dsl.clone(), backend)
         .with_verifier(Judge::standard(0, Some(secret()), &Limits::default()))
         .with_timing(entry.timed.then(benchmark));
     let source = match &entry.form {
         Form::Source(source) => (**source).clone(),
-        Form::Text(text) => dsl.parse(text)?,
+        Form::Text(text) | Form::Module(text) | Form::Triton(text) => dsl.parse(text)?,
         Form::Sketch(text) => {
             let sketch = Sketch::parse(text).unwrap_or_else(|found| panic!("{}", found.render(text)));
             session = session.with_designer(Fixed(sketch));
@@ -80,29 +88,31 @@ impl Agent<Designer> for Fixed {
     }
 }
 
-/// What this machine lacks.
+/// The parts of a machine that the corpus needs and that may be absent, each with the reason.
 pub(crate) struct Absence {
     python: Option<String>,
+    gpu: Option<String>,
 }
 
 pub(crate) fn absence() -> Absence {
-    let has_torch = Environment::find(&Config::default()).is_ok();
+    let python = Environment::find(&Config::default()).err();
     Absence {
-        python: (!has_torch)
-            .then(|| "there is no Python with PyTorch; `akg doctor --fix` installs one".to_owned()),
+        python: python.map(|error| error.to_string()),
+        gpu: akg::cuda::absence(None).unwrap_or_else(|error| Some(error.to_string())),
     }
 }
 
 impl Absence {
-    /// Why an entry cannot be judged here.
-    pub(crate) fn of(&self, entry: &Entry) -> Option<&str> {
-        let needs_python = entry.name.starts_with("modules/");
-        self.python.as_deref().filter(|_| needs_python)
+    /// Whether an entry cannot be judged here.
+    pub(crate) fn concerns(&self, entry: &Entry) -> bool {
+        entry.needs_python() && self.python.is_some() || entry.device == Device::Cuda && self.gpu.is_some()
     }
 
     pub(crate) fn report(&self) {
-        if let Some(why) = &self.python {
-            eprintln!("SKIPPED: modules: {why}");
+        for (what, why) in [("modules", &self.python), ("candidates for GPUs", &self.gpu)] {
+            if let Some(why) = why {
+                eprintln!("SKIPPED: {what}: {why}");
+            }
         }
     }
 }
