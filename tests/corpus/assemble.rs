@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 
-use akg::source::{Knobs, Launch, LaunchPlan, PlanTensor, Source, SourceForm, TensorRole};
+use akg::image::{Images, KernelImage, Parameter, Report};
+use akg::source::{Artifact, Knobs, Launch, LaunchPlan, PlanTensor, Source, SourceForm, TensorRole};
 use akg::{DType, Task};
 
 use crate::entry::Form;
-use crate::sections::Section;
+use crate::sections::{File, Section};
 
 const INCLUDES: &str = "
 #include <algorithm>
@@ -55,13 +56,38 @@ pub(crate) fn kernel(
     }))
 }
 
-/// A text of a file's head and a section: the section alone, or the head with the section at its place.
-pub(crate) fn text(head: &str, section: &str) -> String {
-    if head.contains("@SECTION@") {
-        head.replace("@SECTION@", section)
+/// The text of a section: alone, or in its place in the file's head.
+pub(crate) fn text(file: &File, section: &Section) -> String {
+    if file.head.text.contains("@SECTION@") {
+        file.head.text.replace("@SECTION@", &section.text)
     } else {
-        format!("{section}\n")
+        section.text.clone()
     }
+}
+
+/// A kernel in CUDA C++ whose parameters are the tensors of the task.
+pub(crate) fn cuda(task: &Task, file: &File, section: &Section) -> Form {
+    let option = |key: &str| section.option(key).or(file.head.option(key));
+    let number = |key: &str, other: i64| option(key).map_or(other, |n| n.parse::<i64>().unwrap());
+    let mut plan = plan(task, &file.head);
+    plan.launches[0].grid = vec![number("programs", 1).into()];
+    let image = KernelImage {
+        kernel: "kernel".into(),
+        symbol: "kernel".into(),
+        threads: number("threads", 256) as u32,
+        cluster: 1,
+        shared_bytes: number("shared", 0) as u32,
+        parameters: (0..plan.tensors.len()).map(Parameter::Tensor).collect(),
+        report: Report::default(),
+        code: section.text.clone().into_bytes(),
+    };
+    let images = Images { kernels: vec![image] };
+    Form::Cuda(Box::new(Artifact {
+        format: "cuda-c++".into(),
+        bytes: images.encode().unwrap(),
+        plan,
+        metadata: [].into(),
+    }))
 }
 
 fn plan(task: &Task, head: &Section) -> LaunchPlan {

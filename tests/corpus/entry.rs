@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use akg::source::Source;
+use akg::source::{Artifact, Source};
 use akg::{Graph, Task};
 
 use crate::assemble;
@@ -20,6 +20,8 @@ pub(crate) enum Form {
     Module(String),
     /// Triton with a launch header.
     Triton(String),
+    /// CUDA C++ as an artifact that the backend compiles.
+    Cuda(Box<Artifact>),
     /// A sketch, which the C++ DSL lowers.
     Sketch(String),
 }
@@ -142,21 +144,38 @@ pub(crate) fn all() -> Vec<Entry> {
             }
         }
     }
-    type Make = fn(String) -> Form;
-    let others: [(&str, &str, &str, Make); 4] = [
-        ("sources", "cpp", "//", Form::Text),
-        ("sketches", "sketch", "#", Form::Sketch),
-        ("modules", "py", "#", Form::Module),
-        ("triton", "py", "#", Form::Triton),
+    type Make = fn(&Task, &File, &Section) -> Form;
+    let others: [(&str, &str, &str, Make); 5] = [
+        ("sources", "cpp", "//", |_, file, section| {
+            Form::Text(assemble::text(file, section))
+        }),
+        ("sketches", "sketch", "#", |_, file, section| {
+            Form::Sketch(assemble::text(file, section))
+        }),
+        ("modules", "py", "#", |_, file, section| {
+            Form::Module(assemble::text(file, section))
+        }),
+        ("triton", "py", "#", |_, file, section| {
+            Form::Triton(assemble::text(file, section))
+        }),
+        ("cuda", "cu", "//", assemble::cuda),
     ];
     for (folder, extension, comment, make) in others {
         for path in files(folder, extension) {
             let file = File::read(&fs::read_to_string(&path).unwrap(), comment);
+            let task = match file.head.option("task") {
+                Some(name) => {
+                    let subject = subjects.iter().find(|subject| subject.name == name);
+                    subject
+                        .unwrap_or_else(|| panic!("no task is called `{name}`"))
+                        .task
+                        .clone()
+                }
+                None => task(&stem(&path), &file.head),
+            };
             for section in &file.sections {
-                let own = section.option("graph").map(|_| task(&section.name, section));
-                let task = own.unwrap_or_else(|| task(&stem(&path), &file.head));
                 let name = format!("{folder}/{}/{}", stem(&path), section.name);
-                let form = make(assemble::text(&file.head.text, &section.text));
+                let form = make(&task, &file, section);
                 for device in devices(&form) {
                     let name = match device {
                         Device::Cpu => name.clone(),
@@ -178,7 +197,7 @@ pub(crate) fn all() -> Vec<Entry> {
 fn devices(form: &Form) -> &'static [Device] {
     match form {
         Form::Source(_) | Form::Text(_) | Form::Sketch(_) => &[Device::Cpu],
-        Form::Triton(_) => &[Device::Cuda],
+        Form::Triton(_) | Form::Cuda(_) => &[Device::Cuda],
         Form::Module(_) => &[Device::Cpu, Device::Cuda],
     }
 }

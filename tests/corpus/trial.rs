@@ -9,10 +9,13 @@ use akg::designer::{Design, DesignContext, Designer};
 use akg::python::{Config, Environment, ModuleBackend};
 use akg::session::Attempt;
 use akg::sketch::Sketch;
+use akg::source::{Artifact, Knobs, Source, SourceForm};
 use akg::timing::ContestPolicy;
+use akg::verdict::Failure;
 use akg::verify::Judge;
-use akg::{Result, Session, blocking};
+use akg::{Candidate, Result, Session, Verifier as _, blocking};
 use async_trait::async_trait;
+use futures::executor::block_on;
 
 use crate::entry::{Device, Entry, Form};
 
@@ -26,9 +29,33 @@ fn secret() -> u64 {
 
 /// Judges an entry: the reason for which it was rejected with its evidence, or none.
 pub(crate) fn judge(entry: &Entry) -> Result<Option<(String, String)>> {
-    let attempt = attempt(entry)?;
-    let verdict = attempt.verdict.failure;
-    Ok(verdict.map(|failure| (failure.kind.name().to_owned(), failure.evidence)))
+    let failure = match &entry.form {
+        Form::Cuda(artifact) => on_gpu(entry, artifact)?,
+        _ => attempt(entry)?.verdict.failure,
+    };
+    Ok(failure.map(|failure| (failure.kind.name().to_owned(), failure.evidence)))
+}
+
+/// Judges an artifact, which no DSL makes.
+fn on_gpu(entry: &Entry, artifact: &Artifact) -> Result<Option<Failure>> {
+    let backend = akg::registry().backend("cuda")?;
+    let target = blocking::devices(&*backend)?.into_iter().next();
+    let target = target.ok_or_else(|| akg::Error::unsupported("there is no GPU"))?;
+    let source = Source {
+        dsl: "cuda-c++".into(),
+        text: String::new(),
+        form: SourceForm::Lowered {
+            plan: artifact.plan.clone(),
+        },
+        knobs: Knobs::new(),
+    };
+    let candidate = Candidate {
+        source,
+        artifact: artifact.clone(),
+    };
+    let judge = Judge::standard(0, Some(secret()), &Limits::default());
+    let verdict = block_on(judge.verify(&candidate, &entry.task, &target, &*backend))?;
+    Ok(verdict.failure)
 }
 
 fn attempt(entry: &Entry) -> Result<Attempt> {
@@ -47,6 +74,7 @@ fn attempt(entry: &Entry) -> Result<Attempt> {
     let source = match &entry.form {
         Form::Source(source) => (**source).clone(),
         Form::Text(text) | Form::Module(text) | Form::Triton(text) => dsl.parse(text)?,
+        Form::Cuda(_) => return Err(akg::Error::unexpected("no DSL makes CUDA C++")),
         Form::Sketch(text) => {
             let sketch = Sketch::parse(text).unwrap_or_else(|found| panic!("{}", found.render(text)));
             session = session.with_designer(Fixed(sketch));
