@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "this is a test")]
 
 mod assemble;
+mod elsewhere;
 mod entry;
 mod kept;
 mod sections;
@@ -13,8 +14,9 @@ mod trial;
 
 use std::sync::Arc;
 
+use elsewhere::{Elsewhere, RULES};
 use kept::Kept;
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::{Arguments, Failed, Trial};
 
 /// One entry in this many is in the sample.
 const SAMPLE: u64 = 8;
@@ -74,7 +76,34 @@ fn main() {
             let name = format!("{}/{}", entry.kind(), entry.name);
             Trial::test(name, move || kept.judged(&entry, trial::judge)).with_ignored_flag(is_absent)
         });
-    let trials = trials.collect();
+    let mut trials: Vec<Trial> = trials.collect();
+    trials.push(Trial::test("the rules of other systems", rules_elsewhere).with_ignored_flag(true));
     absence.report();
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
+}
+
+/// Prints how many candidates the rules of other systems get wrong: the table of `docs/judge.md`.
+fn rules_elsewhere() -> Result<(), Failed> {
+    let elsewhere = Elsewhere::new()?;
+    let mut counts = [(0, 0); RULES.len()];
+    let (mut honest, mut hostile) = (0, 0);
+    for entry in entry::all() {
+        let Some(accepted) = elsewhere.accepted(&entry)? else {
+            continue;
+        };
+        let is_honest = entry.reasons.is_empty();
+        *(if is_honest { &mut honest } else { &mut hostile }) += 1;
+        for ((rejected, passed), accepted) in counts.iter_mut().zip(accepted) {
+            match (is_honest, accepted) {
+                (true, false) => *rejected += 1,
+                (false, true) => *passed += 1,
+                _ => {}
+            }
+        }
+    }
+    println!("| rules of | hostile accepted, of {hostile} | honest rejected, of {honest} |\n|---|---|---|");
+    for (rule, (rejected, passed)) in RULES.iter().zip(counts) {
+        println!("| {} | {passed} | {rejected} |", rule.system);
+    }
+    Ok(())
 }
