@@ -8,6 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
+use crate::digest::{Fields, Fingerprint};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::Bindings;
@@ -72,6 +73,12 @@ impl Sanitizer {
     }
 }
 
+impl Fingerprint for Sanitizer {
+    fn feed(&self, to: &mut Fields) {
+        self.name().feed(to);
+    }
+}
+
 impl fmt::Display for Sanitizer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
@@ -94,13 +101,23 @@ impl FromStr for Sanitizer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Wall time of the whole request.
+    /// Time of the whole request. Where the candidate's threads wait for processors that others have, that does not count, up
+    /// to [`WAITING`](Self::WAITING) times as much.
     pub time: Duration,
     /// Bytes of memory that the candidate may use beyond the tensors it is given.
     pub memory: u64,
     /// The isolation that the candidate must run under at least. It always gets the highest that the system offers.
     #[serde(default)]
     pub isolation: IsolationLevel,
+    /// Wall time of a verifier for one candidate. It is akg's own: where it is passed, the verdict is
+    /// [`JudgeTimeout`](crate::verdict::FailureKind::JudgeTimeout), which says nothing of the candidate.
+    #[serde(default = "judging")]
+    pub judging: Duration,
+}
+
+/// Half an hour: a verdict takes seconds, or minutes on the largest problems.
+const fn judging() -> Duration {
+    Duration::from_secs(1800)
 }
 
 impl Default for Limits {
@@ -109,11 +126,36 @@ impl Default for Limits {
             time: Duration::from_secs(60),
             memory: 4 << 30,
             isolation: IsolationLevel::None,
+            judging: judging(),
         }
     }
 }
 
+impl Fingerprint for Limits {
+    fn feed(&self, to: &mut Fields) {
+        let Self {
+            time,
+            memory,
+            isolation,
+            judging,
+        } = self;
+        to.record(
+            "limits",
+            1,
+            &[
+                ("time", &time.as_secs_f64()),
+                ("memory", memory),
+                ("isolation", &isolation.name()),
+                ("judging", &judging.as_secs_f64()),
+            ],
+        );
+    }
+}
+
 impl Limits {
+    /// How many times its limit a request may take by the clock, however busy the machine is.
+    pub const WAITING: u32 = 20;
+
     /// These limits for candidates of a task on a device: they may use twice as much memory as the values of the task's graph
     /// take together, if that is more and no more than half of the device's.
     ///

@@ -9,6 +9,7 @@ use crate::dtype::DType;
 use crate::expr::{Bindings, Expr, Symbol};
 use crate::graph::{Graph, ValueId};
 
+mod fingerprint;
 mod header;
 mod module;
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::digest::Digest;
+use crate::digest::{Digest, Fields, Fingerprint};
 use crate::dtype::DType;
 
 /// A device and its limits. Rules and the cost model read these numbers and never a device's name.
@@ -61,25 +61,73 @@ pub struct Residency {
     pub reserved_bytes: u64,
 }
 
+impl Fingerprint for Residency {
+    fn feed(&self, to: &mut Fields) {
+        let Self {
+            programs,
+            threads_of_program,
+            registers,
+            tile_bytes,
+            reserved_bytes,
+        } = self;
+        to.record(
+            "residency",
+            1,
+            &[
+                ("programs", programs),
+                ("threads_of_program", threads_of_program),
+                ("registers", registers),
+                ("tile_bytes", tile_bytes),
+                ("reserved_bytes", reserved_bytes),
+            ],
+        );
+    }
+}
+
+impl Fingerprint for Target {
+    fn feed(&self, to: &mut Fields) {
+        // Every field is named: whoever adds one decides whether it belongs here.
+        let Self {
+            backend,
+            arch,
+            name,
+            features,
+            cores,
+            clock: _,
+            threads,
+            vector_bytes,
+            tile_bytes,
+            caches,
+            memory_bytes: _,
+            bandwidth: _,
+            peak: _,
+            launch_seconds: _,
+            residency,
+        } = self;
+        to.record(
+            "target",
+            1,
+            &[
+                ("backend", backend),
+                ("arch", arch),
+                ("name", name),
+                ("features", features),
+                ("cores", cores),
+                ("threads", threads),
+                ("vector_bytes", vector_bytes),
+                ("tile_bytes", tile_bytes),
+                ("caches", caches),
+                ("residency", residency),
+            ],
+        );
+    }
+}
+
 impl Target {
     /// What distinguishes devices for which kernels may be made differently: everything but rates, which are measured
     /// anew, and the size of memory.
     pub fn fingerprint(&self) -> Digest {
-        let features: Vec<&str> = self.features.iter().map(String::as_str).collect();
-        let mut numbers = format!(
-            "{} {} {} {} {:?}",
-            self.cores, self.threads, self.vector_bytes, self.tile_bytes, self.caches
-        );
-        if let Some(residency) = &self.residency {
-            numbers += &format!(" {residency:?}");
-        }
-        Digest::of_parts([
-            self.backend.as_str(),
-            &self.arch,
-            &self.name,
-            &features.join(" "),
-            &numbers,
-        ])
+        Digest::of_fields(self)
     }
 
     /// A target of which only the names are known; numbers are conservative.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::digest::Digest;
+use crate::digest::{Digest, Fields, Fingerprint};
 use crate::error::{Error, Result};
 use crate::expr::{Bindings, Symbol};
 use crate::graph::{Graph, TensorType};
@@ -181,10 +181,74 @@ impl Task {
 
     /// What distinguishes tasks: the graph and the contract, whatever the name.
     pub fn fingerprint(&self) -> Result<Digest> {
-        let contract = Digest::of_value(&self.contract)?;
-        Ok(Digest::of_parts([
-            self.graph.to_json()?.as_str(),
-            contract.to_string().as_str(),
-        ]))
+        let graph = self.graph.to_json()?;
+        let contract = &self.contract;
+        Ok(Digest::of_fields(&Identity { graph, contract }))
+    }
+}
+
+/// What distinguishes a task: the graph in its own versioned text, and the contract.
+struct Identity<'a> {
+    graph: String,
+    contract: &'a Contract,
+}
+
+impl Fingerprint for Identity<'_> {
+    fn feed(&self, to: &mut Fields) {
+        to.record("task", 1, &[("graph", &self.graph), ("contract", self.contract)]);
+    }
+}
+
+impl Fingerprint for Contract {
+    fn feed(&self, to: &mut Fields) {
+        // Every field is named: whoever adds one decides whether it belongs here.
+        let Self {
+            accuracy,
+            generators,
+            preparation,
+            hints,
+            ranges,
+            special_values,
+        } = self;
+        to.record(
+            "contract",
+            1,
+            &[
+                ("accuracy", &accuracy.name()),
+                ("generators", generators),
+                ("preparation", preparation),
+                ("hints", hints),
+                ("ranges", ranges),
+                ("special_values", special_values),
+            ],
+        );
+    }
+}
+
+impl Fingerprint for Generator {
+    fn feed(&self, to: &mut Fields) {
+        match self {
+            Self::Normal => to.record("normal", 1, &[]),
+            Self::Uniform01 => to.record("uniform01", 1, &[]),
+            Self::Captured => to.record("captured", 1, &[]),
+            Self::Integers { lo, hi } => to.record("integers", 1, &[("lo", lo), ("hi", hi)]),
+        }
+    }
+}
+
+impl Fingerprint for Preparation {
+    fn feed(&self, to: &mut Fields) {
+        let name = match self {
+            Self::PerCall => "per-call",
+            Self::Once => "once",
+        };
+        name.feed(to);
+    }
+}
+
+impl Fingerprint for SizeRange {
+    fn feed(&self, to: &mut Fields) {
+        let Self { lo, hi } = self;
+        to.record("range", 1, &[("lo", lo), ("hi", hi)]);
     }
 }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::expr::Bindings;
 use crate::isolation::Isolation;
 use crate::task::Accuracy;
+use crate::verify::Operations;
 
 /// Why a candidate failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -45,6 +46,8 @@ pub enum FailureKind {
     NoWork,
     /// It was timed faster than the device can compute the task.
     Implausible,
+    /// The judge passed its own limit of time. That says nothing of the candidate, and is not kept as a verdict about it.
+    JudgeTimeout,
 }
 
 impl FailureKind {
@@ -68,7 +71,13 @@ impl FailureKind {
             FailureKind::Stale => "stale",
             FailureKind::NoWork => "no-work",
             FailureKind::Implausible => "implausible",
+            FailureKind::JudgeTimeout => "judge-timeout",
         }
+    }
+
+    /// Whether it says something about the candidate, and not only about its judge.
+    pub const fn blames_candidate(self) -> bool {
+        !matches!(self, FailureKind::JudgeTimeout)
     }
 }
 
@@ -151,9 +160,54 @@ impl Check {
     }
 }
 
+/// The version of the judge: of what is checked, how errors are measured and what is allowed. It grows with every change
+/// after which a candidate may get another verdict; verdicts of other versions count no longer.
+pub const JUDGE_VERSION: u32 = 2;
+
+/// The amount of checking behind a verdict. It follows from the task and the secret, and from no clock: the same on every
+/// machine at any load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct JudgedWork {
+    /// Operations of the reference that all checks are counted as, from which follows how many there are.
+    pub operations: u64,
+    /// Data sets whose outputs were compared.
+    pub data_sets: u64,
+    /// Rows of the graph that were compared, over all data sets.
+    pub rows: u64,
+    /// Executions on the same data that look for races.
+    pub repetitions: u64,
+    /// Launches that were left out in turn.
+    pub ablations: u64,
+}
+
+impl JudgedWork {
+    pub(crate) fn spend(&mut self, work: Operations) {
+        self.operations = self.operations.saturating_add(work.0);
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self {
+            operations: self.operations.saturating_add(other.operations),
+            data_sets: self.data_sets + other.data_sets,
+            rows: self.rows.saturating_add(other.rows),
+            repetitions: self.repetitions + other.repetitions,
+            ablations: self.ablations + other.ablations,
+        }
+    }
+}
+
+/// The first judge, of which verdicts did not name the version.
+const fn first_judge() -> u32 {
+    1
+}
+
 /// What a verifier decided.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
+    /// The [version](JUDGE_VERSION) of the judge.
+    #[serde(default = "first_judge")]
+    pub judge: u32,
     /// Why it failed; `None` is a pass.
     pub failure: Option<Failure>,
     /// The accuracy class that it was judged in.
@@ -172,12 +226,16 @@ pub struct Verdict {
     /// What could not be checked, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<String>,
+    /// How much was checked.
+    #[serde(default)]
+    pub work: JudgedWork,
 }
 
 impl Verdict {
     /// A pass that rests on nothing yet.
     pub fn new(accuracy: Accuracy) -> Self {
         Self {
+            judge: JUDGE_VERSION,
             failure: None,
             accuracy,
             checks: Vec::new(),
@@ -185,6 +243,7 @@ impl Verdict {
             deterministic: None,
             idle_kernels: Vec::new(),
             gaps: Vec::new(),
+            work: JudgedWork::default(),
         }
     }
 
@@ -211,6 +270,7 @@ impl Verdict {
         };
         self.idle_kernels.extend(other.idle_kernels);
         self.gaps.extend(other.gaps);
+        self.work = self.work.and(other.work);
         self
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::backend::Backend;
+use crate::digest::Digest;
 use crate::error::Result;
 use crate::source::{Artifact, Source};
 use crate::target::Target;
@@ -27,11 +28,10 @@ pub trait Verifier: Send + Sync + fmt::Debug {
     /// The name in logs and results.
     fn name(&self) -> &str;
 
-    /// What verdicts depend on beside the candidate and the task: the verdict of a verifier of the same identity is not
-    /// asked for again. By default all that `Debug` shows.
-    fn identity(&self) -> String {
-        format!("{self:?}")
-    }
+    /// What verdicts depend on beside the candidate, the task and the [version](crate::verdict::JUDGE_VERSION) of akg's judge:
+    /// the verdict of a verifier of the same identity is not asked for again. The fingerprint of the verifier's name and
+    /// every setting of it.
+    fn identity(&self) -> Digest;
 
     /// Begins what takes long of what candidates of this task will be judged with, while the first of them is built; the task
     /// with that, to judge them by. Without it they are judged the same, only later.
@@ -57,7 +57,7 @@ macro_rules! forward {
                 (**self).name()
             }
 
-            fn identity(&self) -> String {
+            fn identity(&self) -> Digest {
                 (**self).identity()
             }
 

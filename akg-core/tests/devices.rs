@@ -13,7 +13,7 @@ use akg_core::search::BestOfN;
 use akg_core::session::Outcome;
 use akg_core::store::MemoryStore;
 use akg_core::{
-    Agent, Backend, Candidate, Error, ErrorKind, Result, Session, Target, Task, Verdict, Verifier,
+    Agent, Backend, Candidate, Digest, Error, ErrorKind, Result, Session, Target, Task, Verdict, Verifier,
 };
 use async_trait::async_trait;
 use futures::executor::block_on;
@@ -111,8 +111,8 @@ impl Verifier for Meeting {
         "meeting"
     }
 
-    fn identity(&self) -> String {
-        "meeting".to_owned()
+    fn identity(&self) -> Digest {
+        Digest::of(b"meeting")
     }
 
     async fn verify(

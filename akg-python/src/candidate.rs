@@ -145,9 +145,14 @@ impl ModuleExecutor {
         }
         let start = Instant::now();
         self.halt.go();
-        let answer = self
-            .process
-            .request_passing(&call, &files, start + self.limits.time, &mut |_| {});
+        let (halt, time) = (&self.halt, self.limits.time);
+        let answer = self.process.request_until(
+            &call,
+            &files,
+            start + time,
+            &mut || halt.deadline(start, time),
+            &mut |_| {},
+        );
         let elapsed = start.elapsed();
         let failure = match answer {
             Ok(answer) => match self.halt.stop() {

@@ -248,6 +248,18 @@ impl Process {
         deadline: Instant,
         progress: &mut dyn FnMut(&str),
     ) -> Result<R, RequestError> {
+        self.request_until(call, descriptors, deadline, &mut || None, progress)
+    }
+
+    /// As [`request_passing`](Self::request_passing); when the deadline has passed, `later` may give another one.
+    pub fn request_until<C: Serialize, R: DeserializeOwned>(
+        &mut self,
+        call: &C,
+        descriptors: &[BorrowedFd<'_>],
+        mut deadline: Instant,
+        later: &mut dyn FnMut() -> Option<Instant>,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<R, RequestError> {
         let started = Instant::now();
         self.last_id += 1;
         let id = self.last_id;
@@ -277,6 +289,10 @@ impl Process {
                 Err(e) => return Err(self.broke(Error::io("cannot talk to the worker", e))),
             }
             if self.ended.is_none() && Instant::now() >= deadline {
+                if let Some(later) = later() {
+                    deadline = later;
+                    continue;
+                }
                 self.kill();
                 let after = started.elapsed();
                 let stderr = self.stderr();

@@ -97,9 +97,14 @@ impl Worker {
         }
         let start = Instant::now();
         self.halt.go();
-        let answer = self
-            .process
-            .request_passing(call, files, start + time, &mut |_| {});
+        let halt = &self.halt;
+        let answer = self.process.request_until(
+            call,
+            files,
+            start + time,
+            &mut || halt.deadline(start, time),
+            &mut |_| {},
+        );
         let elapsed = start.elapsed();
         Ok(match answer {
             Ok(Answer::Failed(Failure { kind, evidence })) => Err(Failure::new(kind, shortened(&evidence))),

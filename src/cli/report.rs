@@ -14,7 +14,7 @@ use akg::session::Attempt;
 use akg::source::Knobs;
 use akg::timing::{Contest, Readings, SideTimes, Span};
 use akg::tuner::Tuning;
-use akg::verdict::{Check, ErrorMeasure};
+use akg::verdict::{Check, ErrorMeasure, JUDGE_VERSION, JudgedWork};
 use akg::{Accuracy, Error, Result, Task, Verdict, store};
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +28,9 @@ pub(super) const SCHEMA: u32 = 2;
 pub(super) struct Report {
     pub(super) schema: u32,
     pub(super) akg: String,
+    /// The version of the judge.
+    #[serde(default = "first_judge")]
+    pub(super) judge: u32,
     /// `pass`, or the kind of failure or error.
     pub(super) status: String,
     /// Evidence of a failure, or an error's message.
@@ -91,9 +94,17 @@ pub(super) struct Report {
     /// What could not be checked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) gaps: Vec<String>,
+    /// How much was checked.
+    #[serde(default)]
+    pub(super) work: JudgedWork,
     pub(super) bytes_compared: u64,
     pub(super) checks: Vec<Check>,
     pub(super) attempts: Vec<AttemptReport>,
+}
+
+/// The judge of reports that do not name its version.
+fn first_judge() -> u32 {
+    1
 }
 
 /// The task of a run.
@@ -139,6 +150,7 @@ impl Report {
         Self {
             schema: SCHEMA,
             akg: env!("CARGO_PKG_VERSION").to_owned(),
+            judge: JUDGE_VERSION,
             status: "unexpected".to_owned(),
             message: None,
             task,
@@ -164,6 +176,7 @@ impl Report {
             deterministic: None,
             idle_kernels: Vec::new(),
             gaps: Vec::new(),
+            work: JudgedWork::default(),
             bytes_compared: 0,
             checks: Vec::new(),
             attempts: Vec::new(),
@@ -192,6 +205,8 @@ impl Report {
         self.deterministic = verdict.deterministic;
         self.idle_kernels.clone_from(&verdict.idle_kernels);
         self.gaps.clone_from(&verdict.gaps);
+        self.judge = verdict.judge;
+        self.work = verdict.work;
         self.bytes_compared = verdict.bytes_compared();
         self.checks.clone_from(&verdict.checks);
     }

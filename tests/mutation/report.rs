@@ -29,7 +29,8 @@ impl Tally {
                 Fate::Repeated => tally.repeated += 1,
                 Fate::Detected(_) => tally.detected += 1,
                 Fate::Excused(_) => tally.excused += 1,
-                Fate::Escaped(_) => tally.escaped += 1,
+                // Whether it was luck or not, it is wrong and passed.
+                Fate::Escaped(_) | Fate::Raced => tally.escaped += 1,
             }
         }
         tally.ran = tally.detected + tally.excused + tally.escaped;
@@ -68,7 +69,7 @@ fn table<K: Ord + ToString>(title: &str, mutants: &[Mutant], key: impl Fn(&Mutan
 pub(crate) fn keep_passed(subjects: &[Subject], mutants: &[Mutant], directory: &Path) -> io::Result<()> {
     for (n, mutant) in mutants.iter().enumerate() {
         let what = match &mutant.fate {
-            Fate::Escaped(_) => "escaped",
+            Fate::Escaped(_) | Fate::Raced => "escaped",
             Fate::Excused(_) => "excused",
             Fate::Refused | Fate::Repeated | Fate::Detected(_) => continue,
         };
@@ -116,7 +117,9 @@ pub(crate) fn report(subjects: &[Subject], mutants: &[Mutant]) -> String {
         );
     }
     let _ = writeln!(out, "\nEscaped:");
-    let escaped = mutants.iter().filter(|m| matches!(m.fate, Fate::Escaped(_)));
+    let escaped = mutants
+        .iter()
+        .filter(|m| matches!(m.fate, Fate::Escaped(_) | Fate::Raced));
     list(&mut out, escaped, &name);
     out
 }
@@ -138,6 +141,9 @@ fn list<'a>(out: &mut String, mutants: impl Iterator<Item = &'a Mutant>, name: &
         );
         if let Fate::Escaped(inputs) = &mutant.fate {
             let _ = writeln!(out, "    differs on inputs `{inputs}`");
+        }
+        if mutant.fate == Fate::Raced {
+            let _ = writeln!(out, "    a race that did not show");
         }
     }
 }

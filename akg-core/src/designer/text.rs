@@ -1,7 +1,6 @@
 //! Designs from sketches that somebody wrote.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use super::{Design, DesignContext, KernelSummary};
 use crate::diagnostic::{Diagnostics, Severity};
@@ -12,7 +11,7 @@ use crate::sketch::ir::Program;
 use crate::sketch::{Sketch, concrete, cost, interpret, validate};
 use crate::source::{Knobs, PlanTensor, TensorRole};
 use crate::tensor::{Tensor, byte_len};
-use crate::verify::{Distribution, host_inputs, judge_sample};
+use crate::verify::{Distribution, Operations, host_inputs, judge_sample};
 
 /// Element operations and elements read up to which a sketch is interpreted: some seconds.
 const MOST_WORK: f64 = 1e8;
@@ -20,8 +19,8 @@ const MOST_WORK: f64 = 1e8;
 /// The same for the bytes of all tensors, and of the tiles of a program.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// Time for each reference of what was interpreted.
-const SAMPLE_TIME: Duration = Duration::from_secs(1);
+/// Work of each reference of what was interpreted.
+const SAMPLE_WORK: Operations = Operations::of_milliseconds(1000);
 
 /// The data that sketches are interpreted on: of both signs, and far from zero.
 const DATA: [Distribution; 2] = [Distribution::Signed, Distribution::Offset];
@@ -165,7 +164,7 @@ fn computes(sketch: &Sketch, knobs: &Knobs, context: &DesignContext) -> Result<O
             .zip(wanted)
             .map(|(tensor, ty)| tensor.reshape(ty.concrete_shape(hints)?))
             .collect();
-        if let Some(failure) = judge_sample(task, &inputs, &outputs?, None, SEED, SAMPLE_TIME)? {
+        if let Some(failure) = judge_sample(task, &inputs, &outputs?, None, SEED, SAMPLE_WORK)? {
             return Ok(Some(format!(
                 "The sketch, interpreted on {distribution} inputs{}, gives other results than the graph: {}.",
                 at(knobs),

@@ -21,6 +21,8 @@ pub enum Message {
         protocol: u32,
         /// akg's version.
         akg: String,
+        /// The [version](crate::verdict::JUDGE_VERSION) of the judge.
+        judge: u32,
         /// The DSL of sources.
         dsl: String,
         /// The device's name.

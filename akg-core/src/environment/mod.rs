@@ -29,7 +29,7 @@ use crate::target::Target;
 use crate::task::Task;
 use crate::timing::{Claim, ContestPolicy};
 use crate::trace::{Taken, Trace};
-use crate::verdict::{Failure, FailureKind};
+use crate::verdict::{Failure, FailureKind, JUDGE_VERSION};
 use crate::verifier::Verifier;
 use crate::verify::Judge;
 
@@ -158,6 +158,7 @@ impl Environment {
         let mut said = vec![Message::Ready {
             protocol: PROTOCOL,
             akg: env!("CARGO_PKG_VERSION").to_owned(),
+            judge: JUDGE_VERSION,
             dsl: self.dsl.name().to_owned(),
             device: target.name.clone(),
             tasks: self.tasks.len(),
@@ -347,6 +348,13 @@ impl Episode {
     ) -> Result<Judged> {
         let parent = from.map(|from| self.step_of(from)).transpose()?;
         let judged = Judged::new(self.judge(proposal, dsl).await?);
+        if let Some(failure) = judged
+            .failure
+            .as_ref()
+            .filter(|failure| !failure.kind.blames_candidate())
+        {
+            return Err(Error::new(ErrorKind::Timeout, &failure.evidence));
+        }
         let step = self.trace.step(&Taken {
             parents: parent.as_slice(),
             role: LEARNER,

@@ -16,7 +16,7 @@ use crate::store::{
 };
 use crate::task::Task;
 use crate::tuner::{kernel_of, shape_of};
-use crate::verdict::Verdict;
+use crate::verdict::{JUDGE_VERSION, Verdict};
 
 /// What was learned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -94,7 +94,8 @@ impl Verified {
 
 fn kernels(store: &(impl Store + ?Sized), tasks: &BTreeMap<Digest, Known>) -> Result<Vec<Article>> {
     let mut verdicts: BTreeMap<Digest, VerdictRecord> = BTreeMap::new();
-    for record in store.all::<VerdictRecord>(None)? {
+    let all = store.all::<VerdictRecord>(None)?.into_iter();
+    for record in all.filter(|record| record.verdict.judge == JUDGE_VERSION) {
         // Of several judges, whoever objects counts.
         let known = verdicts.get(&record.candidate);
         if known.is_none_or(|known| known.verdict.passed()) {

@@ -1,14 +1,13 @@
 //! Whether a graph is what an original computes.
 
 use std::fmt;
-use std::time::Duration;
 
 use super::Original;
 use crate::error::{Error, Result, ResultExt as _};
 use crate::expr::Bindings;
 use crate::task::Task;
 use crate::verdict::{Failure, FailureKind};
-use crate::verify::{Distribution, agrees, hidden_sizes, host_inputs};
+use crate::verify::{Distribution, Operations, agrees, hidden_sizes, host_inputs};
 
 /// The data that originals are executed on. Those that nearly cancel are left out: what an original loses there says nothing
 /// about what it computes.
@@ -22,8 +21,8 @@ const DATA: [Distribution; 7] = [
     Distribution::Extremes,
 ];
 
-/// Time for each reference.
-const SAMPLE_TIME: Duration = Duration::from_secs(1);
+/// Work of each reference.
+const SAMPLE_WORK: Operations = Operations::of_milliseconds(1000);
 
 /// What sizes, data and the rows that are looked at follow from: the same each time, so that a recorded conversation about them can
 /// be replayed.
@@ -52,7 +51,7 @@ pub async fn disagreement(original: &dyn Original, task: &Task) -> Result<Option
         let outputs = ran
             .context("executed on", || &about)?
             .map_err(|failure| about.broken(&failure))?;
-        let Some(failure) = agrees(&sized, &inputs, &outputs, seed, SAMPLE_TIME)? else {
+        let Some(failure) = agrees(&sized, &inputs, &outputs, seed, SAMPLE_WORK)? else {
             continue;
         };
         if failure.kind != FailureKind::WrongValues {

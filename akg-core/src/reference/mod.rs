@@ -34,6 +34,7 @@ use crate::tensor::Tensor;
 mod array;
 mod attention;
 mod conv;
+mod cost;
 mod create;
 mod elements;
 mod fold;
@@ -60,6 +61,8 @@ mod softmax;
 mod strided;
 mod view;
 
+pub(crate) use cost::ELEMENT;
+pub use cost::EvaluationCost;
 pub use elements::{Elements, Stored};
 pub use product::Products;
 pub use rows::{Evaluation, RowPlan};

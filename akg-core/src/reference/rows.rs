@@ -128,6 +128,11 @@ impl RowPlan {
         self.shared_elements
     }
 
+    /// Whether a value splits into rows, so that only a row's part of it is computed for a row.
+    pub(super) fn splits(&self, value: ValueId) -> bool {
+        self.shares.get(value.index()).is_some_and(Option::is_some)
+    }
+
     fn stretches(&self, rows: Range<usize>) -> Vec<Option<Stretch>> {
         let stretch = |share: &Share| Stretch {
             axis: share.axis,

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -19,7 +18,7 @@ use crate::task::{Accuracy, Task};
 use crate::tensor::Tensor;
 use crate::timing::{Check, Contest, ContestPolicy, Entrants, Floor, LoadedSide, Side, contest};
 use crate::verdict::Failure;
-use crate::verify::{Distribution, judge_sample, make_inputs};
+use crate::verify::{Distribution, Operations, judge_sample, make_inputs};
 
 /// Supplies what candidates are compared with: what PyTorch makes of the same task, the kernels in use today.
 #[async_trait]
@@ -73,8 +72,8 @@ impl Rivals for NoRivals {
 /// Inputs up to this size get a second set, so that data changes from round to round.
 const MOST_BYTES_TWICE: usize = 1 << 29;
 
-/// Reference time for each check of timed outputs.
-const SAMPLE_TIME: Duration = Duration::from_millis(30);
+/// Work of the reference for each check of timed outputs.
+const SAMPLE_WORK: Operations = Operations::of_milliseconds(30);
 
 /// The data that the contests of one task are held on.
 pub(super) struct Arena<'a> {
@@ -124,7 +123,7 @@ impl<'a> Arena<'a> {
                 &output.outputs,
                 products.clone(),
                 rand::random(),
-                SAMPLE_TIME,
+                SAMPLE_WORK,
             )
         })
     }

@@ -8,7 +8,7 @@ use super::plan::{present, shape};
 use super::{Attempt, Event, Session};
 use crate::coder::CodeContext;
 use crate::designer::{Design, DesignContext};
-use crate::digest::Digest;
+use crate::digest::{Digest, Fields, Fingerprint};
 use crate::error::{ErrorKind, Result};
 use crate::fixer::{FixContext, Wish};
 use crate::graph::Graph;
@@ -19,7 +19,7 @@ use crate::store::{
 use crate::target::Target;
 use crate::task::Task;
 use crate::trace::Trace;
-use crate::verdict::{Failure, Verdict};
+use crate::verdict::{Failure, JUDGE_VERSION, Verdict};
 use crate::verifier::Candidate;
 
 /// One task on one device.
@@ -41,6 +41,19 @@ pub(super) struct Road<'a> {
     judge: Digest,
     /// The task as candidates are judged by it, once the first of them is to be built.
     pub(super) prepared: OnceLock<Task>,
+}
+
+/// Who judges, and by which rules.
+struct Judging(Digest);
+
+impl Fingerprint for Judging {
+    fn feed(&self, to: &mut Fields) {
+        to.record(
+            "judging",
+            1,
+            &[("version", &JUDGE_VERSION), ("verifier", &self.0)],
+        );
+    }
 }
 
 /// A source and where it is kept.
@@ -79,7 +92,7 @@ impl<'a> Road<'a> {
             is_timing: AtomicBool::new(false),
             task_print,
             target_print: target.fingerprint(),
-            judge: Digest::of_parts([session.verifier.identity().as_str(), env!("CARGO_PKG_VERSION")]),
+            judge: Digest::of_fields(&Judging(session.verifier.identity())),
             prepared: OnceLock::new(),
         })
     }
@@ -192,8 +205,7 @@ impl<'a> Road<'a> {
         }
         let store = &self.session.store;
         let blob = store.put_value(&source)?;
-        let form = Digest::of_value(&source.form)?;
-        let hash = Digest::of_parts([source.text.as_str(), form.to_string().as_str()]);
+        let hash = source.fingerprint();
         let key = Digest::of_parts([
             self.task_print.to_string().as_str(),
             hash.to_string().as_str(),
@@ -260,7 +272,8 @@ impl<'a> Road<'a> {
         Ok(built)
     }
 
-    /// The verdict that the store has about a candidate, or its failure since then; and the seconds that the verdict took.
+    /// The verdict that the store has about a candidate, or its failure since then; and the seconds that the verdict took. Those of
+    /// other versions of the judge are not among them: such candidates are judged again.
     pub(super) fn recalled(&self, candidate: Digest) -> Result<Option<(Verdict, f64)>> {
         let key = VerdictRecord::key_of(candidate, self.judge);
         let store = &self.session.store;
@@ -333,7 +346,13 @@ impl<'a> Road<'a> {
             }
         };
         let seconds = began.elapsed().as_secs_f64();
-        self.settle(written.key, &verdict, seconds)?;
+        if verdict
+            .failure
+            .as_ref()
+            .is_none_or(|failure| failure.kind.blames_candidate())
+        {
+            self.settle(written.key, &verdict, seconds)?;
+        }
         Ok(self.attempt(written, verdict, seconds, false))
     }
 

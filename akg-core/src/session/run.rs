@@ -162,7 +162,9 @@ impl<'a> Run<'a> {
             return Ok(());
         };
         let failed = attempt.and_then(|at| self.outcome.attempts.get(at));
-        let (Some(failed), Some(failure)) = (failed, tried.failure) else {
+        // What its judge has no time for is not the source's fault.
+        let failure = tried.failure.filter(|failure| failure.kind.blames_candidate());
+        let (Some(failed), Some(failure)) = (failed, failure) else {
             self.line.fixes = false;
             return Ok(());
         };
@@ -247,7 +249,9 @@ impl<'a> Run<'a> {
                 let first = &mut self.outcome.first_pass_seconds;
                 first.get_or_insert(self.began.elapsed().as_secs_f64());
             }
-            Some(failure) if lowered => line.memory.fail(&*session.store, &knobs, failure)?,
+            Some(failure) if lowered && failure.kind.blames_candidate() => {
+                line.memory.fail(&*session.store, &knobs, failure)?
+            }
             Some(_) => {}
         }
         let tried = Tried {
@@ -285,7 +289,8 @@ impl<'a> Run<'a> {
             let (knobs, failure) = self.line.last_failure()?;
             Some((knobs.clone(), failure.clone()))
         };
-        let Some((knobs, failure)) = failed.or_else(last) else {
+        let failed = failed.or_else(last);
+        let Some((knobs, failure)) = failed.filter(|(_, failure)| failure.kind.blames_candidate()) else {
             return Ok(());
         };
         let mut failed = self.line.failed.clone();

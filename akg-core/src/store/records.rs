@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Record, Store};
-use crate::digest::Digest;
+use crate::digest::{Digest, Fields, Fingerprint};
 use crate::error::Result;
 use crate::graph::Graph;
 use crate::profile::Profile;
@@ -137,7 +137,8 @@ impl Record for CandidateRecord {
 pub struct VerdictRecord {
     /// The candidate's key.
     pub candidate: Digest,
-    /// The judge, by the hash of [`Verifier::identity`](crate::Verifier::identity) and akg's version.
+    /// The judge, by the hash of [`Verifier::identity`](crate::Verifier::identity) and its
+    /// [version](crate::verdict::JUDGE_VERSION).
     pub judge: Digest,
     /// What it decided.
     pub verdict: Verdict,
@@ -233,13 +234,28 @@ pub struct Measurement {
     pub at: u64,
 }
 
+impl Fingerprint for Measurement {
+    fn feed(&self, to: &mut Fields) {
+        let sides = self.contest.sides.iter();
+        let seconds: Vec<_> = sides.flat_map(|s| [&s.warm.seconds, &s.cold.seconds]).collect();
+        to.record(
+            "measurement",
+            1,
+            &[
+                ("candidate", &self.candidate),
+                ("setting", &self.setting),
+                ("at", &self.at),
+                ("seconds", &seconds),
+            ],
+        );
+    }
+}
+
 impl Record for Measurement {
     const KIND: &'static str = "measurement";
 
     fn key(&self) -> Digest {
-        let times = format!("{} {:?}", self.at, self.contest.sides);
-        let candidate = self.candidate.to_string();
-        Digest::of_parts([candidate.as_str(), self.setting.to_string().as_str(), &times])
+        Digest::of_fields(self)
     }
 
     fn group(&self) -> Digest {
@@ -299,20 +315,29 @@ pub struct TuningRecord {
     pub at: u64,
 }
 
+impl Fingerprint for TuningRecord {
+    fn feed(&self, to: &mut Fields) {
+        to.record(
+            "tuning",
+            1,
+            &[
+                ("kernel", &self.kernel),
+                ("shape", &self.shape),
+                ("knobs", &self.knobs),
+                ("device", &self.device),
+                ("dsl", &self.dsl),
+                ("toolchain", &self.toolchain),
+                ("accuracy", &self.accuracy.name()),
+            ],
+        );
+    }
+}
+
 impl Record for TuningRecord {
     const KIND: &'static str = "tuning";
 
     fn key(&self) -> Digest {
-        let knobs: Vec<String> = self.knobs.iter().map(|(k, v)| format!("{k} = {v}")).collect();
-        Digest::of_parts([
-            self.kernel.to_string().as_str(),
-            format!("{:?}", self.shape).as_str(),
-            knobs.join(", ").as_str(),
-            self.device.to_string().as_str(),
-            &self.dsl,
-            &self.toolchain,
-            self.accuracy.name(),
-        ])
+        Digest::of_fields(self)
     }
 
     fn group(&self) -> Digest {

@@ -13,7 +13,9 @@ use super::hidden;
 use super::inputs::{CHUNK, Distribution, Fresh, make_inputs};
 use super::life::{Data, Life, Ran};
 use super::sample::Extent;
+use super::work::{Deadline, Operations, TaskWork};
 use crate::backend::{Backend, Limits, Poison};
+use crate::digest::{Digest, Fields, Fingerprint};
 use crate::error::Result;
 use crate::expr::Bindings;
 use crate::reference::RowPlan;
@@ -35,10 +37,10 @@ use crate::verifier::{Candidate, Verifier};
 pub struct AdversarialVerifier {
     /// What all data follows from; drawn anew for each candidate if `None`.
     pub secret: Option<u64>,
-    /// Wall time after which no further input is changed and no further launch left out, at least one of each.
-    pub time: Duration,
-    /// Reference time of each check.
-    pub sample_time: Duration,
+    /// Work after which no further input is changed and no further launch left out, at least one of each.
+    pub work: Operations,
+    /// Work of the reference for each check.
+    pub sample_work: Operations,
     /// Limits on each run of the candidate.
     pub limits: Limits,
 }
@@ -47,8 +49,8 @@ impl Default for AdversarialVerifier {
     fn default() -> Self {
         Self {
             secret: None,
-            time: Duration::from_secs(2),
-            sample_time: Duration::from_millis(100),
+            work: Operations::of_milliseconds(2000),
+            sample_work: Operations::of_milliseconds(100),
             limits: Limits::default(),
         }
     }
@@ -57,25 +59,50 @@ impl Default for AdversarialVerifier {
 /// Inputs larger than this are not changed in part, which needs a copy.
 const MOST_COPIED: usize = 1 << 30;
 
-/// Executions on the same data that look for races, and the time that they may take.
-const MOST_REPEATS: u32 = 24;
-const REPEATING: Duration = Duration::from_millis(60);
+/// Executions on the same data that look for races, and the work that they may be.
+const MOST_REPEATS: u64 = 24;
+const REPEATING: Operations = Operations::of_milliseconds(60);
 
 /// How many times as long as the whole plan a plan of several launches may take to begin and to run without one of them, and
-/// the least time for that.
-const PATIENCE: u32 = 10;
-const LEAST_PATIENCE: Duration = Duration::from_secs(4);
+/// the least time for that. It is generous, since a machine can get busy in between: only what hangs waits so long.
+const PATIENCE: u32 = 20;
+const LEAST_PATIENCE: Duration = Duration::from_secs(8);
 
-/// How often a part of each input is overwritten, if there is time: a memory that looks at some elements sees some of it.
+/// How often a part of each input is overwritten, if that is not too much work: a memory that looks at some elements sees some of it.
 const CHANGES: usize = 5;
 
 /// The part of an input that is overwritten: small, so that sums over samples of the elements can miss it.
 const CHANGED_PART: usize = 16;
 
+impl Fingerprint for AdversarialVerifier {
+    fn feed(&self, to: &mut Fields) {
+        let Self {
+            secret,
+            work,
+            sample_work,
+            limits,
+        } = self;
+        to.record(
+            "adversarial",
+            1,
+            &[
+                ("secret", secret),
+                ("work", work),
+                ("sample_work", sample_work),
+                ("limits", limits),
+            ],
+        );
+    }
+}
+
 #[async_trait]
 impl Verifier for AdversarialVerifier {
     fn name(&self) -> &str {
         "adversarial"
+    }
+
+    fn identity(&self) -> Digest {
+        Digest::of_fields(self)
     }
 
     async fn verify(
@@ -88,8 +115,9 @@ impl Verifier for AdversarialVerifier {
         let mut verdict = Verdict::new(task.contract.accuracy);
         let artifact = &candidate.artifact;
         let limits = self.limits.for_task(task, target)?;
+        let deadline = Deadline::new(&limits);
         let start = Instant::now();
-        let life = match Life::begin(artifact.clone(), &limits, backend, &mut verdict).await? {
+        let life = match Life::begin(artifact.clone(), &limits, deadline, backend, &mut verdict).await? {
             Ok(life) => life,
             Err(failure) => {
                 verdict.failure = Some(failure);
@@ -105,12 +133,13 @@ impl Verifier for AdversarialVerifier {
             task,
             backend,
             limits,
+            deadline,
             began,
+            work: TaskWork::new(task, &dims)?,
             seed,
             inputs: make_inputs(task, backend, DATA, seed, &dims)?,
             rows: RowPlan::new(&task.graph, &dims)?,
             dims,
-            start: Instant::now(),
         };
         let mut rng = ChaCha8Rng::seed_from_u64(hidden::seed(secret, 1));
         match trial.remembering(life, &mut rng, &mut verdict).await? {
@@ -137,13 +166,14 @@ struct Trial<'a> {
     task: &'a Task,
     backend: &'a dyn Backend,
     limits: Limits,
+    deadline: Deadline,
     /// How long it took to begin.
     began: Duration,
+    work: TaskWork,
     seed: u64,
     dims: Bindings,
     inputs: Vec<Tensor>,
     rows: Option<RowPlan>,
-    start: Instant,
 }
 
 impl Trial<'_> {
@@ -185,7 +215,7 @@ impl Trial<'_> {
         }
         let mut changed = 0;
         for turn in 0..CHANGES * positions.len() {
-            if changed > 0 && self.start.elapsed() > self.verifier.time {
+            if changed > 0 && verdict.work.operations > self.verifier.work.0 {
                 break;
             }
             if turn % positions.len() == 0 {
@@ -198,6 +228,7 @@ impl Trial<'_> {
             let name = self.task.graph.inputs().get(position);
             let name = name.map_or("?", |i| self.task.graph.value_name(i.value));
             let (tensor, row) = self.change(position, input, rng)?;
+            verdict.work.spend(self.work.data());
             let mut inputs = self.inputs.clone();
             if let Some(slot) = inputs.get_mut(position) {
                 *slot = tensor;
@@ -219,14 +250,13 @@ impl Trial<'_> {
         }))
     }
 
-    /// Executes again and again on the first data: in memory that holds what was left there, and as often as the time
+    /// Executes again and again on the first data: in memory that holds what was left there, and as often as the work
     /// for races allows. Outputs that differ are compared with the reference.
     async fn repeat(&self, life: &mut Life, first: &Ran, verdict: &mut Verdict) -> Result<Option<Failure>> {
-        let start = Instant::now();
-        for turn in 0..MOST_REPEATS {
-            if turn > 0 && start.elapsed() > REPEATING {
-                break;
-            }
+        let each = self.work.execution();
+        for turn in 0..(REPEATING.0 / each.0.max(1)).clamp(1, MOST_REPEATS) {
+            verdict.work.repetitions += 1;
+            verdict.work.spend(each);
             let (calls, about) = match turn {
                 0 => (2, "the same data in memory that was used"),
                 _ => (0, "the same data again"),
@@ -240,9 +270,12 @@ impl Trial<'_> {
                 continue;
             }
             verdict.deterministic = Some(false);
+            // Not counted: a candidate must not have fewer checks because it is never the same.
+            let counted = verdict.work;
             if let Some(failure) = life.compare(&data, &ran, &self.extent(None), verdict)? {
                 return Ok(Some(failure));
             }
+            verdict.work = counted;
         }
         Ok(None)
     }
@@ -268,8 +301,8 @@ impl Trial<'_> {
     /// A sample of the outputs, `row` of them first.
     fn extent(&self, row: Option<Range<usize>>) -> Extent {
         Extent {
-            time: Some(self.verifier.sample_time),
-            yardstick: self.verifier.sample_time,
+            work: Some(self.verifier.sample_work),
+            yardstick: self.verifier.sample_work,
             first: row,
         }
     }
@@ -343,7 +376,7 @@ impl Trial<'_> {
         order.shuffle(rng);
         let mut tried = 0;
         for index in order {
-            if tried > 0 && self.start.elapsed() > self.verifier.time {
+            if tried > 0 && verdict.work.operations > self.verifier.work.0 {
                 let left = launches.len() - tried;
                 verdict.gaps.push(format!(
                     "whether the outputs need them was not tried for {left} of {} launches",
@@ -355,6 +388,8 @@ impl Trial<'_> {
                 continue;
             };
             tried += 1;
+            verdict.work.ablations += 1;
+            verdict.work.spend(self.work.loading());
             if LaunchPlan::programs(launch, &self.dims)? == 0 {
                 continue;
             }
@@ -362,14 +397,16 @@ impl Trial<'_> {
             without.plan.launches.remove(index);
             let mut ignored = Verdict::new(verdict.accuracy);
             // To begin takes it as long as the first did. That it cannot shows nothing of what was left out.
-            let mut life = match Life::begin(without, &limits, self.backend, &mut ignored).await? {
-                Ok(life) => life,
-                Err(failure) => return Ok(Some(failure)),
-            };
+            let mut life =
+                match Life::begin(without, &limits, self.deadline, self.backend, &mut ignored).await? {
+                    Ok(life) => life,
+                    Err(failure) => return Ok(Some(failure)),
+                };
             match life.run(&self.data(&self.inputs, NEW, 1)).await? {
                 Ok(ran) if ran.digest == expected.digest => {
                     verdict.idle_kernels.push(launch.kernel.clone());
                 }
+                Err(failure) if failure.kind == FailureKind::JudgeTimeout => return Ok(Some(failure)),
                 // Host code that is left without its kernels, as a module's is, can fail on purpose.
                 Err(failure) if launches.len() == 1 => {
                     let evidence = format!(

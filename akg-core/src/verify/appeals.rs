@@ -1,10 +1,9 @@
 //! Before a candidate is rejected for its error: what the class is worth on inputs that are nearly the same.
 
-use std::time::Duration;
-
 use rand::{RngExt as _, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use super::work::Operations;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::tensor::Tensor;
@@ -15,11 +14,11 @@ use crate::tensor::Tensor;
 const APPEALS: [(usize, usize); 2] = [(1 << 20, 64), (1 << 28, 16)];
 const NUDGE: f64 = 1.0 / (1 << 18) as f64;
 
-/// Evaluations on inputs of more bytes, the bytes of an input that is still nudged, and the time after which no further one
+/// Evaluations on inputs of more bytes, the bytes of an input that is still nudged, and the work after which no further one
 /// begins. Where a large weight stays as it is, what it is multiplied with moves every term.
 const HEAVY_APPEALS: usize = 8;
 const LIGHT: usize = 1 << 26;
-const HEAVY_TIME: Duration = Duration::from_secs(4);
+const HEAVY_WORK: Operations = Operations::of_milliseconds(4000);
 
 /// Evaluations of the yardstick on inputs of which elements are a little off, after the inputs themselves and before a
 /// candidate is rejected for its error.
@@ -30,24 +29,21 @@ pub(super) struct Appeals {
     count: usize,
     /// Bytes up to which an input is nudged.
     most: usize,
-    /// When no further one begins.
-    pub(super) time: Duration,
 }
 
 impl Appeals {
-    pub(super) fn of(inputs: &[Tensor]) -> Self {
+    /// Those on inputs like these, each of which takes so much work.
+    pub(super) fn of(inputs: &[Tensor], each: Operations) -> Self {
         let bytes: usize = inputs.iter().map(|t| t.bytes().len()).sum();
         if let Some((most, count)) = APPEALS.iter().find(|(most, _)| bytes <= *most) {
             return Self {
                 count: *count,
                 most: *most,
-                time: Duration::MAX,
             };
         }
         let heavy = Self {
-            count: HEAVY_APPEALS,
+            count: HEAVY_APPEALS.min((HEAVY_WORK.0 / each.0.max(1)) as usize),
             most: LIGHT,
-            time: HEAVY_TIME,
         };
         let moves = inputs.iter().any(|t| heavy.moves(t));
         Self {
@@ -91,10 +87,11 @@ mod tests {
     #[test]
     fn large_weights_stay_where_what_they_are_multiplied_with_is_moved() {
         let zeros = |bytes: usize| Tensor::zeros(DType::F32, [bytes / 4]).unwrap();
-        let sets = |inputs: &[Tensor]| -> Vec<Vec<Tensor>> {
-            let appeals = Appeals::of(inputs);
+        let sets_of = |inputs: &[Tensor], each: u64| -> Vec<Vec<Tensor>> {
+            let appeals = Appeals::of(inputs, Operations(each));
             appeals.nudged(inputs, 1).collect::<Result<_>>().unwrap()
         };
+        let sets = |inputs: &[Tensor]| sets_of(inputs, 1);
         let light = Tensor::from_slice([3], &[1.0f32, -2.0, f32::INFINITY]).unwrap();
         let heavy = zeros((1 << 28) + 4);
         assert_eq!(sets(std::slice::from_ref(&light)).len(), 64);
@@ -102,6 +99,8 @@ mod tests {
         assert!(sets(std::slice::from_ref(&heavy)).is_empty());
         let both = sets(&[light.clone(), heavy.clone()]);
         assert_eq!(both.len(), 8);
+        let half = HEAVY_WORK.0 / 2;
+        assert_eq!(sets_of(&[light.clone(), heavy.clone()], half).len(), 2);
         for set in both {
             assert!(heavy.mark().is(&set[1]));
             let (before, after) = (light.to_f64().unwrap(), set[0].to_f64().unwrap());

@@ -2,18 +2,18 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use rayon::prelude::*;
 
 use super::appeals::Appeals;
 use super::limits::{limit, yardstick};
 use super::measure::{Measured, Mismatch, compare};
-use super::sample::{Extent, Found, Piece, Sample};
+use super::sample::{Costs, Extent, Found, Piece, Sample};
+use super::work::Operations;
 use crate::backend::Poison;
 use crate::error::Result;
 use crate::expr::Bindings;
-use crate::reference::{Evaluation, Options, Products, RowPlan};
+use crate::reference::{Evaluation, EvaluationCost, Options, Precision, Products, RowPlan};
 use crate::task::{Accuracy, Task};
 use crate::tensor::Tensor;
 use crate::verdict::{ErrorMeasure, Failure, FailureKind, OutputCheck};
@@ -39,12 +39,12 @@ pub(crate) fn judge_sample(
     outputs: &[Tensor],
     products: Option<Arc<dyn Products>>,
     seed: u64,
-    time: Duration,
+    work: Operations,
 ) -> Result<Option<Failure>> {
     let comparison = Comparison::returned(task, inputs, outputs, products, seed);
     let (_, failure) = comparison.judge(&Extent {
-        time: Some(time),
-        yardstick: time,
+        work: Some(work),
+        yardstick: work,
         first: None,
     })?;
     Ok(failure)
@@ -61,12 +61,12 @@ pub(crate) fn agrees(
     inputs: &[Tensor],
     outputs: &[Tensor],
     seed: u64,
-    time: Duration,
+    work: Operations,
 ) -> Result<Option<Failure>> {
     let comparison = Comparison::returned(task, inputs, outputs, None, seed);
     let (checks, failure) = comparison.judge(&Extent {
-        time: Some(time),
-        yardstick: time,
+        work: Some(work),
+        yardstick: work,
         first: None,
     })?;
     let near = |check: &OutputCheck| {
@@ -86,8 +86,8 @@ pub(crate) fn judge_all(
 ) -> Result<Option<Failure>> {
     let comparison = Comparison::returned(task, inputs, outputs, None, seed);
     let (_, failure) = comparison.judge(&Extent {
-        time: None,
-        yardstick: Duration::MAX,
+        work: None,
+        yardstick: Operations::MAX,
         first: None,
     })?;
     Ok(failure)
@@ -117,6 +117,18 @@ impl<'a> Comparison<'a> {
         }
     }
 
+    /// The rows to compare.
+    pub(super) fn sample(&self, plan: Option<&RowPlan>, extent: &Extent) -> Result<Sample> {
+        let of = |precision| EvaluationCost::new(&self.task.graph, plan, self.dims, precision);
+        let cost = Costs {
+            truth: of(Precision::F64)?,
+            yardstick: of(yardstick(self.task.contract.accuracy).precision)?,
+        };
+        let outputs: Vec<usize> = self.outputs.iter().map(Tensor::len).collect();
+        let by_device = self.products.is_some();
+        Ok(Sample::new(plan, cost, &outputs, extent, self.seed, by_device))
+    }
+
     /// Compares; the failure is the first wrong element, or the first output whose error is above its limit.
     pub(super) fn judge(&self, extent: &Extent) -> Result<(Vec<OutputCheck>, Option<Failure>)> {
         if let Some(failure) = self.types()? {
@@ -127,15 +139,9 @@ impl<'a> Comparison<'a> {
         let inputs = self.inputs.get(..graph.inputs().len()).unwrap_or_default();
         let accuracy = self.task.contract.accuracy;
         let sides = self.sides(inputs, plan.as_ref(), accuracy)?;
-        let mut sample = Sample::new(
-            plan.as_ref(),
-            self.outputs,
-            extent,
-            self.seed,
-            self.products.is_some(),
-        );
+        let mut sample = self.sample(plan.as_ref(), extent)?;
         let mut found = Found::new(self.outputs.len());
-        while let Some(wave) = sample.next(&found) {
+        while let Some(wave) = sample.next() {
             let piece = |(range, yard): &(Range<usize>, Range<usize>)| {
                 self.piece(&sides, range.clone(), yard.clone())
             };
@@ -159,18 +165,14 @@ impl<'a> Comparison<'a> {
             let both = first.iter().zip(&limits).map(|(a, b)| a.larger(*b));
             concluded = self.conclude(&found, &both.collect::<Vec<_>>());
         }
-        let appeals = Appeals::of(inputs);
+        let appeals = Appeals::of(inputs, sample.yardstick_work());
         let all_move = inputs.iter().all(|t| appeals.moves(t) || !t.dtype().is_float());
         let mut before: Option<Vec<Measured>> = None;
         let turns = std::iter::once(None).chain(appeals.nudged(inputs, self.seed).map(Some));
-        let start = Instant::now();
         for (turn, inputs) in turns.enumerate() {
-            if start.elapsed() > appeals.time {
-                break;
-            }
             let beyond = HOPELESS.powf(1.0 / turn.max(1) as f64);
             // A few rows may be zeros where others are not; where all were compared, all may be measured.
-            let may_tell = turn > 0 || extent.time.is_some();
+            let may_tell = turn > 0 || extent.work.is_some();
             if concluded.1.is_none() || may_tell && is_hopeless(&concluded.0, beyond) {
                 break;
             }
@@ -194,10 +196,10 @@ impl<'a> Comparison<'a> {
     }
 
     /// Measures the yardstick in all rows that were compared.
-    fn yards(&self, sides: &Sides<'_>, sample: &Sample<'_>) -> Result<Vec<Measured>> {
+    fn yards(&self, sides: &Sides<'_>, sample: &Sample) -> Result<Vec<Measured>> {
         let mut found = Found::new(self.outputs.len());
         for wave in sample.done() {
-            let piece = |range: &Range<usize>| -> Result<Piece> {
+            let piece = |(range, _): &(Range<usize>, Range<usize>)| -> Result<Piece> {
                 let mut piece = Piece::new(self.outputs.len());
                 let reference = sides.truth.rows(range.clone())?;
                 piece.measure_yard(&reference, || sides.yardstick.rows(range.clone()))?;
@@ -397,7 +399,7 @@ mod tests {
 
     use super::*;
     use crate::Graph;
-    use crate::reference::{Precision, Rounding, evaluate};
+    use crate::reference::{Rounding, evaluate};
     use crate::task::Accuracy;
 
     /// Outputs of 32 rows of 1 or 0, of which few rows are neither: they make up the error.
@@ -430,8 +432,8 @@ mod tests {
         let outputs = [output];
         let comparison = Comparison::returned(task, inputs, &outputs, None, seed);
         let extent = Extent {
-            time: None,
-            yardstick: Duration::from_secs(1),
+            work: None,
+            yardstick: Operations::of_milliseconds(1000),
             first: None,
         };
         comparison.judge(&extent).unwrap().1

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 
 use super::{AdversarialVerifier, NumericVerifier, PartVerifier, captured};
 use crate::backend::{Backend, Limits};
+use crate::digest::{Digest, Fields, Fingerprint};
 use crate::error::Result;
 use crate::target::Target;
 use crate::task::Task;
@@ -55,10 +56,21 @@ impl Judge {
     }
 }
 
+impl Fingerprint for Judge {
+    fn feed(&self, to: &mut Fields) {
+        let verifiers: Vec<Digest> = self.verifiers.iter().map(Verifier::identity).collect();
+        to.record("judge", 1, &[("verifiers", &verifiers)]);
+    }
+}
+
 #[async_trait]
 impl Verifier for Judge {
     fn name(&self) -> &str {
         "judge"
+    }
+
+    fn identity(&self) -> Digest {
+        Digest::of_fields(self)
     }
 
     fn prepare(&self, task: &Task) -> Result<Task> {

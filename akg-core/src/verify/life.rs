@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use super::comparison::Comparison;
 use super::inputs::Distribution;
 use super::sample::Extent;
+use super::work::{Deadline, TaskWork};
 use crate::backend::{Backend, Cache, Call, Limits, Loaded, LoadedExt as _, Poison, RunOutput};
 use crate::error::Result;
 use crate::expr::Bindings;
-use crate::reference::Products;
+use crate::reference::{Products, RowPlan};
 use crate::source::Artifact;
 use crate::task::Task;
 use crate::tensor::{Tensor, TensorMark};
@@ -22,6 +23,7 @@ pub(super) type Digest = blake3::Hash;
 /// A loaded candidate and what it has returned so far.
 pub(super) struct Life {
     loaded: Box<dyn Loaded>,
+    deadline: Deadline,
     /// Who makes the reference's large matrix products.
     products: Option<Arc<dyn Products>>,
     /// Every output so far, and the data that it was for.
@@ -105,6 +107,7 @@ impl Life {
     pub(super) async fn begin(
         artifact: Artifact,
         limits: &Limits,
+        deadline: Deadline,
         backend: &dyn Backend,
         verdict: &mut Verdict,
     ) -> Result<Result<Self, Failure>> {
@@ -115,6 +118,7 @@ impl Life {
         verdict.isolation = Some(loaded.isolation().clone());
         Ok(Ok(Self {
             loaded,
+            deadline,
             products: backend.products(),
             seen: Vec::new(),
             whole: Vec::new(),
@@ -128,6 +132,9 @@ impl Life {
         extent: &Extent,
         verdict: &mut Verdict,
     ) -> Result<Result<Ran, Failure>> {
+        verdict
+            .work
+            .spend(TaskWork::new(data.task, data.dims)?.execution());
         let ran = match self.run(data).await? {
             Ok(ran) => ran,
             Err(failure) => return Ok(Err(failure)),
@@ -153,6 +160,12 @@ impl Life {
             seed: data.seed.wrapping_add(verdict.checks.len() as u64),
             products: self.products.clone(),
         };
+        let plan = RowPlan::new(&data.task.graph, data.dims)?;
+        let sample = comparison.sample(plan.as_ref(), extent)?;
+        verdict.work.data_sets += 1;
+        verdict.work.rows += sample.rows() as u64;
+        // Also for what is known already: what is checked next must not depend on what was returned.
+        verdict.work.spend(sample.work());
         let known = self.whole.iter().find(|whole| whole.is_of(data, ran));
         let (outputs, failure) = match known {
             Some(whole) => (whole.outputs.clone(), None),
@@ -180,6 +193,9 @@ impl Life {
 
     /// Runs once.
     pub(super) async fn run(&mut self, data: &Data<'_>) -> Result<Result<Ran, Failure>> {
+        if let Some(failure) = self.deadline.failure() {
+            return Ok(Err(failure));
+        }
         let start = Instant::now();
         let ran = self.loaded.run(data.call()).await?;
         let ran = ran.and_then(|run| ran_in(start.elapsed(), run));
@@ -188,6 +204,9 @@ impl Life {
 
     /// Executes several times in the same memory, whose outputs and scratch hold what the execution before left.
     pub(super) async fn run_on(&mut self, data: &Data<'_>, calls: u32) -> Result<Result<Ran, Failure>> {
+        if let Some(failure) = self.deadline.failure() {
+            return Ok(Err(failure));
+        }
         let start = Instant::now();
         let mut outcome = self.loaded.bind(data.call()).await?;
         for calls in [1, calls] {

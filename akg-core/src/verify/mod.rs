@@ -23,6 +23,7 @@ mod numeric;
 mod parts;
 mod sample;
 mod sanitizer;
+mod work;
 
 pub use adversarial::AdversarialVerifier;
 #[cfg(feature = "conformance")]
@@ -36,3 +37,4 @@ pub use measure::Measured;
 pub use numeric::NumericVerifier;
 pub use parts::PartVerifier;
 pub use sanitizer::SanitizerVerifier;
+pub use work::Operations;

@@ -1,7 +1,6 @@
 //! The numeric verifier.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 
@@ -11,7 +10,9 @@ use super::hidden;
 use super::inputs::{Distribution, make_inputs};
 use super::life::{Data, Life};
 use super::sample::Extent;
+use super::work::{Deadline, Operations, TaskWork};
 use crate::backend::{Backend, Limits, Poison};
+use crate::digest::{Digest, Fields, Fingerprint};
 use crate::error::Result;
 use crate::expr::Bindings;
 use crate::reference::Products;
@@ -26,8 +27,8 @@ use crate::verifier::{Candidate, Verifier};
 /// The first check has the contract's inputs for [`seed`](Self::seed) and compares every byte of every output; it is the
 /// third where the task's own code makes so much that others are checked meanwhile. All others have inputs, and sizes, that
 /// follow from a [secret](Self::secret) drawn when the candidate can no longer change. They overwrite the inputs before at
-/// the same addresses, and compare randomly chosen rows for at most [`sample_time`](Self::sample_time) each if the
-/// reference is slow; the verdict says how many bytes were compared.
+/// the same addresses, and compare randomly chosen rows, as many as [`sample_work`](Self::sample_work) is for. How many
+/// checks there are, and of how many rows, follows from the task's operation count: the verdict says how many they were.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct NumericVerifier {
@@ -38,13 +39,13 @@ pub struct NumericVerifier {
     pub secret: Option<u64>,
     /// What the inputs of each check look like, most telling first.
     pub distributions: Vec<Distribution>,
-    /// After three checks, no further one begins once the verification has taken this long.
-    pub time: Duration,
-    /// How often the distributions are gone through, with new seeds each time, if that takes less than a quarter of
-    /// [`time`](Self::time).
+    /// After three checks, no further one begins once those before make up this much work.
+    pub work: Operations,
+    /// How often the distributions are gone through, with new seeds each time, if that is less than a quarter of
+    /// [`work`](Self::work).
     pub rounds: u32,
-    /// Reference time for each check after the first, and for each yardstick.
-    pub sample_time: Duration,
+    /// Work of the reference for each check after the first, and for each yardstick.
+    pub sample_work: Operations,
     /// Limits on each run of the candidate.
     pub limits: Limits,
 }
@@ -68,15 +69,15 @@ impl Default for NumericVerifier {
                 Distribution::Large,
                 Distribution::Tiny,
             ],
-            time: Duration::from_secs(4),
+            work: Operations::of_milliseconds(4000),
             rounds: 3,
-            sample_time: Duration::from_millis(300),
+            sample_work: Operations::of_milliseconds(300),
             limits: Limits::default(),
         }
     }
 }
 
-/// Checks that every candidate gets, however long they take.
+/// Checks that every candidate gets, however much work they are.
 const ALWAYS: usize = 3;
 
 /// The data of a check.
@@ -84,7 +85,7 @@ struct DataSet {
     distribution: Distribution,
     seed: u64,
     dims: Bindings,
-    /// Whether every byte is compared, however long it takes.
+    /// Whether every byte is compared, however much work that is.
     whole: bool,
     /// Whether it is of the second round or a later one.
     again: bool,
@@ -103,8 +104,8 @@ impl NumericVerifier {
     ) -> Result<Option<ErrorMeasure>> {
         let comparison = Comparison::returned(task, inputs, outputs, products, seed);
         let (checks, _) = comparison.judge(&Extent {
-            time: Some(self.sample_time),
-            yardstick: Duration::ZERO,
+            work: Some(self.sample_work),
+            yardstick: Operations::default(),
             first: None,
         })?;
         Ok(checks.into_iter().map(|c| c.error).reduce(ErrorMeasure::larger))
@@ -139,7 +140,7 @@ impl NumericVerifier {
             });
         }
         let sizes = hidden::sizes(task, secret).into_iter().enumerate();
-        // Small sizes are cheap: they come before the distributions that time may cut.
+        // Small sizes are cheap: they come before the distributions that the budget may cut.
         let at = sets.len().min(ALWAYS);
         let sized = sizes.map(|(i, dims)| DataSet {
             distribution: Distribution::Signed,
@@ -153,10 +154,47 @@ impl NumericVerifier {
     }
 }
 
+impl Fingerprint for Distribution {
+    fn feed(&self, to: &mut Fields) {
+        self.name().feed(to);
+    }
+}
+
+impl Fingerprint for NumericVerifier {
+    fn feed(&self, to: &mut Fields) {
+        let Self {
+            seed,
+            secret,
+            distributions,
+            work,
+            rounds,
+            sample_work,
+            limits,
+        } = self;
+        to.record(
+            "numeric",
+            1,
+            &[
+                ("seed", seed),
+                ("secret", secret),
+                ("distributions", distributions),
+                ("work", work),
+                ("rounds", rounds),
+                ("sample_work", sample_work),
+                ("limits", limits),
+            ],
+        );
+    }
+}
+
 #[async_trait]
 impl Verifier for NumericVerifier {
     fn name(&self) -> &str {
         "numeric"
+    }
+
+    fn identity(&self) -> Digest {
+        Digest::of_fields(self)
     }
 
     fn prepare(&self, task: &Task) -> Result<Task> {
@@ -171,9 +209,16 @@ impl Verifier for NumericVerifier {
         backend: &dyn Backend,
     ) -> Result<Verdict> {
         let mut verdict = Verdict::new(task.contract.accuracy);
-        let start = Instant::now();
+        let deadline = Deadline::new(&self.limits);
         let limits = self.limits.for_task(task, target)?;
-        let begun = Life::begin(candidate.artifact.clone(), &limits, backend, &mut verdict).await?;
+        let begun = Life::begin(
+            candidate.artifact.clone(),
+            &limits,
+            deadline,
+            backend,
+            &mut verdict,
+        )
+        .await?;
         let mut life = match begun {
             Ok(life) => life,
             Err(failure) => {
@@ -192,12 +237,13 @@ impl Verifier for NumericVerifier {
         let task = ahead.as_ref().unwrap_or(task);
         let always = ALWAYS + hidden::sizes(task, secret).len();
         for (i, set) in sets.into_iter().enumerate() {
-            let time = if set.again { self.time / 4 } else { self.time };
-            if i >= always && start.elapsed() > time {
+            let budget = if set.again { self.work.quarter() } else { self.work };
+            if i >= always && verdict.work.operations > budget.0 {
                 break;
             }
             let (distribution, seed, dims) = (set.distribution, set.seed, &set.dims);
             let inputs = make_inputs(task, backend, distribution, seed, dims)?;
+            verdict.work.spend(TaskWork::new(task, dims)?.data());
             let data = Data {
                 task,
                 inputs: &inputs,
@@ -209,8 +255,8 @@ impl Verifier for NumericVerifier {
                 placement: 0,
             };
             let extent = Extent {
-                time: (!set.whole).then_some(self.sample_time),
-                yardstick: self.sample_time,
+                work: (!set.whole).then_some(self.sample_work),
+                yardstick: self.sample_work,
                 first: None,
             };
             if let Err(failure) = life.check(&data, &extent, &mut verdict).await? {

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -11,7 +10,9 @@ use super::hidden;
 use super::inputs::{Distribution, make_inputs};
 use super::life::{Data, Life};
 use super::sample::Extent;
+use super::work::{Deadline, Operations};
 use crate::backend::{Backend, Limits, Poison};
+use crate::digest::{Digest, Fields, Fingerprint};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::graph::{Graph, ValueId};
@@ -33,8 +34,8 @@ use crate::verifier::{Candidate, Verifier};
 pub struct PartVerifier {
     /// What all inputs follow from; drawn anew for each candidate if `None`.
     pub secret: Option<u64>,
-    /// Reference time for each check.
-    pub sample_time: Duration,
+    /// Work of the reference for each check.
+    pub sample_work: Operations,
     /// Limits on each run of the candidate.
     pub limits: Limits,
 }
@@ -43,7 +44,7 @@ impl Default for PartVerifier {
     fn default() -> Self {
         Self {
             secret: None,
-            sample_time: Duration::from_millis(200),
+            sample_work: Operations::of_milliseconds(200),
             limits: Limits::default(),
         }
     }
@@ -52,10 +53,33 @@ impl Default for PartVerifier {
 /// What each part is fed: data of both signs, and data that keeps roots and logarithms defined.
 const DATA: [Distribution; 2] = [Distribution::Signed, Distribution::Offset];
 
+impl Fingerprint for PartVerifier {
+    fn feed(&self, to: &mut Fields) {
+        let Self {
+            secret,
+            sample_work,
+            limits,
+        } = self;
+        to.record(
+            "parts",
+            1,
+            &[
+                ("secret", secret),
+                ("sample_work", sample_work),
+                ("limits", limits),
+            ],
+        );
+    }
+}
+
 #[async_trait]
 impl Verifier for PartVerifier {
     fn name(&self) -> &str {
         "parts"
+    }
+
+    fn identity(&self) -> Digest {
+        Digest::of_fields(self)
     }
 
     async fn verify(
@@ -76,6 +100,7 @@ impl Verifier for PartVerifier {
         };
         let secret = self.secret.unwrap_or_else(rand::random);
         let limits = self.limits.for_task(task, target)?;
+        let deadline = Deadline::new(&limits);
         let mut judged = HashSet::new();
         for (number, part) in parts.iter().enumerate() {
             // Deep networks have the same layer many times.
@@ -84,7 +109,7 @@ impl Verifier for PartVerifier {
             }
             let mut artifact = candidate.artifact.clone();
             artifact.plan = part.plan.clone();
-            let mut life = match Life::begin(artifact, &limits, backend, &mut verdict).await? {
+            let mut life = match Life::begin(artifact, &limits, deadline, backend, &mut verdict).await? {
                 Ok(life) => life,
                 Err(failure) => {
                     verdict.failure = Some(failure);
@@ -106,8 +131,8 @@ impl Verifier for PartVerifier {
                     placement: 0,
                 };
                 let extent = Extent {
-                    time: Some(self.sample_time),
-                    yardstick: self.sample_time,
+                    work: Some(self.sample_work),
+                    yardstick: self.sample_work,
                     first: None,
                 };
                 if let Err(failure) = life.check(&data, &extent, &mut verdict).await? {

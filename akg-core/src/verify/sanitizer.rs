@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use super::hidden;
 use super::inputs::{Distribution, make_inputs};
 use crate::backend::{Backend, Call, Limits, Poison, Sanitizer};
+use crate::digest::{Digest, Fields, Fingerprint};
 use crate::error::{Error, Result};
 use crate::isolation::{Isolation, IsolationLevel};
 use crate::target::Target;
@@ -54,10 +55,35 @@ impl SanitizerVerifier {
     }
 }
 
+impl Fingerprint for SanitizerVerifier {
+    fn feed(&self, to: &mut Fields) {
+        let Self {
+            sanitizers,
+            seed,
+            secret,
+            limits,
+        } = self;
+        to.record(
+            "sanitizer",
+            1,
+            &[
+                ("sanitizers", sanitizers),
+                ("seed", seed),
+                ("secret", secret),
+                ("limits", limits),
+            ],
+        );
+    }
+}
+
 #[async_trait]
 impl Verifier for SanitizerVerifier {
     fn name(&self) -> &str {
         "sanitizer"
+    }
+
+    fn identity(&self) -> Digest {
+        Digest::of_fields(self)
     }
 
     async fn verify(

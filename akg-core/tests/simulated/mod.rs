@@ -18,8 +18,8 @@ use akg_core::timing::{Usage, Witness};
 use akg_core::tuner::TuningPolicy;
 use akg_core::verdict::{Failure, FailureKind};
 use akg_core::{
-    Agent, Backend, Candidate, DType, Diagnostic, Dsl, Error, Graph, Result, Session, Sketch, Target, Task,
-    Tensor, Verdict, Verifier,
+    Agent, Backend, Candidate, DType, Diagnostic, Digest, Dsl, Error, Graph, Result, Session, Sketch, Target,
+    Task, Tensor, Verdict, Verifier,
 };
 use async_trait::async_trait;
 
@@ -407,8 +407,8 @@ impl Verifier for Sage {
         "sage"
     }
 
-    fn identity(&self) -> String {
-        "sage".to_owned()
+    fn identity(&self) -> Digest {
+        Digest::of(b"sage")
     }
 
     async fn verify(

@@ -15,6 +15,9 @@ use super::record::Record;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Settings {
     pub(super) akg: String,
+    /// The version of the judge.
+    #[serde(default = "first_judge")]
+    pub(super) judge: u32,
     pub(super) root: PathBuf,
     pub(super) dsl: String,
     pub(super) backend: String,
@@ -31,6 +34,11 @@ pub(super) struct Settings {
     pub(super) contest_seconds: f64,
     pub(super) tune_seconds: f64,
     pub(super) seconds_per_problem: f64,
+}
+
+/// The judge of runs that do not name its version.
+fn first_judge() -> u32 {
+    1
 }
 
 /// The output directory of a run.

@@ -234,6 +234,7 @@ impl KernelBenchArgs {
     fn settings(&self) -> Settings {
         Settings {
             akg: env!("CARGO_PKG_VERSION").to_owned(),
+            judge: akg::verdict::JUDGE_VERSION,
             root: self.root.clone(),
             dsl: self.target.dsl.clone(),
             backend: self.target.backend.clone(),

@@ -42,6 +42,7 @@ pub(super) struct Results {
 #[derive(Debug, Serialize)]
 struct Versions {
     akg: &'static str,
+    judge: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     python: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -66,6 +67,7 @@ impl Results {
             date: jiff::Timestamp::now().to_string(),
             versions: Versions {
                 akg: env!("CARGO_PKG_VERSION"),
+                judge: akg::verdict::JUDGE_VERSION,
                 python: python.map(|e| e.python_version().to_owned()),
                 torch: python.map(|e| e.torch_version().to_owned()),
             },
