@@ -42,9 +42,15 @@ fn call(input: Tensor, placement: u32) -> Call {
 }
 
 fn run(executor: &mut Executor, call: Call) -> Result<RunOutput, Failure> {
-    executor.bind(call, &Turns::default()).unwrap()?;
+    executor.bind(vec![call], &Turns::default()).unwrap()?;
     executor.execute(1, Cache::Warm).unwrap()?;
-    executor.take(&Turns::default()).unwrap()
+    take(executor)
+}
+
+/// The outputs in the first slot.
+fn take(executor: &mut Executor) -> Result<RunOutput, Failure> {
+    let taken = executor.take(&[0], &Turns::default()).unwrap();
+    taken.map(|mut outputs| outputs.remove(0))
 }
 
 #[test]
@@ -61,7 +67,7 @@ fn outputs_are_those_of_the_last_call() {
     let nothing_bound = executor.execute(1, Cache::Warm).unwrap_err();
     assert_eq!(nothing_bound.kind(), ErrorKind::InvalidInput);
     assert_eq!(
-        executor.take(&Turns::default()).unwrap_err().kind(),
+        executor.take(&[0], &Turns::default()).unwrap_err().kind(),
         ErrorKind::InvalidInput
     );
 }
@@ -72,7 +78,7 @@ fn executions_take_as_long_as_their_kernels() {
         return;
     };
     executor
-        .bind(call(ramp(16), 0), &Turns::default())
+        .bind(vec![call(ramp(16), 0)], &Turns::default())
         .unwrap()
         .unwrap();
     for (calls, cache) in [(1, Cache::Warm), (3, Cache::Warm), (2, Cache::Cold)] {
@@ -228,12 +234,12 @@ fn what_is_written_after_done_does_not_count() {
         return;
     };
     executor
-        .bind(call(ramp(16), 0), &Turns::default())
+        .bind(vec![call(ramp(16), 0)], &Turns::default())
         .unwrap()
         .unwrap();
     executor.execute(1, Cache::Warm).unwrap().unwrap();
     std::thread::sleep(Duration::from_millis(1500));
-    let output = executor.take(&Turns::default()).unwrap().unwrap();
+    let output = take(&mut executor).unwrap();
     assert_eq!(output.outputs[0].bytes(), [Poison::Ones.byte(); 64]);
     // The true answer comes when it is not asked for.
     let failure = run(&mut executor, call(ramp(16), 0)).unwrap_err();
@@ -248,7 +254,7 @@ fn answers_in_advance_are_a_failure() {
         return;
     };
     executor
-        .bind(call(ramp(16), 0), &Turns::default())
+        .bind(vec![call(ramp(16), 0)], &Turns::default())
         .unwrap()
         .unwrap();
     executor.execute(1, Cache::Warm).unwrap().unwrap();
@@ -289,15 +295,16 @@ KERNEL(kernel) { ((uint64_t *)tensors[1])[0] = count; }";
     };
     let mut count = |pause: u64| {
         executor
-            .bind(call(ramp(2), 0), &Turns::default())
+            .bind(vec![call(ramp(2), 0)], &Turns::default())
             .unwrap()
             .unwrap();
         std::thread::sleep(Duration::from_millis(pause));
         executor.execute(1, Cache::Warm).unwrap().unwrap();
         let y = executor
-            .take(&Turns::default())
+            .take(&[0], &Turns::default())
             .unwrap()
             .unwrap()
+            .remove(0)
             .outputs
             .remove(0);
         y.as_slice::<i64>().unwrap()[0]
@@ -317,7 +324,7 @@ fn the_failure_that_ended_a_candidate_stays() {
     let first = run(&mut executor, call(ramp(16), 0)).unwrap_err();
     assert_eq!(first.kind, FailureKind::Crashed);
     let again = executor
-        .bind(call(ramp(16), 0), &Turns::default())
+        .bind(vec![call(ramp(16), 0)], &Turns::default())
         .unwrap()
         .unwrap_err();
     assert_eq!(again.evidence, first.evidence);

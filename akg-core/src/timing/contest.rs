@@ -11,7 +11,8 @@ use super::device::{Reading, Readings};
 use super::held::Held;
 use super::outcome::{Contest, SideTimes};
 use super::policy::{ContestPolicy, Entrants};
-use super::side::{Returned, Side};
+use super::side::Side;
+use super::slots::Returned;
 use super::statistics::{fewest_samples, median};
 use super::witness::Witness;
 use crate::backend::{Cache, Execution};
@@ -45,7 +46,8 @@ const MOST_KEPT: usize = 1 << 30;
 const VERIFY_ONE_IN: u32 = 8;
 const VERIFY_PART: u32 = 4;
 
-/// Lets sides take turns until their ratios are known, and judges what they returned; see the [module](super) for how.
+/// Lets sides take turns until their ratios are known, and judges what they returned; see the [module](super) for how. `seed`
+/// decides the order of turns, the lengths of batches and the numbers of rounds; no candidate may know it.
 ///
 /// Speed is only claimed of sides that stay right: a candidate that fails, in a timed round or by falling below the
 /// floor, has the [`failure`](SideTimes::failure) in its times.
@@ -73,6 +75,7 @@ async fn hold(
     let sides = std::iter::once(entrants.candidate)
         .chain(entrants.twin)
         .chain(entrants.rivals);
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut ring = Ring {
         runners: sides.map(Runner::new).collect(),
         own: 1 + twin,
@@ -81,9 +84,10 @@ async fn hold(
         returned: Vec::new(),
         verifying: Duration::ZERO,
         last_reference: 0.0,
-        next: 0,
+        // Data follows from the number: that of other contests is other data.
+        next: rng.random_range(0..u32::MAX / 2),
         policy,
-        rng: ChaCha8Rng::seed_from_u64(seed),
+        rng,
         witness,
     };
     let start = ring.witness.now();
@@ -100,6 +104,7 @@ async fn hold(
         ring.rounds.clear();
         ring.readings.clear();
     };
+    ring.once_more().await?;
     let returned = std::mem::take(&mut ring.returned);
     let contest = ring.conclude(assessment, repeats);
     Ok(Held::new(contest, floor, returned))
@@ -242,9 +247,11 @@ impl Ring<'_, '_> {
 
     /// Finds out how many calls make a batch of each side.
     async fn calibrate(&mut self) -> Result<()> {
+        let round = self.next;
+        self.next += 1;
         for at in 0..self.runners.len() {
             let turn = match self.runners.get_mut(at) {
-                Some(runner) => batch_of(runner.side).await,
+                Some(runner) => batch_of(runner.side, round).await,
                 None => continue,
             };
             if let (Some(batch), Some(runner)) = (self.settle(at, turn)?, self.runners.get_mut(at)) {
@@ -359,6 +366,20 @@ impl Ring<'_, '_> {
         Ok(())
     }
 
+    /// Calls the candidate's processes once more, when they can have learned that the rounds are over.
+    async fn once_more(&mut self) -> Result<()> {
+        for at in 0..self.own {
+            let turn = match self.runners.get_mut(at) {
+                Some(runner) if runner.failure.is_none() => of(runner.side.once_more().await),
+                _ => continue,
+            };
+            if let Some(returned) = self.settle(at, turn)?.flatten() {
+                self.keep(at, returned)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Keeps what a side returned for later; what there is no memory for is judged at once.
     fn keep(&mut self, at: usize, returned: Returned) -> Result<()> {
         // The twin has no place in the contest.
@@ -417,25 +438,32 @@ impl Ring<'_, '_> {
     }
 }
 
-/// How many calls outlast the constant and the clock by far.
-async fn batch_of(side: &mut dyn Side) -> Turn<u32> {
-    of(side.refresh(0).await)?;
+/// The number of calls that outlast the constant and the clock by far, as far as a side has slots for them.
+async fn batch_of(side: &mut dyn Side, round: u32) -> Turn<u32> {
+    of(side.refresh(round).await)?;
     of(side.execute(1, Cache::Warm).await)?;
     let mut constant = f64::INFINITY;
     for _ in 0..3 {
         constant = constant.min(of(side.execute(0, Cache::Warm).await)?.as_secs_f64());
     }
     let enough = (OVER_CONSTANT * constant).max(LEAST_BATCH);
+    let most = MOST_CALLS.min(side.slots());
     let mut calls = 1u32;
     loop {
         let time = of(side.execute(calls, Cache::Warm).await)?.as_secs_f64() - constant;
-        if time >= enough || calls >= MOST_CALLS {
+        if time >= enough || calls >= most {
             return Ok(calls);
         }
         // A first guess may be far off when the clock shows hardly anything.
         let factor = (1.1 * enough / time.max(enough / 64.0)).ceil() as u32;
-        calls = calls.saturating_mul(factor.max(2)).min(MOST_CALLS);
+        calls = calls.saturating_mul(factor.max(2)).min(most);
     }
+}
+
+/// A batch as executions of at most so many calls, which differ by no more than one.
+fn parts(calls: u32, most: u32) -> impl Iterator<Item = u32> {
+    let count = calls.div_ceil(most.max(1)).max(1);
+    (0..count).map(move |part| calls / count + u32::from(part < calls % count))
 }
 
 /// One side's part of a round; calls `executed` when the device has just worked.
@@ -460,18 +488,20 @@ async fn turn(
         calls,
         cache: Cache::Warm,
     };
-    let empty = Execution {
+    let cold = Execution {
         calls: 1,
         cache: Cache::Cold,
     };
     let mut executions = vec![warm(warmup)];
     if policy.cold && cold_first {
-        executions.extend([empty, warm(warmup)]);
+        executions.extend([cold, warm(warmup)]);
     }
     let timed = executions.len();
-    executions.extend([warm(calls), warm(0)]);
+    executions.extend(parts(calls, side.slots()).map(warm));
+    let empty_at = executions.len();
+    executions.push(warm(0));
     if policy.cold && !cold_first {
-        executions.push(empty);
+        executions.push(cold);
     }
     let times = of(side.execute_all(&executions).await)?;
     executed();
@@ -480,20 +510,25 @@ async fn turn(
         let missing = || Out::Trouble(Error::unexpected("a side left out an execution"));
         times.get(at).copied().ok_or_else(missing)
     };
-    let (batch, constant) = (time_of(timed)?, time_of(timed + 1)?);
+    let constant = time_of(empty_at)?.as_secs_f64();
+    let net = |time: Duration| time.as_secs_f64() - constant;
+    let mut batch = 0.0;
+    for at in timed..empty_at {
+        batch += net(time_of(at)?);
+    }
+    let batch = batch.max(1e-12);
     let cold = executions
         .iter()
-        .position(|e| *e == empty)
+        .position(|e| *e == cold)
         .map(time_of)
         .transpose()?;
     let returned = if verify { of(side.take().await)? } else { None };
-    let net = |time: Duration| (time.as_secs_f64() - constant.as_secs_f64()).max(1e-12);
     let sample = Sample {
         calls,
-        warm: net(batch) / f64::from(calls),
-        cold: cold.map(net),
-        constant: constant.as_secs_f64(),
-        own_clock: testimony.time.map(|t| t.as_secs_f64() / net(batch)),
+        warm: batch / f64::from(calls),
+        cold: cold.map(|time| net(time).max(1e-12)),
+        constant,
+        own_clock: testimony.time.map(|t| t.as_secs_f64() / batch),
         page_faults: testimony.page_faults.map(|n| n as f64 / f64::from(calls)),
     };
     Ok((sample, returned))

@@ -34,6 +34,7 @@ mod held;
 mod outcome;
 mod policy;
 mod side;
+mod slots;
 mod statistics;
 mod witness;
 
@@ -42,6 +43,7 @@ pub use device::{ClockLimit, Reading, Readings, Span};
 pub use floor::{Floor, product_flops};
 pub use outcome::{Claim, Comparison, Contest, Disturbance, Noise, SideTimes};
 pub use policy::{ContestPolicy, Entrants};
-pub use side::{Check, LoadedSide, Returned, Side, Testimony, choice};
+pub use side::{LoadedSide, Side, Testimony};
+pub use slots::{Check, Returned, SlotData, SlotId};
 pub use statistics::{Interval, Timing, Trend, bootstrap_median, fewest_samples, median, trend};
 pub use witness::{Clock, Machine, Usage, Witness};
