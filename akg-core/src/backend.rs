@@ -101,6 +101,10 @@ pub struct Limits {
     /// The isolation that the candidate must run under at least. It always gets the highest that the system offers.
     #[serde(default)]
     pub isolation: IsolationLevel,
+    /// Whether it may have data that outlives a call. Never for candidates, which could tell one call from another: an original
+    /// that is only asked what it computes may.
+    #[serde(default)]
+    pub may_keep_state: bool,
 }
 
 impl Default for Limits {
@@ -109,6 +113,7 @@ impl Default for Limits {
             time: Duration::from_secs(60),
             memory: 4 << 30,
             isolation: IsolationLevel::None,
+            may_keep_state: false,
         }
     }
 }
@@ -266,6 +271,11 @@ pub trait Loaded: Send + fmt::Debug {
 
     /// The outputs in the first slot as they are now, unchangeable from here on; nothing is bound afterwards.
     async fn take(&mut self) -> Result<Result<RunOutput, Failure>>;
+
+    /// Whether only the outputs of the last call can be taken: memory of a module's results is its own, and it may use it again.
+    fn keeps_last_only(&self) -> bool {
+        false
+    }
 
     /// The outputs in these slots, in their order; nothing is bound afterwards.
     ///

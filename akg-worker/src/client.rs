@@ -7,7 +7,7 @@ use akg_core::backend::{Cache, Call, Limits, RunOutput};
 use akg_core::error::{Error, Result};
 use akg_core::expr::Bindings;
 use akg_core::isolation::{Isolation, IsolationLevel};
-use akg_core::source::{Artifact, LaunchPlan, PlanTensor, TensorRole};
+use akg_core::source::{Artifact, TensorRole};
 use akg_core::target::Target;
 use akg_core::tensor::byte_len;
 use akg_core::turns::Turns;
@@ -19,7 +19,7 @@ use crate::protocol::{self, Answer, Fault};
 use crate::seat::Execute;
 use crate::stage::Stage;
 use crate::worker::{self, Worker, wrong_answer};
-use crate::{caches, describe, locate, plan, space, team};
+use crate::{caches, describe, locate, plan, space, state, team};
 
 /// The artifact format that workers load: a shared object for this machine, with one C symbol for each kernel.
 ///
@@ -82,12 +82,18 @@ pub struct Executor {
 }
 
 impl Executor {
-    /// Loads an artifact in a new worker; `worker` is its program if configured.
+    /// Loads an artifact in a new worker; `worker` is its program if configured. One that could remember something from call to
+    /// call is refused before that.
     ///
     /// # Errors
     /// [`Unsupported`](akg_core::ErrorKind::Unsupported) if the format is foreign or the isolation below the limit.
     pub fn load(worker: Option<&Path>, artifact: Artifact, limits: Limits) -> Result<Result<Self, Failure>> {
         plan::check_tensors(&artifact.plan)?;
+        if !limits.may_keep_state
+            && let Some(failure) = state::check(&artifact.bytes)
+        {
+            return Ok(Err(failure));
+        }
         // Grids that depend on dims are only known when tensors are bound.
         let cooperative = plan::cooperative_threads(&artifact.plan, &Bindings::new()).unwrap_or(0);
         let cooperative = match threads_for(cooperative) {
@@ -216,7 +222,7 @@ impl Executor {
         }
         let slots = Slots {
             slots: calls.len(),
-            shared: shared(plan, &calls),
+            shared: plan::shared(plan, &calls),
         };
         let fits = |stage: &Stage| stage.dims == *dims && stage.slots == slots;
         if !self.stage.as_ref().is_some_and(fits) {
@@ -365,24 +371,6 @@ impl Executor {
         };
         Failure::new(kind, fault.evidence(&tensor.name, bytes))
     }
-}
-
-/// For each tensor of the plan, whether it is the same tensor in every call, so that the slots share it.
-fn shared(plan: &LaunchPlan, calls: &[Call]) -> Vec<bool> {
-    let mut inputs = 0..;
-    let is_shared = |tensor: &PlanTensor| {
-        let at = (tensor.role == TensorRole::Input)
-            .then(|| inputs.next())
-            .flatten();
-        let of = |call: &Call| {
-            at.and_then(|at: usize| call.inputs.get(at))
-                .map(|t| t.bytes().as_ptr_range())
-        };
-        let mut places = calls.iter().map(of);
-        let first = places.next().flatten();
-        calls.len() > 1 && first.is_some() && places.all(|place| place == first)
-    };
-    plan.tensors.iter().map(is_shared).collect()
 }
 
 /// The number of threads for so many cooperative programs.

@@ -36,6 +36,7 @@ mod policy;
 mod side;
 mod slots;
 mod statistics;
+mod turn;
 mod witness;
 
 pub use contest::contest;
@@ -44,6 +45,6 @@ pub use floor::{Floor, product_flops};
 pub use outcome::{Claim, Comparison, Contest, Disturbance, Noise, SideTimes};
 pub use policy::{ContestPolicy, Entrants};
 pub use side::{LoadedSide, Side, Testimony};
-pub use slots::{Check, Returned, SlotData, SlotId};
+pub use slots::{Check, Returned, SlotData, SlotId, stretches};
 pub use statistics::{Interval, Timing, Trend, bootstrap_median, fewest_samples, median, trend};
 pub use witness::{Clock, Machine, Usage, Witness};

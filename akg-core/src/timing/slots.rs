@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::backend::RunOutput;
+use crate::backend::{Execution, RunOutput};
 use crate::error::Result;
 use crate::expr::Bindings;
 use crate::tensor::Tensor;
@@ -85,4 +85,22 @@ impl fmt::Debug for Returned {
             .field("bytes", &self.bytes)
             .finish_non_exhaustive()
     }
+}
+
+/// Cuts executions that follow one another into stretches of at most so many calls, unless one execution alone has more. The
+/// slots of a stretch are bound together.
+pub fn stretches(executions: &[Execution], most: u32) -> Vec<&[Execution]> {
+    let mut groups = Vec::new();
+    let (mut first, mut calls) = (0, 0u32);
+    for (at, execution) in executions.iter().enumerate() {
+        let all = calls.saturating_add(execution.calls);
+        if all > most && at > first {
+            groups.extend(executions.get(first..at));
+            (first, calls) = (at, execution.calls);
+        } else {
+            calls = all;
+        }
+    }
+    groups.extend(executions.get(first..).filter(|rest| !rest.is_empty()));
+    groups
 }

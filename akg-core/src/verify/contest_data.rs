@@ -41,7 +41,7 @@ const DRAWS: usize = 4;
 /// Activations differ in every slot. Weights and states are those of the round, as in use, where they stay for many calls.
 /// Rounds follow the contract or are signed, at random. What only the task's own code can make comes from few draws, since it
 /// takes long: which of them a slot has is random.
-pub(crate) struct ContestData {
+pub struct ContestData {
     task: Task,
     backend: Arc<dyn Backend>,
     secret: u64,
@@ -67,8 +67,11 @@ struct Made {
 }
 
 impl ContestData {
-    /// Data of a task at its hints, for candidates on a backend.
-    pub(crate) fn new(task: &Task, backend: Arc<dyn Backend>, secret: u64) -> Result<Self> {
+    /// Data of a task at its hints, for candidates on a backend. No candidate may know the secret.
+    ///
+    /// # Errors
+    /// If the task's own code fails to make its tensors, or hints do not give every extent.
+    pub fn new(task: &Task, backend: Arc<dyn Backend>, secret: u64) -> Result<Self> {
         let mut data = Self {
             task: task.clone(),
             secret,
@@ -158,11 +161,12 @@ impl ContestData {
             .map_or(0, |bytes| u64::from_le_bytes(*bytes))
     }
 
-    /// What the inputs of a round are like.
+    /// What the inputs of a round are like. Round 0 is the contract's, for whoever wants such data.
     fn distribution(&self, round: u32) -> Distribution {
-        match self.seed(&[u64::from(round)]) % 2 {
-            0 => Distribution::Contract,
-            _ => Distribution::Signed,
+        if round == 0 || self.seed(&[u64::from(round)]).is_multiple_of(2) {
+            Distribution::Contract
+        } else {
+            Distribution::Signed
         }
     }
 
@@ -312,5 +316,143 @@ impl SlotData for ContestData {
         new.retain(|index, _| *index < self.capacity);
         made.slots.append(&mut new);
         Ok(all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use async_trait::async_trait;
+
+    use super::*;
+    use crate::backend::{BackendCapability, Limits, Loaded};
+    use crate::graph::Graph;
+    use crate::source::Artifact;
+    use crate::target::Target;
+    use crate::task::{Capture, Generator};
+    use crate::verdict::Failure;
+    use crate::verify::make_inputs;
+
+    /// Memory of this process, and nothing to execute.
+    #[derive(Debug, Default)]
+    struct Memory(BackendCapability);
+
+    #[async_trait]
+    impl Backend for Memory {
+        fn name(&self) -> &str {
+            "memory"
+        }
+
+        fn capability(&self) -> &BackendCapability {
+            &self.0
+        }
+
+        async fn devices(&self) -> Result<Vec<Target>> {
+            Ok(Vec::new())
+        }
+
+        async fn load(
+            &self,
+            _: Artifact,
+            _: Limits,
+        ) -> Result<std::result::Result<Box<dyn Loaded>, Failure>> {
+            Err(Error::unsupported("nothing is executed"))
+        }
+    }
+
+    /// Activations of so many rows of 64, times weights.
+    fn task(rows: i64) -> Task {
+        let mut graph = Graph::new("linear");
+        let x = graph.input("x", DType::F32, [rows, 64]);
+        let w = graph.weight("w", DType::F32, [64, 64]);
+        let y = graph
+            .call("aten.mm.default", [("self", x.into()), ("mat2", w.into())])
+            .unwrap()[0];
+        graph.output(y);
+        Task::new("linear", graph)
+    }
+
+    fn data(task: &Task, secret: u64) -> ContestData {
+        ContestData::new(task, Arc::new(Memory::default()), secret).unwrap()
+    }
+
+    fn bytes(slots: &[Vec<Tensor>], position: usize) -> BTreeSet<Vec<u8>> {
+        slots.iter().map(|slot| slot[position].bytes().to_vec()).collect()
+    }
+
+    #[test]
+    fn every_slot_has_activations_of_its_own_and_every_round_weights() {
+        // The second has large activations, of which slots have rotations.
+        for rows in [64, (LARGE / 256) as i64] {
+            let task = task(rows);
+            let (data, other) = (data(&task, 1), data(&task, 2));
+            let capacity = if rows == 64 { MOST_SLOTS as u32 } else { 4 };
+            assert_eq!(data.capacity(), capacity);
+            let (mut x, mut w) = (BTreeSet::new(), BTreeSet::new());
+            for round in [3, 4] {
+                // More than fit the memory.
+                let count = capacity.min(4) + 2;
+                let slots = data.inputs(round, 0..count).unwrap();
+                let places: BTreeSet<_> = slots.iter().map(|slot| slot[1].bytes().as_ptr()).collect();
+                assert_eq!(places.len(), 1);
+                x.extend(bytes(&slots, 0));
+                w.extend(bytes(&slots, 1));
+                // Whoever asks again, for a part and in another order, gets the same.
+                let again = data.inputs(round, 1..3).unwrap();
+                assert_eq!(bytes(&again, 0), bytes(&slots[1..3], 0));
+                x.extend(bytes(&other.inputs(round, 0..count).unwrap(), 0));
+                assert_eq!(x.len() as u32, 2 * count * (round - 2));
+            }
+            assert_eq!(w.len(), 2);
+            let again = self::data(&task, 1).inputs(3, 0..1).unwrap();
+            assert!(x.contains(again[0][0].bytes()));
+            // No data of a verification with a public seed.
+            for seed in 0..4 {
+                let public = make_inputs(
+                    &task,
+                    &Memory::default(),
+                    Distribution::Contract,
+                    seed,
+                    data.dims(),
+                )
+                .unwrap();
+                assert!(!x.contains(public[0].bytes()) && !w.contains(public[1].bytes()));
+            }
+        }
+    }
+
+    /// Positions that a script made, as often as it was asked.
+    #[derive(Debug, Default)]
+    struct Script(Mutex<Vec<(Vec<usize>, u64)>>);
+
+    impl Capture for Script {
+        fn capture(&self, positions: &[usize], seed: u64) -> Result<Vec<Tensor>> {
+            self.0.lock().unwrap().push((positions.to_vec(), seed));
+            let make = |at: &usize| match at {
+                0 => Tensor::from_slice([64, 64], &[seed as f32; 4096]),
+                _ => Tensor::from_slice([64, 64], &[0.5f32; 4096]),
+            };
+            positions.iter().map(make).collect()
+        }
+    }
+
+    #[test]
+    fn what_only_a_script_makes_is_made_a_few_times() {
+        let script = Arc::new(Script::default());
+        let mut task = task(64);
+        task.contract.generators = vec![Generator::Captured, Generator::Normal];
+        task.capture = Some(script.clone());
+        let data = data(&task, 1);
+        let slots = data.inputs(0, 0..64).unwrap();
+        let asked = script.0.lock().unwrap().clone();
+        let positions: Vec<&[usize]> = asked.iter().map(|(positions, _)| positions.as_slice()).collect();
+        assert_eq!(positions, [&[0usize, 1] as &[usize], &[0], &[0], &[0]]);
+        assert_eq!(bytes(&slots, 0).len(), DRAWS);
+        assert_eq!(slots[5][1].to_f64().unwrap(), [0.5; 4096]);
+        // Other rounds have weights and data of nobody's.
+        let rounds = (1..20).map(|round| data.inputs(round, 0..1).unwrap().remove(0));
+        let weights: BTreeSet<_> = rounds.map(|slot| slot[1].bytes().to_vec()).collect();
+        assert!(weights.len() > 2);
     }
 }

@@ -29,7 +29,7 @@ pub use adversarial::AdversarialVerifier;
 #[cfg(feature = "conformance")]
 pub(crate) use comparison::judge_all;
 pub(crate) use comparison::{agrees, judge_sample};
-pub(crate) use contest_data::ContestData;
+pub use contest_data::ContestData;
 pub(crate) use hidden::sizes as hidden_sizes;
 pub(crate) use inputs::host_inputs;
 pub use inputs::{Distribution, make_inputs};
