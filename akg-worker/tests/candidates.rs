@@ -457,8 +457,9 @@ fn a_worker_refuses_another_version_of_the_envelope() {
     );
     let unknown = ask(serde_json::json!({"version": 1, "id": 8, "call": {"unheard": "of"}}));
     assert_eq!(unknown["error"]["kind"], "protocol");
-    let hello = ask(serde_json::json!({"version": 1, "id": 9, "call": {"hello": {"protocol": 2}}}));
-    assert_eq!(hello["ok"]["hello"]["protocol"], 2);
+    let version = akg_worker::protocol::VERSION;
+    let hello = ask(serde_json::json!({"version": 1, "id": 9, "call": {"hello": {"protocol": version}}}));
+    assert_eq!(hello["ok"]["hello"]["protocol"], version);
     drop(ours);
     assert!(child.wait().unwrap().success());
 }
