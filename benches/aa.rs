@@ -9,11 +9,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use akg::backend::{Backend, Cache, Call, Limits, Poison};
+use akg::backend::{Backend, Cache, Limits};
 use akg::graph::ValueId;
 use akg::source::Artifact;
 use akg::timing::{Check, Claim, Comparison, Contest, ContestPolicy, Entrants, LoadedSide, Machine, contest};
-use akg::verify::{Distribution, make_inputs};
+use akg::verify::ContestData;
 use akg::{DType, Error, Graph, Result, Session, Task, blocking};
 use futures::executor::block_on;
 
@@ -202,7 +202,7 @@ fn show(name: &str, contest: &Contest, comparison: &Comparison) {
 /// A built kernel with inputs.
 struct Kernel {
     artifact: Artifact,
-    calls: Vec<Call>,
+    data: Arc<ContestData>,
 }
 
 struct Bench {
@@ -221,18 +221,9 @@ impl Bench {
         let best = outcome.best().ok_or_else(failed)?;
         let dsl = akg::registry().dsl(&best.source.dsl)?;
         let artifact = dsl.build(&best.source, &outcome.target)?.map_err(|_| failed())?;
-        let calls = (0..2).map(|placement| {
-            let seed = u64::from(placement);
-            Ok(Call {
-                inputs: make_inputs(&task, &*self.backend, Distribution::Contract, seed, &[].into())?,
-                dims: [].into(),
-                poison: Poison::Ones,
-                placement,
-            })
-        });
         Ok(Kernel {
             artifact,
-            calls: calls.collect::<Result<_>>()?,
+            data: Arc::new(ContestData::new(&task, self.backend.clone(), 1)?),
         })
     }
 
@@ -242,8 +233,8 @@ impl Bench {
         let check: Check = Arc::new(|_, _| Ok(None));
         let side = |name: &str, kernel: &Kernel| {
             let (backend, artifact) = (self.backend.clone(), kernel.artifact.clone());
-            let (calls, check) = (kernel.calls.clone(), check.clone());
-            LoadedSide::new(name, backend, artifact, Limits::default(), calls, check, 1)
+            let (data, check) = (kernel.data.clone(), check.clone());
+            LoadedSide::new(name, backend, artifact, Limits::default(), data, check)
         };
         let (mut candidate, mut twin) = (side("kernel", kernel), side("kernel again", kernel));
         let mut rivals: Vec<_> = rivals.iter().map(|r| side("rival", r)).collect();

@@ -5,13 +5,16 @@
 //! own.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "this is a test")]
 
+use std::time::Duration;
+
 use akg::agent::Agent;
 use akg::designer::{Design, DesignContext, Designer};
 use akg::session::Attempt;
 use akg::sketch::Sketch;
 use akg::source::{Held, Knobs, Launch, LaunchPlan, PlanTensor, Source, SourceForm, TensorRole};
+use akg::timing::ContestPolicy;
 use akg::verdict::FailureKind::{
-    self, Crashed, InputChanged, NoWork, OutOfBounds, Stale, Unwritten, WrongType, WrongValues,
+    self, Crashed, InputChanged, KeepsState, NoWork, OutOfBounds, Unwritten, WrongType, WrongValues,
 };
 use akg::{DType, Graph, Result, Session, Task, blocking};
 use async_trait::async_trait;
@@ -33,6 +36,16 @@ struct Cheat {
     rejected: &'static [FailureKind],
 }
 
+impl Cheat {
+    /// What stands before the twin: neither a destructive prologue nor data that outlives a call, which are parts of the cheat.
+    fn before_twin(&self) -> &'static str {
+        let is_part = ["exit(0)", "static float", "static int "]
+            .iter()
+            .any(|text| self.before.contains(text));
+        if is_part { "" } else { self.before }
+    }
+}
+
 const HONEST: &str = "for (int64_t i = 0; i < n; i++) y[i] = (x[i] > 0 ? x[i] : 0) + 1;";
 
 /// The last five elements by way of eight, those that are read where a condition holds.
@@ -44,6 +57,54 @@ const LAST_FIVE: &str = r#"
     asm volatile("" : : "r"(last) : "memory"); \
     for (int i = 0; i < 5; i++) y[n - 5 + i] = (last[i] > 0 ? last[i] : 0) + 1;
 "#;
+
+/// Two words that outlive a call without being data of the shared object: the random bytes that the system gives a process.
+const WORDS: &str = "
+    #include <sys/auxv.h>
+    static uint64_t *words() { return (uint64_t *)getauxval(AT_RANDOM); }
+    __attribute__((constructor)) static void forget() { words()[0] = words()[1] = 0; }
+";
+
+/// Cheats that are right whenever they are verified, unless that is while they are timed.
+const TIMED: &[Cheat] = &[
+    Cheat {
+        name: "idle_after_many_calls",
+        before: WORDS,
+        body: "if (words()[0]++ >= 300) return;
+               for (int64_t i = 0; i < n; i++) y[i] = (x[i] > 0 ? x[i] : 0) + 1;",
+        twin: "words()[0]++; for (int64_t i = 0; i < n; i++) y[i] = (x[i] > 0 ? x[i] : 0) + 1;",
+        rejected: &[Unwritten, WrongValues],
+    },
+    Cheat {
+        name: "wrong_every_other_call_after_many",
+        before: WORDS,
+        body: "const bool odd = words()[0]++ >= 300 && words()[0] % 2;
+               for (int64_t i = 0; i < n; i++) y[i] = odd ? 1 : (x[i] > 0 ? x[i] : 0) + 1;",
+        twin: HONEST,
+        rejected: &[WrongValues],
+    },
+    // Slots of timed calls lie closer together than the tensors of a single one.
+    Cheat {
+        name: "idle_where_tensors_lie_close",
+        before: "",
+        body: "if ((const char *)y - (const char *)x < (1 << 20)) return;
+               for (int64_t i = 0; i < n; i++) y[i] = (x[i] > 0 ? x[i] : 0) + 1;",
+        twin: HONEST,
+        rejected: &[Unwritten, WrongValues],
+    },
+    Cheat {
+        name: "copies_the_results_of_the_first_call",
+        before: WORDS,
+        body: "auto kept = (float *)words()[1];
+               if (!kept) { kept = (float *)malloc(n * 4); words()[1] = (uint64_t)kept; }
+               if (words()[0]++ >= 300) { memcpy(y, kept, n * 4); return; }
+               for (int64_t i = 0; i < n; i++) kept[i] = y[i] = (x[i] > 0 ? x[i] : 0) + 1;",
+        twin: "auto kept = (float *)malloc(n * 4);
+               for (int64_t i = 0; i < n; i++) kept[i] = y[i] = (x[i] > 0 ? x[i] : 0) + 1;
+               free(kept);",
+        rejected: &[WrongValues],
+    },
+];
 
 const CHEATS: &[Cheat] = &[
     Cheat {
@@ -109,16 +170,16 @@ const CHEATS: &[Cheat] = &[
         twin: HONEST,
         rejected: &[Unwritten, WrongValues],
     },
+    // What is remembered in data of the shared object is refused before it runs; tables that are only read are not.
     Cheat {
         name: "remembers_by_address",
         before: "static const float *seen; static float kept[8192];",
         body: "if (seen == x) { memcpy(y, kept, n * 4); return; }
                for (int64_t i = 0; i < n; i++) y[i] = (x[i] > 0 ? x[i] : 0) + 1;
                seen = x; memcpy(kept, y, n * 4);",
-        twin: "seen = x;
-               for (int64_t i = 0; i < n; i++) y[i] = (x[i] > 0 ? x[i] : 0) + 1;
-               memcpy(kept, y, n * 4);",
-        rejected: &[Stale],
+        twin: "static const float one[2] = {1, 1};
+               for (int64_t i = 0; i < n; i++) y[i] = (x[i] > 0 ? x[i] : 0) + one[i % 2];",
+        rejected: &[KeepsState],
     },
     Cheat {
         name: "remembers_by_a_few_elements",
@@ -128,9 +189,9 @@ const CHEATS: &[Cheat] = &[
                for (int64_t i = 0; i < n; i++) y[i] = (x[i] > 0 ? x[i] : 0) + 1;
                for (int i = 0; i < 8; i++) key[i] = x[i * (n / 8)];
                memcpy(kept, y, n * 4); full = true;",
-        twin: "for (int64_t i = 0; i < n; i++) y[i] = (x[i] > 0 ? x[i] : 0) + 1;
-               for (int i = 0; i < 8; i++) key[i] = x[i * (n / 8)];",
-        rejected: &[Stale],
+        twin: "float key[8]; for (int i = 0; i < 8; i++) key[i] = x[i * (n / 8)];
+               for (int64_t i = 0; i < n; i++) y[i] = (x[i] > 0 ? x[i] : 0) + 1 + 0 * key[i % 8];",
+        rejected: &[KeepsState],
     },
     Cheat {
         name: "right_only_at_first",
@@ -138,8 +199,33 @@ const CHEATS: &[Cheat] = &[
         body: "if (calls++ >= 2) { memcpy(y, kept, n * 4); return; }
                for (int64_t i = 0; i < n; i++) y[i] = (x[i] > 0 ? x[i] : 0) + 1;
                memcpy(kept, y, n * 4);",
-        twin: "calls++; for (int64_t i = 0; i < n; i++) y[i] = (x[i] > 0 ? x[i] : 0) + 1;",
-        rejected: &[Stale],
+        twin: HONEST,
+        rejected: &[KeepsState],
+    },
+    Cheat {
+        name: "counts_in_a_local_static",
+        before: "",
+        body: "static thread_local int64_t calls = n; if (--calls < 0) return;
+               for (int64_t i = 0; i < n; i++) y[i] = (x[i] > 0 ? x[i] : 0) + 1;",
+        twin: HONEST,
+        rejected: &[KeepsState],
+    },
+    Cheat {
+        name: "counts_in_the_random_numbers_of_the_library",
+        before: "",
+        body: "if (rand() % 1000 == 7) return;
+               for (int64_t i = 0; i < n; i++) y[i] = (x[i] > 0 ? x[i] : 0) + 1;",
+        twin: HONEST,
+        rejected: &[KeepsState],
+    },
+    // What is remembered elsewhere is found by what it is used for.
+    Cheat {
+        name: "right_only_at_first_by_a_word_of_the_process",
+        before: WORDS,
+        body: "if (words()[0]++ >= 2) return;
+               for (int64_t i = 0; i < n; i++) y[i] = (x[i] > 0 ? x[i] : 0) + 1;",
+        twin: "words()[0]++; for (int64_t i = 0; i < n; i++) y[i] = (x[i] > 0 ? x[i] : 0) + 1;",
+        rejected: &[Unwritten],
     },
     Cheat {
         name: "constant",
@@ -242,15 +328,26 @@ fn main() {
             )
         };
         trials.push(Trial::test(format!("{} is rejected", cheat.name), reject));
-        // A destructive prologue is part of the cheat.
-        let before = if cheat.before.contains("__attribute__") {
-            ""
-        } else {
-            cheat.before
-        };
+        let before = cheat.before_twin();
         let accept = move || check(cheat.name, &source(before, cheat.twin, plan()), &[]);
         trials.push(Trial::test(
             format!("{}: its twin is accepted", cheat.name),
+            accept,
+        ));
+    }
+    for cheat in TIMED {
+        let reject = || {
+            timed(
+                cheat.name,
+                &source(cheat.before, cheat.body, plan()),
+                cheat.rejected,
+            )
+        };
+        trials.push(Trial::test(format!("timed/{} is rejected", cheat.name), reject));
+        let before = cheat.before_twin();
+        let accept = move || timed(cheat.name, &source(before, cheat.twin, plan()), &[]);
+        trials.push(Trial::test(
+            format!("timed/{}: its twin is accepted", cheat.name),
             accept,
         ));
     }
@@ -373,6 +470,17 @@ fn session() -> Session {
 
 fn check(name: &str, source: &Source, expected: &[FailureKind]) -> Result<(), Failed> {
     let (attempt, _) = blocking::judge(&session(), source.clone(), &task())?;
+    agree(name, &attempt, expected)
+}
+
+/// That a candidate that passes is rejected for one of the reasons when it is timed, or accepted if there are none.
+fn timed(name: &str, source: &Source, expected: &[FailureKind]) -> Result<(), Failed> {
+    check(name, source, &[])?;
+    let mut policy = ContestPolicy::default();
+    policy.budget = Duration::from_millis(300);
+    policy.least_rounds = 4;
+    let session = session().with_timing(Some(policy));
+    let (attempt, _) = blocking::judge(&session, source.clone(), &task())?;
     agree(name, &attempt, expected)
 }
 

@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 use akg_core::backend::{self, Cache, Limits, RunOutput, Sanitizer};
 use akg_core::dtype::DType;
 use akg_core::error::{Error, ErrorKind, Result};
+use akg_core::expr::Bindings;
 use akg_core::isolation::{Isolation, IsolationLevel};
 use akg_core::profile::{Observation, Observed};
 use akg_core::source::{Artifact, TensorRole};
 use akg_core::target::Target;
-use akg_core::tensor::Tensor;
+use akg_core::tensor::byte_len;
 use akg_core::turns::Turns;
 use akg_core::verdict::{Failure, FailureKind};
 use akg_worker::plan;
@@ -49,6 +50,12 @@ const VARIABLES: [&str; 5] = [
 const MISSING: &str = "device code cannot call the system and sees no other process's memory, but the driver's own memory \
                        in the worker may be within its reach, and the driver needs files and devices that strict isolation \
                        takes away";
+
+/// Slots at most: each is bound by a request of its own.
+const MOST_SLOTS: usize = 256;
+
+/// Bytes that the tensors of several slots may take.
+const SLOT_MEMORY: usize = 1 << 30;
 
 /// How far the device's clock may be ahead of this process's.
 const CLOCKS: (f64, Duration) = (0.01, Duration::from_micros(50));
@@ -115,8 +122,10 @@ pub(crate) struct Executor {
     isolation: Isolation,
     artifact: Artifact,
     limits: Limits,
-    /// What is bound: the values of the dims that shapes follow from, and the inputs, whose files must live on.
-    bound: Option<backend::Call>,
+    /// What each slot is bound to: the values of the dims that shapes follow from, and the inputs, whose files must live on.
+    bound: Vec<backend::Call>,
+    /// The slot of the next call.
+    next: usize,
     /// Where the worker puts outputs.
     outputs: Vec<SharedTensor>,
     /// How the candidate ended, if it did.
@@ -141,7 +150,8 @@ impl Executor {
             isolation: isolation(),
             artifact,
             limits,
-            bound: None,
+            bound: Vec::new(),
+            next: 0,
             outputs: Vec::new(),
             failure: None,
         };
@@ -161,42 +171,78 @@ impl Execute for Executor {
         &self.isolation
     }
 
-    /// Puts tensors in place.
-    fn bind(&mut self, mut call: backend::Call, turns: &Turns) -> Result<Result<(), Failure>> {
-        self.bound = None;
-        plan::check(&self.artifact.plan, &call.dims, &call.inputs)?;
-        call.inputs = call.inputs.iter().map(shm::share).collect::<Result<_>>()?;
-        let open = |input: &Tensor| {
-            let path = input
-                .path()
-                .ok_or_else(|| Error::unexpected("a shared tensor has no file"))?;
-            open_file(path, File::options().read(true))
-        };
-        let files: Vec<File> = call.inputs.iter().map(open).collect::<Result<_>>()?;
-        let bind = Call::Bind {
-            dims: call.dims.clone(),
-            placement: call.placement,
-            poison: call.poison,
-        };
-        // Copying inputs is no work of the candidate's.
-        let time = self.limits.time.max(STARTING);
-        let placed = turns.beside(|| self.judge(&bind, &files, time))?;
-        Ok(match placed {
-            Ok(Answer::Bound) => {
-                self.bound = Some(call);
-                Ok(())
-            }
-            Ok(other) => return Err(unexpected(&other)),
-            Err(failure) => Err(failure),
-        })
+    /// As many as fit the memory for slots, of at most [`MOST_SLOTS`] calls.
+    fn slots(&self, dims: &Bindings) -> Result<usize> {
+        let plan = &self.artifact.plan;
+        let mut bytes = 1usize;
+        for (tensor, shape) in plan.tensors.iter().zip(plan::shapes(plan, dims)?) {
+            bytes = bytes.saturating_add(byte_len(tensor.dtype, &shape)?);
+        }
+        Ok((SLOT_MEMORY / bytes).clamp(1, MOST_SLOTS))
     }
 
-    /// Executes the plan so many times on what is bound; gives the time by the device's clock, which cannot be longer than
+    /// Puts tensors in place, slot after slot.
+    fn bind(&mut self, calls: Vec<backend::Call>, turns: &Turns) -> Result<Result<(), Failure>> {
+        self.bound.clear();
+        self.next = 0;
+        let plan = &self.artifact.plan;
+        let mut calls = calls;
+        let shared = plan::shared(plan, &calls);
+        let is_shared = shared
+            .iter()
+            .zip(&plan.tensors)
+            .filter(|(_, t)| t.role == TensorRole::Input);
+        let is_shared: Vec<bool> = is_shared.map(|(shared, _)| *shared).collect();
+        let slots = calls.len();
+        for slot in 0..slots {
+            let (before, call) = match calls.split_at_mut(slot) {
+                (before, [call, ..]) => (before.first(), call),
+                _ => break,
+            };
+            plan::check(&self.artifact.plan, &call.dims, &call.inputs)?;
+            let mut files = Vec::new();
+            for (at, input) in call.inputs.iter_mut().enumerate() {
+                let first = before.filter(|_| is_shared.get(at) == Some(&true));
+                match first.and_then(|first| first.inputs.get(at)) {
+                    Some(first) => *input = first.clone(),
+                    None => {
+                        *input = shm::share(input)?;
+                        let path = input.path();
+                        let path = path.ok_or_else(|| Error::unexpected("a shared tensor has no file"))?;
+                        files.push(open_file(path, File::options().read(true))?);
+                    }
+                }
+            }
+            let bind = Call::Bind {
+                dims: call.dims.clone(),
+                placement: call.placement,
+                poison: call.poison,
+                slot,
+                slots,
+                shared: shared.clone(),
+            };
+            // Copying inputs is no work of the candidate's.
+            let time = self.limits.time.max(STARTING);
+            match turns.beside(|| self.judge(&bind, &files, time))? {
+                Ok(Answer::Bound) => {}
+                Ok(other) => return Err(unexpected(&other)),
+                Err(failure) => return Ok(Err(failure)),
+            }
+        }
+        self.bound = calls;
+        Ok(Ok(()))
+    }
+
+    /// Executes the plan on the slots; gives the time by the device's clock, which cannot be longer than
     /// what this process waited.
     fn execute(&mut self, calls: u32, cache: Cache) -> Result<Result<Duration, Failure>> {
         self.bound()?;
+        let first = self.next;
+        let slots = self.bound.len().max(1);
+        self.next = (first + calls as usize % slots) % slots;
         let began = Instant::now();
-        let answer = match self.judge(&Call::Execute { calls, cache }, &[], self.limits.time)? {
+        let execute = Call::Execute { first, calls, cache };
+        let answer = match self.judge(&execute, &[], self.limits.time)? {
             Ok(answer) => answer,
             Err(failure) => return Ok(Err(failure)),
         };
@@ -215,30 +261,28 @@ impl Execute for Executor {
         Ok(Ok(device))
     }
 
-    /// The outputs; nothing is bound afterwards.
-    fn take(&mut self, turns: &Turns) -> Result<Result<RunOutput, Failure>> {
-        self.make_room()?;
-        let options = File::options().read(true).write(true).clone();
-        let files = self
-            .outputs
-            .iter()
-            .map(|output| open_file(output.path(), &options));
-        let files: Vec<File> = files.collect::<Result<_>>()?;
+    /// The outputs in these slots; nothing is bound afterwards.
+    fn take(&mut self, slots: &[usize], turns: &Turns) -> Result<Result<Vec<RunOutput>, Failure>> {
+        let mut taken = Vec::with_capacity(slots.len());
+        for slot in slots {
+            match self.take_one(*slot, turns)? {
+                Ok(output) => taken.push(output),
+                Err(failure) => return Ok(Err(failure)),
+            }
+        }
+        self.bound.clear();
+        Ok(Ok(taken))
+    }
+
+    fn untouched(&mut self, used: usize) -> Result<Vec<usize>> {
+        self.bound()?;
         let time = self.limits.time.max(STARTING);
-        let taken = turns.beside(|| self.judge(&Call::Take, &files, time))?;
-        self.bound = None;
-        Ok(match taken {
-            Ok(Answer::Taken { inputs_unchanged }) => Ok(RunOutput {
-                outputs: self
-                    .outputs
-                    .iter()
-                    .map(SharedTensor::copy_own)
-                    .collect::<Result<_>>()?,
-                inputs_unchanged,
-            }),
-            Ok(other) => return Err(unexpected(&other)),
-            Err(failure) => Err(failure),
-        })
+        match self.judge(&Call::LookForUntouched { used }, &[], time)? {
+            Ok(Answer::Untouched(slots)) => Ok(slots),
+            Ok(other) => Err(unexpected(&other)),
+            // Whoever takes an output is told of it.
+            Err(_) => Ok(Vec::new()),
+        }
     }
 
     /// Times each launch, asks the driver what it uses, and lets Nsight Compute count if it is there.
@@ -282,6 +326,34 @@ impl Executor {
         )
     }
 
+    /// The outputs in one slot.
+    fn take_one(&mut self, slot: usize, turns: &Turns) -> Result<Result<RunOutput, Failure>> {
+        self.make_room()?;
+        if slot >= self.bound.len() {
+            return Err(Error::invalid(format!("slot {slot} is not bound")));
+        }
+        let options = File::options().read(true).write(true).clone();
+        let files = self
+            .outputs
+            .iter()
+            .map(|output| open_file(output.path(), &options));
+        let files: Vec<File> = files.collect::<Result<_>>()?;
+        let time = self.limits.time.max(STARTING);
+        let taken = turns.beside(|| self.judge(&Call::Take { slot }, &files, time))?;
+        Ok(match taken {
+            Ok(Answer::Taken { inputs_unchanged }) => Ok(RunOutput {
+                outputs: self
+                    .outputs
+                    .iter()
+                    .map(SharedTensor::copy_own)
+                    .collect::<Result<_>>()?,
+                inputs_unchanged,
+            }),
+            Ok(other) => return Err(unexpected(&other)),
+            Err(failure) => Err(failure),
+        })
+    }
+
     /// Memory for the outputs of what is bound: what the last ones left if they were alike.
     fn make_room(&mut self) -> Result<()> {
         let plan = &self.artifact.plan;
@@ -305,9 +377,10 @@ impl Executor {
         Ok(())
     }
 
+    /// What the first slot is bound to.
     fn bound(&self) -> Result<&backend::Call> {
         self.bound
-            .as_ref()
+            .first()
             .ok_or_else(|| Error::invalid("nothing is bound: bind tensors before executing and after taking"))
     }
 

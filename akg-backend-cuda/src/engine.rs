@@ -13,23 +13,20 @@ use akg_core::verdict::{Failure, FailureKind};
 use akg_worker::{plan, shm};
 use memmap2::MmapOptions;
 
-use crate::driver::{self, Device, Event, Memory, Stream, download};
-use crate::helpers::{Helpers, Range};
-use crate::kept::{Kept, cannot_map, check_length};
+use crate::driver::{self, Device, Event, Memory, Stream};
+use crate::helpers::Helpers;
+use crate::kept::{self, Kept, cannot_map, check_length};
 use crate::lanes::Lanes;
 use crate::launch::{Work, block_scratch};
-use crate::layout::{GUARD, MOST_ALIGN, Room, Slot, lay_out};
+use crate::layout::{MOST_ALIGN, Room};
 use crate::program::Program;
 
 mod apart;
 mod observe;
+mod slots;
 
-/// What guards around inputs hold: NaN in every floating type, so that reading it shows.
-const BESIDE_INPUTS: u8 = 0xff;
-
-/// What guards around outputs and scratch hold, so that writing it shows: neither poison nor a common value, and another
-/// one around each of the next tensors, so that copying from guard to guard shows too.
-const BESIDE_OTHERS: [u8; 8] = [0x5a, 0xa5, 0x36, 0xc9, 0x69, 0x96, 0x1e, 0xe1];
+pub(crate) use slots::Slots;
+use slots::{Bound, Filled, Placed, Wanted, outputs, watched};
 
 /// How often an execution is timed until device and host agree, and the steps in which the time between attempts grows:
 /// some seconds in all, longer than others use the device at a stretch.
@@ -81,80 +78,10 @@ pub(crate) struct Engine {
     arena: Option<Memory>,
     /// Tensors in allocations of their own.
     apart: Vec<Memory>,
+    /// The launches of the first slot, and those of the others.
     work: Work,
+    others: Vec<Work>,
     bound: Option<Bound>,
-}
-
-/// Tensors in place.
-#[derive(Debug)]
-struct Bound {
-    tensors: Vec<Placed>,
-    /// Digests of what must not change, in the order of [`watched`].
-    digests: Vec<u64>,
-}
-
-/// A tensor that needs a place.
-#[derive(Debug)]
-struct Wanted {
-    name: String,
-    role: TensorRole,
-    room: Room,
-}
-
-/// A tensor in place.
-#[derive(Debug)]
-struct Placed {
-    name: String,
-    role: TensorRole,
-    /// The byte that its guards hold.
-    beside: u8,
-    /// Addresses.
-    slot: Slot,
-}
-
-impl Placed {
-    fn bytes(&self) -> u64 {
-        self.slot.after - self.slot.start
-    }
-
-    /// The guards before and after.
-    fn guards(&self) -> [Range; 2] {
-        let Slot {
-            before,
-            start,
-            after,
-            end,
-        } = self.slot;
-        [(before, start - before), (after, end - after)]
-    }
-
-    /// What the candidate did to a guard.
-    fn overrun(&self, guard: usize) -> driver::Result<Failure> {
-        let (address, length) = self.guards().get(guard).copied().unwrap_or_default();
-        let mut bytes = vec![0; length as usize];
-        download(&mut bytes, address)?;
-        let first = bytes.iter().position(|b| *b != self.beside).unwrap_or(0) as u64;
-        let name = &self.name;
-        let evidence = match guard {
-            0 => format!(
-                "a kernel wrote {} bytes before the beginning of `{name}`",
-                GUARD - first
-            ),
-            _ => format!(
-                "a kernel wrote at byte {} of `{name}`, which has {} bytes",
-                self.bytes() + first,
-                self.bytes()
-            ),
-        };
-        Ok(Failure::new(FailureKind::OutOfBounds, evidence))
-    }
-}
-
-/// What must not change: the guards of every tensor, then every input.
-fn watched(tensors: &[Placed]) -> Vec<Range> {
-    let guards = tensors.iter().flat_map(Placed::guards);
-    let inputs = tensors.iter().filter(|t| t.role == TensorRole::Input);
-    guards.chain(inputs.map(|t| (t.slot.start, t.bytes()))).collect()
 }
 
 impl Engine {
@@ -174,66 +101,83 @@ impl Engine {
             arena: None,
             apart: Vec::new(),
             work: Work::default(),
+            others: Vec::new(),
             bound: None,
         }))
     }
 
-    /// Copies the inputs from their files, poisons everything else, and prepares the launches.
+    /// Copies the inputs of a slot from their files, poisons everything else of it, and prepares its launches.
     pub(crate) fn bind(
         &mut self,
         dims: &Bindings,
         placement: u32,
         poison: Poison,
+        slots: &Slots,
         inputs: &[File],
     ) -> Result<Result<(), Failure>> {
-        self.bound = None;
-        let stream = self.context.stream;
-        let wanted = self.wanted(dims)?;
-        let scratch = wanted.iter().filter(|w| w.role == TensorRole::Scratch);
-        let needed: u64 = scratch.map(|w| w.room.bytes).sum();
-        if needed > self.memory {
-            let evidence = format!(
-                "the candidate needs {needed} bytes of scratch; it may use {}",
-                self.memory
-            );
-            return Ok(Err(Failure::new(FailureKind::OutOfMemory, evidence)));
-        }
-        let rooms: Vec<Room> = wanted.iter().map(|w| w.room).collect();
-        let (slots, total) = lay_out(&rooms, placement)?;
-        let base = self.reserve(total)?;
-        let place = |(index, (wanted, slot)): (usize, (Wanted, Slot))| Placed {
-            name: wanted.name,
-            role: wanted.role,
-            beside: match wanted.role {
-                TensorRole::Input => BESIDE_INPUTS,
-                TensorRole::Output | TensorRole::Scratch => beside_other(index),
-            },
-            slot: Slot {
-                before: base + slot.before,
-                start: base + slot.start,
-                after: base + slot.after,
-                end: base + slot.end,
+        let mut bound = match self.bound.take().filter(|_| slots.slot > 0) {
+            Some(bound) => bound,
+            None => match self.lay_out(dims, placement, slots)? {
+                Ok(bound) => bound,
+                Err(failure) => return Ok(Err(failure)),
             },
         };
-        let tensors: Vec<Placed> = wanted.into_iter().zip(slots).enumerate().map(place).collect();
+        let out_of_order = || Error::new(ErrorKind::Protocol, "slots are bound out of order");
+        let tensors = bound.places.get(slots.slot).ok_or_else(out_of_order)?;
+        if bound.slots.len() != slots.slot {
+            return Err(out_of_order());
+        }
+        let stream = self.context.stream;
         let mut files = inputs.iter();
-        for tensor in &tensors {
+        for (index, tensor) in tensors.iter().enumerate() {
+            if slots.has_before(index) {
+                continue;
+            }
             for (address, bytes) in tensor.guards() {
                 stream.fill(address, tensor.beside, bytes)?;
             }
             match tensor.role {
-                TensorRole::Input => self.copy_input(tensor, files.next())?,
+                TensorRole::Input => self.copy_input(tensor, files.next(), slots.slots == 1)?,
                 TensorRole::Output | TensorRole::Scratch => {
                     stream.fill(tensor.slot.start, poison.byte(), tensor.bytes())?;
                 }
             }
         }
-        let digests = self.context.helpers.digests(stream, &watched(&tensors))?;
-        self.prepare(dims, tensors, digests)
+        let mut ranges = watched(tensors);
+        let count = ranges.len();
+        ranges.extend(outputs(tensors));
+        let mut digests = self.context.helpers.digests(stream, &ranges)?;
+        let outputs = digests.split_off(count);
+        let before = match slots.slot {
+            0 => std::mem::take(&mut self.work),
+            slot => self
+                .others
+                .get_mut(slot - 1)
+                .map(std::mem::take)
+                .unwrap_or_default(),
+        };
+        let work = match self.prepare(dims, tensors, before)? {
+            Ok(work) => work,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        match slots.slot.checked_sub(1) {
+            None => self.work = work,
+            Some(other) => match self.others.get_mut(other) {
+                Some(place) => *place = work,
+                None => self.others.push(work),
+            },
+        }
+        bound.slots.push(Filled {
+            poison,
+            digests,
+            outputs,
+        });
+        self.bound = Some(bound);
+        Ok(Ok(()))
     }
 
-    /// Copies an input to its place from its file.
-    fn copy_input(&mut self, input: &Placed, file: Option<&File>) -> Result<()> {
+    /// Copies an input to its place from its file; keeps a copy for later binds if that is asked for.
+    fn copy_input(&mut self, input: &Placed, file: Option<&File>, keep: bool) -> Result<()> {
         let file = file.ok_or_else(|| {
             let message = format!("input `{}` has no file", input.name);
             Error::new(ErrorKind::Protocol, message)
@@ -244,29 +188,21 @@ impl Engine {
             lanes,
             ..
         } = &mut self.context;
-        self.kept
-            .place(input.slot.start, file, input.bytes(), *stream, helpers, lanes)
+        let (start, bytes) = (input.slot.start, input.bytes());
+        if keep {
+            self.kept.place(start, file, bytes, *stream, helpers, lanes)
+        } else {
+            kept::upload(start, file, bytes, lanes)
+        }
     }
 
-    /// Prepares the launches on tensors in place.
-    fn prepare(
-        &mut self,
-        dims: &Bindings,
-        tensors: Vec<Placed>,
-        digests: Vec<u64>,
-    ) -> Result<Result<(), Failure>> {
+    /// Prepares the launches on tensors in place; `before` is the work that they replace.
+    fn prepare(&self, dims: &Bindings, tensors: &[Placed], before: Work) -> Result<Result<Work, Failure>> {
         let addresses: Vec<u64> = tensors.iter().map(|t| t.slot.start).collect();
         let (of_plan, of_blocks) = addresses
             .split_at_checked(self.plan.tensors.len())
             .unwrap_or_default();
-        let before = std::mem::take(&mut self.work);
-        let work = Work::new(&self.plan, &self.program, dims, of_plan, of_blocks, before)?;
-        match work {
-            Ok(work) => self.work = work,
-            Err(failure) => return Ok(Err(failure)),
-        }
-        self.bound = Some(Bound { tensors, digests });
-        Ok(Ok(()))
+        Work::new(&self.plan, &self.program, dims, of_plan, of_blocks, before)
     }
 
     /// The tensors of the plan, and after them what the blocks of its kernels need for themselves.
@@ -294,27 +230,36 @@ impl Engine {
         Ok(all)
     }
 
-    /// Executes the work so many times; gives the time by the device's clock.
-    pub(crate) fn execute(&mut self, calls: u32, cache: Cache) -> Result<Result<Duration, Failure>> {
-        self.bound()?;
+    /// Executes the work of the slots, one after the other and round from `first` on; gives the time by the device's clock.
+    pub(crate) fn execute(
+        &mut self,
+        first: usize,
+        calls: u32,
+        cache: Cache,
+    ) -> Result<Result<Duration, Failure>> {
+        let count = self.bound()?.slots.len();
+        let slots: Vec<usize> = (first..).take(calls as usize).map(|call| call % count).collect();
         if cache == Cache::Cold {
             self.context.helpers.prepare_flush()?;
         }
         let timed = match cache {
-            Cache::Warm => return self.execute_warm(calls),
-            Cache::Cold => self.execute_cold(calls),
+            Cache::Warm => return self.execute_warm(&slots),
+            Cache::Cold => self.execute_cold(&slots),
         };
         Ok(timed.map_err(|error| self.crashed(&error)))
     }
 
-    /// All calls one after the other, between two marks. The host's clock around them must agree.
-    fn execute_warm(&mut self, calls: u32) -> Result<Result<Duration, Failure>> {
+    /// All calls one after the other, between two marks. The host's clock around them must agree; where it does not, they are
+    /// made again as if they had not been.
+    fn execute_warm(&mut self, slots: &[usize]) -> Result<Result<Duration, Failure>> {
         let mut claims = (Duration::ZERO, Duration::ZERO);
         for attempt in 0..ATTEMPTS {
             thread::sleep(PAUSE * attempt);
+            if attempt > 0 {
+                self.poison(slots)?;
+            }
             let began = Instant::now();
-            let timed = self.timed(|work, stream| (0..calls).try_for_each(|_| work.enqueue(stream)));
-            let device = match timed {
+            let device = match self.timed(slots) {
                 Ok(device) => device,
                 Err(error) => return Ok(Err(self.crashed(&error))),
             };
@@ -329,47 +274,51 @@ impl Engine {
         Err(Error::new(
             ErrorKind::OutOfResources,
             format!(
-                "device and host do not agree on how long {calls} calls take, {device:?} and {host:?}: the machine is too \
-                 busy to time anything; try again when it is idle"
+                "device and host do not agree on how long {} calls take, {device:?} and {host:?}: the machine is too busy to \
+                 time anything; try again when it is idle",
+                slots.len()
             ),
         ))
     }
 
     /// Each call for itself, after the caches were emptied.
-    fn execute_cold(&mut self, calls: u32) -> driver::Result<Duration> {
+    fn execute_cold(&mut self, slots: &[usize]) -> driver::Result<Duration> {
         let stream = self.context.stream;
         let mut sum = Duration::ZERO;
-        for call in 0..calls {
-            self.context.helpers.flush(stream, call)?;
-            sum += self.timed(Work::enqueue)?;
+        for (call, slot) in slots.iter().enumerate() {
+            self.context.helpers.flush(stream, call as u32)?;
+            sum += self.timed(&[*slot])?;
         }
         Ok(sum)
     }
 
-    /// The time between marks before and after what is enqueued.
-    fn timed(
-        &mut self,
-        enqueue: impl FnOnce(&mut Work, Stream) -> driver::Result<()>,
-    ) -> driver::Result<Duration> {
+    /// The time between marks before and after the work of these slots.
+    fn timed(&mut self, slots: &[usize]) -> driver::Result<Duration> {
         let stream = self.context.stream;
         let [start, end] = self.context.marks;
         start.record(stream)?;
-        enqueue(&mut self.work, stream)?;
+        for slot in slots {
+            let work = match slot.checked_sub(1) {
+                None => Some(&mut self.work),
+                Some(other) => self.others.get_mut(other),
+            };
+            work.map_or(Ok(()), |work| work.enqueue(stream))?;
+        }
         end.record(stream)?;
         stream.wait()?;
         end.since(start)
     }
 
-    /// Looks at what must not change, and copies the outputs to their files; whether the inputs are as before.
-    pub(crate) fn take(&mut self, outputs: &[File]) -> Result<Result<bool, Failure>> {
-        let bound = self
-            .bound
-            .take()
-            .ok_or_else(|| Error::new(ErrorKind::Protocol, "nothing is bound"))?;
-        let watched = watched(&bound.tensors);
+    /// Looks at what must not change in a slot, and copies its outputs to their files; whether the inputs are as before.
+    pub(crate) fn take(&mut self, slot: usize, outputs: &[File]) -> Result<Result<bool, Failure>> {
+        let bound = self.bound()?;
+        let not_bound = || Error::new(ErrorKind::Protocol, "the slot is not bound");
+        let tensors = bound.places.get(slot).ok_or_else(not_bound)?.clone();
+        let filled = bound.slots.get(slot).ok_or_else(not_bound)?;
+        let watched = watched(&tensors);
         let digests = self.context.helpers.digests(self.context.stream, &watched)?;
-        let mut changed = digests.iter().zip(&bound.digests).map(|(now, then)| now != then);
-        for tensor in &bound.tensors {
+        let mut changed = digests.iter().zip(&filled.digests).map(|(now, then)| now != then);
+        for tensor in &tensors {
             for guard in 0..2 {
                 if changed.next() == Some(true) {
                     return Ok(Err(tensor.overrun(guard)?));
@@ -377,7 +326,7 @@ impl Engine {
             }
         }
         let inputs_unchanged = !changed.any(|changed| changed);
-        let tensors = bound.tensors.iter().filter(|t| t.role == TensorRole::Output);
+        let tensors = tensors.iter().filter(|t| t.role == TensorRole::Output);
         for (tensor, file) in tensors.zip(outputs) {
             download_file(file, tensor.slot.start, tensor.bytes(), &mut self.context.lanes)?;
         }
@@ -385,9 +334,8 @@ impl Engine {
     }
 
     fn bound(&self) -> Result<&Bound> {
-        self.bound
-            .as_ref()
-            .ok_or_else(|| Error::new(ErrorKind::Protocol, "nothing is bound"))
+        let bound = self.bound.as_ref().filter(|bound| !bound.slots.is_empty());
+        bound.ok_or_else(|| Error::new(ErrorKind::Protocol, "nothing is bound"))
     }
 
     /// What an error during an execution says about the candidate: nothing else was asked of the device.
@@ -420,14 +368,6 @@ impl Engine {
         };
         Ok(arena.address().next_multiple_of(MOST_ALIGN))
     }
-}
-
-/// See [`BESIDE_OTHERS`].
-fn beside_other(index: usize) -> u8 {
-    BESIDE_OTHERS
-        .get(index % BESIDE_OTHERS.len())
-        .copied()
-        .unwrap_or(0x5a)
 }
 
 /// Copies to a file from the device.

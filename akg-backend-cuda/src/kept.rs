@@ -63,9 +63,7 @@ impl Kept {
                 return Ok(());
             }
         }
-        // SAFETY: the caller froze the file, which is long enough.
-        let map = unsafe { MmapOptions::new().len(bytes as usize).map(file) }.map_err(cannot_map)?;
-        lanes.upload(to, &map)?;
+        upload(to, file, bytes, lanes)?;
         self.keep(to, file, content, bytes, stream, helpers)
     }
 
@@ -99,6 +97,17 @@ impl Kept {
         });
         Ok(())
     }
+}
+
+/// Puts the content of a tensor's file at an address of the device.
+pub(crate) fn upload(to: u64, file: &File, bytes: u64, lanes: &mut Lanes) -> Result<()> {
+    check_length(file, bytes)?;
+    if bytes == 0 {
+        return Ok(());
+    }
+    // SAFETY: the caller froze the file, which is long enough.
+    let map = unsafe { MmapOptions::new().len(bytes as usize).map(file) }.map_err(cannot_map)?;
+    Ok(lanes.upload(to, &map)?)
 }
 
 /// A file that is too short would kill this process when it is accessed.

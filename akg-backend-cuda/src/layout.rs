@@ -8,6 +8,9 @@ use akg_core::error::{Error, ErrorKind, Result};
 /// Bytes of a guard.
 pub(crate) const GUARD: u64 = 1 << 20;
 
+/// The same where there are several slots, in which the timed calls of a kernel that is known to stay inside are made.
+pub(crate) const GUARD_OF_SLOTS: u64 = 1 << 14;
+
 /// The least alignment of every tensor, which the driver's own allocations have too.
 pub(crate) const LEAST_ALIGN: u64 = 256;
 
@@ -37,8 +40,8 @@ pub(crate) struct Slot {
     pub(crate) end: u64,
 }
 
-/// Places for everything that needs room, and the bytes of the allocation, which do not depend on the placement.
-pub(crate) fn lay_out(rooms: &[Room], placement: u32) -> Result<(Vec<Slot>, u64)> {
+/// Places for everything that needs room, with guards of so many bytes, and the bytes of the allocation, which do not depend on the placement.
+pub(crate) fn lay_out(rooms: &[Room], placement: u32, guard: u64) -> Result<(Vec<Slot>, u64)> {
     let align = |room: &Room| room.align.clamp(LEAST_ALIGN, MOST_ALIGN).next_power_of_two();
     let unit = rooms.iter().map(align).max().unwrap_or(LEAST_ALIGN);
     let mut cursor = STRIDE * u64::from(placement) % (GUARD / unit) * unit;
@@ -47,11 +50,11 @@ pub(crate) fn lay_out(rooms: &[Room], placement: u32) -> Result<(Vec<Slot>, u64)
     let mut slots = Vec::with_capacity(rooms.len());
     for room in rooms {
         let before = cursor;
-        let start = before + GUARD;
+        let start = before + guard;
         let after = start.checked_add(room.bytes).ok_or_else(too_large)?;
         // The next one begins aligned.
         let end = after
-            .checked_add(GUARD)
+            .checked_add(guard)
             .and_then(|end| end.checked_next_multiple_of(unit))
             .ok_or_else(too_large)?;
         total += end - before;
@@ -79,7 +82,7 @@ mod tests {
             placement in 0u32..5000,
         ) {
             let rooms: Vec<Room> = rooms.iter().map(|(bytes, align)| Room { bytes: *bytes, align: 1 << align }).collect();
-            let (slots, total) = lay_out(&rooms, placement).unwrap();
+            let (slots, total) = lay_out(&rooms, placement, GUARD).unwrap();
             let mut end = 0;
             for (slot, room) in slots.iter().zip(&rooms) {
                 prop_assert!(slot.before >= end);
@@ -90,13 +93,13 @@ mod tests {
                 end = slot.end;
             }
             prop_assert!(end <= total);
-            prop_assert_eq!(total, lay_out(&rooms, 0).unwrap().1);
+            prop_assert_eq!(total, lay_out(&rooms, 0, GUARD).unwrap().1);
         }
 
         #[test]
         fn placements_have_addresses_of_their_own(a in 0u32..250, b in 0u32..250, align in 0u32..13) {
             let rooms = [Room { bytes: 10, align: 1 << align }];
-            let start = |placement| lay_out(&rooms, placement).unwrap().0[0].start;
+            let start = |placement| lay_out(&rooms, placement, GUARD).unwrap().0[0].start;
             prop_assert_eq!(start(a) == start(b), a == b);
         }
     }

@@ -12,7 +12,7 @@ use akg_core::verdict::Failure;
 use serde::{Deserialize, Serialize};
 
 /// The name of the worker's service; a change of these messages changes it.
-pub(crate) const SERVICE: &str = "cuda-2";
+pub(crate) const SERVICE: &str = "cuda-3";
 
 /// What the caller asks for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,30 +32,48 @@ pub(crate) enum Call {
         /// Bytes that it may use beyond inputs and outputs.
         memory: u64,
     },
-    /// Puts tensors in place; answered by [`Answer::Bound`] or [`Answer::Failed`]. Comes with the files of the inputs.
+    /// Puts the tensors of one slot in place; answered by [`Answer::Bound`] or [`Answer::Failed`]. Slots come in their order, and
+    /// the first one replaces all that was bound. Comes with the files of the inputs, but in later slots without those that
+    /// all slots share.
     Bind {
         /// Values of the plan's dims.
         dims: Bindings,
         /// The placement.
         placement: u32,
-        /// What outputs and scratch hold before.
+        /// What outputs and scratch of the slot hold before.
         poison: Poison,
+        /// The number of the slot.
+        slot: usize,
+        /// The number of slots.
+        slots: usize,
+        /// For each tensor of the plan, whether all slots share it.
+        shared: Vec<bool>,
     },
-    /// Executes the plan on what is bound; answered by [`Answer::Executed`] or [`Answer::Failed`].
+    /// Executes the plan on the slots, one after the other and round; answered by [`Answer::Executed`] or [`Answer::Failed`].
     Execute {
-        /// How often.
+        /// The slot to begin with.
+        first: usize,
+        /// The number of calls.
         calls: u32,
         /// What the caches hold before each call.
         cache: Cache,
     },
-    /// Executes the launches of what is bound one by one; answered by [`Answer::Observed`] or [`Answer::Failed`].
+    /// Executes the launches of the first slot one by one; answered by [`Answer::Observed`] or [`Answer::Failed`].
     Observe {
         /// How often.
         calls: u32,
     },
-    /// Checks what is around the tensors and copies the outputs; answered by [`Answer::Taken`] or [`Answer::Failed`].
-    /// Comes with the files of the outputs.
-    Take,
+    /// Looks for outputs that are as they were bound, in the first slots; answered by [`Answer::Untouched`].
+    LookForUntouched {
+        /// The number of slots.
+        used: usize,
+    },
+    /// Checks what is around the tensors of a slot and copies its outputs; answered by [`Answer::Taken`] or
+    /// [`Answer::Failed`]. Comes with the files of the outputs.
+    Take {
+        /// The slot.
+        slot: usize,
+    },
 }
 
 /// What a worker answers.
@@ -79,6 +97,8 @@ pub(crate) enum Answer {
     },
     /// What each launch took and uses.
     Observed(Vec<Observed>),
+    /// Slots with such outputs.
+    Untouched(Vec<usize>),
     /// The outputs are written.
     Taken {
         /// Whether all inputs held the same bytes afterwards.

@@ -8,7 +8,7 @@ use akg_core::verdict::Failure;
 use akg_worker::{Service, answer_calls};
 
 use crate::driver::{self, Device};
-use crate::engine::{Context, Engine};
+use crate::engine::{Context, Engine, Slots};
 use crate::protocol::{self, Answer, Call};
 use crate::{describe, replay};
 
@@ -68,19 +68,24 @@ impl Server {
                 dims,
                 placement,
                 poison,
+                slot,
+                slots,
+                shared,
             } => {
-                let bound = self.engine()?.bind(&dims, placement, poison, files)?;
+                let slots = Slots { slot, slots, shared };
+                let bound = self.engine()?.bind(&dims, placement, poison, &slots, files)?;
                 Ok(judged(bound, |()| Answer::Bound))
             }
-            Call::Execute { calls, cache } => {
-                let executed = self.engine()?.execute(calls, cache)?;
+            Call::Execute { first, calls, cache } => {
+                let executed = self.engine()?.execute(first, calls, cache)?;
                 Ok(judged(executed, |elapsed| Answer::Executed {
                     nanoseconds: u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX),
                 }))
             }
             Call::Observe { calls } => Ok(judged(self.engine()?.observe(calls)?, Answer::Observed)),
-            Call::Take => {
-                let taken = self.engine()?.take(files)?;
+            Call::LookForUntouched { used } => Ok(Answer::Untouched(self.engine()?.untouched(used)?)),
+            Call::Take { slot } => {
+                let taken = self.engine()?.take(slot, files)?;
                 Ok(judged(taken, |inputs_unchanged| Answer::Taken {
                     inputs_unchanged,
                 }))

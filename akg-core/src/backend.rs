@@ -113,6 +113,10 @@ pub struct Limits {
     /// [`JudgeTimeout`](crate::verdict::FailureKind::JudgeTimeout), which says nothing of the candidate.
     #[serde(default = "judging")]
     pub judging: Duration,
+    /// Whether it may have data that outlives a call. Never for candidates, which could tell one call from another: an original
+    /// that is only asked what it computes may.
+    #[serde(default)]
+    pub may_keep_state: bool,
 }
 
 /// Half an hour: a verdict takes seconds, or minutes on the largest problems.
@@ -127,6 +131,7 @@ impl Default for Limits {
             memory: 4 << 30,
             isolation: IsolationLevel::None,
             judging: judging(),
+            may_keep_state: false,
         }
     }
 }
@@ -238,7 +243,7 @@ pub enum Cache {
     Cold,
 }
 
-/// So many calls on what is bound.
+/// A number of calls on the bound slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Execution {
     /// How many; 0 measures what asking and answering takes.
@@ -256,10 +261,38 @@ pub trait Loaded: Send + fmt::Debug {
     /// What contains the candidate.
     fn isolation(&self) -> &Isolation;
 
-    /// Puts tensors in place. Inputs cannot be written by the candidate, or a change is seen by [`take`](Self::take).
+    /// Puts the tensors of one call in place. Inputs cannot be written by the candidate, or a change is seen by
+    /// [`take`](Self::take).
     async fn bind(&mut self, call: Call) -> Result<Result<(), Failure>>;
 
-    /// Executes the whole plan `calls` times on what is bound, and returns when all work is done.
+    /// The number of calls with these dims that [`bind_slots`](Self::bind_slots) puts in place at a time.
+    ///
+    /// # Errors
+    /// If a dim of the plan has no value.
+    fn slots(&self, dims: &Bindings) -> Result<usize> {
+        let _ = dims;
+        Ok(1)
+    }
+
+    /// Puts the tensors of several calls in place, each in a *slot*: at addresses of its own, with poison of its own. All calls
+    /// have the same dims and the same placement. An input that is the same tensor in every call lies in one place. Whatever
+    /// launching a call needs is prepared here for every slot, so that the clock does not see it.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for more calls than there are [`slots`](Self::slots), for none, and for
+    /// calls that differ in dims or placement.
+    async fn bind_slots(&mut self, calls: Vec<Call>) -> Result<Result<(), Failure>> {
+        let count = calls.len();
+        match <[Call; 1]>::try_from(calls) {
+            Ok([call]) => self.bind(call).await,
+            Err(_) => Err(Error::invalid(format!(
+                "this backend binds 1 call at a time, not {count}"
+            ))),
+        }
+    }
+
+    /// Executes the whole plan `calls` times, and returns when all work is done. Calls go round the slots: the first one after
+    /// binding uses the first slot, each later one the slot after the last.
     ///
     /// Gives the wall time by a clock that the candidate cannot reach. It includes a constant for asking and answering,
     /// which `calls` of 0 measures. With [`Cache::Cold`] the caches are emptied first, outside that time.
@@ -278,8 +311,35 @@ pub trait Loaded: Send + fmt::Debug {
         Ok(Ok(times))
     }
 
-    /// The outputs as they are now, unchangeable from here on; nothing is bound afterwards.
+    /// The outputs in the first slot as they are now, unchangeable from here on; nothing is bound afterwards.
     async fn take(&mut self) -> Result<Result<RunOutput, Failure>>;
+
+    /// Whether only the outputs of the last call can be taken: memory of a module's results is its own, and it may use it again.
+    fn keeps_last_only(&self) -> bool {
+        false
+    }
+
+    /// The outputs in these slots, in their order; nothing is bound afterwards.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a slot that is not bound.
+    async fn take_slots(&mut self, slots: &[usize]) -> Result<Result<Vec<RunOutput>, Failure>> {
+        match slots {
+            [] => Ok(Ok(Vec::new())),
+            [0] => Ok(self.take().await?.map(|output| vec![output])),
+            _ => Err(Error::invalid(
+                "this backend binds 1 call at a time: only slot 0 can be taken",
+            )),
+        }
+    }
+
+    /// Those of the first `used` slots in whose outputs a stretch holds what was put there before, so that a call may have left
+    /// it out. It is no proof, since a result may have these bytes: such slots are to be taken and compared. Backends that
+    /// cannot tell name none.
+    async fn untouched(&mut self, used: usize) -> Result<Vec<usize>> {
+        let _ = used;
+        Ok(Vec::new())
+    }
 
     /// Executes the plan on what is bound, `calls` times and perhaps more often under tools, and says what each launch
     /// took and used. For candidates that passed: it is no evidence of anything, and a tool may need more rights than a

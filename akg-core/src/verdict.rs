@@ -18,6 +18,8 @@ pub enum FailureKind {
     CompileFailed,
     /// The artifact could not be loaded, or a kernel's symbol is missing.
     LoadFailed,
+    /// It has data that outlives a call, so that it could tell one call from another.
+    KeepsState,
     /// The candidate died of a signal or ended its process.
     Crashed,
     /// The candidate ran past its time limit.
@@ -57,6 +59,7 @@ impl FailureKind {
             FailureKind::Rejected => "rejected",
             FailureKind::CompileFailed => "compile-failed",
             FailureKind::LoadFailed => "load-failed",
+            FailureKind::KeepsState => "keeps-state",
             FailureKind::Crashed => "crashed",
             FailureKind::TimedOut => "timed-out",
             FailureKind::OutOfMemory => "out-of-memory",

@@ -300,14 +300,13 @@ impl Printer<'_> {
         let (ty, name) = (held_type(local.dtype), &local.name);
         match local.len {
             None => self.line(&format!("{ty} {name};")),
-            Some(len) => {
-                let keep = if len * local.dtype.size() > STACK_LIMIT {
-                    "static thread_local "
-                } else {
-                    ""
-                };
-                self.line(&format!("alignas(64) {keep}{ty} {name}[{}];", len.max(1)));
+            Some(len) if len * local.dtype.size() > STACK_LIMIT => {
+                // Nothing outlives a call, so that it is no static data.
+                let room = self.prelude("akg_room");
+                self.line(&format!("{room}<{ty}, {len}> {room}_{name};"));
+                self.line(&format!("{ty} (&{name})[{len}] = {room}_{name}.tile();"));
             }
+            Some(len) => self.line(&format!("alignas(64) {ty} {name}[{}];", len.max(1))),
         }
     }
 

@@ -7,7 +7,7 @@ use std::{fmt, fs};
 
 use akg_core::backend::{Cache, Execution, RunOutput};
 use akg_core::error::{Error, ErrorKind, Result, ResultExt};
-use akg_core::timing::{Check, Returned, Side, Testimony, choice};
+use akg_core::timing::{Check, Returned, Side, SlotData, SlotId, Testimony, stretches};
 use akg_core::turns::Turns;
 use akg_core::verdict::{Failure, FailureKind};
 use akg_core::{DType, Graph, Tensor};
@@ -20,7 +20,7 @@ use crate::environment::Environment;
 use crate::import::ImportedModule;
 use crate::inductor;
 use crate::python::{PythonOptions, check_inputs, collect, output_sizes};
-use crate::transfer::{self, Files};
+use crate::transfer::{self, Files, SlotInputs};
 use crate::variant::Variant;
 use crate::worker::Worker;
 
@@ -159,9 +159,8 @@ pub struct Baselines {
     worker: Worker,
     graph: Graph,
     task: Value,
-    sets: Vec<(Files, transfer::Inputs)>,
-    /// Keeps the memory of inputs that the worker maps.
-    _inputs: Vec<Vec<Tensor>>,
+    /// The sets of inputs that variants are prepared with.
+    sets: Vec<Vec<Tensor>>,
     options: BaselineOptions,
     device: String,
     turns: Turns,
@@ -198,21 +197,14 @@ impl Baselines {
         options: BaselineOptions,
     ) -> Result<Self> {
         let graph = task.graph().clone();
-        let share = |inputs: &Vec<Tensor>| {
-            check_inputs(&graph, inputs)?;
-            let mut files = Files::default();
-            let shared = transfer::inputs(&mut files, &inputs.iter().collect::<Vec<_>>())?;
-            Ok((files, shared))
-        };
-        let shared = sets.iter().map(share).collect::<Result<_>>()?;
+        sets.iter().try_for_each(|set| check_inputs(&graph, set))?;
         Ok(Self {
             worker: worker.worker,
             device: worker.device,
             task: serde_json::to_value(task_call(task)?)
                 .map_err(|e| Error::unexpected("cannot write a baseline's task").caused_by(e))?,
             graph,
-            sets: shared,
-            _inputs: sets,
+            sets,
             options,
             turns: Turns::default(),
             threads: 0,
@@ -225,11 +217,6 @@ impl Baselines {
     pub fn with_turns(mut self, turns: Turns) -> Self {
         self.turns = turns;
         self
-    }
-
-    /// How many sets of inputs there are.
-    pub fn sets(&self) -> usize {
-        self.sets.len()
     }
 
     /// PyTorch's threads, once a variant is prepared.
@@ -274,27 +261,45 @@ impl Baselines {
 
     /// Gives a variant one of the sets of inputs, in memory that the worker maps anew.
     pub fn bind(&mut self, variant: Variant, set: usize) -> Result<()> {
-        let (files, shared) = self
-            .sets
-            .get(set)
-            .ok_or_else(|| Error::invalid(format!("the baseline has no set of inputs {set}")))?;
-        let names = self.graph.inputs().iter().map(|i| self.graph.value_name(i.value));
-        let call = Call::Bind {
-            variant: variant.name(),
-            set,
-            inputs: names.zip(&shared.descriptors).collect(),
-        };
-        let limit = self.options.timeout;
-        request::<Done>(&mut self.worker, &self.graph, &call, files, limit).map(|_| ())
+        let missing = || Error::invalid(format!("the baseline has no set of inputs {set}"));
+        let set = self.sets.get(set).cloned().ok_or_else(missing)?;
+        self.bind_slots(variant, &[set])
     }
 
-    /// Calls a variant once on what is bound and gives its outputs. Bind again before the next call: what the module
+    /// Gives a variant the inputs of several slots, in memory that the worker maps anew: calls go round them. Constants, which
+    /// follow the inputs, are left out.
+    pub fn bind_slots(&mut self, variant: Variant, slots: &[Vec<Tensor>]) -> Result<()> {
+        let count = self.graph.inputs().len();
+        let own: Vec<&[Tensor]> = slots
+            .iter()
+            .map(|slot| slot.get(..count).unwrap_or(slot))
+            .collect();
+        own.iter().try_for_each(|slot| check_inputs(&self.graph, slot))?;
+        let offered = SlotInputs::new(&own)?;
+        let names: Vec<&str> = self
+            .graph
+            .inputs()
+            .iter()
+            .map(|i| self.graph.value_name(i.value))
+            .collect();
+        let slots = offered.slots.iter();
+        let call = Call::Bind {
+            variant: variant.name(),
+            slots: slots
+                .map(|slot| names.iter().copied().zip(slot).collect())
+                .collect(),
+        };
+        let limit = self.options.timeout;
+        request::<Done>(&mut self.worker, &self.graph, &call, &offered.files, limit).map(|_| ())
+    }
+
+    /// Calls a variant once on the first slot and gives its outputs. Bind again before the next call: what the module
     /// updates in place has changed.
     pub fn outputs(&mut self, variant: Variant) -> Result<Vec<Tensor>> {
         self.call_once(variant, self.options.timeout)
     }
 
-    /// Calls a variant so often on what is bound; with [`Cache::Cold`] after emptying the caches. 0 calls measure what
+    /// Calls a variant so often, going round its slots; with [`Cache::Cold`] after emptying the caches. 0 calls measure what
     /// asking and answering takes.
     pub fn execute(&mut self, variant: Variant, calls: u32, cache: Cache) -> Result<Executed> {
         let turns = self.turns.clone();
@@ -380,30 +385,43 @@ fn request<R: serde::de::DeserializeOwned>(
 
 /// One variant as a side of a contest.
 ///
-/// PyTorch is no adversary, but what `torch.compile` makes may be wrong: verification calls once more, with the state
-/// that the task begins with, and checks that.
+/// PyTorch is no adversary, but what `torch.compile` makes may be wrong: verification calls once more, on another slot with the
+/// state that the task begins with, and checks that.
 pub struct BaselineSide {
     baselines: Arc<Mutex<Baselines>>,
     variant: Variant,
-    seed: u64,
+    data: Arc<dyn SlotData>,
     check: Option<Check>,
-    /// The set of inputs that is bound.
-    set: usize,
+    /// The first slot of this round that was never bound.
+    next: SlotId,
+    is_bound: bool,
     last: Testimony,
 }
 
 impl BaselineSide {
-    /// A variant that was [prepared](Baselines::prepare). It chooses among the sets of inputs by `seed`; `check` judges
-    /// its outputs by the position of the set.
-    pub fn new(baselines: Arc<Mutex<Baselines>>, variant: Variant, seed: u64, check: Option<Check>) -> Self {
+    /// A variant that was [prepared](Baselines::prepare). It is timed on this data; `check` judges its outputs by their slot.
+    pub fn new(
+        baselines: Arc<Mutex<Baselines>>,
+        variant: Variant,
+        data: Arc<dyn SlotData>,
+        check: Option<Check>,
+    ) -> Self {
         Self {
             baselines,
             variant,
-            seed,
+            data,
             check,
-            set: 0,
+            next: SlotId { round: 0, index: 0 },
+            is_bound: false,
             last: Testimony::default(),
         }
+    }
+
+    /// The inputs of so many slots of the round that no call has used.
+    fn fresh(&mut self, count: u32) -> Result<Vec<Vec<Tensor>>> {
+        let SlotId { round, index } = self.next;
+        self.next.index = index.saturating_add(count);
+        self.data.inputs(round, index..self.next.index)
     }
 
     async fn ask<T: Send + 'static>(
@@ -447,21 +465,38 @@ impl Side for BaselineSide {
     }
 
     async fn refresh(&mut self, round: u32) -> Result<Result<(), Failure>> {
-        let sets = {
-            let baselines = self.baselines.lock().unwrap_or_else(PoisonError::into_inner);
-            baselines.sets()
-        };
-        let set = choice(self.seed, round, sets);
-        self.set = set;
-        self.ask(move |b, variant| b.bind(variant, set)).await
+        self.next = SlotId { round, index: 0 };
+        self.is_bound = false;
+        Ok(Ok(()))
+    }
+
+    fn slots(&self) -> u32 {
+        self.data.capacity()
     }
 
     async fn execute_all(&mut self, executions: &[Execution]) -> Result<Result<Vec<Duration>, Failure>> {
-        let wanted = executions.to_vec();
+        let mut parts = Vec::new();
+        for together in stretches(executions, self.slots()) {
+            let calls: u32 = together.iter().map(|e| e.calls).sum();
+            let is_needed = calls > 0 || !self.is_bound;
+            let slots = if is_needed {
+                self.fresh(calls.max(1))?
+            } else {
+                Vec::new()
+            };
+            self.is_bound = true;
+            parts.push((slots, together.to_vec()));
+        }
         let executed = self.ask(move |b, variant| {
-            let executed = b.execute_all(variant, &wanted)?;
-            if wanted.iter().any(|e| e.calls > 0) {
-                std::thread::sleep(SPIN);
+            let mut executed = Vec::new();
+            for (slots, together) in parts {
+                if !slots.is_empty() {
+                    b.bind_slots(variant, &slots)?;
+                }
+                executed.extend(b.execute_all(variant, &together)?);
+                if together.iter().any(|e| e.calls > 0) {
+                    std::thread::sleep(SPIN);
+                }
             }
             Ok(executed)
         });
@@ -483,9 +518,11 @@ impl Side for BaselineSide {
         let Some(check) = self.check.clone() else {
             return Ok(Ok(None));
         };
-        let set = self.set;
+        let slot = self.next;
+        let slots = self.fresh(1)?;
+        self.is_bound = false;
         let again = self.ask(move |b, variant| {
-            b.bind(variant, set)?;
+            b.bind_slots(variant, &slots)?;
             b.outputs(variant)
         });
         let outputs = match again.await? {
@@ -496,7 +533,7 @@ impl Side for BaselineSide {
             outputs,
             inputs_unchanged: true,
         };
-        Ok(Ok(Some(Returned::new(check, set, output))))
+        Ok(Ok(Some(Returned::new(check, vec![(slot, output)]))))
     }
 
     fn testimony(&self) -> Testimony {

@@ -86,9 +86,8 @@ pub(crate) enum Call<'a> {
     },
     Bind {
         variant: &'a str,
-        /// Calls with the same number give the same inputs.
-        set: usize,
-        inputs: BTreeMap<&'a str, &'a Descriptor>,
+        /// The inputs of each slot by their names.
+        slots: Vec<BTreeMap<&'a str, &'a Descriptor>>,
     },
     Outputs {
         variant: &'a str,
@@ -135,16 +134,22 @@ pub(crate) enum CandidateCall<'a> {
     },
     Put {
         placement: u32,
-        inputs: &'a [Descriptor],
+        /// The inputs of each slot.
+        slots: &'a [Vec<Descriptor>],
         /// Whether nothing that was put in place before is needed again.
         fresh: bool,
+        /// Whether these descriptors were put in place before.
+        known: bool,
     },
     Flush {
         bytes: u64,
     },
     Run {
         placement: u32,
-        calls: u32,
+        /// The number of the bind: what was returned after another is dropped.
+        bind: u64,
+        /// The slots of the calls, in their order.
+        slots: &'a [usize],
     },
     Take {
         outputs: &'a [Slot],

@@ -41,6 +41,9 @@ const OWN_MEMORY: u64 = 4 << 30;
 /// Bytes that are written to empty the caches of a device: more than twice the largest there is.
 const FLUSHED: u64 = 256 << 20;
 
+/// Slots at most: more say no more of a module's speed.
+const MOST_SLOTS: usize = 1000;
+
 /// A module that has been loaded.
 ///
 /// The process is stopped whenever the clock does not run, but while it takes over tensors and gives them back. It runs
@@ -59,7 +62,12 @@ pub(crate) struct ModuleExecutor {
     dims: Bindings,
     /// The memory of the inputs at each placement.
     stages: BTreeMap<u32, Stage>,
-    bound: Option<u32>,
+    /// The placement that is bound, and the number of its slots.
+    bound: Option<(u32, usize)>,
+    /// The number of binds so far.
+    binds: u64,
+    /// The slot of the next call.
+    next: usize,
     /// Digests of what the last execution returned.
     digests: Vec<u64>,
     /// How the candidate ended, if it did.
@@ -104,6 +112,8 @@ impl ModuleExecutor {
             dims: Bindings::new(),
             stages: BTreeMap::new(),
             bound: None,
+            binds: 0,
+            next: 0,
             digests: Vec::new(),
             failure: None,
             _directory: directory,
@@ -170,44 +180,54 @@ impl ModuleExecutor {
         self.failure.insert(failure).clone()
     }
 
-    fn is_bound(&self) -> Result<u32> {
+    fn is_bound(&self) -> Result<(u32, usize)> {
         let message = "nothing is bound: bind tensors before executing and after taking";
         self.bound.ok_or_else(|| Error::invalid(message))
     }
 
     /// See [`bind`](Execute::bind).
-    fn put(&mut self, call: &Tensors) -> Result<Result<(), Failure>> {
+    fn put(&mut self, calls: &[Tensors]) -> Result<Result<(), Failure>> {
         if let Some(failure) = &self.failure {
             return Ok(Err(failure.clone()));
         }
         self.bound = None;
-        plan::check(&self.plan, &call.dims, &call.inputs)?;
+        let Some(Tensors { dims, placement, .. }) = calls.first() else {
+            return Err(Error::invalid("there is no call to bind"));
+        };
+        for call in calls {
+            plan::check(&self.plan, dims, &call.inputs)?;
+        }
         // Constants follow the inputs.
         let count = self.interface.inputs.len();
-        let inputs = call.inputs.get(..count).unwrap_or_default();
-        let placement = call.placement;
-        let fresh = self.dims != call.dims;
+        let slots: Vec<&[Tensor]> = calls
+            .iter()
+            .map(|call| call.inputs.get(..count).unwrap_or_default())
+            .collect();
+        let fresh = self.dims != *dims;
         if fresh {
             self.stages.clear();
-            self.dims.clone_from(&call.dims);
+            self.dims.clone_from(dims);
         }
         // With the same dims, tensors are as large as before.
-        let known = self.stages.remove(&placement);
+        let known = self.stages.remove(placement).filter(|stage| stage.is_for(&slots));
         let is_known = known.is_some();
-        let mut stage = known.map_or_else(|| Stage::new(inputs), Ok)?;
-        stage.write(inputs);
+        let mut stage = known.map_or_else(|| Stage::new(&slots), Ok)?;
+        stage.write(&slots);
         if !is_known || !self.on_host {
             let put = CandidateCall::Put {
-                placement,
-                inputs: &stage.descriptors,
+                placement: *placement,
+                slots: &stage.slots,
                 fresh,
+                known: is_known,
             };
             if let Err(failure) = self.ask::<Done>(put, &stage.files, FailureKind::Crashed)? {
                 return Ok(Err(failure));
             }
         }
-        self.stages.insert(placement, stage);
-        self.bound = Some(placement);
+        self.stages.insert(*placement, stage);
+        self.bound = Some((*placement, calls.len()));
+        self.binds += 1;
+        self.next = 0;
         self.digests.clear();
         Ok(Ok(()))
     }
@@ -275,12 +295,21 @@ impl Execute for ModuleExecutor {
         &self.isolation
     }
 
-    fn bind(&mut self, call: Tensors, turns: &Turns) -> Result<Result<(), Failure>> {
-        turns.beside(|| self.put(&call))
+    fn slots(&self, _: &Bindings) -> Result<usize> {
+        Ok(MOST_SLOTS)
+    }
+
+    fn bind(&mut self, calls: Vec<Tensors>, turns: &Turns) -> Result<Result<(), Failure>> {
+        turns.beside(|| self.put(&calls))
     }
 
     fn execute(&mut self, calls: u32, cache: Cache) -> Result<Result<Duration, Failure>> {
-        let placement = self.is_bound()?;
+        let (placement, count) = self.is_bound()?;
+        let slots: Vec<usize> = (self.next..)
+            .take(calls as usize)
+            .map(|call| call % count)
+            .collect();
+        self.next += slots.len();
         let none = Files::default();
         match cache {
             Cache::Warm => {}
@@ -292,7 +321,11 @@ impl Execute for ModuleExecutor {
                 }
             }
         }
-        let run = CandidateCall::Run { placement, calls };
+        let run = CandidateCall::Run {
+            placement,
+            bind: self.binds,
+            slots: &slots,
+        };
         let ran = self.ask::<Ran>(run, &none, FailureKind::Crashed)?;
         Ok(ran.map(|(Ran { digests }, elapsed)| {
             self.digests = digests;
@@ -300,8 +333,23 @@ impl Execute for ModuleExecutor {
         }))
     }
 
-    fn take(&mut self, turns: &Turns) -> Result<Result<RunOutput, Failure>> {
-        turns.beside(|| self.look())
+    fn keeps_last_only(&self) -> bool {
+        true
+    }
+
+    fn take(&mut self, slots: &[usize], turns: &Turns) -> Result<Result<Vec<RunOutput>, Failure>> {
+        let (_, count) = self.is_bound()?;
+        let last = self.next.checked_sub(1).map_or(0, |last| last % count);
+        match slots {
+            [] => Ok(Ok(Vec::new())),
+            [slot] if *slot == last => {
+                let taken = turns.beside(|| self.look())?;
+                Ok(taken.map(|output| vec![output]))
+            }
+            _ => Err(Error::invalid(format!(
+                "a module keeps the outputs of slot {last} only, which was called last"
+            ))),
+        }
     }
 
     /// The time of a call as that of its only launch.

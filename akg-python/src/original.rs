@@ -142,8 +142,7 @@ impl ModuleOriginal {
         let names = self.graph.inputs().iter().map(|i| self.graph.value_name(i.value));
         let call = Call::Bind {
             variant: variant.name(),
-            set: 0,
-            inputs: names.zip(&given.descriptors).collect(),
+            slots: vec![names.zip(&given.descriptors).collect()],
         };
         python.call::<Done>(serves, &call, &files)?;
         let mut files = Files::default();

@@ -1,5 +1,6 @@
 //! Tensors on their way to the worker and back, in shared memory.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -111,38 +112,104 @@ pub(crate) fn inputs(files: &mut Files, tensors: &[&Tensor]) -> Result<Inputs> {
     })
 }
 
+/// The tensors of several slots, each tensor once, and for each slot their numbers.
+fn unique<'a>(slots: &[&'a [Tensor]]) -> (Vec<&'a Tensor>, Vec<Vec<usize>>) {
+    let mut tensors: Vec<&Tensor> = Vec::new();
+    let mut known = HashMap::new();
+    let mut number = |tensor: &'a Tensor| {
+        // Tensors without elements may begin where others do.
+        let place = (
+            tensor.bytes().as_ptr_range().start,
+            tensor.shape(),
+            tensor.dtype(),
+        );
+        *known.entry(place).or_insert_with(|| {
+            tensors.push(tensor);
+            tensors.len() - 1
+        })
+    };
+    let numbers = slots.iter().map(|slot| slot.iter().map(&mut number).collect());
+    let numbers = numbers.collect();
+    (tensors, numbers)
+}
+
+/// For each slot, what the numbers of its tensors stand for.
+fn resolve<T: Clone>(made: &[T], numbers: &[Vec<usize>]) -> Vec<Vec<T>> {
+    let of = |slot: &Vec<usize>| {
+        slot.iter()
+            .filter_map(|number| made.get(*number).cloned())
+            .collect()
+    };
+    numbers.iter().map(of).collect()
+}
+
+/// The inputs of several slots, offered to the worker.
+pub(crate) struct SlotInputs {
+    pub(crate) slots: Vec<Vec<Descriptor>>,
+    pub(crate) files: Files,
+    /// Keeps the files open.
+    _inputs: Inputs,
+}
+
+impl SlotInputs {
+    /// Offers each tensor once, however many slots share it.
+    pub(crate) fn new(slots: &[&[Tensor]]) -> Result<Self> {
+        let (tensors, numbers) = unique(slots);
+        let mut files = Files::default();
+        let inputs = inputs(&mut files, &tensors)?;
+        Ok(Self {
+            slots: resolve(&inputs.descriptors, &numbers),
+            files,
+            _inputs: inputs,
+        })
+    }
+}
+
 /// Memory for the inputs of many calls: written here, and mapped by the worker once.
 #[derive(Debug)]
 pub(crate) struct Stage {
-    pub(crate) descriptors: Vec<Descriptor>,
+    /// For each slot, where its inputs are.
+    pub(crate) slots: Vec<Vec<Descriptor>>,
     pub(crate) files: Files,
+    /// The places of different tensors, and for each slot their numbers.
+    places: Vec<Descriptor>,
+    numbers: Vec<Vec<usize>>,
     buffer: SharedBuffer,
 }
 
 impl Stage {
-    /// Room for tensors like these.
-    pub(crate) fn new(tensors: &[Tensor]) -> Result<Self> {
+    /// Room for slots with tensors like these.
+    pub(crate) fn new(slots: &[&[Tensor]]) -> Result<Self> {
+        let (tensors, numbers) = unique(slots);
         let mut end = 0;
-        let place = |t: &Tensor| Descriptor {
+        let place = |t: &&Tensor| Descriptor {
             file: 0,
             offset: reserve(&mut end, t.bytes().len()),
             dtype: t.dtype(),
             shape: t.shape().to_vec(),
         };
-        let descriptors = tensors.iter().map(place).collect();
+        let places: Vec<Descriptor> = tensors.iter().map(place).collect();
         let buffer = SharedBuffer::allocate(end)?;
         let mut files = Files::default();
         files.add(buffer.path(), false);
         Ok(Self {
-            descriptors,
+            slots: resolve(&places, &numbers),
             files,
+            places,
+            numbers,
             buffer,
         })
     }
 
-    /// Writes tensors of the types that it was made for.
-    pub(crate) fn write(&mut self, tensors: &[Tensor]) {
-        for (descriptor, tensor) in self.descriptors.iter().zip(tensors) {
+    /// Whether it has room for these slots, which have tensors of the same types.
+    pub(crate) fn is_for(&self, slots: &[&[Tensor]]) -> bool {
+        unique(slots).1 == self.numbers
+    }
+
+    /// Writes the tensors of the slots that it was made for.
+    pub(crate) fn write(&mut self, slots: &[&[Tensor]]) {
+        let (tensors, _) = unique(slots);
+        for (descriptor, tensor) in self.places.iter().zip(tensors) {
             let (offset, bytes) = (descriptor.offset, tensor.bytes());
             if let Some(room) = self.buffer.bytes_mut().get_mut(offset..offset + bytes.len()) {
                 room.copy_from_slice(bytes);

@@ -5,14 +5,15 @@
 mod common;
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use akg_core::backend::{Cache, RunOutput};
 use akg_core::error::ErrorKind;
-use akg_core::timing::{Check, Side};
+use akg_core::expr::Bindings;
+use akg_core::timing::{Check, Side, SlotData, SlotId};
 use akg_core::verdict::{Failure, FailureKind};
 use akg_core::{Accuracy, DType, Graph, Tensor};
 use akg_python::{
@@ -111,6 +112,29 @@ fn compiled_and_eager_agree(name: &str) {
     }
     assert!(close(&second[0], &second[1]));
     assert!(!close(&eager, &second[0]));
+}
+
+#[test]
+fn calls_go_round_the_slots() {
+    let Some((mut baselines, sets)) = baselines("parameters.py", &[1, 2], BaselineOptions::default()) else {
+        return;
+    };
+    baselines.prepare(EAGER).unwrap();
+    let mut alone = Vec::new();
+    for set in [0, 1] {
+        baselines.bind(EAGER, set).unwrap();
+        alone.push(baselines.outputs(EAGER).unwrap());
+    }
+    // The module's own tensors are those of the first slot.
+    for order in [[0, 1], [1, 0]] {
+        baselines
+            .bind_slots(EAGER, &order.map(|set| sets[set].clone()))
+            .unwrap();
+        let executed = baselines.execute(EAGER, 3, Cache::Warm).unwrap();
+        assert!(executed.worker_time > Duration::ZERO);
+        let outputs = baselines.outputs(EAGER).unwrap();
+        assert_eq!(outputs[0].bytes(), alone[order[0]][0].bytes());
+    }
 }
 
 #[test]
@@ -261,30 +285,34 @@ fn a_graph_takes_part_in_contests() {
     ];
     let y = graph.call("aten.add.Scalar", more).unwrap()[0];
     graph.output(y);
-    let set = |sign: f32| {
-        let values: Vec<f32> = (0..100).map(|i| sign * (i as f32 - 50.0)).collect();
-        vec![Tensor::from_slice([100], &values).unwrap()]
-    };
-    let sets = vec![set(1.0), set(-0.5)];
     let task = BaselineTask::Graph(&graph);
     let mut worker = BaselineWorker::new(environment, task, "cpu", None).unwrap();
     worker.start().unwrap();
     worker.wait().unwrap();
-    let mut baselines = Baselines::new(worker, task, sets.clone(), BaselineOptions::default()).unwrap();
+    let data = Arc::new(Ramps(Default::default()));
+    let sets = data.inputs(0, 0..1).unwrap();
+    let mut baselines = Baselines::new(worker, task, sets, BaselineOptions::default()).unwrap();
     baselines.prepare(EAGER).unwrap();
     let baselines = Arc::new(Mutex::new(baselines));
-    let checked = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
-    let counts = checked.clone();
-    let check: Check = Arc::new(move |set: usize, output: &RunOutput| {
-        counts[set].fetch_add(1, Ordering::Relaxed);
-        let right = output.outputs[0].to_f64()? == expected(&sets[set][0]);
+    let checked: Arc<Mutex<BTreeSet<SlotId>>> = Arc::default();
+    let (seen, known) = (checked.clone(), data.clone());
+    let check: Check = Arc::new(move |slot: SlotId, output: &RunOutput| {
+        seen.lock().unwrap().insert(slot);
+        let inputs = known.inputs(slot.round, slot.index..slot.index + 1)?;
+        let right = output.outputs[0].to_f64()? == expected(&inputs[0][0]);
         Ok((!right).then(|| Failure::new(FailureKind::WrongValues, "not relu(x) * 2 + 1")))
     });
-    let mut side = BaselineSide::new(baselines.clone(), EAGER, 7, Some(check));
+    let mut side = BaselineSide::new(baselines.clone(), EAGER, data.clone(), Some(check));
     block_on(async {
         for round in 0..8 {
             side.refresh(round).await.unwrap().unwrap();
-            for (calls, cache) in [(0, Cache::Warm), (3, Cache::Warm), (1, Cache::Cold)] {
+            // More calls than slots in all, but not in one execution.
+            for (calls, cache) in [
+                (0, Cache::Warm),
+                (3, Cache::Warm),
+                (1, Cache::Cold),
+                (4, Cache::Warm),
+            ] {
                 let time = side.execute(calls, cache).await.unwrap().unwrap();
                 assert!(side.testimony().time.unwrap() < time);
             }
@@ -292,11 +320,34 @@ fn a_graph_takes_part_in_contests() {
             assert_eq!(returned.judge().unwrap(), None);
         }
         // What was never prepared is a failure of that side and no error.
-        let mut compiled = BaselineSide::new(baselines, COMPILED, 7, None);
-        let failure = compiled.refresh(0).await.unwrap().unwrap_err();
+        let mut compiled = BaselineSide::new(baselines, COMPILED, data, None);
+        compiled.refresh(0).await.unwrap().unwrap();
+        let failure = compiled.execute(1, Cache::Warm).await.unwrap().unwrap_err();
         assert!(failure.evidence.contains("not prepared"), "{failure:?}");
     });
-    assert!(checked.iter().all(|c| c.load(Ordering::Relaxed) > 0));
+    assert_eq!(checked.lock().unwrap().len(), 8);
+}
+
+/// Another ramp in every slot.
+#[derive(Debug)]
+struct Ramps(Bindings);
+
+impl SlotData for Ramps {
+    fn dims(&self) -> &Bindings {
+        &self.0
+    }
+
+    fn capacity(&self) -> u32 {
+        4
+    }
+
+    fn inputs(&self, round: u32, slots: Range<u32>) -> akg_core::Result<Vec<Vec<Tensor>>> {
+        let inputs = slots.map(|index| {
+            let values: Vec<f32> = (0..100).map(|i| (i + index + 10 * round) as f32 - 50.0).collect();
+            Ok(vec![Tensor::from_slice([100], &values)?])
+        });
+        inputs.collect()
+    }
 }
 
 #[test]

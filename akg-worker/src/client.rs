@@ -9,16 +9,17 @@ use akg_core::expr::Bindings;
 use akg_core::isolation::{Isolation, IsolationLevel};
 use akg_core::source::{Artifact, TensorRole};
 use akg_core::target::Target;
-use akg_core::tensor::{Tensor, byte_len};
+use akg_core::tensor::byte_len;
 use akg_core::turns::Turns;
 use akg_core::verdict::{Failure, FailureKind};
 
+use crate::layout::{Layout, Slots};
 use crate::process::Program;
 use crate::protocol::{self, Answer, Fault};
 use crate::seat::Execute;
 use crate::stage::Stage;
 use crate::worker::{self, Worker, wrong_answer};
-use crate::{caches, describe, locate, plan, team};
+use crate::{caches, describe, locate, plan, space, state, team};
 
 /// The artifact format that workers load: a shared object for this machine, with one C symbol for each kernel.
 ///
@@ -38,6 +39,12 @@ use crate::{caches, describe, locate, plan, team};
 /// `tensors` are the launch's tensors, dense and row-major; `dims` are the values of the plan's dims. Kernels start no
 /// threads.
 pub const FORMAT: &str = "elf-so";
+
+/// Slots at most: more say no more of a kernel's speed.
+const MOST_SLOTS: usize = 1000;
+
+/// Bytes that the tensors of several slots may take.
+const SLOT_MEMORY: usize = 256 << 20;
 
 /// Describes the device of a worker on this machine; `worker` is its program if configured. The first call on a machine
 /// measures it, which takes about a second; the numbers are kept in the user's cache directory.
@@ -66,25 +73,27 @@ pub struct Executor {
     stage: Option<Stage>,
     /// The placement whose addresses the stage's memory is mapped at.
     placed: Option<u32>,
-    bound: Option<Bound>,
+    /// The calls in their slots; none if nothing is bound.
+    bound: Vec<Call>,
+    /// The slot of the next call.
+    next: usize,
     /// How the candidate ended, if it did.
     failure: Option<Failure>,
 }
 
-/// What the last bind was given.
-#[derive(Debug)]
-struct Bound {
-    inputs: Vec<Tensor>,
-    placement: u32,
-}
-
 impl Executor {
-    /// Loads an artifact in a new worker; `worker` is its program if configured.
+    /// Loads an artifact in a new worker; `worker` is its program if configured. One that could remember something from call to
+    /// call is refused before that.
     ///
     /// # Errors
     /// [`Unsupported`](akg_core::ErrorKind::Unsupported) if the format is foreign or the isolation below the limit.
     pub fn load(worker: Option<&Path>, artifact: Artifact, limits: Limits) -> Result<Result<Self, Failure>> {
         plan::check_tensors(&artifact.plan)?;
+        if !limits.may_keep_state
+            && let Some(failure) = state::check(&artifact.bytes)
+        {
+            return Ok(Err(failure));
+        }
         // Grids that depend on dims are only known when tensors are bound.
         let cooperative = plan::cooperative_threads(&artifact.plan, &Bindings::new()).unwrap_or(0);
         let cooperative = match threads_for(cooperative) {
@@ -100,7 +109,8 @@ impl Executor {
             worker,
             stage: None,
             placed: None,
-            bound: None,
+            bound: Vec::new(),
+            next: 0,
             failure: None,
         }))
     }
@@ -112,14 +122,26 @@ impl Execute for Executor {
         &self.worker.isolation
     }
 
-    /// Puts tensors in place. If they need more threads for cooperative launches than there are, the artifact is loaded
-    /// again in another worker that has them: threads must exist before the candidate does.
-    fn bind(&mut self, call: Call, turns: &Turns) -> Result<Result<(), Failure>> {
-        turns.beside(|| self.put(call))
+    /// As many as fit the memory for slots, of at most [`MOST_SLOTS`] calls.
+    fn slots(&self, dims: &Bindings) -> Result<usize> {
+        let plan = &self.artifact.plan;
+        let one = Slots {
+            slots: 1,
+            shared: vec![false; plan.tensors.len()],
+        };
+        let layout = Layout::new(plan, dims, &one)?;
+        let bytes = layout.input_file.saturating_add(layout.other_file).max(1);
+        let zones = space::MOST_ZONES / plan.tensors.len().max(1);
+        Ok(MOST_SLOTS.min(zones).min(SLOT_MEMORY / bytes).max(1))
     }
 
-    /// Executes the plan so many times on what is bound; gives the wall time by this process's clock, from before the
-    /// worker is let go on until its answer has arrived.
+    /// Puts tensors in place. If they need more threads for cooperative launches than there are, the artifact is loaded
+    /// again in another worker that has them: threads must exist before the candidate does.
+    fn bind(&mut self, calls: Vec<Call>, turns: &Turns) -> Result<Result<(), Failure>> {
+        turns.beside(|| self.put(calls))
+    }
+
+    /// Executes the plan on the slots; gives the wall time by this process's clock, from before the worker is let go on until its answer has arrived.
     ///
     /// The worker's own time is compared with that: it cannot be longer, unless the worker lies. Shorter it may be by
     /// any amount on a busy machine, and no candidate gains by that.
@@ -127,11 +149,13 @@ impl Execute for Executor {
     /// # Errors
     /// [`InvalidInput`](akg_core::ErrorKind::InvalidInput) if nothing is bound.
     fn execute(&mut self, calls: u32, cache: Cache) -> Result<Result<Duration, Failure>> {
-        self.bound()?;
+        let first = self.next;
+        let slots = self.bound()?.len();
+        self.next = (first + calls as usize % slots) % slots;
         if cache == Cache::Cold {
             caches::flush();
         }
-        let (answer, elapsed) = match self.ask(&protocol::Call::Execute { calls }, false)? {
+        let (answer, elapsed) = match self.ask(&protocol::Call::Execute { first, calls }, false)? {
             Ok(answered) => answered,
             Err(failure) => return Ok(Err(failure)),
         };
@@ -153,24 +177,38 @@ impl Execute for Executor {
     ///
     /// # Errors
     /// [`InvalidInput`](akg_core::ErrorKind::InvalidInput) if nothing is bound.
-    fn take(&mut self, turns: &Turns) -> Result<Result<RunOutput, Failure>> {
-        turns.beside(|| self.look())
+    fn take(&mut self, slots: &[usize], turns: &Turns) -> Result<Result<Vec<RunOutput>, Failure>> {
+        turns.beside(|| self.look(slots))
+    }
+
+    fn untouched(&mut self, used: usize) -> Result<Vec<usize>> {
+        let stage = self.stage()?;
+        let calls = self.bound()?.iter().enumerate().take(used);
+        let untouched = calls.filter(|(slot, call)| stage.is_untouched(*slot, call));
+        Ok(untouched.map(|(slot, _)| slot).collect())
     }
 }
 
 impl Executor {
     /// See [`bind`](Execute::bind).
-    fn put(&mut self, call: Call) -> Result<Result<(), Failure>> {
+    fn put(&mut self, calls: Vec<Call>) -> Result<Result<(), Failure>> {
         if let Some(failure) = &self.failure {
             return Ok(Err(failure.clone()));
         }
-        self.bound = None;
+        self.bound.clear();
+        self.next = 0;
         let plan = &self.artifact.plan;
-        let shapes = plan::check(plan, &call.dims, &call.inputs)?;
+        let Some(Call { dims, placement, .. }) = calls.first() else {
+            return Err(Error::invalid("there is no call to bind"));
+        };
+        let mut shapes = Vec::new();
+        for call in &calls {
+            shapes = plan::check(plan, dims, &call.inputs)?;
+        }
         if let Some(failure) = self.too_much_scratch(&shapes)? {
             return Ok(Err(failure));
         }
-        let cooperative = match threads_for(plan::cooperative_threads(plan, &call.dims)?) {
+        let cooperative = match threads_for(plan::cooperative_threads(plan, dims)?) {
             Ok(threads) => threads,
             Err(failure) => return Ok(Err(failure)),
         };
@@ -182,44 +220,55 @@ impl Executor {
                 Err(failure) => return Ok(Err(self.failure.insert(failure).clone())),
             }
         }
-        if self.stage.as_ref().is_none_or(|stage| stage.dims != call.dims) {
+        let slots = Slots {
+            slots: calls.len(),
+            shared: plan::shared(plan, &calls),
+        };
+        let fits = |stage: &Stage| stage.dims == *dims && stage.slots == slots;
+        if !self.stage.as_ref().is_some_and(fits) {
             // Not both at the same time: they may be large.
             self.stage = None;
             self.placed = None;
-            self.stage = Some(Stage::new(&self.artifact.plan, &call.dims)?);
+            self.stage = Some(Stage::new(&self.artifact.plan, dims, slots)?);
         }
-        if self.placed != Some(call.placement)
-            && let Err(failure) = self.place(&call)?
+        if self.placed != Some(*placement)
+            && let Err(failure) = self.place(*placement)?
         {
             return Ok(Err(failure));
         }
         if let Some(stage) = &mut self.stage {
-            stage.set(&call.inputs, call.placement, call.poison);
+            stage.set(&calls);
         }
-        self.bound = Some(Bound {
-            inputs: call.inputs,
-            placement: call.placement,
-        });
+        self.bound = calls;
         Ok(Ok(()))
     }
 
     /// See [`take`](Execute::take).
-    fn look(&mut self) -> Result<Result<RunOutput, Failure>> {
-        let bound = self.bound()?;
-        let (plan, placement) = (&self.artifact.plan, bound.placement);
-        let Some(stage) = &self.stage else {
-            return Err(Error::unexpected("tensors are bound without memory"));
-        };
-        let taken = match (stage.overrun(plan, placement), &self.failure) {
+    fn look(&mut self, slots: &[usize]) -> Result<Result<Vec<RunOutput>, Failure>> {
+        let mut taken = Vec::with_capacity(slots.len());
+        for slot in slots {
+            match self.look_at(*slot)? {
+                Ok(output) => taken.push(output),
+                Err(failure) => return Ok(Err(failure)),
+            }
+        }
+        self.bound.clear();
+        Ok(Ok(taken))
+    }
+
+    /// The outputs in one slot.
+    fn look_at(&self, slot: usize) -> Result<Result<RunOutput, Failure>> {
+        let not_bound = || Error::invalid(format!("slot {slot} is not bound"));
+        let call = self.bound()?.get(slot).ok_or_else(not_bound)?;
+        let (plan, stage, placement) = (&self.artifact.plan, self.stage()?, call.placement);
+        Ok(match (stage.overrun(plan, slot, placement), &self.failure) {
             (_, Some(failure)) => Err(failure.clone()),
             (Some(failure), None) => Err(failure),
             (None, None) => Ok(RunOutput {
-                outputs: stage.outputs(plan, placement)?,
-                inputs_unchanged: stage.inputs_unchanged(&bound.inputs, placement),
+                outputs: stage.outputs(plan, slot, placement)?,
+                inputs_unchanged: stage.inputs_unchanged(slot, call),
             }),
-        };
-        self.bound = None;
-        Ok(taken)
+        })
     }
 
     /// Scratch is the candidate's memory, though the caller allocates it.
@@ -243,15 +292,18 @@ impl Executor {
     }
 
     /// Lets the worker map the stage's memory, which does not hold this call's inputs yet.
-    fn place(&mut self, call: &Call) -> Result<Result<(), Failure>> {
+    fn place(&mut self, placement: u32) -> Result<Result<(), Failure>> {
         self.placed = None;
+        let stage = self.stage()?;
         let place = protocol::Call::Place {
-            dims: call.dims.clone(),
-            placement: call.placement,
+            dims: stage.dims.clone(),
+            placement,
+            slots: stage.slots.slots,
+            shared: stage.slots.shared.clone(),
         };
         match self.ask(&place, true)? {
             Ok((Answer::Placed, _)) => {
-                self.placed = Some(call.placement);
+                self.placed = Some(placement);
                 Ok(Ok(()))
             }
             Ok((other, _)) => Ok(Err(self.end(wrong_answer(&other)))),
@@ -259,10 +311,16 @@ impl Executor {
         }
     }
 
-    fn bound(&self) -> Result<&Bound> {
-        self.bound
-            .as_ref()
-            .ok_or_else(|| Error::invalid("nothing is bound: bind tensors before executing and after taking"))
+    /// The calls in their slots, of which there is one at least.
+    fn bound(&self) -> Result<&[Call]> {
+        let message = "nothing is bound: bind tensors before executing and after taking";
+        let bound = Some(self.bound.as_slice()).filter(|bound| !bound.is_empty());
+        bound.ok_or_else(|| Error::invalid(message))
+    }
+
+    fn stage(&self) -> Result<&Stage> {
+        let missing = || Error::unexpected("tensors are bound without memory");
+        self.stage.as_ref().ok_or_else(missing)
     }
 
     /// Calls the worker, which runs only until it answers; gives the time that this took too.
@@ -295,8 +353,11 @@ impl Executor {
     /// What a forbidden access says about the candidate. The worker may say anything here, but never that it is right.
     fn fault(&self, fault: Fault) -> Failure {
         let stage = self.stage.as_ref();
+        let tensors = self.artifact.plan.tensors.len().max(1);
+        // Every slot has all of them.
         let near = fault
             .tensor
+            .map(|index| index % tensors)
             .and_then(|index| Some((self.artifact.plan.tensors.get(index)?, stage?.bytes(index)?)));
         let Some((tensor, bytes)) = near else {
             let evidence =

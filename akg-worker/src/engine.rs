@@ -12,7 +12,7 @@ use akg_core::verdict::{Failure, FailureKind};
 use rustix::fs::StatVfsMountFlags;
 
 use crate::client::FORMAT;
-use crate::layout::Layout;
+use crate::layout::{Layout, Slots};
 use crate::object::{self, Object, Step, Threads};
 use crate::space::Space;
 use crate::team::Team;
@@ -36,8 +36,8 @@ pub(crate) struct Engine {
     object: Object,
     team: Team,
     space: Space,
-    /// The launches with the addresses of their tensors; `None` until something is placed.
-    steps: Option<Vec<Step>>,
+    /// For each slot, the launches with the addresses of their tensors; none until something is placed.
+    slots: Vec<Vec<Step>>,
     /// Whether nothing was executed on them yet.
     is_new: bool,
 }
@@ -85,41 +85,55 @@ impl Prepared {
             object,
             team: self.team,
             space: self.space,
-            steps: None,
+            slots: Vec::new(),
             is_new: false,
         })
     }
 }
 
 impl Engine {
-    /// Maps the plan's tensors from the files of inputs and of the others.
-    pub(crate) fn place(&mut self, dims: &Bindings, placement: u32, files: &[OwnedFd]) -> Result<()> {
-        self.steps = None;
+    /// Maps the plan's tensors from the files of inputs and of the others, and prepares the arguments of all slots.
+    pub(crate) fn place(
+        &mut self,
+        dims: &Bindings,
+        placement: u32,
+        slots: Slots,
+        files: &[OwnedFd],
+    ) -> Result<()> {
+        self.slots.clear();
         fault::watch(&[]);
-        let layout = Layout::new(&self.plan, dims)?;
+        let layout = Layout::new(&self.plan, dims, &slots)?;
         let [inputs, others] = files else {
             let message = format!("tensors come in 2 files, not {}", files.len());
             return Err(Error::new(ErrorKind::Protocol, message));
         };
         check_length(inputs, layout.input_file)?;
         check_length(others, layout.other_file)?;
-        let zones = self.space.place(&layout, dims, placement, [inputs, others])?;
+        let zones = self
+            .space
+            .place(&layout, (dims, placement, &slots), [inputs, others])?;
         fault::watch(zones);
         let addresses: Vec<_> = zones.iter().map(|zone| zone.tensor as *mut c_void).collect();
-        self.steps = Some(object::steps(&self.plan, dims, &addresses)?);
+        let tensors = self.plan.tensors.len();
+        let steps = (0..layout.slots).map(|slot| {
+            let own = addresses.get(slot * tensors..(slot + 1) * tensors);
+            object::steps(&self.plan, dims, own.unwrap_or_default())
+        });
+        self.slots = steps.collect::<Result<_>>()?;
         self.is_new = true;
         Ok(())
     }
 
-    /// Executes the plan so many times on what is placed; gives the time by this process's clock. The first time is in
-    /// ranges of two programs at least.
-    pub(crate) fn execute(&mut self, calls: u32) -> Result<Duration> {
-        let steps = self.steps.as_ref().ok_or_else(|| {
-            let message = "the worker was asked to execute before anything was placed";
-            Error::new(ErrorKind::Protocol, message)
-        })?;
+    /// Executes the plan on the slots, one after the other and round from `first` on; gives the time by this process's clock.
+    /// The first time is in ranges of two programs at least.
+    pub(crate) fn execute(&mut self, first: usize, calls: u32) -> Result<Duration> {
+        if first >= self.slots.len() {
+            let message = "the worker was asked to execute on a slot that is not placed";
+            return Err(Error::new(ErrorKind::Protocol, message));
+        }
+        let round = self.slots.iter().cycle().skip(first);
         let start = Instant::now();
-        for _ in 0..calls {
+        for (steps, _) in round.zip(0..calls) {
             let threads = if std::mem::take(&mut self.is_new) {
                 Threads::Pairs(&self.team)
             } else {

@@ -1,8 +1,9 @@
 //! What a launch plan comes to under given dims.
 
+use akg_core::backend::Call;
 use akg_core::error::{Error, Result};
 use akg_core::expr::Bindings;
-use akg_core::source::{LaunchPlan, TensorRole};
+use akg_core::source::{LaunchPlan, PlanTensor, TensorRole};
 use akg_core::tensor::{Tensor, byte_len};
 
 /// The strictest alignment that memory maps have everywhere.
@@ -108,4 +109,22 @@ pub fn check(plan: &LaunchPlan, bindings: &Bindings, inputs: &[Tensor]) -> Resul
         }
     }
     Ok(shapes)
+}
+
+/// For each tensor of the plan, whether it is the same tensor in every call, so that the slots share it.
+pub fn shared(plan: &LaunchPlan, calls: &[Call]) -> Vec<bool> {
+    let mut inputs = 0..;
+    let is_shared = |tensor: &PlanTensor| {
+        let at = (tensor.role == TensorRole::Input)
+            .then(|| inputs.next())
+            .flatten();
+        let of = |call: &Call| {
+            at.and_then(|at: usize| call.inputs.get(at))
+                .map(|t| t.bytes().as_ptr_range())
+        };
+        let mut places = calls.iter().map(of);
+        let first = places.next().flatten();
+        calls.len() > 1 && first.is_some() && places.all(|place| place == first)
+    };
+    plan.tensors.iter().map(is_shared).collect()
 }

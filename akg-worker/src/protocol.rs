@@ -10,7 +10,7 @@ use akg_core::verdict::Failure;
 use serde::{Deserialize, Serialize};
 
 /// The version of these messages; both sides must have the same.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// What the caller asks for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -34,17 +34,23 @@ pub enum Call {
     },
     /// Loads what was prepared; answered by [`Answer::Loaded`] or [`Answer::Failed`].
     Load,
-    /// Maps the tensors' memory; answered by [`Answer::Placed`]. Comes with two descriptors: the file of the inputs and
-    /// that of outputs and scratch.
+    /// Maps the tensors' memory and prepares the arguments of every slot; answered by [`Answer::Placed`]. Comes with two
+    /// descriptors: the file of the inputs and that of outputs and scratch.
     Place {
         /// Values of the plan's dims.
         dims: Bindings,
         /// The placement: the same one finds tensors at the same addresses.
         placement: u32,
+        /// The number of slots.
+        slots: usize,
+        /// For each tensor of the plan, whether all slots share it.
+        shared: Vec<bool>,
     },
-    /// Executes the plan on what is placed; answered by [`Answer::Executed`] or [`Answer::Faulted`].
+    /// Executes the plan on the slots, one after the other and round; answered by [`Answer::Executed`] or [`Answer::Faulted`].
     Execute {
-        /// How often.
+        /// The slot to begin with.
+        first: usize,
+        /// The number of calls.
         calls: u32,
     },
 }
@@ -84,7 +90,7 @@ pub enum Answer {
 /// A forbidden access near a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
-    /// The tensor, in the order of the plan; `None` if the address belongs to another placement.
+    /// The tensor, in the order of the plan and slot after slot; `None` if the address belongs to another placement.
     pub tensor: Option<usize>,
     /// Where, in bytes from the tensor's beginning.
     pub offset: i64,

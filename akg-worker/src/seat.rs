@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use akg_core::backend::{Cache, Call, Execution, Loaded, RunOutput, Sanitizer};
 use akg_core::error::{Error, Result};
+use akg_core::expr::Bindings;
 use akg_core::isolation::Isolation;
 use akg_core::profile::Observation;
 use akg_core::turns::Turns;
@@ -17,14 +18,29 @@ pub trait Execute: Send + fmt::Debug + 'static {
     /// What contains the candidate.
     fn isolation(&self) -> &Isolation;
 
-    /// Puts tensors in place. What that needs of the device is done beside others.
-    fn bind(&mut self, call: Call, turns: &Turns) -> Result<Result<(), Failure>>;
+    /// The number of calls that can be bound at a time.
+    fn slots(&self, dims: &Bindings) -> Result<usize>;
 
-    /// Executes the plan on what is bound.
+    /// Puts the tensors of calls in place, which were checked to have the same dims and placement. What that needs of the device
+    /// is done beside others.
+    fn bind(&mut self, calls: Vec<Call>, turns: &Turns) -> Result<Result<(), Failure>>;
+
+    /// Executes the plan on the slots, one after the other.
     fn execute(&mut self, calls: u32, cache: Cache) -> Result<Result<Duration, Failure>>;
 
-    /// The outputs as they are now. What that needs of the device is done beside others.
-    fn take(&mut self, turns: &Turns) -> Result<Result<RunOutput, Failure>>;
+    /// Whether only the outputs of the last call can be taken.
+    fn keeps_last_only(&self) -> bool {
+        false
+    }
+
+    /// The outputs in these slots. What that needs of the device is done beside others.
+    fn take(&mut self, slots: &[usize], turns: &Turns) -> Result<Result<Vec<RunOutput>, Failure>>;
+
+    /// Slots in whose outputs a stretch holds what was put there before.
+    fn untouched(&mut self, used: usize) -> Result<Vec<usize>> {
+        let _ = used;
+        Ok(Vec::new())
+    }
 
     /// What each launch takes and uses.
     fn observe(&mut self, calls: u32) -> Result<Result<Observation, Failure>> {
@@ -71,9 +87,7 @@ impl<E: Execute> Seat<E> {
         &mut self,
         work: impl FnOnce(&mut E, &Turns) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let mut executor = self.executor.take().ok_or_else(|| {
-            Error::invalid("an earlier request was given up before its end; load the artifact again")
-        })?;
+        let mut executor = self.executor.take().ok_or_else(given_up)?;
         let turns = self.turns.clone();
         let (executor, outcome) = unblock(move || {
             let outcome = work(&mut executor, &turns);
@@ -85,6 +99,10 @@ impl<E: Execute> Seat<E> {
     }
 }
 
+fn given_up() -> Error {
+    Error::invalid("an earlier request was given up before its end; load the artifact again")
+}
+
 #[async_trait]
 impl<E: Execute> Loaded for Seat<E> {
     fn isolation(&self) -> &Isolation {
@@ -92,7 +110,33 @@ impl<E: Execute> Loaded for Seat<E> {
     }
 
     async fn bind(&mut self, call: Call) -> Result<Result<(), Failure>> {
-        self.with(|executor, turns| executor.bind(call, turns)).await
+        self.bind_slots(vec![call]).await
+    }
+
+    fn slots(&self, dims: &Bindings) -> Result<usize> {
+        self.executor.as_ref().ok_or_else(given_up)?.slots(dims)
+    }
+
+    async fn bind_slots(&mut self, calls: Vec<Call>) -> Result<Result<(), Failure>> {
+        let first = calls
+            .first()
+            .ok_or_else(|| Error::invalid("there is no call to bind"))?;
+        if calls
+            .iter()
+            .any(|c| c.dims != first.dims || c.placement != first.placement)
+        {
+            return Err(Error::invalid(
+                "calls of one bind have the same dims and placement",
+            ));
+        }
+        if calls.len() > 1 {
+            let (slots, count) = (self.slots(&first.dims)?, calls.len());
+            if count > slots {
+                let message = format!("this artifact has {slots} slots, but {count} calls were given");
+                return Err(Error::invalid(message));
+            }
+        }
+        self.with(|executor, turns| executor.bind(calls, turns)).await
     }
 
     async fn execute(&mut self, calls: u32, cache: Cache) -> Result<Result<Duration, Failure>> {
@@ -118,7 +162,30 @@ impl<E: Execute> Loaded for Seat<E> {
     }
 
     async fn take(&mut self) -> Result<Result<RunOutput, Failure>> {
-        self.with(|executor, turns| executor.take(turns)).await
+        let taken = self.take_slots(&[0]).await?;
+        let only = |mut outputs: Vec<RunOutput>| {
+            outputs
+                .pop()
+                .ok_or_else(|| Error::unexpected("a slot was left out"))
+        };
+        taken
+            .map(only)
+            .map_or_else(|failure| Ok(Err(failure)), |output| output.map(Ok))
+    }
+
+    fn keeps_last_only(&self) -> bool {
+        self.executor.as_ref().is_some_and(Execute::keeps_last_only)
+    }
+
+    async fn take_slots(&mut self, slots: &[usize]) -> Result<Result<Vec<RunOutput>, Failure>> {
+        let slots = slots.to_vec();
+        self.with(move |executor, turns| executor.take(&slots, turns))
+            .await
+    }
+
+    async fn untouched(&mut self, used: usize) -> Result<Vec<usize>> {
+        self.with(move |executor, turns| turns.beside(|| executor.untouched(used)))
+            .await
     }
 
     async fn observe(&mut self, calls: u32) -> Result<Result<Observation, Failure>> {

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::channel::Channel;
 use crate::engine::{Engine, Prepared};
+use crate::layout::Slots;
 use crate::protocol::{Answer, Call};
 use crate::{crash, describe, fault, frame, process, protocol};
 
@@ -150,12 +151,18 @@ impl Server {
                     Answer::Loaded
                 }))
             }
-            Call::Place { dims, placement } => {
-                self.engine()?.place(&dims, placement, &descriptors)?;
+            Call::Place {
+                dims,
+                placement,
+                slots,
+                shared,
+            } => {
+                let engine = self.engine()?;
+                engine.place(&dims, placement, Slots { slots, shared }, &descriptors)?;
                 Ok(Answer::Placed)
             }
-            Call::Execute { calls } => {
-                let elapsed = self.engine()?.execute(calls)?;
+            Call::Execute { first, calls } => {
+                let elapsed = self.engine()?.execute(first, calls)?;
                 Ok(Answer::Executed {
                     nanoseconds: u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX),
                 })

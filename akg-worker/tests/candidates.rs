@@ -353,7 +353,8 @@ fn what_cannot_be_loaded_says_why() {
         failure.evidence
     );
 
-    let initialiser = compile(&format!("static int x = (abort(), 1); {COPY}")).unwrap();
+    let initialiser = "__attribute__((constructor)) static void start() { abort(); }";
+    let initialiser = compile(&format!("{initialiser} {COPY}")).unwrap();
     assert_eq!(
         run(&hostile_request(initialiser)).unwrap_err().kind,
         FailureKind::Crashed
@@ -456,8 +457,97 @@ fn a_worker_refuses_another_version_of_the_envelope() {
     );
     let unknown = ask(serde_json::json!({"version": 1, "id": 8, "call": {"unheard": "of"}}));
     assert_eq!(unknown["error"]["kind"], "protocol");
-    let hello = ask(serde_json::json!({"version": 1, "id": 9, "call": {"hello": {"protocol": 2}}}));
-    assert_eq!(hello["ok"]["hello"]["protocol"], 2);
+    let version = akg_worker::protocol::VERSION;
+    let hello = ask(serde_json::json!({"version": 1, "id": 9, "call": {"hello": {"protocol": version}}}));
+    assert_eq!(hello["ok"]["hello"]["protocol"], version);
     drop(ours);
     assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn what_keeps_state_is_not_loaded() {
+    let body = "((float *)tensors[1])[0] = ((const float *)tensors[0])[0];";
+    let cases = [
+        ("static int calls;", "((int *)tensors[1])[1] = calls++;", "calls"),
+        ("int64_t seen = 5;", "seen++;", "`seen` (8 bytes of `.data`)"),
+        (
+            "",
+            "static thread_local int own; ((int *)tensors[1])[1] = own++;",
+            "own",
+        ),
+        (
+            "",
+            "static float table[2] = {((const float *)tensors[0])[0], 1}; ((float *)tensors[1])[1] = table[0];",
+            "table",
+        ),
+        (
+            "struct S { S() : n(3) {} int n; }; static S s;",
+            "((int *)tensors[1])[1] = s.n++;",
+            "`",
+        ),
+        (
+            "extern volatile char room[]; asm(\".section .data\\n.hidden room\\nroom: .skip 256\\n.previous\");",
+            "room[9] = 1;",
+            "bytes of `.data`",
+        ),
+        (
+            "__attribute__((section(\".mine\"))) static int64_t hidden = 1;",
+            "((int64_t *)tensors[1])[1] = hidden++;",
+            "`.mine`",
+        ),
+        (
+            "#include <cstdlib>\n",
+            "((int *)tensors[1])[1] = rand();",
+            "`rand`",
+        ),
+        (
+            "#include <cstring>\n",
+            "((char **)tensors[1])[1] = strtok((char *)tensors[1], \",\");",
+            "`strtok`",
+        ),
+    ];
+    for (before, first, named) in cases {
+        let Some(bytes) = compile(&format!("{before}\nKERNEL(kernel) {{ {first} {body} }}")) else {
+            return;
+        };
+        let failure = run(&hostile_request(bytes)).unwrap_err();
+        assert_eq!(
+            failure.kind,
+            FailureKind::KeepsState,
+            "{before}{first}: {}",
+            failure.evidence
+        );
+        assert!(
+            failure.evidence.contains(named),
+            "{before}{first}: {}",
+            failure.evidence
+        );
+    }
+}
+
+#[test]
+fn tables_that_are_only_read_are_no_state() {
+    let source = r#"
+#include <cmath>
+#include <iostream>
+#include <vector>
+#include <algorithm>
+static const float table[4] = {1, 2, 3, 4};
+static const char *const names[] = {"one", "two"};
+struct Shape { virtual float of(float v) const = 0; virtual ~Shape() {} };
+struct Twice : Shape { float of(float v) const override { return 2 * v; } };
+static constexpr double half = 0.5;
+KERNEL(kernel) {
+    auto x = (const float *)tensors[0]; auto y = (float *)tensors[1];
+    std::vector<float> sorted(x, x + 16);
+    std::sort(sorted.begin(), sorted.end());
+    const Twice twice; const Shape &shape = twice;
+    try { if (sorted.size() > 99) throw 1; } catch (int) { std::cerr << names[1]; }
+    for (int i = 0; i < 16; i++) y[i] = shape.of(sorted[i]) * half * table[i % 4] / table[i % 4] + std::sin(0.0f);
+}"#;
+    let Some(bytes) = compile(source) else {
+        return;
+    };
+    let output = run(&hostile_request(bytes)).unwrap();
+    assert_eq!(output.outputs[0].bytes(), ramp(16).bytes());
 }

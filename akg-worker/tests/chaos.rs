@@ -126,12 +126,12 @@ fn round(executor: &mut Executor, rng: &mut ChaCha8Rng) -> Result<(), Failure> {
         poison: Poison::Ones,
         placement: rng.random_range(0..3),
     };
-    executor.bind(call, &Turns::default()).unwrap()?;
+    executor.bind(vec![call], &Turns::default()).unwrap()?;
     executor.execute(rng.random_range(1..4), Cache::Warm).unwrap()?;
     let RunOutput {
         outputs,
         inputs_unchanged,
-    } = executor.take(&Turns::default()).unwrap()?;
+    } = executor.take(&[0], &Turns::default()).unwrap()?.remove(0);
     assert!(inputs_unchanged);
     assert_eq!(outputs[0].as_slice::<f32>().unwrap(), values);
     Ok(())

@@ -42,9 +42,15 @@ fn call(input: Tensor, placement: u32) -> Call {
 }
 
 fn run(executor: &mut Executor, call: Call) -> Result<RunOutput, Failure> {
-    executor.bind(call, &Turns::default()).unwrap()?;
+    executor.bind(vec![call], &Turns::default()).unwrap()?;
     executor.execute(1, Cache::Warm).unwrap()?;
-    executor.take(&Turns::default()).unwrap()
+    take(executor)
+}
+
+/// The outputs in the first slot.
+fn take(executor: &mut Executor) -> Result<RunOutput, Failure> {
+    let taken = executor.take(&[0], &Turns::default()).unwrap();
+    taken.map(|mut outputs| outputs.remove(0))
 }
 
 #[test]
@@ -61,7 +67,7 @@ fn outputs_are_those_of_the_last_call() {
     let nothing_bound = executor.execute(1, Cache::Warm).unwrap_err();
     assert_eq!(nothing_bound.kind(), ErrorKind::InvalidInput);
     assert_eq!(
-        executor.take(&Turns::default()).unwrap_err().kind(),
+        executor.take(&[0], &Turns::default()).unwrap_err().kind(),
         ErrorKind::InvalidInput
     );
 }
@@ -72,7 +78,7 @@ fn executions_take_as_long_as_their_kernels() {
         return;
     };
     executor
-        .bind(call(ramp(16), 0), &Turns::default())
+        .bind(vec![call(ramp(16), 0)], &Turns::default())
         .unwrap()
         .unwrap();
     for (calls, cache) in [(1, Cache::Warm), (3, Cache::Warm), (2, Cache::Cold)] {
@@ -185,11 +191,22 @@ fn reading_beside_an_input_gives_nan() {
     assert!(y.as_slice::<f32>().unwrap()[0].is_nan());
 }
 
+/// Two words that outlive a call without being data of the shared object: the random bytes that the system gives a process.
+const WORDS: &str = "
+#include <sys/auxv.h>
+static uint64_t *words() { return (uint64_t *)getauxval(AT_RANDOM); }
+__attribute__((constructor)) static void forget() { words()[0] = words()[1] = 0; }";
+
 #[test]
 fn remembered_addresses_are_of_no_use() {
-    let body = "static void *x, *y; if (!x) { x = tensors[0]; y = tensors[1]; } for (int i = 0; i < 16; i++) ((float *)y)[i] \
-                = ((float *)x)[i];";
-    let Some(mut executor) = load_body(body) else {
+    let source = format!(
+        "{WORDS} KERNEL(kernel) {{
+            uint64_t *kept = words();
+            if (!kept[0]) {{ kept[0] = (uint64_t)tensors[0]; kept[1] = (uint64_t)tensors[1]; }}
+            for (int i = 0; i < 16; i++) ((float *)kept[1])[i] = ((float *)kept[0])[i];
+        }}"
+    );
+    let Some(mut executor) = load(&source, simple_plan(16, 1)) else {
         return;
     };
     for value in [1.0f32, 2.0] {
@@ -228,12 +245,12 @@ fn what_is_written_after_done_does_not_count() {
         return;
     };
     executor
-        .bind(call(ramp(16), 0), &Turns::default())
+        .bind(vec![call(ramp(16), 0)], &Turns::default())
         .unwrap()
         .unwrap();
     executor.execute(1, Cache::Warm).unwrap().unwrap();
     std::thread::sleep(Duration::from_millis(1500));
-    let output = executor.take(&Turns::default()).unwrap().unwrap();
+    let output = take(&mut executor).unwrap();
     assert_eq!(output.outputs[0].bytes(), [Poison::Ones.byte(); 64]);
     // The true answer comes when it is not asked for.
     let failure = run(&mut executor, call(ramp(16), 0)).unwrap_err();
@@ -248,7 +265,7 @@ fn answers_in_advance_are_a_failure() {
         return;
     };
     executor
-        .bind(call(ramp(16), 0), &Turns::default())
+        .bind(vec![call(ramp(16), 0)], &Turns::default())
         .unwrap()
         .unwrap();
     executor.execute(1, Cache::Warm).unwrap().unwrap();
@@ -275,29 +292,30 @@ fn a_clock_that_contradicts_the_callers_is_a_failure() {
 #[test]
 fn a_candidate_works_only_while_the_clock_runs() {
     // A thread of its own counts; the kernel says how far it came.
-    let source = r"
+    let source = format!(
+        "{WORDS}
 #include <pthread.h>
-static volatile uint64_t count;
-static void *work(void *) { for (;;) count++; }
-static pthread_t thread;
-static int started = pthread_create(&thread, nullptr, work, nullptr);
-KERNEL(kernel) { ((uint64_t *)tensors[1])[0] = count; }";
+static void *work(void *) {{ for (;;) ++*(volatile uint64_t *)words(); }}
+__attribute__((constructor)) static void start() {{ pthread_t thread; pthread_create(&thread, nullptr, work, nullptr); }}
+KERNEL(kernel) {{ ((uint64_t *)tensors[1])[0] = *(volatile uint64_t *)words(); }}"
+    );
     let mut plan = simple_plan(2, 1);
     plan.tensors[1] = tensor("y", DType::I64, &[Expr::constant(1)], TensorRole::Output);
-    let Some(mut executor) = load(source, plan) else {
+    let Some(mut executor) = load(&source, plan) else {
         return;
     };
     let mut count = |pause: u64| {
         executor
-            .bind(call(ramp(2), 0), &Turns::default())
+            .bind(vec![call(ramp(2), 0)], &Turns::default())
             .unwrap()
             .unwrap();
         std::thread::sleep(Duration::from_millis(pause));
         executor.execute(1, Cache::Warm).unwrap().unwrap();
         let y = executor
-            .take(&Turns::default())
+            .take(&[0], &Turns::default())
             .unwrap()
             .unwrap()
+            .remove(0)
             .outputs
             .remove(0);
         y.as_slice::<i64>().unwrap()[0]
@@ -317,7 +335,7 @@ fn the_failure_that_ended_a_candidate_stays() {
     let first = run(&mut executor, call(ramp(16), 0)).unwrap_err();
     assert_eq!(first.kind, FailureKind::Crashed);
     let again = executor
-        .bind(call(ramp(16), 0), &Turns::default())
+        .bind(vec![call(ramp(16), 0)], &Turns::default())
         .unwrap()
         .unwrap_err();
     assert_eq!(again.evidence, first.evidence);
@@ -379,4 +397,115 @@ fn isolation_below_the_required_level_is_refused() {
             }
         }
     }
+}
+
+/// Calls on several slots, the second input the same tensor in all.
+#[test]
+fn calls_go_round_slots_that_lie_apart() {
+    let source = "KERNEL(kernel) {
+        auto x = (const float *)tensors[0]; auto w = (const float *)tensors[1]; auto y = (float *)tensors[2];
+        for (int i = 0; i < 16; i++) y[i] = x[i] + w[i];
+        ((int64_t *)tensors[3])[0] = (int64_t)tensors[0]; ((int64_t *)tensors[3])[1] = (int64_t)tensors[1];
+        ((int64_t *)tensors[3])[2] = (int64_t)tensors[2];
+    }";
+    let shape = [Expr::constant(16)];
+    let plan = LaunchPlan {
+        dims: Vec::new(),
+        tensors: vec![
+            tensor("x", DType::F32, &shape, TensorRole::Input),
+            tensor("w", DType::F32, &shape, TensorRole::Input),
+            tensor("y", DType::F32, &shape, TensorRole::Output),
+            tensor("places", DType::I64, &[Expr::constant(3)], TensorRole::Output),
+        ],
+        launches: vec![launch("kernel", Expr::constant(1), &[0, 1, 2, 3])],
+    };
+    let Some(mut executor) = load(source, plan) else {
+        return;
+    };
+    let w = Tensor::from_slice([16], &[100.0f32; 16]).unwrap();
+    let slots = |count: usize, placement: u32, first: f32| -> Vec<Call> {
+        let call = |slot: usize| Call {
+            inputs: vec![
+                Tensor::from_slice([16], &[first + slot as f32; 16]).unwrap(),
+                w.clone(),
+            ],
+            dims: Default::default(),
+            poison: if slot.is_multiple_of(2) {
+                Poison::Ones
+            } else {
+                Poison::Finite
+            },
+            placement,
+        };
+        (0..count).map(call).collect()
+    };
+    assert!(executor.slots(&Default::default()).unwrap() >= 100);
+    for (placement, first) in [(0, 1.0), (1, 50.0), (0, 7.0)] {
+        executor
+            .bind(slots(5, placement, first), &Turns::default())
+            .unwrap()
+            .unwrap();
+        for calls in [2, 0, 1] {
+            executor.execute(calls, Cache::Warm).unwrap().unwrap();
+        }
+        assert_eq!(executor.untouched(5).unwrap(), [3, 4]);
+        assert_eq!(executor.untouched(3).unwrap(), [] as [usize; 0]);
+        let taken = executor.take(&[4, 1, 2, 0], &Turns::default()).unwrap().unwrap();
+        assert_eq!(taken[0].outputs[0].bytes(), [Poison::Ones.byte(); 64]);
+        let mut places = Vec::new();
+        for (output, slot) in taken[1..].iter().zip([1.0, 2.0, 0.0]) {
+            assert!(output.inputs_unchanged);
+            assert_eq!(
+                output.outputs[0].as_slice::<f32>().unwrap(),
+                [first + slot + 100.0; 16]
+            );
+            places.push(output.outputs[1].as_slice::<i64>().unwrap().to_vec());
+        }
+        let apart = |at: usize| {
+            places
+                .iter()
+                .map(|p| p[at])
+                .collect::<std::collections::BTreeSet<_>>()
+                .len()
+        };
+        assert_eq!([apart(0), apart(1), apart(2)], [3, 1, 3]);
+        assert!(places.iter().all(|p| (p[0] % 4096 == 0) == (placement == 0)));
+        assert_eq!(
+            executor.take(&[0], &Turns::default()).unwrap_err().kind(),
+            ErrorKind::InvalidInput
+        );
+    }
+    // More calls than slots go round.
+    executor
+        .bind(slots(2, 0, 0.0), &Turns::default())
+        .unwrap()
+        .unwrap();
+    executor.execute(7, Cache::Warm).unwrap().unwrap();
+    assert_eq!(executor.untouched(2).unwrap(), [] as [usize; 0]);
+}
+
+#[test]
+fn a_fault_in_any_slot_is_told_by_its_tensor() {
+    let source = "KERNEL(kernel) {
+        auto x = (const float *)tensors[0]; auto y = (float *)tensors[1];
+        for (int i = 0; i < 1024; i++) y[i] = x[0] == 3 ? x[i + 1024] : x[i];
+    }";
+    let Some(mut executor) = load(source, simple_plan(1024, 1)) else {
+        return;
+    };
+    let calls = (0..5).map(|slot| call(Tensor::from_slice([1024], &[slot as f32; 1024]).unwrap(), 0));
+    executor
+        .bind(calls.collect(), &Turns::default())
+        .unwrap()
+        .unwrap();
+    executor.execute(3, Cache::Warm).unwrap().unwrap();
+    let failure = executor.execute(1, Cache::Warm).unwrap().unwrap_err();
+    assert_eq!(failure.kind, FailureKind::OutOfBounds);
+    assert!(
+        failure
+            .evidence
+            .contains("byte 4096 of `x`, which has 4096 bytes"),
+        "{}",
+        failure.evidence
+    );
 }

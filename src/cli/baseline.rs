@@ -12,7 +12,7 @@ use akg::python::{
 };
 use akg::reference::Products;
 use akg::session::{Attempt, Rivals};
-use akg::timing::{Check, Comparison, Contest, Side};
+use akg::timing::{Check, Comparison, Contest, Side, SlotData};
 use akg::turns::Turns;
 use akg::verdict::ErrorMeasure;
 use akg::verify::NumericVerifier;
@@ -172,7 +172,7 @@ impl PyTorch {
         &self,
         task: &Task,
         target: &Target,
-        sets: &[Vec<Tensor>],
+        data: &dyn SlotData,
     ) -> Result<(Baselines, Vec<Variant>, Vec<Baseline>)> {
         let started = lock(&self.worker).take();
         let worker = started.map_or_else(|| self.worker(), Ok)?;
@@ -183,11 +183,9 @@ impl PyTorch {
         }
         // Constants follow the inputs.
         let inputs = task.graph.inputs().len();
-        let sets: Vec<Vec<Tensor>> = sets
-            .iter()
-            .map(|s| s.iter().take(inputs).cloned().collect())
-            .collect();
-        let first = sets.first().cloned().unwrap_or_default();
+        let mut first = data.inputs(0, 0..1)?.pop().unwrap_or_default();
+        first.truncate(inputs);
+        let sets = vec![first.clone()];
         let mut baselines =
             Baselines::new(worker, self.what(), sets, options)?.with_turns(self.turns.clone());
         let error_of = |outputs: &[Tensor]| {
@@ -242,11 +240,10 @@ impl Rivals for PyTorch {
         &self,
         task: &Task,
         target: &Target,
-        sets: &[Vec<Tensor>],
+        data: Arc<dyn SlotData>,
         _check: Check,
-        seed: u64,
     ) -> Result<Vec<Box<dyn Side>>> {
-        let (baselines, ready, reports) = match self.prepare(task, target, sets) {
+        let (baselines, ready, reports) = match self.prepare(task, target, &*data) {
             Ok(prepared) => prepared,
             Err(error) => {
                 self.progress.warn(&format!("no baseline: {error}"));
@@ -258,7 +255,7 @@ impl Rivals for PyTorch {
         let baselines = Arc::new(Mutex::new(baselines));
         // The class binds candidates. PyTorch's own error is shown, and it is the same at every call.
         let side = |variant| -> Box<dyn Side> {
-            Box::new(BaselineSide::new(baselines.clone(), variant, seed, None))
+            Box::new(BaselineSide::new(baselines.clone(), variant, data.clone(), None))
         };
         Ok(ready.into_iter().map(side).collect())
     }

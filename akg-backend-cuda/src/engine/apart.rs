@@ -2,12 +2,13 @@
 
 use std::fs::File;
 
+use akg_core::backend::Poison;
 use akg_core::error::Result;
 use akg_core::expr::Bindings;
 use akg_core::source::TensorRole;
 use akg_core::verdict::Failure;
 
-use super::{Engine, Placed, Wanted};
+use super::{Bound, Engine, Filled, Placed, Wanted};
 use crate::driver::Memory;
 use crate::layout::{LEAST_ALIGN, Slot};
 
@@ -38,8 +39,22 @@ impl Engine {
         }
         let mut files = inputs.iter();
         for tensor in tensors.iter().filter(|t| t.role == TensorRole::Input) {
-            self.copy_input(tensor, files.next())?;
+            self.copy_input(tensor, files.next(), false)?;
         }
-        self.prepare(dims, tensors, Vec::new())
+        let before = std::mem::take(&mut self.work);
+        let work = match self.prepare(dims, &tensors, before)? {
+            Ok(work) => work,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        self.work = work;
+        self.bound = Some(Bound {
+            places: vec![tensors],
+            slots: vec![Filled {
+                poison: Poison::Ones,
+                digests: Vec::new(),
+                outputs: Vec::new(),
+            }],
+        });
+        Ok(Ok(()))
     }
 }

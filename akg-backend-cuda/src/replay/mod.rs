@@ -14,7 +14,7 @@ use akg_core::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
 use crate::driver;
-use crate::engine::{Context, Engine};
+use crate::engine::{Context, Engine, Slots};
 pub(crate) use tool::{Run, Tool};
 
 /// Where the tensors of a replay lie.
@@ -74,7 +74,10 @@ impl Job {
         let replayed = match loaded {
             Ok(mut engine) => {
                 let bound = match self.placing {
-                    Placing::AsBound => engine.bind(&self.dims, self.placement, self.poison, &inputs)?,
+                    Placing::AsBound => {
+                        let slots = Slots::single();
+                        engine.bind(&self.dims, self.placement, self.poison, &slots, &inputs)?
+                    }
                     Placing::Apart => engine.bind_apart(&self.dims, &inputs)?,
                 };
                 match bound {

@@ -85,6 +85,7 @@ pub async fn backend(
         "executing and taking need tensors that are bound",
         judge.unbound().await,
     );
+    report.add("calls go round the slots that are bound", judge.slots().await);
     report.add("executions are timed", judge.times().await);
     report.add("launches are observed as it says", judge.observes().await);
     report.add(
@@ -107,13 +108,13 @@ pub async fn backend(
     report
 }
 
-struct Judge<'a> {
+pub(super) struct Judge<'a> {
     backend: &'a dyn Backend,
     make: &'a (dyn Fn(Probe) -> Result<Option<Artifact>> + Sync),
 }
 
 /// Compares the only output, and demands that the inputs are unchanged.
-fn holds(output: &RunOutput, expected: &[f32]) -> Tried {
+pub(super) fn holds(output: &RunOutput, expected: &[f32]) -> Tried {
     demand(output.inputs_unchanged, || {
         "an input is said to have changed".to_owned()
     })?;
@@ -134,12 +135,12 @@ fn holds(output: &RunOutput, expected: &[f32]) -> Tried {
 }
 
 /// What must not fail.
-fn unfailing<T>(outcome: Result<T, Failure>) -> Tried<T> {
+pub(super) fn unfailing<T>(outcome: Result<T, Failure>) -> Tried<T> {
     outcome.or_else(|failure| broken(describe(&failure)))
 }
 
 /// A call on `values`.
-fn call(values: &[f32], placement: u32) -> Result<Call> {
+pub(super) fn call(values: &[f32], placement: u32) -> Result<Call> {
     Ok(Call {
         inputs: vec![Tensor::from_slice([values.len()], values)?],
         dims: [("N".into(), values.len() as i64)].into(),
@@ -153,7 +154,7 @@ fn call(values: &[f32], placement: u32) -> Result<Call> {
 }
 
 /// `len` values that are all different.
-fn values(len: usize) -> Vec<f32> {
+pub(super) fn values(len: usize) -> Vec<f32> {
     (0..len).map(|i| i as f32 - 1.5).collect()
 }
 
@@ -181,7 +182,7 @@ impl Judge<'_> {
     }
 
     /// Loads `probe`.
-    async fn load(&self, probe: Probe) -> Tried<Box<dyn Loaded>> {
+    pub(super) async fn load(&self, probe: Probe) -> Tried<Box<dyn Loaded>> {
         let request = self.request(probe, 0)?;
         unfailing(self.backend.load(request.artifact, request.limits).await?)
     }

@@ -24,6 +24,7 @@ mod knowledge;
 mod probe;
 pub mod random;
 mod report;
+mod slots;
 mod store;
 
 pub use backend::backend;

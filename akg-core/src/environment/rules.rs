@@ -4,15 +4,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::backend::{Backend, Call, Limits, Poison};
+use crate::backend::{Backend, Limits};
 use crate::digest::Digest;
 use crate::error::Result;
 use crate::session::Rivals;
 use crate::source::Artifact;
 use crate::target::Target;
 use crate::task::Task;
-use crate::tensor::Tensor;
-use crate::timing::{Check, LoadedSide, Side};
+use crate::timing::{Check, LoadedSide, Side, SlotData};
 
 /// Takes part in the contests of a learner's candidates.
 #[derive(Debug)]
@@ -33,24 +32,16 @@ impl Rivals for RulesKernel {
         &self,
         task: &Task,
         target: &Target,
-        sets: &[Vec<Tensor>],
+        data: Arc<dyn SlotData>,
         check: Check,
-        seed: u64,
     ) -> Result<Vec<Box<dyn Side>>> {
-        let calls = sets.iter().zip(0..).map(|(inputs, placement)| Call {
-            inputs: inputs.clone(),
-            dims: task.contract.hints.clone(),
-            poison: Poison::Ones,
-            placement,
-        });
         let side = LoadedSide::new(
             "the rules",
             Arc::clone(&self.backend),
             self.artifact.clone(),
             Limits::default().for_task(task, target)?,
-            calls.collect(),
+            data,
             check,
-            seed,
         );
         Ok(vec![Box::new(side)])
     }

@@ -8,24 +8,24 @@ use async_trait::async_trait;
 
 use super::road::Road;
 use super::{Attempt, Event};
-use crate::backend::{Call, Limits, Poison};
+use crate::backend::Limits;
 use crate::digest::Digest;
 use crate::error::Result;
 use crate::source::Artifact;
 use crate::store::{Measurement, StoreExt as _, now};
 use crate::target::Target;
 use crate::task::{Accuracy, Task};
-use crate::tensor::Tensor;
-use crate::timing::{Check, Contest, ContestPolicy, Entrants, Floor, LoadedSide, Side, contest};
-use crate::verdict::Failure;
-use crate::verify::{Distribution, Operations, judge_sample, make_inputs};
+use crate::timing::{
+    Check, Contest, ContestPolicy, Entrants, Floor, LoadedSide, Side, SlotData, SlotId, contest,
+};
+use crate::verdict::{Failure, FailureKind};
+use crate::verify::{ContestData, Operations, judge_sample};
 
 /// Supplies what candidates are compared with: what PyTorch makes of the same task, the kernels in use today.
 #[async_trait]
 pub trait Rivals: Send + Sync + fmt::Debug {
-    /// The sides that take part in one contest, over the same sets of inputs as the candidate, of which each round uses
-    /// the one that [`choice`](crate::timing::choice) makes of `seed`. `check` judges outputs by the position of the set,
-    /// in class [`Half`](Accuracy::Half) whatever the task's class is: a rival that is less exact than the candidate must
+    /// The sides that take part in one contest, on the same data as the candidate. `check` judges outputs by their slot, in
+    /// class [`Half`](Accuracy::Half) whatever the task's class is: a rival that is less exact than the candidate must
     /// be is still one to beat, and its error is reported.
     ///
     /// Rivals that cannot take part are left out: a candidate is timed without them.
@@ -33,9 +33,8 @@ pub trait Rivals: Send + Sync + fmt::Debug {
         &self,
         task: &Task,
         target: &Target,
-        sets: &[Vec<Tensor>],
+        data: Arc<dyn SlotData>,
         check: Check,
-        seed: u64,
     ) -> Result<Vec<Box<dyn Side>>>;
 
     /// Who they are, with versions and settings. A contest with rivals of the same identity is not held again.
@@ -57,9 +56,8 @@ impl Rivals for NoRivals {
         &self,
         _: &Task,
         _: &Target,
-        _: &[Vec<Tensor>],
+        _: Arc<dyn SlotData>,
         _: Check,
-        _: u64,
     ) -> Result<Vec<Box<dyn Side>>> {
         Ok(Vec::new())
     }
@@ -69,62 +67,45 @@ impl Rivals for NoRivals {
     }
 }
 
-/// Inputs up to this size get a second set, so that data changes from round to round.
-const MOST_BYTES_TWICE: usize = 1 << 29;
-
 /// Work of the reference for each check of timed outputs.
 const SAMPLE_WORK: Operations = Operations::of_milliseconds(30);
 
-/// The data that the contests of one task are held on.
+/// What the contests of one task are held on.
 pub(super) struct Arena<'a> {
     road: &'a Road<'a>,
     limits: Limits,
-    sets: Arc<Vec<Vec<Tensor>>>,
-    calls: Vec<Call>,
-    seed: u64,
+    data: Arc<ContestData>,
 }
 
 impl<'a> Arena<'a> {
-    /// Makes the data; `seed` gives the first set.
-    pub(super) fn new(road: &'a Road<'a>, seed: u64) -> Result<Self> {
+    /// Draws the secret that all data follows from. No candidate can know it, and no verification had that data.
+    pub(super) fn new(road: &'a Road<'a>) -> Result<Self> {
         road.session.observer.event(Event::Measuring);
-        let task = road.task;
-        let dims = &task.contract.hints;
-        let make = |distribution| make_inputs(task, &*road.session.backend, distribution, seed, dims);
-        let mut sets = vec![make(Distribution::Contract)?];
-        let bytes: usize = sets.iter().flatten().map(|t| t.bytes().len()).sum();
-        if bytes <= MOST_BYTES_TWICE {
-            sets.push(make(Distribution::Signed)?);
-        }
-        let calls = sets.iter().zip(0..).map(|(inputs, placement)| Call {
-            inputs: inputs.clone(),
-            dims: dims.clone(),
-            poison: Poison::Ones,
-            placement,
-        });
+        let backend = Arc::clone(&road.session.backend);
         Ok(Self {
             road,
-            limits: road.session.limits.for_task(task, road.target)?,
-            calls: calls.collect(),
-            sets: Arc::new(sets),
-            seed,
+            limits: road.session.limits.for_task(road.task, road.target)?,
+            data: Arc::new(ContestData::new(road.task, backend, rand::random())?),
         })
     }
 
     fn check(&self, accuracy: Accuracy) -> Check {
-        let (mut task, sets) = (self.road.task.clone(), self.sets.clone());
+        let (mut task, data) = (self.road.task.clone(), self.data.clone());
         let products = self.road.session.backend.products();
         task.contract.accuracy = accuracy;
-        Arc::new(move |set, output| {
-            let inputs = sets.get(set).map(Vec::as_slice).unwrap_or_default();
-            judge_sample(
+        Arc::new(move |SlotId { round, index }, output| {
+            let made = data.inputs(round, index..index + 1)?;
+            let inputs = made.first().map(Vec::as_slice).unwrap_or_default();
+            let failure = judge_sample(
                 &task,
                 inputs,
                 &output.outputs,
                 products.clone(),
                 rand::random(),
                 SAMPLE_WORK,
-            )
+            )?;
+            let changed = || Failure::new(FailureKind::InputChanged, "an input was changed in a timed round");
+            Ok(failure.or_else(|| (!output.inputs_unchanged).then(changed)))
         })
     }
 
@@ -136,9 +117,8 @@ impl<'a> Arena<'a> {
             Arc::clone(&session.backend),
             artifact.clone(),
             self.limits.clone(),
-            self.calls.clone(),
+            self.data.clone(),
             self.check(self.road.task.contract.accuracy),
-            self.seed,
         )
     }
 
@@ -160,7 +140,7 @@ impl<'a> Arena<'a> {
             ..
         } = self.road;
         let check = self.check(Accuracy::Half);
-        let entered = session.rivals.enter(task, target, &self.sets, check, self.seed);
+        let entered = session.rivals.enter(task, target, self.data.clone(), check);
         let mut rivals = entered.await?;
         let entrants = Entrants {
             candidate: &mut candidate,
@@ -174,7 +154,13 @@ impl<'a> Arena<'a> {
     async fn hold(&self, entrants: Entrants<'_>, policy: &ContestPolicy) -> Result<Contest> {
         let is_timing = &self.road.is_timing;
         is_timing.store(true, Ordering::Relaxed);
-        let held = contest(entrants, policy, self.seed, &mut *self.road.session.witness()).await;
+        let held = contest(
+            entrants,
+            policy,
+            rand::random(),
+            &mut *self.road.session.witness(),
+        )
+        .await;
         is_timing.store(false, Ordering::Relaxed);
         held
     }
@@ -209,11 +195,6 @@ impl<'a> Arena<'a> {
 }
 
 impl Road<'_> {
-    /// The seed of the inputs that an attempt was first judged with.
-    pub(super) fn seed(attempt: &Attempt) -> u64 {
-        attempt.verdict.checks.first().map_or(0, |c| c.seed)
-    }
-
     /// The latest duel of two candidates: an undisturbed one if the session retries.
     pub(super) fn duelled(
         &self,
@@ -259,7 +240,7 @@ impl Road<'_> {
                 let contest = match arena {
                     Some(arena) => arena.contest(&artifact, policy).await?,
                     None => {
-                        let arena = Arena::new(self, Self::seed(attempt))?;
+                        let arena = Arena::new(self)?;
                         arena.contest(&artifact, policy).await?
                     }
                 };

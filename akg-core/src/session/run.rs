@@ -349,13 +349,12 @@ impl<'a> Run<'a> {
         Line::new(road, design, step)
     }
 
-    /// Where candidates are timed: the same data for all of a run.
+    /// Where candidates are timed: one secret for all of a run.
     pub(super) fn arena(&mut self) -> Result<Arc<Arena<'a>>> {
         if let Some(arena) = &self.arena {
             return Ok(Arc::clone(arena));
         }
-        let first = self.outcome.attempts.iter().find(|a| a.verdict.passed());
-        let arena = Arc::new(Arena::new(self.road, first.map_or(0, Road::seed))?);
+        let arena = Arc::new(Arena::new(self.road)?);
         self.arena = Some(Arc::clone(&arena));
         Ok(arena)
     }

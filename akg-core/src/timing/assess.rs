@@ -1,10 +1,11 @@
 //! What the rounds of a contest say.
 
-use super::contest::{Round, Sample};
+use super::contest::Round;
 use super::device::Readings;
 use super::outcome::{Claim, Comparison, Disturbance, Noise};
 use super::policy::ContestPolicy;
 use super::statistics::{Interval, bootstrap_median, fewest_samples, median, trend};
+use super::turn::Sample;
 use crate::backend::Cache;
 
 /// A round in which the judge's loop took this much longer than usual is left out.

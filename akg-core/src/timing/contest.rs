@@ -11,22 +11,11 @@ use super::device::{Reading, Readings};
 use super::held::Held;
 use super::outcome::{Contest, SideTimes};
 use super::policy::{ContestPolicy, Entrants};
-use super::side::{Returned, Side};
+use super::slots::Returned;
 use super::statistics::{fewest_samples, median};
+use super::turn::{Out, Runner, Sample, Turn, batch_of, of, turn};
 use super::witness::Witness;
-use crate::backend::{Cache, Execution};
-use crate::error::{Error, Result};
-use crate::verdict::Failure;
-
-/// A batch outlasts the constant for asking and answering by this factor, so that an error of the constant by all of
-/// itself is an error of 1 % in one round.
-const OVER_CONSTANT: f64 = 100.0;
-
-/// A batch takes at least this many seconds: thousands of ticks of any clock, and longer than an interrupt.
-const LEAST_BATCH: f64 = 1e-3;
-
-/// Calls in a batch at most.
-const MOST_CALLS: u32 = 1 << 20;
+use crate::error::Result;
 
 /// Precision is looked at once in so many rounds.
 const LOOK_EVERY: usize = 4;
@@ -45,7 +34,8 @@ const MOST_KEPT: usize = 1 << 30;
 const VERIFY_ONE_IN: u32 = 8;
 const VERIFY_PART: u32 = 4;
 
-/// Lets sides take turns until their ratios are known, and judges what they returned; see the [module](super) for how.
+/// Lets sides take turns until their ratios are known, and judges what they returned; see the [module](super) for how. `seed`
+/// decides the order of turns, the lengths of batches and the numbers of rounds; no candidate may know it.
 ///
 /// Speed is only claimed of sides that stay right: a candidate that fails, in a timed round or by falling below the
 /// floor, has the [`failure`](SideTimes::failure) in its times.
@@ -73,6 +63,7 @@ async fn hold(
     let sides = std::iter::once(entrants.candidate)
         .chain(entrants.twin)
         .chain(entrants.rivals);
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut ring = Ring {
         runners: sides.map(Runner::new).collect(),
         own: 1 + twin,
@@ -81,9 +72,10 @@ async fn hold(
         returned: Vec::new(),
         verifying: Duration::ZERO,
         last_reference: 0.0,
-        next: 0,
+        // Data follows from the number: that of other contests is other data.
+        next: rng.random_range(0..u32::MAX / 2),
         policy,
-        rng: ChaCha8Rng::seed_from_u64(seed),
+        rng,
         witness,
     };
     let start = ring.witness.now();
@@ -100,52 +92,10 @@ async fn hold(
         ring.rounds.clear();
         ring.readings.clear();
     };
+    ring.once_more().await?;
     let returned = std::mem::take(&mut ring.returned);
     let contest = ring.conclude(assessment, repeats);
     Ok(Held::new(contest, floor, returned))
-}
-
-/// One side and what is known of it.
-struct Runner<'a> {
-    side: &'a mut dyn Side,
-    failure: Option<Failure>,
-    /// Calls in a short batch; a long one has twice as many, unless a single call is long enough.
-    batch: u32,
-}
-
-impl<'a> Runner<'a> {
-    fn new(side: &'a mut dyn Side) -> Self {
-        Self {
-            side,
-            failure: None,
-            batch: 1,
-        }
-    }
-
-    fn batches(&self) -> Vec<u32> {
-        if self.batch == 1 {
-            vec![1]
-        } else {
-            vec![self.batch, 2 * self.batch]
-        }
-    }
-}
-
-/// What one side did in one round, in seconds.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Sample {
-    /// Calls in the batch.
-    pub(super) calls: u32,
-    /// One warm call.
-    pub(super) warm: f64,
-    /// One call with empty caches.
-    pub(super) cold: Option<f64>,
-    /// A batch without calls.
-    pub(super) constant: f64,
-    /// The batch by the side's own clock, over the judge's.
-    pub(super) own_clock: Option<f64>,
-    /// Page faults of one call.
-    pub(super) page_faults: Option<f64>,
 }
 
 /// One turn of every side.
@@ -159,19 +109,6 @@ pub(super) struct Round {
     pub(super) stolen: Option<f64>,
     /// Processor time that others used over that of all processors, as far as it is certain.
     pub(super) others: Option<f64>,
-}
-
-/// A side's failure, or akg's own trouble.
-enum Out {
-    Failed(Failure),
-    Trouble(Error),
-}
-
-type Turn<T> = std::result::Result<T, Out>;
-
-/// What a side answered.
-fn of<T>(answer: Result<std::result::Result<T, Failure>>) -> Turn<T> {
-    answer.map_err(Out::Trouble)?.map_err(Out::Failed)
 }
 
 struct Ring<'a, 'p> {
@@ -242,9 +179,11 @@ impl Ring<'_, '_> {
 
     /// Finds out how many calls make a batch of each side.
     async fn calibrate(&mut self) -> Result<()> {
+        let round = self.next;
+        self.next += 1;
         for at in 0..self.runners.len() {
             let turn = match self.runners.get_mut(at) {
-                Some(runner) => batch_of(runner.side).await,
+                Some(runner) => batch_of(runner.side, round).await,
                 None => continue,
             };
             if let (Some(batch), Some(runner)) = (self.settle(at, turn)?, self.runners.get_mut(at)) {
@@ -359,6 +298,20 @@ impl Ring<'_, '_> {
         Ok(())
     }
 
+    /// Calls the candidate's processes once more, when they can have learned that the rounds are over.
+    async fn once_more(&mut self) -> Result<()> {
+        for at in 0..self.own {
+            let turn = match self.runners.get_mut(at) {
+                Some(runner) if runner.failure.is_none() => of(runner.side.once_more().await),
+                _ => continue,
+            };
+            if let Some(returned) = self.settle(at, turn)?.flatten() {
+                self.keep(at, returned)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Keeps what a side returned for later; what there is no memory for is judged at once.
     fn keep(&mut self, at: usize, returned: Returned) -> Result<()> {
         // The twin has no place in the contest.
@@ -415,86 +368,4 @@ impl Ring<'_, '_> {
             disturbances: assessment.disturbances,
         }
     }
-}
-
-/// How many calls outlast the constant and the clock by far.
-async fn batch_of(side: &mut dyn Side) -> Turn<u32> {
-    of(side.refresh(0).await)?;
-    of(side.execute(1, Cache::Warm).await)?;
-    let mut constant = f64::INFINITY;
-    for _ in 0..3 {
-        constant = constant.min(of(side.execute(0, Cache::Warm).await)?.as_secs_f64());
-    }
-    let enough = (OVER_CONSTANT * constant).max(LEAST_BATCH);
-    let mut calls = 1u32;
-    loop {
-        let time = of(side.execute(calls, Cache::Warm).await)?.as_secs_f64() - constant;
-        if time >= enough || calls >= MOST_CALLS {
-            return Ok(calls);
-        }
-        // A first guess may be far off when the clock shows hardly anything.
-        let factor = (1.1 * enough / time.max(enough / 64.0)).ceil() as u32;
-        calls = calls.saturating_mul(factor.max(2)).min(MOST_CALLS);
-    }
-}
-
-/// One side's part of a round; calls `executed` when the device has just worked.
-async fn turn(
-    runner: &mut Runner<'_>,
-    policy: &ContestPolicy,
-    round: u32,
-    long: bool,
-    cold_first: bool,
-    verify: bool,
-    executed: &mut (dyn FnMut() + Send),
-) -> Turn<(Sample, Option<Returned>)> {
-    let calls = if long && runner.batch > 1 {
-        2 * runner.batch
-    } else {
-        runner.batch
-    };
-    let warmup = if runner.batch > 1 { policy.warmup } else { 1 };
-    let side = &mut *runner.side;
-    of(side.refresh(round).await)?;
-    let warm = |calls| Execution {
-        calls,
-        cache: Cache::Warm,
-    };
-    let empty = Execution {
-        calls: 1,
-        cache: Cache::Cold,
-    };
-    let mut executions = vec![warm(warmup)];
-    if policy.cold && cold_first {
-        executions.extend([empty, warm(warmup)]);
-    }
-    let timed = executions.len();
-    executions.extend([warm(calls), warm(0)]);
-    if policy.cold && !cold_first {
-        executions.push(empty);
-    }
-    let times = of(side.execute_all(&executions).await)?;
-    executed();
-    let testimony = side.testimony();
-    let time_of = |at: usize| {
-        let missing = || Out::Trouble(Error::unexpected("a side left out an execution"));
-        times.get(at).copied().ok_or_else(missing)
-    };
-    let (batch, constant) = (time_of(timed)?, time_of(timed + 1)?);
-    let cold = executions
-        .iter()
-        .position(|e| *e == empty)
-        .map(time_of)
-        .transpose()?;
-    let returned = if verify { of(side.take().await)? } else { None };
-    let net = |time: Duration| (time.as_secs_f64() - constant.as_secs_f64()).max(1e-12);
-    let sample = Sample {
-        calls,
-        warm: net(batch) / f64::from(calls),
-        cold: cold.map(net),
-        constant: constant.as_secs_f64(),
-        own_clock: testimony.time.map(|t| t.as_secs_f64() / net(batch)),
-        page_faults: testimony.page_faults.map(|n| n as f64 / f64::from(calls)),
-    };
-    Ok((sample, returned))
 }

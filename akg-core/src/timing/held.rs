@@ -2,7 +2,7 @@
 
 use super::floor::Floor;
 use super::outcome::{Contest, Disturbance};
-use super::side::Returned;
+use super::slots::Returned;
 use crate::error::Result;
 
 /// What a contest measured, and what is still to be judged of it.
@@ -61,7 +61,7 @@ mod tests {
 
     use super::*;
     use crate::backend::RunOutput;
-    use crate::timing::{Check, SideTimes};
+    use crate::timing::{Check, SideTimes, SlotId};
     use crate::verdict::{Failure, FailureKind};
 
     fn side(name: &str) -> SideTimes {
@@ -75,16 +75,16 @@ mod tests {
     fn what_sides_returned_is_judged_in_order_up_to_the_first_failure_of_each() {
         let asked = Arc::new(AtomicUsize::new(0));
         let counter = asked.clone();
-        let check: Check = Arc::new(move |call, _| {
+        let check: Check = Arc::new(move |slot, _| {
             counter.fetch_add(1, Ordering::Relaxed);
-            Ok((call == 1).then(|| Failure::new(FailureKind::WrongValues, "call 1")))
+            Ok((slot.index == 1).then(|| Failure::new(FailureKind::WrongValues, "call 1")))
         });
-        let returned = |call| {
+        let returned = |index| {
             let output = RunOutput {
                 outputs: Vec::new(),
                 inputs_unchanged: true,
             };
-            Returned::new(check.clone(), call, output)
+            Returned::new(check.clone(), vec![(SlotId { round: 0, index }, output)])
         };
         let contest = Contest {
             sides: vec![side("candidate"), side("rival")],

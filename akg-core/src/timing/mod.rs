@@ -7,6 +7,8 @@
 //! - **The clock is the judge's.** A batch of calls is timed from outside, once with calls and once with none; the
 //!   difference over the number of calls is the time of one. Batches have several lengths, drawn at random: a side whose
 //!   time per call depends on the length does something else than its work.
+//! - **Slots.** Each timed call has [data](SlotData) and memory of its own, which follow from a secret: nothing that an earlier
+//!   call left helps it. Which slots are compared is drawn after the calls.
 //! - **Pairs.** A comparison is the median over rounds of the ratio of the two sides' times in the *same* round, so that
 //!   whatever changes the machine's speed for longer than a round cancels.
 //! - **Processes.** Each round runs in processes of its own where that is cheap, because where its memory lies makes a
@@ -21,8 +23,9 @@
 //!   it claims nothing.
 //! - **The device is watched**, where it [says](Witness::device) how fast its clocks are and what holds them back. One that slows
 //!   itself down because it is hot or lacks power makes a run claim nothing.
-//! - **Timed outputs are verified**: those of the first round, the last and others at random. They are
-//!   judged when all rounds are over, so that nothing waits for it that could be timed.
+//! - **Timed outputs are verified**: slots at random of the first round, the last and others at random. They are
+//!   judged when all rounds are over, so that nothing waits for it that could be timed. The last process is called
+//!   [once more](Side::once_more) after that.
 //! - **The floor.** A time below what the device needs to move the task's bytes and form its products is
 //!   [disbelieved](Floor).
 
@@ -34,7 +37,9 @@ mod held;
 mod outcome;
 mod policy;
 mod side;
+mod slots;
 mod statistics;
+mod turn;
 mod witness;
 
 pub use contest::contest;
@@ -42,6 +47,7 @@ pub use device::{ClockLimit, Reading, Readings, Span};
 pub use floor::{Floor, product_flops};
 pub use outcome::{Claim, Comparison, Contest, Disturbance, Noise, SideTimes};
 pub use policy::{ContestPolicy, Entrants};
-pub use side::{Check, LoadedSide, Returned, Side, Testimony, choice};
+pub use side::{LoadedSide, Side, Testimony};
+pub use slots::{Check, Returned, SlotData, SlotId, stretches};
 pub use statistics::{Interval, Timing, Trend, bootstrap_median, fewest_samples, median, trend};
 pub use witness::{Clock, Machine, Usage, Witness};

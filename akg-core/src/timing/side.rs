@@ -1,14 +1,15 @@
 //! What takes part in a contest.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
+use rand::seq::index;
 
-use crate::backend::{Backend, Cache, Call, Execution, Limits, Loaded, RunOutput};
+use super::slots::{Check, Returned, SlotData, SlotId, stretches};
+use crate::backend::{Backend, Cache, Call, Execution, Limits, Loaded, Poison};
 use crate::error::{Error, Result};
 use crate::source::Artifact;
 use crate::verdict::Failure;
@@ -19,11 +20,15 @@ pub trait Side: Send {
     /// The name in reports.
     fn name(&self) -> &str;
 
-    /// Prepares new data at new addresses, untimed. Sides of one contest that choose by the same seed choose the same
-    /// data for the same `round`.
+    /// Begins a round, untimed: from here on every call has data of this round, which is the same for all sides.
     async fn refresh(&mut self, round: u32) -> Result<Result<(), Failure>>;
 
-    /// Executes `calls` times on what was prepared.
+    /// The number of calls that one execution may have: no call uses data or memory of another.
+    fn slots(&self) -> u32 {
+        u32::MAX
+    }
+
+    /// Executes `calls` times, each on a slot that no call has used.
     ///
     /// Gives the wall time by the judge's clock. It includes a constant for asking and answering, which `calls` of 0
     /// measures. With [`Cache::Cold`] the caches are emptied first, outside that time.
@@ -32,12 +37,18 @@ pub trait Side: Send {
         Ok(times.map(|times| times.into_iter().sum()))
     }
 
-    /// [Executes](Self::execute) one thing after the other and gives the time of each, with nothing of others in between.
+    /// [Executes](Self::execute) one thing after the other and gives the time of each, with nothing of others in between as long
+    /// as there are slots for all of them.
     async fn execute_all(&mut self, executions: &[Execution]) -> Result<Result<Vec<Duration>, Failure>>;
 
-    /// Takes what the last execution left in the outputs, to be judged; `None` if nobody does. [`refresh`](Self::refresh)
-    /// comes before the next execution.
+    /// Takes what the last executions left in slots chosen at random, to be judged; `None` if nobody does.
+    /// [`refresh`](Self::refresh) comes before the next execution.
     async fn take(&mut self) -> Result<Result<Option<Returned>, Failure>>;
+
+    /// Calls the process of the last round once more, on new data, and takes what it returns; `None` if nobody judges it.
+    async fn once_more(&mut self) -> Result<Result<Option<Returned>, Failure>> {
+        Ok(Ok(None))
+    }
 
     /// What the side says about the longest of its last executions.
     fn testimony(&self) -> Testimony {
@@ -54,51 +65,8 @@ pub struct Testimony {
     pub page_faults: Option<u64>,
 }
 
-/// Judges the outputs of one of a side's calls, given by its position.
-pub type Check = Arc<dyn Fn(usize, &RunOutput) -> Result<Option<Failure>> + Send + Sync>;
-
-/// What an execution returned, to be judged at any time: then or when the contest is over.
-pub struct Returned {
-    bytes: usize,
-    judge: Box<dyn FnOnce() -> Result<Option<Failure>> + Send>,
-}
-
-impl Returned {
-    /// Outputs of the call at this position.
-    pub fn new(check: Check, call: usize, output: RunOutput) -> Self {
-        Self {
-            bytes: output.outputs.iter().map(|o| o.bytes().len()).sum(),
-            judge: Box::new(move || check(call, &output)),
-        }
-    }
-
-    /// Memory that it takes.
-    pub fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// Whether it is right.
-    pub fn judge(self) -> Result<Option<Failure>> {
-        (self.judge)()
-    }
-
-    /// The same without the outputs: judged already.
-    pub(super) fn judged(self) -> Result<Self> {
-        let failure = self.judge()?;
-        Ok(Self {
-            bytes: 0,
-            judge: Box::new(move || Ok(failure)),
-        })
-    }
-}
-
-impl fmt::Debug for Returned {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Returned")
-            .field("bytes", &self.bytes)
-            .finish_non_exhaustive()
-    }
-}
+/// Slots that are taken to be judged: some at random, and some of those that may have been left out.
+const MOST_TAKEN: usize = 4;
 
 /// An artifact as a side.
 ///
@@ -110,42 +78,44 @@ pub struct LoadedSide {
     backend: Arc<dyn Backend>,
     artifact: Artifact,
     limits: Limits,
-    calls: Vec<Call>,
+    data: Arc<dyn SlotData>,
     /// `None` if its outputs are no longer judged.
     check: Option<Check>,
-    seed: u64,
     loaded: Option<Box<dyn Loaded>>,
     /// Whether the last process took too long to make.
     keeps: bool,
-    /// The position of the call that is bound.
-    bound: usize,
+    /// The first slot of this round that was never bound.
+    next: SlotId,
+    /// What is bound, and how many of these slots were used.
+    bound: Vec<SlotId>,
+    used: usize,
 }
 
 /// A process that takes longer than this to make stays for the next rounds.
 const MOST_TO_MAKE: Duration = Duration::from_millis(150);
 
 impl LoadedSide {
-    /// A side that takes one of `calls` for each round, at random by `seed`. They should differ in data and placement.
+    /// A side that is timed on this data, and whose outputs `check` judges.
     pub fn new(
         name: impl Into<String>,
         backend: Arc<dyn Backend>,
         artifact: Artifact,
         limits: Limits,
-        calls: Vec<Call>,
+        data: Arc<dyn SlotData>,
         check: Check,
-        seed: u64,
     ) -> Self {
         Self {
             name: name.into(),
             backend,
             artifact,
             limits,
-            calls,
+            data,
             check: Some(check),
-            seed,
             loaded: None,
             keeps: false,
-            bound: 0,
+            next: SlotId { round: 0, index: 0 },
+            bound: Vec::new(),
+            used: 0,
         }
     }
 
@@ -163,9 +133,51 @@ impl LoadedSide {
     fn loaded(&mut self) -> Result<&mut dyn Loaded> {
         match &mut self.loaded {
             Some(loaded) => Ok(&mut **loaded),
-            None => Err(Error::invalid("a side is refreshed before it is executed")),
+            None => Err(not_refreshed()),
         }
     }
+
+    /// Binds this many slots of the round that no call has used.
+    async fn bind(&mut self, count: u32) -> Result<Result<(), Failure>> {
+        let SlotId { round, index } = self.next;
+        let end = index.saturating_add(count);
+        let made = self.data.inputs(round, index..end)?;
+        let dims = self.data.dims().clone();
+        let calls = made.into_iter().zip(index..).map(|(inputs, index)| Call {
+            inputs,
+            dims: dims.clone(),
+            // Whoever looks for one of them meets the other in the next slot.
+            poison: match (round ^ index) % 2 {
+                0 => Poison::Ones,
+                _ => Poison::Finite,
+            },
+            placement: round % 2,
+        });
+        let calls: Vec<Call> = calls.collect();
+        self.next.index = end;
+        self.bound = (index..end).map(|index| SlotId { round, index }).collect();
+        self.used = 0;
+        self.loaded()?.bind_slots(calls).await
+    }
+
+    /// Takes these of the bound slots.
+    async fn returned(&mut self, slots: &[usize]) -> Result<Result<Option<Returned>, Failure>> {
+        let Some(check) = self.check.clone() else {
+            return Ok(Ok(None));
+        };
+        let taken = self.loaded()?.take_slots(slots).await?;
+        let ids: Vec<SlotId> = slots
+            .iter()
+            .filter_map(|slot| self.bound.get(*slot).copied())
+            .collect();
+        self.bound.clear();
+        self.used = 0;
+        Ok(taken.map(|outputs| Some(Returned::new(check, ids.into_iter().zip(outputs).collect()))))
+    }
+}
+
+fn not_refreshed() -> Error {
+    Error::invalid("a side is refreshed before it is executed")
 }
 
 impl fmt::Debug for LoadedSide {
@@ -173,7 +185,7 @@ impl fmt::Debug for LoadedSide {
         f.debug_struct("LoadedSide")
             .field("name", &self.name)
             .field("loaded", &self.loaded)
-            .field("calls", &self.calls.len())
+            .field("data", &self.data)
             .finish_non_exhaustive()
     }
 }
@@ -185,12 +197,10 @@ impl Side for LoadedSide {
     }
 
     async fn refresh(&mut self, round: u32) -> Result<Result<(), Failure>> {
-        self.bound = choice(self.seed, round, self.calls.len());
-        let call = self
-            .calls
-            .get(self.bound)
-            .ok_or_else(|| Error::invalid("a side needs at least one call to execute"))?;
-        let (call, began) = (call.clone(), Instant::now());
+        self.next = SlotId { round, index: 0 };
+        self.bound.clear();
+        self.used = 0;
+        let began = Instant::now();
         if !self.keeps {
             // The process before ends first: it holds memory.
             self.loaded = None;
@@ -205,156 +215,66 @@ impl Side for LoadedSide {
                 Err(failure) => return Ok(Err(failure)),
             }
         }
-        let bound = self.loaded()?.bind(call).await?;
         self.keeps |= began.elapsed() > MOST_TO_MAKE;
-        Ok(bound)
+        Ok(Ok(()))
+    }
+
+    fn slots(&self) -> u32 {
+        let own = self.loaded.as_ref().map(|loaded| loaded.slots(self.data.dims()));
+        // An artifact without a slot fails when it is bound.
+        let own = own.and_then(Result::ok).unwrap_or(1).clamp(1, u32::MAX as usize);
+        self.data.capacity().min(own as u32).max(1)
     }
 
     async fn execute_all(&mut self, executions: &[Execution]) -> Result<Result<Vec<Duration>, Failure>> {
-        self.loaded()?.execute_all(executions).await
+        let mut times = Vec::with_capacity(executions.len());
+        for together in stretches(executions, self.slots()) {
+            let calls: u32 = together.iter().map(|e| e.calls).sum();
+            if (calls > 0 || self.bound.is_empty())
+                && let Err(failure) = self.bind(calls.max(1)).await?
+            {
+                return Ok(Err(failure));
+            }
+            match self.loaded()?.execute_all(together).await? {
+                Ok(some) => times.extend(some),
+                Err(failure) => return Ok(Err(failure)),
+            }
+            self.used += calls as usize;
+        }
+        Ok(Ok(times))
     }
 
     async fn take(&mut self) -> Result<Result<Option<Returned>, Failure>> {
-        let Some(check) = self.check.clone() else {
+        if self.check.is_none() {
             return Ok(Ok(None));
+        }
+        let used = self.used.min(self.bound.len());
+        let loaded = self.loaded()?;
+        let slots: BTreeSet<usize> = if loaded.keeps_last_only() {
+            used.checked_sub(1).into_iter().collect()
+        } else {
+            let suspects = loaded.untouched(used).await?;
+            let random = index::sample(&mut rand::rng(), used, MOST_TAKEN.min(used));
+            let suspects = suspects.into_iter().filter(|slot| *slot < used).take(MOST_TAKEN);
+            random.into_iter().chain(suspects).collect()
         };
-        let taken = self.loaded()?.take().await?;
-        Ok(taken.map(|output| Some(Returned::new(check, self.bound, output))))
+        let slots: Vec<usize> = slots.into_iter().collect();
+        self.returned(&slots).await
     }
-}
 
-/// Which of `count` data sets is used in `round`.
-pub fn choice(seed: u64, round: u32, count: usize) -> usize {
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    rng.set_stream(u64::from(round));
-    rng.random_range(0..count.max(1))
+    async fn once_more(&mut self) -> Result<Result<Option<Returned>, Failure>> {
+        if self.check.is_none() || self.loaded.is_none() {
+            return Ok(Ok(None));
+        }
+        if let Err(failure) = self.bind(1).await? {
+            return Ok(Err(failure));
+        }
+        if let Err(failure) = self.loaded()?.execute(1, Cache::Warm).await? {
+            return Ok(Err(failure));
+        }
+        self.returned(&[0]).await
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Mutex;
-
-    use futures::executor::block_on;
-
-    use super::*;
-    use crate::Tensor;
-    use crate::backend::{BackendCapability, Poison};
-    use crate::isolation::Isolation;
-    use crate::source::LaunchPlan;
-    use crate::target::Target;
-    use crate::verdict::FailureKind;
-
-    /// Gives back its input, and remembers where it lay.
-    #[derive(Debug, Default)]
-    struct Echo {
-        isolation: Isolation,
-        bound: Option<Call>,
-        placements: Arc<Mutex<Vec<u32>>>,
-    }
-
-    #[async_trait]
-    impl Loaded for Echo {
-        fn isolation(&self) -> &Isolation {
-            &self.isolation
-        }
-
-        async fn bind(&mut self, call: Call) -> Result<Result<(), Failure>> {
-            self.placements.lock().unwrap().push(call.placement);
-            self.bound = Some(call);
-            Ok(Ok(()))
-        }
-
-        async fn execute(&mut self, calls: u32, _cache: Cache) -> Result<Result<Duration, Failure>> {
-            Ok(Ok(Duration::from_micros(u64::from(calls))))
-        }
-
-        async fn take(&mut self) -> Result<Result<RunOutput, Failure>> {
-            let Some(call) = self.bound.take() else {
-                return Ok(Err(Failure::new(FailureKind::Crashed, "nothing is bound")));
-            };
-            Ok(Ok(RunOutput {
-                outputs: call.inputs,
-                inputs_unchanged: true,
-            }))
-        }
-    }
-
-    /// Loads echoes, and counts them.
-    #[derive(Debug, Clone, Default)]
-    struct Hall {
-        capability: BackendCapability,
-        placements: Arc<Mutex<Vec<u32>>>,
-        loads: Arc<Mutex<usize>>,
-    }
-
-    #[async_trait]
-    impl Backend for Hall {
-        fn name(&self) -> &str {
-            "hall"
-        }
-
-        fn capability(&self) -> &BackendCapability {
-            &self.capability
-        }
-
-        async fn devices(&self) -> Result<Vec<Target>> {
-            Ok(Vec::new())
-        }
-
-        async fn load(&self, _: Artifact, _: Limits) -> Result<Result<Box<dyn Loaded>, Failure>> {
-            *self.loads.lock().unwrap() += 1;
-            Ok(Ok(Box::new(Echo {
-                placements: self.placements.clone(),
-                ..Echo::default()
-            })))
-        }
-    }
-
-    fn side(seed: u64) -> (LoadedSide, Hall) {
-        let hall = Hall::default();
-        let artifact = Artifact {
-            format: "echo".into(),
-            bytes: Vec::new(),
-            plan: LaunchPlan::default(),
-            metadata: [].into(),
-        };
-        let call = |placement| Call {
-            inputs: vec![Tensor::from_slice([1], &[placement as f32]).unwrap()],
-            dims: [].into(),
-            poison: Poison::Ones,
-            placement,
-        };
-        let check: Check = Arc::new(|at, output| {
-            let right = output.outputs[0].as_slice::<f32>()? == [at as f32];
-            Ok((!right || at == 2).then(|| Failure::new(FailureKind::WrongValues, format!("call {at}"))))
-        });
-        let calls = (0..3).map(call).collect();
-        let (backend, limits) = (Arc::new(hall.clone()), Limits::default());
-        let side = LoadedSide::new("echo", backend, artifact, limits, calls, check, seed);
-        (side, hall)
-    }
-
-    #[test]
-    fn sides_of_one_seed_choose_alike_and_their_outputs_are_checked_as_what_they_are() {
-        let ((mut a, of_a), (mut b, of_b), (mut c, of_c)) = (side(1), side(1), side(2));
-        block_on(async {
-            for round in 0..40 {
-                for side in [&mut a, &mut b, &mut c] {
-                    side.refresh(round).await.unwrap().unwrap();
-                    side.execute(2, Cache::Warm).await.unwrap().unwrap();
-                    let returned = side.take().await.unwrap().unwrap().unwrap();
-                    let failure = returned.judge().unwrap();
-                    assert_eq!(failure.is_some(), side.bound == 2, "{failure:?}");
-                    // What was taken is no longer there.
-                    assert!(side.take().await.unwrap().is_err());
-                }
-            }
-        });
-        let placements = |hall: &Hall| hall.placements.lock().unwrap().clone();
-        assert_eq!(placements(&of_a), placements(&of_b));
-        assert_ne!(placements(&of_a), placements(&of_c));
-        assert!((0..3).all(|p| placements(&of_a).contains(&p)));
-        // Each round has a process of its own.
-        assert_eq!(*of_a.loads.lock().unwrap(), 40);
-    }
-}
+mod tests;

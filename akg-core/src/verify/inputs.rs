@@ -94,7 +94,7 @@ pub(crate) fn host_inputs(task: &Task, distribution: Distribution, seed: u64) ->
 }
 
 /// Who gives memory for a tensor.
-type Allocate<'a> = &'a dyn Fn(DType, &[usize]) -> Result<Box<dyn TensorBuffer>>;
+pub(super) type Allocate<'a> = &'a dyn Fn(DType, &[usize]) -> Result<Box<dyn TensorBuffer>>;
 
 fn inputs_in(
     allocate: Allocate<'_>,
@@ -116,7 +116,7 @@ fn inputs_in(
     Ok(tensors)
 }
 
-fn generate(
+pub(super) fn generate(
     allocate: Allocate<'_>,
     task: &Task,
     distribution: Distribution,

@@ -13,6 +13,7 @@ mod adversarial;
 mod appeals;
 mod captured;
 mod comparison;
+mod contest_data;
 mod hidden;
 mod inputs;
 mod judge;
@@ -29,6 +30,7 @@ pub use adversarial::AdversarialVerifier;
 #[cfg(feature = "conformance")]
 pub(crate) use comparison::judge_all;
 pub(crate) use comparison::{agrees, judge_sample};
+pub use contest_data::ContestData;
 pub(crate) use hidden::sizes as hidden_sizes;
 pub(crate) use inputs::host_inputs;
 pub use inputs::{Distribution, make_inputs};

@@ -454,6 +454,34 @@ fn a_few_rounds_are_no_evidence_against_a_candidate() {
 }
 
 #[test]
+fn sides_with_few_slots_are_timed_as_well() {
+    // A batch that is much shorter than the constant asks for, and one call at a time.
+    for (call, slots) in [(2e-6, 900), (2e-5, 100), (2e-2, 1)] {
+        let contests = (0..20).map(|seed| {
+            let world = world(seed);
+            let times = [
+                ("candidate", 1.1 * call),
+                ("candidate", 1.1 * call),
+                ("rival", call),
+            ];
+            let mut sides = times.map(|(name, call)| side(name, &world, call));
+            sides.iter_mut().for_each(|side| side.slots = slots);
+            let [candidate, twin, rival] = &mut sides;
+            duel(candidate, twin, rival, seed)
+        });
+        let contests: Vec<_> = contests.collect();
+        let seen = claims(&contests, Cache::Warm, Claim::Slower);
+        assert!(seen >= 19, "{seen} of 20 with {slots} slots");
+        for contest in &contests {
+            let candidate = contest.candidate().unwrap();
+            assert!(candidate.batches[0] <= slots, "{candidate:?}");
+            let median = candidate.warm.median().unwrap();
+            assert!((median / (1.1 * call) - 1.0).abs() < 0.05, "{median}");
+        }
+    }
+}
+
+#[test]
 fn a_report_survives_json() {
     let contest = planted(1.05, 3e-4, 0);
     let text = serde_json::to_string(&contest).unwrap();

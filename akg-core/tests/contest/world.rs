@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use akg_core::backend::{Cache, Execution, RunOutput};
-use akg_core::timing::{Check, Returned, Side, Testimony, Usage, Witness};
+use akg_core::timing::{Check, Returned, Side, SlotId, Testimony, Usage, Witness};
 use akg_core::verdict::{Failure, FailureKind};
 use async_trait::async_trait;
 use rand::{RngExt, SeedableRng};
@@ -93,6 +93,8 @@ pub(crate) struct Simulated {
     /// The execution from which on outputs are wrong.
     pub(crate) wrong_from: u32,
     pub(crate) executions: u32,
+    /// Calls that an execution may have.
+    pub(crate) slots: u32,
 }
 
 pub(crate) const CONSTANT: f64 = 30e-6;
@@ -108,12 +110,14 @@ pub(crate) fn side(name: &'static str, world: &Shared, call: f64) -> Simulated {
         crowd: 0.0,
         wrong_from: u32::MAX,
         executions: 0,
+        slots: u32::MAX,
     }
 }
 
 impl Simulated {
     fn time(&mut self, Execution { calls, cache }: Execution) -> Duration {
         self.executions += 1;
+        assert!(calls <= self.slots, "{calls} calls on {} slots", self.slots);
         let mut world = self.world.lock().unwrap();
         let call = self.call * (1.0 + self.growth * world.now);
         let cold = if cache == Cache::Cold { 3.0 } else { 1.0 };
@@ -135,6 +139,10 @@ impl Side for Simulated {
         Ok(Ok(()))
     }
 
+    fn slots(&self) -> u32 {
+        self.slots
+    }
+
     async fn execute_all(
         &mut self,
         executions: &[Execution],
@@ -151,7 +159,10 @@ impl Side for Simulated {
             outputs: Vec::new(),
             inputs_unchanged: true,
         };
-        Ok(Ok(Some(Returned::new(check, 0, output))))
+        Ok(Ok(Some(Returned::new(
+            check,
+            vec![(SlotId { round: 0, index: 0 }, output)],
+        ))))
     }
 
     fn testimony(&self) -> Testimony {

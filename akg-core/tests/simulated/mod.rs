@@ -347,7 +347,7 @@ impl Backend for Device {
             world: self.world.clone(),
             text: String::from_utf8(artifact.bytes).unwrap(),
             isolation: Isolation::default(),
-            bound: None,
+            bound: Vec::new(),
         })))
     }
 }
@@ -357,7 +357,7 @@ pub(crate) struct Program {
     world: Shared,
     text: String,
     isolation: Isolation,
-    bound: Option<Call>,
+    bound: Vec<Call>,
 }
 
 #[async_trait]
@@ -367,7 +367,15 @@ impl Loaded for Program {
     }
 
     async fn bind(&mut self, call: Call) -> Result<std::result::Result<(), Failure>> {
-        self.bound = Some(call);
+        self.bind_slots(vec![call]).await
+    }
+
+    fn slots(&self, _: &Bindings) -> Result<usize> {
+        Ok(1000)
+    }
+
+    async fn bind_slots(&mut self, calls: Vec<Call>) -> Result<std::result::Result<(), Failure>> {
+        self.bound = calls;
         Ok(Ok(()))
     }
 
@@ -382,18 +390,23 @@ impl Loaded for Program {
     }
 
     async fn take(&mut self) -> Result<std::result::Result<RunOutput, Failure>> {
-        let x = self.bound.take().unwrap().inputs.remove(0);
+        let taken = self.take_slots(&[0]).await?;
+        Ok(taken.map(|mut outputs| outputs.remove(0)))
+    }
+
+    async fn take_slots(&mut self, slots: &[usize]) -> Result<std::result::Result<Vec<RunOutput>, Failure>> {
         // A = 512 forgets to compute.
         let forgets = value(&self.text, "A") == 512;
-        let y: Vec<f32> = x
-            .as_slice::<f32>()?
-            .iter()
-            .map(|v| if forgets { 0.5 } else { v.max(0.0) })
-            .collect();
-        Ok(Ok(RunOutput {
-            outputs: vec![Tensor::from_slice([y.len()], &y)?],
-            inputs_unchanged: true,
-        }))
+        let bound = std::mem::take(&mut self.bound);
+        let output = |slot: &usize| {
+            let x = bound[*slot].inputs[0].as_slice::<f32>()?;
+            let y: Vec<f32> = x.iter().map(|v| if forgets { 0.5 } else { v.max(0.0) }).collect();
+            Ok(RunOutput {
+                outputs: vec![Tensor::from_slice([y.len()], &y)?],
+                inputs_unchanged: true,
+            })
+        };
+        Ok(Ok(slots.iter().map(output).collect::<Result<_>>()?))
     }
 }
 

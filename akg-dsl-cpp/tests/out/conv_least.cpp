@@ -274,7 +274,8 @@ extern "C" void conv_least_least(void *const *tensors, const int64_t *dims, int6
         acc[i * 48 + i_1] = 0.0f;
       }
     }
-    alignas(64) static thread_local float held[9224];
+    akg_room<float, 9224> akg_room_held;
+    float (&held)[9224] = akg_room_held.tile();
     akg_pack<576, 9, 16>(x + n * 5184L, 9, 576, 9, held);
     for (int64_t r = 0; r < 3; ++r) {
       for (int64_t s = 0; s < 3; ++s) {

@@ -254,7 +254,8 @@ extern "C" void conv_turned_product(void *const *tensors, const int64_t *dims, i
         acc[i * 48 + i_1] = 0.0f;
       }
     }
-    alignas(64) static thread_local float held[9224];
+    akg_room<float, 9224> akg_room_held;
+    float (&held)[9224] = akg_room_held.tile();
     for (int i_2 = 0; i_2 < 64; ++i_2) {
       akg_pack_part<16, 9, 9, 1>(x + n * 3136L + i_2 * 49L - 8L, 7, 1, 8, 1, 8, held + i_2 * 144L);
     }

@@ -274,7 +274,8 @@ extern "C" void gemm_main(void *const *tensors, const int64_t *dims, int64_t fir
   for (int64_t program = first; program < last; ++program) {
     const int64_t m = (program / 2);
     const int64_t n = (program % 2);
-    alignas(64) static thread_local double acc[98304];
+    akg_room<double, 98304> akg_room_acc;
+    double (&acc)[98304] = akg_room_acc.tile();
     for (int i = 0; i < 256; ++i) {
       #pragma omp simd
       for (int i_1 = 0; i_1 < 384; ++i_1) {
@@ -283,9 +284,11 @@ extern "C" void gemm_main(void *const *tensors, const int64_t *dims, int64_t fir
     }
     for (int64_t k = 0; k < 1024; k += 256) {
       // dot(a, b)
-      alignas(64) static thread_local float left[65544];
+      akg_room<float, 65544> akg_room_left;
+      float (&left)[65544] = akg_room_left.tile();
       akg_pack_transposed<256, 256, 4>(x + m * 262144L + k, 1024, 256, 256, left);
-      alignas(64) static thread_local float right[98304];
+      akg_room<float, 98304> akg_room_right;
+      float (&right)[98304] = akg_room_right.tile();
       akg_pack<256, 384, 16>(w + k * 768L + n * 384L, 768, 256, 384, right);
       akg_dot<256, 384, 256, 256, 0, 256, 1, 4, 4, 2, 16, 32, akg_add, float>(left, right, acc);
     }

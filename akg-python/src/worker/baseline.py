@@ -39,11 +39,6 @@ MOST_SECONDS = 5.0
 # Memory is reserved in blocks of at most so many bytes.
 MOST_RESERVED = 2 << 30
 
-# What was brought to the device of each set of inputs, and the part of its memory that all of this takes at most: one over
-# this.
-_kept = {}
-KEPT = 8
-
 # What is walked to empty the caches.
 _walk = torch.empty(0, dtype=torch.uint8)
 
@@ -81,35 +76,29 @@ def prepared(message):
 
 
 def bind(message):
-    """Gives a variant a set of inputs, in memory that no other call has used: of this process, mapped anew, or of its
+    """Gives a variant the inputs of its slots, in memory that no other call has used: of this process, mapped anew, or of its
     device."""
     run = prepared(message)
-    on_host = run.device.type == "cpu"
-    run.bind(mapped(message) if on_host else copied(message, run.device))
+    files = tensors.Files()
+    made = {}
+
+    def value(name, given):
+        # Slots share what has the same place in the same file.
+        key = name, given["path"], given["offset"]
+        if key not in made:
+            tensor = files.tensor(given)
+            made[key] = tensor if run.device.type == "cpu" else tensor.to(run.device)
+        return made[key]
+
+    slots = [{name: value(name, given) for name, given in slot.items()} for slot in message["slots"]]
+    if run.device.type == "cpu":
+        files.touch()
+    run.bind(slots)
     return {}
 
 
-def mapped(message):
-    files = tensors.Files()
-    values = {name: files.tensor(given) for name, given in message["inputs"].items()}
-    files.touch()
-    return values
-
-
-def copied(message, device):
-    """Copies of what was brought to the device once, unless that is too much to stay there."""
-    kept = _kept.get(message["set"])
-    if kept is None:
-        kept = {name: value.to(device) for name, value in mapped(message).items()}
-        size = sum(value.nbytes for values in [*_kept.values(), kept] for value in values.values())
-        if size > torch.cuda.get_device_properties(device).total_memory // KEPT:
-            return kept
-        _kept[message["set"]] = kept
-    return {name: value.clone() for name, value in kept.items()}
-
-
 def outputs(message):
-    """Calls a variant once and writes its outputs. What it updates in place is lost to calls after it."""
+    """Calls a variant once, on its first slot, and writes its outputs. What it updates in place is lost to calls after it."""
     run = prepared(message)
     with torch.no_grad():
         typed = [run.returned(result, dtype) for result, dtype in zip(run.outputs(), message["output_dtypes"])]
@@ -133,17 +122,19 @@ def execute(message):
 
 
 def on_host(run, calls):
+    slots = run.take(calls)
     before, start = page_faults(), time.perf_counter()
-    run.call(calls)
+    run.call(slots)
     seconds = time.perf_counter() - start
     return {"seconds": seconds, "device_seconds": None, "page_faults": page_faults() - before}
 
 
 def on_device(run, calls):
     first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    slots = run.take(calls)
     start = time.perf_counter()
     first.record()
-    run.call(calls)
+    run.call(slots)
     last.record()
     torch.cuda.synchronize()
     seconds = time.perf_counter() - start
@@ -160,7 +151,7 @@ def settle(message):
     if run.device.type != "cpu":
         # PyTorch keeps a device's memory for the calls that follow.
         with torch.no_grad():
-            run.call(WARM_CALLS)
+            run.call(run.take(WARM_CALLS))
         return {}
     # Gives back what is free, so that the first call shows all that a call needs.
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
@@ -169,7 +160,7 @@ def settle(message):
     with torch.no_grad():
         while quiet < QUIET_CALLS and time.perf_counter() - start < MOST_SECONDS:
             before = page_faults()
-            run.call(1)
+            run.call(run.take(1))
             needed = page_faults() - before
             quiet = quiet + 1 if needed <= FEW_FAULTS else 0
             if quiet == 0:
@@ -200,12 +191,20 @@ class Run:
         self.device = device
         self._products, self._lower = PRECISIONS[precision]
         self._forward = None
+        # What each slot's call is given, and the slot of the next call.
+        self._slots, self._next = [], 0
         self.enter()
 
     def enter(self):
         """Sets PyTorch to the precision, which all variants share and a module may change. What was compiled is compiled
         again where it differs."""
         torch.set_float32_matmul_precision(self._products)
+
+    def take(self, calls):
+        """What the next calls are given: they go round the slots."""
+        slots = [self._slots[(self._next + call) % len(self._slots)] for call in range(calls)]
+        self._next += calls
+        return slots
 
     def at_precision(self, forward):
         """`forward` with autocast, if the precision has it. Every call enters it anew: what it has converted is kept until
@@ -243,7 +242,6 @@ class ModuleRun(Run):
             self._model = self._constructed().to(device)
         self._inputs, self._states = task["inputs"], task["states"]
         self._leaves, self._tree = tree_flatten(argument_structure(self._module, task["shrink"]))
-        self._arguments = None
         self._forward = self.at_precision(self._model)
 
     def _constructed(self):
@@ -255,30 +253,35 @@ class ModuleRun(Run):
         except CallError:
             return construct(self._module)
 
-    def bind(self, values):
-        leaves = list(self._leaves)
-        for entry in self._inputs:
-            source = entry["source"]
-            if "seed" in source:
-                continue  # PyTorch draws from its own generator
-            value = values[entry["name"]]
-            if "attribute" in source:
-                set_attribute(self._model, source["attribute"], value)
-            else:
-                leaves[source["argument"]] = value
-        self._arguments = tree_unflatten(leaves, self._tree)
+    def bind(self, slots):
+        """Gives the module's own tensors the values of the first slot: all slots share them."""
+        self._next = 0
+        self._slots = []
+        for number, values in enumerate(slots):
+            leaves = list(self._leaves)
+            for entry in self._inputs:
+                source = entry["source"]
+                if "seed" in source:
+                    continue  # PyTorch draws from its own generator
+                value = values[entry["name"]]
+                if "argument" in source:
+                    leaves[source["argument"]] = value
+                elif number == 0:
+                    set_attribute(self._model, source["attribute"], value)
+            self._slots.append(tree_unflatten(leaves, self._tree))
 
-    def call(self, times):
+    def call(self, slots):
         # A result is dropped before the next call, whose results then take its place in memory.
         with user_code("`forward`", self._module.__file__):
-            for _ in range(times):
-                self._forward(*self._arguments)
+            for arguments in slots:
+                self._forward(*arguments)
 
     def outputs(self):
+        arguments = self._slots[0]
         with user_code("`forward`", self._module.__file__):
-            results = self._forward(*self._arguments)
+            results = self._forward(*arguments)
         results = [leaf for leaf in tree_flatten(results)[0] if isinstance(leaf, torch.Tensor)]
-        leaves = tree_flatten(self._arguments)[0]
+        leaves = tree_flatten(arguments)[0]
         for source in self._states:
             is_attribute = "attribute" in source
             results.append(attribute(self._model, source["attribute"]) if is_attribute else leaves[source["argument"]])
@@ -291,14 +294,13 @@ class GraphRun(Run):
     def __init__(self, task, device, precision):
         super().__init__(device, precision)
         self._forward = self.at_precision(Replay(json.loads(task), device=device))
-        self._values = None
 
-    def bind(self, values):
-        self._values = values
+    def bind(self, slots):
+        self._slots, self._next = slots, 0
 
-    def call(self, times):
-        for _ in range(times):
-            self._forward(self._values)
+    def call(self, slots):
+        for values in slots:
+            self._forward(values)
 
     def outputs(self):
-        return self._forward(self._values)
+        return self._forward(self._slots[0])

@@ -38,8 +38,8 @@ def open_module(message):
 
 
 def put(message):
-    """Maps the inputs of a placement. On a device they are copied, to the addresses that belong to the placement."""
-    _candidate.put(message["placement"], message["inputs"], message["fresh"])
+    """Maps the inputs of a placement, slot by slot. On a device they are copied, to the addresses that belong to the placement."""
+    _candidate.put(message["placement"], message["slots"], message["fresh"], message["known"])
     return {}
 
 
@@ -50,10 +50,10 @@ def flush(message):
 
 
 def run(message):
-    """Calls the module so often, and gives digests of what the last call returned. Without a call it only does the
+    """Calls the module on these slots, and gives digests of what the last call returned. Without a call it only does the
     latter."""
     with torch.no_grad():
-        return {"digests": _candidate.run(message["placement"], message["calls"])}
+        return {"digests": _candidate.run(message["placement"], message["bind"], message["slots"])}
 
 
 def take(message):
@@ -80,9 +80,11 @@ class Candidate:
         self._inputs, self._states = message["inputs"], message["states"]
         self._places = {name: place for name, place in places(self._model).items() if name in self._inputs}
         self._check_arguments()
-        # The tensors of each placement, and what they are copies of.
+        # The slots of each placement: their tensors, and what these are copies of.
         self._placed = {}
-        self._bound, self._results = None, []
+        # The placement, the number of the bind, the module's own tensors that slots do not share, and what was returned last, for
+        # which slot.
+        self._bound, self._number, self._own, self._results, self._slot = None, None, [], [], 0
 
     def _check_arguments(self):
         arguments = [name for name in self._inputs if name not in self._places]
@@ -99,43 +101,57 @@ class Candidate:
         except ValueError:
             pass  # it does not say what it takes
 
-    def put(self, placement, descriptors, fresh):
+    def put(self, placement, slots, fresh, known):
         if fresh:
             self._placed.clear()
-        # What the judge wrote, and what the module gets: its writes stay in this process, where they are found later.
-        given, own = tensors.Files(read_only=True), tensors.Files()
-        given = dict(zip(self._inputs, map(given.tensor, descriptors)))
-        if self.device.type == "cpu":
-            placed = dict(zip(self._inputs, map(own.tensor, descriptors)))
-            own.touch()
-        elif placement in self._placed:
-            placed, _ = self._placed[placement]
-            for name, tensor in given.items():
-                placed[name].copy_(tensor)
-        else:
-            placed = {name: tensor.to(self.device, copy=True) for name, tensor in given.items()}
-        self._placed[placement] = placed, given
-        self._bound, self._results = None, []
+        self._number, self._results = None, []
+        # What the judge wrote, and what the module gets: its writes stay in this process, where they are found later. Slots
+        # share what has the same place.
+        files, own = tensors.Files(read_only=True), tensors.Files()
+        before = self._placed.get(placement, []) if known else []
+        placed, made = [], {}
+        for number, descriptors in enumerate(slots):
+            pair = {}, {}
+            for name, descriptor in zip(self._inputs, descriptors):
+                key = name, descriptor["offset"]
+                if key not in made:
+                    given = files.tensor(descriptor)
+                    if self.device.type == "cpu":
+                        made[key] = own.tensor(descriptor), given
+                    elif before:
+                        made[key] = before[number][0][name].copy_(given), given
+                    else:
+                        made[key] = given.to(self.device, copy=True), given
+                pair[0][name], pair[1][name] = made[key]
+            placed.append(pair)
+        own.touch()
+        self._placed[placement] = placed
 
-    def run(self, placement, calls):
-        if self._bound != placement:
+    def run(self, placement, number, slots):
+        if self._number != number:
+            self._number = number
             self._bind(placement)
-        for _ in range(calls):
-            self._results = self._call()
+        for slot in slots:
+            self._results = self._call(slot)
+            self._slot = slot
         digests = [digest(result) for result in self._results]
         if self.device.type == "cuda":
             torch.cuda.synchronize()
         return digests
 
     def _bind(self, placement):
-        placed, _ = self._placed[placement]
-        for name, place in self._places.items():
-            if name not in self._states:
-                set_attribute(self._model, place, placed[name])
+        """Gives the module its own tensors. Those that differ between slots are given again with each call."""
         self._bound, self._results = placement, []
+        first, *others = [placed for placed, _ in self._placed[placement]]
+        names = [name for name in self._places if name not in self._states]
+        for name in names:
+            set_attribute(self._model, self._places[name], first[name])
+        self._own = [name for name in names if any(other[name] is not first[name] for other in others)]
 
-    def _call(self):
-        placed, _ = self._placed[self._bound]
+    def _call(self, slot):
+        placed, _ = self._placed[self._bound][slot]
+        for name in self._own:
+            set_attribute(self._model, self._places[name], placed[name])
         # Every call begins with the state that was given, which it may write to.
         states = {name: placed[name].clone() for name in self._states}
         for name in self._states:
@@ -149,16 +165,16 @@ class Candidate:
             results.append(attribute(self._model, self._places[name]) if name in self._places else states[name])
         return results
 
-    def take(self, slots):
-        if len(self._results) != len(slots):
+    def take(self, outputs):
+        if len(self._results) != len(outputs):
             count = len(self._results) - len(self._states)
-            wanted = len(slots) - len(self._states)
+            wanted = len(outputs) - len(self._states)
             raise CallError("invalid-input", f"`forward` of `{self._name}` returned {count} tensors instead of {wanted}")
-        written = [tensors.write(slot, f"output {at}", value) for at, (slot, value) in enumerate(zip(slots, self._results))]
+        written = [tensors.write(room, f"output {at}", value) for at, (room, value) in enumerate(zip(outputs, self._results))]
         return {"types": written, "unchanged": self._unchanged()}
 
     def _unchanged(self):
-        placed, given = self._placed[self._bound]
+        placed, given = self._placed[self._bound][self._slot]
         # Bytes: NaN is equal to itself.
         return all(torch.equal(octets(placed[name].cpu()), octets(given[name])) for name in self._inputs)
 

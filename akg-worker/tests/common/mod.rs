@@ -119,13 +119,14 @@ pub(crate) fn try_run(worker: &Path, request: &RunRequest) -> akg_core::Result<R
         poison: request.poison,
         placement: 0,
     };
-    if let Err(failure) = executor.bind(call, &Turns::default())? {
+    if let Err(failure) = executor.bind(vec![call], &Turns::default())? {
         return Ok(Err(failure));
     }
     if let Err(failure) = executor.execute(1, Cache::Warm)? {
         return Ok(Err(failure));
     }
-    executor.take(&Turns::default())
+    let taken = executor.take(&[0], &Turns::default())?;
+    Ok(taken.map(|mut outputs| outputs.remove(0)))
 }
 
 pub(crate) fn ramp(n: usize) -> Tensor {
