@@ -8,13 +8,13 @@ use crate::expr::{Expr, Symbol};
 use crate::graph::MAX_RANK;
 
 /// The most launches of a plan.
-pub const MAX_LAUNCHES: usize = 1 << 14;
+const MAX_LAUNCHES: usize = 1 << 14;
 
 /// The most tensors of a plan.
-pub const MAX_TENSORS: usize = 1 << 16;
+const MAX_TENSORS: usize = 1 << 16;
 
 /// The most dims of a plan.
-pub const MAX_DIMS: usize = 256;
+const MAX_DIMS: usize = 256;
 
 impl LaunchPlan {
     /// An error that names the limit, if the plan is larger than any that is executed. Plans come from hand-written
