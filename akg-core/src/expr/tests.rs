@@ -134,7 +134,7 @@ fn the_ends_of_64_bits_are_exact() {
     for text in [
         "-9223372036854775808",
         "9223372036854775807",
-        "N - 9223372036854775808*M",
+        "N + -9223372036854775808*M",
     ] {
         assert_eq!(e(&e(text).to_string()), e(text));
     }
