@@ -143,6 +143,7 @@ impl Fingerprint for Limits {
             memory,
             isolation,
             judging,
+            may_keep_state,
         } = self;
         to.record(
             "limits",
@@ -152,6 +153,7 @@ impl Fingerprint for Limits {
                 ("memory", memory),
                 ("isolation", &isolation.name()),
                 ("judging", &judging.as_secs_f64()),
+                ("may_keep_state", may_keep_state),
             ],
         );
     }

@@ -131,15 +131,25 @@ impl<'a> Place<'a> {
 #[serde(transparent)]
 pub struct Diagnostics(Vec<Diagnostic>);
 
+/// Findings that are kept. Nobody reads more, and each takes time to make and to show.
+const MAX_FINDINGS: usize = 200;
+
 impl Diagnostics {
     /// No finding.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a finding.
+    /// Adds a finding, if there are not 200 already. An error then takes the place of the last one, so that
+    /// [`has_errors`](Self::has_errors) holds.
     pub fn push(&mut self, diagnostic: Diagnostic) {
-        self.0.push(diagnostic);
+        if self.0.len() < MAX_FINDINGS {
+            self.0.push(diagnostic);
+        } else if diagnostic.severity == Severity::Error
+            && let Some(last) = self.0.last_mut().filter(|last| last.severity != Severity::Error)
+        {
+            *last = diagnostic;
+        }
     }
 
     /// The findings.
@@ -183,13 +193,17 @@ impl From<Diagnostic> for Diagnostics {
 
 impl Extend<Diagnostic> for Diagnostics {
     fn extend<I: IntoIterator<Item = Diagnostic>>(&mut self, iter: I) {
-        self.0.extend(iter);
+        for diagnostic in iter {
+            self.push(diagnostic);
+        }
     }
 }
 
 impl FromIterator<Diagnostic> for Diagnostics {
     fn from_iter<I: IntoIterator<Item = Diagnostic>>(iter: I) -> Self {
-        Self(iter.into_iter().collect())
+        let mut all = Self::new();
+        all.extend(iter);
+        all
     }
 }
 

@@ -22,6 +22,7 @@ pub mod edit;
 pub mod environment;
 pub mod error;
 pub mod expr;
+pub mod file;
 pub mod fixer;
 pub mod graph;
 pub mod history;

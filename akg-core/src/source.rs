@@ -9,10 +9,13 @@ use crate::dtype::DType;
 use crate::expr::{Bindings, Expr, Symbol};
 use crate::graph::{Graph, ValueId};
 
+mod comment;
 mod fingerprint;
 mod header;
 mod module;
+mod plan;
 
+pub use comment::comment_lines;
 pub use header::LaunchHeader;
 pub use module::ModuleInterface;
 

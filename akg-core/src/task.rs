@@ -164,15 +164,24 @@ impl Task {
 
     /// Bytes of all inputs and outputs at the contract's hints: what a call moves at least.
     pub fn traffic(&self) -> Result<u64> {
-        let ports = self.graph.ports();
-        ports.map(|value| self.bytes(self.graph.ty(value))).sum()
+        self.total(self.graph.ports().map(|value| self.graph.ty(value)))
     }
 
     /// Bytes of all values of the graph at the contract's hints, each in memory of its own: what a call takes that keeps
     /// everything.
     pub fn footprint(&self) -> Result<u64> {
-        let values = self.graph.values().iter();
-        values.map(|value| self.bytes(&value.ty)).sum()
+        self.total(self.graph.values().iter().map(|value| &value.ty))
+    }
+
+    fn total<'a>(&self, types: impl Iterator<Item = &'a TensorType>) -> Result<u64> {
+        let mut total = 0u64;
+        for ty in types {
+            let sum = total.checked_add(self.bytes(ty)?);
+            total = sum.ok_or_else(|| {
+                Error::invalid("the tensors of the graph are larger than the address space")
+            })?;
+        }
+        Ok(total)
     }
 
     fn bytes(&self, ty: &TensorType) -> Result<u64> {

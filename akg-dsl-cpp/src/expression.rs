@@ -1,7 +1,7 @@
 //! Scalars, conditions and index expressions as C++ text.
 
 use akg_core::dtype::DType;
-use akg_core::expr::{Atom, Expr, Term};
+use akg_core::expr::{Atom, Excess, Expr, Term};
 use akg_core::lower::loops::ir::Scalar;
 use akg_core::sketch::ir::{BinaryOp, CompareOp, Condition, Scalar as Constant, UnaryOp};
 
@@ -107,6 +107,7 @@ impl Printer<'_> {
             Atom::Mod(a, b) => self.index_call("akg_floor_mod", a, b),
             Atom::Min(a, b) => self.index_call("akg_min", a, b),
             Atom::Max(a, b) => self.index_call("akg_max", a, b),
+            Atom::Excess(_) => Excess::IDENTIFIER.to_owned(),
         }
     }
 

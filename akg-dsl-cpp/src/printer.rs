@@ -10,6 +10,7 @@ use akg_core::lower::loops::ir::{
     Stmt, Sums,
 };
 use akg_core::sketch::ir::{ReduceOp, StoreMode, TensorId};
+use akg_core::source::comment_lines;
 
 /// Locals above this size in bytes are kept out of the stack.
 const STACK_LIMIT: usize = 32 << 10;
@@ -86,7 +87,7 @@ impl Printer<'_> {
 
     fn function(&mut self) {
         let kernel = self.kernel;
-        for line in kernel.doc.lines() {
+        for line in comment_lines(&kernel.doc) {
             self.line(&format!("// {line}"));
         }
         let arguments = if kernel.cooperative {

@@ -1,13 +1,13 @@
 //! Bundles as C++ files that need nothing else, with an interface in C.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use akg_core::bundle::{Bundle, Manifest, Port};
 use akg_core::dtype::DType;
 use akg_core::error::{Error, Result};
-use akg_core::expr::{Atom, Expr};
-use akg_core::source::{LaunchPlan, PlanTensor, TensorRole};
+use akg_core::expr::{Atom, Excess, Expr};
+use akg_core::lower::loops::Names;
+use akg_core::source::{LaunchPlan, PlanTensor, TensorRole, comment_lines};
 
 use crate::names::RESERVED;
 
@@ -57,6 +57,8 @@ pub fn standalone(bundle: &Bundle) -> Result<Standalone> {
 /// The files and the names in them.
 struct Files<'a> {
     bundle: &'a Bundle,
+    /// The plan, whose dims have names that C allows.
+    plan: LaunchPlan,
     name: String,
     inputs: Vec<String>,
     outputs: Vec<String>,
@@ -66,24 +68,20 @@ struct Files<'a> {
 impl<'a> Files<'a> {
     fn new(bundle: &'a Bundle) -> Self {
         let manifest = bundle.manifest();
-        let plan = &manifest.plan;
-        let mut taken: BTreeSet<String> = RESERVED.iter().map(|name| (*name).to_owned()).collect();
-        taken.extend(plan.launches.iter().map(|l| l.kernel.clone()));
-        taken.extend(plan.dims.iter().map(|d| d.to_string()));
-        taken.extend(["scratch", "offsets", "memory", "plan"].map(str::to_owned));
-        let mut fresh = |name: &str| {
-            let mut name = identifier(name);
-            while !taken.insert(name.clone()) {
-                name.push('_');
-            }
-            name
-        };
+        let mut names = Names::new(RESERVED);
+        let kernels = manifest.plan.launches.iter().map(|launch| launch.kernel.as_str());
+        for name in kernels.chain(["scratch", "offsets", "memory", "plan"]) {
+            names.reserve(name);
+        }
+        let plan = manifest.plan.rename_dims(|dim| names.fresh(dim));
+        let mut fresh = |name: &str| names.fresh(name).to_string();
         Self {
             bundle,
             name: fresh(&manifest.name),
             inputs: manifest.inputs.iter().map(|port| fresh(&port.name)).collect(),
             outputs: manifest.outputs.iter().map(|port| fresh(&port.name)).collect(),
             has_scratch: plan.with_role(TensorRole::Scratch).next().is_some(),
+            plan,
         }
     }
 
@@ -91,8 +89,8 @@ impl<'a> Files<'a> {
         self.bundle.manifest()
     }
 
-    fn plan(&self) -> &'a LaunchPlan {
-        &self.manifest().plan
+    fn plan(&self) -> &LaunchPlan {
+        &self.plan
     }
 
     /// `int64_t N, int64_t M`, or `void`.
@@ -277,8 +275,8 @@ impl<'a> Files<'a> {
     fn call(&self, text: &mut String) {
         let plan = self.plan();
         let _ = writeln!(text, "extern \"C\" {} {{", self.entry());
-        for dim in &plan.dims {
-            let range = self.manifest().contract.ranges.get(dim);
+        for (dim, name) in plan.dims.iter().zip(&self.manifest().plan.dims) {
+            let range = self.manifest().contract.ranges.get(name);
             let (lo, hi) = range.map_or((1, i64::MAX), |r| (r.lo, r.hi));
             let _ = writeln!(text, "  if ({dim} < {lo} || {dim} > INT64_C({hi})) return 1;");
         }
@@ -379,6 +377,7 @@ pub(crate) fn extent(expr: &Expr) -> String {
         Atom::Mod(a, b) => call("mod", a, b),
         Atom::Min(a, b) => call("min", a, b),
         Atom::Max(a, b) => call("max", a, b),
+        Atom::Excess(_) => Excess::IDENTIFIER.to_owned(),
     };
     let terms = expr.terms().iter().map(|term| {
         let coefficient = (term.coefficient != 1 || term.factors.is_empty())
@@ -420,18 +419,7 @@ fn describe(port: &Port) -> String {
     )
 }
 
-/// A name that C and C++ accept.
-fn identifier(name: &str) -> String {
-    let valid = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-    let name: String = name.chars().map(valid).collect();
-    if name.starts_with(|c: char| c.is_ascii_alphabetic()) {
-        name
-    } else {
-        format!("akg_{name}")
-    }
-}
-
-/// Text that cannot end a comment.
+/// Text for a comment, in one line.
 fn comment(text: &str) -> String {
-    text.replace(['\n', '\r', '\\'], " ").replace("*/", "* /")
+    comment_lines(text).collect::<Vec<_>>().join(" ")
 }

@@ -5,8 +5,10 @@ use std::fmt::Write as _;
 
 use akg_core::dtype::DType;
 use akg_core::error::Result;
-use akg_core::source::{LaunchHeader, LaunchPlan, TensorRole};
+use akg_core::lower::loops::Names;
+use akg_core::source::{LaunchHeader, LaunchPlan, TensorRole, comment_lines};
 
+use crate::names::RESERVED;
 use crate::printer::element_type;
 
 /// How a source holds its launch plan.
@@ -33,9 +35,16 @@ pub fn stub(plan: &LaunchPlan) -> Result<String> {
         );
     }
     let mut known = BTreeSet::new();
+    let mut names = Names::new(RESERVED);
+    let plan = &plan.rename_dims(|dim| names.fresh(dim));
+    let tensors: Vec<_> = plan
+        .tensors
+        .iter()
+        .map(|tensor| names.fresh(&tensor.name))
+        .collect();
     for launch in plan.launches.iter().filter(|launch| known.insert(&launch.kernel)) {
         out.push('\n');
-        for line in launch.doc.lines() {
+        for line in comment_lines(&launch.doc) {
             let _ = writeln!(out, "// {line}");
         }
         let programs: Vec<String> = launch.grid.iter().map(|e| format!("({e})")).collect();
@@ -58,7 +67,7 @@ pub fn stub(plan: &LaunchPlan) -> Result<String> {
             );
         }
         for (i, number) in launch.tensors.iter().enumerate() {
-            let Some(tensor) = plan.tensors.get(*number) else {
+            let (Some(tensor), Some(name)) = (plan.tensors.get(*number), tensors.get(*number)) else {
                 continue;
             };
             let shape: Vec<String> = tensor.shape.iter().map(ToString::to_string).collect();
@@ -71,7 +80,6 @@ pub fn stub(plan: &LaunchPlan) -> Result<String> {
             let _ = writeln!(
                 out,
                 "  {constant}{ty} *{name} = static_cast<{constant}{ty} *>(tensors[{i}]);  // {role}: {dtype}[{shape}], row-major",
-                name = tensor.name,
                 dtype = tensor.dtype,
                 shape = shape.join(", ")
             );

@@ -2,7 +2,7 @@
 
 use akg_core::dtype::DType;
 use akg_core::error::{Error, Result};
-use akg_core::expr::{Atom, Expr};
+use akg_core::expr::{Atom, Excess, Expr};
 use akg_core::lower::analysis::Facts;
 use akg_core::sketch::ir::{CompareOp, Scalar};
 
@@ -196,6 +196,7 @@ impl Indices<'_> {
             }
             Atom::Min(a, b) => Text::tight(format!("tl.minimum({}, {})", self.open(a), self.open(b))),
             Atom::Max(a, b) => Text::tight(format!("tl.maximum({}, {})", self.open(a), self.open(b))),
+            Atom::Excess(_) => Text::tight(Excess::IDENTIFIER),
         }
     }
 }

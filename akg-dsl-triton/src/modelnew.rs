@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use akg_core::bundle::module::{constructor, dim_sources, places, tuple};
+use akg_core::bundle::module::{PYTHON_RESERVED, constructor, dim_sources, places, python_string, tuple};
 use akg_core::bundle::{Bundle, Manifest, Port};
 use akg_core::dtype::DType;
 use akg_core::error::{Error, Result};
 use akg_core::expr::Expr;
 use akg_core::graph::Graph;
-use akg_core::source::{PlanTensor, TensorRole};
+use akg_core::source::{LaunchPlan, PlanTensor, TensorRole, comment_lines};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
@@ -140,8 +140,8 @@ impl ModelNew<'_> {
         let aligns = manifest.inputs.iter().map(|port| port.align);
         let plan = manifest.plan.with_role(TensorRole::Input).map(|(_, t)| t.align);
         let fill = [
-            ("@NAME@", manifest.name.clone()),
-            ("@AKG@", manifest.akg.clone()),
+            ("@NAME@", comment(&manifest.name)),
+            ("@AKG@", comment(&manifest.akg)),
             ("@ACCURACY@", manifest.contract.accuracy.to_string()),
             ("@EVIDENCE@", self.evidence.to_owned()),
             ("@IMPORTS@", imports.join("\n")),
@@ -207,6 +207,11 @@ impl ModelNew<'_> {
     }
 }
 
+/// Text for a comment, in one line.
+fn comment(text: &str) -> String {
+    comment_lines(text).collect::<Vec<_>>().join(" ")
+}
+
 /// PyTorch's name of an element type.
 fn torch_type(dtype: DType) -> String {
     let name = match dtype {
@@ -227,6 +232,8 @@ fn torch_type(dtype: DType) -> String {
 /// Writes `forward`.
 struct Forward<'a> {
     manifest: &'a Manifest,
+    /// The plan, whose dims have names that Python allows.
+    plan: LaunchPlan,
     /// Where each input is.
     places: Vec<Value>,
     /// The parameters of `forward` after `self`; none if its arguments are told apart by their positions.
@@ -236,8 +243,10 @@ struct Forward<'a> {
 
 impl<'a> Forward<'a> {
     fn new(manifest: &'a Manifest) -> Self {
+        let mut names = Names::new();
         Self {
             manifest,
+            plan: manifest.plan.rename_dims(|dim| names.fresh(dim).into()),
             places: places(manifest),
             parameters: Vec::new(),
             lines: Vec::new(),
@@ -267,13 +276,11 @@ impl<'a> Forward<'a> {
     /// Names that variables cannot have.
     fn names(&self) -> Names {
         let mut names = Names::new();
-        // Dims keep their names, which stand in extents.
-        let dims = self.manifest.plan.dims.iter().map(|d| &**d);
-        for name in ["self", "arguments", "leaves", "device", "torch", "nn"]
-            .into_iter()
-            .chain(dims)
-        {
+        for name in ["self", "arguments", "leaves", "device", "torch", "nn"] {
             names.fresh(name);
+        }
+        for dim in &self.plan.dims {
+            names.fresh(dim);
         }
         names
     }
@@ -296,7 +303,8 @@ impl<'a> Forward<'a> {
 
     /// The method, with the head that it had or one of its own.
     fn text(mut self, head: Option<&str>, spaces: &str) -> Result<String> {
-        let (manifest, plan) = (self.manifest, &self.manifest.plan);
+        let manifest = self.manifest;
+        let plan = &self.plan.clone();
         let own = match self.parameters.as_slice() {
             [] => "def forward(self, *arguments):".to_owned(),
             names => format!("def forward(self, {}):", names.join(", ")),
@@ -325,11 +333,11 @@ impl<'a> Forward<'a> {
             }
         }
         let name = |tensor: usize| variables.get(tensor).map_or("", String::as_str);
-        for dim in dim_sources(manifest)? {
+        for (dim, variable) in dim_sources(manifest)?.iter().zip(&plan.dims) {
             let input = found.get(dim.input).map_or("", String::as_str);
-            let (dim_name, axis) = (&dim.name, dim.axis);
+            let (dim_name, axis) = (python_string(&dim.name), dim.axis);
             self.line(format!(
-                "{dim_name} = akg_dim(\"{dim_name}\", {input}, {axis}, {}, {})",
+                "{variable} = akg_dim({dim_name}, {input}, {axis}, {}, {})",
                 dim.lo, dim.hi
             ));
         }
@@ -339,9 +347,9 @@ impl<'a> Forward<'a> {
         for (((at, tensor), _), (port, found)) in passed.iter().zip(ports) {
             let (dtype, shape) = (torch_type(tensor.dtype), shape(tensor));
             self.line(format!(
-                "{} = akg_input(\"{}\", {found}, {dtype}, {shape})",
+                "{} = akg_input({}, {found}, {dtype}, {shape})",
                 name(*at),
-                port.name
+                python_string(&port.name)
             ));
         }
         // A call runs where its arguments are.
@@ -431,10 +439,12 @@ impl<'a> Forward<'a> {
 /// The text for an attribute of the module, from its dotted path.
 fn attribute(path: &str) -> String {
     let step = |found: String, name: &str| {
-        if name.starts_with(|c: char| c.is_alphabetic() || c == '_') {
+        let is_word = name.chars().all(|c| c.is_alphanumeric() || c == '_')
+            && name.starts_with(|c: char| c.is_alphabetic() || c == '_');
+        if is_word && !PYTHON_RESERVED.contains(&name) {
             format!("{found}.{name}")
         } else {
-            format!("getattr({found}, \"{name}\")")
+            format!("getattr({found}, {})", python_string(name))
         }
     };
     path.split('.').fold("self".to_owned(), step)

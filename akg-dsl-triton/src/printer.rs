@@ -9,6 +9,7 @@ use akg_core::error::Result;
 use akg_core::expr::{Expr, Symbol};
 use akg_core::lower::tiles::{Access, TileKernel, TileLoop, TileOp, TileProgram, TileStmt};
 use akg_core::sketch::ir::{Carried, Condition, Op, ReduceOp, TensorId, Val};
+use akg_core::source::comment_lines;
 
 use crate::access;
 use crate::dialect::Dialect;
@@ -272,7 +273,7 @@ impl<'a> Printer<'a> {
         for dim in &self.program.dims {
             parameters.push(format!("{}: tl.int64", self.define_symbol(dim)));
         }
-        for line in kernel.doc.lines() {
+        for line in comment_lines(&kernel.doc) {
             let _ = writeln!(self.text, "# {line}");
         }
         let _ = writeln!(self.text, "@triton.jit\ndef {name}({}):", parameters.join(", "));

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use akg_core::error::Result;
-use akg_core::source::{Launch, LaunchHeader, LaunchPlan, TensorRole};
+use akg_core::source::{Launch, LaunchHeader, LaunchPlan, TensorRole, comment_lines};
 
 use crate::lower::launch_dictionary;
+use crate::names::Names;
 use crate::options::Options;
 
 /// How a source holds its launch plan.
@@ -39,14 +40,20 @@ pub fn stub(plan: &LaunchPlan) -> Result<String> {
     out += &launch_dictionary(&options.collect::<Vec<_>>())?;
     for launch in kernels {
         out += "\n\n";
-        for line in launch.doc.lines() {
+        for line in comment_lines(&launch.doc) {
             let _ = writeln!(out, "# {line}");
         }
         let tensors = launch
             .tensors
             .iter()
             .filter_map(|number| plan.tensors.get(*number));
-        let mut parameters: Vec<String> = tensors.clone().map(|t| format!("{}_ptr", t.name)).collect();
+        let mut names = Names::new();
+        let pointers: Vec<String> = tensors
+            .clone()
+            .map(|t| names.fresh(&format!("{}_ptr", t.name)))
+            .collect();
+        let mut parameters = pointers.clone();
+        let plan = plan.rename_dims(|dim| names.fresh(dim).into());
         parameters.extend(plan.dims.iter().map(|d| format!("{d}: tl.int64")));
         let _ = writeln!(
             out,
@@ -60,17 +67,17 @@ pub fn stub(plan: &LaunchPlan) -> Result<String> {
         } else {
             grid.join(" * ")
         };
-        for tensor in tensors {
+        for (tensor, name) in tensors.zip(&pointers) {
             let shape: Vec<String> = tensor.shape.iter().map(ToString::to_string).collect();
             let role = match tensor.role {
                 TensorRole::Input => "input",
                 TensorRole::Output => "output, write every element",
                 TensorRole::Scratch => "scratch, undefined at the start",
             };
-            let (name, dtype) = (&tensor.name, tensor.dtype);
+            let dtype = tensor.dtype;
             let _ = writeln!(
                 out,
-                "    # {name}_ptr: {role}: {dtype}[{}], row-major",
+                "    # {name}: {role}: {dtype}[{}], row-major",
                 shape.join(", ")
             );
         }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use akg_core::chat::{ChatCapability, ChatEvent, ChatReply, ChatRequest};
+use akg_core::file::read_text;
 use akg_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
@@ -112,8 +113,7 @@ impl Recorder {
 /// # Errors
 /// If it cannot be read, or a line other than an unfinished last one is not an exchange.
 pub fn read(path: &Path) -> Result<Vec<Exchange>> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|e| Error::io("cannot read the recording", e).with("file", path.display()))?;
+    let text = read_text(path)?;
     let whole = text.rfind('\n').map_or("", |end| text.split_at(end).0);
     let exchange = |(at, line): (usize, &str)| {
         serde_json::from_str(line).map_err(|e| {

@@ -26,6 +26,8 @@ pub struct Config {
     pub python: Option<PathBuf>,
     /// The cache directory, instead of `$AKG_CACHE` or `akg` in the user's cache directory.
     pub cache: Option<PathBuf>,
+    /// How long an import may take, instead of the default of [`PythonOptions`](crate::PythonOptions).
+    pub import_timeout: Option<Duration>,
 }
 
 impl Config {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use akg_core::Graph;
 use akg_core::error::{Error, Result};
+use akg_core::file::{MAX_TEXT, read_bytes};
 use serde::{Deserialize, Serialize};
 
 use crate::cache;
@@ -141,8 +142,7 @@ pub(crate) struct Entry(PathBuf);
 
 impl Entry {
     pub(crate) fn new(environment: &Environment, path: &Path, options: &ImportOptions) -> Result<Self> {
-        let source =
-            fs::read(path).map_err(|e| Error::io(format!("cannot read the module {}", path.display()), e))?;
+        let source = read_bytes(path, MAX_TEXT)?;
         let mut hasher = blake3::Hasher::new();
         hasher.update(blake3::hash(&source).as_bytes());
         hasher.update(sources::hash().as_bytes());

@@ -35,7 +35,7 @@ pub struct PythonOptions {
 impl Default for PythonOptions {
     fn default() -> Self {
         Self {
-            import_timeout: Duration::from_secs(300),
+            import_timeout: Duration::from_secs(180),
             timeout: Duration::from_secs(600),
             memory: None,
             isolation: IsolationLevel::None,
@@ -156,6 +156,17 @@ impl Python {
         let limit = self.worker.options().import_timeout;
         let imported: Imported = self
             .request(Serves::module(path), &call, &Files::default(), limit, progress)
+            .map_err(|e| match e.kind() {
+                ErrorKind::Timeout => Error::new(
+                    ErrorKind::Timeout,
+                    format!(
+                        "the import of the module took longer than {} s and was stopped; does its code end? \
+                         `--import-timeout` gives it longer",
+                        limit.as_secs_f64()
+                    ),
+                ),
+                _ => e,
+            })
             .context("module", || path.display())?;
         entry.write(&imported);
         imported.into_module(path, false)

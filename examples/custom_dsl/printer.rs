@@ -521,6 +521,8 @@ fn atom(atom: &Atom) -> String {
         Atom::Mod(a, b) => format!("floor_mod({}, {})", index(a), index(b)),
         Atom::Min(a, b) => format!("min_i64({}, {})", index(a), index(b)),
         Atom::Max(a, b) => format!("max_i64({}, {})", index(a), index(b)),
+        // Nothing has this name, so the compiler refuses what cannot be computed.
+        Atom::Excess(_) => "expression_too_large".to_owned(),
     }
 }
 

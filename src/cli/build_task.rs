@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use akg::error::ErrorKind;
+use akg::file::read_text;
 use akg::llm::Models;
 use akg::python::{ImportOptions, Seeds};
 use akg::task_builder::{BuildContext, ModelTaskBuilder, ModuleTrial, RuleTaskBuilder, TaskBuilder};
@@ -32,8 +33,7 @@ impl BuildTaskArgs {
     pub(super) fn run(self) -> Result<ExitCode> {
         let progress = Progress::new(false);
         let path = &self.request;
-        let request = std::fs::read_to_string(path)
-            .map_err(|e| Error::io(format!("cannot read {}", path.display()), e))?;
+        let request = read_text(path)?;
         let context = BuildContext {
             request,
             trial: Arc::new(Trial {

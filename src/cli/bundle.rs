@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use akg::bundle::{Bundle, ModuleInput, Port};
 use akg::expr::Bindings;
+use akg::file::read_text;
 use akg::python::{ImportedModule, Source as ImportSource};
 use akg::session::Outcome;
 use akg::source::TensorRole;
@@ -23,8 +24,7 @@ pub(super) fn save(path: &Path, session: &Session, loaded: &Loaded, outcome: &Ou
         return Ok(());
     };
     if let Some(module) = &loaded.module {
-        let text = std::fs::read_to_string(&module.path)
-            .map_err(|e| Error::io(format!("cannot read the module {}", module.path.display()), e))?;
+        let text = read_text(&module.path)?;
         bundle = bundle.with_module(text, module_inputs(module))?;
     }
     bundle.write(path)
@@ -42,6 +42,10 @@ pub(super) fn module_inputs(module: &ImportedModule) -> Vec<ModuleInput> {
 
 /// Whether a file is a bundle, by its first bytes.
 pub(super) fn is_bundle(path: &Path) -> bool {
+    // Opening a pipe would wait for somebody who writes to it.
+    if !path.is_file() {
+        return false;
+    }
     let mut first = Vec::new();
     let read = File::open(path).and_then(|file| file.take(16).read_to_end(&mut first));
     read.is_ok() && Bundle::is_bundle(&first)

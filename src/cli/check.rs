@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use akg::diagnostic::{Diagnostics, Severity};
 use akg::expr::Bindings;
+use akg::file::read_text;
 use akg::sketch::validate;
 use akg::{Error, Graph, Result, Sketch};
 use clap::Args;
@@ -20,8 +21,7 @@ pub(super) struct CheckArgs {
 
 impl CheckArgs {
     pub(super) fn run(self) -> Result<ExitCode> {
-        let text = std::fs::read_to_string(&self.file)
-            .map_err(|e| Error::io(format!("cannot read {}", self.file.display()), e))?;
+        let text = read_text(&self.file)?;
         let extension = self
             .file
             .extension()

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use akg::error::ErrorKind;
+use akg::file::read_text;
 use akg::{Error, Result, Target, blocking};
 use clap::Args;
 
@@ -39,6 +40,6 @@ pub(super) fn target(backend: &str, file: Option<&Path>) -> Result<Target> {
 /// The device that a JSON file describes.
 pub(super) fn described(path: &Path) -> Result<Target> {
     let at = |e: &dyn std::fmt::Display| Error::invalid(format!("the device in {}: {e}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|e| at(&e))?;
+    let text = read_text(path)?;
     serde_json::from_str(&text).map_err(|e| at(&e))
 }

@@ -71,7 +71,7 @@ impl ExportArgs {
             .dsl(&self.target.dsl)?
             .export(&source, &self.form)?;
         progress.done();
-        print!("{text}");
+        super::print::verbatim(&text);
         Ok(ExitCode::SUCCESS)
     }
 }

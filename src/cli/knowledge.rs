@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use akg::error::ErrorKind;
+use akg::file::read_text;
 use akg::knowledge::embed::{embed, understand};
 use akg::knowledge::mine::learn;
 use akg::knowledge::pages::{page, pages};
@@ -135,8 +136,7 @@ fn build(store: &SqliteStore, own: Option<PathBuf>) -> Result<()> {
         for entry in std::fs::read_dir(&folder).map_err(trouble)? {
             let path = entry.map_err(trouble)?.path();
             if path.extension().is_some_and(|ending| ending == "md") {
-                let text = std::fs::read_to_string(&path)
-                    .map_err(|e| Error::io(format!("cannot read {}", path.display()), e))?;
+                let text = read_text(&path)?;
                 articles.push(page(&text).map_err(|e| e.with("file", path.display()))?);
             }
         }

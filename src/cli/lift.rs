@@ -6,6 +6,7 @@ use std::sync::Arc;
 use akg::agent::Agent as _;
 use akg::backend::Limits;
 use akg::designer::{DesignContext, ModelDesigner, RuleDesigner};
+use akg::file::read_text;
 use akg::lift::{CompiledOriginal, Interface, Language, LiftContext, ModelLifter, Original, disagreement};
 use akg::llm::Models;
 use akg::python::{Config, FunctionOriginal, ModuleOriginal};
@@ -15,7 +16,7 @@ use futures::executor::block_on;
 use super::TaskArgs;
 use super::agent::AgentArgs;
 use super::device;
-use super::migrate::{of, read};
+use super::migrate::of;
 use super::progress::Progress;
 use super::task::{Loaded, load, python};
 
@@ -75,8 +76,8 @@ impl Lifting<'_> {
 
     /// A model finds out what the kernel computes.
     fn kernel(&self, interface: &Path) -> Result<Lifted> {
-        let text = read(self.path)?;
-        let described = read(interface).map_err(|e| {
+        let text = read_text(self.path)?;
+        let described = read_text(interface).map_err(|e| {
             Error::invalid(
                 "the kernel needs an interface: a JSON file that says what it takes and gives, and how it is called; see docs/migrate.md",
             )

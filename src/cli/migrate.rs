@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use akg::designer::{DesignContext, SketchDesigner};
+use akg::file::read_text;
 use akg::lift::Language;
 use akg::{Accuracy, Backend, Dsl, Error, Graph, Result, Session, Sketch, Target, Task, blocking};
 use clap::{Args, ValueEnum};
@@ -101,16 +102,11 @@ impl Origin {
         Ok(match extension {
             "cu" | "cuh" => Origin::Cuda,
             "cpp" | "cc" | "cxx" | "c" => Origin::Cpp,
-            "py" if read(path)?.contains("triton.jit") => Origin::Triton,
+            "py" if read_text(path)?.contains("triton.jit") => Origin::Triton,
             "py" => Origin::Pytorch,
             _ => Origin::Akg,
         })
     }
-}
-
-/// The text of a file.
-pub(super) fn read(path: &Path) -> Result<String> {
-    std::fs::read_to_string(path).map_err(|e| Error::io(format!("cannot read {}", path.display()), e))
 }
 
 /// A task that no module has.
@@ -227,11 +223,11 @@ impl MigrateArgs {
         if path.is_dir() {
             let at = |name: &str| path.join(name);
             let graph =
-                Graph::from_json(&read(&at("task.json"))?).map_err(|e| e.with("run", path.display()))?;
+                Graph::from_json(&read_text(&at("task.json"))?).map_err(|e| e.with("run", path.display()))?;
             let mut task = Task::new(graph.name().to_owned(), graph);
-            task.contract = serde_json::from_str(&read(&at(CONTRACT))?)
+            task.contract = serde_json::from_str(&read_text(&at(CONTRACT))?)
                 .map_err(|e| Error::invalid("the contract of the run is damaged").caused_by(e))?;
-            return Ok((of(task), read(&at("kernel.sketch"))?));
+            return Ok((of(task), read_text(&at("kernel.sketch"))?));
         }
         if bundle::is_bundle(path) {
             let bundle = akg::Bundle::read(path)?;
@@ -253,6 +249,6 @@ impl MigrateArgs {
         };
         let config = self.python.config();
         let loaded = load(&args, None, || python(&config, progress), progress)?;
-        Ok((loaded, read(path)?))
+        Ok((loaded, read_text(path)?))
     }
 }

@@ -27,6 +27,7 @@ mod build_task;
 mod bundle;
 mod chat_log;
 mod check;
+mod deadline;
 mod device;
 mod doctor;
 mod environment;
@@ -53,6 +54,11 @@ mod verify;
 #[derive(Debug, Parser)]
 #[command(name = "akg", version, about, disable_help_subcommand = true)]
 pub(crate) struct Cli {
+    /// End the command with an error after this wall time. By default 2 minutes for commands that only read, 15 for those
+    /// that design, and no end for those that search, judge or talk, whose parts have limits of their own. What was found
+    /// until then is kept.
+    #[arg(long, global = true, value_name = "TIME", value_parser = parse_duration)]
+    deadline: Option<Duration>,
     #[command(subcommand)]
     command: Command,
 }
@@ -97,6 +103,29 @@ enum Command {
     Doctor(doctor::DoctorArgs),
 }
 
+impl Command {
+    /// The wall time that the command may take, unless another is asked for.
+    fn deadline(&self) -> Option<Duration> {
+        match self {
+            Command::Check(_)
+            | Command::Show(_)
+            | Command::Records(_)
+            | Command::Trace(_)
+            | Command::ChatLog(_) => Some(Duration::from_secs(120)),
+            Command::Export(_) | Command::Sketch(_) | Command::Build(_) => Some(Duration::from_secs(900)),
+            Command::Run(_)
+            | Command::Bench(_)
+            | Command::Verify(_)
+            | Command::Migrate(_)
+            | Command::Profile(_)
+            | Command::Task(_)
+            | Command::Knowledge(_)
+            | Command::Env(_)
+            | Command::Doctor(_) => None,
+        }
+    }
+}
+
 /// What to compute and how exactly.
 #[derive(Debug, Clone, Default, Args)]
 struct TaskArgs {
@@ -122,12 +151,16 @@ struct PythonArgs {
     /// that `akg doctor --fix` installs.
     #[arg(long, value_name = "PATH")]
     python: Option<PathBuf>,
+    /// Wall time that the import of a module may take; by default 3 minutes.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    import_timeout: Option<Duration>,
 }
 
 impl PythonArgs {
     fn config(&self) -> Config {
         let mut config = Config::default();
         config.python.clone_from(&self.python);
+        config.import_timeout = self.import_timeout;
         config
     }
 }
@@ -286,6 +319,9 @@ impl Cli {
     /// Runs the command. The status is 0 for success (for `run` and `verify`: a pass), 1 for a candidate that failed,
     /// 2 for everything else.
     pub(crate) fn run(self) -> ExitCode {
+        if let Some(limit) = self.deadline.or(self.command.deadline()) {
+            deadline::begin(limit);
+        }
         let result = match self.command {
             Command::Run(args) => args.run(),
             Command::Bench(command) => command.run(),

@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 
+use super::print::escaped;
+
 /// A spinner on a terminal, elsewhere lines with the seconds since the start.
 #[derive(Debug, Clone)]
 pub(super) struct Progress {
@@ -54,7 +56,9 @@ impl Progress {
     /// What is being done now.
     pub(super) fn step(&self, text: &str) {
         match &self.bar {
-            Some(bar) => bar.set_message(format!("{}{}{text}", self.standing, self.about)),
+            Some(bar) => {
+                bar.set_message(escaped(&format!("{}{}{text}", self.standing, self.about)).into_owned())
+            }
             None => {
                 let seconds = self.began.elapsed().as_secs_f64();
                 eprintln!("akg: {seconds:.1} s: {}{text}", self.about);
@@ -65,7 +69,7 @@ impl Progress {
     /// Something that people should know and that is not fatal.
     pub(super) fn warn(&self, text: &str) {
         match &self.bar {
-            Some(bar) => bar.println(format!("warning: {text}")),
+            Some(bar) => bar.println(escaped(&format!("warning: {text}"))),
             None => eprintln!("warning: {text}"),
         }
     }

@@ -5,6 +5,7 @@ use std::io::{self, BufReader, BufWriter};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use akg::file::read_text;
 use akg::store::{StoreExt as _, TuningRecord};
 use akg::{Error, Result, tuner};
 use clap::{Args, Subcommand};
@@ -55,10 +56,8 @@ impl RecordsArgs {
                 let count = if is_standard(&from) {
                     tuner::import(&store, &mut io::stdin().lock())?
                 } else {
-                    let file = File::open(&from)
-                        .map_err(|e| Error::io(format!("cannot read {}", from.display()), e))?;
-                    tuner::import(&store, &mut BufReader::new(file))
-                        .map_err(|e| e.with("file", from.display()))?
+                    let text = read_text(&from)?;
+                    tuner::import(&store, &mut text.as_bytes()).map_err(|e| e.with("file", from.display()))?
                 };
                 println!("{count} new record{}", plural(count));
             }

@@ -5,6 +5,7 @@ use std::path::Path;
 use akg::backend::Cache;
 use akg::designer::KernelSummary;
 use akg::expr::Bindings;
+use akg::file::read_text;
 use akg::graph::Fired;
 use akg::isolation::Isolation;
 use akg::llm::Spent;
@@ -230,8 +231,7 @@ impl Report {
 
     /// Reads a report back; another schema is refused.
     pub(super) fn read(path: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|e| Error::io(format!("cannot read the report {}", path.display()), e))?;
+        let text = read_text(path)?;
         let bad = |e: serde_json::Error| {
             Error::invalid(format!("{} is not a report of akg", path.display())).caused_by(e)
         };

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use akg::Result;
+use akg::file::read_text;
 use clap::Args;
 
 use super::bundle;
@@ -43,7 +44,7 @@ impl ShowArgs {
         }
         if self.sources {
             for name in ["kernel.sketch".to_owned(), format!("kernel.{}", report.dsl)] {
-                if let Ok(text) = std::fs::read_to_string(directory.join(&name)) {
+                if let Ok(text) = read_text(directory.join(&name)) {
                     println!("\n--- {name}\n{text}");
                 }
             }

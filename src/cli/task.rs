@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use akg::error::ErrorKind;
 use akg::expr::Bindings;
+use akg::file::read_text;
 use akg::python::{Config, Environment, ImportOptions, ImportedModule, Python, PythonOptions, Seeds, Shrink};
 use akg::task::{Capture, Generator};
 use akg::{Error, Graph, Result, Task, Tensor, builtin};
@@ -70,8 +71,7 @@ pub(super) fn load(
             python: None,
         }
     } else if args.task.ends_with(".json") {
-        let text = std::fs::read_to_string(&args.task)
-            .map_err(|e| Error::io(format!("cannot read the graph {}", args.task), e))?;
+        let text = read_text(&args.task)?;
         let graph = Graph::from_json(&text).map_err(|e| e.with("file", &args.task))?;
         Loaded {
             task: Task::new(graph.name().to_owned(), graph),
@@ -105,12 +105,21 @@ pub(super) fn environment(config: &Config, progress: &Progress) -> Result<Enviro
 
 /// A Python in that environment.
 pub(super) fn python(config: &Config, progress: &Progress) -> Result<SharedPython> {
-    environment(config, progress).map(python_in)
+    environment(config, progress).map(|environment| python_in(environment, options(config)))
+}
+
+/// The limits of a Python.
+pub(super) fn options(config: &Config) -> PythonOptions {
+    let mut options = PythonOptions::default();
+    if let Some(limit) = config.import_timeout {
+        options.import_timeout = limit;
+    }
+    options
 }
 
 /// A Python in an environment.
-pub(super) fn python_in(environment: Environment) -> SharedPython {
-    Arc::new(Mutex::new(Python::new(environment, PythonOptions::default())))
+pub(super) fn python_in(environment: Environment, options: PythonOptions) -> SharedPython {
+    Arc::new(Mutex::new(Python::new(environment, options)))
 }
 
 /// A panic elsewhere leaves nothing half done in it.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use akg::file::read_text;
 use akg::source::SourceForm;
 use akg::sqlite::SqliteStore;
 use akg::{Error, Result, blocking};
@@ -71,8 +72,7 @@ impl VerifyArgs {
                 "say which task the source claims to compute, with --task",
             ));
         };
-        let text = std::fs::read_to_string(&self.source)
-            .map_err(|e| Error::io(format!("cannot read the source {}", self.source.display()), e))?;
+        let text = read_text(&self.source)?;
         let source = akg::registry()
             .dsl(&self.target.dsl)?
             .parse(&text)

@@ -1,10 +1,11 @@
 //! Bundles as PyTorch modules.
 
 use akg_core::bundle::Bundle;
-use akg_core::bundle::module::{constructor, dim_sources, places, tuple};
+use akg_core::bundle::module::{PYTHON_RESERVED, constructor, dim_sources, places, tuple};
 use akg_core::error::{Error, Result};
 use akg_core::expr::Expr;
-use akg_core::source::{LaunchPlan, TensorRole};
+use akg_core::lower::loops::Names;
+use akg_core::source::{LaunchPlan, TensorRole, comment_lines};
 use akg_worker::client::FORMAT;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -82,11 +83,13 @@ pub fn modelnew(bundle: &Bundle) -> Result<String> {
     });
     let dims = dims(bundle)?;
     let launches = plan.launches.iter().map(|l| json!([l.kernel, l.tensors]));
-    let shapes = plan
+    let mut names = Names::new(PYTHON_RESERVED);
+    let renamed = plan.rename_dims(|dim| names.fresh(dim));
+    let shapes = renamed
         .tensors
         .iter()
         .map(|t| tuple(t.shape.iter().map(Expr::to_string)));
-    let symbols: Vec<_> = plan.dims.iter().map(|d| &**d).collect();
+    let symbols: Vec<_> = renamed.dims.iter().map(|d| &**d).collect();
     let order = json!({
         "inputs": inputs,
         "constants": constants,
@@ -94,7 +97,10 @@ pub fn modelnew(bundle: &Bundle) -> Result<String> {
         "scratch": order(TensorRole::Scratch),
     });
     let fill = [
-        ("@AKG@", manifest.akg.clone()),
+        (
+            "@AKG@",
+            comment_lines(&manifest.akg).collect::<Vec<_>>().join(" "),
+        ),
         ("@NAME@", json!(manifest.name).to_string()),
         ("@ACCURACY@", manifest.contract.accuracy.to_string()),
         ("@HASH@", bundle.content_hash()?),
@@ -108,7 +114,7 @@ pub fn modelnew(bundle: &Bundle) -> Result<String> {
         ("@ORDER@", python(&order)),
         ("@SYMBOLS@", symbols.join(", ")),
         ("@SHAPES@", list(shapes)),
-        ("@PROGRAMS@", list(programs(plan))),
+        ("@PROGRAMS@", list(programs(&renamed))),
         ("@CONSTANTS@", list(constant_values)),
         (
             "@BASE@",

@@ -28,6 +28,7 @@ pub(super) fn ports(graph: &Graph, plan: &LaunchPlan) -> Result<(Vec<Port>, Vec<
             updates: None,
         })
     };
+    plan.check_size()?;
     let ports = |role, values: Vec<ValueId>| -> Result<Vec<Port>> {
         let tensors: Vec<_> = plan.with_role(role).collect();
         if tensors.len() != values.len() {

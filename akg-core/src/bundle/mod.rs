@@ -28,6 +28,7 @@ use crate::designer::KernelSummary;
 use crate::dtype::DType;
 use crate::error::{Error, Result, ResultExt as _};
 use crate::expr::Expr;
+use crate::file::{MAX_BUNDLE, read_bytes};
 use crate::graph::{Graph, InputKind};
 use crate::session::{Attempt, Outcome};
 use crate::source::{Artifact, Knobs, LaunchPlan, Source, SourceForm};
@@ -383,8 +384,7 @@ impl Bundle {
     /// As for [`from_bytes`](Self::from_bytes), and if the file cannot be read.
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let bytes = std::fs::read(path)
-            .map_err(|e| Error::io(format!("cannot read the bundle {}", path.display()), e))?;
+        let bytes = read_bytes(path, MAX_BUNDLE)?;
         Self::from_bytes(&bytes).context("file", || path.display().to_string())
     }
 

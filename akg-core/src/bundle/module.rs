@@ -7,6 +7,20 @@ use crate::error::{Error, Result};
 use crate::expr::{Expr, Symbol};
 use crate::graph::InputKind;
 
+/// Python's keywords, and the names that text made of a bundle's extents calls.
+pub const PYTHON_RESERVED: &[&str] = &[
+    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def",
+    "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is",
+    "lambda", "max", "min", "nonlocal", "not", "or", "pass", "raise", "return", "self", "try", "while",
+    "with", "yield",
+];
+
+/// A text as a Python string.
+pub fn python_string(text: &str) -> String {
+    // JSON's escapes mean the same in Python.
+    json!(text).to_string()
+}
+
 /// Where a dim's value comes from in a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DimSource {
@@ -87,20 +101,20 @@ pub fn constructor(inputs: &[Port], dtype: &dyn Fn(&Port) -> String) -> Result<S
             Some(InputKind::Weight | InputKind::State) => false,
             _ => continue,
         };
-        let name = &port.name;
+        let name = python_string(&port.name);
         if port.shape.iter().any(|extent| extent.as_const().is_none()) {
             return Err(Error::unsupported(format!(
-                "the weight `{name}` has symbolic extents, which a PyTorch module cannot construct"
+                "the weight {name} has symbolic extents, which a PyTorch module cannot construct"
             )));
         }
         let shape = tuple(port.shape.iter().map(Expr::to_string));
         let dtype = dtype(port);
         lines.push(match (parameter, port.dtype.is_float()) {
             (true, _) => {
-                format!("self.register_parameter(\"{name}\", nn.Parameter(torch.randn({shape}).to({dtype})))")
+                format!("self.register_parameter({name}, nn.Parameter(torch.randn({shape}).to({dtype})))")
             }
-            (_, true) => format!("self.register_buffer(\"{name}\", torch.randn({shape}).to({dtype}))"),
-            _ => format!("self.register_buffer(\"{name}\", torch.zeros({shape}, dtype={dtype}))"),
+            (_, true) => format!("self.register_buffer({name}, torch.randn({shape}).to({dtype}))"),
+            _ => format!("self.register_buffer({name}, torch.zeros({shape}, dtype={dtype}))"),
         });
     }
     if lines.is_empty() {

@@ -3,11 +3,34 @@
 use super::Expr;
 use crate::error::{Error, Result};
 
+/// The longest text of an expression in bytes.
+const MAX_TEXT: usize = 64 << 10;
+
+/// Brackets and signs inside of each other: more than the printed form of any expression has.
+const MAX_NESTING: usize = 256;
+
+/// Bytes of the text that an error shows around its place.
+const EXCERPT: usize = 60;
+
 impl Expr {
     /// Parses the printed form: integers, names, `+ - * //`, `%`, parentheses, `ceildiv(a, b)`, `min(a, b)`,
     /// `max(a, b)`.
+    ///
+    /// # Errors
+    /// Names the offset where the text is wrong, or where it goes beyond a limit: on its length, its nesting, or that of
+    /// [`Expr::check`].
     pub fn parse(text: &str) -> Result<Self> {
-        let mut parser = Parser { text, at: 0 };
+        if text.len() > MAX_TEXT {
+            return Err(Error::invalid(format!(
+                "an integer expression has {} bytes, and at most {MAX_TEXT} are allowed",
+                text.len()
+            )));
+        }
+        let mut parser = Parser {
+            text,
+            at: 0,
+            nesting: 0,
+        };
         let expr = parser.sum()?;
         parser.skip_space();
         if parser.at < text.len() {
@@ -20,6 +43,7 @@ impl Expr {
 struct Parser<'a> {
     text: &'a str,
     at: usize,
+    nesting: usize,
 }
 
 impl<'a> Parser<'a> {
@@ -41,10 +65,37 @@ impl<'a> Parser<'a> {
     }
 
     fn error(&self, what: &str) -> Error {
+        let mut start = self.at.saturating_sub(EXCERPT / 2);
+        while !self.text.is_char_boundary(start) {
+            start -= 1;
+        }
+        let tail = self.text.get(start..).unwrap_or_default();
+        let excerpt: String = tail.chars().take(EXCERPT).collect();
+        let before = if start > 0 { "…" } else { "" };
+        let after = if excerpt.len() < tail.len() { "…" } else { "" };
         Error::invalid(format!(
-            "{what} at offset {} of the integer expression `{}`",
-            self.at, self.text
+            "{what} at offset {} of the integer expression `{before}{excerpt}{after}`",
+            self.at
         ))
+    }
+
+    /// The value, unless it goes beyond a limit.
+    fn limited(&self, value: Expr) -> Result<Expr> {
+        match value.excess() {
+            None => Ok(value),
+            Some(excess) => Err(self.error(&excess.to_string())),
+        }
+    }
+
+    /// Runs `inner` one level deeper.
+    fn nested(&mut self, inner: impl FnOnce(&mut Self) -> Result<Expr>) -> Result<Expr> {
+        if self.nesting >= MAX_NESTING {
+            return Err(self.error(&format!("nested deeper than {MAX_NESTING} levels")));
+        }
+        self.nesting += 1;
+        let value = inner(self);
+        self.nesting -= 1;
+        value
     }
 
     fn expect(&mut self, token: &str) -> Result<()> {
@@ -56,14 +107,16 @@ impl<'a> Parser<'a> {
     }
 
     fn sum(&mut self) -> Result<Expr> {
-        let mut value = self.product()?;
+        let mut parts = vec![self.product()?];
         loop {
             if self.eat("+") {
-                value = value + self.product()?;
+                parts.push(self.product()?);
             } else if self.eat("-") {
-                value = value - self.product()?;
+                parts.push(-self.product()?);
+            } else if let [single] = parts.as_slice() {
+                return Ok(single.clone());
             } else {
-                return Ok(value);
+                return self.limited(Expr::total(parts));
             }
         }
     }
@@ -71,43 +124,42 @@ impl<'a> Parser<'a> {
     fn product(&mut self) -> Result<Expr> {
         let mut value = self.factor()?;
         loop {
-            if self.eat("//") {
-                value = value.floor_div(&self.factor()?);
+            let next = if self.eat("//") {
+                value.floor_div(&self.factor()?)
             } else if self.eat("*") {
-                value = value * self.factor()?;
+                value * self.factor()?
             } else if self.eat("%") {
-                value = value.modulo(&self.factor()?);
+                value.modulo(&self.factor()?)
             } else {
                 return Ok(value);
-            }
+            };
+            value = self.limited(next)?;
         }
     }
 
     fn factor(&mut self) -> Result<Expr> {
         if self.eat("-") {
-            return Ok(-self.factor()?);
+            self.skip_space();
+            if let Some(digits) = self.digits() {
+                return self.integer(&format!("-{digits}"));
+            }
+            let value = self.nested(Self::factor)?;
+            return self.limited(-value);
         }
         if self.eat("(") {
-            let value = self.sum()?;
+            let value = self.nested(Self::sum)?;
             self.expect(")")?;
             return Ok(value);
         }
+        if let Some(digits) = self.digits() {
+            return self.integer(digits);
+        }
         self.skip_space();
-        let rest = self.rest();
-        let word_end = rest
-            .find(|c: char| !c.is_alphanumeric() && c != '_' && c != '.')
-            .unwrap_or(rest.len());
-        let word = rest.get(..word_end).unwrap_or_default();
+        let word = self.word();
         if word.is_empty() {
             return Err(self.error("expected a number, a name or `(`"));
         }
         self.at += word.len();
-        if word.starts_with(|c: char| c.is_ascii_digit()) {
-            return word
-                .parse::<i64>()
-                .map(Expr::constant)
-                .map_err(|_| self.error("bad integer"));
-        }
         let function: fn(&Expr, &Expr) -> Expr = match word {
             "ceildiv" => Expr::ceil_div,
             "min" => Expr::minimum,
@@ -117,10 +169,33 @@ impl<'a> Parser<'a> {
         if !self.eat("(") {
             return Ok(Expr::symbol(word));
         }
-        let a = self.sum()?;
+        let a = self.nested(Self::sum)?;
         self.expect(",")?;
-        let b = self.sum()?;
+        let b = self.nested(Self::sum)?;
         self.expect(")")?;
-        Ok(function(&a, &b))
+        self.limited(function(&a, &b))
+    }
+
+    /// The letters and digits that come next.
+    fn word(&self) -> &'a str {
+        let rest = self.rest();
+        let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_' && c != '.');
+        rest.get(..end.unwrap_or(rest.len())).unwrap_or_default()
+    }
+
+    /// The word that comes next, if it begins with a digit.
+    fn digits(&mut self) -> Option<&'a str> {
+        self.skip_space();
+        let word = self.word();
+        word.starts_with(|c: char| c.is_ascii_digit()).then_some(word)
+    }
+
+    /// The integer of `text`, whose digits come next.
+    fn integer(&mut self, text: &str) -> Result<Expr> {
+        let value = text
+            .parse::<i64>()
+            .map_err(|_| self.error("an integer that does not fit 64 bits"))?;
+        self.at += self.word().len();
+        Ok(Expr::constant(value))
     }
 }

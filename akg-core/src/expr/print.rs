@@ -16,19 +16,22 @@ impl fmt::Display for Atom {
             Atom::Mod(a, b) => write!(f, "({a}) % ({b})"),
             Atom::Min(a, b) => write!(f, "min({a}, {b})"),
             Atom::Max(a, b) => write!(f, "max({a}, {b})"),
+            Atom::Excess(_) => f.write_str("(too large)"),
         }
     }
 }
 
 impl fmt::Display for Expr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
+        if self.terms.is_empty() {
             return f.write_str("0");
         }
         // The constant comes first in canonical order and reads best last.
-        let (constant, rest): (Vec<_>, Vec<_>) = self.0.iter().partition(|t| t.factors.is_empty());
+        let (constant, rest): (Vec<_>, Vec<_>) = self.terms.iter().partition(|t| t.factors.is_empty());
         for (i, term) in rest.into_iter().chain(constant).enumerate() {
             let sign = match (i, term.coefficient < 0) {
+                // The parser reads the smallest integer after its own sign only.
+                (1.., true) if term.coefficient == i64::MIN => " + -",
                 (0, false) => "",
                 (0, true) => "-",
                 (_, false) => " + ",

@@ -7,8 +7,12 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
+use super::limits::limit;
 use super::ops::{Parameter, ParameterKind};
-use super::{Arg, Graph, InputKind, Node, Operator, Output, TensorType, ValueId};
+use super::{
+    Arg, Graph, InputKind, MAX_EXTENT_PARTS, MAX_INPUTS, MAX_LIST, MAX_NODES, MAX_OUTPUTS, Node, Operator,
+    Output, TensorType, ValueId,
+};
 use crate::dtype::DType;
 use crate::error::{Error, Result, ResultExt};
 use crate::expr::Expr;
@@ -113,11 +117,21 @@ impl Graph {
     }
 
     fn from_document(document: Document) -> Result<Graph> {
+        limit("nodes", document.nodes.len(), MAX_NODES)?;
+        let given = document.inputs.len() + document.constants.len();
+        limit("inputs and constants", given, MAX_INPUTS)?;
+        limit("outputs", document.outputs.len(), MAX_OUTPUTS)?;
+        let names = document.inputs.iter().map(|input| &input.name);
+        let names = names.chain(document.constants.iter().map(|constant| &constant.name));
+        let names = names.chain(document.nodes.iter().flat_map(|node| &node.outputs));
+        Graph::check_names(names.map(String::as_str).chain([document.name.as_str()]))?;
         report_missing_operators(&document.nodes)?;
         let mut graph = Graph::new(document.name);
         for input in document.inputs {
             graph.require_free(&input.name)?;
-            graph.add_input(&input.name, TensorType::new(input.dtype, input.shape), input.kind);
+            let ty = TensorType::new(input.dtype, input.shape);
+            ty.check_size().context("input", || input.name.clone())?;
+            graph.add_input(&input.name, ty, input.kind);
         }
         for constant in document.constants {
             graph.require_free(&constant.name)?;
@@ -133,13 +147,18 @@ impl Graph {
                 .context("constant", || constant.name.clone())?;
             graph.constant(&constant.name, tensor);
         }
+        let mut parts: usize = graph.values.iter().map(|value| value.ty.parts()).sum();
         for (at, node) in document.nodes.iter().enumerate() {
             let name = node
                 .outputs
                 .first()
                 .cloned()
                 .unwrap_or_else(|| format!("{} (node {at})", node.op));
+            let before = graph.values.len();
             graph.read_node(node).context("node", || name)?;
+            let new = graph.values.iter().skip(before);
+            parts += new.map(|value| value.ty.parts()).sum::<usize>();
+            limit("terms in its extents", parts, MAX_EXTENT_PARTS)?;
         }
         for output in document.outputs {
             let value = graph.named(&output.value)?;
@@ -215,7 +234,16 @@ impl Graph {
     }
 
     fn read_arg(&self, parameter: &Parameter, json: &Json) -> Result<Arg> {
-        let wrong = || Error::invalid(format!("expected {}, found {json}", parameter.describe()));
+        let wrong = || {
+            Error::invalid(format!(
+                "expected {}, found {}",
+                parameter.describe(),
+                excerpt(json)
+            ))
+        };
+        if let Json::Array(list) = json {
+            limit("entries in one list", list.len(), MAX_LIST)?;
+        }
         let value = |json: &Json| self.named(json.as_str().ok_or_else(wrong)?);
         Ok(match (parameter.kind, json) {
             (ParameterKind::Ignored, _) | (_, Json::Null) => Arg::None,
@@ -341,12 +369,17 @@ fn report_missing_operators(nodes: &[NodeEntry]) -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
-    let list = missing.iter().map(|(op, count)| {
+    const NAMED: usize = 100;
+    let list = missing.iter().take(NAMED).map(|(op, count)| {
         let plural = if *count == 1 { "call" } else { "calls" };
         format!("{op} ({count} {plural})")
     });
+    let more = match missing.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
     Err(Error::unsupported(format!(
-        "missing operators: {}",
+        "missing operators: {}{more}",
         list.collect::<Vec<_>>().join(", ")
     )))
 }
@@ -368,10 +401,23 @@ fn float(json: &Json) -> Option<f64> {
 }
 
 fn size(json: &Json) -> Result<Expr> {
-    let bad = || Error::invalid(format!("expected an integer or an expression, found {json}"));
+    let bad = || {
+        let found = excerpt(json);
+        Error::invalid(format!("expected an integer or an expression, found {found}"))
+    };
     match json {
         Json::String(text) => Expr::parse(text),
         other => other.as_i64().map(Expr::constant).ok_or_else(bad),
+    }
+}
+
+/// The beginning of a value's text, for messages.
+fn excerpt(json: &Json) -> String {
+    const LENGTH: usize = 80;
+    let text = json.to_string();
+    match text.char_indices().nth(LENGTH) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text,
     }
 }
 

@@ -23,11 +23,13 @@ mod arguments;
 mod builder;
 mod display;
 mod json;
+mod limits;
 pub mod ops;
 mod rewritten;
 mod transform;
 
 pub use builder::Conv;
+pub use limits::{MAX_EXTENT_PARTS, MAX_INPUTS, MAX_LIST, MAX_NAME, MAX_NODES, MAX_OUTPUTS, MAX_RANK};
 pub use ops::Operator;
 pub use rewritten::{Fired, Rewritten};
 

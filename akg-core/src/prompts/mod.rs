@@ -12,7 +12,8 @@ use minijinja::{Environment, UndefinedBehavior};
 use serde::Serialize;
 
 use crate::digest::Digest;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
+use crate::file::read_text;
 
 pub(crate) use sheet::{DeviceSheet, TaskSheet};
 
@@ -67,13 +68,10 @@ impl Prompts {
     pub fn from_folder(folder: &Path) -> Result<Self> {
         Self::of(|name| {
             let path = folder.join(name);
-            match std::fs::read_to_string(&path) {
+            match read_text(&path) {
                 Ok(text) => Ok(Some(text)),
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-                Err(error) => Err(Error::io(
-                    format!("cannot read the prompt {}", path.display()),
-                    error,
-                )),
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+                Err(error) => Err(error),
             }
         })
     }

@@ -50,6 +50,9 @@ fn fault<T>(message: impl Into<String>, span: std::ops::Range<usize>) -> Elab<T>
     Err(Diagnostic::error(message, span).into())
 }
 
+/// Combinations of knob values that are looked at.
+const MAX_POINTS: usize = 100_000;
+
 impl Sketch {
     /// The knobs and hints in the order of declaration.
     pub fn knobs(&self) -> Vec<Knob> {
@@ -74,12 +77,13 @@ impl Sketch {
             .collect()
     }
 
-    /// Every combination of knob values that meets the requirements when extents and parameters have the values in
-    /// `bindings`; the last knob varies fastest.
+    /// The combinations of knob values that meet the requirements when extents and parameters have the values in
+    /// `bindings`; the last knob varies fastest. No more than the first 100,000 combinations are looked at, because
+    /// requirements may leave none of any number.
     pub fn legal_points(&self, bindings: &Bindings) -> impl Iterator<Item = Knobs> {
         let knobs = self.knobs();
         let count: usize = knobs.iter().fold(1, |n, k| n.saturating_mul(k.values.len()));
-        (0..count)
+        (0..count.min(MAX_POINTS))
             .map(move |mut index| {
                 let mut point = Knobs::new();
                 for knob in knobs.iter().rev() {

@@ -36,6 +36,9 @@ const SIGNS: [&str; 36] = [
     "=", "+", "-", "*", "/", "%", "<", ">", "&", "|", "^", "!", ".", ";", "?", "@", "~",
 ];
 
+/// The longest name in bytes.
+const MAX_NAME: usize = 256;
+
 /// Every token of `text`, [`Token::End`] last. Characters that begin no token are reported and skipped.
 pub(super) fn lex<'a>(text: &'a str, diagnostics: &mut Diagnostics) -> Vec<Lexeme<'a>> {
     let mut out = Vec::new();
@@ -77,6 +80,11 @@ pub(super) fn lex<'a>(text: &'a str, diagnostics: &mut Diagnostics) -> Vec<Lexem
             c if is_word(c) => {
                 let word = tail.split(|c| !is_word(c)).next().unwrap_or_default();
                 at += word.len();
+                if word.len() > MAX_NAME {
+                    let message = format!("a name of {} bytes; at most {MAX_NAME} are allowed", word.len());
+                    diagnostics.push(Diagnostic::error(message, start..at));
+                    continue;
+                }
                 match word {
                     "inf" => Token::Float(f64::INFINITY),
                     "nan" => Token::Float(f64::NAN),

@@ -30,14 +30,31 @@ pub(crate) fn is_keyword(word: &str) -> bool {
 /// writes, and few enough for the stack.
 const DEPTH_LIMIT: usize = 96;
 
+/// How high the tree of one expression may be, chains of operators and brackets together.
+const HEIGHT_LIMIT: usize = 160;
+
+/// The longest text of a sketch in bytes.
+const MAX_TEXT: usize = 4 << 20;
+
+/// The most inputs, outputs and declarations, and the most kernels.
+const MAX_ITEMS: usize = 4096;
+
 /// Parses a whole sketch.
 pub(super) fn parse(text: &str) -> Result<SketchTree, Diagnostics> {
+    if text.len() > MAX_TEXT {
+        let message = format!(
+            "the sketch has {} bytes, and at most {MAX_TEXT} are allowed",
+            text.len()
+        );
+        return Err(Diagnostic::error(message, 0..0).into());
+    }
     let mut diagnostics = Diagnostics::new();
     let lexemes = lex(text, &mut diagnostics);
     let mut parser = Parser {
         lexemes,
         at: 0,
         depth: 0,
+        height: 0,
         diagnostics,
     };
     let tree = parser.sketch();
@@ -57,6 +74,8 @@ struct Parser<'a> {
     lexemes: Vec<Lexeme<'a>>,
     at: usize,
     depth: usize,
+    /// The height of the expression that was parsed last.
+    height: usize,
     diagnostics: Diagnostics,
 }
 
@@ -192,14 +211,16 @@ impl<'a> Parser<'a> {
         role: &str,
         mut item: impl FnMut(&mut Self) -> Parsed<T>,
     ) -> Parsed<Vec<T>> {
-        let mut out = Vec::new();
+        let (mut out, mut height) = (Vec::new(), 0);
         while !self.eat_sign(close) {
             out.push(item(self)?);
+            height = height.max(self.height);
             if !self.eat_sign(",") {
                 self.expect_sign(close, &format!("or `,` {role}"))?;
                 break;
             }
         }
+        self.height = height;
         Ok(out)
     }
 

@@ -82,6 +82,7 @@ impl LaunchHeader {
 
     /// Whether every launch names tensors that exist and an identifier.
     fn check(&self, plan: &LaunchPlan) -> Result<()> {
+        plan.check_size()?;
         if plan.launches.is_empty() {
             return Err(Error::invalid("the launch plan has no launches"));
         }

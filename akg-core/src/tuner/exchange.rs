@@ -1,10 +1,11 @@
 //! Tuning records as text, to move between stores: JSON lines, one record each, with the version of the form.
 
-use std::io::{BufRead, Write};
+use std::io::{BufRead, Read as _, Write};
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::file::MAX_TEXT;
 use crate::store::{Record as _, Store, StoreExt as _, TuningRecord};
 
 /// The version of the form.
@@ -36,7 +37,7 @@ pub fn export(store: &dyn Store, to: &mut dyn Write) -> Result<usize> {
 /// kept if any line cannot be read.
 pub fn import(store: &dyn Store, from: &mut dyn BufRead) -> Result<usize> {
     let mut records = Vec::new();
-    for (line, number) in from.lines().zip(1..) {
+    for (line, number) in from.take(MAX_TEXT).lines().zip(1..) {
         let text = line.map_err(|e| Error::io("cannot read tuning records", e))?;
         if !text.trim().is_empty() {
             records.push(read(&text).map_err(|e| e.with("line", number))?);

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use akg_core::file::read_text;
 use akg_core::{Error, ErrorKind, Result};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -74,8 +75,7 @@ struct Response {
 /// before stays. If a file cannot be read or written.
 pub fn import_batch(folder: &Path, results: &Path) -> Result<Imported> {
     let ids = requests(folder)?;
-    let text = std::fs::read_to_string(results)
-        .map_err(|e| Error::io("cannot read the results of a batch", e).with("file", results.display()))?;
+    let text = read_text(results)?;
     let mut imported = Imported::default();
     for (at, line) in text
         .lines()

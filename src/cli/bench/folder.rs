@@ -4,6 +4,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use akg::file::read_text;
 use akg::{Error, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -162,8 +163,7 @@ pub(super) fn to_json(value: &impl Serialize) -> Result<String> {
 }
 
 pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
-    let text =
-        fs::read_to_string(path).map_err(|e| Error::io(format!("cannot read {}", path.display()), e))?;
+    let text = read_text(path)?;
     serde_json::from_str(&text).map_err(|e| {
         Error::invalid(format!(
             "{} is not of this version of akg; name another directory",

@@ -19,7 +19,7 @@ use self::stop::Stop;
 use super::numbers::Numbers;
 use super::pool::Pool;
 use super::progress::Progress;
-use super::task::{environment, lock, memory_budget, python_in};
+use super::task::{environment, lock, memory_budget, options, python_in};
 use super::{AlgebraArgs, JudgeArgs, PythonArgs, SizeArgs, TargetArgs, parse_duration};
 
 mod copy;
@@ -134,7 +134,9 @@ impl KernelBenchArgs {
         } else {
             None
         };
-        let python = environment.clone().map(python_in);
+        let python = environment
+            .clone()
+            .map(|environment| python_in(environment, options(&self.python.config())));
         let module = problems.iter().find(|problem| problem.is_module());
         if let (Some(python), Some(module)) = (&python, module) {
             // Loads PyTorch while the devices are found. One that does not start is reported when it is asked.

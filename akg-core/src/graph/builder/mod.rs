@@ -1,6 +1,8 @@
 //! Building graphs in Rust: inputs, constants, outputs and the generic call. The methods for single operators are in
 //! the files of their families.
 
+use std::collections::HashSet;
+
 use super::ops::Call;
 use super::{Arg, Constant, Graph, Input, InputKind, Node, Operator, Output, TensorType, Value, ValueId};
 use crate::dtype::DType;
@@ -77,13 +79,16 @@ impl Graph {
     /// Returns `new` as the content that `state` has after the call. An error if `state` is not a state input of the
     /// same type.
     pub fn update(&mut self, state: ValueId, new: ValueId) -> Result<()> {
-        self.outputs.push(Output {
+        let output = Output {
             value: new,
             updates: Some(state),
-        });
-        self.check_output(self.outputs.len() - 1).inspect_err(|_| {
-            self.outputs.pop();
-        })
+        };
+        self.check_output(&output)?;
+        if self.outputs.iter().any(|o| o.updates == Some(state)) {
+            return Err(self.updated_twice(state));
+        }
+        self.outputs.push(output);
+        Ok(())
     }
 
     /// Renames `value`; an error if it belongs to another graph or the name is taken.
@@ -136,6 +141,9 @@ impl Graph {
             return Err(foreign_value().with("operator", op.name()));
         }
         let types = self.infer(op, &args)?;
+        for ty in &types {
+            ty.check_size().map_err(|e| e.with("operator", op.name()))?;
+        }
         let base = op
             .name()
             .split('.')
@@ -177,10 +185,15 @@ impl Graph {
         if self.outputs.is_empty() {
             return Err(Error::invalid(format!("graph `{}` has no output", self.name)));
         }
-        for at in 0..self.outputs.len() {
-            self.check_output(at).context("graph", || self.name.clone())?;
+        let mut updated = HashSet::new();
+        for output in &self.outputs {
+            self.check_output(output).context("graph", || self.name.clone())?;
+            if let Some(state) = output.updates.filter(|state| !updated.insert(*state)) {
+                return Err(self.updated_twice(state)).context("graph", || self.name.clone());
+            }
         }
         for value in &self.values {
+            value.ty.check_size().context("value", || value.name.clone())?;
             if value.ty.shape.iter().any(|d| d.as_const().is_some_and(|v| v < 0)) {
                 return Err(Error::invalid(format!(
                     "`{}: {}` has a negative extent",
@@ -191,10 +204,7 @@ impl Graph {
         Ok(())
     }
 
-    fn check_output(&self, at: usize) -> Result<()> {
-        let Some(output) = self.outputs.get(at) else {
-            return Ok(());
-        };
+    fn check_output(&self, output: &Output) -> Result<()> {
         let new = self.value(output.value).ok_or_else(foreign_value)?;
         let Some(state) = output.updates else {
             return Ok(());
@@ -210,12 +220,6 @@ impl Graph {
                 old.name
             )));
         }
-        if self.outputs.iter().take(at).any(|o| o.updates == Some(state)) {
-            return Err(Error::invalid(format!(
-                "the state `{}` is updated twice",
-                old.name
-            )));
-        }
         if old.ty != new.ty {
             return Err(Error::invalid(format!(
                 "the state `{}: {}` cannot be updated by `{}: {}`",
@@ -223,6 +227,11 @@ impl Graph {
             )));
         }
         Ok(())
+    }
+
+    fn updated_twice(&self, state: ValueId) -> Error {
+        let name = self.value(state).map_or("", |value| value.name.as_str());
+        Error::invalid(format!("the state `{name}` is updated twice"))
     }
 }
 

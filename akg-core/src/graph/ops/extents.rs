@@ -153,6 +153,7 @@ fn is_non_negative(expr: &Expr) -> bool {
         Atom::Mod(_, b) => is_non_negative(b),
         Atom::Min(a, b) => is_non_negative(a) && is_non_negative(b),
         Atom::Max(a, b) => is_non_negative(a) || is_non_negative(b),
+        Atom::Excess(_) => false,
     };
     let mut terms = expr.terms().iter();
     terms.all(|t| t.coefficient > 0 && t.factors.iter().all(atom))

@@ -37,6 +37,7 @@ use crate::sketch::ir as sketch;
 use crate::target::Target;
 
 pub use ir::LoopKernel;
+pub use names::{Names, is_macro_like};
 
 /// What the mapping must know of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,9 +66,14 @@ impl Machine {
 ///
 /// Names in `reserved` (keywords, names of a prelude) are not used for anything.
 pub fn map(program: &sketch::Program, machine: Machine, reserved: &[&str]) -> Result<Vec<LoopKernel>> {
+    let mut names = Names::new(reserved);
     program
         .kernels
         .iter()
-        .map(|kernel| mapper::Mapper::new(program, kernel, machine, reserved)?.run())
+        .map(|kernel| {
+            let mut mapped = mapper::Mapper::new(program, kernel, machine, reserved)?.run()?;
+            mapped.name = names.fresh(&mapped.name).to_string();
+            Ok(mapped)
+        })
         .collect()
 }

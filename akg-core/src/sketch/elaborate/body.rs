@@ -14,6 +14,9 @@ use crate::sketch::ir::*;
 use crate::sketch::syntax::*;
 use crate::source::TensorRole;
 
+/// The most kernels of a sketch, those of templates included.
+const MAX_KERNELS: usize = 4096;
+
 /// The kernels of a sketch, one for each instance of a template.
 pub(super) fn kernels(tree: &SketchTree, header: &Header) -> Result<Vec<Kernel>, Diagnostics> {
     let mut diagnostics = Diagnostics::new();
@@ -31,6 +34,11 @@ pub(super) fn kernels(tree: &SketchTree, header: &Header) -> Result<Vec<Kernel>,
                 Err(Fault::Reported) => continue,
             },
         };
+        if out.len() + instances.len() > MAX_KERNELS {
+            let message = format!("more than {MAX_KERNELS} kernels, those of templates included");
+            diagnostics.push(Diagnostic::error(message, kernel.name.span.clone()));
+            break;
+        }
         for (name, aliases) in instances {
             if out.iter().any(|k| k.name == name) {
                 let message = format!("two kernels are named `{name}`");
@@ -48,6 +56,23 @@ pub(super) fn kernels(tree: &SketchTree, header: &Header) -> Result<Vec<Kernel>,
         Err(diagnostics)
     } else {
         Ok(out)
+    }
+}
+
+/// The largest bound of a loop or grid, and the largest step: adding a step to an end must not overflow in any language.
+const MAX_BOUND: i64 = 1 << 60;
+
+/// An error if a known bound cannot be counted to.
+fn countable(bound: &Expr, ex: &Ex) -> Elab<()> {
+    match bound
+        .as_const()
+        .filter(|value| value.unsigned_abs() > MAX_BOUND as u64)
+    {
+        None => Ok(()),
+        Some(value) => fault(
+            format!("a bound of {value}; loops and grids count to 2^60 at most"),
+            ex.span.clone(),
+        ),
     }
 }
 
@@ -103,7 +128,9 @@ impl Builder<'_> {
         let mut grid = Vec::new();
         for (axis, extent) in &kernel.grid {
             // Extents may not mention indices, so all are evaluated before the first index is bound.
-            grid.push((axis, self.integer(extent)?));
+            let programs = self.integer(extent)?;
+            countable(&programs, extent)?;
+            grid.push((axis, programs));
         }
         for (tensor, extents) in &kernel.views {
             self.view(tensor, extents)?;
@@ -261,6 +288,12 @@ impl Builder<'_> {
                         None => 1,
                         Some(step) => self.constant_int(step)?,
                     };
+                    for (bound, ex) in [(&lo, &index.lo), (&hi, &index.hi)] {
+                        countable(bound, ex)?;
+                    }
+                    if let Some(ex) = &index.step {
+                        countable(&step.into(), ex)?;
+                    }
                     bounds.push((lo, hi, step));
                 }
                 let pipeline = pipeline.as_ref().map(|p| self.hint(p)).transpose()?;

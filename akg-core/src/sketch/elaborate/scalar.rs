@@ -47,6 +47,33 @@ pub(super) fn truth(condition: &Condition) -> Option<bool> {
     })
 }
 
+/// The most comparisons and connectives of a condition.
+const MAX_CONDITION: usize = 256;
+
+/// An integer, unless it goes beyond the limits of expressions.
+fn limited(expr: Expr, span: &Range<usize>) -> Elab<Value> {
+    match expr.excess() {
+        None => Ok(Value::Int(expr)),
+        Some(excess) => fault(excess.to_string(), span.clone()),
+    }
+}
+
+/// A condition, unless it is too large. Names for conditions let a short text double it with every line.
+fn connected(condition: Condition, span: &Range<usize>) -> Elab<Value> {
+    fn size(condition: &Condition) -> usize {
+        match condition {
+            Condition::Compare(..) => 1,
+            Condition::And(a, b) | Condition::Or(a, b) => 1 + size(a) + size(b),
+            Condition::Not(a) => 1 + size(a),
+        }
+    }
+    if size(&condition) > MAX_CONDITION {
+        let message = format!("a condition of more than {MAX_CONDITION} comparisons and connectives");
+        return fault(message, span.clone());
+    }
+    Ok(Value::Condition(condition))
+}
+
 fn compare<T: PartialOrd>(op: CompareOp, a: &T, b: &T) -> bool {
     match op {
         CompareOp::Lt => a < b,
@@ -68,9 +95,9 @@ pub(super) fn compare_op(sign: &str) -> Option<CompareOp> {
 /// `-x` or `!x` of a value that is no tile.
 pub(super) fn unary(sign: char, value: Value, span: &Range<usize>) -> Elab<Value> {
     match (sign, value) {
-        ('-', Value::Int(expr)) => Ok(Value::Int(-expr)),
+        ('-', Value::Int(expr)) => limited(-expr, span),
         ('-', Value::Float(value)) => Ok(Value::Float(-value)),
-        ('!', Value::Condition(condition)) => Ok(Value::Condition(Condition::Not(Box::new(condition)))),
+        ('!', Value::Condition(condition)) => connected(Condition::Not(Box::new(condition)), span),
         _ => fault(format!("`{sign}` does not apply to this constant"), span.clone()),
     }
 }
@@ -82,8 +109,8 @@ pub(super) fn binary(sign: &str, a: &Value, b: &Value, span: &Range<usize>) -> E
         (Value::Condition(a), Value::Condition(b)) => {
             let (a, b) = (Box::new(a.clone()), Box::new(b.clone()));
             match sign {
-                "&" => Ok(Value::Condition(Condition::And(a, b))),
-                "|" => Ok(Value::Condition(Condition::Or(a, b))),
+                "&" => connected(Condition::And(a, b), span),
+                "|" => connected(Condition::Or(a, b), span),
                 _ => fault(
                     format!("`{sign}` does not apply to conditions; use `&`, `|` and `!`"),
                     span.clone(),
@@ -160,7 +187,7 @@ fn integer(sign: &str, a: &Expr, b: &Expr, span: &Range<usize>) -> Elab<Value> {
             }
         },
     };
-    Ok(Value::Int(expr))
+    limited(expr, span)
 }
 
 /// A function of values that are no tiles; `None` if there is none of that name.
@@ -169,10 +196,10 @@ pub(super) fn call(name: &str, arguments: &[Value], span: &Range<usize>) -> Opti
         ("ceildiv" | "roundup", [Value::Int(_), Value::Int(b)]) if b.is(0) => {
             Some(fault("division by zero", span.clone()))
         }
-        ("ceildiv", [Value::Int(a), Value::Int(b)]) => Some(Ok(Value::Int(a.ceil_div(b)))),
-        ("roundup", [Value::Int(a), Value::Int(b)]) => Some(Ok(Value::Int(a.round_up(b)))),
-        ("min", [Value::Int(a), Value::Int(b)]) => Some(Ok(Value::Int(a.minimum(b)))),
-        ("max", [Value::Int(a), Value::Int(b)]) => Some(Ok(Value::Int(a.maximum(b)))),
+        ("ceildiv", [Value::Int(a), Value::Int(b)]) => Some(limited(a.ceil_div(b), span)),
+        ("roundup", [Value::Int(a), Value::Int(b)]) => Some(limited(a.round_up(b), span)),
+        ("min", [Value::Int(a), Value::Int(b)]) => Some(limited(a.minimum(b), span)),
+        ("max", [Value::Int(a), Value::Int(b)]) => Some(limited(a.maximum(b), span)),
         ("pow2ceil", [Value::Int(a)]) => Some(match a.as_const().map(|v| u64::try_from(v.max(1))) {
             Some(Ok(value)) if value <= 1 << 62 => Ok(Value::Int((value.next_power_of_two() as i64).into())),
             _ => fault(

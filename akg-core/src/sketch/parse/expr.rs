@@ -1,7 +1,7 @@
 //! Expressions and regions.
 
 use super::super::syntax::*;
-use super::{DEPTH_LIMIT, Parsed, Parser};
+use super::{DEPTH_LIMIT, HEIGHT_LIMIT, Parsed, Parser};
 use crate::diagnostic::{Diagnostic, closest};
 use crate::sketch::ir::DotMethod;
 use crate::sketch::lex::Token;
@@ -53,15 +53,24 @@ impl Parser<'_> {
             }
             last = level;
             self.bump();
+            let height = self.height;
             let right = self.nested(|p| p.binary(level))?;
-            left = self.finish(start, Expression::Binary(sign, left, right));
+            self.height = self.height.max(height);
+            left = self.finish(start, Expression::Binary(sign, left, right))?;
         }
         let message = format!("more than {DEPTH_LIMIT} operators in one expression; bind parts to names");
         Err(Diagnostic::error(message, self.here()))
     }
 
-    fn finish(&self, start: usize, node: Expression) -> Ex {
-        Ex::new(Box::new(node), self.since(start))
+    /// The expression of parts of which the last is as high as the highest.
+    fn finish(&mut self, start: usize, node: Expression) -> Parsed<Ex> {
+        self.height += 1;
+        let span = self.since(start);
+        if self.height > HEIGHT_LIMIT {
+            let message = format!("an expression of more than {HEIGHT_LIMIT} levels; bind parts to names");
+            return Err(Diagnostic::error(message, span));
+        }
+        Ok(Ex::new(Box::new(node), span))
     }
 
     fn unary(&mut self) -> Parsed<Ex> {
@@ -81,10 +90,11 @@ impl Parser<'_> {
         };
         if let Some(literal) = literal {
             self.bump();
-            return Ok(self.finish(start, literal));
+            self.height = 0;
+            return self.finish(start, literal);
         }
         let operand = self.nested(Self::unary)?;
-        Ok(self.finish(start, Expression::Unary(sign, operand)))
+        self.finish(start, Expression::Unary(sign, operand))
     }
 
     fn postfix(&mut self) -> Parsed<Ex> {
@@ -94,6 +104,7 @@ impl Parser<'_> {
             if !self.eat_sign("[") {
                 return Ok(value);
             }
+            let height = self.height;
             let keeps = self.list("]", "after a dimension", |p| {
                 if p.eat_sign(":") {
                     Ok(true)
@@ -104,13 +115,15 @@ impl Parser<'_> {
                     Err(error.note("tiles are not indexed; `load NAME[…]` reads a region of a tensor"))
                 }
             })?;
-            value = self.finish(start, Expression::Expand(value, keeps));
+            self.height = height;
+            value = self.finish(start, Expression::Expand(value, keeps))?;
         }
         Err(self.expected("fewer `[…]` in a row"))
     }
 
     fn primary(&mut self) -> Parsed<Ex> {
         let start = self.here().start;
+        self.height = 0;
         let node = match self.peek() {
             Token::Int(value) => {
                 self.bump();
@@ -143,7 +156,7 @@ impl Parser<'_> {
             }
             _ => return Err(self.expected("a value")),
         };
-        Ok(self.finish(start, node))
+        self.finish(start, node)
     }
 
     /// A constant without brackets around it: a number, a name, or one of them with a sign.
@@ -154,7 +167,7 @@ impl Parser<'_> {
             (Token::Sign("-"), Token::Word(_)) => {
                 self.bump();
                 let operand = self.primary()?;
-                Ok(self.finish(start, Expression::Unary('-', operand)))
+                self.finish(start, Expression::Unary('-', operand))
             }
             _ => self.primary(),
         }
@@ -165,11 +178,13 @@ impl Parser<'_> {
         let tensor = self.name("the tensor to read")?;
         self.expect_sign("[", "before the region to read")?;
         let region = self.list("]", "after a dimension of the region", Self::region_entry)?;
+        let height = self.height;
         let fill = if self.eat_word("else") {
             Some(self.constant()?)
         } else {
             None
         };
+        self.height = self.height.max(height);
         Ok(Expression::Load { tensor, region, fill })
     }
 
@@ -182,12 +197,15 @@ impl Parser<'_> {
         if !self.eat_sign(":+") {
             return Ok(RegionSyntax::At(start));
         }
+        let mut height = self.height;
         let len = self.expr()?;
+        height = height.max(self.height);
         let step = if self.eat_word("by") {
             Some(self.expr()?)
         } else {
             None
         };
+        self.height = self.height.max(height);
         Ok(RegionSyntax::Range { start, len, step })
     }
 
@@ -196,7 +214,9 @@ impl Parser<'_> {
         let dtype = self.name("an element type, as in `zeros f32[BM, BN]`")?;
         self.expect_sign("[", "before the tile's extents")?;
         let shape = self.list("]", "after an extent", Self::expr)?;
+        let height = self.height;
         let value = if valued { Some(self.constant()?) } else { None };
+        self.height = self.height.max(height);
         Ok(Expression::Full { dtype, shape, value })
     }
 
@@ -205,7 +225,7 @@ impl Parser<'_> {
         self.bump();
         self.expect_sign("(", "before the operands")?;
         let arguments = self.list(")", "after an operand", Self::expr)?;
-        let span = self.since(start);
+        let (span, height) = (self.since(start), self.height);
         let mut arguments = arguments.into_iter();
         let (Some(a), Some(b), init, None) = (
             arguments.next(),
@@ -239,6 +259,7 @@ impl Parser<'_> {
         } else {
             None
         };
+        self.height = self.height.max(height);
         Ok(Expression::Dot {
             a,
             b,

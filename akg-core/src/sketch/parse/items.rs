@@ -1,6 +1,6 @@
 //! Declarations.
 
-use super::{Parsed, Parser, texts};
+use super::{MAX_ITEMS, Parsed, Parser, texts};
 use crate::diagnostic::{Diagnostic, closest};
 use crate::dtype::DType;
 use crate::error::Error;
@@ -32,6 +32,12 @@ impl Parser<'_> {
                 break;
             }
             let start = self.here().start;
+            let count = inputs.len() + outputs.len() + items.len();
+            if count > MAX_ITEMS || kernels.len() >= MAX_ITEMS {
+                let message =
+                    format!("more than {MAX_ITEMS} inputs, outputs and declarations, or as many kernels");
+                return Err(Diagnostic::error(message, self.here()));
+            }
             if self.word("kernel") {
                 match self.kernel(texts(comments)) {
                     Ok(kernel) => kernels.push(Spanned::new(kernel, self.since(start))),

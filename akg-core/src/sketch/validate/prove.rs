@@ -117,7 +117,7 @@ fn is(atom: &Atom, symbol: &str) -> bool {
 /// Whether `symbol` occurs inside `atom`, which is not just the symbol.
 fn contains(atom: &Atom, symbol: &str) -> bool {
     match atom {
-        Atom::Sym(_) => false,
+        Atom::Sym(_) | Atom::Excess(_) => false,
         Atom::FloorDiv(a, b) | Atom::CeilDiv(a, b) | Atom::Mod(a, b) | Atom::Min(a, b) | Atom::Max(a, b) => {
             a.mentions(symbol) || b.mentions(symbol)
         }
@@ -139,7 +139,7 @@ fn deepest(expr: &Expr) -> Option<(&Term, &Atom)> {
 
 fn depth(atom: &Atom) -> usize {
     match atom {
-        Atom::Sym(_) => 0,
+        Atom::Sym(_) | Atom::Excess(_) => 0,
         Atom::FloorDiv(a, b) | Atom::CeilDiv(a, b) | Atom::Mod(a, b) | Atom::Min(a, b) | Atom::Max(a, b) => {
             let inner = |e: &Expr| {
                 e.terms()
@@ -174,7 +174,7 @@ fn by_atom(expr: &Expr, term: &Term, atom: &Atom, indices: &[Index], budget: &mu
     let mut holds = |replacement: Expr| prove(&(&rest + &(&others * &replacement)), indices, budget);
     let up = c > 0;
     match atom {
-        Atom::Sym(_) => false,
+        Atom::Sym(_) | Atom::Excess(_) => false,
         Atom::Min(a, b) | Atom::Max(a, b) => {
             let (x, y) = (a.clone() * c, b.clone() * c);
             // One of the arguments is a bound by itself only on the side where the atom lies beyond both.

@@ -34,6 +34,9 @@ pub(super) enum Stop {
 /// Rounds that [`Rounds::Few`] are: enough for what alternates by round.
 const FEW: i64 = 4;
 
+/// Programs and rounds of loops that one trace goes through, those without an access included.
+const STEPS: usize = 1 << 23;
+
 /// The rounds of a loop with a barrier that are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rounds {
@@ -54,6 +57,7 @@ pub(super) fn trace<'a>(
         program: 0,
         team: 0,
         phase: 0,
+        steps: STEPS,
         rounds,
         visit,
     };
@@ -65,6 +69,8 @@ struct Tracer<'v, 'a> {
     program: usize,
     team: i64,
     phase: usize,
+    /// Steps that are left.
+    steps: usize,
     rounds: Rounds,
     visit: &'v mut dyn FnMut(Access<'a>) -> bool,
 }
@@ -72,6 +78,11 @@ struct Tracer<'v, 'a> {
 impl<'a> Tracer<'_, 'a> {
     fn value(&self, expr: &Expr) -> Result<i64, Stop> {
         expr.eval(&self.values).map_err(|_| Stop::Unknown)
+    }
+
+    fn step(&mut self) -> Result<(), Stop> {
+        self.steps = self.steps.checked_sub(1).ok_or(Stop::Limit)?;
+        Ok(())
     }
 
     fn grid(&mut self, kernel: &'a Kernel, axes: &'a [GridAxis]) -> Result<(), Stop> {
@@ -86,6 +97,7 @@ impl<'a> Tracer<'_, 'a> {
             return Ok(());
         };
         for value in 0..self.value(&axis.extent)? {
+            self.step()?;
             self.values.insert(axis.symbol.clone(), value);
             self.grid(kernel, inner)?;
         }
@@ -138,9 +150,14 @@ impl<'a> Tracer<'_, 'a> {
             hi = hi.min(value.saturating_add(axis.step.saturating_mul(FEW)));
         }
         while value < hi {
+            self.step()?;
             self.values.insert(axis.symbol.clone(), value);
             self.rounds(l, inner, few)?;
-            value = value.saturating_add(axis.step);
+            // The end of the loop may be the last integer.
+            let Some(next) = value.checked_add(axis.step) else {
+                break;
+            };
+            value = next;
         }
         Ok(())
     }
@@ -224,12 +241,25 @@ pub(super) fn elements(
         else {
             return visit(at as usize);
         };
-        (0..*len as i64)
-            .map(|i| start + i * step)
-            .filter(|x| (0..*extent).contains(x))
-            .all(|x| go(region, shape, at * extent + x, visit))
+        inside(*start, *len, *step, *extent).all(|x| go(region, shape, at * extent + x, visit))
     }
     go(region, shape, 0, visit)
+}
+
+/// The coordinates of one dimension of a box that lie in the tensor. A box may be far larger than any tensor.
+fn inside(start: i64, len: usize, step: i64, extent: i64) -> impl Iterator<Item = i64> {
+    let (start, step, extent) = (i128::from(start), i128::from(step), i128::from(extent));
+    let len = i128::try_from(len).unwrap_or(i128::MAX);
+    // The numbers of the first coordinate inside and of the first one behind it, going up.
+    let ceil = |a: i128, b: i128| a.div_euclid(b) + i128::from(a.rem_euclid(b) != 0);
+    let (first, end) = match step {
+        1.. => (ceil(-start, step), ceil(extent - start, step)),
+        0 => (0, if (0..extent).contains(&start) { len } else { 0 }),
+        _ => (ceil(start - extent + 1, -step), ceil(start + 1, -step)),
+    };
+    (first.max(0)..end.min(len))
+        .map(move |i| start + i * step)
+        .filter_map(|x| i64::try_from(x).ok())
 }
 
 /// Values for the extents that have none: several small ones, so that tiles overhang, fit and repeat.
@@ -244,4 +274,26 @@ pub(super) fn samples(program: &Program) -> Vec<Bindings> {
             .collect()
     };
     vec![values(1, 0), values(3, 2), values(37, 6)]
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn clipping_a_box_is_filtering_it(start in -20i64..20, len in 0usize..12, step in -4i64..5, extent in 0i64..15) {
+            let all = (0..len as i64).map(|i| start + i * step).filter(|x| (0..extent).contains(x));
+            prop_assert_eq!(inside(start, len, step, extent).collect::<Vec<_>>(), all.collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn huge_boxes_take_no_time() {
+        for (start, step) in [(i64::MIN, 1), (5, i64::MAX), (i64::MAX, -1), (-9, 0)] {
+            assert!(inside(start, usize::MAX, step, 4).count() <= 4);
+        }
+    }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use akg::bundle::Manifest;
 use akg::expr::Bindings;
+use akg::file::read_text;
 use akg::graph::ValueId;
 use akg::session::{Attempt, present};
 use akg::source::{Knobs, LaunchPlan, Source, SourceForm, TensorRole};
@@ -113,8 +114,7 @@ pub(super) fn export(
     let mut manifest = Manifest::of(&loaded.task, target, &source, plan.clone())?;
     let module = loaded.module.as_ref().map(|module| {
         manifest.module = module_inputs(module);
-        fs::read_to_string(&module.path)
-            .map_err(|e| Error::io(format!("cannot read the module {}", module.path.display()), e))
+        read_text(&module.path)
     });
     let module = module.transpose()?;
     let text = ModelNew {
@@ -143,8 +143,7 @@ fn found(directory: &Path) -> Result<Option<Found>> {
         return Ok(None);
     }
     let best = directory.join("kernel.triton");
-    let best =
-        fs::read_to_string(&best).map_err(|e| Error::io(format!("cannot read {}", best.display()), e))?;
+    let best = read_text(&best)?;
     for number in 0.. {
         let path = directory.join(format!("candidate-{number}.json"));
         if !path.exists() {
