@@ -25,7 +25,9 @@ pub(super) fn save(path: &Path, session: &Session, loaded: &Loaded, outcome: &Ou
     if let Some(module) = &loaded.module {
         let text = std::fs::read_to_string(&module.path)
             .map_err(|e| Error::io(format!("cannot read the module {}", module.path.display()), e))?;
-        bundle = bundle.with_module(text, module_inputs(module))?;
+        bundle = bundle
+            .with_module(text, module_inputs(module))?
+            .with_call(module.call.clone())?;
     }
     bundle.write(path)
 }

@@ -50,7 +50,7 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
             s.prims.div(one, x)?
         }
         "square" => {
-            let x = s.tensor("self")?;
+            let x = operand(s, "self")?;
             s.prims.mul(x, x)?
         }
         "silu" => {
@@ -296,11 +296,12 @@ fn binary(s: &mut Step<'_>, op: BinaryOp) -> Result<PrimId> {
 fn compare(s: &mut Step<'_>, op: CompareOp) -> Result<PrimId> {
     let a = s.tensor("self")?;
     if let Ok(Some(v)) = s.call.opt_number("other") {
-        let fractional = v.fract() != 0.0 && !s.prims.dtype(a).is_float();
-        let a = if fractional {
-            s.prims.cast(a, DType::F32)
-        } else {
-            a
+        let dtype = s.prims.dtype(a);
+        let a = match dtype {
+            _ if v.fract() != 0.0 && !dtype.is_float() => s.prims.cast(a, DType::F32),
+            // Other numbers than these are no truth values.
+            DType::Bool if v != 0.0 && v != 1.0 => s.prims.cast(a, DType::I64),
+            _ => a,
         };
         let b = s.prims.number(v);
         return s.prims.compare(op, a, b);
