@@ -214,7 +214,7 @@ fn steps_that_are_written_out_become_a_loop() {
 
 /// Steps of a linear recurrence that are written out: `h = factor * h + term`, with the operands in this order.
 #[track_caller]
-fn written_out(name: &str, steps: i64, dim: i64, product_first: bool, reads_last: bool) -> Design {
+fn linear_steps(name: &str, steps: i64, dim: i64, product_first: bool, reads_last: bool) -> Design {
     let build = |g: &mut Graph| -> Result<Vec<ValueId>> {
         let shape = if dim == 0 { [steps, 3, 5] } else { [3, steps, 5] };
         let (dt, x) = (g.input("dt", F, shape), g.input("x", F, shape));
@@ -264,7 +264,7 @@ fn written_out(name: &str, steps: i64, dim: i64, product_first: bool, reads_last
 fn linear_recurrences_become_loops() {
     for (dim, product_first) in [(0, true), (1, false), (1, true)] {
         for reads_last in [false, true] {
-            let design = written_out("linear", 12, dim, product_first, reads_last);
+            let design = linear_steps("linear", 12, dim, product_first, reads_last);
             assert!(design.kernels.iter().any(|kernel| kernel.rule == "recurrence"));
             assert!(design.kernels.len() < 12, "{}", design.kernels.len());
         }
@@ -273,6 +273,6 @@ fn linear_recurrences_become_loops() {
 
 #[test]
 fn few_steps_stay_as_they_are() {
-    let design = written_out("few", 4, 1, true, true);
+    let design = linear_steps("few", 4, 1, true, true);
     assert!(design.kernels.iter().all(|kernel| kernel.rule != "recurrence"));
 }

@@ -113,6 +113,7 @@ pub(super) fn export(
     let mut manifest = Manifest::of(&loaded.task, target, &source, plan.clone())?;
     let module = loaded.module.as_ref().map(|module| {
         manifest.module = module_inputs(module);
+        manifest.call = Some(module.call.clone());
         fs::read_to_string(&module.path)
             .map_err(|e| Error::io(format!("cannot read the module {}", module.path.display()), e))
     });
