@@ -28,8 +28,12 @@ pub(super) fn kernel<T: Real>(name: &str) -> Option<Kernel<T>> {
         "all.default" | "all.dim" | "all.dims" => |c| truth(c, true, |a, b| a && b),
         "var.default" | "var.dim" | "var.correction" => |c| Ok(vec![spread(c, |v| v)?.0]),
         "std.default" | "std.dim" | "std.correction" => |c| Ok(vec![spread(c, T::sqrt)?.0]),
-        "var_mean.correction" => |c| spread(c, |v| v).map(|(v, m)| vec![v, m]),
-        "std_mean.correction" => |c| spread(c, T::sqrt).map(|(v, m)| vec![v, m]),
+        "var_mean.default" | "var_mean.dim" | "var_mean.correction" => {
+            |c| spread(c, |v| v).map(|(v, m)| vec![v, m])
+        }
+        "std_mean.default" | "std_mean.dim" | "std_mean.correction" => {
+            |c| spread(c, T::sqrt).map(|(v, m)| vec![v, m])
+        }
         "logsumexp.default" => logsumexp,
         "linalg_vector_norm.default" => |c| norm(c, "ord"),
         "norm.ScalarOpt_dim" | "norm.Scalar" => |c| norm(c, "p"),

@@ -313,7 +313,10 @@ def canonical(target, node):
     target = STAND_INS.get(target, target)
     name, overload = target._opname, target._overloadname
     name = ALIASES.get(name, name) if target.namespace == "aten" else name
-    if overload == "Tensor" and len(node.args) > 1 and isinstance(node.args[1], (bool, int, float)):
+    other = node.args[1] if len(node.args) > 1 else None
+    if isinstance(other, torch.fx.Node):
+        other = other.meta.get("val")
+    if overload == "Tensor" and isinstance(other, (bool, int, float, torch.SymInt)):
         overload = "Scalar"
     packet = getattr(getattr(torch.ops, target.namespace), name)
     if overload not in packet.overloads():

@@ -5,6 +5,7 @@ use crate::designer::prim::{MapOp, Prim, PrimId, Prims};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::Expr;
+use crate::graph::Arg;
 use crate::sketch::ir::{BinaryOp, CompareOp, UnaryOp};
 
 pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimId>>> {
@@ -280,8 +281,13 @@ fn unary(s: &mut Step<'_>, op: UnaryOp) -> Result<PrimId> {
 /// `self` and `other`, tensors or numbers, in the element type of the result.
 fn operands(s: &mut Step<'_>) -> Result<(PrimId, PrimId)> {
     let dtype = s.dtype()?;
-    let mut get = |name: &str| match s.call.opt_number(name) {
-        Ok(Some(v)) => Ok(s.prims.number(v)),
+    let mut get = |name: &str| match (s.call.opt_number(name), s.call.arg(name)) {
+        (Ok(Some(v)), _) => Ok(s.prims.number(v)),
+        // A size that is open.
+        (_, Ok(Arg::Int(size))) => {
+            let size = s.prims.integer(size);
+            Ok(s.prims.cast(size, dtype))
+        }
         _ => s.tensor(name).map(|x| s.prims.cast(x, dtype)),
     };
     Ok((get("self")?, get("other")?))
