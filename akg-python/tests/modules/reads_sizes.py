@@ -9,7 +9,7 @@ class Model(nn.Module):
         batch, length, width = x.shape
         rows = x.view(batch * length, width)
         parts = rows.reshape(batch, length, 2, width // 2).transpose(1, 2)
-        return parts / length, x.new_zeros(batch + 1), batch * length
+        return parts / length, torch.full((batch + 1,), 2.0), batch * length
 
 
 def get_inputs():

@@ -92,7 +92,7 @@ fn linear(s: &mut Step<'_>) -> Result<PrimId> {
     let steps: Vec<Expr> = shape.iter().take(1).cloned().collect();
     let mut flat = |name: &str, steps: &[Expr]| -> Result<PrimId> {
         let x = s.tensor(name)?;
-        let flat = s.prims.reshape(x, [steps, &[size.clone()]].concat());
+        let flat = s.prims.reshape(x, [steps, std::slice::from_ref(&size)].concat());
         // What a view arranges in another way, or a literal fills, has its elements side by side in the copy.
         Ok(s.prims.copy(flat))
     };
