@@ -129,6 +129,30 @@ impl DType {
             },
         }
     }
+
+    /// The low bits of an integer as this integer type sees them; other types keep the value.
+    pub const fn wrap(self, value: i64) -> i64 {
+        match self {
+            DType::U8 => value as u8 as i64,
+            DType::I8 => value as i8 as i64,
+            DType::I16 => value as i16 as i64,
+            DType::I32 => value as i32 as i64,
+            _ => value,
+        }
+    }
+
+    /// The element of this integer type that a floating number converts to, as PyTorch converts on x86: the number is
+    /// truncated to a machine integer of 64 bits for `i64` and `u8`, else of 32, whose low bits are kept. NaN and what does
+    /// not fit the machine integer become its least value.
+    pub fn truncate(self, value: f64) -> i64 {
+        let value = value.trunc();
+        let limit = match self {
+            DType::I64 | DType::U8 => 2f64.powi(63),
+            _ => 2f64.powi(31),
+        };
+        let fits = (-limit..limit).contains(&value);
+        self.wrap(if fits { value as i64 } else { (-limit) as i64 })
+    }
 }
 
 impl fmt::Display for DType {

@@ -366,7 +366,8 @@ fn constant(dtype: DType, value: Constant) -> String {
     if !dtype.is_float() {
         let value = match value {
             Constant::Int(v) => v,
-            Constant::Float(v) => v as i64,
+            Constant::Float(v) if dtype == DType::Bool => i64::from(v != 0.0),
+            Constant::Float(v) => dtype.truncate(v),
         };
         return match dtype {
             DType::Bool => (value != 0).to_string(),

@@ -193,8 +193,15 @@ impl Printer<'_> {
             }
             Op::Cast(a) if is_half(self.dtype(*a)) && ty == DType::F32 => self.computing(*a)?,
             Op::Cast(a) => {
+                // PyTorch converts to small integers by way of larger ones, whose low bits it keeps.
+                let through = match ty {
+                    _ if !self.dtype(*a).is_float() => "",
+                    DType::I8 | DType::I16 => ".to(tl.int32)",
+                    DType::U8 => ".to(tl.int64)",
+                    _ => "",
+                };
                 let a = self.computing(*a)?;
-                Text::tight(format!("{}.to({target})", a.closed()))
+                Text::tight(format!("{}{through}.to({target})", a.closed()))
             }
             Op::Bits(a) => {
                 let a = self.operand(*a)?;

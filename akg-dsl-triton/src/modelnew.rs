@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use akg_core::bundle::module::{PYTHON_RESERVED, constructor, dim_sources, places, python_string, tuple};
+use akg_core::bundle::structure::{LEAVES, Structure};
 use akg_core::bundle::{Bundle, Manifest, Port};
 use akg_core::dtype::DType;
 use akg_core::error::{Error, Result};
@@ -61,8 +62,9 @@ def akg_constant(number, device):
 ///
 /// For a task from a PyTorch module, the file holds the module's text, and in the place of `Model` stands `ModelNew`, which
 /// has another `forward`: the same parameters, constructed in the same order. Otherwise weights become parameters in the
-/// graph's order. Arguments of `forward` that are no tensors keep the values that they had when the task was made; masks and
-/// integers may come as floating-point numbers.
+/// graph's order. What `forward` returns has the structure that the module gives it, and arguments and buffers that the module
+/// changes are changed. Arguments of `forward` that are no tensors must have the values that they had when the task was made;
+/// masks and integers may come as floating-point numbers.
 #[derive(Debug, Clone, Copy)]
 pub struct ModelNew<'a> {
     /// The kernels' plan, and what goes in and comes out.
@@ -97,8 +99,8 @@ impl ModelNew<'_> {
     /// The file's text.
     ///
     /// # Errors
-    /// [`Unsupported`](akg_core::ErrorKind::Unsupported) for kernels in other languages, for weights of symbolic extents,
-    /// and for a module's text without a class `Model`.
+    /// [`Unsupported`](akg_core::ErrorKind::Unsupported) for kernels in other languages, for weights of symbolic extents, for
+    /// a module's text without a class `Model`, and for arguments and results that are objects of unknown structure.
     pub fn text(&self) -> Result<String> {
         let manifest = self.manifest;
         if manifest.dsl != NAME {
@@ -133,6 +135,12 @@ impl ModelNew<'_> {
             if class.contains(name) {
                 helpers += text;
             }
+        }
+        if class.contains("akg_leaves(") {
+            helpers += &format!("\n\n{LEAVES}");
+        }
+        if class.contains("importlib.import_module(") {
+            imports.push("import importlib".to_owned());
         }
         // By the names of the modules.
         imports.sort_by_key(|line| line.split_whitespace().nth(1).map(str::to_owned));
@@ -238,6 +246,8 @@ struct Forward<'a> {
     places: Vec<Value>,
     /// The parameters of `forward` after `self`; none if its arguments are told apart by their positions.
     parameters: Vec<String>,
+    /// The parameters that are tensors, by their positions among the flattened arguments.
+    named: BTreeMap<usize, String>,
     lines: Vec<String>,
 }
 
@@ -249,6 +259,7 @@ impl<'a> Forward<'a> {
             plan: manifest.plan.rename_dims(|dim| names.fresh(dim).into()),
             places: places(manifest),
             parameters: Vec::new(),
+            named: BTreeMap::new(),
             lines: Vec::new(),
         }
     }
@@ -259,6 +270,55 @@ impl<'a> Forward<'a> {
         let arguments = self.manifest.inputs.iter().zip(&self.places);
         let arguments = arguments.filter(|(_, place)| place.is_u64());
         self.parameters = arguments.map(|(port, _)| names.fresh(&port.name)).collect();
+        self.named = (0..).zip(self.parameters.iter().cloned()).collect();
+    }
+
+    /// The parameters with what each is given, if that is known.
+    fn arguments(&self) -> Option<&'a [(String, Structure)]> {
+        self.manifest.call.as_ref()?.arguments.as_deref()
+    }
+
+    /// Takes the parameters that the call is known to have, and gives a head for them: what is no tensor has the value that
+    /// it must have anyway.
+    fn known_head(&mut self) -> Option<String> {
+        let arguments = self.arguments()?;
+        let parameter = |(name, structure): &(String, Structure)| match structure {
+            Structure::Literal(literal) if !name.starts_with('*') => format!("{name}={literal}"),
+            _ => name.clone(),
+        };
+        let list: Vec<String> = arguments.iter().map(parameter).collect();
+        self.parameters = arguments.iter().map(|(name, _)| name.clone()).collect();
+        self.name_tensors(arguments);
+        let list = list.iter().map(|parameter| format!(", {parameter}"));
+        Some(format!("def forward(self{}):", list.collect::<String>()))
+    }
+
+    fn name_tensors(&mut self, arguments: &[(String, Structure)]) {
+        let tensors = arguments.iter().filter_map(|(name, structure)| match structure {
+            Structure::Tensor(position) => Some((*position, name.clone())),
+            _ => None,
+        });
+        self.named = tensors.collect();
+    }
+
+    /// Takes apart the arguments that are no tensors themselves.
+    fn take_leaves(&mut self) -> Result<()> {
+        let arguments = self.arguments().unwrap_or_default();
+        let parts = arguments
+            .iter()
+            .filter(|(_, s)| !matches!(s, Structure::Tensor(_)));
+        let parts: Vec<_> = parts.collect();
+        if !parts.is_empty() {
+            self.line("leaves = {}");
+        }
+        for (name, structure) in parts {
+            let name = name.trim_start_matches('*');
+            self.line(format!(
+                "akg_leaves(\"{name}\", {name}, {}, leaves)",
+                structure.pattern()?
+            ));
+        }
+        Ok(())
     }
 
     /// Takes the parameters of a function's head, if each argument has one.
@@ -266,8 +326,15 @@ impl<'a> Forward<'a> {
         let mut names = parameters(head).unwrap_or_default();
         names.drain(..names.len().min(1));
         let last = self.places.iter().filter_map(Value::as_u64).max();
-        let enough = last.is_some_and(|last| (last as usize) < names.len());
+        let enough = match self.arguments() {
+            Some(arguments) => arguments.iter().map(|(name, _)| name).eq(&names),
+            None => last.is_some_and(|last| (last as usize) < names.len()),
+        };
         if enough {
+            self.named = (0..).zip(names.iter().cloned()).collect();
+            if let Some(arguments) = self.arguments() {
+                self.name_tensors(arguments);
+            }
             self.parameters = names;
         }
         enough
@@ -295,7 +362,7 @@ impl<'a> Forward<'a> {
             Value::String(path) => attribute(path),
             position => {
                 let at = position.as_u64().and_then(|at| usize::try_from(at).ok());
-                let name = at.and_then(|at| self.parameters.get(at));
+                let name = at.and_then(|at| self.named.get(&at));
                 name.cloned().unwrap_or_else(|| format!("leaves[{position}]"))
             }
         }
@@ -305,11 +372,19 @@ impl<'a> Forward<'a> {
     fn text(mut self, head: Option<&str>, spaces: &str) -> Result<String> {
         let manifest = self.manifest;
         let plan = &self.plan.clone();
-        let own = match self.parameters.as_slice() {
-            [] => "def forward(self, *arguments):".to_owned(),
-            names => format!("def forward(self, {}):", names.join(", ")),
+        let known = if self.parameters.is_empty() {
+            self.known_head()
+        } else {
+            None
         };
-        if self.parameters.is_empty() && self.places.iter().any(Value::is_u64) {
+        let own = match (known, self.parameters.as_slice()) {
+            (Some(head), _) => head,
+            (None, []) => "def forward(self, *arguments):".to_owned(),
+            (None, names) => format!("def forward(self, {}):", names.join(", ")),
+        };
+        if self.arguments().is_some() {
+            self.take_leaves()?;
+        } else if self.parameters.is_empty() && self.places.iter().any(Value::is_u64) {
             self.line("leaves = torch.utils._pytree.tree_leaves(arguments)");
         }
         let all: Vec<(usize, &PlanTensor)> = plan.with_role(TensorRole::Input).collect();
@@ -318,12 +393,19 @@ impl<'a> Forward<'a> {
         let found: Vec<String> = places.iter().map(|place| self.find(place)).collect();
         let mut names = self.names();
         for parameter in &self.parameters {
-            names.fresh(parameter);
+            names.fresh(parameter.trim_start_matches('*'));
         }
         let mut variables: Vec<String> = plan.tensors.iter().map(|_| String::new()).collect();
-        // An argument keeps its name.
-        for ((at, _), found) in inputs.iter().zip(&found) {
-            if let (Some(variable), true) = (variables.get_mut(*at), self.parameters.contains(found)) {
+        // An argument keeps its name, unless it is written to at the end.
+        let kept = |name: &String, port: &Port| {
+            let is_updated = manifest
+                .outputs
+                .iter()
+                .any(|o| o.updates.as_ref() == Some(&port.name));
+            self.parameters.contains(name) && !is_updated
+        };
+        for (((at, _), found), port) in inputs.iter().zip(&found).zip(&manifest.inputs) {
+            if let (Some(variable), true) = (variables.get_mut(*at), kept(found, port)) {
                 variable.clone_from(found);
             }
         }
@@ -404,7 +486,7 @@ impl<'a> Forward<'a> {
             .with_role(TensorRole::Output)
             .map(|(at, _)| name(at).to_owned())
             .collect();
-        self.results(&manifest.outputs, outputs);
+        self.results(&manifest.outputs, outputs)?;
         let head = head.map_or(own, str::to_owned);
         let mut text = format!("{spaces}{head}\n");
         for line in &self.lines {
@@ -416,23 +498,30 @@ impl<'a> Forward<'a> {
     }
 
     /// Writes new contents where they belong and returns the rest.
-    fn results(&mut self, outputs: &[Port], names: Vec<String>) {
+    fn results(&mut self, outputs: &[Port], names: Vec<String>) -> Result<()> {
         let mut results = Vec::new();
         for (name, port) in names.into_iter().zip(outputs) {
             let mut inputs = self.manifest.inputs.iter().zip(&self.places);
             let updated = port.updates.as_ref();
             match updated.and_then(|updated| inputs.find(|(input, _)| input.name == *updated)) {
                 Some((_, place)) => {
-                    let line = format!("{}.copy_({name})", self.find(place));
+                    // A tensor may take part in gradients, which this has no part in.
+                    let line = format!("{}.detach().copy_({name})", self.find(place));
                     self.line(line);
                 }
                 None => results.push(name),
             }
         }
-        match results.as_slice() {
-            [one] => self.line(format!("return {one}")),
-            _ => self.line(format!("return {}", tuple(results.into_iter()))),
-        }
+        let returned = match (&self.manifest.call, results.as_slice()) {
+            (Some(call), _) => call.results.expression(
+                &|output| results.get(output).cloned().unwrap_or_default(),
+                &|argument| self.find(&argument.into()),
+            )?,
+            (None, [one]) => one.clone(),
+            (None, _) => tuple(results.into_iter()),
+        };
+        self.line(format!("return {returned}"));
+        Ok(())
     }
 }
 

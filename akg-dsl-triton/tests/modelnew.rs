@@ -7,7 +7,8 @@ mod support;
 use std::path::Path;
 use std::process::Command;
 
-use akg_core::bundle::{Bundle, Evidence, ModuleInput};
+use akg_core::bundle::structure::Structure;
+use akg_core::bundle::{Bundle, Evidence, ModuleCall, ModuleInput};
 use akg_core::source::{Artifact, Knobs, SourceForm};
 use akg_core::task::SizeRange;
 use akg_core::verdict::Verdict;
@@ -183,6 +184,90 @@ torch.manual_seed(5)
 assert seeds[0] != seeds[1]
 for seed in seeds:
     assert torch.equal(m.ModelNew()(x), x + seed)
+",
+    );
+}
+
+#[test]
+fn calls_keep_their_structure_and_change_their_arguments() {
+    let mut graph = Graph::new("step");
+    let x = graph.input("x", DType::F32, [4]);
+    let y = graph.state("y", DType::F32, [4]);
+    let doubled = graph.add(x, x).unwrap();
+    let next = graph.add(y, x).unwrap();
+    graph.output(doubled);
+    graph.update(y, next).unwrap();
+    let text = "sketch step(x: f32[4], y: f32[4]) -> (z: f32[4], y_new: f32[4])
+kernel main over (p in 4) {
+  store z[p] = (load x[p]) + load x[p]
+  store y_new[p] = (load y[p]) + load x[p]
+}";
+    let module = "import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, parts, y, scale=2.0, *rest, power=None):
+        y.add_(parts['x'])
+        return {'z': parts['x'] * scale, 'y': [y, None]}
+";
+    let inputs = vec![ModuleInput::Argument(0), ModuleInput::Argument(1)];
+    let literal = |text: &str| Structure::Literal(text.to_owned());
+    let dict = |items: Vec<(&str, Structure)>| {
+        Structure::Dict(
+            items
+                .into_iter()
+                .map(|(key, item)| (key.to_owned(), item))
+                .collect(),
+        )
+    };
+    let arguments = vec![
+        ("parts".to_owned(), dict(vec![("'x'", Structure::Tensor(0))])),
+        ("y".to_owned(), Structure::Tensor(1)),
+        ("scale".to_owned(), literal("2.0")),
+        ("*rest".to_owned(), Structure::Tuple(Vec::new())),
+        ("power".to_owned(), literal("None")),
+    ];
+    let results = dict(vec![
+        ("'z'", Structure::Tensor(0)),
+        (
+            "'y'",
+            Structure::List(vec![Structure::Argument(1), literal("None")]),
+        ),
+    ]);
+    let call = ModuleCall {
+        arguments: Some(arguments),
+        results,
+    };
+    let bundle = bundle_of(&Task::new("step", graph), text, "triton");
+    let bundle = bundle
+        .with_module(module, inputs)
+        .unwrap()
+        .with_call(call)
+        .unwrap();
+    let text = modelnew(&bundle).unwrap();
+    let Some(python) = support::python() else { return };
+    with_module(
+        python,
+        "modelnew_with_structure",
+        &text,
+        "
+x, y = torch.randn(4), torch.zeros(4, 2)[:, 0]
+new = m.ModelNew()
+for calls in (1, 2):
+    made = new({'x': x}, y)
+    assert list(made) == ['z', 'y'] and torch.equal(made['z'], 2 * x)
+    assert made['y'][0] is y and made['y'][1] is None and torch.allclose(y, calls * x)
+def refuses(words, *arguments, **more):
+    try:
+        new(*arguments, **more)
+    except ValueError as error:
+        assert words in str(error), error
+    else:
+        raise AssertionError(words)
+refuses('`scale` is 3.0', {'x': x}, y, 3.0)
+refuses('`rest` must have 0 items', {'x': x}, y, 2.0, 1)
+refuses('`power` is 2', {'x': x}, y, power=2)
+refuses('keys', {}, y)
 ",
     );
 }

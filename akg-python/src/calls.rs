@@ -8,7 +8,7 @@ use akg_core::{Accuracy, DType, Graph, Tensor};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::import::{ImportedInput, Shrink, Source};
+use crate::import::{ImportedInput, OpenDim, Shrink, Source};
 use crate::transfer::{Descriptor, Slot, Written};
 
 /// The seeds from which a module's tensors are made.
@@ -63,6 +63,7 @@ pub(crate) enum Call<'a> {
         path: &'a Path,
         name: &'a str,
         halvings: u32,
+        open: &'a [OpenDim],
     },
     Materialize {
         path: &'a Path,

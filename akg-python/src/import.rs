@@ -5,7 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use akg_core::Graph;
-use akg_core::error::{Error, Result};
+use akg_core::bundle::ModuleCall;
+use akg_core::error::{Error, ErrorKind, Result};
 use akg_core::file::{MAX_TEXT, read_bytes};
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +23,23 @@ pub struct ImportOptions {
     pub halvings: u32,
     /// Whether to import again although the result is in the cache.
     pub refresh: bool,
+    /// Dimensions of the arguments of `forward` that stay open.
+    pub open: Vec<OpenDim>,
+}
+
+/// A dimension of an argument of `forward` whose size stays open.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct OpenDim {
+    /// The position among the flattened arguments.
+    pub argument: usize,
+    /// The dimension.
+    pub dim: usize,
+    /// The symbol that stands for the size.
+    pub symbol: String,
+    /// The least size.
+    pub low: i64,
+    /// The greatest, if there is one.
+    pub high: Option<i64>,
 }
 
 /// A module as a graph.
@@ -34,6 +52,10 @@ pub struct ImportedModule {
     pub graph: Graph,
     /// How the content of each graph input is made, in the order of the graph's inputs.
     pub inputs: Vec<ImportedInput>,
+    /// What `forward` takes and returns.
+    pub call: ModuleCall,
+    /// Where each operator is first called in the user's files, as `file:line: source`, by its full name.
+    pub places: BTreeMap<String, String>,
     /// How the inputs were made smaller, if they were.
     pub shrink: Option<Shrink>,
     /// The version of PyTorch that exported the module.
@@ -104,6 +126,14 @@ pub struct Shrink {
 pub(crate) struct Imported {
     graph: String,
     inputs: Vec<ImportedInput>,
+    call: ModuleCall,
+    /// Where operators are first called in the user's files.
+    places: BTreeMap<String, String>,
+    /// The files that the module imports from beside it.
+    beside: Vec<PathBuf>,
+    /// A hash of their content, which the cache keeps.
+    #[serde(default)]
+    beside_hash: Option<String>,
     torch: String,
     mode: String,
     shrink: Option<Shrink>,
@@ -112,7 +142,8 @@ pub(crate) struct Imported {
 
 impl Imported {
     pub(crate) fn into_module(self, path: &Path, cached: bool) -> Result<ImportedModule> {
-        let graph = Graph::from_json(&self.graph)?.with_growing_joins();
+        let graph = Graph::from_json(&self.graph).map_err(|e| located(e, &self.places))?;
+        let graph = graph.with_growing_joins();
         let mut by_name: BTreeMap<_, _> = self.inputs.into_iter().map(|i| (i.name.clone(), i)).collect();
         let ordered = graph.inputs().iter().map(|input| {
             let name = graph.value_name(input.value);
@@ -126,6 +157,8 @@ impl Imported {
             path: path.to_owned(),
             inputs: ordered.collect::<Result<_>>()?,
             graph,
+            call: self.call,
+            places: self.places,
             shrink: self.shrink,
             torch: self.torch,
             mode: self.mode,
@@ -147,6 +180,9 @@ impl Entry {
         hasher.update(blake3::hash(&source).as_bytes());
         hasher.update(sources::hash().as_bytes());
         hasher.update(&options.halvings.to_le_bytes());
+        let open = serde_json::to_vec(&options.open)
+            .map_err(|e| Error::unexpected("writing dimensions").caused_by(e))?;
+        hasher.update(blake3::hash(&open).as_bytes());
         hasher.update(graph_name(path).as_bytes());
         hasher.update(b"\0");
         hasher.update(environment.torch_version().as_bytes());
@@ -154,14 +190,54 @@ impl Entry {
         Ok(Self(environment.cache.join("imports").join(name)))
     }
 
-    /// What is there; an unreadable entry is as good as none.
+    /// What is there; an unreadable entry is as good as none, and one that was made of other files beside the module.
     pub(crate) fn read(&self) -> Option<Imported> {
-        serde_json::from_slice(&fs::read(&self.0).ok()?).ok()
+        let imported: Imported = serde_json::from_slice(&fs::read(&self.0).ok()?).ok()?;
+        (imported.beside_hash == hash_of(&imported.beside)).then_some(imported)
     }
 
     /// Keeps an import. A cache that cannot be written costs time later and is no reason to fail now.
-    pub(crate) fn write(&self, imported: &Imported) {
+    pub(crate) fn write(&self, imported: &mut Imported) {
+        imported.beside_hash = hash_of(&imported.beside);
         let _ = serde_json::to_vec(imported).map(|bytes| cache::write(&self.0, &bytes));
+    }
+}
+
+/// A hash of the content of files; `None` if there are none, or one cannot be read.
+fn hash_of(files: &[PathBuf]) -> Option<String> {
+    let mut hasher = blake3::Hasher::new();
+    for file in files {
+        hasher.update(blake3::hash(&fs::read(file).ok()?).as_bytes());
+    }
+    (!files.is_empty()).then(|| hasher.finalize().to_hex().to_string())
+}
+
+/// An error with the user's lines that call the operators which it names.
+fn located(error: Error, places: &BTreeMap<String, String>) -> Error {
+    if error.kind() != ErrorKind::Unsupported {
+        return error;
+    }
+    let text = error.to_string();
+    let named = places.iter().filter(|(operator, _)| names(&text, operator));
+    named.fold(error, |error, (operator, place)| {
+        error.with("at", format!("{operator}: {place}"))
+    })
+}
+
+/// Whether a text has a name that is not part of a longer one.
+fn names(text: &str, name: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.');
+    text.match_indices(name).any(|(at, _)| {
+        let before = text.get(..at).and_then(|before| before.chars().next_back());
+        let after = text.get(at + name.len()..).and_then(|after| after.chars().next());
+        !before.is_some_and(is_part) && !after.is_some_and(is_part)
+    })
+}
+
+impl ImportedModule {
+    /// An error about operators of the module with the lines of the user's files that call them.
+    pub fn located(&self, error: Error) -> Error {
+        located(error, &self.places)
     }
 }
 

@@ -152,9 +152,10 @@ impl Python {
             path,
             name: &graph_name(path),
             halvings: options.halvings,
+            open: &options.open,
         };
         let limit = self.worker.options().import_timeout;
-        let imported: Imported = self
+        let mut imported: Imported = self
             .request(Serves::module(path), &call, &Files::default(), limit, progress)
             .map_err(|e| match e.kind() {
                 ErrorKind::Timeout => Error::new(
@@ -168,7 +169,7 @@ impl Python {
                 _ => e,
             })
             .context("module", || path.display())?;
-        entry.write(&imported);
+        entry.write(&mut imported);
         imported.into_module(path, false)
     }
 

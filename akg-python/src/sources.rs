@@ -7,7 +7,7 @@ use akg_core::error::Result;
 use crate::cache;
 
 /// The file to run, and the package beside it.
-const FILES: [(&str, &str); 15] = [
+const FILES: [(&str, &str); 17] = [
     ("serve.py", include_str!("worker/serve.py")),
     ("akg_worker/__init__.py", include_str!("worker/__init__.py")),
     ("akg_worker/errors.py", include_str!("worker/errors.py")),
@@ -18,6 +18,8 @@ const FILES: [(&str, &str); 15] = [
     ("akg_worker/module.py", include_str!("worker/module.py")),
     ("akg_worker/capture.py", include_str!("worker/capture.py")),
     ("akg_worker/graph.py", include_str!("worker/graph.py")),
+    ("akg_worker/structure.py", include_str!("worker/structure.py")),
+    ("akg_worker/sizes.py", include_str!("worker/sizes.py")),
     ("akg_worker/recurrent.py", include_str!("worker/recurrent.py")),
     ("akg_worker/replay.py", include_str!("worker/replay.py")),
     ("akg_worker/function.py", include_str!("worker/function.py")),

@@ -7,6 +7,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use akg_core::bundle::structure::Structure;
 use akg_core::error::ErrorKind;
 use akg_core::graph::InputKind;
 use akg_core::isolation::IsolationLevel;
@@ -14,7 +15,7 @@ use akg_core::reference::{Options, evaluate};
 use akg_core::{Accuracy, DType, Graph, Tensor};
 use akg_python::{
     BaselineOptions, BaselineTask, BaselineWorker, Baselines, Generator, ImportOptions, ImportedModule, Job,
-    Precision, Python, PythonOptions, Seeds, Source, Variant,
+    OpenDim, Precision, Python, PythonOptions, Seeds, Source, Variant,
 };
 use common::{environment, import, module, python};
 
@@ -397,7 +398,16 @@ fn what_is_wrong_with_a_module_is_said_with_its_place() {
         (
             "unknown_operators.py",
             ErrorKind::Unsupported,
-            &["special_bessel_j0", "special_bessel_y1"],
+            &[
+                "special_bessel_j0",
+                "special_bessel_y1",
+                "at: aten.special_bessel_j0.default: unknown_operators.py:",
+            ],
+        ),
+        (
+            "complex_rotation.py",
+            ErrorKind::Unsupported,
+            &["complex", "pairs of real numbers", "complex_rotation.py:13"],
         ),
         (
             "memory_eater.py",
@@ -418,6 +428,89 @@ fn what_is_wrong_with_a_module_is_said_with_its_place() {
     }
     // The worker, or the one after it, still answers.
     import(&mut python, "plain.py").unwrap();
+}
+
+#[test]
+fn a_module_for_another_device_is_not_called_wrong() {
+    let Some(mut python) = python() else { return };
+    match import(&mut python, "cuda_constructor.py") {
+        Ok(_) => eprintln!("SKIPPED: there is a CUDA device"),
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+            for words in ["CUDA device", "cuda_constructor.py:8"] {
+                assert!(error.to_string().contains(words), "{error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn sizes_that_a_module_reads_stay_open() {
+    let Some(mut python) = python() else { return };
+    let path = module("reads_sizes.py");
+    let mut options = ImportOptions::default();
+    options.refresh = true;
+    let closed = python.import(&path, &options, &mut |_| {}).unwrap();
+    let Structure::Tuple(results) = &closed.call.results else {
+        panic!("{:?}", closed.call.results)
+    };
+    assert_eq!(results[2], Structure::Literal("15".to_owned()));
+    let open = |dim, symbol: &str| OpenDim {
+        argument: 0,
+        dim,
+        symbol: symbol.to_owned(),
+        low: 1,
+        high: None,
+    };
+    options.open = vec![open(0, "B"), open(1, "L")];
+    let opened = python.import(&path, &options, &mut |_| {}).unwrap();
+    let types = |graph: &Graph| -> Vec<String> {
+        let outputs = graph.outputs().iter();
+        outputs.map(|output| graph.ty(output.value).to_string()).collect()
+    };
+    assert_eq!(types(&opened.graph), ["f32[B, 2, L, 3]", "f32[B + 1]"]);
+    // What depends on them is no constant of the module.
+    let Structure::Tuple(results) = &opened.call.results else {
+        panic!("{:?}", opened.call.results)
+    };
+    assert!(matches!(results[2], Structure::Opaque(_)), "{results:?}");
+    for (batch, length) in [(3, 5), (1, 2), (7, 4)] {
+        let dims = [("B".into(), batch), ("L".into(), length)];
+        let bound = opened.graph.bind(&dims.into()).unwrap();
+        let expected = [
+            format!("f32[{batch}, 2, {length}, 3]"),
+            format!("f32[{}]", batch + 1),
+        ];
+        assert_eq!(types(&bound), expected);
+    }
+}
+
+#[test]
+fn files_beside_a_module_are_part_of_it() {
+    let Some(mut python) = python() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(directory.path().join(name), text).unwrap();
+    let source = std::fs::read_to_string(module("plain.py")).unwrap();
+    let class = source.find("class Model").unwrap();
+    let (head, rest) = source.split_at(class);
+    let path = directory.path().join("module.py");
+    write(
+        "module.py",
+        &format!(
+            "{head}from beside_it import factor\n\n\n{rest}\n\nNAME = \"{}\"\n",
+            directory.path().display()
+        ),
+    );
+    write("beside_it.py", "factor = 2\n");
+    let mut imported = || {
+        python
+            .import(&path, &ImportOptions::default(), &mut |_| {})
+            .unwrap()
+            .cached
+    };
+    assert!(!imported() && imported());
+    write("beside_it.py", "factor = 3\n");
+    assert!(!imported() && imported());
 }
 
 #[test]

@@ -53,6 +53,11 @@ enum Agent {
 }
 
 impl AgentArgs {
+    /// Whether language models take part.
+    pub(super) fn asks_models(&self) -> bool {
+        self.agent != Agent::Rules
+    }
+
     /// The models of the run, if it has any.
     ///
     /// # Errors

@@ -25,7 +25,9 @@ pub(super) fn save(path: &Path, session: &Session, loaded: &Loaded, outcome: &Ou
     };
     if let Some(module) = &loaded.module {
         let text = read_text(&module.path)?;
-        bundle = bundle.with_module(text, module_inputs(module))?;
+        bundle = bundle
+            .with_module(text, module_inputs(module))?
+            .with_call(module.call.clone())?;
     }
     bundle.write(path)
 }

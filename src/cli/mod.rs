@@ -142,6 +142,10 @@ struct TaskArgs {
     /// N=64:1..4096.
     #[arg(long, value_name = "NAME=VALUE")]
     hint: Vec<Hint>,
+    /// Also judge with NaN, infinities, zeros of both signs and subnormal numbers in floating inputs: the contract then says
+    /// that inputs may hold them.
+    #[arg(long)]
+    special_values: bool,
 }
 
 /// Which Python imports modules and runs PyTorch.

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use akg::backend::Cache;
 use akg::designer::KernelSummary;
+use akg::error::ErrorKind;
 use akg::expr::Bindings;
 use akg::file::read_text;
 use akg::graph::Fired;
@@ -15,7 +16,7 @@ use akg::session::Attempt;
 use akg::source::Knobs;
 use akg::timing::{Contest, Readings, SideTimes, Span};
 use akg::tuner::Tuning;
-use akg::verdict::{Check, ErrorMeasure, JUDGE_VERSION, JudgedWork};
+use akg::verdict::{Check, ErrorMeasure, FailureKind, JUDGE_VERSION, JudgedWork};
 use akg::{Accuracy, Error, Result, Task, Verdict, store};
 use serde::{Deserialize, Serialize};
 
@@ -120,6 +121,9 @@ pub(super) struct TaskReport {
     /// The values for which open extents are tuned.
     #[serde(default, skip_serializing_if = "Bindings::is_empty")]
     pub(super) hints: Bindings,
+    /// Whether inputs may hold NaN, infinities and the like.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) special_values: bool,
     /// How the leading dimension was made smaller to fit the memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) shrink: Option<Shrink>,
@@ -215,7 +219,21 @@ impl Report {
     /// Takes over an error of akg's own.
     pub(super) fn add_error(&mut self, error: &Error) {
         error.kind().name().clone_into(&mut self.status);
-        self.message = Some(error.to_string());
+        let mut message = error.to_string();
+        if error.kind() == ErrorKind::Unexpected {
+            message.push_str(&format!("\n{}", request()));
+        }
+        self.message = Some(message);
+    }
+
+    /// Says that a candidate which failed was made by akg's own rules, so that the task is not to blame.
+    pub(super) fn own_fault(&mut self) {
+        // What the machine has no room or time for is nobody's fault.
+        let limits = [FailureKind::TimedOut, FailureKind::OutOfMemory].map(FailureKind::name);
+        let is_own = !self.attempts.is_empty() && !self.passed() && !limits.contains(&self.status.as_str());
+        if let (true, Some(message)) = (is_own, &mut self.message) {
+            *message = format!("akg's own design failed its judge: {message}\n{}", request());
+        }
     }
 
     /// Whether a candidate passed.
@@ -472,6 +490,20 @@ fn condition(device: &Readings) -> String {
     format!("device: {}{}", spans.join(", "), limits.collect::<String>())
 }
 
+/// Asks for a report of a fault of akg, with the command that shows it.
+fn request() -> String {
+    let words = std::env::args().map(|word| {
+        let is_plain = |c: char| c.is_alphanumeric() || "-_./:=,".contains(c);
+        if !word.is_empty() && word.chars().all(is_plain) {
+            word
+        } else {
+            format!("'{}'", word.replace('\'', "'\\''"))
+        }
+    });
+    let command = words.collect::<Vec<_>>().join(" ");
+    format!("this is a fault of akg and not of the task: please report it, with the task and `{command}`")
+}
+
 /// The task's part of a report.
 pub(super) fn describe(task: &Task, source: &str, shrink: Option<&Shrink>) -> TaskReport {
     let graph = &task.graph;
@@ -483,6 +515,7 @@ pub(super) fn describe(task: &Task, source: &str, shrink: Option<&Shrink>) -> Ta
         inputs: graph.inputs().iter().map(|i| show(i.value)).collect(),
         outputs: graph.outputs().iter().map(|o| show(o.value)).collect(),
         hints: task.contract.hints.clone(),
+        special_values: task.contract.special_values,
         shrink: shrink.cloned(),
     }
 }

@@ -71,6 +71,9 @@ impl RunArgs {
         };
         let mut report = Report::new(empty, &self.target.dsl, &self.target.backend);
         let result = self.road(&mut report, &progress);
+        if !self.agent.asks_models() {
+            report.own_fault();
+        }
         finish(result, &report, &self.report, &progress)
     }
 
@@ -105,7 +108,10 @@ impl RunArgs {
             .with_retry(self.memory.retry);
         let outcome = blocking::run(&session, &loaded.task);
         report.models = models.map(|models| models.account().spent());
-        let outcome = outcome?;
+        let outcome = outcome.map_err(|e| match &loaded.module {
+            Some(module) => module.located(e),
+            None => e,
+        })?;
         if let Some(path) = &self.bundle {
             bundle::save(path, &session, &loaded, &outcome)?;
         }

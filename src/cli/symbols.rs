@@ -2,9 +2,13 @@
 
 use std::str::FromStr;
 
+use akg::error::ResultExt as _;
 use akg::expr::Symbol;
+use akg::python::{ImportOptions, ImportedModule, OpenDim, Source};
 use akg::task::SizeRange;
-use akg::{Error, Expr, Result, Task};
+use akg::{Error, Expr, Graph, Result};
+
+use super::task::{Loaded, lock};
 
 /// `x.0=N`: a dimension of an input becomes the symbol.
 #[derive(Debug, Clone, PartialEq)]
@@ -82,7 +86,13 @@ fn symbol_of(text: &str) -> Option<Symbol> {
 }
 
 /// Makes the dimensions symbolic, whose extents become hints, and adds the hints for symbols that the task has of its own.
-pub(super) fn open(task: &mut Task, dims: &[Symbolic], hints: &[Hint]) -> Result<()> {
+pub(super) fn open(loaded: &mut Loaded, dims: &[Symbolic], hints: &[Hint]) -> Result<()> {
+    let imported = imported(loaded, dims, hints)?;
+    if let (Some(imported), Some(module)) = (&imported, &mut loaded.module) {
+        // Sizes that it returns are no constants.
+        module.call = imported.call.clone();
+    }
+    let task = &mut loaded.task;
     let graph = &task.graph;
     let mut shapes: Vec<Vec<Expr>> = graph
         .inputs()
@@ -116,9 +126,11 @@ pub(super) fn open(task: &mut Task, dims: &[Symbolic], hints: &[Hint]) -> Result
         *extent = Expr::symbol(symbol.clone());
     }
     if !dims.is_empty() {
-        task.graph = graph
-            .with_input_shapes(&shapes)
-            .map_err(|e| e.with("symbolic", "the task cannot have these dimensions open"))?;
+        let opened = match imported {
+            Some(imported) => Ok(imported.graph),
+            None => graph.with_input_shapes(&shapes),
+        };
+        task.graph = opened.map_err(|e| e.with("symbolic", "the task cannot have these dimensions open"))?;
     }
     for Hint { symbol, value, range } in hints {
         if !task.graph.symbols().contains(symbol) {
@@ -142,4 +154,49 @@ pub(super) fn open(task: &mut Task, dims: &[Symbolic], hints: &[Hint]) -> Result
         ))),
         None => Ok(()),
     }
+}
+
+/// A module that was imported anew with the dimensions open, so that sizes that it computes of them are
+/// expressions; `None` for other tasks, and if others than arguments of `forward` are to be open.
+fn imported(loaded: &Loaded, dims: &[Symbolic], hints: &[Hint]) -> Result<Option<ImportedModule>> {
+    let (Some(module), Some(python)) = (&loaded.module, &loaded.python) else {
+        return Ok(None);
+    };
+    let open = dims.iter().map(|Symbolic { input, dim, symbol }| {
+        let source = module.inputs.iter().find(|i| i.name == *input).map(|i| &i.source);
+        let Some(Source::Argument(argument)) = source else {
+            return None;
+        };
+        let range = hints
+            .iter()
+            .filter(|hint| hint.symbol == *symbol)
+            .find_map(|hint| hint.range);
+        Some(OpenDim {
+            argument: *argument,
+            dim: *dim,
+            symbol: symbol.to_string(),
+            low: range.map_or(1, |range| range.lo),
+            high: range.map(|range| range.hi).filter(|hi| *hi < i64::MAX),
+        })
+    });
+    let Some(open) = open.collect::<Option<Vec<_>>>().filter(|open| !open.is_empty()) else {
+        return Ok(None);
+    };
+    let mut options = ImportOptions::default();
+    options.halvings = module.shrink.as_ref().map_or(0, |shrink| shrink.halvings);
+    options.open = open;
+    let opened = lock(python).import(&module.path, &options, &mut |_| {});
+    let opened = opened.context("symbolic", || "with these dimensions open")?;
+    let names = |graph: &Graph| -> Vec<String> {
+        let inputs = graph.inputs().iter();
+        inputs
+            .map(|input| graph.value_name(input.value).to_owned())
+            .collect()
+    };
+    if names(&opened.graph) != names(&module.graph) {
+        return Err(Error::unsupported(
+            "the module takes other tensors if these dimensions are open",
+        ));
+    }
+    Ok(Some(opened))
 }

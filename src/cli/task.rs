@@ -87,7 +87,8 @@ pub(super) fn load(
         )));
     };
     loaded.task.contract.accuracy = args.accuracy;
-    symbols::open(&mut loaded.task, &args.symbolic, &args.hint)?;
+    loaded.task.contract.special_values = args.special_values;
+    symbols::open(&mut loaded, &args.symbolic, &args.hint)?;
     Ok(loaded)
 }
 

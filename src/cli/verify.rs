@@ -29,6 +29,10 @@ pub(super) struct VerifyArgs {
     /// Accuracy class: fp32, tf32 or half.
     #[arg(long, default_value = "fp32")]
     accuracy: akg::Accuracy,
+    /// Also judge with NaN, infinities, zeros of both signs and subnormal numbers in floating inputs: the contract then says
+    /// that inputs may hold them.
+    #[arg(long)]
+    special_values: bool,
     #[command(flatten)]
     target: TargetArgs,
     #[command(flatten)]
@@ -60,6 +64,10 @@ impl VerifyArgs {
             Err(Error::invalid(
                 "a bundle is always judged anew; leave out --store",
             ))
+        } else if self.special_values {
+            Err(Error::invalid(
+                "a bundle is judged by its own contract; leave out --special-values",
+            ))
         } else {
             bundle::verify(&self.source, &self.judge, &mut report, &progress)
         };
@@ -84,6 +92,7 @@ impl VerifyArgs {
         let args = TaskArgs {
             task: task.clone(),
             accuracy: self.accuracy,
+            special_values: self.special_values,
             ..TaskArgs::default()
         };
         let config = self.python.config();

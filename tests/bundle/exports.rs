@@ -14,7 +14,7 @@ use crate::{W, expected, refused, rows};
 
 /// Runs a program to its end; gives what it printed.
 #[track_caller]
-fn run(command: &mut Command) -> String {
+pub(crate) fn run(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command:?}\n{errors}");
@@ -105,7 +105,7 @@ fn kernels_that_wait_for_each_other_have_no_other_form() {
 }
 
 /// A Python with PyTorch, or a note on the terminal.
-fn python() -> Option<Environment> {
+pub(crate) fn python() -> Option<Environment> {
     match Environment::find(&Config::default()) {
         Ok(environment) => Some(environment),
         Err(e) => {

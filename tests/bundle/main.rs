@@ -3,6 +3,7 @@
 
 mod exports;
 mod program;
+mod structures;
 mod support;
 
 use std::thread;

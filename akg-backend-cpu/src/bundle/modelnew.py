@@ -7,6 +7,8 @@ import base64 as _akg_base64
 import concurrent.futures as _akg_futures
 import ctypes as _akg_ctypes
 import functools as _akg_functools
+import importlib
+import inspect as _akg_inspect
 import platform as _akg_platform
 import tempfile as _akg_tempfile
 
@@ -21,7 +23,7 @@ _akg_features = @FEATURES@
 # seed to draw.
 _akg_inputs = @INPUTS@
 
-# name, element type, least alignment, and the attribute that it is the new content of.
+# name, element type, least alignment, and where the argument or attribute is that it is the new content of.
 _akg_outputs = @OUTPUTS@
 
 _akg_scratch = @SCRATCH@
@@ -156,10 +158,11 @@ def _akg_call(inputs):
         _akg_launch(kernel, [tensors[index] for index in taken], dims, count)
     return outputs
 
+@ARGUMENTS@
 
 class ModelNew(@BASE@):
-@INIT@    def forward(self, *arguments):
-        leaves = torch.utils._pytree.tree_leaves(arguments)
+@INIT@    def forward(self, *arguments, **keywords):
+        @LEAVES@
         attribute = lambda path: _akg_functools.reduce(getattr, path.split("."), self)
 
         def find(place):
@@ -173,8 +176,8 @@ class ModelNew(@BASE@):
                 results.append(output)
             else:
                 with torch.no_grad():
-                    attribute(updates).copy_(output)
-        return results[0] if len(results) == 1 else tuple(results)
+                    find(updates).copy_(output)
+        return @RESULTS@
 
 
 _akg_object = (

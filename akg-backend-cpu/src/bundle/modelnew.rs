@@ -1,7 +1,8 @@
 //! Bundles as PyTorch modules.
 
-use akg_core::bundle::Bundle;
 use akg_core::bundle::module::{PYTHON_RESERVED, constructor, dim_sources, places, tuple};
+use akg_core::bundle::structure::LEAVES;
+use akg_core::bundle::{Bundle, Manifest};
 use akg_core::error::{Error, Result};
 use akg_core::expr::Expr;
 use akg_core::lower::loops::Names;
@@ -21,11 +22,12 @@ const LINE: usize = 84;
 ///
 /// For a task from a PyTorch module, the file holds the module's text, and `ModelNew` is its `Model` with another
 /// `forward`: the same parameters, constructed in the same order. Otherwise weights become parameters in the graph's
-/// order. Arguments of `forward` that are no tensors keep the values that they had when the task was made.
+/// order. What `forward` returns has the structure that the module gives it, and arguments and buffers that the module changes
+/// are changed. Arguments of `forward` that are no tensors must have the values that they had when the task was made.
 ///
 /// # Errors
 /// [`Unsupported`](akg_core::ErrorKind::Unsupported) for other artifacts than shared objects, for kernels whose programs
-/// wait for each other, and for weights of symbolic extents.
+/// wait for each other, for weights of symbolic extents, and for arguments and results that are objects of unknown structure.
 pub fn modelnew(bundle: &Bundle) -> Result<String> {
     let manifest = bundle.manifest();
     let plan = &manifest.plan;
@@ -82,6 +84,7 @@ pub fn modelnew(bundle: &Bundle) -> Result<String> {
         ])
     });
     let dims = dims(bundle)?;
+    let (arguments, leaves) = arguments(manifest)?;
     let launches = plan.launches.iter().map(|l| json!([l.kernel, l.tensors]));
     let mut names = Names::new(PYTHON_RESERVED);
     let renamed = plan.rename_dims(|dim| names.fresh(dim));
@@ -121,6 +124,9 @@ pub fn modelnew(bundle: &Bundle) -> Result<String> {
             if module.is_some() { "Model" } else { "nn.Module" }.to_owned(),
         ),
         ("@INIT@", init),
+        ("@ARGUMENTS@", arguments),
+        ("@LEAVES@", leaves),
+        ("@RESULTS@", results(manifest)?),
         ("@OBJECT@", object(bundle.artifact_bytes())),
     ];
     let mut filled = TEMPLATE.to_owned();
@@ -128,6 +134,41 @@ pub fn modelnew(bundle: &Bundle) -> Result<String> {
         filled = filled.replace(hole, &value);
     }
     Ok(text + &filled)
+}
+
+/// What stands before the class to take the arguments of a call apart, and the statements that do so.
+fn arguments(manifest: &Manifest) -> Result<(String, String)> {
+    let Some(arguments) = manifest.call.as_ref().and_then(|call| call.arguments.as_ref()) else {
+        let leaves = "leaves = torch.utils._pytree.tree_leaves((arguments, keywords))";
+        return Ok((String::new(), leaves.to_owned()));
+    };
+    let patterns = arguments.iter().map(|(name, structure)| {
+        let name = name.trim_start_matches('*');
+        Ok(format!("(\"{name}\", {})", structure.pattern()?))
+    });
+    let patterns = patterns.collect::<Result<Vec<_>>>()?;
+    let before = format!(
+        "\n\n{LEAVES}\n\n# The parameters of `forward` with what each is given.\n_akg_arguments = {}\n",
+        list(patterns.into_iter())
+    );
+    let leaves = [
+        "given, leaves = _akg_inspect.signature(super().forward).bind(*arguments, **keywords), {}",
+        "given.apply_defaults()",
+        "for name, expected in _akg_arguments:",
+        "    akg_leaves(name, given.arguments[name], expected, leaves)",
+    ];
+    Ok((before, leaves.join("\n        ")))
+}
+
+/// What `forward` returns, made of the list `results`.
+fn results(manifest: &Manifest) -> Result<String> {
+    let Some(call) = &manifest.call else {
+        return Ok("results[0] if len(results) == 1 else tuple(results)".to_owned());
+    };
+    call.results
+        .expression(&|output| format!("results[{output}]"), &|at| {
+            format!("leaves[{at}]")
+        })
 }
 
 /// The dims with where their values come from.

@@ -89,6 +89,9 @@ pub(super) fn bundle(bundle: &Bundle) -> Result<()> {
             manifest.module.len()
         )));
     }
+    if let Some(call) = &manifest.call {
+        call.check(&manifest.module, &outputs)?;
+    }
     plan(&manifest.plan)
 }
 

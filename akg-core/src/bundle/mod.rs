@@ -42,6 +42,9 @@ pub mod call;
 mod check;
 mod file;
 pub mod module;
+pub mod structure;
+
+pub use structure::ModuleCall;
 
 /// The version of the form that this library reads and writes.
 pub const VERSION: u32 = 1;
@@ -76,6 +79,9 @@ pub struct Manifest {
     /// For a task from a PyTorch module, where each of the inputs is in it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub module: Vec<ModuleInput>,
+    /// For a task from a PyTorch module, the structure of what its `forward` takes and returns, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<ModuleCall>,
 }
 
 impl Manifest {
@@ -104,6 +110,7 @@ impl Manifest {
             dsl: source.dsl.clone(),
             knobs: source.knobs.clone(),
             module: Vec::new(),
+            call: None,
         })
     }
 }
@@ -278,6 +285,16 @@ impl Bundle {
     pub fn with_module(mut self, text: impl Into<String>, inputs: Vec<ModuleInput>) -> Result<Self> {
         self.module = Some(text.into());
         self.manifest.module = inputs;
+        check::bundle(&self)?;
+        Ok(self)
+    }
+
+    /// Adds the structure of what the module's `forward` takes and returns.
+    ///
+    /// # Errors
+    /// If it names tensors that the bundle has not, or not all that it has.
+    pub fn with_call(mut self, call: ModuleCall) -> Result<Self> {
+        self.manifest.call = Some(call);
         check::bundle(&self)?;
         Ok(self)
     }

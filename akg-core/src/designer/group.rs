@@ -295,6 +295,18 @@ impl Group {
         let [shares, weights, hidden, others @ ..] = operands else {
             return Err(Conflict);
         };
+        if cell == Cell::Linear {
+            let ([steps, own], [of_terms, terms], [first]) =
+                (shares.as_slice(), weights.as_slice(), hidden.as_slice())
+            else {
+                return Err(Conflict);
+            };
+            for (a, b) in [(steps, of_terms), (own, terms), (own, first)] {
+                self.axes.unify(a, b)?;
+            }
+            self.recurrence = Some(id);
+            return Ok(vec![steps.clone(), own.clone()]);
+        }
         let ([steps, batch, gates, own], [of_gates, rows, columns], [of_batch, read]) =
             (shares.as_slice(), weights.as_slice(), hidden.as_slice())
         else {

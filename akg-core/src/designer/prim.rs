@@ -64,7 +64,8 @@ pub(super) enum Prim {
     Window(Window, PrimId),
     /// The hidden vectors `[T, B, H]` of a recurrent layer, step by step. The operands are the input's share of the gates
     /// `[T, B, G, H]`, the hidden weights `[G, H, H]`, the first hidden vectors `[B, H]`, of an LSTM the first cells, and the
-    /// hidden bias `[G, H]` if there is one.
+    /// hidden bias `[G, H]` if there is one. Those of a linear recurrence, which has results `[T, H]`, are factors and terms in
+    /// that shape, and the first hidden vector `[H]`.
     Recur {
         cell: Cell,
         reverse: bool,
@@ -81,6 +82,8 @@ pub(super) enum Cell {
     Gru,
     Tanh,
     Relu,
+    /// `h = a * h + b`, element by element.
+    Linear,
 }
 
 impl Cell {
@@ -89,7 +92,7 @@ impl Cell {
         match self {
             Cell::Lstm => 4,
             Cell::Gru => 3,
-            Cell::Tanh | Cell::Relu => 1,
+            Cell::Tanh | Cell::Relu | Cell::Linear => 1,
         }
     }
 }
@@ -233,6 +236,12 @@ impl Prims {
             return Ok(a);
         }
         let dtype = self.dtype(if self.is_number(a) { b } else { a });
+        // Truth values have one bit, in which a machine's sum would be another.
+        let op = match op {
+            BinaryOp::Add | BinaryOp::Max if dtype == DType::Bool => BinaryOp::Or,
+            BinaryOp::Mul | BinaryOp::Min if dtype == DType::Bool => BinaryOp::And,
+            op => op,
+        };
         // So do they divisions by powers of two, whose inverses are exact.
         if op == BinaryOp::Div
             && dtype.is_float()
@@ -525,15 +534,12 @@ impl Prims {
 
     /// Arithmetic mean and mean squared deviation from it over `axes`, kept with extent 1.
     ///
-    /// In double precision the mean of the squares loses nothing that matters against the square of the mean, and both take
-    /// one pass over the data. What is double itself is centred first.
+    /// In double precision the mean of the squares loses nothing that matters to a norm against the square of the mean, and
+    /// both take one pass over the data. What is double itself is centred first.
     pub(super) fn moments(&mut self, a: PrimId, axes: &[usize]) -> Result<(PrimId, PrimId)> {
         let dtype = self.dtype(a);
         if dtype == DType::F64 {
-            let mean = self.mean(a, axes)?;
-            let centred = self.sub(a, mean)?;
-            let squares = self.mul(centred, centred)?;
-            return Ok((mean, self.mean(squares, axes)?));
+            return self.centred_moments(a, axes);
         }
         let wide = self.cast(a, DType::F64);
         let squares = self.mul(wide, wide)?;
@@ -544,6 +550,16 @@ impl Prims {
         let variance = self.binary(BinaryOp::Max, difference, zero)?;
         // Narrow floats are computed with in f32.
         Ok((self.cast(mean, DType::F32), self.cast(variance, DType::F32)))
+    }
+
+    /// Arithmetic mean and mean squared deviation from it over `axes`, kept with extent 1, in double precision and in two
+    /// passes: however far the mean is from zero, digits do not cancel.
+    pub(super) fn centred_moments(&mut self, a: PrimId, axes: &[usize]) -> Result<(PrimId, PrimId)> {
+        let wide = self.cast(a, DType::F64);
+        let mean = self.mean(wide, axes)?;
+        let centred = self.sub(wide, mean)?;
+        let squares = self.mul(centred, centred)?;
+        Ok((mean, self.mean(squares, axes)?))
     }
 
     /// The operands of a primitive.

@@ -1,8 +1,8 @@
 //! Recurrent networks whose steps are written out.
 //!
 //! A loop over the steps of a sequence comes from PyTorch as its iterations, one after the other: each has the hidden vector
-//! of the one before and an element of the sequence. Here such a chain becomes one operator again, and what is computed of
-//! each hidden vector and stacked is computed of all of them at once.
+//! of the one before and an element of the sequence. Here such a chain becomes one operator again, be it a recurrent network
+//! or a [linear recurrence](linear), and what is computed of each hidden vector and stacked is computed of all of them at once.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -12,21 +12,11 @@ use crate::expr::Expr;
 use crate::graph::ops::Call;
 use crate::graph::{Arg, Graph, Node, ValueId};
 
+mod batch;
+mod linear;
+
 /// Fewer steps stay as they are.
 const FEWEST: usize = 3;
-/// Operators that do the same to all elements along a dimension more, with the operands that may have it.
-const BATCHED: [(&str, &[&str]); 9] = [
-    ("linear.default", &["input"]),
-    ("tanh.default", &["self"]),
-    ("relu.default", &["self"]),
-    ("sigmoid.default", &["self"]),
-    ("gelu.default", &["self"]),
-    ("add.Tensor", &["self", "other"]),
-    ("sub.Tensor", &["self", "other"]),
-    ("mul.Tensor", &["self", "other"]),
-    ("div.Tensor", &["self", "other"]),
-];
-
 /// Columns of a matrix, from the first to the end; all of them if there are no ends.
 #[derive(Debug, Clone, PartialEq)]
 struct Columns {
@@ -81,7 +71,8 @@ struct Rolled {
 pub(super) fn rolled(graph: &Graph) -> Result<Option<Graph>> {
     let original = Original::new(graph);
     let chains = original.chains();
-    if chains.is_empty() {
+    let linear = original.linear_chains();
+    if chains.is_empty() && linear.is_empty() {
         return Ok(None);
     }
     let mut rolled = Rolled {
@@ -98,6 +89,9 @@ pub(super) fn rolled(graph: &Graph) -> Result<Option<Graph>> {
         };
         if let Some(chain) = chains.iter().find(first) {
             rolled.sequence(chain)?;
+        }
+        if let Some(chain) = node.outputs.first().and_then(|result| linear.get(result)) {
+            rolled.linear(&original, chain)?;
         }
         match node.outputs[..] {
             [value] if rolled.elements.contains_key(&value) => rolled.element(value)?,
@@ -328,71 +322,6 @@ impl Rolled {
             self.values.insert(value, element);
         }
         Ok(())
-    }
-
-    /// All values of a list as one tensor whose elements along the first dimension they are, if it is computed of hidden
-    /// vectors' sequences in the same way for all.
-    fn batched(&mut self, original: &Original<'_>, list: &[ValueId]) -> Result<Option<ValueId>> {
-        let held: Option<Vec<_>> = list.iter().map(|value| self.elements.get(value)).collect();
-        if let Some([first, others @ ..]) = held.as_deref() {
-            let is_next = |(other, at): (&&(ValueId, i64), i64)| other.0 == first.0 && other.1 == at;
-            let is_all = self
-                .graph
-                .ty(first.0)
-                .shape
-                .first()
-                .is_some_and(|steps| steps.is(list.len() as i64));
-            let in_order = first.1 == 0 && others.iter().zip(1..).all(is_next);
-            return Ok((is_all && in_order).then_some(first.0));
-        }
-        let nodes: Option<Vec<&Node>> = list.iter().map(|v| original.producers.get(v).copied()).collect();
-        let Some(nodes) = nodes.filter(|_| self.elements.len() >= list.len()) else {
-            return Ok(None);
-        };
-        let Some((first, others)) = nodes.split_first() else {
-            return Ok(None);
-        };
-        let known = BATCHED.iter().find(|(op, _)| *op == first.op.name());
-        let Some((_, operands)) =
-            known.filter(|_| others.iter().all(|node| node.op.name() == first.op.name()))
-        else {
-            return Ok(None);
-        };
-        let mut has_batches = false;
-        let rank = |value: ValueId| original.graph.ty(value).rank();
-        let mut args = Vec::new();
-        for (i, (parameter, arg)) in first.op.schema().parameters.iter().zip(&first.args).enumerate() {
-            if others.iter().all(|node| node.args.get(i) == Some(arg)) {
-                args.push(arg.map_values(&|value| self.value(value)));
-                continue;
-            }
-            let each: Option<Vec<ValueId>> = nodes
-                .iter()
-                .map(|node| match node.args.get(i) {
-                    Some(Arg::Value(value)) => Some(*value),
-                    _ => None,
-                })
-                .collect();
-            let is_operand = operands.contains(&parameter.name.as_str());
-            let lines_up = |values: &Vec<ValueId>| {
-                values
-                    .iter()
-                    .zip(list)
-                    .all(|(v, result)| rank(*v) == rank(*result))
-            };
-            let Some(each) = each.filter(|values| is_operand && lines_up(values)) else {
-                return Ok(None);
-            };
-            match self.batched(original, &each)? {
-                Some(batched) => args.push(batched.into()),
-                None => return Ok(None),
-            }
-            has_batches = true;
-        }
-        if !has_batches {
-            return Ok(None);
-        }
-        Ok(self.graph.push(first.op, args, &[])?.first().copied())
     }
 
     /// The graph without what nothing needs any more.

@@ -67,7 +67,7 @@ impl<T: Real> Array<T> {
     pub(super) fn full(dtype: DType, shape: &[usize], value: f64) -> Self {
         let data = match dtype.class() {
             DTypeClass::Float => Data::Float(Strided::full(shape, T::of(value).round_to(dtype))),
-            DTypeClass::Int => Data::Int(Strided::full(shape, wrap(dtype, truncate(dtype, value)))),
+            DTypeClass::Int => Data::Int(Strided::full(shape, dtype.truncate(value))),
             DTypeClass::Bool => Data::Bool(Strided::full(shape, value != 0.0)),
         };
         Self { dtype, data }
@@ -154,7 +154,7 @@ impl<T: Real> Array<T> {
     /// The elements as integers; floating ones truncate.
     pub(super) fn into_int(self) -> Strided<i64> {
         match self.data {
-            Data::Float(x) => map(&x, |v| truncate(DType::I64, v.widen())),
+            Data::Float(x) => map(&x, |v| DType::I64.truncate(v.widen())),
             Data::Int(x) => x,
             Data::Bool(x) => map(&x, i64::from),
         }
@@ -191,10 +191,10 @@ impl<T: Real> Array<T> {
             }
             DTypeClass::Int => {
                 let x = match self.data {
-                    Data::Float(x) => map(&x, |v| truncate(dtype, v.widen())),
-                    _ => self.into_int(),
+                    Data::Float(x) => map(&x, |v| dtype.truncate(v.widen())),
+                    _ => map_in_place(self.into_int(), |v| wrap(dtype, v)),
                 };
-                Self::int(dtype, map_in_place(x, |v| wrap(dtype, v)))
+                Self::int(dtype, x)
             }
         }
     }
@@ -221,28 +221,7 @@ impl<T: Real> Array<T> {
 
 /// Two's complement reduction of `value` to an integer type.
 pub(super) fn wrap(dtype: DType, value: i64) -> i64 {
-    match dtype {
-        DType::U8 => i64::from(value as u8),
-        DType::I8 => i64::from(value as i8),
-        DType::I16 => i64::from(value as i16),
-        DType::I32 => i64::from(value as i32),
-        _ => value,
-    }
-}
-
-/// Truncation of a number on its way to an integer type. What does not fit (NaN too) becomes the lowest value of the
-/// machine integer that x86 converts through: 64 bits for `i64` and `u8`, else 32.
-pub(super) fn truncate(dtype: DType, value: f64) -> i64 {
-    let value = value.trunc();
-    let limit = match dtype {
-        DType::I64 | DType::U8 => 2f64.powi(63),
-        _ => 2f64.powi(31),
-    };
-    if (-limit..limit).contains(&value) {
-        value as i64
-    } else {
-        (-limit) as i64
-    }
+    dtype.wrap(value)
 }
 
 /// `f` of every element, as new elements.

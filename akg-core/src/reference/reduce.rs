@@ -26,10 +26,14 @@ pub(super) fn kernel<T: Real>(name: &str) -> Option<Kernel<T>> {
         "argmin.default" => |c| Ok(extreme_at(c, |a, b| a < b, |a, b| a < b)?.split_off(1)),
         "any.default" | "any.dim" | "any.dims" => |c| truth(c, false, |a, b| a || b),
         "all.default" | "all.dim" | "all.dims" => |c| truth(c, true, |a, b| a && b),
-        "var.default" | "var.dim" | "var.correction" => |c| Ok(vec![spread(c, |v| v)?.0]),
-        "std.default" | "std.dim" | "std.correction" => |c| Ok(vec![spread(c, T::sqrt)?.0]),
-        "var_mean.correction" => |c| spread(c, |v| v).map(|(v, m)| vec![v, m]),
-        "std_mean.correction" => |c| spread(c, T::sqrt).map(|(v, m)| vec![v, m]),
+        "var.default" | "var.dim" | "var.correction" => |c| Ok(vec![spread(c, false)?.0]),
+        "std.default" | "std.dim" | "std.correction" => |c| Ok(vec![spread(c, true)?.0]),
+        "var_mean.default" | "var_mean.dim" | "var_mean.correction" => {
+            |c| spread(c, false).map(|(v, m)| vec![v, m])
+        }
+        "std_mean.default" | "std_mean.dim" | "std_mean.correction" => {
+            |c| spread(c, true).map(|(v, m)| vec![v, m])
+        }
         "logsumexp.default" => logsumexp,
         "linalg_vector_norm.default" => |c| norm(c, "ord"),
         "norm.ScalarOpt_dim" | "norm.Scalar" => |c| norm(c, "p"),
@@ -202,8 +206,8 @@ fn truth<T: Real>(
     Ok(vec![found.cast(c.dtype(0)?)])
 }
 
-/// Variance, after `finish`, and mean. The divisor is the count less `correction` (one unless `unbiased` is false).
-fn spread<T: Real>(c: &mut Invocation<'_, T>, finish: impl Fn(T) -> T) -> Result<(Array<T>, Array<T>)> {
+/// Variance, or its root, and mean. The divisor is the count less `correction` (one unless `unbiased` is false).
+fn spread<T: Real>(c: &mut Invocation<'_, T>, root: bool) -> Result<(Array<T>, Array<T>)> {
     let x = c.array("self")?.expect_float()?;
     let axes = axes(c, x.rank())?;
     let correction = if c.has("correction") {
@@ -215,13 +219,34 @@ fn spread<T: Real>(c: &mut Invocation<'_, T>, finish: impl Fn(T) -> T) -> Result
     };
     let mean = mean(&x, &axes);
     let count = T::of_int(axes.iter().map(|&a| x.shape()[a] as i64).product());
+    let divisor = (count - correction).maximum(T::zero());
+    let scales = if root {
+        scales(&x, &axes, &mean)
+    } else {
+        vec![T::one(); mean.len()]
+    };
     let squares = sum_over(&x, &axes, |e, result| {
-        let deviation = e - mean[result];
+        let deviation = (e - mean[result]) / scales[result];
         deviation * deviation
     });
-    let divisor = (count - correction).maximum(T::zero());
-    let spread = squares.into_iter().map(|s| finish(s / divisor)).collect();
+    let finish = |(square, scale): (T, &T)| match root {
+        true => (square / divisor).sqrt() * *scale,
+        false => square / divisor,
+    };
+    let spread = squares.into_iter().zip(&scales).map(finish).collect();
     Ok((floats(c, 0, spread)?, floats(c, 0, mean)?))
+}
+
+/// For each result a power of two by which deviations can be divided so that their squares neither overflow nor vanish; the
+/// division is exact.
+fn scales<T: Real>(x: &Strided<T>, axes: &[usize], mean: &[T]) -> Vec<T> {
+    let size = |e: T, result: usize, _| (e - mean[result]).abs();
+    let largest = fold(x, axes, size, T::maximum, T::zero());
+    let scale = |size: T| match size.log2().floor() {
+        power if power.is_finite() => T::of(power.widen().clamp(-100.0, 100.0).exp2()),
+        _ => T::one(),
+    };
+    largest.into_iter().map(scale).collect()
 }
 
 fn logsumexp<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {

@@ -1,15 +1,16 @@
-//! Cumulative sums and products.
+//! Cumulative sums and products, and linear recurrences.
 
 use super::array::{Array, Data, map_in_place, wrap};
 use super::invocation::{Invocation, Kernel, Results};
 use super::real::Real;
 use super::softmax::along;
-use super::strided::Item;
+use super::strided::{Item, Strided};
 
 pub(super) fn kernel<T: Real>(name: &str) -> Option<Kernel<T>> {
     let kernel: Kernel<T> = match name {
         "cumsum.default" => |c| scan(c, |a, b| a + b, i64::wrapping_add),
         "cumprod.default" => |c| scan(c, |a, b| a * b, i64::wrapping_mul),
+        "linear_recurrence.default" => linear_recurrence,
         _ => return None,
     };
     Some(kernel)
@@ -42,4 +43,19 @@ fn prefixes<E: Item>(row: &mut [E], merge: fn(E, E) -> E) {
             _ => merge(pairs[i / 2 - 1], row[i]),
         };
     }
+}
+
+fn linear_recurrence<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
+    let shape = c.shape(0)?;
+    let (decay, input) = (c.float("decay")?.into_vec(), c.float("input")?.into_vec());
+    let mut hidden = c.float("hx")?.into_vec();
+    let mut out = Vec::with_capacity(decay.len());
+    let size = hidden.len().max(1);
+    for (decay, input) in decay.chunks(size).zip(input.chunks(size)) {
+        for (hidden, (decay, input)) in hidden.iter_mut().zip(decay.iter().zip(input)) {
+            *hidden = *decay * *hidden + *input;
+        }
+        out.extend_from_slice(&hidden);
+    }
+    Ok(vec![Array::float(c.dtype(0)?, Strided::new(shape, out))])
 }

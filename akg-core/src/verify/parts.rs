@@ -341,6 +341,11 @@ fn part(
     if subgraph.constants().len() + given.len() != inputs.len() {
         return Ok(None);
     }
+    // An input of a part may have extents that say nothing of the symbols in them, such as half a size.
+    let subgraph = subgraph.bind(&task.contract.hints).map_err(|e| {
+        let evidence = format!("{about} have no sizes for the task's: {e}");
+        Failure::new(FailureKind::WrongType, evidence)
+    })?;
     let scratch = here.iter().filter(|t| role(**t) == TensorRole::Scratch).copied();
     let order: Vec<usize> = inputs
         .iter()

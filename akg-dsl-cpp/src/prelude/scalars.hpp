@@ -131,15 +131,15 @@ static inline float akg_round_tf32(float value) {
   return (bits & 0x7f800000u) == 0x7f800000u ? value : rounded;
 }
 //# akg_to_int
-// Truncates toward zero; out of range goes to the nearest end, NaN to 0.
+// Truncates to 64 bits for int64_t and uint8_t, else to 32, and keeps the low bits, as PyTorch does on x86. NaN and what does
+// not fit those bits become their least number.
 template <class T, class F> static inline T akg_to_int(F value) {
-  const bool is_signed = T(-1) < T(0);
-  const T highest = is_signed ? T(~(uint64_t(1) << (8 * sizeof(T) - 1))) : T(-1);
-  const T lowest = is_signed ? T(-highest - 1) : T(0);
-  // The first value above the range is a power of two and exact.
-  const F end = F(2) * F(uint64_t(1) << (8 * sizeof(T) - (is_signed ? 2 : 1)));
-  if (value != value) return T(0);
-  return value >= end ? highest : value <= F(lowest) ? lowest : T(value);
+  if (sizeof(T) == 8 || T(-1) > T(0)) {
+    const F end = F(9223372036854775808.0);
+    return value >= -end && value < end ? T(int64_t(value)) : T(INT64_MIN);
+  }
+  const F end = F(2147483648.0);
+  return value >= -end && value < end ? T(int32_t(value)) : T(INT32_MIN);
 }
 //# akg_pow2_floor akg_bits
 // The largest power of two not above the magnitude; 1 for zero, infinity and NaN.

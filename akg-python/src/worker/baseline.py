@@ -20,6 +20,7 @@ from akg_worker import tensors
 from akg_worker.errors import CallError
 from akg_worker.module import argument_structure, attribute, construct, load, set_attribute, user_code
 from akg_worker.replay import Replay
+from akg_worker.structure import tensors_in
 
 # The runs by their variant.
 _prepared = {}
@@ -280,7 +281,7 @@ class ModuleRun(Run):
         arguments = self._slots[0]
         with user_code("`forward`", self._module.__file__):
             results = self._forward(*arguments)
-        results = [leaf for leaf in tree_flatten(results)[0] if isinstance(leaf, torch.Tensor)]
+        results = tensors_in(results)
         leaves = tree_flatten(arguments)[0]
         for source in self._states:
             is_attribute = "attribute" in source

@@ -13,11 +13,11 @@ import inspect
 import re
 
 import torch
-from torch.utils._pytree import tree_flatten
 
 from akg_worker import baseline, tensors
 from akg_worker.errors import CallError
 from akg_worker.module import attribute, load, set_attribute, user_code
+from akg_worker.structure import tensors_in
 
 _candidate = None
 
@@ -160,7 +160,7 @@ class Candidate:
         arguments = [states.get(name, placed[name]) for name in self._inputs if name not in self._places]
         with user_code(f"`forward` of `{self._name}`", self._path):
             returned = self._model(*arguments)
-        results = [leaf for leaf in tree_flatten(returned)[0] if isinstance(leaf, torch.Tensor)]
+        results = tensors_in(returned)
         for name in self._states:
             results.append(attribute(self._model, self._places[name]) if name in self._places else states[name])
         return results

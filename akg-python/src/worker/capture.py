@@ -3,16 +3,20 @@
 import contextlib
 import itertools
 import json
+import os
+import sys
 import time
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._pytree import tree_flatten
 
-from akg_worker.errors import CallError, first_line, is_out_of_memory, place
+from akg_worker.errors import CallError, first_line, is_out_of_memory, needs_device, no_device, place
 from akg_worker.graph import to_graph
 from akg_worker.module import SEEDS, construct, load, make_inputs
 from akg_worker.recurrent import kept_whole
+from akg_worker.sizes import dynamic_shapes
+from akg_worker.structure import describe_arguments, returning_tensors
 
 
 class Mode:
@@ -73,14 +77,17 @@ def import_module(message, progress):
             continue
         progress(f"exporting ({mode.name})")
         try:
-            exported, observer, leaves = capture(module, mode, shrink)
+            exported, observer, leaves, call = capture(module, mode, shrink, message["open"])
         except CaptureError as error:
             failure = error
             continue
-        graph, sources = to_graph(exported, message["name"])
+        graph, sources, places = to_graph(exported, message["name"], message["path"], message["open"])
         return {
             "graph": json.dumps(graph, allow_nan=False),
             "inputs": [describe_input(name, source, observer, leaves) for name, source in sources.items()],
+            "call": call,
+            "places": places,
+            "beside": beside(message["path"]),
             "torch": torch.__version__,
             "mode": mode.name,
             "shrink": shrink,
@@ -98,6 +105,13 @@ def shrink_of(module, halvings, only_first):
     return {"halvings": halvings, "leading": first.shape[0], "only_first": only_first}
 
 
+def beside(path):
+    """The files of the modules that were imported from where the user's module is."""
+    directory = os.path.join(os.path.dirname(path), "")
+    files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+    return sorted(file for file in files if file and file != path and file.startswith(directory))
+
+
 def describe_input(name, source, observer, leaves):
     generator = {"kind": "captured"}
     if "seed" in source:
@@ -107,8 +121,8 @@ def describe_input(name, source, observer, leaves):
     return {"name": name, "source": source, "generator": generator}
 
 
-def capture(module, mode, shrink):
-    """Exports the module in one mode."""
+def capture(module, mode, shrink, wishes):
+    """Exports the module in one mode, with the sizes open that `wishes` names."""
     model_context, input_context = mode.contexts()
     with torch.no_grad():
         with stage("model"), model_context:
@@ -116,11 +130,18 @@ def capture(module, mode, shrink):
         register_attributes(model)
         with stage("inputs"), input_context:
             inputs, observer = make_inputs(module, shrink=shrink)
+        arguments = describe_arguments(model.forward, inputs)
+        # In the instance: what calls the model finds it there, whatever class it has.
+        model.forward, results = returning_tensors(model.forward)
         with stage("export"), user_export(module.__file__), kept_whole():
-            exported = torch.export.export(model, inputs, strict=False).run_decompositions({})
+            shapes = dynamic_shapes(inputs, wishes) if wishes else None
+            exported = torch.export.export(
+                model, inputs, dynamic_shapes=shapes, strict=False, prefer_deferred_runtime_asserts_over_guards=bool(wishes)
+            ).run_decompositions({})
     with stage("constants"):
         check_constants(exported)
-    return exported, observer, tree_flatten(inputs)[0]
+    call = {"arguments": arguments, "results": results["structure"]}
+    return exported, observer, tree_flatten(inputs)[0], call
 
 
 def check_constants(exported):
@@ -156,6 +177,8 @@ def export_error(error, path):
     context = {"at": where} if where else {"file": path}
     if is_out_of_memory(error):
         return CallError("out-of-resources", f"out of memory while exporting: {first_line(error)}", **context)
+    if needs_device(error, where):
+        return no_device("`forward`", **context)
     causes = [error]
     while causes[-1].__cause__ or causes[-1].__context__:
         causes.append(causes[-1].__cause__ or causes[-1].__context__)

@@ -3,6 +3,8 @@
 import errno
 import linecache
 import os
+import re
+import sys
 import traceback
 
 
@@ -36,6 +38,34 @@ def place(error, path):
         return None
     line = frames[-1].lineno
     return f"{os.path.basename(path)}:{line}: {linecache.getline(path, line).strip()}"
+
+
+def needs_device(error, where):
+    """Whether code failed because it asks for a CUDA device where there is none: the error or the line says so."""
+    torch = sys.modules.get("torch")
+    return "cuda" in f"{error} {where}".lower() and torch is not None and not torch.cuda.is_available()
+
+
+def no_device(what, **context):
+    return CallError(
+        "unsupported",
+        f"{what} asks for a CUDA device, and there is none that PyTorch can use here; leave devices out of the module: "
+        "akg moves its tensors to the device of the kernels",
+        **context,
+    )
+
+
+FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+
+
+def line_of(stack, path):
+    """`file:line: source` of the innermost frame of a printed stack that lies beside the file at `path`; None if none does."""
+    directory = os.path.dirname(path)
+    frames = [match for match in FRAME.findall(stack or "") if os.path.dirname(match[0]) == directory]
+    if not frames:
+        return None
+    file, line = frames[-1][0], int(frames[-1][1])
+    return f"{os.path.basename(file)}:{line}: {linecache.getline(file, line).strip()}"
 
 
 def describe(error):

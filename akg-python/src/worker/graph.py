@@ -9,25 +9,30 @@ import re
 import torch
 from torch.export.graph_signature import InputKind, OutputKind
 
-from akg_worker.errors import CallError
+from akg_worker.errors import CallError, line_of
 from akg_worker.recurrent import STAND_INS
+from akg_worker.sizes import Sizes
 from akg_worker.tensors import dtype_name
 
 # Parameters that say where and how a tensor is stored, not what it holds.
 PLACEMENT = ("Device", "Layout", "MemoryFormat", "Generator")
 
 
-def to_graph(exported, name):
-    """The graph and, for each of its inputs, where its content comes from.
+def to_graph(exported, name, path, wishes=()):
+    """The graph, for each of its inputs where its content comes from, and for each operator its first place beside `path`.
 
     A source is `{"attribute": "conv.weight"}`, a path below the model, `{"argument": 0}`, a position among the flattened
     arguments of `forward`, or `{"seed": {}}`: an integer that the module does not take, from which all chance follows.
     """
-    return Converter(exported, name).convert()
+    return Converter(exported, name, path, wishes).convert()
 
 
 class Converter:
-    def __init__(self, exported, name):
+    def __init__(self, exported, name, path, wishes):
+        self._path = path
+        self._places = {}
+        self._wishes = wishes
+        self._sizes = Sizes()
         self._exported = exported
         self._name = name
         self._names = {}  # FX node -> value name, or a list of names for several results
@@ -42,16 +47,22 @@ class Converter:
         mutated = {spec.target for spec in signature.output_specs if spec.kind in MUTATIONS}
         fx_nodes = list(self._exported.graph.nodes)
         placeholders = [node for node in fx_nodes if node.op == "placeholder"]
+        self._name_sizes(placeholders, signature)
         argument = 0
         for node, spec in zip(placeholders, signature.input_specs):
-            self._placeholder(node, spec, argument, mutated)
+            self._at(node, self._placeholder, node, spec, argument, mutated)
             argument += spec.kind == InputKind.USER_INPUT
         for node in fx_nodes:
             if node.op == "call_function":
-                self._call(node)
+                self._at(node, self._call, node)
             elif node.op == "get_attr":
                 self._constant(node, attribute(self._exported.graph_module, node.target), node.target)
         return self._finish(self._outputs(signature, fx_nodes[-1].args[0]))
+
+    def _name_sizes(self, placeholders, signature):
+        arguments = [n for n, s in zip(placeholders, signature.input_specs) if s.kind == InputKind.USER_INPUT]
+        for wish in self._wishes:
+            self._sizes.name(arguments[wish["argument"]].meta["val"].shape[wish["dim"]], wish["symbol"])
 
     def _placeholder(self, node, spec, argument, mutated):
         value = node.meta.get("val")
@@ -70,13 +81,29 @@ class Converter:
             raise CallError("unsupported", f"the module takes an input of kind {spec.kind}")
         self._names[node] = name
         self._sources[name] = source
-        self._inputs.append({"name": name, **type_of(value), "kind": kind})
+        self._inputs.append({"name": name, **self._type_of(value), "kind": kind})
 
     def _constant(self, node, tensor, target):
         if not isinstance(tensor, torch.Tensor):
             return  # a submodule of a higher-order operator, which is reported where it is called
         name = self._names[node] = self._fresh(target)
-        self._constants.append({"name": name, **type_of(tensor), "data": encode(tensor)})
+        self._constants.append({"name": name, **self._type_of(tensor), "data": encode(tensor)})
+
+    def _at(self, node, convert, *arguments):
+        """Converts a node, with the user's line in what goes wrong and in what comes of it; that of an input is where it is
+        read first."""
+        nodes = [node, *node.users]
+        place = next(filter(None, (line_of(n.meta.get("stack_trace"), self._path) for n in nodes)), None)
+        before = len(self._nodes)
+        try:
+            convert(*arguments)
+        except CallError as error:
+            if place:
+                error.context.setdefault("at", place)
+            raise
+        for made in self._nodes[before:]:
+            if place:
+                self._places.setdefault(made["op"], place)
 
     def _call(self, node):
         if node.target is GETITEM:
@@ -88,6 +115,8 @@ class Converter:
             self._names[node] = self._names[alias]
             return
         value = node.meta.get("val")
+        if isinstance(value, SIZES) or node.target in CHECKS:
+            return  # what reads it has the value as an expression
         several = isinstance(value, (list, tuple))
         if several:
             names = [self._fresh(name) for name in result_names(node, len(value))]
@@ -95,7 +124,7 @@ class Converter:
         else:
             names = [self._fresh(node.name)] if isinstance(value, torch.Tensor) else []
             self._names[node] = names[0] if names else None
-        types = [type_of(result) for result in (value if several else [value][: len(names)])]
+        types = [self._type_of(result) for result in (value if several else [value][: len(names)])]
         op, args = self._arguments(node)
         if is_by_chance(node, args):
             names, types = names[:1], types[:1]
@@ -110,6 +139,8 @@ class Converter:
             self._inputs.append({"name": self._seed, "dtype": "i64", "shape": [], "kind": "activation"})
         chance = {"seed": self._seed, "offset": self._drawn}
         seeded, each = SEEDED[op]
+        if not isinstance(value.numel(), int):
+            raise CallError("unsupported", "random numbers of an open size")
         self._drawn += each * value.numel()
         if "input" in args:
             return seeded, {"input": args["input"], "p": args["p"], **chance}
@@ -137,8 +168,12 @@ class Converter:
         return str(target), args
 
     def _value(self, value, kind):
-        if isinstance(value, torch.fx.Node):
+        if isinstance(value, torch.fx.Node) and value in self._names:
             return self._names[value]
+        if isinstance(value, torch.fx.Node):
+            value = value.meta.get("val")
+        if isinstance(value, torch.SymInt):
+            return self._sizes.value(value)
         if isinstance(value, (list, tuple)):
             return [self._value(item, kind) for item in value]
         if isinstance(value, torch.dtype):
@@ -155,7 +190,7 @@ class Converter:
         """A 0-d constant for a Python number that stands where the schema has a tensor."""
         tensor = torch.tensor(value)
         name = self._fresh("number")
-        self._constants.append({"name": name, **type_of(tensor), "data": encode(tensor)})
+        self._constants.append({"name": name, **self._type_of(tensor), "data": encode(tensor)})
         return name
 
     def _outputs(self, signature, results):
@@ -195,7 +230,12 @@ class Converter:
             "nodes": nodes[::-1],
             "outputs": outputs,
         }
-        return graph, {i["name"]: self._sources[i["name"]] for i in inputs}
+        used = {node["op"] for node in nodes}
+        places = {op: place for op, place in self._places.items() if op in used}
+        return graph, {i["name"]: self._sources[i["name"]] for i in inputs}, places
+
+    def _type_of(self, tensor):
+        return type_of(tensor, self._sizes.value)
 
     def _fresh(self, wish):
         base = re.sub(r"\W", "_", wish)
@@ -221,7 +261,10 @@ SEEDED = {
 }
 MUTATIONS = (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION)
 GETITEM = operator.getitem
+SIZES = (torch.SymInt, torch.SymFloat, torch.SymBool, bool, int, float)
 aten = torch.ops.aten
+# What a program checks of its sizes when it is called: the contract says it.
+CHECKS = (aten._assert_scalar.default, aten._assert_tensor_metadata.default, aten.sym_constrain_range_for_size.default)
 DROPOUTS = (aten.dropout.default, aten.native_dropout.default)
 COPIES = (
     aten.detach.default,
@@ -270,7 +313,10 @@ def canonical(target, node):
     target = STAND_INS.get(target, target)
     name, overload = target._opname, target._overloadname
     name = ALIASES.get(name, name) if target.namespace == "aten" else name
-    if overload == "Tensor" and len(node.args) > 1 and isinstance(node.args[1], (bool, int, float)):
+    other = node.args[1] if len(node.args) > 1 else None
+    if isinstance(other, torch.fx.Node):
+        other = other.meta.get("val")
+    if overload == "Tensor" and isinstance(other, (bool, int, float, torch.SymInt)):
         overload = "Scalar"
     packet = getattr(getattr(torch.ops, target.namespace), name)
     if overload not in packet.overloads():
@@ -315,14 +361,12 @@ def names_in(args):
             yield from (item for item in value if isinstance(item, str))
 
 
-def type_of(tensor):
+def type_of(tensor, size):
     if not isinstance(tensor, torch.Tensor):
         raise CallError("unsupported", f"an operator returns {type(tensor).__name__} where a tensor is expected")
     shape = []
     for extent in tensor.shape:
-        if not isinstance(extent, int):
-            raise CallError("unsupported", f"the shape {list(tensor.shape)} depends on the values of tensors")
-        shape.append(extent)
+        shape.append(size(extent))
     return {"dtype": dtype_name(tensor.dtype), "shape": shape}
 
 

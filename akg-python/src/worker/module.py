@@ -11,7 +11,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten
 
 from akg_worker import tensors
-from akg_worker.errors import CallError, first_line, is_out_of_memory, place
+from akg_worker.errors import CallError, first_line, is_out_of_memory, needs_device, no_device, place
 
 # Seeds are non-negative integers below this.
 SEEDS = 2**63 - 1
@@ -27,9 +27,11 @@ def user_code(what, path):
     except CallError:
         raise
     except (Exception, SystemExit) as error:
-        kind = "out-of-resources" if is_out_of_memory(error) else "invalid-input"
         where = place(error, path)
         context = {"at": where} if where else {"file": path}
+        if needs_device(error, where):
+            raise no_device(what, **context) from error
+        kind = "out-of-resources" if is_out_of_memory(error) else "invalid-input"
         raise CallError(kind, f"{what} raised {first_line(error)}", **context) from error
 
 

@@ -23,6 +23,9 @@ pub(super) struct Settings {
     pub(super) dsl: String,
     pub(super) backend: String,
     pub(super) accuracy: akg::Accuracy,
+    /// Whether inputs may hold NaN, infinities and the like.
+    #[serde(default)]
+    pub(super) special_values: bool,
     /// Whether graphs were rewritten before they were designed.
     #[serde(default)]
     pub(super) algebra: bool,

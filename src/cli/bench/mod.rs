@@ -105,6 +105,10 @@ pub(super) struct KernelBenchArgs {
     /// Accuracy class: fp32, tf32 or half.
     #[arg(long, default_value = "fp32")]
     accuracy: Accuracy,
+    /// Also judge with NaN, infinities, zeros of both signs and subnormal numbers in floating inputs: the contract then says
+    /// that inputs may hold them.
+    #[arg(long)]
+    special_values: bool,
     #[command(flatten)]
     algebra: AlgebraArgs,
     #[command(flatten)]
@@ -241,6 +245,7 @@ impl KernelBenchArgs {
             dsl: self.target.dsl.clone(),
             backend: self.target.backend.clone(),
             accuracy: self.accuracy,
+            special_values: self.special_values,
             algebra: self.algebra.algebra,
             memory: self.size.memory,
             seed: self.judge.seed,

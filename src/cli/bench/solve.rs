@@ -97,6 +97,7 @@ impl Solver<'_> {
         let task = TaskArgs {
             task: problem.path.display().to_string(),
             accuracy: args.accuracy,
+            special_values: args.special_values,
             ..TaskArgs::default()
         };
         let python = || self.python.clone().map_or_else(|| python(&config, progress), Ok);

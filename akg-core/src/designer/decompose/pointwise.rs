@@ -5,6 +5,7 @@ use crate::designer::prim::{MapOp, Prim, PrimId, Prims};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::Expr;
+use crate::graph::Arg;
 use crate::sketch::ir::{BinaryOp, CompareOp, UnaryOp};
 
 pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimId>>> {
@@ -50,7 +51,7 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
             s.prims.div(one, x)?
         }
         "square" => {
-            let x = s.tensor("self")?;
+            let x = operand(s, "self")?;
             s.prims.mul(x, x)?
         }
         "silu" => {
@@ -280,8 +281,13 @@ fn unary(s: &mut Step<'_>, op: UnaryOp) -> Result<PrimId> {
 /// `self` and `other`, tensors or numbers, in the element type of the result.
 fn operands(s: &mut Step<'_>) -> Result<(PrimId, PrimId)> {
     let dtype = s.dtype()?;
-    let mut get = |name: &str| match s.call.opt_number(name) {
-        Ok(Some(v)) => Ok(s.prims.number(v)),
+    let mut get = |name: &str| match (s.call.opt_number(name), s.call.arg(name)) {
+        (Ok(Some(v)), _) => Ok(s.prims.number(v)),
+        // A size that is open.
+        (_, Ok(Arg::Int(size))) => {
+            let size = s.prims.integer(size);
+            Ok(s.prims.cast(size, dtype))
+        }
         _ => s.tensor(name).map(|x| s.prims.cast(x, dtype)),
     };
     Ok((get("self")?, get("other")?))
@@ -296,11 +302,12 @@ fn binary(s: &mut Step<'_>, op: BinaryOp) -> Result<PrimId> {
 fn compare(s: &mut Step<'_>, op: CompareOp) -> Result<PrimId> {
     let a = s.tensor("self")?;
     if let Ok(Some(v)) = s.call.opt_number("other") {
-        let fractional = v.fract() != 0.0 && !s.prims.dtype(a).is_float();
-        let a = if fractional {
-            s.prims.cast(a, DType::F32)
-        } else {
-            a
+        let dtype = s.prims.dtype(a);
+        let a = match dtype {
+            _ if v.fract() != 0.0 && !dtype.is_float() => s.prims.cast(a, DType::F32),
+            // Other numbers than these are no truth values.
+            DType::Bool if v != 0.0 && v != 1.0 => s.prims.cast(a, DType::I64),
+            _ => a,
         };
         let b = s.prims.number(v);
         return s.prims.compare(op, a, b);

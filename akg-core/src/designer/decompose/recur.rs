@@ -12,6 +12,7 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
         "gru" => Cell::Gru,
         "rnn_tanh" => Cell::Tanh,
         "rnn_relu" => Cell::Relu,
+        "linear_recurrence" => return linear(s).map(|hidden| Some(vec![hidden])),
         _ => return Ok(None),
     };
     let layers = s.call.int("num_layers")?;
@@ -79,6 +80,30 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
         results.push(join::stack(s, &states, 0)?);
     }
     Ok(Some(results))
+}
+
+/// A linear recurrence: operands in memory, with all elements of a step side by side.
+fn linear(s: &mut Step<'_>) -> Result<PrimId> {
+    let shape = s.result(0)?.shape.clone();
+    let size = shape
+        .iter()
+        .skip(1)
+        .fold(Expr::constant(1), |size, extent| &size * extent);
+    let steps: Vec<Expr> = shape.iter().take(1).cloned().collect();
+    let mut flat = |name: &str, steps: &[Expr]| -> Result<PrimId> {
+        let x = s.tensor(name)?;
+        let flat = s.prims.reshape(x, [steps, std::slice::from_ref(&size)].concat());
+        // What a view arranges in another way, or a literal fills, has its elements side by side in the copy.
+        Ok(s.prims.copy(flat))
+    };
+    let operands = vec![flat("decay", &steps)?, flat("input", &steps)?, flat("hx", &[])?];
+    let recurrence = Prim::Recur {
+        cell: Cell::Linear,
+        reverse: false,
+        operands,
+    };
+    let hidden = s.prims.push(recurrence, DType::F32, [steps, vec![size]].concat());
+    Ok(s.prims.reshape(hidden, shape))
 }
 
 /// One layer in one direction: the hidden vectors of every step and, of an LSTM, the cells.

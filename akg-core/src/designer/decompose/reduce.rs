@@ -213,14 +213,15 @@ fn truth(s: &mut Step<'_>, any: bool) -> Result<PrimId> {
     Ok(s.prims.reshape(reduced, result.shape))
 }
 
-/// Variance, corrected for the degrees of freedom, and mean; in the shape of the result.
+/// Variance, corrected for the degrees of freedom, and mean; in the shape of the result and in double precision, which also
+/// holds the variances that a narrower type cannot although it holds their roots.
 fn variance(s: &mut Step<'_>) -> Result<(PrimId, PrimId)> {
     let (x, axes, result) = (s.tensor("self")?, axes(s, "dim")?, s.result(0)?.clone());
     let correction = match s.call.opt_arg("correction") {
         Some(_) => s.call.opt_number("correction")?.unwrap_or(1.0),
         None => f64::from(s.call.bool("unbiased")?),
     };
-    let (mean, mut variance) = s.prims.moments(x, &axes)?;
+    let (mean, mut variance) = s.prims.centred_moments(x, &axes)?;
     if correction != 0.0 {
         variance = s.prims.corrected(variance, x, &axes, correction)?;
     }

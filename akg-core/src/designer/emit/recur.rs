@@ -19,6 +19,10 @@ const ELEMENTS: i64 = 16;
 /// Weights that such a program keeps at most.
 const WEIGHTS: i64 = 1 << 15;
 
+/// Elements of a linear recurrence in a program: the least, and the most on devices whose cores work alone.
+const LINEAR: i64 = 64;
+const MOST_LINEAR: i64 = 1024;
+
 /// A recurrent layer and the axes of its kernel.
 struct Layer<'a> {
     kernel: &'a KernelPlan,
@@ -48,6 +52,9 @@ pub(in crate::designer) fn emit(
             "an emitter got something else than a recurrence",
         ));
     };
+    if cell == Cell::Linear {
+        return linear(device, plan, prims, kernel, names, number, id);
+    }
     let layer = Layer::new(prims, kernel, id, cell)?;
     let [steps, batch, size] = layer.extents;
     let samples = divisor(batch, BATCH);
@@ -152,6 +159,62 @@ pub(in crate::designer) fn emit(
     Ok(Written { name, text })
 }
 
+/// Writes a linear recurrence, whose elements have nothing to do with each other: each program has some of them, and keeps
+/// them from step to step.
+fn linear(
+    device: Device<'_>,
+    plan: &Plan,
+    prims: &Prims,
+    kernel: &KernelPlan,
+    names: &mut Names,
+    number: usize,
+    id: PrimId,
+) -> Result<Written> {
+    let axes = kernel.axes.get(&id).map(Vec::as_slice);
+    let known = |axis: &Axis| kernel.extents.get(*axis).and_then(Expr::as_const);
+    let Some([of_steps, own]) = axes else {
+        return Err(Error::unsupported(
+            "no design rule yet for how a linear recurrence sees its tensors",
+        ));
+    };
+    let (Some(steps), Some(size)) = (known(of_steps), known(own)) else {
+        return Err(Error::unsupported(
+            "no design rule yet for linear recurrences of symbolic extents",
+        ));
+    };
+    let elements = if device.shares_tiles() {
+        LINEAR
+    } else {
+        let cores = device.cores().max(1);
+        ((size + cores - 1) / cores).clamp(LINEAR, MOST_LINEAR)
+    };
+    let mut e = Emitter::new(plan, prims, kernel, names);
+    let tile = Walk::Tile {
+        start: format!("p0*{elements}"),
+        len: elements.to_string(),
+        overhang: size % elements != 0,
+    };
+    e.walks.insert(*own, tile);
+    e.walks.insert(*of_steps, Walk::Index("t".to_owned()));
+    e.tile = vec![*own];
+    let first = e.load(access(kernel, id, 2)?)?.text;
+    e.line(format!("carried = {first}"));
+    e.open(format!("for t in 0..{steps} {{"));
+    let (factor, term) = (
+        e.load(access(kernel, id, 0)?)?.text,
+        e.load(access(kernel, id, 1)?)?.text,
+    );
+    e.line(format!("carried = {factor}*carried + {term}"));
+    let (text, axes) = ("carried".to_owned(), vec![*own]);
+    e.define(id, Var { text, axes });
+    e.store_all(|_, _| true)?;
+    e.close();
+    let name = format!("k{number}");
+    let programs = (size + elements - 1) / elements;
+    let text = e.finish(&format!("kernel {name} over (p0 in {programs})"));
+    Ok(Written { name, text })
+}
+
 /// The new hidden vectors, as `next`, from the two shares of each gate.
 fn step(e: &mut Emitter<'_>, cell: Cell, gates: &[(String, String)]) {
     let sum = |i: usize| gates.get(i).map_or(String::new(), |(x, h)| format!("{x} + {h}"));
@@ -179,6 +242,7 @@ fn step(e: &mut Emitter<'_>, cell: Cell, gates: &[(String, String)]) {
         }
         Cell::Tanh => e.line(format!("next = tanh({})", sum(0))),
         Cell::Relu => e.line(format!("next = max({}, 0.0)", sum(0))),
+        Cell::Linear => {}
     }
 }
 

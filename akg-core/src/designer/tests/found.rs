@@ -1,6 +1,6 @@
 //! What random graphs found.
 
-use super::{F, check_all, check_on, many_threads};
+use super::{F, check_all, check_on, check_within, ints, many_threads};
 use crate::designer::design;
 use crate::graph::{Arg, Conv, Graph, ValueId};
 use crate::task::Task;
@@ -37,6 +37,67 @@ fn places_of_extremes_in_all_dimensions() {
             Ok(vec![call(g, op, &[("self", x.into())])?[0]])
         });
     }
+}
+
+/// Of several NaN, the first in the order of places, whichever the walk comes to first.
+#[test]
+fn places_of_several_nan() {
+    for op in ["argmax.default", "argmin.default"] {
+        check_all(op, |g| {
+            let x = g.input("x", F, [5, 7, 3]);
+            // Negative elements have no root.
+            let x = call(g, "sqrt.default", &[("self", x.into())])?[0];
+            let x = g.permute(x, &[2, 1, 0])?;
+            let along = call(g, op, &[("self", x.into()), ("dim", 1.into())])?[0];
+            Ok(vec![call(g, op, &[("self", x.into())])?[0], along])
+        });
+    }
+}
+
+/// Sums of truth values are truth values, which have one bit on some machines; other numbers than 0 and 1 are none.
+#[test]
+fn arithmetic_of_truth_values() {
+    check_all("truth_values", |g| {
+        let (a, b) = (
+            g.input("a", DType::Bool, [9, 5]),
+            g.input("b", DType::Bool, [9, 5]),
+        );
+        let mut results = vec![g.add(a, b)?, g.mul(a, b)?];
+        for (op, other) in [
+            ("eq.Scalar", 2),
+            ("gt.Scalar", -1),
+            ("lt.Scalar", 1),
+            ("ne.Scalar", 0),
+        ] {
+            results.extend(call(g, op, &[("self", a.into()), ("other", other.into())])?);
+        }
+        for op in ["square.default", "sum.default", "prod.default"] {
+            results.extend(call(g, op, &[("self", a.into())])?);
+        }
+        for op in ["maximum.default", "minimum.default"] {
+            results.extend(call(g, op, &[("self", a.into()), ("other", b.into())])?);
+        }
+        Ok(results)
+    });
+}
+
+/// A variance that f32 cannot hold has a root that it can, and digits do not cancel however far the mean is from zero.
+#[test]
+fn deviations_of_large_numbers() {
+    check_within("deviations", 1e-6, |g| {
+        let x = g.input("x", F, [6, 300]);
+        let (large, small, steps) = (g.mul(x, 1e25)?, g.mul(x, 1e-25)?, g.mul(x, 4.0)?);
+        // All of these are exact.
+        let steps = call(g, "floor.default", &[("self", steps.into())])?[0];
+        let far = g.add(steps, 3e5)?;
+        let mut results = Vec::new();
+        for (x, scale) in [(large, 1e-25), (small, 1e25), (far, 1.0)] {
+            let args = [("self", x.into()), ("dim", ints(&[1])), ("correction", 1.into())];
+            let deviation = g.call("std.correction", args)?[0];
+            results.push(g.mul(deviation, scale)?);
+        }
+        Ok(results)
+    });
 }
 
 /// Statistics are f32 beside an input of halves, and far from zero.

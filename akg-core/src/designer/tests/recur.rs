@@ -1,7 +1,7 @@
 //! Recurrent networks in all their forms.
 
 use super::{F, check, check_on, many_threads};
-use crate::designer::design;
+use crate::designer::{Design, design};
 use crate::error::Result;
 use crate::graph::{Arg, Graph, ValueId};
 use crate::target::Target;
@@ -210,4 +210,69 @@ fn steps_that_are_written_out_become_a_loop() {
         g.tanh(sum)
     };
     written_out("added", 0, added, output);
+}
+
+/// Steps of a linear recurrence that are written out: `h = factor * h + term`, with the operands in this order.
+#[track_caller]
+fn linear_steps(name: &str, steps: i64, dim: i64, product_first: bool, reads_last: bool) -> Design {
+    let build = |g: &mut Graph| -> Result<Vec<ValueId>> {
+        let shape = if dim == 0 { [steps, 3, 5] } else { [3, steps, 5] };
+        let (dt, x) = (g.input("dt", F, shape), g.input("x", F, shape));
+        let (scale, c) = (g.weight("scale", F, [5]), g.input("c", F, shape));
+        let mut hidden = g.input("h", F, [3, 5]);
+        let mut outputs = Vec::new();
+        for step in 0..steps {
+            let at = |g: &mut Graph, value: ValueId| {
+                let args = [
+                    ("self", value.into()),
+                    ("dim", dim.into()),
+                    ("index", step.into()),
+                ];
+                g.call("select.int", args).map(|y| y[0])
+            };
+            let (dt, x, c) = (at(g, dt)?, at(g, x)?, at(g, c)?);
+            let factor = g.mul(dt, scale)?;
+            let factor = g.exp(factor)?;
+            let product = if product_first {
+                g.mul(factor, hidden)?
+            } else {
+                g.mul(hidden, factor)?
+            };
+            hidden = if product_first {
+                g.add(product, x)?
+            } else {
+                g.add(x, product)?
+            };
+            let weighted = g.mul(hidden, c)?;
+            outputs.push(Some(g.sum(weighted, &[-1], false)?));
+        }
+        let args = [("tensors", Arg::Values(outputs)), ("dim", 1.into())];
+        let mut results = vec![g.call("stack.default", args)?[0]];
+        results.extend(reads_last.then_some(hidden));
+        Ok(results)
+    };
+    let mut g = Graph::new(name);
+    for result in build(&mut g).unwrap() {
+        g.output(result);
+    }
+    let target = Target::new("cpu", "x86_64");
+    check_on(&[target.clone(), many_threads()], g.clone(), 1e-4);
+    design(&Task::new(name, g), &target).unwrap()
+}
+
+#[test]
+fn linear_recurrences_become_loops() {
+    for (dim, product_first) in [(0, true), (1, false), (1, true)] {
+        for reads_last in [false, true] {
+            let design = linear_steps("linear", 12, dim, product_first, reads_last);
+            assert!(design.kernels.iter().any(|kernel| kernel.rule == "recurrence"));
+            assert!(design.kernels.len() < 12, "{}", design.kernels.len());
+        }
+    }
+}
+
+#[test]
+fn few_steps_stay_as_they_are() {
+    let design = linear_steps("few", 4, 1, true, true);
+    assert!(design.kernels.iter().all(|kernel| kernel.rule != "recurrence"));
 }

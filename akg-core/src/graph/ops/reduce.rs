@@ -98,6 +98,22 @@ pub(super) const ROWS: &[Row] = &[
         variance,
     ),
     Row::new(
+        "var_mean.default(Tensor self, bool unbiased=True) -> (Tensor, Tensor)",
+        variance_and_mean,
+    ),
+    Row::new(
+        "var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)",
+        variance_and_mean,
+    ),
+    Row::new(
+        "std_mean.default(Tensor self, bool unbiased=True) -> (Tensor, Tensor)",
+        variance_and_mean,
+    ),
+    Row::new(
+        "std_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)",
+        variance_and_mean,
+    ),
+    Row::new(
         "var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, \
          bool keepdim=False) -> (Tensor, Tensor)",
         variance_and_mean,

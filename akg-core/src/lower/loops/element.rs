@@ -365,7 +365,8 @@ fn round_constant(value: Constant, dtype: DType) -> Constant {
     if !dtype.is_float() {
         return match value {
             Constant::Int(v) => Constant::Int(v),
-            Constant::Float(v) => Constant::Int(v as i64),
+            Constant::Float(v) if dtype == DType::Bool => Constant::Int(i64::from(v != 0.0)),
+            Constant::Float(v) => Constant::Int(dtype.truncate(v)),
         };
     }
     let exact = match value {

@@ -44,23 +44,15 @@ pub(super) fn round_tf32(v: f64) -> f64 {
 pub(super) fn wrap(dtype: DType, v: i64) -> i64 {
     match dtype {
         DType::Bool => i64::from(v != 0),
-        DType::U8 => i64::from(v as u8),
-        DType::I8 => i64::from(v as i8),
-        DType::I16 => i64::from(v as i16),
-        DType::I32 => i64::from(v as i32),
-        _ => v,
+        _ => dtype.wrap(v),
     }
 }
 
-/// Truncates toward zero; out of range goes to the nearest end, NaN to 0.
+/// The element that a conversion gives; see [`DType::truncate`].
 pub(super) fn to_int(dtype: DType, v: f64) -> i64 {
     match dtype {
         DType::Bool => i64::from(v != 0.0),
-        DType::U8 => i64::from(v as u8),
-        DType::I8 => i64::from(v as i8),
-        DType::I16 => i64::from(v as i16),
-        DType::I32 => i64::from(v as i32),
-        _ => v as i64,
+        _ => dtype.truncate(v),
     }
 }
 

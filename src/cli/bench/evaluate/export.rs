@@ -114,6 +114,7 @@ pub(super) fn export(
     let mut manifest = Manifest::of(&loaded.task, target, &source, plan.clone())?;
     let module = loaded.module.as_ref().map(|module| {
         manifest.module = module_inputs(module);
+        manifest.call = Some(module.call.clone());
         read_text(&module.path)
     });
     let module = module.transpose()?;

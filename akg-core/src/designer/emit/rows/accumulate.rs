@@ -374,8 +374,8 @@ impl Passes<'_> {
         Ok(())
     }
 
-    /// Where an element takes the place of the extreme one so far. Walks along several axes need not come to equal elements
-    /// in the order of their places.
+    /// Where an element takes the place of the extreme one so far. Walks along several axes need not come to equal elements,
+    /// of which all NaN are some, in the order of their places.
     fn wins(
         &mut self,
         id: PrimId,
@@ -385,7 +385,8 @@ impl Passes<'_> {
     ) -> String {
         let sign = if op == ReduceOp::Max { ">" } else { "<" };
         let earlier = if self.along(id).len() > 1 {
-            format!(" | (({value} == {so_far}) & ({place} < {index}))")
+            let same = format!("({value} == {so_far}) | (isnan({value}) & isnan({so_far}))");
+            format!(" | (({same}) & ({place} < {index}))")
         } else {
             String::new()
         };

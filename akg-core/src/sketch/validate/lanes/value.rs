@@ -42,7 +42,7 @@ impl Lane {
     pub(super) fn cast(self, dtype: DType) -> Self {
         match (self, dtype.class()) {
             (Lane::Known(value), DTypeClass::Float) => Lane::Known(value),
-            (Lane::Known(value), DTypeClass::Int) => Lane::Known(value.trunc()),
+            (Lane::Known(value), DTypeClass::Int) => Lane::Known(dtype.truncate(value) as f64),
             (Lane::Known(value), DTypeClass::Bool) => Lane::Known(f64::from(u8::from(value != 0.0))),
             (lane @ (Lane::Exact(_) | Lane::AtLeast(_)), DTypeClass::Int) => lane,
             (Lane::Clean, _) => Lane::Clean,
