@@ -5,11 +5,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use akg::backend::Limits;
 use akg::cpp::{CppConfig, CppDsl};
 use akg::cpu::CpuBackend;
 use akg::source::{Held, Knobs, Launch, LaunchPlan, PlanTensor, Source, SourceForm, TensorRole};
-use akg::verify::Judge;
+use akg::verify::{AdversarialVerifier, Judge, NumericVerifier, Operations, PartVerifier};
 use akg::{
     Backend as _, Candidate, DType, Dsl as _, Error, Expr, Graph, Result, Target, Task, Verdict,
     Verifier as _,
@@ -20,9 +19,9 @@ use libtest_mimic::{Arguments, Trial};
 /// Threads beside a verdict that never rest.
 const BUSY: usize = 8;
 
-const ROWS: i64 = 96;
-const DEPTH: i64 = 1024;
-const COLUMNS: i64 = 1536;
+const ROWS: i64 = 256;
+const DEPTH: i64 = 256;
+const COLUMNS: i64 = 256;
 
 /// `relu(x * w)` in two kernels; `TERM` is what each element of a row adds.
 const TEXT: &str = r#"
@@ -31,23 +30,23 @@ extern "C" void product(void *const *tensors, const int64_t *, int64_t first, in
     const float *x = (const float *)tensors[0], *w = (const float *)tensors[1];
     float *h = (float *)tensors[2];
     for (int64_t i = first; i < last; i++) {
-        float *row = h + i * 1536;
-        for (int64_t j = 0; j < 1536; j++) row[j] = 0;
-        for (int64_t k = 0; k < 1024; k++)
-            for (int64_t j = 0; j < 1536; j++) row[j] += TERM;
+        double sums[256] = {};
+        for (int64_t k = 0; k < 256; k++)
+            for (int64_t j = 0; j < 256; j++) sums[j] += TERM;
+        for (int64_t j = 0; j < 256; j++) h[i * 256 + j] = sums[j];
     }
 }
 extern "C" void relu(void *const *tensors, const int64_t *, int64_t first, int64_t last) {
     const float *h = (const float *)tensors[0];
     float *y = (float *)tensors[1];
-    for (int64_t i = first * 1536; i < last * 1536; i++) y[i] = h[i] > 0 ? h[i] : 0;
+    for (int64_t i = first * 256; i < last * 256; i++) y[i] = h[i] > 0 ? h[i] : 0;
 }
 "#;
 
-const RIGHT: &str = "x[i * 1024 + k] * w[k * 1536 + j]";
+const RIGHT: &str = "(double)x[i * 256 + k] * w[k * 256 + j]";
 
 /// Wrong in the last columns of one row.
-const WRONG: &str = "(i == 77 && j > 1500 ? 0.5f : 1.0f) * x[i * 1024 + k] * w[k * 1536 + j]";
+const WRONG: &str = "(i == 177 && j > 250 ? 0.5 : 1.0) * x[i * 256 + k] * w[k * 256 + j]";
 
 fn main() {
     akg::worker::init();
@@ -120,15 +119,29 @@ fn same(term: &str, passes: bool) -> Result<()> {
     };
     assert_eq!(json(&idle)?, json(&busy)?);
     if passes {
-        assert!(idle.work.data_sets > 10 && idle.work.repetitions > 0 && idle.work.ablations == 2);
-        assert_eq!(idle.checks.len() as u64, idle.work.data_sets);
+        let work = idle.work;
+        assert_eq!(idle.checks.len() as u64, work.data_sets);
+        assert!(work.repetitions > 0 && work.ablations > 0, "{work:?}");
+        // The budgets cut off something, so that a clock in their place would show.
+        assert!(work.rows < work.data_sets * ROWS as u64 && work.data_sets < 40, "{work:?}");
     }
     Ok(())
 }
 
-/// The verdict, whatever contained the candidate.
+/// The verdict of a judge with small budgets, whatever contained the candidate.
 fn judge(candidate: &Candidate, task: &Task, target: &Target, backend: &CpuBackend) -> Result<Verdict> {
-    let judge = Judge::standard(3, Some(11), &Limits::default());
+    let mut numeric = NumericVerifier::default();
+    (numeric.seed, numeric.secret) = (3, Some(11));
+    numeric.work = Operations::of_milliseconds(60);
+    numeric.sample_work = Operations::of_milliseconds(4);
+    let mut adversarial = AdversarialVerifier::default();
+    adversarial.secret = Some(11);
+    adversarial.work = Operations::of_milliseconds(100);
+    adversarial.sample_work = Operations::of_milliseconds(2);
+    let mut parts = PartVerifier::default();
+    parts.secret = Some(11);
+    parts.sample_work = Operations::of_milliseconds(2);
+    let judge = Judge::new().with(numeric).with(adversarial).with(parts);
     let verdict = block_on(judge.verify(candidate, task, target, backend))?;
     Ok(Verdict {
         isolation: None,

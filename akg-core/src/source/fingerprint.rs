@@ -194,7 +194,12 @@ mod tests {
             target.fingerprint().to_string(),
             source().fingerprint().to_string(),
         ];
-        assert_eq!(found, ["task", "target", "source"]);
+        let kept = [
+            "583c57788726342de75e1cb8452b5578d59da7ff9eea57547bafa5458b6a4f1b",
+            "5fd87829b98e6ffb7b24b123d7b58eac11f46a3633db3df459aee6818d6ddb9b",
+            "121131d831d8cde2e1cc853533e82ddddbe6a4afe3dce6f91ff6239e66b27345",
+        ];
+        assert_eq!(found, kept);
     }
 
     #[test]
