@@ -39,7 +39,7 @@ impl Engine {
         }
         let mut files = inputs.iter();
         for tensor in tensors.iter().filter(|t| t.role == TensorRole::Input) {
-            self.copy_input(tensor, files.next(), false)?;
+            self.copy_input(tensor, files.next(), true)?;
         }
         let before = std::mem::take(&mut self.work);
         let work = match self.prepare(dims, &tensors, before)? {

@@ -26,6 +26,17 @@ template <class To, class From> static inline To akg_bits(From value) {
   __builtin_memcpy(&bits, &value, sizeof bits);
   return bits;
 }
+#include <cstdlib>
+// Memory of a tile that is too large for a stack.
+template <class T, int N> struct akg_room {
+  akg_room() : at(aligned_alloc(64, (sizeof(T) * N + 63) / 64 * 64)) {
+    if (!at) __builtin_trap();
+  }
+  akg_room(const akg_room &) = delete;
+  ~akg_room() { free(at); }
+  T (&tile())[N] { return *static_cast<T (*)[N]>(__builtin_assume_aligned(at, 64)); }
+  void *const at;
+};
 // a * b + c rounded once; where that would be a call, in double, which is as good here.
 #if defined(__FMA__) || defined(__FP_FAST_FMAF) || defined(__ARM_FEATURE_FMA)
 static inline float akg_fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }

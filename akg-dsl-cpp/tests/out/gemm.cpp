@@ -66,6 +66,17 @@ static inline void akg_stream_end() {
   __builtin_ia32_sfence();
 #endif
 }
+#include <cstdlib>
+// Memory of a tile that is too large for a stack.
+template <class T, int N> struct akg_room {
+  akg_room() : at(aligned_alloc(64, (sizeof(T) * N + 63) / 64 * 64)) {
+    if (!at) __builtin_trap();
+  }
+  akg_room(const akg_room &) = delete;
+  ~akg_room() { free(at); }
+  T (&tile())[N] { return *static_cast<T (*)[N]>(__builtin_assume_aligned(at, 64)); }
+  void *const at;
+};
 template <class T> struct akg_vector {
   typedef T type __attribute__((vector_size(AKG_VECTOR_BYTES)));
   static constexpr int lanes = AKG_VECTOR_BYTES / int(sizeof(T));
