@@ -229,7 +229,12 @@ impl Report {
     /// Says that a candidate which failed was made by akg's own rules, so that the task is not to blame.
     pub(super) fn own_fault(&mut self) {
         // What the machine has no room or time for is nobody's fault.
-        let limits = [FailureKind::TimedOut, FailureKind::OutOfMemory].map(FailureKind::name);
+        let limits = [
+            FailureKind::TimedOut,
+            FailureKind::OutOfMemory,
+            FailureKind::JudgeTimeout,
+        ]
+        .map(FailureKind::name);
         let is_own = !self.attempts.is_empty() && !self.passed() && !limits.contains(&self.status.as_str());
         if let (true, Some(message)) = (is_own, &mut self.message) {
             *message = format!("akg's own design failed its judge: {message}\n{}", request());

@@ -229,9 +229,9 @@ fn spread<T: Real>(c: &mut Invocation<'_, T>, root: bool) -> Result<(Array<T>, A
         let deviation = (e - mean[result]) / scales[result];
         deviation * deviation
     });
-    let finish = |(square, scale): (T, &T)| match root {
-        true => (square / divisor).sqrt() * *scale,
-        false => square / divisor,
+    let finish = |(square, scale): (T, &T)| {
+        let variance = square / divisor;
+        if root { variance.sqrt() * *scale } else { variance }
     };
     let spread = squares.into_iter().zip(&scales).map(finish).collect();
     Ok((floats(c, 0, spread)?, floats(c, 0, mean)?))
