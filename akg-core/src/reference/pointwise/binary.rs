@@ -239,23 +239,21 @@ fn logical<T: Real>(c: &mut Invocation<'_, T>, f: impl Fn(bool, bool) -> bool + 
     Ok(vec![Array::bool(combine(a, b, &shape, f)?)])
 }
 
-/// Comparisons, in which a plain number first takes the type of the tensor.
+/// Comparisons, whose operands first take the type that both promote to.
 fn compare<T: Real>(
     c: &mut Invocation<'_, T>,
     f: impl Fn(T, T) -> bool + Sync,
     i: impl Fn(i64, i64) -> bool + Sync,
 ) -> Results<T> {
     let shape = c.shape(0)?;
+    let dtype = c.call.promoted(&["self", "other"])?;
     let (a, mut b) = (
         c.operand("self")?.expand(&shape)?,
         c.operand("other")?.expand(&shape)?,
     );
     let out = match (&a.data, &b.data) {
         (Data::Float(_), _) | (_, Data::Float(_)) => {
-            if b.dtype == DType::F64 && a.dtype != DType::F64 && c.is_number("other") {
-                b = b.cast(if a.dtype.is_float() { a.dtype } else { DType::F32 });
-            }
-            zip(&a.into_float(), &b.into_float(), f)
+            zip(&a.cast(dtype).into_float(), &b.cast(dtype).into_float(), f)
         }
         _ => {
             // A number becomes an integer of the tensor's type, and wraps.
