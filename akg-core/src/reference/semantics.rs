@@ -101,7 +101,9 @@ impl<T: Real> Array<T> {
     /// The floating elements rounded by `rounder`.
     pub(super) fn rounded(self, rounder: Rounder) -> Self {
         match self.data {
-            Data::Float(x) if self.dtype != DType::F64 => Self::float(self.dtype, map_in_place(x, |v| rounder.round(v))),
+            Data::Float(x) if self.dtype != DType::F64 => {
+                Self::float(self.dtype, map_in_place(x, |v| rounder.round(v)))
+            }
             data => Self { data, ..self },
         }
     }
@@ -186,7 +188,9 @@ mod tests {
                 Rounder { dtype, seed }.round(value)
             };
             let rounded: Vec<f64> = (0..4000).map(count).collect();
-            let (low, high) = rounded.iter().fold((f64::MAX, f64::MIN), |(low, high), v| (low.min(*v), high.max(*v)));
+            let (low, high) = rounded
+                .iter()
+                .fold((f64::MAX, f64::MIN), |(low, high), v| (low.min(*v), high.max(*v)));
             let share = rounded.iter().filter(|v| **v == high).count() as f64 / 4000.0;
             (low, high, share)
         };
@@ -208,7 +212,13 @@ mod tests {
     fn values_of_the_type_stay() {
         for bits in (0..=u16::MAX).step_by(7) {
             for seed in 0..4 {
-                let round = |dtype, value: f64| Rounder { dtype, seed: Some(seed) }.round(value);
+                let round = |dtype, value: f64| {
+                    Rounder {
+                        dtype,
+                        seed: Some(seed),
+                    }
+                    .round(value)
+                };
                 let (half, brain) = (f16::from_bits(bits).to_f64(), bf16::from_bits(bits).to_f64());
                 assert_eq!(round(DType::F16, half).to_bits(), half.to_bits());
                 assert_eq!(round(DType::BF16, brain).to_bits(), brain.to_bits());

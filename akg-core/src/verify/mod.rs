@@ -22,8 +22,10 @@ mod limits;
 mod measure;
 mod numeric;
 mod parts;
+mod readings;
 mod sample;
 mod sanitizer;
+mod units;
 mod work;
 
 pub use adversarial::AdversarialVerifier;
