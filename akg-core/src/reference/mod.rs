@@ -69,6 +69,7 @@ pub use cost::EvaluationCost;
 pub use elements::{Elements, Stored};
 pub use product::Products;
 pub use rows::{Evaluation, RowPlan};
+pub(crate) use semantics::jumps;
 pub use semantics::{Semantics, has_half};
 pub use strided::Matrix;
 

@@ -22,7 +22,7 @@ pub enum Semantics {
         /// nearer one more often, in proportion to the distances; a value of the type stays.
         perturb: Option<u64>,
     },
-    /// Results keep the precision of the evaluation, but operators that jump ([`jumps`]) read their floating operands
+    /// Results keep the precision of the evaluation, but operators whose results jump read their floating operands
     /// rounded to the operands' types. Such operators are predicates, comparisons, conversions to integers, choices of
     /// indices, and roundings to whole numbers.
     Wide,
@@ -72,7 +72,7 @@ const JUMPS: [&str; 13] = [
 
 /// Whether a small change of a floating operand of `node` can change its result by much: the result is discrete, or the
 /// operator rounds to whole numbers.
-pub(super) fn jumps(graph: &Graph, node: &Node) -> bool {
+pub(crate) fn jumps(graph: &Graph, node: &Node) -> bool {
     let discrete = |value: &crate::graph::ValueId| !graph.ty(*value).dtype.is_float();
     JUMPS.contains(&node.op.name()) || node.outputs.iter().any(discrete)
 }
