@@ -101,17 +101,17 @@ impl<T: Real> Array<T> {
     /// The floating elements rounded by `rounder`.
     pub(super) fn rounded(self, rounder: Rounder) -> Self {
         match self.data {
-            Data::Float(x) if self.dtype != DType::F64 => {
-                Self::float(self.dtype, map_in_place(x, |v| rounder.round(v)))
-            }
+            Data::Float(x) => Self::float(self.dtype, map_in_place(x, |v| rounder.round(v))),
             data => Self { data, ..self },
         }
     }
 
     /// The floating elements rounded to nearest in the array's own type.
     pub(super) fn rounded_to_type(self) -> Self {
-        let dtype = self.dtype;
-        self.rounded(Rounder { dtype, seed: None })
+        match self.dtype {
+            DType::F64 => self,
+            dtype => self.rounded(Rounder { dtype, seed: None }),
+        }
     }
 }
 

@@ -25,6 +25,7 @@ mod parts;
 mod readings;
 mod sample;
 mod sanitizer;
+mod scores;
 mod units;
 mod work;
 

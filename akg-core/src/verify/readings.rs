@@ -14,7 +14,8 @@ use super::comparison::{Comparison, position};
 use super::limits::yardstick;
 use super::measure::Mismatch;
 use super::sample::Extent;
-use super::units::{Elements, Excess, Scores};
+use super::scores::{Excess, Scores};
+use super::units::Elements;
 use crate::error::{Error, Result};
 use crate::reference::{Evaluation, Options, Outcome, RowPlan, Semantics};
 use crate::verdict::{Failure, FailureKind, OutputCheck};
@@ -81,7 +82,7 @@ impl Comparison<'_> {
         Ok(verdict)
     }
 
-    fn evaluation<'b>(&'b self, plan: Option<&'b RowPlan>, options: Options) -> Result<Evaluation<'b>> {
+    fn reading<'b>(&'b self, plan: Option<&'b RowPlan>, options: Options) -> Result<Evaluation<'b>> {
         let products = self.products.clone();
         let graph = &self.task.graph;
         let inputs = self.inputs.get(..graph.inputs().len()).unwrap_or_default();
@@ -99,9 +100,9 @@ impl Comparison<'_> {
         };
         Ok(Readings {
             plan,
-            wide: self.evaluation(plan, by(Semantics::Wide))?,
-            rounded: self.evaluation(plan, by(Semantics::Rounded { perturb: None }))?,
-            class: self.evaluation(plan, class)?,
+            wide: self.reading(plan, by(Semantics::Wide))?,
+            rounded: self.reading(plan, by(Semantics::Rounded { perturb: None }))?,
+            class: self.reading(plan, class)?,
             perturbed: Vec::new(),
         })
     }
@@ -114,7 +115,7 @@ impl Comparison<'_> {
                 semantics: Semantics::Rounded { perturb },
                 ..Options::default()
             };
-            readings.perturbed.push(self.evaluation(readings.plan, options)?);
+            readings.perturbed.push(self.reading(readings.plan, options)?);
         }
         Ok(())
     }

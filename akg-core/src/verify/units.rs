@@ -1,23 +1,18 @@
 //! Errors in units of what rounding can do at each element.
 
+use std::collections::BTreeMap;
+
 use half::{bf16, f16};
 
 use super::measure::Mismatch;
+use super::scores::{MAX, Scored, Scores, band};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::reference::{Buffer, Outcome};
-use crate::tensor::Tensor;
-use crate::verdict::ErrorMeasure;
-
-/// The largest root mean square of a group of many elements, and the largest error of one element, in units.
-const RMS: f64 = 1.5;
-const MAX: f64 = 5.0;
+use crate::tensor::{Element, Tensor};
 
 /// Elements of a run at least, if an output has as many: the last axis, and those before it until there are enough.
 const RUN_FROM: usize = 64;
-
-/// Groups of columns at most.
-const COLUMNS: usize = 256;
 
 /// The part of the elements of a band whose distances are at most the one that counts for all of them. Some may be
 /// where a result jumps.
@@ -30,179 +25,6 @@ pub(super) struct Elements<'a> {
     /// The wide reading in the arithmetic of the class.
     pub(super) class: &'a Outcome,
     pub(super) perturbed: Vec<&'a Outcome>,
-}
-
-/// Errors of the elements of an output.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Scores {
-    whole: Tally,
-    columns: Vec<Tally>,
-    bands: std::collections::BTreeMap<u64, Tally>,
-    /// The run whose errors are the most beyond what they may be.
-    row: Option<Tally>,
-    /// Sums over elements: of the expected, of its square, of squared errors, and of squared units.
-    sum: f64,
-    squares: f64,
-    errors: f64,
-    units: f64,
-    largest_error: f64,
-    largest_unit: f64,
-    /// Elements that are infinite or NaN as a rounded evaluation is, where the wide one is finite.
-    pub(super) overflowed: u64,
-}
-
-/// Errors of a group of elements, in units.
-#[derive(Debug, Clone, Copy, Default)]
-struct Tally {
-    count: u64,
-    squares: f64,
-    max: f64,
-    /// The element with the largest error.
-    worst: Worst,
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Worst {
-    index: usize,
-    got: f64,
-    expected: f64,
-}
-
-/// A group of elements whose errors are too large.
-#[derive(Debug)]
-pub(super) struct Excess {
-    /// `row`, `column 5`: which elements.
-    pub(super) group: String,
-    /// The root mean square and the maximum of the errors in units, and the largest that they may be.
-    pub(super) error: ErrorMeasure,
-    pub(super) limit: ErrorMeasure,
-    /// The number, value and expected value of the worst element.
-    pub(super) index: usize,
-    pub(super) got: f64,
-    pub(super) expected: f64,
-}
-
-impl Tally {
-    fn add(&mut self, units: f64, worst: Worst) {
-        self.count += 1;
-        self.squares += units * units;
-        if units >= self.max {
-            self.max = units;
-            self.worst = worst;
-        }
-    }
-
-    fn merge(&mut self, other: &Self) {
-        self.count += other.count;
-        self.squares += other.squares;
-        if other.max >= self.max {
-            self.max = other.max;
-            self.worst = other.worst;
-        }
-    }
-
-    fn error(&self) -> ErrorMeasure {
-        ErrorMeasure {
-            rms: (self.squares / self.count.max(1) as f64).sqrt(),
-            max: self.max,
-        }
-    }
-
-    /// The largest error of a group: the root mean square of few elements is as uncertain as their maximum.
-    fn limit(&self) -> ErrorMeasure {
-        let few = (self.count.max(1) as f64).sqrt().recip();
-        ErrorMeasure {
-            rms: (RMS.powi(2) + (MAX.powi(2) - RMS.powi(2)) * few).sqrt(),
-            max: MAX,
-        }
-    }
-
-    /// The largest part of a limit that an error is; more than 1 is too much.
-    fn excess(&self) -> f64 {
-        let (error, limit) = (self.error(), self.limit());
-        (error.rms / limit.rms).max(error.max / limit.max)
-    }
-}
-
-impl Scores {
-    /// Adds what was found in other elements.
-    pub(super) fn merge(&mut self, other: &Self) {
-        self.whole.merge(&other.whole);
-        self.columns
-            .resize(self.columns.len().max(other.columns.len()), Tally::default());
-        for (column, other) in self.columns.iter_mut().zip(&other.columns) {
-            column.merge(other);
-        }
-        for (band, other) in &other.bands {
-            self.bands.entry(*band).or_default().merge(other);
-        }
-        other.row.iter().for_each(|row| self.add_row(*row));
-        self.sum += other.sum;
-        self.squares += other.squares;
-        self.errors += other.errors;
-        self.units += other.units;
-        self.largest_error = self.largest_error.max(other.largest_error);
-        self.largest_unit = self.largest_unit.max(other.largest_unit);
-        self.overflowed += other.overflowed;
-    }
-
-    fn add_row(&mut self, row: Tally) {
-        if self.row.is_none_or(|before| before.excess() < row.excess()) {
-            self.row = Some(row);
-        }
-    }
-
-    /// The root mean square of all errors, in units.
-    pub(super) fn rms(&self) -> f64 {
-        self.whole.error().rms
-    }
-
-    /// The error of the output and its limit, relative to the spread of the expected values.
-    pub(super) fn measures(&self) -> (ErrorMeasure, ErrorMeasure) {
-        let n = self.whole.count.max(1) as f64;
-        let spread = (self.squares / n - (self.sum / n).powi(2)).max(0.0).sqrt();
-        let norm = if spread > 0.0 {
-            spread
-        } else {
-            (self.squares / n).sqrt()
-        };
-        let norm = if norm > 0.0 { norm } else { 1.0 };
-        let measure = |squares: f64, max: f64| ErrorMeasure {
-            rms: (squares / n).sqrt() / norm,
-            max: max / norm,
-        };
-        let error = measure(self.errors, self.largest_error);
-        (error, measure(self.units * RMS * RMS, self.largest_unit * MAX))
-    }
-
-    /// A group of elements whose errors are too large.
-    pub(super) fn excess(&self) -> Option<Excess> {
-        let columns = self.columns.iter().enumerate();
-        let columns = columns.map(|(i, tally)| (format!("column {i}"), tally));
-        let bands = self.bands.iter().map(|(band, tally)| (magnitude(*band), tally));
-        let row = self.row.iter().map(|tally| ("row".to_owned(), tally));
-        let whole = std::iter::once(("all elements".to_owned(), &self.whole));
-        let mut groups = whole.chain(row).chain(columns).chain(bands);
-        let (group, tally) = groups.find(|(_, tally)| tally.excess() > 1.0 || tally.squares.is_nan())?;
-        Some(Excess {
-            group,
-            error: tally.error(),
-            limit: tally.limit(),
-            index: tally.worst.index,
-            got: tally.worst.got,
-            expected: tally.worst.expected,
-        })
-    }
-}
-
-/// The band of a magnitude, of four powers of two.
-fn band(value: f64) -> u64 {
-    value.to_bits() >> 54 & 0x1ff
-}
-
-fn magnitude(band: u64) -> String {
-    let from = band as i64 * 4 - 1023;
-    format!("magnitudes from 2^{from}")
 }
 
 /// Unit roundoff and half of the smallest number above 0 of a floating type; f32's at least.
@@ -339,50 +161,32 @@ impl Elements<'_> {
             class: &class,
             perturbed: self.perturbed.iter().map(|o| floats(o)).collect::<Result<_>>()?,
         };
-        let together = run.div_ceil(COLUMNS);
-        scores.columns.resize(run.div_ceil(together), Tally::default());
         let mut start = 0;
         while start < got.len() {
-            let end = (start + run - (offset + start) % run).min(got.len());
+            let first = (offset + start) % run;
+            let end = (start + run - first).min(got.len());
             let distances: Vec<Distance> = (start..end).map(|i| all.distance(i)).collect();
             let steady = Steady::of(&distances);
-            let mut row = Tally::default();
+            let mut scored = Vec::with_capacity(end - start);
             for (i, distance) in (start..end).zip(&distances) {
                 let value = got.get(i).copied().unwrap_or(f64::NAN);
                 let unit = distance.unit(&steady);
                 let Some(error) = all.error(i, value, unit) else {
-                    let expected = all.expected(i);
+                    let expected = Floats::at(all.rounded, i);
                     return Ok(Some((offset + i, value.to_string(), expected.to_string())));
                 };
-                if !distance.base.is_finite() || !value.is_finite() {
-                    scores.overflowed += u64::from(distance.wide_is_finite && !value.is_finite());
-                    continue;
+                if distance.base.is_finite() && value.is_finite() {
+                    scored.push(Scored {
+                        index: offset + i,
+                        column: first + i - start,
+                        got: value,
+                        expected: distance.base,
+                        error,
+                        unit,
+                    });
                 }
-                let units = error / unit;
-                let worst = Worst {
-                    index: offset + i,
-                    got: value,
-                    expected: all.expected(i),
-                };
-                row.add(units, worst);
-                scores
-                    .bands
-                    .entry(band(distance.base))
-                    .or_default()
-                    .add(units, worst);
-                let column = (offset + i) % run / together;
-                if let Some(column) = scores.columns.get_mut(column) {
-                    column.add(units, worst);
-                }
-                scores.sum += distance.base;
-                scores.squares += distance.base.powi(2);
-                scores.errors += error * error;
-                scores.units += unit * unit;
-                scores.largest_error = scores.largest_error.max(error);
-                scores.largest_unit = scores.largest_unit.max(unit);
             }
-            scores.whole.merge(&row);
-            scores.add_row(row);
+            scores.add_run(run, &scored);
             start = end;
         }
         Ok(None)
@@ -402,7 +206,7 @@ fn run_of(shape: &[usize]) -> usize {
 }
 
 /// `count` elements from `offset` on.
-fn stretch<T: crate::tensor::Element, V>(
+fn stretch<T: Element, V>(
     output: &Tensor,
     offset: usize,
     count: usize,
@@ -428,7 +232,6 @@ struct Floats<'a> {
 struct Distance {
     /// The rounded reading, or the wide one where that is not finite.
     base: f64,
-    wide_is_finite: bool,
     /// Between the base and perturbed evaluations, root mean square.
     perturbed: f64,
     /// Between the wide reading in f64 and in the class's arithmetic.
@@ -439,14 +242,14 @@ struct Distance {
 
 /// The distances that most elements of a band have at most.
 struct Steady {
-    perturbed: std::collections::BTreeMap<u64, f64>,
-    class: std::collections::BTreeMap<u64, f64>,
+    perturbed: BTreeMap<u64, f64>,
+    class: BTreeMap<u64, f64>,
 }
 
 impl Steady {
     fn of(distances: &[Distance]) -> Self {
         let most = |of: fn(&Distance) -> f64| {
-            let mut bands: std::collections::BTreeMap<u64, Vec<f64>> = Default::default();
+            let mut bands: BTreeMap<u64, Vec<f64>> = Default::default();
             for distance in distances.iter().filter(|d| d.base.is_finite()) {
                 bands.entry(band(distance.base)).or_default().push(of(distance));
             }
@@ -469,9 +272,7 @@ impl Steady {
 impl Distance {
     /// What rounding can do at this element.
     fn unit(&self, steady: &Steady) -> f64 {
-        let of = |bands: &std::collections::BTreeMap<u64, f64>| {
-            bands.get(&band(self.base)).copied().unwrap_or(0.0)
-        };
+        let of = |bands: &BTreeMap<u64, f64>| bands.get(&band(self.base)).copied().unwrap_or(0.0);
         let parts = [
             self.own,
             self.perturbed,
@@ -488,11 +289,6 @@ impl Floats<'_> {
         values.get(i).copied().unwrap_or(f64::NAN)
     }
 
-    /// The rounded reading.
-    fn expected(&self, i: usize) -> f64 {
-        Self::at(self.rounded, i)
-    }
-
     fn distance(&self, i: usize) -> Distance {
         let (wide, rounded) = (Self::at(self.wide, i), Self::at(self.rounded, i));
         let base = if rounded.is_finite() { rounded } else { wide };
@@ -503,7 +299,6 @@ impl Floats<'_> {
         let (unit, underflow) = resolution(self.dtype);
         Distance {
             base,
-            wide_is_finite: round_to(self.dtype, wide).is_finite(),
             perturbed: (squares / perturbed.len().max(1) as f64).sqrt(),
             class: if class.is_finite() { class } else { 0.0 },
             own: unit * base.abs() + underflow,

@@ -49,14 +49,14 @@ fn decay(r: &mut Recorder) -> Result<Vec<ValueId>> {
     Ok(vec![r.graph.mul(shrink, sum)?])
 }
 
-/// Fault: the sum is rounded after every eighth element.
+/// Fault: the sum is rounded after every eighth element. It is none where nothing is rounded.
 fn long_sum(r: &mut Recorder) -> Result<Vec<ValueId>> {
-    let x = r.uniform([64, 1024])?;
+    let x = r.uniform([64, 4096])?;
     if !r.is_faulty {
         return Ok(vec![r.graph.sum(x, &[-1], false)?]);
     }
     let mut sum = None;
-    for start in (0..1024).step_by(8) {
+    for start in (0..4096).step_by(8) {
         let part = r.graph.slice(x, 1, start, start + 8, 1)?;
         let part = r.graph.sum(part, &[-1], false)?;
         sum = Some(match sum {

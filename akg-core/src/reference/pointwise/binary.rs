@@ -76,6 +76,7 @@ fn arithmetic<T: Real>(
 ) -> Results<T> {
     let (dtype, shape) = (c.dtype(0)?, c.shape(0)?);
     let (a, b) = (c.operand(a)?, c.operand(b)?);
+    let (a, b) = (narrow(c, a)?, narrow(c, b)?);
     Ok(vec![match dtype.class() {
         DTypeClass::Float => Array::float(dtype, combine(a.into_float(), b.into_float(), &shape, f)?),
         _ => {
@@ -84,6 +85,26 @@ fn arithmetic<T: Real>(
             Array::int(dtype, out).carried()
         }
     }])
+}
+
+/// Operators that read a number in f32 whatever the type of the other operand.
+const WIDE_NUMBERS: [&str; 5] = [
+    "mul.Tensor",
+    "mul.Scalar",
+    "multiply.Tensor",
+    "div.Tensor",
+    "div.Scalar",
+];
+
+/// A number or 0-dimensional operand under rounded semantics: PyTorch first rounds it to the type of the result, on a CPU
+/// at least.
+fn narrow<T: Real>(c: &Invocation<'_, T>, x: Array<T>) -> Result<Array<T>> {
+    let dtype = c.dtype(0)?;
+    let is_wider = x.rank() == 0 && x.dtype.is_float() && dtype.is_float() && x.dtype != dtype;
+    Ok(match c.rounder()? {
+        Some(rounder) if is_wider && !WIDE_NUMBERS.contains(&c.node.op.name()) => x.rounded(rounder),
+        _ => x,
+    })
 }
 
 impl<T: Real> Array<T> {
