@@ -90,7 +90,9 @@ impl Rounder {
         match (self.seed, Grid::of(self.dtype)) {
             (Some(seed), Some(grid)) => {
                 let value = value.widen();
-                T::of(grid.round(value, fraction(seed ^ value.to_bits())))
+                // In f32, so that the last digits of a sum, which its order decides, do not.
+                let bits = u64::from((value as f32).to_bits());
+                T::of(grid.round(value, fraction(seed ^ bits)))
             }
             _ => value.round_to(self.dtype),
         }

@@ -182,7 +182,9 @@ impl<'a> Comparison<'a> {
         let appeals = Appeals::of(inputs, sample.yardstick_work());
         let all_move = inputs.iter().all(|t| appeals.moves(t) || !t.dtype().is_float());
         let mut before: Option<Vec<Measured>> = None;
+        // Values of half types have a judgement of their own.
         let turns = std::iter::once(None).chain(appeals.nudged(inputs, self.seed).map(Some));
+        let turns = turns.take(if has_half(graph) { 0 } else { usize::MAX });
         for (turn, inputs) in turns.enumerate() {
             let beyond = HOPELESS.powf(1.0 / turn.max(1) as f64);
             // A few rows may be zeros where others are not; where all were compared, all may be measured.
