@@ -51,18 +51,56 @@ fn hostile_texts_are_errors_that_name_the_limit() {
     let cases = [
         ("a.json", graph(&nested("(", ")", 20_000)), TROUBLE, "256 levels"),
         ("b.json", graph(&nested("-", "", 20_000)), TROUBLE, "256 levels"),
-        ("c.json", graph(&"(A + B + C + D + E) * ".repeat(60).trim_end_matches(" * ").to_owned()), TROUBLE, "1024 terms"),
-        ("d.json", graph(&nested("min(M, ", " * 2)", 200)), TROUBLE, "64 levels"),
+        (
+            "c.json",
+            graph(
+                &"(A + B + C + D + E) * "
+                    .repeat(60)
+                    .trim_end_matches(" * ")
+                    .to_owned(),
+            ),
+            TROUBLE,
+            "1024 terms",
+        ),
+        (
+            "d.json",
+            graph(&nested("min(M, ", " * 2)", 200)),
+            TROUBLE,
+            "64 levels",
+        ),
         ("e.json", graph("9223372036854775807 * N * 3"), TROUBLE, "64-bit"),
         ("f.json", many.to_string(), TROUBLE, "at most 4096"),
         ("g.json", "[".repeat(200_000), TROUBLE, "recursion limit"),
         ("a.sketch", sketch(&doubling("max"), "a199"), FAIL, "1024 terms"),
-        ("b.sketch", sketch("", &nested("(", ")", 20_000)), FAIL, "96 levels"),
-        ("c.sketch", sketch("", &"(N + M) * ".repeat(60).trim_end_matches(" * ").to_owned()), FAIL, "1024 terms"),
-        ("d.sketch", sketch("let a = 9223372036854775807 * 2", "N"), FAIL, "64-bit"),
+        (
+            "b.sketch",
+            sketch("", &nested("(", ")", 20_000)),
+            FAIL,
+            "96 levels",
+        ),
+        (
+            "c.sketch",
+            sketch("", &"(N + M) * ".repeat(60).trim_end_matches(" * ").to_owned()),
+            FAIL,
+            "1024 terms",
+        ),
+        (
+            "d.sketch",
+            sketch("let a = 9223372036854775807 * 2", "N"),
+            FAIL,
+            "64-bit",
+        ),
         ("e.sketch", sketch("", "9223372036854775807"), FAIL, "2^60"),
-        ("a.cpp", format!("// akg-launch: {}\n", json!({"tensors": [], "launches": [
-            {"kernel": "k", "grid": ["(A + B + C + D + E) * ".repeat(60) + "1"], "tensors": []}]})), TROUBLE, "1024 terms"),
+        (
+            "a.cpp",
+            format!(
+                "// akg-launch: {}\n",
+                json!({"tensors": [], "launches": [
+            {"kernel": "k", "grid": ["(A + B + C + D + E) * ".repeat(60) + "1"], "tensors": []}]})
+            ),
+            TROUBLE,
+            "1024 terms",
+        ),
     ];
     let place = Place::new();
     for (name, text, status, limit) in cases {
@@ -85,7 +123,11 @@ fn endless_files_are_refused() {
         std::os::unix::fs::symlink(to, &path).unwrap();
         path
     };
-    let mut files = vec![link("zero.json", "/dev/zero"), link("zero.sketch", "/dev/zero"), link("zero.cpp", "/dev/zero")];
+    let mut files = vec![
+        link("zero.json", "/dev/zero"),
+        link("zero.sketch", "/dev/zero"),
+        link("zero.cpp", "/dev/zero"),
+    ];
     if made.is_ok_and(|status| status.success()) {
         files.push(pipe);
     }
@@ -98,7 +140,11 @@ fn endless_files_are_refused() {
             }
             let output = akg.output().unwrap();
             expect(&output, TROUBLE, &[]);
-            assert!(error(&output).contains("no regular file"), "{command}: {}", error(&output));
+            assert!(
+                error(&output).contains("no regular file"),
+                "{command}: {}",
+                error(&output)
+            );
         }
     }
 }

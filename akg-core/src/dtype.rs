@@ -86,6 +86,11 @@ impl DType {
         matches!(self.class(), DTypeClass::Float)
     }
 
+    /// Whether this is a floating type of 16 bits.
+    pub const fn is_half(self) -> bool {
+        matches!(self, DType::F16 | DType::BF16)
+    }
+
     /// The name used in every text form: `f32`, `i64`, `bool`, …
     pub const fn name(self) -> &'static str {
         match self {

@@ -12,7 +12,8 @@
 //! # }
 //! ```
 //!
-//! [`random`] makes graphs to try designers, DSLs and backends on, as many as there is time for.
+//! [`random`] makes graphs to try designers, DSLs and backends on, as many as there is time for; [`half`](mod@half) has graphs in
+//! half types, whose values may be rounded on the way or not.
 //!
 //! Behind the feature `conformance`.
 
@@ -20,6 +21,7 @@ mod backend;
 mod cases;
 mod chat;
 mod dsl;
+pub mod half;
 mod knowledge;
 mod probe;
 pub mod random;

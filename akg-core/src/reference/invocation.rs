@@ -4,6 +4,7 @@ use super::array::Array;
 use super::product::Products;
 use super::real::Real;
 use super::run::Stretches;
+use super::semantics::{Rounder, Semantics};
 use super::strided::Strided;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -34,6 +35,10 @@ pub(super) struct Invocation<'a, T> {
     pub(super) last_use: &'a [usize],
     /// The values that are known and still needed.
     pub(super) known: &'a mut [Option<Array<T>>],
+    /// Where results are rounded to their element types.
+    pub(super) semantics: Semantics,
+    /// Whether floating operands are rounded to their types as they are taken.
+    pub(super) rounds_operands: bool,
     /// Who else can make matrix products.
     pub(super) products: Option<&'a dyn Products>,
 }
@@ -45,7 +50,27 @@ impl<T: Real> Invocation<'_, T> {
         let once = self.node.inputs().filter(|v| *v == value).count() == 1;
         let slot = &mut self.known[index];
         let array = if dies && once { slot.take() } else { slot.clone() };
-        array.ok_or_else(|| Error::unexpected("an operand was asked for twice"))
+        let array = array.ok_or_else(|| Error::unexpected("an operand was asked for twice"))?;
+        Ok(if self.rounds_operands {
+            array.rounded_to_type()
+        } else {
+            array
+        })
+    }
+
+    /// An explicit conversion to `dtype`. One between floating types is left to the rounding of results, if there is any.
+    pub(super) fn convert(&self, x: Array<T>, dtype: DType) -> Array<T> {
+        let rounds_later = matches!(self.semantics, Semantics::Rounded { .. });
+        if rounds_later && x.dtype.is_float() && dtype.is_float() {
+            x.promote(dtype)
+        } else {
+            x.cast(dtype)
+        }
+    }
+
+    /// The rounding of values that an operator of several steps keeps between them, in the type of its first result.
+    pub(super) fn rounder(&self) -> Result<Option<Rounder>> {
+        Ok(self.semantics.rounder(self.dtype(0)?, self.result(0)?.index()))
     }
 
     /// A tensor argument.

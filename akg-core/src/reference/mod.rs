@@ -4,9 +4,11 @@
 //! truth that kernels are judged against; [`Precision::F32Pairwise`] is the yardstick of accuracy class `fp32`, IEEE
 //! single precision in which every operator rounds and every sum is pairwise.
 //!
-//! The result of an operator on `f16`, `bf16` or `f32` tensors is *not* rounded to that type: the reference is the
-//! exact function, up to the precision of the evaluation. Only what is explicit in the graph rounds: inputs,
+//! By default, the result of an operator on `f16`, `bf16` or `f32` tensors is *not* rounded to that type: the reference
+//! is the exact function, up to the precision of the evaluation. Only what is explicit in the graph rounds: inputs,
 //! constants, and conversions to a narrower type. Integers are exact and wrap as their type does.
+//! [`Options::semantics`] selects other readings of the element types: results rounded after every operator, as
+//! PyTorch's are, or wide results with rounded operands of comparisons.
 //!
 //! ```
 //! use akg_core::reference::{Options, evaluate};
@@ -57,6 +59,7 @@ mod rnn;
 mod rows;
 mod run;
 mod scan;
+mod semantics;
 mod softmax;
 mod strided;
 mod view;
@@ -66,6 +69,8 @@ pub use cost::EvaluationCost;
 pub use elements::{Elements, Stored};
 pub use product::Products;
 pub use rows::{Evaluation, RowPlan};
+pub(crate) use semantics::jumps;
+pub use semantics::{Semantics, has_half};
 pub use strided::Matrix;
 
 /// The arithmetic of an evaluation.
@@ -114,6 +119,8 @@ impl Rounding {
 pub struct Options {
     /// The arithmetic.
     pub precision: Precision,
+    /// Where results of operators are rounded to their element types.
+    pub semantics: Semantics,
     /// Rounds floating inputs first.
     pub round_inputs: Option<Rounding>,
     /// Worker threads; `None` takes as many as the machine has cores.
@@ -142,7 +149,7 @@ pub struct Outcome {
     pub dtype: DType,
     /// The extents.
     pub shape: Vec<usize>,
-    /// The elements, not rounded to `dtype`.
+    /// The elements; rounded to `dtype` only under [`Semantics::Rounded`].
     pub data: Buffer,
 }
 

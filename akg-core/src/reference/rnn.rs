@@ -4,6 +4,7 @@ use super::array::Array;
 use super::invocation::{Invocation, Kernel, Results};
 use super::pointwise::sigmoid;
 use super::real::Real;
+use super::semantics::Rounder;
 use super::strided::{Matrix, Strided};
 use crate::error::{Error, Result};
 
@@ -98,6 +99,7 @@ fn network<T: Real>(c: &mut Invocation<'_, T>, states: Vec<Strided<T>>, cell: Ce
     }
     let directions = if c.flag("bidirectional")? { 2 } else { 1 };
     let batch_first = c.flag("batch_first")?;
+    let rounder = c.rounder()?;
     let mut parameters = parameters(c, &states)?.into_iter();
     let x = c.float("input")?;
     let x = if batch_first { x.swap(0, 1) } else { x };
@@ -118,8 +120,11 @@ fn network<T: Real>(c: &mut Invocation<'_, T>, states: Vec<Strided<T>>, cell: Ce
                 [steps, batch],
                 &parameters,
                 &mut state,
-                cell,
-                direction == 1,
+                Steps {
+                    cell,
+                    backward: direction == 1,
+                    rounder,
+                },
             ));
             finals
                 .iter_mut()
@@ -172,24 +177,42 @@ fn parameters<T: Real>(c: &mut Invocation<'_, T>, states: &[Strided<T>]) -> Resu
     Ok(out)
 }
 
+/// How a layer takes its steps.
+#[derive(Clone, Copy)]
+struct Steps<T> {
+    cell: Cell<T>,
+    backward: bool,
+    /// The rounding of what PyTorch keeps in tensors between the operators of a step.
+    rounder: Option<Rounder>,
+}
+
+impl<T: Real> Steps<T> {
+    fn round(self, values: &mut [T]) {
+        if let Some(rounder) = self.rounder {
+            values.iter_mut().for_each(|v| *v = rounder.round(*v));
+        }
+    }
+}
+
 /// One layer in one direction: the hidden vectors of every step. `state` becomes the last one.
 fn run<T: Real>(
     sequence: &[T],
     [steps, batch]: [usize; 2],
     parameters: &Parameters<T>,
     state: &mut [Vec<T>],
-    cell: Cell<T>,
-    backward: bool,
+    way: Steps<T>,
 ) -> Vec<T> {
-    let inputs = affine(sequence, &parameters.input, parameters.input_bias.as_ref());
+    let mut inputs = affine(sequence, &parameters.input, parameters.input_bias.as_ref());
+    way.round(&mut inputs);
     let gates = parameters.input.shape()[0];
     let Some((hidden, cells)) = state.split_first_mut() else {
         return Vec::new();
     };
     let mut out = vec![T::zero(); steps * hidden.len()];
     for step in 0..steps {
-        let at = if backward { steps - 1 - step } else { step };
-        let recurrent = affine(hidden, &parameters.hidden, parameters.hidden_bias.as_ref());
+        let at = if way.backward { steps - 1 - step } else { step };
+        let mut recurrent = affine(hidden, &parameters.hidden, parameters.hidden_bias.as_ref());
+        way.round(&mut recurrent);
         let inputs = &inputs[at * batch * gates..(at + 1) * batch * gates];
         let mut fresh = Vec::with_capacity(hidden.len());
         {
@@ -197,13 +220,16 @@ fn run<T: Real>(
             let size = (carried.len() / batch.max(1)).max(1);
             let shares = inputs.chunks(gates.max(1)).zip(recurrent.chunks(gates.max(1)));
             for (carried, (x, h)) in carried.chunks_mut(size).zip(shares) {
-                fresh.extend(cell(x, h, carried));
+                fresh.extend((way.cell)(x, h, carried));
             }
+            way.round(carried);
         }
+        way.round(&mut fresh);
         *hidden = match &parameters.projection {
             Some(projection) => affine(&fresh, projection, None),
             None => fresh,
         };
+        way.round(hidden);
         out[at * hidden.len()..(at + 1) * hidden.len()].copy_from_slice(hidden);
     }
     out

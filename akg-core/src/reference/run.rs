@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::array::Array;
 use super::invocation::Invocation;
 use super::real::Real;
-use super::{Buffer, Options, Outcome, Precision, registry};
+use super::semantics::jumps;
+use super::{Buffer, Options, Outcome, Precision, Semantics, registry, view};
 use crate::dtype::DType;
 use crate::error::{Error, Result, ResultExt};
 use crate::expr::Bindings;
@@ -318,7 +319,10 @@ impl<'a, T: Real> Run<'a, T> {
         for value in node.inputs() {
             self.load(value)?;
         }
+        let semantics = self.options.semantics;
         let mut invocation = Invocation {
+            semantics,
+            rounds_operands: semantics == Semantics::Wide && jumps(self.graph, node),
             call: Call::new(node.op, &node.args, self.graph.values()),
             node,
             position,
@@ -337,6 +341,7 @@ impl<'a, T: Real> Run<'a, T> {
                 node.outputs.len()
             )));
         }
+        let computes = view::kernel::<T>(node.op.name()).is_none();
         for (result, output) in results.into_iter().zip(&node.outputs) {
             let (ty, shape) = (self.graph.ty(*output), &self.shapes[output.index()]);
             if result.dtype != ty.dtype || result.shape() != shape {
@@ -347,7 +352,11 @@ impl<'a, T: Real> Run<'a, T> {
                     ty.dtype
                 )));
             }
-            self.known[output.index()] = Some(result);
+            let rounder = semantics.rounder(ty.dtype, output.index()).filter(|_| computes);
+            self.known[output.index()] = Some(match rounder {
+                Some(rounder) => result.rounded(rounder),
+                None => result,
+            });
         }
         Ok(())
     }

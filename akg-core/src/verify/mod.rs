@@ -22,8 +22,11 @@ mod limits;
 mod measure;
 mod numeric;
 mod parts;
+mod readings;
 mod sample;
 mod sanitizer;
+mod scores;
+mod units;
 mod work;
 
 pub use adversarial::AdversarialVerifier;

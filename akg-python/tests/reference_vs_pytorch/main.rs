@@ -9,6 +9,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod draw;
+mod halves;
 mod layers;
 mod pointwise;
 mod shapes;

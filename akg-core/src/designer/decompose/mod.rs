@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::prim::{Prim, PrimId, Prims};
+use super::prim::{MapOp, Prim, PrimId, Prims};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::graph::ops::Call;
-use crate::graph::{Graph, TensorType, ValueId};
+use crate::graph::{Graph, Node, TensorType, ValueId};
+use crate::reference::jumps;
 
 mod attention;
 mod chance;
@@ -121,6 +122,41 @@ pub(super) fn normalise(dim: i64, rank: usize) -> Result<usize> {
         .ok_or_else(|| Error::invalid(format!("dimension {dim} of a tensor of rank {rank}")))
 }
 
+/// `values` with the half operands of `node` rounded to their types. Kernels keep such values in f32, which tells apart
+/// what is equal, finite or whole in the type itself.
+fn rounded_operands(
+    prims: &mut Prims,
+    node: &Node,
+    values: &HashMap<ValueId, PrimId>,
+) -> HashMap<ValueId, PrimId> {
+    let mut operands = HashMap::new();
+    for value in node.inputs() {
+        let Some(id) = values.get(&value).copied() else {
+            continue;
+        };
+        let dtype = prims.dtype(id);
+        let id = if dtype.is_half() && !is_rounded(prims, id) {
+            let wide = prims.cast(id, DType::F32);
+            prims.cast(wide, dtype)
+        } else {
+            id
+        };
+        operands.insert(value, id);
+    }
+    operands
+}
+
+/// Whether a value of a half type comes from memory or a conversion, so that it is one of its type already.
+fn is_rounded(prims: &Prims, id: PrimId) -> bool {
+    match &prims.node(id).prim {
+        Prim::Input(_) | Prim::Number(_) | Prim::Map(MapOp::Cast, _) => true,
+        Prim::Permute(x, _) | Prim::Reshape(x) | Prim::Expand(x) | Prim::Window(_, x) => {
+            is_rounded(prims, *x)
+        }
+        _ => false,
+    }
+}
+
 /// Decomposes a whole graph. Operators without a rule are reported all at once.
 pub(super) fn decompose(graph: &Graph) -> Result<Decomposed> {
     let mut prims = Prims::default();
@@ -133,10 +169,11 @@ pub(super) fn decompose(graph: &Graph) -> Result<Decomposed> {
     for node in graph.nodes() {
         let name = node.op.name().split('.').next().unwrap_or_default();
         prims.origin = name;
+        let rounded = jumps(graph, node).then(|| rounded_operands(&mut prims, node, &values));
         let mut step = Step {
             call: Call::new(node.op, &node.args, graph.values()),
             results: node.outputs.iter().map(|v| graph.ty(*v).clone()).collect(),
-            values: &values,
+            values: rounded.as_ref().unwrap_or(&values),
             prims: &mut prims,
         };
         let mut results = None;

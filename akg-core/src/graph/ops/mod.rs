@@ -241,6 +241,11 @@ impl<'a> Call<'a> {
         self.ty(self.value(name)?)
     }
 
+    /// The type that arguments, tensors or numbers, promote to.
+    pub fn promoted(&self, names: &[&str]) -> Result<DType> {
+        promotion::result_type(self, names)
+    }
+
     /// The type of an optional tensor argument.
     pub fn opt_tensor(&self, name: &str) -> Result<Option<&'a TensorType>> {
         self.opt_value(name)?.map(|v| self.ty(v)).transpose()

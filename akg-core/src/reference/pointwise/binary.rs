@@ -76,6 +76,7 @@ fn arithmetic<T: Real>(
 ) -> Results<T> {
     let (dtype, shape) = (c.dtype(0)?, c.shape(0)?);
     let (a, b) = (c.operand(a)?, c.operand(b)?);
+    let (a, b) = (narrow(c, a)?, narrow(c, b)?);
     Ok(vec![match dtype.class() {
         DTypeClass::Float => Array::float(dtype, combine(a.into_float(), b.into_float(), &shape, f)?),
         _ => {
@@ -84,6 +85,26 @@ fn arithmetic<T: Real>(
             Array::int(dtype, out).carried()
         }
     }])
+}
+
+/// Operators that read a number in f32 whatever the type of the other operand.
+const WIDE_NUMBERS: [&str; 5] = [
+    "mul.Tensor",
+    "mul.Scalar",
+    "multiply.Tensor",
+    "div.Tensor",
+    "div.Scalar",
+];
+
+/// A number or 0-dimensional operand under rounded semantics: PyTorch first rounds it to the type of the result, on a CPU
+/// at least.
+fn narrow<T: Real>(c: &Invocation<'_, T>, x: Array<T>) -> Result<Array<T>> {
+    let dtype = c.dtype(0)?;
+    let is_wider = x.rank() == 0 && x.dtype.is_float() && dtype.is_float() && x.dtype != dtype;
+    Ok(match c.rounder()? {
+        Some(rounder) if is_wider && !WIDE_NUMBERS.contains(&c.node.op.name()) => x.rounded(rounder),
+        _ => x,
+    })
 }
 
 impl<T: Real> Array<T> {
@@ -239,23 +260,21 @@ fn logical<T: Real>(c: &mut Invocation<'_, T>, f: impl Fn(bool, bool) -> bool + 
     Ok(vec![Array::bool(combine(a, b, &shape, f)?)])
 }
 
-/// Comparisons, in which a plain number first takes the type of the tensor.
+/// Comparisons, whose operands first take the type that both promote to.
 fn compare<T: Real>(
     c: &mut Invocation<'_, T>,
     f: impl Fn(T, T) -> bool + Sync,
     i: impl Fn(i64, i64) -> bool + Sync,
 ) -> Results<T> {
     let shape = c.shape(0)?;
+    let dtype = c.call.promoted(&["self", "other"])?;
     let (a, mut b) = (
         c.operand("self")?.expand(&shape)?,
         c.operand("other")?.expand(&shape)?,
     );
     let out = match (&a.data, &b.data) {
         (Data::Float(_), _) | (_, Data::Float(_)) => {
-            if b.dtype == DType::F64 && a.dtype != DType::F64 && c.is_number("other") {
-                b = b.cast(if a.dtype.is_float() { a.dtype } else { DType::F32 });
-            }
-            zip(&a.into_float(), &b.into_float(), f)
+            zip(&a.cast(dtype).into_float(), &b.cast(dtype).into_float(), f)
         }
         _ => {
             // A number becomes an integer of the tensor's type, and wraps.

@@ -45,11 +45,13 @@ pub(super) fn kernel<T: Real>(name: &str) -> Option<Kernel<T>> {
         },
         "to.dtype" | "to.dtype_layout" | "_to_copy.default" | "type_as.default" => |c| {
             let dtype = c.dtype(0)?;
-            Ok(vec![c.array("self")?.cast(dtype)])
+            let x = c.array("self")?;
+            Ok(vec![c.convert(x, dtype)])
         },
         "copy.default" => |c| {
             let (dtype, shape) = (c.dtype(0)?, c.shape(0)?);
-            Ok(vec![c.array("src")?.cast(dtype).expand(&shape)?])
+            let x = c.array("src")?;
+            Ok(vec![c.convert(x, dtype).expand(&shape)?])
         },
         "prelu.default" => |c| {
             let (x, weight) = (c.float("self")?, c.float("weight")?);

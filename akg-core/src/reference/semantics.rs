@@ -1,0 +1,230 @@
+//! Meaning of element types: where the results of an evaluation are rounded.
+
+use super::array::{Array, Data, map_in_place};
+use super::real::Real;
+use crate::dtype::DType;
+use crate::graph::{Graph, Node};
+
+/// Where an evaluation rounds the results of operators.
+///
+/// PyTorch's operators compute on `f16` and `bf16` tensors in f32 and round each result to its type, where it may
+/// overflow. A kernel may do the same, or keep intermediate values in a wider type. [`Rounded`](Self::Rounded) is the
+/// first reading of a graph, [`Wide`](Self::Wide) the second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Semantics {
+    /// Results keep the precision of the evaluation.
+    #[default]
+    Exact,
+    /// Every operator's floating result is rounded to the type that the graph gives it. A value beyond the largest of
+    /// the type becomes infinite.
+    Rounded {
+        /// Rounds up or down at random instead of to nearest, by this seed. A value between two neighbours becomes the
+        /// nearer one more often, in proportion to the distances; a value of the type stays.
+        perturb: Option<u64>,
+    },
+    /// Results keep the precision of the evaluation, but operators whose results jump read their floating operands
+    /// rounded to the operands' types. Such operators are predicates, comparisons, conversions to integers, choices of
+    /// indices, and roundings to whole numbers.
+    Wide,
+}
+
+impl Semantics {
+    /// The reading of a graph that a kernel with wide intermediate values has: [`Wide`](Self::Wide) if the graph has
+    /// values of half precision, else [`Exact`](Self::Exact).
+    pub fn wide(graph: &Graph) -> Self {
+        if has_half(graph) { Self::Wide } else { Self::Exact }
+    }
+
+    /// The rounding of results of type `dtype`; `salt` makes the chance of one operator its own.
+    pub(super) fn rounder(self, dtype: DType, salt: usize) -> Option<Rounder> {
+        match self {
+            Self::Rounded { perturb } if dtype.is_float() && dtype != DType::F64 => Some(Rounder {
+                dtype,
+                seed: perturb.map(|seed| mix(seed ^ mix(salt as u64))),
+            }),
+            _ => None,
+        }
+    }
+}
+
+/// Whether `graph` has a value of half precision, so that rounding its intermediate values makes a difference that a
+/// kernel may have.
+pub fn has_half(graph: &Graph) -> bool {
+    graph.values().iter().any(|value| value.ty.dtype.is_half())
+}
+
+/// Float to float operators whose results jump where their operands change continuously.
+const JUMPS: [&str; 13] = [
+    "ceil.default",
+    "floor.default",
+    "round.default",
+    "trunc.default",
+    "sign.default",
+    "div.Tensor_mode",
+    "div.Scalar_mode",
+    "floor_divide.default",
+    "floor_divide.Scalar",
+    "remainder.Tensor",
+    "remainder.Scalar",
+    "fmod.Tensor",
+    "fmod.Scalar",
+];
+
+/// Whether a small change of a floating operand of `node` can change its result by much: the result is discrete, or the
+/// operator rounds to whole numbers.
+pub(crate) fn jumps(graph: &Graph, node: &Node) -> bool {
+    let discrete = |value: &crate::graph::ValueId| !graph.ty(*value).dtype.is_float();
+    JUMPS.contains(&node.op.name()) || node.outputs.iter().any(discrete)
+}
+
+/// Rounding to an element type, to nearest or by chance.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rounder {
+    dtype: DType,
+    /// Decides together with the value, so that a value is rounded alike whichever part of a tensor is computed.
+    seed: Option<u64>,
+}
+
+impl Rounder {
+    pub(super) fn round<T: Real>(self, value: T) -> T {
+        match (self.seed, Grid::of(self.dtype)) {
+            (Some(seed), Some(grid)) => {
+                let value = value.widen();
+                // In f32, so that the last digits of a sum, which its order decides, do not.
+                let bits = u64::from((value as f32).to_bits());
+                T::of(grid.round(value, fraction(seed ^ bits)))
+            }
+            _ => value.round_to(self.dtype),
+        }
+    }
+}
+
+impl<T: Real> Array<T> {
+    /// The floating elements rounded by `rounder`.
+    pub(super) fn rounded(self, rounder: Rounder) -> Self {
+        match self.data {
+            Data::Float(x) => Self::float(self.dtype, map_in_place(x, |v| rounder.round(v))),
+            data => Self { data, ..self },
+        }
+    }
+
+    /// The floating elements rounded to nearest in the array's own type.
+    pub(super) fn rounded_to_type(self) -> Self {
+        match self.dtype {
+            DType::F64 => self,
+            dtype => self.rounded(Rounder { dtype, seed: None }),
+        }
+    }
+}
+
+/// The numbers of a floating type.
+#[derive(Debug, Clone, Copy)]
+struct Grid {
+    mantissa_bits: i32,
+    least_exponent: i32,
+    largest: f64,
+}
+
+impl Grid {
+    /// The numbers of `dtype`; none if it is not narrower than f64.
+    fn of(dtype: DType) -> Option<Self> {
+        let (mantissa_bits, least_exponent, largest) = match dtype {
+            DType::F16 => (10, -14, half::f16::MAX.to_f64()),
+            DType::BF16 => (7, -126, half::bf16::MAX.to_f64()),
+            DType::F32 => (23, -126, f64::from(f32::MAX)),
+            _ => return None,
+        };
+        Some(Self {
+            mantissa_bits,
+            least_exponent,
+            largest,
+        })
+    }
+
+    /// The neighbour of `value` above it if `chance`, of 0 to 1, is less than the part of the way from the one below.
+    fn round(self, value: f64, chance: f64) -> f64 {
+        if !value.is_finite() {
+            return value;
+        }
+        let exponent = (value.to_bits() >> 52 & 0x7ff) as i32 - 1023;
+        let unit = power_of_two(exponent.max(self.least_exponent) - self.mantissa_bits);
+        let below = (value / unit).floor();
+        let part = value / unit - below;
+        let rounded = (below + f64::from(u8::from(chance < part))) * unit;
+        if rounded.abs() > self.largest {
+            return f64::INFINITY.copysign(value);
+        }
+        rounded.copysign(value)
+    }
+}
+
+/// `2^exponent` for exponents of normal numbers.
+fn power_of_two(exponent: i32) -> f64 {
+    f64::from_bits(((exponent.clamp(-1022, 1023) + 1023) as u64) << 52)
+}
+
+/// A number from 0 up to 1 that follows from `word`.
+fn fraction(word: u64) -> f64 {
+    (mix(word) >> 11) as f64 / (1u64 << 53) as f64
+}
+
+/// The finalizer of SplitMix64 (Steele, Lea and Flood, *Fast Splittable Pseudorandom Number Generators*, 2014).
+fn mix(word: u64) -> u64 {
+    let word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ word >> 31
+}
+
+#[cfg(test)]
+mod tests {
+    use half::{bf16, f16};
+
+    use super::*;
+
+    #[test]
+    fn chance_rounds_to_one_of_both_neighbours_in_proportion() {
+        let up = |dtype: DType, value: f64| {
+            let count = |seed| {
+                let seed = Some(mix(seed));
+                Rounder { dtype, seed }.round(value)
+            };
+            let rounded: Vec<f64> = (0..4000).map(count).collect();
+            let (low, high) = rounded
+                .iter()
+                .fold((f64::MAX, f64::MIN), |(low, high), v| (low.min(*v), high.max(*v)));
+            let share = rounded.iter().filter(|v| **v == high).count() as f64 / 4000.0;
+            (low, high, share)
+        };
+        let near = |(low, high, share): (f64, f64, f64), want: (f64, f64, f64)| {
+            assert_eq!((low, high), (want.0, want.1));
+            assert!((share - want.2).abs() < 0.05, "{share} instead of {}", want.2);
+        };
+        let unit = f16::EPSILON.to_f64();
+        near(up(DType::F16, 1.0 + 0.25 * unit), (1.0, 1.0 + unit, 0.25));
+        near(up(DType::F16, -1.0 - 0.75 * unit), (-1.0 - unit, -1.0, 0.25));
+        near(up(DType::F16, 65508.0), (65504.0, f64::INFINITY, 0.125));
+        near(up(DType::F16, 2f64.powi(-25)), (0.0, 2f64.powi(-24), 0.5));
+        let unit = bf16::EPSILON.to_f64();
+        near(up(DType::BF16, 3.0 + unit), (3.0, 3.0 + 2.0 * unit, 0.5));
+        near(up(DType::F32, 1e-50), (0.0, 0.0, 1.0));
+    }
+
+    #[test]
+    fn values_of_the_type_stay() {
+        for bits in (0..=u16::MAX).step_by(7) {
+            for seed in 0..4 {
+                let round = |dtype, value: f64| {
+                    Rounder {
+                        dtype,
+                        seed: Some(seed),
+                    }
+                    .round(value)
+                };
+                let (half, brain) = (f16::from_bits(bits).to_f64(), bf16::from_bits(bits).to_f64());
+                assert_eq!(round(DType::F16, half).to_bits(), half.to_bits());
+                assert_eq!(round(DType::BF16, brain).to_bits(), brain.to_bits());
+            }
+        }
+    }
+}
