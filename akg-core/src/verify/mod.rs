@@ -13,6 +13,8 @@ mod adversarial;
 mod appeals;
 mod captured;
 mod comparison;
+#[cfg(test)]
+mod faults;
 mod hidden;
 mod inputs;
 mod judge;
