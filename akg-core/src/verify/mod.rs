@@ -14,6 +14,8 @@ mod appeals;
 mod captured;
 mod comparison;
 mod contest_data;
+#[cfg(test)]
+mod faults;
 mod hidden;
 mod inputs;
 mod judge;

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use super::captured;
 use super::comparison::Comparison;
 use super::hidden;
-use super::inputs::{Distribution, make_inputs};
+use super::inputs::{Distribution, make_inputs, unvaried};
 use super::life::{Data, Life};
 use super::sample::Extent;
 use super::work::{Deadline, Operations, TaskWork};
@@ -24,11 +24,12 @@ use crate::verifier::{Candidate, Verifier};
 
 /// Judges values: several distributions, seeds and, for symbolic dims, sizes against the f64 reference.
 ///
-/// The first check has the contract's inputs for [`seed`](Self::seed) and compares every byte of every output; it is the
-/// third where the task's own code makes so much that others are checked meanwhile. All others have inputs, and sizes, that
-/// follow from a [secret](Self::secret) drawn when the candidate can no longer change. They overwrite the inputs before at
-/// the same addresses, and compare randomly chosen rows, as many as [`sample_work`](Self::sample_work) is for. How many
-/// checks there are, and of how many rows, follows from the task's operation count: the verdict says how many they were.
+/// The first check has the contract's inputs for [`seed`](Self::seed); it comes later if the task's own code makes so much
+/// that others are checked meanwhile. All others have inputs, and sizes, that follow from a [secret](Self::secret) drawn
+/// when the candidate can no longer change. The second has the contract's inputs, too, and compares every byte of every
+/// output. Each overwrites the inputs before at the same addresses. The others compare randomly chosen rows, as many as
+/// [`sample_work`](Self::sample_work) is for, the first check twice as many. How many checks there are, and of how many
+/// rows, follows from the task's operation count: the verdict says how many they were.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct NumericVerifier {
@@ -39,7 +40,7 @@ pub struct NumericVerifier {
     pub secret: Option<u64>,
     /// What the inputs of each check look like, most telling first.
     pub distributions: Vec<Distribution>,
-    /// After three checks, no further one begins once those before make up this much work.
+    /// After the first five checks and all sizes, no further one begins once those before make up this much work.
     pub work: Operations,
     /// How often the distributions are gone through, with new seeds each time, if that is less than a quarter of
     /// [`work`](Self::work).
@@ -57,11 +58,18 @@ impl Default for NumericVerifier {
             secret: None,
             distributions: vec![
                 Distribution::Contract,
-                Distribution::Signed,
+                Distribution::Contract,
+                Distribution::Thresholds,
+                Distribution::Rows,
                 Distribution::OneSided,
+                Distribution::Signed,
                 Distribution::Extremes,
                 Distribution::Ties,
+                Distribution::Zeros,
+                Distribution::Columns,
                 Distribution::Extremes,
+                Distribution::Thresholds,
+                Distribution::Constant,
                 Distribution::Extremes,
                 Distribution::Offset,
                 Distribution::IllConditioned,
@@ -70,7 +78,7 @@ impl Default for NumericVerifier {
                 Distribution::Tiny,
             ],
             work: Operations::of_milliseconds(4000),
-            rounds: 3,
+            rounds: 2,
             sample_work: Operations::of_milliseconds(300),
             limits: Limits::default(),
         }
@@ -78,7 +86,7 @@ impl Default for NumericVerifier {
 }
 
 /// Checks that every candidate gets, however much work they are.
-const ALWAYS: usize = 3;
+const ALWAYS: usize = 5;
 
 /// The data of a check.
 struct DataSet {
@@ -135,9 +143,13 @@ impl NumericVerifier {
                     hidden::seed(secret, i as u64)
                 },
                 dims: hints.clone(),
-                whole: i == 0,
+                whole: i == 1,
                 again: i >= round.len(),
             });
+        }
+        // With a single set there is no other to compare in full.
+        if let [only] = sets.as_mut_slice() {
+            only.whole = true;
         }
         let sizes = hidden::sizes(task, secret).into_iter().enumerate();
         // Small sizes are cheap: they come before the distributions that the budget may cut.
@@ -149,7 +161,15 @@ impl NumericVerifier {
             whole: true,
             again: false,
         });
-        sets.splice(at..at, sized.collect::<Vec<_>>());
+        let far = hidden::far_sizes(task, secret).sizes.into_iter().enumerate();
+        let far = far.map(|(i, dims)| DataSet {
+            distribution: Distribution::Signed,
+            seed: hidden::seed(secret, 2000 + i as u64),
+            dims,
+            whole: false,
+            again: false,
+        });
+        sets.splice(at..at, sized.chain(far).collect::<Vec<_>>());
         sets
     }
 }
@@ -234,9 +254,16 @@ impl Verifier for NumericVerifier {
             // Others are checked meanwhile.
             first.rotate_left(1);
         }
+        let ahead_is_slow = ahead.is_some();
         let task = ahead.as_ref().unwrap_or(task);
-        let always = ALWAYS + hidden::sizes(task, secret).len();
-        for (i, set) in sets.into_iter().enumerate() {
+        let far = hidden::far_sizes(task, secret);
+        let always = ALWAYS + hidden::sizes(task, secret).len() + far.sizes.len();
+        verdict.gaps.extend(far.gaps);
+        for (i, mut set) in sets.into_iter().enumerate() {
+            if ahead_is_slow && set.whole && set.dims == task.contract.hints {
+                // The task's code would have to make as much once more.
+                set.distribution = Distribution::Signed;
+            }
             let budget = if set.again { self.work.quarter() } else { self.work };
             if i >= always && verdict.work.operations > budget.0 {
                 break;
@@ -244,6 +271,9 @@ impl Verifier for NumericVerifier {
             let (distribution, seed, dims) = (set.distribution, set.seed, &set.dims);
             let inputs = make_inputs(task, backend, distribution, seed, dims)?;
             verdict.work.spend(TaskWork::new(task, dims)?.data());
+            if distribution == Distribution::Contract && seed == self.seed {
+                verdict.gaps.extend(unvaried(task, &inputs)?);
+            }
             let data = Data {
                 task,
                 inputs: &inputs,
@@ -255,7 +285,11 @@ impl Verifier for NumericVerifier {
                 placement: 0,
             };
             let extent = Extent {
-                work: (!set.whole).then_some(self.sample_work),
+                work: (!set.whole).then_some(if seed == self.seed {
+                    Operations(self.sample_work.0.saturating_mul(2))
+                } else {
+                    self.sample_work
+                }),
                 yardstick: self.sample_work,
                 first: None,
             };
@@ -265,5 +299,39 @@ impl Verifier for NumericVerifier {
             }
         }
         Ok(verdict)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::DType;
+    use crate::graph::Graph;
+
+    #[test]
+    fn every_byte_is_compared_on_the_contracts_own_data_of_a_secret() {
+        let mut graph = Graph::new("g");
+        let x = graph.input("x", DType::F32, [4]);
+        graph.output(x);
+        let task = Task::new("t", graph);
+        let verifier = NumericVerifier::default();
+        let sets = verifier.data_sets(&task, 7);
+        let whole: Vec<&DataSet> = sets.iter().filter(|set| set.whole).collect();
+        assert!(
+            whole
+                .iter()
+                .any(|set| set.distribution == Distribution::Contract && set.seed != verifier.seed)
+        );
+        // The public seed gives the data of the first check and of no other.
+        let public = sets.iter().filter(|set| set.seed == verifier.seed);
+        assert_eq!(public.count(), 1);
+        assert_ne!(
+            verifier
+                .data_sets(&task, 8)
+                .iter()
+                .map(|set| set.seed)
+                .collect::<Vec<_>>(),
+            sets.iter().map(|set| set.seed).collect::<Vec<_>>()
+        );
     }
 }
