@@ -123,7 +123,10 @@ fn same(term: &str, passes: bool) -> Result<()> {
         assert_eq!(idle.checks.len() as u64, work.data_sets);
         assert!(work.repetitions > 0 && work.ablations > 0, "{work:?}");
         // The budgets cut off something, so that a clock in their place would show.
-        assert!(work.rows < work.data_sets * ROWS as u64 && work.data_sets < 40, "{work:?}");
+        assert!(
+            work.rows < work.data_sets * ROWS as u64 && work.data_sets < 40,
+            "{work:?}"
+        );
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use rand::{RngExt as _, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
-use super::inputs::{Distribution, captured_positions, generate};
+use super::inputs::{Distribution, InputMaker, captured_positions};
 use crate::backend::{Backend, TensorBuffer, host_buffer};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -48,6 +48,7 @@ pub struct ContestData {
     capacity: u32,
     /// For each position that the task's code makes, its draws.
     captured: BTreeMap<usize, Vec<Tensor>>,
+    maker: InputMaker,
     made: Mutex<Made>,
 }
 
@@ -77,6 +78,7 @@ impl ContestData {
             secret,
             capacity: 1,
             captured: BTreeMap::new(),
+            maker: InputMaker::new(&task.graph),
             made: Mutex::default(),
             backend,
         };
@@ -180,7 +182,8 @@ impl ContestData {
 
     fn generate(&self, distribution: Distribution, seed: u64, position: usize) -> Result<Tensor> {
         let allocate = |dtype, shape: &[usize]| self.allocate(dtype, shape);
-        generate(&allocate, &self.task, distribution, seed, self.dims(), position)
+        self.maker
+            .make(&allocate, &self.task, distribution, seed, position)
     }
 
     fn allocate(&self, dtype: DType, shape: &[usize]) -> Result<Box<dyn TensorBuffer>> {

@@ -8,7 +8,7 @@ use crate::backend::{Backend, TensorBuffer, host_buffer};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::Bindings;
-use crate::graph::{Input, InputKind};
+use crate::graph::{Graph, Input, InputKind};
 use crate::task::{Generator, Task};
 use crate::tensor::{Tensor, byte_len};
 
@@ -56,7 +56,7 @@ pub(crate) fn host_inputs(task: &Task, distribution: Distribution, seed: u64) ->
 }
 
 /// Who gives memory for a tensor.
-pub(super) type Allocate<'a> = &'a dyn Fn(DType, &[usize]) -> Result<Box<dyn TensorBuffer>>;
+type Allocate<'a> = &'a dyn Fn(DType, &[usize]) -> Result<Box<dyn TensorBuffer>>;
 
 fn inputs_in(
     allocate: Allocate<'_>,
@@ -78,7 +78,38 @@ fn inputs_in(
     Ok(tensors)
 }
 
-pub(super) fn generate(allocate: Allocate<'_>, stream: &Stream) -> Result<Tensor> {
+/// Makes inputs of one graph one at a time.
+pub(super) struct InputMaker {
+    facts: Vec<InputFacts>,
+}
+
+impl InputMaker {
+    pub(super) fn new(graph: &Graph) -> Self {
+        Self {
+            facts: harvest(graph),
+        }
+    }
+
+    /// The input at `position` as [`make_inputs`] makes it, unless it is captured.
+    pub(super) fn make(
+        &self,
+        allocate: Allocate<'_>,
+        task: &Task,
+        distribution: Distribution,
+        seed: u64,
+        position: usize,
+    ) -> Result<Tensor> {
+        let facts = self.facts.get(position);
+        let facts = facts.ok_or_else(|| Error::unexpected(format!("the graph has no input {position}")))?;
+        let dims = &task.contract.hints;
+        generate(
+            allocate,
+            &Stream::new(task, facts, distribution, seed, dims, position)?,
+        )
+    }
+}
+
+fn generate(allocate: Allocate<'_>, stream: &Stream) -> Result<Tensor> {
     let mut buffer = allocate(stream.dtype, &stream.shape)?;
     let chunks = buffer.bytes_mut().par_chunks_mut(CHUNK * stream.dtype.size());
     chunks
