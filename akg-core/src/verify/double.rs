@@ -81,12 +81,12 @@ mod tests {
         graph.output(y);
         assert_eq!(terms(&graph), Some(300.0));
         let (mut graph, y) = product(DType::F32);
-        let wide = graph.cast(y, DType::F64).unwrap();
+        let wide = graph.to_dtype(y, DType::F64).unwrap();
         graph.output(wide);
         assert_eq!(terms(&graph), None);
         let mut graph = Graph::new("g");
         let x = graph.input("x", DType::F32, [8, 300]);
-        let wide = graph.cast(x, DType::F64).unwrap();
+        let wide = graph.to_dtype(x, DType::F64).unwrap();
         let y = graph.sum(wide, &[1], false).unwrap();
         graph.output(y);
         assert_eq!(terms(&graph), Some(300.0));

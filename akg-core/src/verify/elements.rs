@@ -148,16 +148,20 @@ impl Suspect {
     }
 
     /// The elements of an output that are beyond what the class does at them.
-    fn element(&self, output: usize, view: &View<'_>, allowed: Allowed) -> Option<Fault> {
-        let elements = self.outputs.get(output)?.as_ref()?;
-        let faults = (0..elements.errors.len()).filter_map(|i| {
-            let (error, limit) = (
-                elements.error(i, view, allowed)?,
-                elements.limit(i, view, allowed)?,
-            );
-            (error > limit).then(|| elements.fault(i, view, error, limit))
-        });
-        faults.max_by(|a, b| (a.error / a.limit).total_cmp(&(b.error / b.limit)))
+    fn elements<'s>(
+        &'s self,
+        output: usize,
+        view: &'s View<'_>,
+        allowed: Allowed,
+    ) -> impl Iterator<Item = Fault> + 's {
+        let elements = self.outputs.get(output).and_then(Option::as_ref);
+        elements.into_iter().flat_map(move |elements| {
+            (0..elements.errors.len()).filter_map(move |i| {
+                let error = elements.error(i, view, allowed)?;
+                let limit = elements.limit(i, view, allowed)?;
+                (error > limit).then(|| elements.fault(i, view, error, limit))
+            })
+        })
     }
 }
 
@@ -203,20 +207,17 @@ impl Elements {
     }
 }
 
-/// The first reason to reject an output, if there is one, by what is known of the suspect rows so far.
+/// The reason to reject an output, if there is one, by what is known of the suspect rows so far: the group in which errors are most
+/// above what they may be, or the first of a few elements.
 pub(super) fn judge(suspects: &[Suspect], output: usize, view: &View<'_>, allowed: Allowed) -> Option<Fault> {
-    if let Some(fault) = suspects
-        .iter()
-        .find_map(|suspect| suspect.element(output, view, allowed))
-    {
-        return Some(fault);
+    let beyond = suspects.iter().flat_map(|suspect| suspect.elements(output, view, allowed));
+    let beyond: Vec<Fault> = beyond.take(FEW + 1).collect();
+    let element = beyond.first().copied();
+    if (1..=FEW).contains(&beyond.len()) {
+        return element;
     }
     let (mut found, mut yard) = (Groups::new(&view.layout), Groups::new(&view.layout));
-    let all = || {
-        suspects
-            .iter()
-            .filter_map(|suspect| suspect.outputs.get(output)?.as_ref())
-    };
+    let all = || suspects.iter().filter_map(|suspect| suspect.outputs.get(output)?.as_ref());
     for elements in all() {
         let len = elements.errors.len();
         found.add(elements.offset, len, |i| {
@@ -227,17 +228,23 @@ pub(super) fn judge(suspects: &[Suspect], output: usize, view: &View<'_>, allowe
             Some((*elements.expected.get(i)?, *elements.bounds.get(i)?))
         });
     }
-    let mut excesses = excesses(&found, &yard, allowed.floor);
-    // The elements were tested by themselves, and a band of few has no other measure.
     let is_scarce = |band: usize| yard.bands.get(band).is_none_or(|tally| tally.count < ENOUGH);
-    excesses.retain(|excess| excess.is_rms && !matches!(excess.group, Group::Band(band) if is_scarce(band)));
-    let excess: &Excess = excesses.first()?;
+    let excesses = excesses(&found, &yard, allowed.floor).into_iter();
+    // The elements were tested by themselves, and a band of few has no other measure.
+    let excesses =
+        excesses.filter(|excess| excess.is_rms && !matches!(excess.group, Group::Band(band) if is_scarce(band)));
+    let Some(excess) = excesses.max_by(|a, b| a.times().total_cmp(&b.times())) else {
+        return element;
+    };
     let elements = all().find(|e| (e.offset..e.offset + e.errors.len()).contains(&excess.at))?;
     Some(Fault {
         group: Some(excess.group),
         ..elements.fault(excess.at - elements.offset, view, excess.error, excess.limit)
     })
 }
+
+/// Elements that are named by themselves.
+const FEW: usize = 2;
 
 /// Elements of a floating tensor.
 fn values(tensor: &Tensor, offset: usize, len: usize) -> Result<Vec<f64>> {
