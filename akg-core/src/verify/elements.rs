@@ -17,7 +17,10 @@ use crate::tensor::Tensor;
 /// rounding of f64. Where a result is smooth, it moves as many times as far by the second.
 pub(super) const STEPS: [f64; 2] = [1.0 / (1u64 << 40) as f64, 1.0 / (1u64 << 36) as f64];
 
-/// The ratio of both from which on a result is smooth.
+/// Units of the class that inputs are moved by to see whether a result jumps in reach of rounding.
+pub(super) const REACH: f64 = 4.0;
+
+/// The ratio of both steps from which on a result is smooth, and that to the smooth distance from which on it jumps.
 const SMOOTH: f64 = 4.0;
 
 /// The part of the largest error of the class's arithmetic that an element beside a jump may have, times this.
@@ -40,7 +43,7 @@ struct Elements {
     errors: Vec<f64>,
     /// The largest errors of the class's arithmetic so far.
     bounds: Vec<f64>,
-    /// A step away from the inputs, the result jumps.
+    /// In reach of rounding, the result jumps.
     jumps: Vec<bool>,
     /// The largest error of the class's arithmetic in all of them.
     largest: f64,
@@ -115,26 +118,28 @@ impl Suspect {
         }
     }
 
-    /// Notes how far results move when the inputs move by each of the [`STEPS`], in a class whose inputs are known up to `unit`.
-    pub(super) fn note_steps(&mut self, views: &[(View<'_>, usize)], steps: [&[Outcome]; 2], unit: f64) {
-        let [near, far] = steps;
-        let outcomes = near.iter().zip(far);
-        for ((elements, (view, _)), (near, far)) in self.outputs.iter_mut().zip(views).zip(outcomes) {
+    /// Notes how far results move when the inputs move by each of the [`STEPS`] and by the [`REACH`] of a class whose inputs are known
+    /// up to `unit`.
+    pub(super) fn note_steps(&mut self, views: &[(View<'_>, usize)], steps: [&[Outcome]; 3], unit: f64) {
+        let [near, far, reach] = steps;
+        let outcomes = near.iter().zip(far).zip(reach);
+        for ((elements, (view, _)), ((near, far), reach)) in self.outputs.iter_mut().zip(views).zip(outcomes)
+        {
             let Some(elements) = elements else { continue };
-            let unit = unit * view.resolution.yard_scale;
             for (i, expected) in elements.expected.iter().enumerate() {
                 let distance =
                     |outcome: &Outcome| (float_at(outcome, i).unwrap_or(f64::NAN) - expected).abs();
-                let (near, far) = (distance(near), distance(far));
+                let (near, far, reach) = (distance(near), distance(far), distance(reach));
                 let (Some(bound), Some(jump)) = (elements.bounds.get_mut(i), elements.jumps.get_mut(i))
                 else {
                     continue;
                 };
-                if far >= SMOOTH * near && near.is_finite() {
-                    *bound = bound.max(near / STEPS[0] * unit);
-                } else if near.max(far) > 0.0 {
-                    *jump = true;
+                let slope = near / STEPS[0];
+                let is_smooth = far >= SMOOTH * near && near.is_finite();
+                if is_smooth {
+                    *bound = bound.max(slope * unit * view.resolution.yard_scale);
                 }
+                *jump |= !is_smooth || reach > SMOOTH * slope * REACH * unit;
             }
         }
     }
@@ -210,14 +215,20 @@ impl Elements {
 /// The reason to reject an output, if there is one, by what is known of the suspect rows so far: the group in which errors are most
 /// above what they may be, or the first of a few elements.
 pub(super) fn judge(suspects: &[Suspect], output: usize, view: &View<'_>, allowed: Allowed) -> Option<Fault> {
-    let beyond = suspects.iter().flat_map(|suspect| suspect.elements(output, view, allowed));
+    let beyond = suspects
+        .iter()
+        .flat_map(|suspect| suspect.elements(output, view, allowed));
     let beyond: Vec<Fault> = beyond.take(FEW + 1).collect();
     let element = beyond.first().copied();
     if (1..=FEW).contains(&beyond.len()) {
         return element;
     }
     let (mut found, mut yard) = (Groups::new(&view.layout), Groups::new(&view.layout));
-    let all = || suspects.iter().filter_map(|suspect| suspect.outputs.get(output)?.as_ref());
+    let all = || {
+        suspects
+            .iter()
+            .filter_map(|suspect| suspect.outputs.get(output)?.as_ref())
+    };
     for elements in all() {
         let len = elements.errors.len();
         found.add(elements.offset, len, |i| {
@@ -231,9 +242,13 @@ pub(super) fn judge(suspects: &[Suspect], output: usize, view: &View<'_>, allowe
     let is_scarce = |band: usize| yard.bands.get(band).is_none_or(|tally| tally.count < ENOUGH);
     let excesses = excesses(&found, &yard, allowed.floor).into_iter();
     // The elements were tested by themselves, and a band of few has no other measure.
-    let excesses =
-        excesses.filter(|excess| excess.is_rms && !matches!(excess.group, Group::Band(band) if is_scarce(band)));
-    let Some(excess) = excesses.max_by(|a, b| a.times().total_cmp(&b.times())) else {
+    let excesses = excesses
+        .filter(|excess| excess.is_rms && !matches!(excess.group, Group::Band(band) if is_scarce(band)));
+    // A band says less about where the fault is.
+    let order = |excess: &Excess| (!matches!(excess.group, Group::Band(_)), excess.times());
+    let worst = excesses.map(|excess| (order(&excess), excess));
+    let worst = worst.max_by(|(a, _), (b, _)| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    let Some((_, excess)) = worst else {
         return element;
     };
     let elements = all().find(|e| (e.offset..e.offset + e.errors.len()).contains(&excess.at))?;

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::appeals::nudge_all;
 use super::comparison::{Comparison, Sides, position};
-use super::elements::{Allowed, Fault, STEPS, Suspect, Trace, judge};
+use super::elements::{Allowed, Fault, REACH, STEPS, Suspect, Trace, judge};
 use super::groups::excesses;
 use super::limits::input_unit;
 use super::measure::View;
@@ -133,7 +133,7 @@ impl Suspects<'_> {
             };
             self.comparison.evaluation(self.inputs, plan, options)
         };
-        let steps = [step(STEPS[0])?, step(STEPS[1])?];
+        let steps = [step(STEPS[0])?, step(STEPS[1])?, step(REACH * unit)?];
         let note = |suspect: &mut Suspect| -> Result<()> {
             let range = suspect.range.clone();
             let placed = sides.placed(self.views, &range);
@@ -144,8 +144,8 @@ impl Suspects<'_> {
             if let Some(single) = &single {
                 suspect.note_errors(&placed, &truth, &rows(single)?);
             }
-            let [near, far] = &steps;
-            suspect.note_steps(&placed, [&rows(near)?, &rows(far)?], unit);
+            let [near, far, reach] = &steps;
+            suspect.note_steps(&placed, [&rows(near)?, &rows(far)?, &rows(reach)?], unit);
             Ok(())
         };
         suspects.par_iter_mut().try_for_each(note)
