@@ -60,6 +60,7 @@ mod rows;
 mod run;
 mod scan;
 mod semantics;
+mod shift;
 mod softmax;
 mod strided;
 mod view;
@@ -71,6 +72,7 @@ pub use product::Products;
 pub use rows::{Evaluation, RowPlan};
 pub(crate) use semantics::jumps;
 pub use semantics::{Semantics, has_half};
+pub use shift::Shift;
 pub use strided::Matrix;
 
 /// The arithmetic of an evaluation.
@@ -123,6 +125,8 @@ pub struct Options {
     pub semantics: Semantics,
     /// Rounds floating inputs first.
     pub round_inputs: Option<Rounding>,
+    /// Moves floating inputs by a little.
+    pub shift: Option<Shift>,
     /// Worker threads; `None` takes as many as the machine has cores.
     pub threads: Option<usize>,
     /// Who makes large matrix products; `None` leaves all to the worker threads.

@@ -14,8 +14,11 @@ mod appeals;
 mod captured;
 mod comparison;
 mod contest_data;
+mod double;
+mod elements;
 #[cfg(test)]
 mod faults;
+mod groups;
 mod hidden;
 mod inputs;
 mod judge;
@@ -24,10 +27,14 @@ mod limits;
 mod measure;
 mod numeric;
 mod parts;
+mod policy;
 mod readings;
 mod sample;
 mod sanitizer;
 mod scores;
+mod suspects;
+mod tally;
+mod tolerance;
 mod units;
 mod work;
 
@@ -45,3 +52,6 @@ pub use numeric::NumericVerifier;
 pub use parts::PartVerifier;
 pub use sanitizer::SanitizerVerifier;
 pub use work::Operations;
+
+#[cfg(test)]
+mod tests;
