@@ -56,6 +56,7 @@ mod rnn;
 mod rows;
 mod run;
 mod scan;
+mod shift;
 mod softmax;
 mod strided;
 mod view;
@@ -63,6 +64,7 @@ mod view;
 pub use elements::{Elements, Stored};
 pub use product::Products;
 pub use rows::{Evaluation, RowPlan};
+pub use shift::Shift;
 pub use strided::Matrix;
 
 /// The arithmetic of an evaluation.
@@ -113,6 +115,8 @@ pub struct Options {
     pub precision: Precision,
     /// Rounds floating inputs first.
     pub round_inputs: Option<Rounding>,
+    /// Moves floating inputs by a little.
+    pub shift: Option<Shift>,
     /// Worker threads; `None` takes as many as the machine has cores.
     pub threads: Option<usize>,
     /// Who makes large matrix products; `None` leaves all to the worker threads.

@@ -286,13 +286,15 @@ impl<'a, T: Real> Run<'a, T> {
         let source =
             self.sources[index].ok_or_else(|| Error::unexpected("a node reads a value before it is made"))?;
         let rounding = self.options.round_inputs.filter(|_| source.is_input);
+        let shift = self.options.shift.filter(|_| source.is_input);
         let stretch = self.stretches.get(index).copied().flatten();
         let tensor = source.tensor;
         let large = tensor.dtype() == DType::F32 && tensor.len() >= STORED_FROM;
-        let array = match rounding {
-            None if large && stretch.is_none() => Array::stored(tensor),
-            None => Array::from_tensor(tensor, stretch, |v| v)?,
-            Some(rounding) => Array::from_tensor(tensor, stretch, |v| rounding.round(v))?,
+        let array = match (rounding, shift) {
+            (None, None) if large && stretch.is_none() => Array::stored(tensor),
+            (None, None) => Array::from_tensor(tensor, stretch, |v| v)?,
+            (Some(rounding), None) => Array::from_tensor(tensor, stretch, |v| rounding.round(v))?,
+            (_, Some(shift)) => Array::from_tensor(tensor, stretch, |v| shift.apply(v))?,
         };
         self.known[index] = Some(array);
         Ok(())

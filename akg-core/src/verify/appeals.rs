@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use half::{bf16, f16};
 use rand::{RngExt as _, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::tensor::Tensor;
+use crate::tensor::{Element, Tensor};
 
 /// Evaluations on nudged inputs of up to so many bytes, and the part of an element that it is moved by at most: some
 /// neighbours away, so that sums of many are rounded elsewhere. Outputs of few elements need many: their errors are those
@@ -58,14 +59,19 @@ impl Appeals {
 
     /// Whether a tensor's elements are moved.
     pub(super) fn moves(&self, tensor: &Tensor) -> bool {
-        tensor.dtype() == DType::F32 && tensor.bytes().len() <= self.most
+        is_nudged(tensor) && tensor.bytes().len() <= self.most
+    }
+
+    /// The number of evaluations, that on the inputs themselves included.
+    pub(super) fn turns(&self) -> usize {
+        self.count + 1
     }
 
     pub(super) fn nudged(&self, inputs: &[Tensor], seed: u64) -> impl Iterator<Item = Result<Vec<Tensor>>> {
         let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x006e_7564_6765);
         let mut nudge = move |tensor: &Tensor| {
             if self.moves(tensor) {
-                nudge(tensor, &mut rng)
+                nudge(tensor, NUDGE, &mut rng)
             } else {
                 Ok(tensor.clone())
             }
@@ -74,13 +80,47 @@ impl Appeals {
     }
 }
 
-/// The tensor with every finite element moved by at most [`NUDGE`] of itself.
-fn nudge(tensor: &Tensor, rng: &mut ChaCha8Rng) -> Result<Tensor> {
-    let moved = |v: &f32| {
-        let to = (f64::from(*v) * (1.0 + rng.random_range(-NUDGE..NUDGE))) as f32;
-        if to.is_finite() { to } else { *v }
+/// The inputs with every floating element moved by at most a part of `size` of itself, or by the neighbours that its type has.
+pub(super) fn nudge_all(inputs: &[Tensor], size: f64, seed: u64) -> Result<Vec<Tensor>> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x6e65_6172);
+    let nudged = inputs.iter().map(|tensor| match tensor.dtype().unit_roundoff() {
+        Some(unit) => nudge(tensor, size.max(NEIGHBOURS * unit), &mut rng),
+        None => Ok(tensor.clone()),
+    });
+    nudged.collect()
+}
+
+/// Units of roundoff that reach some neighbours of an element.
+const NEIGHBOURS: f64 = 4.0;
+
+/// Returns true for types whose elements have neighbours that are near enough.
+fn is_nudged(tensor: &Tensor) -> bool {
+    matches!(tensor.dtype(), DType::F32 | DType::F64)
+}
+
+/// The tensor with every finite element moved by at most a part of `size` of itself.
+fn nudge(tensor: &Tensor, size: f64, rng: &mut ChaCha8Rng) -> Result<Tensor> {
+    let mut moved = |v: f64| v * (1.0 + rng.random_range(-size..size));
+    match tensor.dtype() {
+        DType::F16 => move_each(tensor, f16::is_finite, |v| f16::from_f64(moved(v.to_f64()))),
+        DType::BF16 => move_each(tensor, bf16::is_finite, |v| bf16::from_f64(moved(v.to_f64()))),
+        DType::F32 => move_each(tensor, f32::is_finite, |v| moved(f64::from(v)) as f32),
+        DType::F64 => move_each(tensor, f64::is_finite, moved),
+        _ => Ok(tensor.clone()),
+    }
+}
+
+/// The tensor with every element moved to a finite one, or left where it is.
+fn move_each<T: Element>(
+    tensor: &Tensor,
+    is_finite: fn(T) -> bool,
+    mut moved: impl FnMut(T) -> T,
+) -> Result<Tensor> {
+    let to = |v: &T| {
+        let to = moved(*v);
+        if is_finite(to) { to } else { *v }
     };
-    let values: Vec<f32> = tensor.as_slice::<f32>()?.iter().map(moved).collect();
+    let values: Vec<T> = tensor.as_slice::<T>()?.iter().map(to).collect();
     Tensor::from_slice(tensor.shape(), &values)
 }
 

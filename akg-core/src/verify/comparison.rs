@@ -2,21 +2,25 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rayon::prelude::*;
 
-use super::appeals::Appeals;
-use super::limits::{limit, yardstick};
-use super::measure::{Measured, Mismatch, compare};
+use super::double::double_terms;
+use super::elements::Trace;
+use super::limits::{Resolution, yardstick};
+use super::measure::{Measured, Mismatch, View, compare};
 use super::sample::{Extent, Found, Piece, Sample};
+use super::suspects::Suspects;
+use super::tally::Layout;
+use super::tolerance::Tolerance;
 use crate::backend::Poison;
 use crate::error::Result;
 use crate::expr::Bindings;
-use crate::reference::{Evaluation, Options, Products, RowPlan};
+use crate::reference::{Evaluation, Options, Outcome, Products, RowPlan};
 use crate::task::{Accuracy, Task};
 use crate::tensor::Tensor;
-use crate::verdict::{ErrorMeasure, Failure, FailureKind, OutputCheck};
+use crate::verdict::{Failure, FailureKind, OutputCheck};
 
 /// Outputs and what they were computed from.
 pub(super) struct Comparison<'a> {
@@ -93,10 +97,6 @@ pub(crate) fn judge_all(
     Ok(failure)
 }
 
-/// An error this many times its limit is hopeless: that the yardstick is so right by luck has about one chance in as many.
-/// After `n` evaluations it is the `n`-th root of it.
-const HOPELESS: f64 = 1e6;
-
 impl<'a> Comparison<'a> {
     /// What somebody returned for inputs of the contract's sizes, in memory of his own.
     pub(super) fn returned(
@@ -117,7 +117,8 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Compares; the failure is the first wrong element, or the first output whose error is above its limit.
+    /// Compares; the failure is the first wrong element, the first output whose error is above its limit, or the first group or
+    /// element of an output whose error is.
     pub(super) fn judge(&self, extent: &Extent) -> Result<(Vec<OutputCheck>, Option<Failure>)> {
         if let Some(failure) = self.types()? {
             return Ok((Vec::new(), Some(failure)));
@@ -126,6 +127,7 @@ impl<'a> Comparison<'a> {
         let plan = RowPlan::new(graph, self.dims)?;
         let inputs = self.inputs.get(..graph.inputs().len()).unwrap_or_default();
         let accuracy = self.task.contract.accuracy;
+        let views = self.views()?;
         let sides = self.sides(inputs, plan.as_ref(), accuracy)?;
         let mut sample = Sample::new(
             plan.as_ref(),
@@ -135,177 +137,127 @@ impl<'a> Comparison<'a> {
             self.products.is_some(),
         );
         let mut found = Found::new(self.outputs.len());
+        let mut traces = Vec::new();
         while let Some(wave) = sample.next(&found) {
             let piece = |(range, yard): &(Range<usize>, Range<usize>)| {
-                self.piece(&sides, range.clone(), yard.clone())
+                self.piece(&views, &sides, range.clone(), yard.clone())
             };
             let pieces: Vec<Result<Piece>> = wave.par_iter().map(piece).collect();
-            for piece in pieces {
+            for (piece, (range, _)) in pieces.into_iter().zip(wave) {
                 let piece = piece?;
                 if let Some((output, wrong)) = &piece.wrong {
                     return Ok((Vec::new(), Some(self.mismatch(*output, wrong))));
                 }
                 found.add(&piece);
+                traces.push(self.trace(&sides, range, &piece));
             }
         }
-        let first = self.limits(&found.yards, accuracy);
-        let mut concluded = self.conclude(&found, &first);
-        let mut limits = vec![ErrorMeasure::default(); self.outputs.len()];
-        if concluded.1.is_some() && accuracy != Accuracy::Fp32 {
-            // What the class `fp32` allows is enough for the others. It is more where rounded inputs move nothing, such as the
-            // mean of what a norm made, but every operator rounds.
-            let sides = self.sides(inputs, plan.as_ref(), Accuracy::Fp32)?;
-            limits = self.limits(&self.yards(&sides, &sample)?, Accuracy::Fp32);
-            let both = first.iter().zip(&limits).map(|(a, b)| a.larger(*b));
-            concluded = self.conclude(&found, &both.collect::<Vec<_>>());
+        let tolerance = Tolerance {
+            comparison: self,
+            views: &views,
+            inputs,
+            sides: &sides,
+            sample: &sample,
+            extent,
+        };
+        let (checks, failure) = tolerance.whole(&found)?;
+        if failure.is_some() {
+            return Ok((checks, failure));
         }
-        let appeals = Appeals::of(inputs);
-        let all_move = inputs.iter().all(|t| appeals.moves(t) || !t.dtype().is_float());
-        let mut before: Option<Vec<Measured>> = None;
-        let turns = std::iter::once(None).chain(appeals.nudged(inputs, self.seed).map(Some));
-        let start = Instant::now();
-        for (turn, inputs) in turns.enumerate() {
-            if start.elapsed() > appeals.time {
-                break;
-            }
-            let beyond = HOPELESS.powf(1.0 / turn.max(1) as f64);
-            // A few rows may be zeros where others are not; where all were compared, all may be measured.
-            let may_tell = turn > 0 || extent.time.is_some();
-            if concluded.1.is_none() || may_tell && is_hopeless(&concluded.0, beyond) {
-                break;
-            }
-            let yards = match inputs.transpose()? {
-                None => self.yards(&sides, &sample)?,
-                Some(inputs) => self.yards(&self.sides(&inputs, plan.as_ref(), accuracy)?, &sample)?,
-            };
-            // What no input moves is computed once from constants, and all its elements may have the error of one rounding.
-            let is_moved = |i: usize| {
-                let before = before.as_ref().filter(|_| all_move);
-                before.is_none_or(|before| before.get(i) != yards.get(i))
-            };
-            let each = yards.iter().enumerate();
-            let each = each.map(|(i, yard)| if is_moved(i) { yard.clone() } else { yard.of_one() });
-            let own = self.limits(&each.collect::<Vec<_>>(), accuracy);
-            before = Some(yards);
-            limits = limits.iter().zip(own).map(|(a, b)| a.larger(b)).collect();
-            concluded = self.conclude(&found, &limits);
-        }
-        Ok(concluded)
+        let suspects = Suspects {
+            comparison: self,
+            views: &views,
+            inputs,
+            sides: &sides,
+            traces,
+        };
+        Ok((checks, suspects.judge(&found)?))
     }
 
-    /// Measures the yardstick in all rows that were compared.
-    fn yards(&self, sides: &Sides<'_>, sample: &Sample<'_>) -> Result<Vec<Measured>> {
-        let mut found = Found::new(self.outputs.len());
-        for wave in sample.done() {
-            let piece = |range: &Range<usize>| -> Result<Piece> {
-                let mut piece = Piece::new(self.outputs.len());
-                let reference = sides.truth.rows(range.clone())?;
-                piece.measure_yard(&reference, || sides.yardstick.rows(range.clone()))?;
-                Ok(piece)
-            };
-            let pieces: Vec<Result<Piece>> = wave.par_iter().map(piece).collect();
-            for piece in pieces {
-                found.add(&piece?);
-            }
-        }
-        Ok(found.yards)
+    fn trace(&self, sides: &Sides<'_>, range: Range<usize>, piece: &Piece) -> Trace {
+        let outputs = self.outputs.iter().zip(&piece.compared);
+        let elements = outputs.map(|(output, len)| {
+            let start = sides.offset(output, &range);
+            start..start + len
+        });
+        Trace::new(range.clone(), elements.collect(), &piece.measured)
+    }
+
+    /// The outputs as they are compared.
+    fn views(&self) -> Result<Vec<View<'a>>> {
+        let terms = double_terms(&self.task.graph, self.dims)?;
+        let outputs = self.outputs.iter().zip(terms);
+        Ok(outputs
+            .map(|(tensor, terms)| View {
+                tensor,
+                layout: Layout::new(tensor.shape()),
+                resolution: Resolution::new(tensor.dtype(), terms),
+            })
+            .collect())
     }
 
     /// Compares one stretch of rows, and measures the yardstick's error in its first rows, as many as that is asked for.
-    fn piece(&self, sides: &Sides<'_>, range: Range<usize>, yard: Range<usize>) -> Result<Piece> {
+    fn piece(
+        &self,
+        views: &[View<'_>],
+        sides: &Sides<'_>,
+        range: Range<usize>,
+        yard: Range<usize>,
+    ) -> Result<Piece> {
         let mut piece = Piece::new(self.outputs.len());
-        let reference = sides.truth.rows(range.clone())?;
-        for (i, (output, outcome)) in self.outputs.iter().zip(&reference).enumerate() {
-            let offset = sides
-                .plan
-                .map_or(0, |plan| output.len() / plan.rows() * range.start);
+        let accepted = sides.accepted(&range)?;
+        let placed = sides.placed(views, &range);
+        for (i, (view, offset)) in placed.iter().enumerate() {
             let poison = self.poison.byte();
+            let outcomes: Vec<&Outcome> = accepted.iter().filter_map(|all| all.get(i)).collect();
             let measured = &mut piece.measured[i];
-            let mut wrong = compare(measured, output, offset, outcome, None, poison)?;
+            let mut wrong = compare(measured, view, *offset, &outcomes, None, poison)?;
             if wrong.as_ref().is_some_and(|w| !w.poison) {
                 // Rare, so that the arithmetic of the class is only looked up when it is asked for.
                 let yardstick = sides.yardstick.rows(range.clone())?;
                 *measured = Measured::default();
-                wrong = compare(measured, output, offset, outcome, yardstick.get(i), poison)?;
+                wrong = compare(measured, view, *offset, &outcomes, yardstick.get(i), poison)?;
             }
-            piece.compared[i] = outcome.shape.iter().product();
+            let reference = outcomes.first().map(|outcome| outcome.shape.iter().product());
+            piece.compared[i] = reference.unwrap_or(0);
             if let Some(wrong) = wrong {
                 piece.wrong = Some((i, wrong));
                 return Ok(piece);
             }
         }
-        if !yard.is_empty() {
-            piece.measure_yard(&reference, || sides.yardstick.rows(yard))?;
+        if let Some(reference) = accepted.first().filter(|_| !yard.is_empty()) {
+            piece.measure_yard(&placed, reference, || sides.yardstick.rows(yard))?;
         }
         Ok(piece)
     }
 
     /// The evaluations on these inputs, with the yardstick of a class.
-    fn sides<'b>(
+    pub(super) fn sides<'b>(
         &'b self,
         inputs: &'b [Tensor],
         plan: Option<&'b RowPlan>,
         accuracy: Accuracy,
     ) -> Result<Sides<'b>> {
-        let evaluation = |options: Options| {
-            let products = self.products.clone();
-            Evaluation::new(&self.task.graph, inputs, plan, Options { products, ..options })
-        };
         Ok(Sides {
             plan,
-            truth: evaluation(Options::default())?,
-            yardstick: evaluation(yardstick(accuracy))?,
+            truth: self.evaluation(inputs, plan, Options::default())?,
+            others: Vec::new(),
+            yardstick: self.evaluation(inputs, plan, yardstick(accuracy))?,
         })
     }
 
-    /// The largest error of each output in a class.
-    fn limits(&self, yards: &[Measured], accuracy: Accuracy) -> Vec<ErrorMeasure> {
-        let outputs = self.outputs.iter().zip(yards);
-        outputs
-            .map(|(output, yard)| limit(accuracy, yard, output.dtype()))
-            .collect()
+    /// An evaluation on these inputs.
+    pub(super) fn evaluation<'b>(
+        &'b self,
+        inputs: &'b [Tensor],
+        plan: Option<&'b RowPlan>,
+        options: Options,
+    ) -> Result<Evaluation<'b>> {
+        let products = self.products.clone();
+        Evaluation::new(&self.task.graph, inputs, plan, Options { products, ..options })
     }
 
-    fn conclude(&self, found: &Found, limits: &[ErrorMeasure]) -> (Vec<OutputCheck>, Option<Failure>) {
-        let accuracy = self.task.contract.accuracy;
-        let mut checks = Vec::new();
-        let mut failure = None;
-        for (i, output) in self.outputs.iter().enumerate() {
-            let (error, limit) = (found.measured[i].error(), limits[i]);
-            let exact = !output.dtype().is_float();
-            let bytes = output.bytes().len() as u64;
-            // Also false for an error that is no number.
-            let within = error.rms <= limit.rms && error.max <= limit.max;
-            if !exact && !within && failure.is_none() {
-                let worst = found.measured[i].worst();
-                failure = Some(Failure::new(
-                    FailureKind::WrongValues,
-                    format!(
-                        "output `{}`: error rms {:.2e}, max {:.2e} is above class {accuracy}'s limit rms {:.2e}, max \
-                         {:.2e}; the largest error is at {}: got {}, expected {}",
-                        self.name(i),
-                        error.rms,
-                        error.max,
-                        limit.rms,
-                        limit.max,
-                        position(worst.index, output.shape()),
-                        worst.got,
-                        worst.expected,
-                    ),
-                ));
-            }
-            checks.push(OutputCheck {
-                output: self.name(i).to_owned(),
-                error,
-                limit,
-                bytes_compared: bytes.min(found.compared[i] * output.dtype().size() as u64),
-                bytes,
-            });
-        }
-        (checks, failure)
-    }
-
-    fn name(&self, output: usize) -> &str {
+    pub(super) fn name(&self, output: usize) -> &str {
         let graph = &self.task.graph;
         graph
             .outputs()
@@ -359,23 +311,38 @@ impl<'a> Comparison<'a> {
 }
 
 /// The evaluations that a comparison needs.
-struct Sides<'a> {
-    plan: Option<&'a RowPlan>,
-    truth: Evaluation<'a>,
+pub(super) struct Sides<'a> {
+    pub(super) plan: Option<&'a RowPlan>,
+    /// The reference, which errors are scaled by.
+    pub(super) truth: Evaluation<'a>,
+    /// What elements may be near instead.
+    others: Vec<Evaluation<'a>>,
     /// In the arithmetic of the class.
-    yardstick: Evaluation<'a>,
+    pub(super) yardstick: Evaluation<'a>,
 }
 
-/// Whether an output's errors are more than `times` their limits.
-fn is_hopeless(checks: &[OutputCheck], times: f64) -> bool {
-    let beyond = |error: f64, limit: f64| error.is_nan() || error > times * limit;
-    checks
-        .iter()
-        .any(|c| beyond(c.error.rms, c.limit.rms) && beyond(c.error.max, c.limit.max))
+impl Sides<'_> {
+    /// The outcomes that are accepted in some rows: the reference first.
+    pub(super) fn accepted(&self, range: &Range<usize>) -> Result<Vec<Vec<Outcome>>> {
+        let all = std::iter::once(&self.truth).chain(&self.others);
+        all.map(|evaluation| evaluation.rows(range.clone())).collect()
+    }
+
+    /// The first element of an output in some rows.
+    fn offset(&self, output: &Tensor, range: &Range<usize>) -> usize {
+        self.plan
+            .map_or(0, |plan| output.len() / plan.rows() * range.start)
+    }
+
+    /// The outputs with their first elements in some rows.
+    pub(super) fn placed<'v>(&self, views: &[View<'v>], range: &Range<usize>) -> Vec<(View<'v>, usize)> {
+        let place = |view: &View<'v>| (view.clone(), self.offset(view.tensor, range));
+        views.iter().map(place).collect()
+    }
 }
 
 /// `[2, 5]`: the coordinates of an element.
-fn position(index: usize, shape: &[usize]) -> String {
+pub(super) fn position(index: usize, shape: &[usize]) -> String {
     let mut rest = index;
     let mut coordinates: Vec<usize> = shape
         .iter()

@@ -3,9 +3,12 @@
 use half::{bf16, f16};
 use rayon::prelude::*;
 
+use super::limits::{Resolution, Slack};
+use super::tally::{Groups, Layout, Tally};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::reference::{Buffer, Outcome};
+use crate::task::Accuracy;
 use crate::tensor::{Element, Tensor};
 use crate::verdict::ErrorMeasure;
 
@@ -28,64 +31,39 @@ pub(super) struct Worst {
 }
 
 /// Elements that a thread looks at before it asks for more.
-const BLOCK: usize = 1 << 16;
+const BLOCK: usize = 1 << 17;
 
-/// Sums over the elements compared so far.
+/// Sums over the elements compared so far, as a whole and by [group](Groups).
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Measured {
-    count: u64,
-    squared_error: f64,
-    quartic_error: f64,
-    max_error: f64,
+    whole: Tally,
     worst: Worst,
+    scale: Scale,
+    /// The scale of the elements that have an error.
+    inexact: Scale,
+    pub(super) groups: Groups,
+}
+
+/// Sums over expected values.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct Scale {
+    count: u64,
     sum: f64,
     squares: f64,
     largest: f64,
 }
 
-impl Measured {
-    /// Adds elements: `reference` f64 values and what was computed instead of each, both for the elements from `offset`
-    /// on. Elements where either is not finite are skipped: they are equal or not, never close.
-    fn add(&mut self, offset: usize, reference: &[f64], got: impl Fn(usize) -> f64 + Sync) {
-        let block = |(number, values): (usize, &[f64])| {
-            let mut block = Self::default();
-            for (i, r) in (number * BLOCK..).zip(values) {
-                block.add_one(offset + i, *r, got(i));
-            }
-            block
-        };
-        let blocks: Vec<Self> = reference.par_chunks(BLOCK).enumerate().map(block).collect();
-        blocks.iter().for_each(|block| self.merge(block));
-    }
-
+impl Scale {
     #[inline(always)]
-    fn add_one(&mut self, index: usize, expected: f64, got: f64) {
-        if !expected.is_finite() || !got.is_finite() {
-            return;
-        }
-        let error = (got - expected).abs();
+    fn add(&mut self, value: f64) {
         self.count += 1;
-        let squared = error * error;
-        self.squared_error += squared;
-        self.quartic_error += squared * squared;
-        if error > self.max_error {
-            self.max_error = error;
-            self.worst = Worst { index, got, expected };
-        }
-        self.sum += expected;
-        self.squares += expected * expected;
-        self.largest = self.largest.max(expected.abs());
+        self.sum += value;
+        self.squares += value * value;
+        self.largest = self.largest.max(value.abs());
     }
 
-    /// Adds what was measured elsewhere.
-    pub(super) fn merge(&mut self, other: &Self) {
+    fn merge(&mut self, other: &Self) {
         self.count += other.count;
-        self.squared_error += other.squared_error;
-        self.quartic_error += other.quartic_error;
-        if other.max_error > self.max_error {
-            self.max_error = other.max_error;
-            self.worst = other.worst;
-        }
         self.sum += other.sum;
         self.squares += other.squares;
         self.largest = self.largest.max(other.largest);
@@ -105,42 +83,113 @@ impl Measured {
             1.0
         }
     }
+}
 
-    /// The error relative to the reference's spread.
+impl Measured {
+    /// Adds elements of an output from `offset` on: `error` gives the expected value, the computed one and the error for each element
+    /// and its `reference`. Elements where one is not finite are skipped: they are equal or not, never close. Errors of at most the
+    /// `slack` of an element are none in its groups.
+    fn add(
+        &mut self,
+        layout: &Layout,
+        slack: Slack,
+        offset: usize,
+        reference: &[f64],
+        error: impl Fn(usize, f64) -> (f64, f64, f64) + Sync,
+    ) {
+        let block = |(number, values): (usize, &[f64])| {
+            let mut block = Self::default();
+            let first = number * BLOCK;
+            block.groups = Groups::new(layout);
+            let (whole, worst) = (&mut block.whole, &mut block.worst);
+            let (scale, inexact) = (&mut block.scale, &mut block.inexact);
+            block.groups.add(offset + first, values.len(), |i| {
+                let (expected, got, error) = error(first + i, *values.get(i)?);
+                if !expected.is_finite() || !error.is_finite() {
+                    return None;
+                }
+                let index = offset + first + i;
+                if error > whole.max {
+                    *worst = Worst { index, got, expected };
+                }
+                whole.add(index, error);
+                scale.add(expected);
+                if error > 0.0 {
+                    inexact.add(expected);
+                }
+                let counted = if error > slack.of(expected) { error } else { 0.0 };
+                Some((expected, counted))
+            });
+            block
+        };
+        let blocks: Vec<Self> = reference.par_chunks(BLOCK).enumerate().map(block).collect();
+        blocks.iter().for_each(|block| self.merge(block));
+    }
+
+    /// Adds what was measured elsewhere.
+    pub(super) fn merge(&mut self, other: &Self) {
+        if other.whole.max > self.whole.max {
+            self.worst = other.worst;
+        }
+        self.whole.merge(&other.whole);
+        self.scale.merge(&other.scale);
+        self.inexact.merge(&other.inexact);
+        self.groups.merge(&other.groups);
+    }
+
+    /// The error relative to the spread of the reference.
     pub fn error(&self) -> ErrorMeasure {
-        let n = self.count.max(1) as f64;
         ErrorMeasure {
-            rms: (self.squared_error / n).sqrt() / self.norm(),
-            max: self.max_error / self.norm(),
+            rms: self.whole.rms() / self.scale.norm(),
+            max: self.whole.max / self.scale.norm(),
+        }
+    }
+
+    /// The largest error, in the output's unit.
+    pub(super) fn largest_error(&self) -> f64 {
+        self.whole.max
+    }
+
+    /// The root mean square of the expected values.
+    pub(super) fn magnitude(&self) -> f64 {
+        (self.scale.squares / self.scale.count.max(1) as f64).sqrt()
+    }
+
+    /// The spread of the elements that have an error, as a part of the spread of all.
+    pub(super) fn inexact_spread(&self) -> f64 {
+        let part = self.inexact.norm() / self.scale.norm();
+        if self.inexact.count > 0 && part.is_finite() && part > 0.0 {
+            part
+        } else {
+            1.0
         }
     }
 
     /// The same, with an error that one element makes up.
     pub(super) fn of_one(&self) -> Self {
         Self {
-            quartic_error: self.squared_error.powi(2),
+            whole: self.whole.of_one(),
             ..self.clone()
         }
     }
 
-    /// How few elements make up the error: one over their number if they err alike, Σe⁴ / (Σe²)²; 1 for a single one.
+    /// How few elements make up the error.
     pub(super) fn concentration(&self) -> f64 {
-        let share = self.quartic_error / self.squared_error.powi(2);
-        // Beyond the range of f64 nothing is known of it.
-        if share.is_finite() {
-            share.clamp(0.0, 1.0)
-        } else {
-            0.0
-        }
+        self.whole.concentration()
     }
 
-    /// The error of rounding every element to a type of this unit roundoff, at most: an output may always be off by
-    /// its own rounding, which for numbers near the type's smallest is `underflow`.
+    /// The error of rounding to a type of this unit roundoff every element that has an error, or every element if none has one. An
+    /// output may always be off by its own rounding, which for numbers near the type's smallest is `underflow`.
     pub(super) fn own_rounding(&self, unit_roundoff: f64, underflow: f64) -> ErrorMeasure {
-        let n = self.count.max(1) as f64;
+        let rounded = if self.inexact.count > 0 {
+            &self.inexact
+        } else {
+            &self.scale
+        };
+        let (n, norm) = (self.scale.count.max(1) as f64, self.scale.norm());
         ErrorMeasure {
-            rms: (unit_roundoff * (self.squares / n).sqrt() + underflow) / self.norm(),
-            max: (unit_roundoff * self.largest + underflow) / self.norm(),
+            rms: (unit_roundoff * (rounded.squares / n).sqrt() + underflow) / norm,
+            max: (unit_roundoff * rounded.largest + underflow) / norm,
         }
     }
 
@@ -150,54 +199,102 @@ impl Measured {
     }
 }
 
-/// Adds an outcome of the interpreter in lower precision to `measured`. Elements beyond the range of the output's type are
-/// left out, as they are where a candidate rightly has infinities.
-pub(super) fn add_outcome(measured: &mut Measured, reference: &Outcome, got: &Outcome) {
-    let Buffer::F64(values) = &reference.data else {
-        return;
-    };
-    let in_range = |r: &f64| match reference.dtype {
-        DType::F16 => f16::from_f64(*r).is_finite(),
-        DType::BF16 => bf16::from_f64(*r).is_finite(),
-        DType::F32 => (*r as f32).is_finite(),
-        _ => true,
-    };
-    // Beyond the end is left out, too.
-    let kept = |i: usize, got: Option<f64>| got.filter(|_| in_range(&values[i])).unwrap_or(f64::NAN);
-    match &got.data {
-        Buffer::F32(got) => measured.add(0, values, |i| kept(i, got.get(i).map(|v| f64::from(*v)))),
-        Buffer::F64(got) => measured.add(0, values, |i| kept(i, got.get(i).copied())),
-        _ => {}
+/// An output as it is compared.
+#[derive(Debug, Clone)]
+pub(super) struct View<'a> {
+    pub(super) tensor: &'a Tensor,
+    pub(super) layout: Layout,
+    pub(super) resolution: Resolution,
+}
+
+impl View<'_> {
+    /// The name of the class that the output is held to, in a contract of class `accuracy`.
+    pub(super) fn class(&self, accuracy: Accuracy) -> String {
+        match self.resolution.is_double {
+            true => DType::F64.to_string(),
+            false => accuracy.to_string(),
+        }
     }
 }
 
-/// Compares the elements of `output` from `offset` on with `reference`; exact types must be equal. The first element that
-/// is wrong under any tolerance is returned.
+/// Adds an outcome of the interpreter in lower precision to `measured`, whose first element is that at `offset` of the output.
+/// Elements beyond the range of the output's type are left out, as they are where a candidate rightly has infinities.
+pub(super) fn add_outcome(
+    measured: &mut Measured,
+    view: &View<'_>,
+    offset: usize,
+    reference: &Outcome,
+    got: &Outcome,
+) {
+    let Buffer::F64(values) = &reference.data else {
+        return;
+    };
+    let scale = view.resolution.yard_scale;
+    let error = |i: usize, expected: f64| {
+        // Beyond the end is left out, too.
+        let got = float_at(got, i).filter(|_| in_range(reference.dtype, expected));
+        let got = got.unwrap_or(f64::NAN);
+        (expected, got, (got - expected).abs() * scale)
+    };
+    measured.add(&view.layout, Slack::NONE, offset, values, error);
+}
+
+/// An element of a floating outcome.
+pub(super) fn float_at(outcome: &Outcome, i: usize) -> Option<f64> {
+    match &outcome.data {
+        Buffer::F32(values) => values.get(i).map(|v| f64::from(*v)),
+        Buffer::F64(values) => values.get(i).copied(),
+        _ => None,
+    }
+}
+
+/// Whether a type holds a value.
+fn in_range(dtype: DType, value: f64) -> bool {
+    match dtype {
+        DType::F16 => f16::from_f64(value).is_finite(),
+        DType::BF16 => bf16::from_f64(value).is_finite(),
+        DType::F32 => (value as f32).is_finite(),
+        _ => true,
+    }
+}
+
+/// Compares the elements of an output from `offset` on with what is accepted: the first outcome is the reference that errors are
+/// scaled by, and an element may be near any of them. Exact types must be equal to one. The first element that is wrong under any
+/// tolerance is returned.
 ///
 /// With a `yardstick`, the same elements in the arithmetic of the class, an element is also right if it is what that
 /// arithmetic gives: infinite or NaN where it overflows on the way, another index where rounding made a tie.
 pub(super) fn compare(
     measured: &mut Measured,
-    output: &Tensor,
+    view: &View<'_>,
     offset: usize,
-    reference: &Outcome,
+    accepted: &[&Outcome],
     yardstick: Option<&Outcome>,
     poison: u8,
 ) -> Result<Option<Mismatch>> {
-    let excuse = |i: usize, got: f64| match yardstick.map(|y| &y.data) {
-        Some(Buffer::F32(values)) => values.get(i).is_some_and(|v| alike(got, f64::from(*v))),
-        Some(Buffer::F64(values)) => values.get(i).is_some_and(|v| alike(got, *v)),
-        _ => false,
+    let Some((reference, others)) = accepted.split_first() else {
+        return Err(Error::unexpected("an output is compared with nothing"));
     };
-    let excuse_exact = |i: usize, got: i64| match yardstick.map(|y| &y.data) {
-        Some(Buffer::Int(values)) => values.get(i) == Some(&got),
-        Some(Buffer::Bool(values)) => values.get(i).map(|v| i64::from(*v)) == Some(got),
-        _ => false,
+    let output = view.tensor;
+    let excuse = |i: usize, got: f64, round: fn(f64) -> f64| {
+        let class = yardstick.and_then(|y| float_at(y, i));
+        let other =
+            |v: f64| got.is_nan() && v.is_nan() || got == round(v) || got.is_finite() && round(v).is_finite();
+        class.is_some_and(|v| alike(got, v)) || others.iter().filter_map(|o| float_at(o, i)).any(other)
+    };
+    let excuse_exact = |i: usize, got: i64| {
+        let equals = |outcome: &Outcome| match &outcome.data {
+            Buffer::Int(values) => values.get(i) == Some(&got),
+            Buffer::Bool(values) => values.get(i).map(|v| i64::from(*v)) == Some(got),
+            _ => false,
+        };
+        yardstick.is_some_and(equals) || others.iter().any(|other| equals(other))
     };
     let stretch = Stretch {
-        output,
+        view,
         offset,
         poison,
+        others,
     };
     match &reference.data {
         Buffer::F64(values) => match output.dtype() {
@@ -256,25 +353,31 @@ fn alike(got: f64, yardstick: f64) -> bool {
 /// The elements of an output from `offset` on, in memory that held `poison` before.
 #[derive(Clone, Copy)]
 struct Stretch<'a> {
-    output: &'a Tensor,
+    view: &'a View<'a>,
     offset: usize,
     poison: u8,
+    /// What is accepted beside the reference.
+    others: &'a [&'a Outcome],
 }
+
+/// Decides whether an element that the reference does not excuse is right all the same, given the rounding to its type.
+type Excuse<'a> = &'a (dyn Fn(usize, f64, fn(f64) -> f64) -> bool + Sync);
 
 fn floats<T: Element>(
     measured: &mut Measured,
     stretch: Stretch<'_>,
     reference: &[f64],
-    excuse: &(dyn Fn(usize, f64) -> bool + Sync),
-    widen: impl Fn(T) -> f64 + Sync,
-    round: impl Fn(f64) -> f64 + Sync,
+    excuse: Excuse<'_>,
+    widen: fn(T) -> f64,
+    round: fn(f64) -> f64,
 ) -> Result<Option<Mismatch>> {
     let Stretch {
-        output,
+        view,
         offset,
         poison,
+        others,
     } = stretch;
-    let all = output.as_slice::<T>()?;
+    let all = view.tensor.as_slice::<T>()?;
     let got = all.get(offset..offset + reference.len()).unwrap_or_default();
     if got.len() != reference.len() {
         return Err(Error::unexpected(
@@ -292,7 +395,7 @@ fn floats<T: Element>(
             }
             // A value beyond the type's range is rightly infinite.
             let r = round(*r);
-            !(g.is_nan() && r.is_nan() || g == r || excuse(i, g))
+            !(g.is_nan() && r.is_nan() || g == r || excuse(i, g, round))
         });
     if let Some(i) = special {
         let element = got[i];
@@ -304,8 +407,25 @@ fn floats<T: Element>(
             poison: bytes.iter().all(|b| *b == poison),
         }));
     }
-    measured.add(offset, reference, |i| widen(got[i]));
+    let error = |i: usize, expected: f64| {
+        let got = widen(got[i]);
+        let (expected, error) = nearest(got, expected, others, i);
+        (expected, got, error)
+    };
+    measured.add(&view.layout, view.resolution.slack, offset, reference, error);
     Ok(None)
+}
+
+/// The value that an element is expected to have, and its distance from the nearest one that is accepted.
+#[inline(always)]
+pub(super) fn nearest(got: f64, reference: f64, others: &[&Outcome], i: usize) -> (f64, f64) {
+    let mut nearest = (reference, (got - reference).abs());
+    for value in others.iter().filter_map(|other| float_at(other, i)) {
+        let error = (got - value).abs();
+        let expected = if nearest.0.is_finite() { nearest.0 } else { value };
+        nearest = (expected, nearest.1.min(error));
+    }
+    nearest
 }
 
 fn exact<T: Element>(
@@ -347,7 +467,12 @@ mod tests {
         let output = Tensor::from_slice([got.len()], got).unwrap();
         let reference = outcome(Buffer::F64(reference.to_vec()), got.len());
         let yardstick = yardstick.map(|y| outcome(Buffer::F32(y.to_vec()), got.len()));
-        let wrong = compare(&mut measured, &output, 0, &reference, yardstick.as_ref(), 0xff).unwrap();
+        let view = View {
+            layout: Layout::new(output.shape()),
+            resolution: Resolution::new(DType::F32, None),
+            tensor: &output,
+        };
+        let wrong = compare(&mut measured, &view, 0, &[&reference], yardstick.as_ref(), 0xff).unwrap();
         (wrong.map(|w| w.index), measured.error())
     }
 

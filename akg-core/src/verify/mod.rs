@@ -13,6 +13,9 @@ mod adversarial;
 mod appeals;
 mod captured;
 mod comparison;
+mod double;
+mod elements;
+mod groups;
 mod hidden;
 mod inputs;
 mod judge;
@@ -21,8 +24,12 @@ mod limits;
 mod measure;
 mod numeric;
 mod parts;
+mod policy;
 mod sample;
 mod sanitizer;
+mod suspects;
+mod tally;
+mod tolerance;
 
 pub use adversarial::AdversarialVerifier;
 #[cfg(feature = "conformance")]
@@ -36,3 +43,6 @@ pub use measure::Measured;
 pub use numeric::NumericVerifier;
 pub use parts::PartVerifier;
 pub use sanitizer::SanitizerVerifier;
+
+#[cfg(test)]
+mod tests;

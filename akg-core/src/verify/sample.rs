@@ -7,7 +7,7 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
-use super::measure::{Measured, Mismatch, add_outcome};
+use super::measure::{Measured, Mismatch, View, add_outcome};
 use crate::error::Result;
 use crate::reference::{Outcome, RowPlan};
 use crate::tensor::Tensor;
@@ -89,14 +89,18 @@ impl Piece {
     }
 
     /// Measures the yardstick, on the first elements of the reference or on all.
+    /// The views are those of the outputs with the element that the reference begins with.
     pub(super) fn measure_yard(
         &mut self,
+        views: &[(View<'_>, usize)],
         reference: &[Outcome],
         yardstick: impl FnOnce() -> Result<Vec<Outcome>>,
     ) -> Result<()> {
         let start = Instant::now();
-        for (i, (reference, got)) in reference.iter().zip(&yardstick()?).enumerate() {
-            add_outcome(&mut self.yards[i], reference, got);
+        for (i, ((view, offset), (reference, got))) in
+            views.iter().zip(reference.iter().zip(&yardstick()?)).enumerate()
+        {
+            add_outcome(&mut self.yards[i], view, *offset, reference, got);
             self.yarded[i] = got.shape.iter().product();
         }
         self.spent = Some(start.elapsed());

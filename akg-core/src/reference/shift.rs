@@ -1,0 +1,57 @@
+//! Moving inputs by a little, to see how an evaluation depends on them.
+
+/// Moves every finite floating input, by a part of itself that follows from its value: equal elements stay equal.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Shift {
+    /// Decides which element moves how far.
+    pub seed: u64,
+    /// The largest part of itself that an element is moved by.
+    pub size: f64,
+    /// Moves all elements by the same part, the largest.
+    pub alike: bool,
+}
+
+impl Shift {
+    /// The value, moved.
+    pub(super) fn apply(self, value: f64) -> f64 {
+        let part = if self.alike {
+            1.0
+        } else {
+            fraction(value.to_bits() ^ self.seed)
+        };
+        let moved = value * (1.0 + self.size * part);
+        if moved.is_finite() { moved } else { value }
+    }
+}
+
+/// A number from -1 to 1 that looks random (the finalizer of SplitMix64).
+fn fraction(bits: u64) -> f64 {
+    let mut z = bits.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^= z >> 31;
+    (z >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_move_by_a_part_of_themselves_at_most_and_equal_ones_alike() {
+        let shift = Shift {
+            seed: 7,
+            size: 1e-3,
+            alike: false,
+        };
+        let values: Vec<f64> = (1..1000).map(|i| f64::from(i) * 0.37).collect();
+        let parts = values.iter().map(|v| shift.apply(*v) / v - 1.0);
+        let (down, up): (Vec<f64>, Vec<f64>) = parts.partition(|part| *part < 0.0);
+        assert!(down.len() > 400 && up.len() > 400);
+        assert!(down.iter().chain(&up).all(|part| part.abs() <= 1.001e-3));
+        assert_eq!(shift.apply(3.0), shift.apply(3.0));
+        assert_eq!(shift.apply(0.0), 0.0);
+        assert_eq!(shift.apply(f64::INFINITY), f64::INFINITY);
+        assert_eq!(Shift { alike: true, ..shift }.apply(2.0), 2.002);
+    }
+}

@@ -1,0 +1,344 @@
+//! What the arithmetic of a class can do at single elements.
+//!
+//! Most outputs are decided by their errors in groups. Rows in which a group is suspect come here: their elements get bounds of
+//! their own, from several evaluations on inputs that are nearly the same.
+
+use std::ops::Range;
+
+use super::groups::{ENOUGH, Excess, excesses};
+use super::limits::SMALL_GROUP;
+use super::measure::{Measured, View, float_at, nearest};
+use super::tally::{Group, Groups, Layout};
+use crate::error::{Error, Result};
+use crate::reference::Outcome;
+use crate::tensor::Tensor;
+
+/// The parts of themselves that inputs are moved by to see how results depend on them, far below every class and far above the
+/// rounding of f64. Where a result is smooth, it moves as many times as far by the second.
+pub(super) const STEPS: [f64; 2] = [1.0 / (1u64 << 40) as f64, 1.0 / (1u64 << 36) as f64];
+
+/// Units of the class that inputs are moved by to see whether a result jumps in reach of rounding.
+pub(super) const REACH: f64 = 4.0;
+
+/// The ratio of both steps from which on a result is smooth, and that to the smooth distance from which on it jumps.
+const SMOOTH: f64 = 4.0;
+
+/// The part of the largest error of the class's arithmetic that an element beside a jump may have, times this.
+const JUMP: f64 = 4.0;
+
+/// Rows with a suspect group.
+#[derive(Debug)]
+pub(super) struct Suspect {
+    pub(super) range: Range<usize>,
+    /// Of each output; `None` for exact types.
+    outputs: Vec<Option<Elements>>,
+}
+
+/// The elements of one output in these rows.
+#[derive(Debug)]
+struct Elements {
+    offset: usize,
+    expected: Vec<f64>,
+    /// The candidate's errors.
+    errors: Vec<f64>,
+    /// The largest errors of the class's arithmetic so far.
+    bounds: Vec<f64>,
+    /// In reach of rounding, the result jumps.
+    jumps: Vec<bool>,
+    /// The largest error of the class's arithmetic in all of them.
+    largest: f64,
+}
+
+/// A reason to reject.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Fault {
+    /// The group, or `None` for a single element.
+    pub(super) group: Option<Group>,
+    pub(super) error: f64,
+    pub(super) limit: f64,
+    pub(super) at: usize,
+    pub(super) got: f64,
+    pub(super) expected: f64,
+}
+
+impl Suspect {
+    /// Measures the candidate against what is accepted, each as its outcomes; the first are those that errors are scaled by.
+    pub(super) fn new(
+        views: &[(View<'_>, usize)],
+        range: Range<usize>,
+        accepted: &[Vec<Outcome>],
+    ) -> Result<Self> {
+        let elements = |(i, (view, offset)): (usize, &(View<'_>, usize))| {
+            let mut outcomes = accepted.iter().filter_map(|all| all.get(i));
+            let Some(reference) = outcomes.next() else {
+                return Err(Error::unexpected("an output is compared with nothing"));
+            };
+            let others: Vec<&Outcome> = outcomes.collect();
+            if !reference.dtype.is_float() {
+                return Ok(None);
+            }
+            let got = values(view.tensor, *offset, reference.shape.iter().product())?;
+            let pairs = got.iter().enumerate();
+            let pairs = pairs.map(|(i, got)| {
+                let reference = float_at(reference, i).unwrap_or(f64::NAN);
+                nearest(*got, reference, &others, i)
+            });
+            let (expected, errors): (Vec<f64>, Vec<f64>) = pairs.unzip();
+            Ok(Some(Elements {
+                offset: *offset,
+                bounds: vec![0.0; expected.len()],
+                jumps: vec![false; expected.len()],
+                largest: 0.0,
+                expected,
+                errors,
+            }))
+        };
+        let outputs = views.iter().enumerate().map(elements);
+        Ok(Self {
+            range,
+            outputs: outputs.collect::<Result<_>>()?,
+        })
+    }
+
+    /// Notes the errors of the class's arithmetic on inputs that are nearly the same.
+    pub(super) fn note_errors(&mut self, views: &[(View<'_>, usize)], truth: &[Outcome], class: &[Outcome]) {
+        let outcomes = truth.iter().zip(class);
+        for ((elements, (view, _)), (truth, class)) in self.outputs.iter_mut().zip(views).zip(outcomes) {
+            let Some(elements) = elements else { continue };
+            for (i, bound) in elements.bounds.iter_mut().enumerate() {
+                let error = float_at(truth, i)
+                    .zip(float_at(class, i))
+                    .map(|(t, c)| (c - t).abs());
+                if let Some(error) = error.filter(|error| error.is_finite()) {
+                    let error = error * view.resolution.yard_scale;
+                    *bound = bound.max(error);
+                    elements.largest = elements.largest.max(error);
+                }
+            }
+        }
+    }
+
+    /// Notes how far results move when the inputs move by each of the [`STEPS`] and by the [`REACH`] of a class whose inputs are known
+    /// up to `unit`.
+    pub(super) fn note_steps(&mut self, views: &[(View<'_>, usize)], steps: [&[Outcome]; 3], unit: f64) {
+        let [near, far, reach] = steps;
+        let outcomes = near.iter().zip(far).zip(reach);
+        for ((elements, (view, _)), ((near, far), reach)) in self.outputs.iter_mut().zip(views).zip(outcomes)
+        {
+            let Some(elements) = elements else { continue };
+            for (i, expected) in elements.expected.iter().enumerate() {
+                let distance =
+                    |outcome: &Outcome| (float_at(outcome, i).unwrap_or(f64::NAN) - expected).abs();
+                let (near, far, reach) = (distance(near), distance(far), distance(reach));
+                let (Some(bound), Some(jump)) = (elements.bounds.get_mut(i), elements.jumps.get_mut(i))
+                else {
+                    continue;
+                };
+                let slope = near / STEPS[0];
+                let is_smooth = far >= SMOOTH * near && near.is_finite();
+                if is_smooth {
+                    *bound = bound.max(slope * unit * view.resolution.yard_scale);
+                }
+                *jump |= !is_smooth || reach > SMOOTH * slope * REACH * unit;
+            }
+        }
+    }
+
+    /// The largest error of the class's arithmetic in an output.
+    pub(super) fn largest(&self, output: usize) -> f64 {
+        self.outputs
+            .get(output)
+            .and_then(Option::as_ref)
+            .map_or(0.0, |elements| elements.largest)
+    }
+
+    /// The elements of an output that are beyond what the class does at them.
+    fn elements<'s>(
+        &'s self,
+        output: usize,
+        view: &'s View<'_>,
+        allowed: Allowed,
+    ) -> impl Iterator<Item = Fault> + 's {
+        let elements = self.outputs.get(output).and_then(Option::as_ref);
+        elements.into_iter().flat_map(move |elements| {
+            (0..elements.errors.len()).filter_map(move |i| {
+                let error = elements.error(i, view, allowed)?;
+                let limit = elements.limit(i, view, allowed)?;
+                (error > limit).then(|| elements.fault(i, view, error, limit))
+            })
+        })
+    }
+}
+
+/// What an output's elements may be off by whatever their bounds are.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Allowed {
+    /// Every element.
+    pub(super) floor: f64,
+    /// The largest error of the class's arithmetic in the output, which elements beside a jump may have.
+    pub(super) largest: f64,
+}
+
+impl Elements {
+    /// The error of an element that is counted; `None` if it has none that can be measured.
+    fn error(&self, i: usize, view: &View<'_>, allowed: Allowed) -> Option<f64> {
+        let (error, expected) = (*self.errors.get(i)?, *self.expected.get(i)?);
+        if !expected.is_finite() || !error.is_finite() {
+            return None;
+        }
+        let jumps = self.jumps.get(i).copied().unwrap_or(false) && error <= JUMP * allowed.largest;
+        let counts = error > view.resolution.slack.of(expected) && !jumps;
+        Some(if counts { error } else { 0.0 })
+    }
+
+    fn limit(&self, i: usize, view: &View<'_>, allowed: Allowed) -> Option<f64> {
+        let own = view.resolution.slack.of(*self.expected.get(i)?);
+        Some((SMALL_GROUP * self.bounds.get(i)?).max(own).max(allowed.floor))
+    }
+
+    fn fault(&self, i: usize, view: &View<'_>, error: f64, limit: f64) -> Fault {
+        let at = self.offset + i;
+        let got = values(view.tensor, at, 1)
+            .ok()
+            .and_then(|got| got.first().copied());
+        Fault {
+            group: None,
+            error,
+            limit,
+            at,
+            got: got.unwrap_or(f64::NAN),
+            expected: self.expected.get(i).copied().unwrap_or(f64::NAN),
+        }
+    }
+}
+
+/// The reason to reject an output, if there is one, by what is known of the suspect rows so far: the group in which errors are most
+/// above what they may be, or the first of a few elements.
+pub(super) fn judge(suspects: &[Suspect], output: usize, view: &View<'_>, allowed: Allowed) -> Option<Fault> {
+    let beyond = suspects
+        .iter()
+        .flat_map(|suspect| suspect.elements(output, view, allowed));
+    let beyond: Vec<Fault> = beyond.take(FEW + 1).collect();
+    let element = beyond.first().copied();
+    if (1..=FEW).contains(&beyond.len()) {
+        return element;
+    }
+    let (mut found, mut yard) = (Groups::new(&view.layout), Groups::new(&view.layout));
+    let all = || {
+        suspects
+            .iter()
+            .filter_map(|suspect| suspect.outputs.get(output)?.as_ref())
+    };
+    for elements in all() {
+        let len = elements.errors.len();
+        found.add(elements.offset, len, |i| {
+            Some((*elements.expected.get(i)?, elements.error(i, view, allowed)?))
+        });
+        yard.add(elements.offset, len, |i| {
+            elements.error(i, view, allowed)?;
+            Some((*elements.expected.get(i)?, *elements.bounds.get(i)?))
+        });
+    }
+    let is_scarce = |band: usize| yard.bands.get(band).is_none_or(|tally| tally.count < ENOUGH);
+    let excesses = excesses(&found, &yard, allowed.floor).into_iter();
+    // The elements were tested by themselves, and a band of few has no other measure.
+    let excesses = excesses
+        .filter(|excess| excess.is_rms && !matches!(excess.group, Group::Band(band) if is_scarce(band)));
+    // A band says less about where the fault is.
+    let order = |excess: &Excess| (!matches!(excess.group, Group::Band(_)), excess.times());
+    let worst = excesses.map(|excess| (order(&excess), excess));
+    let worst = worst.max_by(|(a, _), (b, _)| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    let Some((_, excess)) = worst else {
+        return element;
+    };
+    let elements = all().find(|e| (e.offset..e.offset + e.errors.len()).contains(&excess.at))?;
+    Some(Fault {
+        group: Some(excess.group),
+        ..elements.fault(excess.at - elements.offset, view, excess.error, excess.limit)
+    })
+}
+
+/// Elements that are named by themselves.
+const FEW: usize = 2;
+
+/// Elements of a floating tensor.
+fn values(tensor: &Tensor, offset: usize, len: usize) -> Result<Vec<f64>> {
+    use crate::dtype::DType;
+    fn of<T: crate::tensor::Element>(
+        tensor: &Tensor,
+        range: Range<usize>,
+        widen: fn(T) -> f64,
+    ) -> Result<Vec<f64>> {
+        let part = tensor.as_slice::<T>()?.get(range);
+        let part =
+            part.ok_or_else(|| Error::unexpected("an output has fewer elements than the reference"))?;
+        Ok(part.iter().map(|v| widen(*v)).collect())
+    }
+    let range = offset..offset + len;
+    match tensor.dtype() {
+        DType::F16 => of::<half::f16>(tensor, range, half::f16::to_f64),
+        DType::BF16 => of::<half::bf16>(tensor, range, half::bf16::to_f64),
+        DType::F32 => of::<f32>(tensor, range, f64::from),
+        DType::F64 => of::<f64>(tensor, range, |v| v),
+        other => Err(Error::unexpected(format!("elements of {other} have no distance"))),
+    }
+}
+
+/// The rows of one piece and the largest errors of its outputs by band, for finding it again.
+#[derive(Debug)]
+pub(super) struct Trace {
+    pub(super) range: Range<usize>,
+    /// The first element of each output and those behind it.
+    elements: Vec<Range<usize>>,
+    bands: Vec<Vec<(usize, f64)>>,
+}
+
+impl Trace {
+    pub(super) fn new(range: Range<usize>, elements: Vec<Range<usize>>, measured: &[Measured]) -> Self {
+        let bands = |measured: &Measured| {
+            let bands = measured.groups.bands.iter().enumerate();
+            bands
+                .filter(|(_, tally)| tally.max > 0.0)
+                .map(|(i, tally)| (i, tally.max))
+                .collect()
+        };
+        Self {
+            range,
+            elements,
+            bands: measured.iter().map(bands).collect(),
+        }
+    }
+
+    /// The elements of all outputs.
+    pub(super) fn len(&self) -> usize {
+        self.elements.iter().map(Range::len).sum()
+    }
+
+    /// How suspect an output is in these rows: the times that the error of one of its groups is above the limit.
+    pub(super) fn suspicion(&self, output: usize, excesses: &[Excess], layout: &Layout) -> f64 {
+        let (Some(elements), Some(bands)) = (self.elements.get(output), self.bands.get(output)) else {
+            return 0.0;
+        };
+        let within = |excess: &Excess| -> f64 {
+            let has = match excess.group {
+                Group::Band(band) if !excess.is_rms => {
+                    let own = bands.iter().find(|(own, _)| *own == band);
+                    return own.map_or(0.0, |(_, max)| {
+                        if *max > excess.limit {
+                            max / excess.limit
+                        } else {
+                            0.0
+                        }
+                    });
+                }
+                Group::Row(row) => {
+                    let start = layout.row_start(row);
+                    elements.contains(&start) || elements.contains(&excess.at)
+                }
+                _ => elements.contains(&excess.at),
+            };
+            if has { excess.times() } else { 0.0 }
+        };
+        excesses.iter().map(within).fold(0.0, f64::max)
+    }
+}

@@ -1,0 +1,183 @@
+//! The errors of an output by group and by element.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use super::appeals::nudge_all;
+use super::comparison::{Comparison, Sides, position};
+use super::elements::{Allowed, Fault, REACH, STEPS, Suspect, Trace, judge};
+use super::groups::excesses;
+use super::limits::input_unit;
+use super::measure::View;
+use super::sample::Found;
+use crate::error::Result;
+use crate::reference::{Evaluation, Options, Outcome, Shift};
+use crate::task::Accuracy;
+use crate::tensor::Tensor;
+use crate::verdict::{Failure, FailureKind};
+
+/// Sets of inputs beside the given ones on which the arithmetic of the class is evaluated before an element is rejected.
+const ROUNDS: u64 = 8;
+
+/// Parts of themselves that inputs move by in turn, in units of the class: in the first sets all sums round elsewhere, in the others
+/// elements stay as near to a jump as they are.
+const NUDGES: [f64; 2] = [32.0, 2.0];
+
+/// Elements in suspect rows that are looked at, and pieces of rows at least. The most suspect come first.
+const MOST_ELEMENTS: usize = 1 << 20;
+const FEWEST_PIECES: usize = 4;
+
+/// What is looked at once the whole is right.
+pub(super) struct Suspects<'a> {
+    pub(super) comparison: &'a Comparison<'a>,
+    pub(super) views: &'a [View<'a>],
+    /// The graph's.
+    pub(super) inputs: &'a [Tensor],
+    pub(super) sides: &'a Sides<'a>,
+    /// All rows that were compared.
+    pub(super) traces: Vec<Trace>,
+}
+
+impl Suspects<'_> {
+    /// The first group or element of an output whose error is above what the class does there.
+    pub(super) fn judge(&self, found: &Found) -> Result<Option<Failure>> {
+        let ranges = self.ranges(found);
+        if ranges.is_empty() {
+            return Ok(None);
+        }
+        let suspect = |range: &Range<usize>| -> Result<Suspect> {
+            let placed = self.sides.placed(self.views, range);
+            Suspect::new(&placed, range.clone(), &self.sides.accepted(range)?)
+        };
+        let mut suspects: Vec<Suspect> = ranges.par_iter().map(suspect).collect::<Result<_>>()?;
+        let mut largest: Vec<f64> = found.yards.iter().map(|yard| yard.largest_error()).collect();
+        let mut fault = None;
+        for round in 0..=ROUNDS {
+            self.widen(&mut suspects, round)?;
+            for (i, largest) in largest.iter_mut().enumerate() {
+                *largest = suspects
+                    .iter()
+                    .fold(*largest, |most, suspect| most.max(suspect.largest(i)));
+            }
+            fault = self.fault(&suspects, found, &largest);
+            if fault.is_none() {
+                break;
+            }
+        }
+        Ok(fault.map(|(output, fault)| self.failure(output, fault)))
+    }
+
+    fn fault(&self, suspects: &[Suspect], found: &Found, largest: &[f64]) -> Option<(usize, Fault)> {
+        let outputs = self.views.iter().zip(largest).enumerate();
+        let mut faults = outputs.filter_map(|(i, (view, largest))| {
+            let allowed = Allowed {
+                floor: view.resolution.floor(found.measured[i].magnitude()),
+                largest: *largest,
+            };
+            Some((i, judge(suspects, i, view, allowed)?))
+        });
+        faults.next()
+    }
+
+    /// The most suspect rows.
+    fn ranges(&self, found: &Found) -> Vec<Range<usize>> {
+        let outputs = self.views.iter().enumerate();
+        let outputs = outputs.map(|(i, view)| {
+            let (measured, yard) = (&found.measured[i], &found.yards[i]);
+            let floor = view.resolution.floor(measured.magnitude());
+            excesses(&measured.groups, &yard.groups, floor)
+        });
+        let outputs: Vec<_> = outputs.collect();
+        let suspicion = |trace: &Trace| {
+            let outputs = outputs.iter().zip(self.views).enumerate();
+            let each = outputs.map(|(i, (excesses, view))| trace.suspicion(i, excesses, &view.layout));
+            each.fold(0.0, f64::max)
+        };
+        let traces = self.traces.iter().map(|trace| (suspicion(trace), trace));
+        let mut traces: Vec<(f64, &Trace)> = traces.filter(|(times, _)| *times > 0.0).collect();
+        traces.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let mut elements = 0;
+        let few = |(i, (_, trace)): &(usize, (f64, &Trace))| {
+            elements += trace.len();
+            *i < FEWEST_PIECES || elements <= MOST_ELEMENTS
+        };
+        let taken = traces.into_iter().enumerate().take_while(few);
+        taken.map(|(_, (_, trace))| trace.range.clone()).collect()
+    }
+
+    /// Adds what another set of inputs shows about the arithmetic of the class.
+    fn widen(&self, suspects: &mut [Suspect], round: u64) -> Result<()> {
+        let class = self.comparison.task.contract.accuracy;
+        let plan = self.sides.plan;
+        let unit = input_unit(class);
+        let seed = self.comparison.seed.wrapping_add(round);
+        let nudged = match round {
+            0 => self.inputs.to_vec(),
+            _ => nudge_all(self.inputs, unit * NUDGES[round as usize % 2], seed)?,
+        };
+        let sides = self.comparison.sides(&nudged, plan, class)?;
+        let single = match class {
+            Accuracy::Fp32 => None,
+            _ => Some(self.comparison.sides(&nudged, plan, Accuracy::Fp32)?.yardstick),
+        };
+        let step = |size: f64| -> Result<Evaluation<'_>> {
+            let shift = Some(Shift {
+                seed,
+                size,
+                alike: round % 2 == 0,
+            });
+            let options = Options {
+                shift,
+                ..Options::default()
+            };
+            self.comparison.evaluation(self.inputs, plan, options)
+        };
+        let steps = [step(STEPS[0])?, step(STEPS[1])?, step(REACH * unit)?];
+        let note = |suspect: &mut Suspect| -> Result<()> {
+            let range = suspect.range.clone();
+            let placed = sides.placed(self.views, &range);
+            let truth = sides.truth.rows(range.clone())?;
+            let rows =
+                |evaluation: &Evaluation<'_>| -> Result<Vec<Outcome>> { evaluation.rows(range.clone()) };
+            suspect.note_errors(&placed, &truth, &rows(&sides.yardstick)?);
+            if let Some(single) = &single {
+                suspect.note_errors(&placed, &truth, &rows(single)?);
+            }
+            let [near, far, reach] = &steps;
+            suspect.note_steps(&placed, [&rows(near)?, &rows(far)?, &rows(reach)?], unit);
+            Ok(())
+        };
+        suspects.par_iter_mut().try_for_each(note)
+    }
+
+    fn failure(&self, output: usize, fault: Fault) -> Failure {
+        let (name, class) = (
+            self.comparison.name(output),
+            self.comparison.task.contract.accuracy,
+        );
+        let Some(view) = self.views.get(output) else {
+            return Failure::new(FailureKind::WrongValues, format!("output `{name}`"));
+        };
+        let (class, at) = (view.class(class), position(fault.at, view.tensor.shape()));
+        let Fault {
+            error,
+            limit,
+            got,
+            expected,
+            ..
+        } = fault;
+        let evidence = match fault.group {
+            Some(group) => format!(
+                "output `{name}`, {}: error rms {error:.2e} is above class {class}'s limit {limit:.2e} there; the largest error is \
+                 at {at}: got {got}, expected {expected}",
+                view.layout.name(group)
+            ),
+            None => format!(
+                "output `{name}`: the error {error:.2e} at {at} is above class {class}'s limit {limit:.2e} for this element: got \
+                 {got}, expected {expected}"
+            ),
+        };
+        Failure::new(FailureKind::WrongValues, evidence)
+    }
+}
