@@ -36,7 +36,9 @@ impl Environment {
         // SAFETY: the list and the texts lie where they lay at the start, in memory of this process that is never freed.
         unsafe {
             if environ as usize != self.list {
-                return Some("the list of environment variables is another (setenv, putenv or unsetenv)".into());
+                return Some(
+                    "the list of environment variables is another (setenv, putenv or unsetenv)".into(),
+                );
             }
             for (index, (address, text)) in self.entries.iter().enumerate() {
                 if *environ.add(index) as usize != *address {

@@ -129,7 +129,10 @@ impl Frame {
         let id = REQUEST.load(Ordering::Relaxed);
         let (name, kind) = sandbox::refused_call(call);
         let (kind, thread) = (kind.name(), team::current());
-        write!(self, r#"{{"id":{id},"ok":{{"failed":{{"kind":"{kind}","evidence":""#)?;
+        write!(
+            self,
+            r#"{{"id":{id},"ok":{{"failed":{{"kind":"{kind}","evidence":""#
+        )?;
         write!(
             self,
             "the candidate called `{name}` (system call {call}) in {thread}: {}",
@@ -251,7 +254,11 @@ mod tests {
         for (call, kind, text) in [
             (libc::SYS_umask, FailureKind::LeftBehind, "called `umask`"),
             (libc::SYS_clone3, FailureKind::Crashed, "kernels start no threads"),
-            (libc::SYS_sched_setscheduler, FailureKind::LeftBehind, "the main thread"),
+            (
+                libc::SYS_sched_setscheduler,
+                FailureKind::LeftBehind,
+                "the main thread",
+            ),
         ] {
             let mut frame = Frame::new();
             frame.write_call(call).unwrap();

@@ -249,16 +249,8 @@ mod tests {
             (0x3f80, 0x037f, "rounding towards minus infinity (MXCSR 0x3f80)"),
             (0x5f80, 0x037f, "rounding towards plus infinity (MXCSR 0x5f80)"),
             (0x7f80, 0x037f, "rounding towards zero (MXCSR 0x7f80)"),
-            (
-                0x1f80,
-                0x027f,
-                "reduced x87 precision (x87 control word 0x023f)",
-            ),
-            (
-                0x1f80,
-                0x0f7f,
-                "rounding towards zero (x87 control word 0x0f3f)",
-            ),
+            (0x1f80, 0x027f, "reduced x87 precision (x87 control word 0x023f)"),
+            (0x1f80, 0x0f7f, "rounding towards zero (x87 control word 0x0f3f)"),
         ] {
             assert_eq!(deviation(mxcsr, x87), Some((text.to_owned(), 3)));
             assert_eq!(arch::state(), arch::DEFAULT);

@@ -261,13 +261,16 @@ mod tests {
 
     #[test]
     fn differences_are_named() {
+        use std::io::Read as _;
         use std::process::{Command, Stdio};
-        // Waits for input, and does nothing else.
+        // Says that it has started, and then only waits.
         let mut child = Command::new("/bin/sh")
-            .args(["-c", "read line"])
+            .args(["-c", "echo; read line"])
             .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
             .spawn()
             .unwrap();
+        child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         let before = ProcessState::read(Pid::from_child(&child)).unwrap();
         child.kill().unwrap();
         child.wait().unwrap();

@@ -117,7 +117,10 @@ impl Worker {
         let state = ProcessState::read(halt.executor())
             .and_then(|state| Ok((state, Maps::read(halt.executor())?)))
             .map_err(|error| format!("a worker's state cannot be read from outside: {error}"));
-        let missing: Vec<_> = unlocked.into_iter().chain(state.as_ref().err().cloned()).collect();
+        let missing: Vec<_> = unlocked
+            .into_iter()
+            .chain(state.as_ref().err().cloned())
+            .collect();
         if !missing.is_empty() {
             isolation.level = isolation.level.min(IsolationLevel::Basic);
             isolation.missing.extend(missing);
@@ -244,7 +247,8 @@ impl Worker {
                 how: Ended::Exited(status),
                 ..
             } if status.code() == Some(crash::REFUSED_CALL) => {
-                let evidence = format!("the candidate made a system call that kernels must not make; {error}");
+                let evidence =
+                    format!("the candidate made a system call that kernels must not make; {error}");
                 return Failure::new(FailureKind::LeftBehind, shortened(&evidence));
             }
             RequestError::Ended {

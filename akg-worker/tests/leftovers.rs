@@ -211,5 +211,8 @@ fn output_is_limited() {
     let failure = run(&mut load(&object).unwrap(), 1, 0).unwrap_err();
     assert_eq!(failure.kind, FailureKind::Crashed);
     let text = &failure.evidence;
-    assert!(text.contains("standard output") && text.len() < 1 << 18, "{text:.200}");
+    assert!(
+        text.contains("standard output") && text.len() < 1 << 18,
+        "{text:.200}"
+    );
 }

@@ -113,11 +113,7 @@ fn install(rules: Rules, otherwise: SeccompAction, errno: i32) -> Result<()> {
 }
 
 /// The filter that gives calls with a matching rule `matching`, the others `otherwise`.
-pub(super) fn program(
-    rules: Rules,
-    otherwise: SeccompAction,
-    matching: SeccompAction,
-) -> Result<BpfProgram> {
+pub(super) fn program(rules: Rules, otherwise: SeccompAction, matching: SeccompAction) -> Result<BpfProgram> {
     let architecture = ARCH.try_into().map_err(unusable)?;
     let filter = SeccompFilter::new(rules, otherwise, matching, architecture).map_err(unusable)?;
     Ok(without_x32(BpfProgram::try_from(filter).map_err(unusable)?))
@@ -157,7 +153,12 @@ fn without_x32(program: BpfProgram) -> BpfProgram {
 }
 
 /// A condition for one argument of a call.
-pub(super) fn condition(argument: u8, length: Length, compare: Compare, value: u64) -> Result<SeccompCondition> {
+pub(super) fn condition(
+    argument: u8,
+    length: Length,
+    compare: Compare,
+    value: u64,
+) -> Result<SeccompCondition> {
     SeccompCondition::new(argument, length, compare, value).map_err(unusable)
 }
 

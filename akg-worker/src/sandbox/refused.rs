@@ -97,7 +97,8 @@ const SOMETIMES: &[(c_long, &str)] = &[
 
 /// The name of a refused call, and the failure that it is.
 pub(crate) fn name(call: c_long) -> (&'static str, FailureKind) {
-    let find = |calls: &[(c_long, &'static str)]| calls.iter().find(|(n, _)| *n == call).map(|(_, name)| *name);
+    let find =
+        |calls: &[(c_long, &'static str)]| calls.iter().find(|(n, _)| *n == call).map(|(_, name)| *name);
     if let Some(name) = find(STARTING) {
         return (name, FailureKind::Crashed);
     }

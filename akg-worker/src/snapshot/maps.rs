@@ -76,7 +76,9 @@ impl Maps {
     /// Reads the maps of a process.
     pub(crate) fn read(process: Pid) -> io::Result<Self> {
         let text = fs::read_to_string(format!("/proc/{}/maps", process.as_raw_nonzero()))?;
-        let regions = text.lines().map(|line| Region::parse(line).ok_or(io::ErrorKind::InvalidData));
+        let regions = text
+            .lines()
+            .map(|line| Region::parse(line).ok_or(io::ErrorKind::InvalidData));
         Ok(Self(regions.collect::<Result<_, _>>()?))
     }
 
@@ -152,10 +154,7 @@ impl Maps {
 }
 
 /// The first part of a range that lies outside of others, which are sorted.
-fn first_outside<'a>(
-    range: &Range<u64>,
-    others: impl Iterator<Item = &'a Range<u64>>,
-) -> Option<Range<u64>> {
+fn first_outside<'a>(range: &Range<u64>, others: impl Iterator<Item = &'a Range<u64>>) -> Option<Range<u64>> {
     let mut start = range.start;
     for other in others.filter(|other| other.end > range.start) {
         if other.start > start {
@@ -225,7 +224,11 @@ mod tests {
         let before = maps(BEFORE);
         let cases = [
             ("r-xp", "rwxp", "no longer mapped"),
-            ("41000-50000 rw-p", "41000-50000 rwxp", "with rights rwxp were mapped"),
+            (
+                "41000-50000 rw-p",
+                "41000-50000 rwxp",
+                "with rights rwxp were mapped",
+            ),
             (
                 "[heap]\n",
                 "[heap]\n39000-3a000 rw-s 00000000 00:01 7 /memfd:x\n",
@@ -248,7 +251,10 @@ mod tests {
         assert!(maps(BEFORE).is_guard(&guard));
         assert!(!changed("40000-41000 ---p", "40000-41000 rw-p").is_guard(&guard));
         assert!(!changed("40000-41000 ---p", "40000-40800 ---p").is_guard(&guard));
-        assert_eq!(first_outside(&(5..9), [&(0..6), &(7..20)].into_iter()), Some(6..7));
+        assert_eq!(
+            first_outside(&(5..9), [&(0..6), &(7..20)].into_iter()),
+            Some(6..7)
+        );
         assert_eq!(first_outside(&(5..9), [&(0..6), &(6..20)].into_iter()), None);
     }
 
