@@ -140,6 +140,9 @@ impl Executor {
         artifact: Artifact,
         limits: Limits,
     ) -> Result<Result<Self, Failure>> {
+        if let Some(failure) = plan::too_large(&artifact.plan) {
+            return Ok(Err(failure));
+        }
         let load = Call::Load {
             artifact: artifact.clone(),
             memory: limits.memory,
@@ -199,6 +202,9 @@ impl Execute for Executor {
                 (before, [call, ..]) => (before.first(), call),
                 _ => break,
             };
+            if let Some(failure) = plan::too_large_under(&self.artifact.plan, &call.dims)? {
+                return Ok(Err(failure));
+            }
             plan::check(&self.artifact.plan, &call.dims, &call.inputs)?;
             let mut files = Vec::new();
             for (at, input) in call.inputs.iter_mut().enumerate() {

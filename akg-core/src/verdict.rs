@@ -40,6 +40,8 @@ pub enum FailureKind {
     Race,
     /// Memory was read that nobody had written.
     Uninitialized,
+    /// The process was not left as it was: rounding, handlers, maps, descriptors, environment.
+    LeftBehind,
     /// The candidate's clock contradicts the judge's.
     ClockMismatch,
     /// An output is one that other inputs had: the work does not follow the inputs.
@@ -70,6 +72,7 @@ impl FailureKind {
             FailureKind::OutOfBounds => "out-of-bounds",
             FailureKind::Race => "race",
             FailureKind::Uninitialized => "uninitialized",
+            FailureKind::LeftBehind => "left-behind",
             FailureKind::ClockMismatch => "clock-mismatch",
             FailureKind::Stale => "stale",
             FailureKind::NoWork => "no-work",

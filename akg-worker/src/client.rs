@@ -89,6 +89,9 @@ impl Executor {
     /// [`Unsupported`](akg_core::ErrorKind::Unsupported) if the format is foreign or the isolation below the limit.
     pub fn load(worker: Option<&Path>, artifact: Artifact, limits: Limits) -> Result<Result<Self, Failure>> {
         plan::check_tensors(&artifact.plan)?;
+        if let Some(failure) = plan::too_large(&artifact.plan) {
+            return Ok(Err(failure));
+        }
         if !limits.may_keep_state
             && let Some(failure) = state::check(&artifact.bytes)
         {
@@ -159,9 +162,17 @@ impl Execute for Executor {
             Ok(answered) => answered,
             Err(failure) => return Ok(Err(failure)),
         };
-        let Answer::Executed { nanoseconds } = answer else {
+        let Answer::Executed {
+            nanoseconds,
+            left_behind,
+        } = answer
+        else {
             return Ok(Err(self.end(wrong_answer(&answer))));
         };
+        if let Some(evidence) = left_behind {
+            let failure = Failure::new(FailureKind::LeftBehind, worker::shortened(&evidence));
+            return Ok(Err(self.end(failure)));
+        }
         let claimed = Duration::from_nanos(nanoseconds);
         if claimed > elapsed {
             let evidence = format!(
@@ -201,6 +212,9 @@ impl Executor {
         let Some(Call { dims, placement, .. }) = calls.first() else {
             return Err(Error::invalid("there is no call to bind"));
         };
+        if let Some(failure) = plan::too_large_under(plan, dims)? {
+            return Ok(Err(failure));
+        }
         let mut shapes = Vec::new();
         for call in &calls {
             shapes = plan::check(plan, dims, &call.inputs)?;
@@ -245,6 +259,9 @@ impl Executor {
 
     /// See [`take`](Execute::take).
     fn look(&mut self, slots: &[usize]) -> Result<Result<Vec<RunOutput>, Failure>> {
+        self.bound()?;
+        // A failure is the answer below.
+        let _ = self.check_state();
         let mut taken = Vec::with_capacity(slots.len());
         for slot in slots {
             match self.look_at(*slot)? {
@@ -294,6 +311,9 @@ impl Executor {
     /// Lets the worker map the stage's memory, which does not hold this call's inputs yet.
     fn place(&mut self, placement: u32) -> Result<Result<(), Failure>> {
         self.placed = None;
+        if let Err(failure) = self.check_state() {
+            return Ok(Err(failure));
+        }
         let stage = self.stage()?;
         let place = protocol::Call::Place {
             dims: stage.dims.clone(),
@@ -304,7 +324,7 @@ impl Executor {
         match self.ask(&place, true)? {
             Ok((Answer::Placed, _)) => {
                 self.placed = Some(placement);
-                Ok(Ok(()))
+                Ok(self.worker.remember_maps().map_err(|failure| self.end(failure)))
             }
             Ok((other, _)) => Ok(Err(self.end(wrong_answer(&other)))),
             Err(failure) => Ok(Err(failure)),
@@ -342,6 +362,14 @@ impl Executor {
             other => other,
         };
         Ok(outcome.map_err(|failure| self.end(failure)))
+    }
+
+    /// Compares the state of the worker with what it was before the candidate.
+    fn check_state(&mut self) -> Result<(), Failure> {
+        match &self.failure {
+            Some(failure) => Err(failure.clone()),
+            None => self.worker.check_state().map_err(|failure| self.end(failure)),
+        }
     }
 
     /// Ends the worker because of a failure, which is the answer to everything from here on.

@@ -16,6 +16,18 @@ use crate::{fault, space};
 /// The exit status of a worker whose candidate ran out of memory.
 pub(crate) const OUT_OF_MEMORY: i32 = 117;
 
+/// The exit status of a worker whose candidate made a system call that ends it.
+pub(crate) const REFUSED_CALL: i32 = 119;
+
+/// The default action of a signal as the system takes it: no handler, no flags, no restorer, no signals. The one action
+/// that a signal can be given when a candidate is loaded.
+static DEFAULT_ACTION: [u64; 4] = [0; 4];
+
+/// Where the one action lies that a signal can be given when a candidate is loaded.
+pub(crate) fn default_action() -> usize {
+    (&raw const DEFAULT_ACTION).addr()
+}
+
 const FATAL: [c_int; 5] = [
     libc::SIGSEGV,
     libc::SIGBUS,
@@ -43,6 +55,14 @@ pub(crate) fn install() {
                 Ordering::Relaxed,
             );
         }
+    }
+    // SAFETY: as below.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction =
+            on_refused_call as extern "C" fn(c_int, *const libc::siginfo_t, *const c_void) as usize;
+        action.sa_flags = libc::SA_ONSTACK | libc::SA_SIGINFO;
+        libc::sigaction(libc::SIGSYS, &raw const action, std::ptr::null_mut());
     }
     for signal in FATAL {
         // SAFETY: the structure is plain data, and the handler only makes calls that are safe in signal handlers. It stays
@@ -86,9 +106,33 @@ extern "C" fn on_fatal_signal(signal: c_int, info: *const libc::siginfo_t, conte
     }
     // SAFETY: always safe to call. A faulting instruction would raise the signal again by itself, a sent signal not.
     unsafe {
-        libc::signal(signal, libc::SIG_DFL);
+        libc::syscall(
+            libc::SYS_rt_sigaction,
+            signal,
+            &raw const DEFAULT_ACTION,
+            std::ptr::null_mut::<c_void>(),
+            size_of::<u64>(),
+        );
         libc::raise(signal);
     }
+}
+
+/// The details of a `SIGSYS`.
+#[repr(C)]
+struct RefusedCall {
+    signal: c_int,
+    error: c_int,
+    code: c_int,
+    instruction: *const c_void,
+    call: c_int,
+}
+
+extern "C" fn on_refused_call(_: c_int, info: *const libc::siginfo_t, _: *const c_void) {
+    // SAFETY: the system gives handlers of this kind the details of the signal.
+    let info = unsafe { &*info.cast::<RefusedCall>() };
+    fault::report_call(info.call.into());
+    // SAFETY: always safe to call.
+    unsafe { libc::_exit(REFUSED_CALL) }
 }
 
 /// Reads the first and sixth field of `/proc/self/statm`: pages in all, and pages of data and stack. Makes system calls

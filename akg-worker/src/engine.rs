@@ -1,6 +1,8 @@
 //! Loading shared objects and executing their plans.
 
 use std::ffi::c_void;
+use std::mem::ManuallyDrop;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -12,11 +14,14 @@ use akg_core::verdict::{Failure, FailureKind};
 use rustix::fs::StatVfsMountFlags;
 
 use crate::client::FORMAT;
+use crate::environment::Environment;
 use crate::layout::{Layout, Slots};
 use crate::object::{self, Object, Step, Threads};
+use crate::registers::{self, Deviation};
+use crate::sandbox::{self, Protected};
 use crate::space::Space;
-use crate::team::Team;
-use crate::{crash, fault, sandbox};
+use crate::team::{self, Team};
+use crate::{crash, fault, snapshot};
 
 /// The file in the working directory, which is the worker's private one.
 const FILE: &str = "./artifact.so";
@@ -24,22 +29,28 @@ const FILE: &str = "./artifact.so";
 /// Everything that an artifact needs, before its first instruction has run.
 pub(crate) struct Prepared {
     plan: LaunchPlan,
-    team: Team,
+    /// Ends with the process: the end of a thread undoes what the runtime has set up, which a candidate may not.
+    team: ManuallyDrop<Team>,
     space: Space,
     /// Why this process could not give up its rights, if so.
     pub(crate) unlocked: Option<String>,
+    /// The guards below the stacks of this process's threads.
+    pub(crate) guards: Vec<Range<u64>>,
+    protected: Protected,
+    environment: Environment,
 }
 
 /// A loaded artifact.
 pub(crate) struct Engine {
     plan: LaunchPlan,
     object: Object,
-    team: Team,
+    team: ManuallyDrop<Team>,
     space: Space,
     /// For each slot, the launches with the addresses of their tensors; none until something is placed.
     slots: Vec<Vec<Step>>,
     /// Whether nothing was executed on them yet.
     is_new: bool,
+    environment: Environment,
 }
 
 impl Prepared {
@@ -60,18 +71,37 @@ impl Prepared {
             return Err(Error::unsupported(message));
         }
         let team = match Team::new(cooperative) {
-            Ok(team) => team,
+            Ok(team) => ManuallyDrop::new(team),
             Err(error) => return Ok(Err(Failure::new(FailureKind::OutOfMemory, error.to_string()))),
         };
         let space = Space::reserve()?;
         fault::reserved(space.range());
-        let unlocked = sandbox::lockdown().err().map(|error| error.to_string());
+        let mut stacks = team.stacks();
+        stacks.extend(team::own_stacks());
+        let guards =
+            snapshot::guards_below(&stacks).map_err(|e| Error::io("cannot read the worker's own maps", e))?;
+        let protected = Protected {
+            descriptors: fault::descriptors(),
+            default_action: crash::default_action(),
+            tensors: space.range(),
+        };
+        registers::reset();
+        let unlocked = sandbox::lockdown(&protected).err().map(|error| error.to_string());
         Ok(Ok(Self {
             plan: artifact.plan,
             team,
             space,
             unlocked,
+            guards,
+            protected,
+            environment: Environment::now(),
         }))
+    }
+
+    /// The addresses that are reserved for tensors.
+    pub(crate) fn tensors(&self) -> Range<u64> {
+        let Range { start, end } = self.protected.tensors;
+        start as u64..end as u64
     }
 
     /// Loads the artifact and finds its kernels.
@@ -80,14 +110,31 @@ impl Prepared {
         let object = unsafe { Object::open(Path::new(FILE), &self.plan) }
             .map_err(|evidence| Failure::new(FailureKind::LoadFailed, evidence))?;
         crash::watch_new(object.library());
-        Ok(Engine {
+        let deviation = Deviation::default();
+        deviation.check(0);
+        if let Some((state, _)) = deviation.take() {
+            let evidence = format!("loading the shared object left {state} in the main thread");
+            return Err(Failure::new(FailureKind::LeftBehind, evidence));
+        }
+        if self.unlocked.is_none()
+            && let Err(error) = sandbox::seal(&self.protected)
+        {
+            // The candidate's initialisers are in the way.
+            return Err(Failure::new(FailureKind::LeftBehind, error.to_string()));
+        }
+        let engine = Engine {
             plan: self.plan,
             object,
             team: self.team,
             space: self.space,
             slots: Vec::new(),
             is_new: false,
-        })
+            environment: self.environment,
+        };
+        match engine.left_behind() {
+            Some(evidence) => Err(Failure::new(FailureKind::LeftBehind, evidence)),
+            None => Ok(engine),
+        }
     }
 }
 
@@ -143,6 +190,16 @@ impl Engine {
             unsafe { self.object.execute(steps, threads)? };
         }
         Ok(start.elapsed())
+    }
+}
+
+impl Engine {
+    /// What kernels did not restore, of what only this process sees.
+    pub(crate) fn left_behind(&self) -> Option<String> {
+        let state = self.team.left_behind();
+        state
+            .map(|state| format!("a kernel left {state}"))
+            .or_else(|| self.environment.difference())
     }
 }
 

@@ -1,7 +1,8 @@
 //! Telling which tensor a forbidden access was about.
 //!
 //! The handler of fatal signals looks the address up and answers the call that is being served with
-//! [`Answer::Faulted`](crate::protocol::Answer), written without allocating.
+//! [`Answer::Faulted`](crate::protocol::Answer), written without allocating. A refused system call is answered in the same
+//! way.
 
 use std::ffi::c_void;
 use std::fmt::Write as _;
@@ -10,6 +11,7 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use crate::protocol::Fault;
 use crate::space::Zone;
+use crate::{sandbox, team};
 
 /// Where answers go, and the call that is being served.
 static REPLIES: AtomicI32 = AtomicI32::new(-1);
@@ -26,6 +28,11 @@ static ZONE_COUNT: AtomicUsize = AtomicUsize::new(0);
 /// Says where answers go.
 pub(crate) fn answer_on(replies: i32) {
     REPLIES.store(replies, Ordering::Relaxed);
+}
+
+/// The number of descriptors from 0 on that are the worker's: it opens that for answers last.
+pub(crate) fn descriptors() -> u32 {
+    u32::try_from(REPLIES.load(Ordering::Relaxed) + 1).unwrap_or(0)
 }
 
 /// Says which call is being served.
@@ -62,15 +69,15 @@ pub(crate) fn report(address: usize, context: *const c_void) {
     };
     let mut frame = Frame::new();
     if frame.write(locate(address, zones), is_write(context)).is_ok() {
-        let bytes = frame.bytes();
-        // SAFETY: the bytes are there, and writing is allowed in signal handlers.
-        unsafe {
-            libc::write(
-                REPLIES.load(Ordering::Relaxed),
-                bytes.as_ptr().cast(),
-                bytes.len(),
-            )
-        };
+        frame.send();
+    }
+}
+
+/// Answers that a candidate made a system call that ends it. Called in a signal handler.
+pub(crate) fn report_call(call: libc::c_long) {
+    let mut frame = Frame::new();
+    if frame.write_call(call).is_ok() {
+        frame.send();
     }
 }
 
@@ -88,7 +95,7 @@ fn locate(address: usize, zones: &[Zone]) -> Option<(usize, i64)> {
 
 /// A message that is made without allocating.
 struct Frame {
-    bytes: [u8; 256],
+    bytes: [u8; 512],
     length: usize,
 }
 
@@ -98,7 +105,7 @@ const HEADER: usize = 4;
 impl Frame {
     fn new() -> Self {
         Self {
-            bytes: [0; 256],
+            bytes: [0; 512],
             length: HEADER,
         }
     }
@@ -114,11 +121,49 @@ impl Frame {
             Some(write) => write!(self, r#","write":{write}}}}}}}"#)?,
             None => write!(self, r#","write":null}}}}}}"#)?,
         }
+        self.finish();
+        Ok(())
+    }
+
+    fn write_call(&mut self, call: libc::c_long) -> std::fmt::Result {
+        let id = REQUEST.load(Ordering::Relaxed);
+        let (name, kind) = sandbox::refused_call(call);
+        let (kind, thread) = (kind.name(), team::current());
+        write!(
+            self,
+            r#"{{"id":{id},"ok":{{"failed":{{"kind":"{kind}","evidence":""#
+        )?;
+        write!(
+            self,
+            "the candidate called `{name}` (system call {call}) in {thread}: {}",
+            match kind {
+                "crashed" => "kernels start no threads or processes",
+                _ => "what it changes would stay behind",
+            }
+        )?;
+        write!(self, r#""}}}}}}"#)?;
+        self.finish();
+        Ok(())
+    }
+
+    /// Fills in the header.
+    fn finish(&mut self) {
         let header = ((self.length - HEADER) as u32).to_le_bytes();
         if let Some(place) = self.bytes.first_chunk_mut() {
             *place = header;
         }
-        Ok(())
+    }
+
+    fn send(&self) {
+        let bytes = self.bytes();
+        // SAFETY: the bytes are there, and writing is allowed in signal handlers.
+        unsafe {
+            libc::write(
+                REPLIES.load(Ordering::Relaxed),
+                bytes.as_ptr().cast(),
+                bytes.len(),
+            )
+        };
     }
 
     fn bytes(&self) -> &[u8] {
@@ -201,6 +246,28 @@ mod tests {
         assert_eq!(locate(0x5f_fff0, &ZONES), Some((1, -16)));
         assert_eq!(locate(0x90_0000, &ZONES), None);
         assert_eq!(locate(0x40_0000, &[]), None);
+    }
+
+    #[test]
+    fn refused_calls_are_failures() {
+        use akg_core::verdict::FailureKind;
+        for (call, kind, text) in [
+            (libc::SYS_umask, FailureKind::LeftBehind, "called `umask`"),
+            (libc::SYS_clone3, FailureKind::Crashed, "kernels start no threads"),
+            (
+                libc::SYS_sched_setscheduler,
+                FailureKind::LeftBehind,
+                "the main thread",
+            ),
+        ] {
+            let mut frame = Frame::new();
+            frame.write_call(call).unwrap();
+            let value: serde_json::Value = crate::frame::read(&mut frame.bytes()).unwrap().unwrap();
+            let failure: akg_core::verdict::Failure =
+                serde_json::from_value(value["ok"]["failed"].clone()).unwrap();
+            assert_eq!(failure.kind, kind);
+            assert!(failure.evidence.contains(text), "{}", failure.evidence);
+        }
     }
 
     #[test]

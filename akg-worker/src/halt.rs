@@ -47,16 +47,33 @@ impl Halt {
     /// [`ErrorKind::WorkerLost`] if they do not stop within ten seconds.
     pub fn stop(&self) -> Result<usize> {
         let until = Instant::now() + PATIENCE;
-        let processes = self.processes();
-        send(Signal::STOP, &processes);
-        while !processes.iter().all(|process| is_stopped(*process)) {
-            if Instant::now() > until {
-                let message = format!("the worker cannot be stopped within {} s", PATIENCE.as_secs());
-                return Err(Error::new(ErrorKind::WorkerLost, message));
+        let check_time = || {
+            if Instant::now() <= until {
+                return Ok(());
             }
-            thread::sleep(SLICE);
+            let message = format!("the worker cannot be stopped within {} s", PATIENCE.as_secs());
+            Err(Error::new(ErrorKind::WorkerLost, message))
+        };
+        let mut stopped = HashSet::new();
+        // One that stands still starts no others: who is found afterwards was started before, and may have started more.
+        let mut next = vec![self.executor];
+        while !next.is_empty() {
+            send(Signal::STOP, &next);
+            while !next.iter().all(|process| is_stopped(*process)) {
+                check_time()?;
+                thread::sleep(SLICE);
+            }
+            check_time()?;
+            stopped.extend(next);
+            next = self.processes();
+            next.retain(|process| !stopped.contains(process));
         }
-        Ok(processes.len())
+        Ok(stopped.len())
+    }
+
+    /// The process that loads the candidate.
+    pub(crate) fn executor(&self) -> Pid {
+        self.executor
     }
 
     /// Lets it go on.

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use akg_core::error::Result;
+use akg_core::error::{Error, ErrorKind, Result};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -20,6 +20,9 @@ use crate::frame::Decoder;
 
 /// Bytes of standard error that are kept.
 const KEPT: usize = 64 << 10;
+
+/// Bytes of standard error that a worker may write during one request.
+const MAX_OUTPUT: usize = 16 << 20;
 
 /// Bytes read from one pipe before the caller looks at the clock again.
 const BURST: usize = 1 << 20;
@@ -43,6 +46,8 @@ pub(crate) struct Pipes {
     stderr: Option<PipeReader>,
     decoder: Decoder,
     tail: VecDeque<u8>,
+    /// Bytes of standard error since a request began.
+    written: usize,
 }
 
 impl Pipes {
@@ -62,6 +67,7 @@ impl Pipes {
             stderr: Some(stderr),
             decoder: Decoder::default(),
             tail: VecDeque::new(),
+            written: 0,
         };
         Ok((pipes, [input.into(), output.into(), errors.into()]))
     }
@@ -87,6 +93,21 @@ impl Pipes {
             }
         }
         self.receive()
+    }
+
+    /// Counts the worker's output from here on.
+    pub(crate) fn begin_request(&mut self) {
+        self.written = 0;
+    }
+
+    /// # Errors
+    /// If the worker has written more than it may during one request.
+    pub(crate) fn check_output(&self) -> Result<()> {
+        if self.written <= MAX_OUTPUT {
+            return Ok(());
+        }
+        let message = format!("it wrote more than {MAX_OUTPUT} bytes to its standard output or error");
+        Err(Error::new(ErrorKind::OutOfResources, message))
     }
 
     /// Takes what has arrived without waiting.
@@ -149,8 +170,9 @@ impl Pipes {
         let decoder = &mut self.decoder;
         let open = read_burst(&mut self.stdout, |bytes| decoder.push(bytes))?;
         if let Some(stderr) = &mut self.stderr {
-            let tail = &mut self.tail;
+            let (tail, written) = (&mut self.tail, &mut self.written);
             let open = read_burst(stderr, |bytes| {
+                *written = written.saturating_add(bytes.len());
                 tail.extend(bytes);
                 tail.drain(..tail.len().saturating_sub(KEPT));
             })?;

@@ -269,9 +269,11 @@ impl Process {
             bytes: &frame,
             descriptors,
         };
+        self.pipes.begin_request();
         while self.ended.is_none() {
             let exited = self.life.has_exited();
             let open = self.pipes.exchange(&mut unsent, deadline);
+            self.pipes.check_output().map_err(|e| self.broke(e))?;
             while let Some(reply) = self.pipes.next_message::<Reply<R>>().map_err(|e| self.broke(e))? {
                 if reply.id != id {
                     let message = format!("the worker answered request {} instead of {id}", reply.id);
@@ -369,6 +371,7 @@ fn signal_name(signal: i32) -> &'static str {
         libc::SIGFPE => " (SIGFPE: integer division by zero or overflow)",
         libc::SIGABRT => " (SIGABRT: aborted)",
         libc::SIGKILL => " (SIGKILL: by the system when memory ran out, or by itself)",
+        libc::SIGSYS => " (SIGSYS: refused system call)",
         libc::SIGXFSZ => " (SIGXFSZ: wrote a file beyond the limit)",
         _ => "",
     }

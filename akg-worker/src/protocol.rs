@@ -3,6 +3,8 @@
 //! The first call is [`Call::Hello`]; closing the connection ends the worker. Tensors stay in shared memory, whose
 //! descriptors come with [`Call::Place`].
 
+use std::ops::Range;
+
 use akg_core::expr::Bindings;
 use akg_core::source::Artifact;
 use akg_core::target::Target;
@@ -10,7 +12,7 @@ use akg_core::verdict::Failure;
 use serde::{Deserialize, Serialize};
 
 /// The version of these messages; both sides must have the same.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// What the caller asks for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -71,6 +73,10 @@ pub enum Answer {
     Prepared {
         /// Why the worker could not give up the rights that kernels do not need, if so.
         unlocked: Option<String>,
+        /// Memory below the stacks of the worker's threads that has no rights.
+        guards: Vec<Range<u64>>,
+        /// The addresses that are reserved for tensors.
+        tensors: Range<u64>,
     },
     /// The artifact is loaded.
     Loaded,
@@ -80,6 +86,8 @@ pub enum Answer {
     Executed {
         /// How long that took by the worker's clock.
         nanoseconds: u64,
+        /// What the kernels did not restore, of what only the worker sees.
+        left_behind: Option<String>,
     },
     /// The candidate accessed memory that it must not, and is gone.
     Faulted(Fault),

@@ -1,6 +1,7 @@
 //! The worker's side: reads calls, executes them, answers.
 
 use std::fs::File;
+use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use akg_core::error::{Error, ErrorKind, Result};
@@ -27,7 +28,10 @@ pub struct Service {
 pub(crate) fn serve() -> ! {
     crash::install();
     let mut server = Server::default();
-    answer_calls(|call, descriptors| server.answer(call, descriptors))
+    let status = status_of(serve_calls(|call, descriptors| server.answer(call, descriptors)));
+    // With a candidate in it, this process may neither end its threads nor undo what the runtime has set up.
+    // SAFETY: always safe to call.
+    unsafe { libc::_exit(status) }
 }
 
 /// Answers calls in the envelope of [`process`](crate::process) until the caller closes the connection, then ends the
@@ -35,14 +39,17 @@ pub(crate) fn serve() -> ! {
 pub fn answer_calls<C: DeserializeOwned, A: Serialize>(
     answer: impl FnMut(C, Vec<OwnedFd>) -> Result<A>,
 ) -> ! {
-    let status = match serve_calls(answer) {
+    std::process::exit(status_of(serve_calls(answer)))
+}
+
+fn status_of(served: Result<()>) -> i32 {
+    match served {
         Ok(()) => 0,
         Err(error) => {
             eprintln!("akg-worker: {error}");
             1
         }
-    };
-    std::process::exit(status)
+    }
 }
 
 #[derive(Deserialize)]
@@ -69,9 +76,11 @@ enum Outcome<A> {
 fn serve_calls<C: DeserializeOwned, A: Serialize>(
     mut answer: impl FnMut(C, Vec<OwnedFd>) -> Result<A>,
 ) -> Result<()> {
-    let (mut calls, mut replies) = take_over_pipes().map_err(|e| Error::io("cannot set up the worker", e))?;
+    let pipes = take_over_pipes().map_err(|e| Error::io("cannot set up the worker", e))?;
+    // They close with the process: closing them is what a candidate may not do.
+    let (calls, replies) = &mut *ManuallyDrop::new(pipes);
     fault::answer_on(replies.as_raw_fd());
-    while let Some(Request { version, id, call }) = frame::read(&mut calls)? {
+    while let Some(Request { version, id, call }) = frame::read(calls)? {
         fault::serving(id);
         let outcome = check_version(version)
             .and_then(|()| {
@@ -87,7 +96,7 @@ fn serve_calls<C: DeserializeOwned, A: Serialize>(
                 message: error.to_string(),
             },
         };
-        frame::write(&mut replies, &Reply { id, outcome })?;
+        frame::write(replies, &Reply { id, outcome })?;
     }
     Ok(())
 }
@@ -136,8 +145,13 @@ impl Server {
                 cooperative,
             } => Ok(judged(Prepared::new(artifact, cooperative)?, |prepared| {
                 let unlocked = prepared.unlocked.clone();
+                let (guards, tensors) = (prepared.guards.clone(), prepared.tensors());
                 self.prepared = Some(prepared);
-                Answer::Prepared { unlocked }
+                Answer::Prepared {
+                    unlocked,
+                    guards,
+                    tensors,
+                }
             })),
             Call::Load => {
                 let prepared = self.prepared.take().ok_or_else(|| {
@@ -162,9 +176,11 @@ impl Server {
                 Ok(Answer::Placed)
             }
             Call::Execute { first, calls } => {
-                let elapsed = self.engine()?.execute(first, calls)?;
+                let engine = self.engine()?;
+                let elapsed = engine.execute(first, calls)?;
                 Ok(Answer::Executed {
                     nanoseconds: u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX),
+                    left_behind: engine.left_behind(),
                 })
             }
         }

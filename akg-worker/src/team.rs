@@ -1,11 +1,14 @@
 //! The threads that execute kernels.
 
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::thread;
 
 use akg_core::error::{Error, ErrorKind, Result};
 use rayon::{ThreadPool, ThreadPoolBuilder};
+
+use crate::registers::{self, Deviation};
 
 /// Stack of each thread in bytes: what a main thread has, so that kernels may keep tiles there.
 pub(crate) const STACK: usize = 8 << 20;
@@ -18,6 +21,33 @@ const RANGES_PER_THREAD: i64 = 4;
 
 /// Turns at a barrier before a thread lets others run.
 const SPINS: u32 = 1 << 10;
+
+/// Added to the number of a thread for cooperative launches, which are counted by themselves.
+const COOPERATIVE: usize = 1 << 16;
+
+thread_local! {
+    /// The number of a team's thread.
+    static THREAD: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
+/// The calling thread, for people.
+pub(crate) fn current() -> ThreadName {
+    ThreadName(THREAD.get())
+}
+
+/// Names a thread of the worker.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ThreadName(Option<usize>);
+
+impl std::fmt::Display for ThreadName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            None => f.write_str("the main thread"),
+            Some(n) if n >= COOPERATIVE => write!(f, "cooperative thread {}", n - COOPERATIVE),
+            Some(n) => write!(f, "kernel thread {n}"),
+        }
+    }
+}
 
 /// An ordinary kernel: executes programs `first..last`.
 pub type Kernel = unsafe extern "C" fn(tensors: *const *mut c_void, dims: *const i64, first: i64, last: i64);
@@ -54,6 +84,8 @@ pub struct Team {
     ordinary: ThreadPool,
     /// One thread for each program of the largest cooperative launch.
     cooperative: Option<ThreadPool>,
+    /// The state of arithmetic that a kernel did not restore.
+    deviation: Deviation,
 }
 
 impl Team {
@@ -74,8 +106,11 @@ impl Team {
     /// As for [`new`](Self::new).
     pub fn with_threads(threads: usize, cooperative: usize) -> Result<Self> {
         Ok(Self {
-            ordinary: pool(threads)?,
-            cooperative: (cooperative > 0).then(|| pool(cooperative)).transpose()?,
+            ordinary: pool(threads, 0)?,
+            cooperative: (cooperative > 0)
+                .then(|| pool(cooperative, COOPERATIVE))
+                .transpose()?,
+            deviation: Deviation::default(),
         })
     }
 
@@ -94,6 +129,22 @@ impl Team {
     /// Runs `work` once on each thread, with the thread's number.
     pub(crate) fn everywhere<T: Send>(&self, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
         self.ordinary.broadcast(|thread| work(thread.index()))
+    }
+
+    /// An address on each thread's stack, and that of the stack on which it would handle a signal.
+    pub(crate) fn stacks(&self) -> Vec<usize> {
+        let pools = std::iter::once(&self.ordinary).chain(&self.cooperative);
+        pools
+            .flat_map(|pool| pool.broadcast(|_| own_stacks()))
+            .flatten()
+            .collect()
+    }
+
+    /// Describes the state of arithmetic that kernels left since the last call, and the thread; the state itself has been
+    /// set back.
+    pub(crate) fn left_behind(&self) -> Option<String> {
+        let (state, thread) = self.deviation.take()?;
+        Some(format!("{state} in {}", ThreadName(Some(thread))))
     }
 
     /// Executes programs `0..programs` of a kernel, ranges of at least so many of them at a time if there are as many left.
@@ -117,6 +168,7 @@ impl Team {
                 let last = end(first);
                 // SAFETY: by this function's contract.
                 unsafe { kernel(arguments.tensors.as_ptr(), arguments.dims.as_ptr(), first, last) };
+                self.check_registers();
             }
         };
         self.ordinary.scope(|scope| {
@@ -165,16 +217,44 @@ impl Team {
                     &raw const team,
                 )
             };
+            self.check_registers();
         });
         Ok(())
     }
+
+    /// Compares the calling thread's state of arithmetic after a kernel.
+    #[inline]
+    fn check_registers(&self) {
+        self.deviation.check(THREAD.get().unwrap_or_default());
+    }
 }
 
-fn pool(threads: usize) -> Result<ThreadPool> {
+/// See [`Team::stacks`].
+pub(crate) fn own_stacks() -> Vec<usize> {
+    let local = 0u8;
+    let mut stacks = vec![&raw const local as usize];
+    // SAFETY: asks only; the structure is plain data.
+    let handler = unsafe {
+        let mut stack: libc::stack_t = std::mem::zeroed();
+        libc::sigaltstack(std::ptr::null(), &raw mut stack);
+        stack.ss_sp as usize
+    };
+    stacks.extend((handler != 0).then_some(handler));
+    stacks
+}
+
+fn pool(threads: usize, first: usize) -> Result<ThreadPool> {
     let pool = ThreadPoolBuilder::new()
         .num_threads(threads)
         .stack_size(STACK)
-        .thread_name(|n| format!("akg-kernel-{n}"))
+        .thread_name(move |n| match first {
+            0 => format!("akg-kernel-{n}"),
+            _ => format!("akg-coop-{n}"),
+        })
+        .start_handler(move |n| {
+            THREAD.set(Some(first + n));
+            registers::reset();
+        })
         .build()
         .map_err(|e| {
             Error::new(

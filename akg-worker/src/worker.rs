@@ -1,6 +1,9 @@
 //! A worker's process as the caller has it: started, given an artifact, called, stopped, judged by its end.
 
+use std::io;
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
+use std::os::unix::process::ExitStatusExt as _;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,9 +13,11 @@ use akg_core::isolation::{Isolation, IsolationLevel};
 use akg_core::source::Artifact;
 use akg_core::target::Target;
 use akg_core::verdict::{Failure, FailureKind};
+use rustix::process::Pid;
 
 use crate::process::{Ended, Halt, Process, Program, RequestError, ResourceLimits};
 use crate::protocol::{self, Answer, Call};
+use crate::snapshot::{Maps, ProcessState};
 use crate::{crash, space, team};
 
 /// How long a worker may take for what has nothing to do with a candidate.
@@ -42,6 +47,45 @@ pub(crate) struct Worker {
     pub(crate) cooperative: usize,
     /// Bytes that the candidate may use.
     memory: u64,
+    /// The state of the process before the candidate was in it, if it can be read from outside.
+    origin: Option<Origin>,
+}
+
+/// The state that a candidate found.
+#[derive(Debug)]
+struct Origin {
+    state: ProcessState,
+    /// The maps before it was loaded, then after tensors were mapped.
+    maps: Maps,
+    /// Memory without rights: the guards of stacks, and the addresses of tensors around these.
+    guards: Vec<Range<u64>>,
+    tensors: Range<u64>,
+}
+
+impl Origin {
+    /// Names what is different in the worker. `loaded` says that the artifact was loaded since.
+    fn difference(&self, process: Pid, loaded: bool) -> io::Result<Option<String>> {
+        let state = ProcessState::read(process)?;
+        let maps = Maps::read(process)?;
+        Ok(self
+            .state
+            .difference(&state)
+            .or_else(|| self.guards(&maps))
+            .or_else(|| self.maps.difference(&maps, loaded))
+            .or_else(|| self.maps.new_memory(&maps).filter(|_| !loaded)))
+    }
+
+    fn guards(&self, maps: &Maps) -> Option<String> {
+        let guard = self.guards.iter().find(|guard| !maps.is_guard(guard));
+        if let Some(guard) = guard {
+            return Some(format!(
+                "the guard of a stack at {:#x} was unmapped or given rights",
+                guard.start
+            ));
+        }
+        (!maps.is_reserved(&self.tensors))
+            .then(|| "memory around tensors was unmapped or given rights".to_owned())
+    }
 }
 
 impl Worker {
@@ -60,28 +104,81 @@ impl Worker {
             artifact: artifact.clone(),
             cooperative,
         };
-        match call(&mut process, &prepare, Instant::now() + STARTING)? {
-            Answer::Prepared { unlocked: None } => {}
-            Answer::Prepared { unlocked: Some(why) } => {
-                isolation.level = isolation.level.min(IsolationLevel::Basic);
-                isolation.missing.push(why);
-                isolation.demand(limits.isolation)?;
-            }
+        let (unlocked, guards, tensors) = match call(&mut process, &prepare, Instant::now() + STARTING)? {
+            Answer::Prepared {
+                unlocked,
+                guards,
+                tensors,
+            } => (unlocked, guards, tensors),
             Answer::Failed(failure) => return Ok(Err(failure)),
             other => return Err(unexpected(&other)),
+        };
+        let is_sealed = unlocked.is_none();
+        let state = ProcessState::read(halt.executor())
+            .and_then(|state| Ok((state, Maps::read(halt.executor())?)))
+            .map_err(|error| format!("a worker's state cannot be read from outside: {error}"));
+        let missing: Vec<_> = unlocked
+            .into_iter()
+            .chain(state.as_ref().err().cloned())
+            .collect();
+        if !missing.is_empty() {
+            isolation.level = isolation.level.min(IsolationLevel::Basic);
+            isolation.missing.extend(missing);
+            isolation.demand(limits.isolation)?;
         }
+        let origin = state.ok().map(|(state, maps)| Origin {
+            // The worker's own filter follows when the artifact is loaded.
+            state: if is_sealed { state.with_filter() } else { state },
+            maps,
+            guards,
+            tensors,
+        });
         let mut worker = Self {
             process,
             halt,
             isolation,
             cooperative,
             memory: limits.memory,
+            origin,
         };
         Ok(match worker.ask(&Call::Load, &[], limits.time)? {
-            Ok((Answer::Loaded, _)) => Ok(worker),
+            Ok((Answer::Loaded, _)) => worker.left_behind(true).and_then(|()| {
+                worker.remember_maps()?;
+                Ok(worker)
+            }),
             Ok((other, _)) => Err(wrong_answer(&other)),
             Err(failure) => Err(failure),
         })
+    }
+
+    /// Compares the stopped worker with what it was before the candidate.
+    ///
+    /// # Errors
+    /// [`FailureKind::LeftBehind`] with the first thing that is different.
+    pub(crate) fn check_state(&self) -> Result<(), Failure> {
+        self.left_behind(false)
+    }
+
+    /// Takes the maps of the stopped worker for right: it has just mapped tensors.
+    pub(crate) fn remember_maps(&mut self) -> Result<(), Failure> {
+        if let Some(origin) = &mut self.origin {
+            origin.maps = Maps::read(self.halt.executor()).map_err(|e| is_gone(&e))?;
+        }
+        Ok(())
+    }
+
+    fn left_behind(&self, loaded: bool) -> Result<(), Failure> {
+        let Some(origin) = &self.origin else {
+            return Ok(());
+        };
+        match origin.difference(self.halt.executor(), loaded) {
+            Ok(None) => Ok(()),
+            Ok(Some(what)) => {
+                let evidence = format!("the candidate left its process in another state: {what}");
+                Err(Failure::new(FailureKind::LeftBehind, evidence))
+            }
+            Err(error) => Err(is_gone(&error)),
+        }
     }
 
     /// Lets the worker go on, calls it, and stops it when it has answered.
@@ -146,12 +243,38 @@ impl Worker {
                 );
                 return Failure::new(FailureKind::OutOfMemory, evidence.trim_end());
             }
+            RequestError::Ended {
+                how: Ended::Exited(status),
+                ..
+            } if status.code() == Some(crash::REFUSED_CALL) => {
+                let evidence =
+                    format!("the candidate made a system call that kernels must not make; {error}");
+                return Failure::new(FailureKind::LeftBehind, shortened(&evidence));
+            }
+            RequestError::Ended {
+                how: Ended::Exited(status),
+                ..
+            } if status.signal() == Some(libc::SIGSYS) => {
+                let evidence = format!(
+                    "the candidate made a refused system call while it blocked all signals, as C libraries do to start \
+                     a thread: kernels start no threads or processes; {error}"
+                );
+                return Failure::new(FailureKind::Crashed, shortened(&evidence));
+            }
             RequestError::Failed(_) | RequestError::Ended { .. } | RequestError::Protocol { .. } => {
                 FailureKind::Crashed
             }
         };
         Failure::new(kind, shortened(&error.to_string()))
     }
+}
+
+/// A worker that was stopped and has no state.
+fn is_gone(error: &io::Error) -> Failure {
+    Failure::new(
+        FailureKind::Crashed,
+        format!("the state of the worker's process cannot be read: {error}"),
+    )
 }
 
 /// The resource limits of a worker.
@@ -185,7 +308,7 @@ pub(crate) fn describe(program: &Program) -> Result<Target> {
 }
 
 /// The beginning of what a worker says, which may be long.
-fn shortened(text: &str) -> String {
+pub(crate) fn shortened(text: &str) -> String {
     text.chars().take(EVIDENCE).collect()
 }
 /// Starts a worker and checks that it is one.

@@ -184,7 +184,9 @@ fn is_plausible(what: &str, outcome: &Result<(), Failure>) -> bool {
         "beyond" => kind == Some(FailureKind::OutOfBounds),
         "input" => kind == Some(FailureKind::InputChanged),
         "memory" => kind == Some(FailureKind::OutOfMemory),
-        "null" | "aborts" | "leave" | "closes" => kind == Some(FailureKind::Crashed),
+        "null" | "aborts" | "leave" => kind == Some(FailureKind::Crashed),
+        // Refused by name where the system has filters.
+        "closes" => matches!(kind, Some(FailureKind::Crashed | FailureKind::LeftBehind)),
         "flood" => kind.is_none(),
         // The signal may come late.
         _ => matches!(

@@ -12,7 +12,9 @@
 
 mod calls;
 mod files;
+mod lockdown;
 mod namespaces;
+mod refused;
 mod report;
 mod supervisor;
 mod tree;
@@ -23,7 +25,8 @@ use std::path::PathBuf;
 use akg_core::isolation::{Isolation, IsolationLevel};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use calls::lockdown;
+pub(crate) use lockdown::{lockdown, seal};
+pub(crate) use refused::{Protected, name as refused_call};
 pub(crate) use report::{Report, channel, receive};
 pub(crate) use supervisor::confine;
 
