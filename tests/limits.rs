@@ -14,7 +14,6 @@ use std::process::{Output, Stdio};
 use common::{Place, expect};
 use serde_json::json;
 
-const PASS: i32 = 0;
 const FAIL: i32 = 1;
 const TROUBLE: i32 = 2;
 

@@ -74,13 +74,14 @@ impl<'a> Files<'a> {
             names.reserve(name);
         }
         let plan = manifest.plan.rename_dims(|dim| names.fresh(dim));
+        let has_scratch = plan.with_role(TensorRole::Scratch).next().is_some();
         let mut fresh = |name: &str| names.fresh(name).to_string();
         Self {
             bundle,
             name: fresh(&manifest.name),
             inputs: manifest.inputs.iter().map(|port| fresh(&port.name)).collect(),
             outputs: manifest.outputs.iter().map(|port| fresh(&port.name)).collect(),
-            has_scratch: plan.with_role(TensorRole::Scratch).next().is_some(),
+            has_scratch,
             plan,
         }
     }

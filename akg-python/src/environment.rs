@@ -340,6 +340,7 @@ mod tests {
         let config = Config {
             python: Some("/bin/false".into()),
             cache: Some(cache.path().into()),
+            ..Config::default()
         };
         let error = Environment::find(&config).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ToolMissing);

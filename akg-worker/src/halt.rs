@@ -221,7 +221,9 @@ mod tests {
         halts
             .iter()
             .for_each(|halt| send(Signal::KILL, &halt.processes()));
-        children.iter_mut().for_each(|child| drop(child.wait().unwrap()));
+        for child in &mut children {
+            child.wait().unwrap();
+        }
     }
 
     #[test]

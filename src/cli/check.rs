@@ -7,7 +7,7 @@ use akg::diagnostic::{Diagnostics, Severity};
 use akg::expr::Bindings;
 use akg::file::read_text;
 use akg::sketch::validate;
-use akg::{Error, Graph, Result, Sketch};
+use akg::{Graph, Result, Sketch};
 use clap::Args;
 
 #[derive(Debug, Args)]

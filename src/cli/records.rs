@@ -1,7 +1,7 @@
 //! `akg records`: what tuning found, shown and moved between stores.
 
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter};
+use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 

@@ -19,7 +19,7 @@ use kept::Kept;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 /// One entry in this many is in the sample.
-const SAMPLE: u64 = 8;
+const SAMPLE: u64 = 16;
 
 /// The entries that a run judges.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -3,6 +3,8 @@
 //! A child takes many cases, each on a thread with the stack of a pool's thread, and says before each which one it is. It has
 //! so much memory and, for each case, so much processor time; so a busy machine changes nothing.
 
+#![allow(dead_code, reason = "the test and the example use a part each")]
+
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::ops::Range;
 use std::os::unix::process::ExitStatusExt as _;

@@ -117,6 +117,8 @@ fn record() -> TuningRecord {
         relative: Some(0.5),
         faster: true,
         chosen: true,
+        ended_by: None,
+        disturbed: false,
         at: 7,
     }
 }

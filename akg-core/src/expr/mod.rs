@@ -241,10 +241,15 @@ impl Expr {
 
     /// `self - other * floor(self / other)`.
     pub fn modulo(&self, other: &Expr) -> Self {
-        if self.as_const().is_some() && other.as_const().is_some_and(|b| b != 0)
-            || self.exact_div(other).is_some()
+        if let (Some(a), Some(b)) = (self.as_const(), other.as_const())
+            && b != 0
         {
-            return self - &(other * &self.floor_div(other));
+            // The product has more than 64 bits where the quotient is rounded down from near their end.
+            let rest = i128::from(a) - i128::from(b) * floor_div(a, b);
+            return Self::from_terms([(Vec::new(), rest)]);
+        }
+        if self.exact_div(other).is_some() {
+            return Self::constant(0);
         }
         if let Some(b) = other.as_const().filter(|b| *b > 0) {
             let (q, rest) = self.split_multiple(b);

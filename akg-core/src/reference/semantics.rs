@@ -207,7 +207,7 @@ mod tests {
         near(up(DType::F16, 2f64.powi(-25)), (0.0, 2f64.powi(-24), 0.5));
         let unit = bf16::EPSILON.to_f64();
         near(up(DType::BF16, 3.0 + unit), (3.0, 3.0 + 2.0 * unit, 0.5));
-        near(up(DType::F32, 1e-50), (0.0, 0.0, 1.0));
+        near(up(DType::F32, 1e-60), (0.0, 0.0, 1.0));
     }
 
     #[test]

@@ -132,7 +132,7 @@ impl ContestData {
         let values = inputs
             .map(|(_, input)| input.value)
             .chain(graph.outputs().iter().map(|o| o.value));
-        let mut bytes = 1u64;
+        let mut bytes = 0u64;
         for value in values {
             let ty = graph.ty(value);
             bytes = bytes.saturating_add(byte_len(ty.dtype, &ty.concrete_shape(self.dims())?)? as u64);
@@ -141,7 +141,7 @@ impl ContestData {
             true => DEVICE_BYTES,
             false => HOST_BYTES,
         };
-        Ok((room / bytes).clamp(1, MOST_SLOTS) as u32)
+        Ok((room / bytes.max(1)).clamp(1, MOST_SLOTS) as u32)
     }
 
     /// Whether an input differs from slot to slot.

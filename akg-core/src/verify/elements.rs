@@ -17,8 +17,9 @@ use crate::tensor::Tensor;
 /// rounding of f64. Where a result is smooth, it moves as many times as far by the second.
 pub(super) const STEPS: [f64; 2] = [1.0 / (1u64 << 40) as f64, 1.0 / (1u64 << 36) as f64];
 
-/// Units of the class that inputs are moved by to see whether a result jumps in reach of rounding.
-pub(super) const REACH: f64 = 4.0;
+/// Units of the class that inputs are moved by to see whether a result jumps in reach of rounding: as many as sums of some
+/// hundred terms in any order may be off by.
+pub(super) const REACH: f64 = 32.0;
 
 /// The ratio of both steps from which on a result is smooth, and that to the smooth distance from which on it jumps.
 const SMOOTH: f64 = 4.0;

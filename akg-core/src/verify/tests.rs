@@ -367,6 +367,16 @@ fn rejects(
     names: &str,
     fault: impl Fn(&mut [f64], &[Tensor]),
 ) {
+    rejects_as(task, inputs, &[names], fault);
+}
+
+/// The same with evidence that has one of the texts.
+fn rejects_as(
+    task: &Task,
+    inputs: impl Fn(&mut ChaCha8Rng) -> Vec<Tensor>,
+    names: &[&str],
+    fault: impl Fn(&mut [f64], &[Tensor]),
+) {
     let dtype = task.graph.ty(task.graph.outputs()[0].value).dtype;
     for seed in 0..20 {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -381,7 +391,8 @@ fn rejects(
         fault(&mut output, &inputs);
         let failure = judge(task, &inputs, tensor(dtype, shape, &output), seed);
         let failure = failure.unwrap_or_else(|| panic!("not found with seed {seed}"));
-        assert!(failure.evidence.contains(names), "{}", failure.evidence);
+        let is_named = names.iter().any(|name| failure.evidence.contains(name));
+        assert!(is_named, "{}", failure.evidence);
     }
 }
 
@@ -419,12 +430,13 @@ fn a_column_or_row_of_lower_precision_is_found_and_named() {
     for (small, is_column) in [(1e-3, true), (1e-3, false), (1.0, true), (1.0, false)] {
         let inputs = |rng: &mut ChaCha8Rng| operands(DType::F32, rng, small).to_vec();
         let task = product(DType::F32);
+        // One or two elements that are beyond their limits are named by themselves.
         let names = if is_column {
-            ", column 7: error rms"
+            [", column 7: error rms", ", 7] is above"]
         } else {
-            ", axis 0, slice 5: error rms"
+            [", axis 0, slice 5: error rms", " at [5, "]
         };
-        rejects(&task, inputs, names, |output, inputs| {
+        rejects_as(&task, inputs, &names, |output, inputs| {
             let short = rounded(&task, inputs, Some(Rounding::TF32));
             for (i, y) in output.iter_mut().enumerate() {
                 if if is_column {
