@@ -69,7 +69,12 @@ fn hostile_texts_are_errors_that_name_the_limit() {
         ),
         ("e.json", graph("9223372036854775807 * N * 3"), TROUBLE, "64-bit"),
         ("f.json", many.to_string(), TROUBLE, "at most 4096"),
-        ("g.json", "[".repeat(200_000), TROUBLE, "recursion limit"),
+        (
+            "g.json",
+            format!("{{\"x\": {}", "[".repeat(200_000)),
+            TROUBLE,
+            "recursion limit",
+        ),
         ("a.sketch", sketch(&doubling("max"), "a199"), FAIL, "1024 terms"),
         (
             "b.sketch",

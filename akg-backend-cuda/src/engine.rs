@@ -137,7 +137,7 @@ impl Engine {
                 stream.fill(address, tensor.beside, bytes)?;
             }
             match tensor.role {
-                TensorRole::Input => self.copy_input(tensor, files.next(), slots.slots == 1)?,
+                TensorRole::Input => self.copy_input(tensor, files.next(), slots.count == 1)?,
                 TensorRole::Output | TensorRole::Scratch => {
                     stream.fill(tensor.slot.start, poison.byte(), tensor.bytes())?;
                 }

@@ -72,7 +72,11 @@ impl Server {
                 slots,
                 shared,
             } => {
-                let slots = Slots { slot, slots, shared };
+                let slots = Slots {
+                    slot,
+                    count: slots,
+                    shared,
+                };
                 let bound = self.engine()?.bind(&dims, placement, poison, &slots, files)?;
                 Ok(judged(bound, |()| Answer::Bound))
             }

@@ -76,12 +76,14 @@ static bool akg_release(int first, int last, akg_state state) {
   return any;
 }
 
+// The stacks of a block's threads, mapped when the code is loaded: memory that a call maps and keeps is a leftover.
+static char *const akg_stacks = static_cast<char *>(malloc(AKG_MOST_THREADS * AKG_STACK));
+
 static void akg_block() {
-  static char *const stacks = static_cast<char *>(malloc(AKG_MOST_THREADS * AKG_STACK));
   for (int i = 0; i < akg_count; ++i) {
     akg_thread &thread = akg_threads[i];
     getcontext(&thread.context);
-    thread.context.uc_stack.ss_sp = stacks + i * AKG_STACK;
+    thread.context.uc_stack.ss_sp = akg_stacks + i * AKG_STACK;
     thread.context.uc_stack.ss_size = AKG_STACK;
     thread.context.uc_link = nullptr;
     makecontext(&thread.context, akg_start, 0);

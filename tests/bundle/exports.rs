@@ -259,7 +259,7 @@ fn weights_constants_and_state_without_a_module() {
     let bundle = Bundle::from_bytes(&bundle.to_bytes().unwrap()).unwrap();
     assert_eq!(bundle.manifest().outputs[1].updates.as_deref(), Some("seen"));
     let files = standalone(&bundle).unwrap();
-    assert_eq!(files.name, "akg_2_count_it");
+    assert_eq!(files.name, "v2_count_it");
     let compiled = compiles(&files.source, &files.header, &files.name);
     assert!(compiled, "{}", files.source);
     let Some(environment) = python() else { return };

@@ -40,8 +40,7 @@ pub(crate) const RULES: [Rule; 3] = [
                 } else {
                     error
                 };
-                // A NaN is bad, too.
-                !(relative <= 0.02)
+                relative > 0.02 || relative.is_nan()
             };
             let count = got.iter().zip(expected).filter(|pair| bad(*pair)).count();
             count as f64 <= 0.02 * expected.len() as f64
@@ -65,6 +64,9 @@ fn all_close(got: &[f64], expected: &[f64], tolerance: f64) -> bool {
     };
     got.iter().zip(expected).all(close)
 }
+
+/// The elements of an output and of the reference.
+type Pair = (Vec<f64>, Vec<f64>);
 
 /// The tools to run candidates with.
 pub(crate) struct Elsewhere {
@@ -94,7 +96,7 @@ impl Elsewhere {
             let outputs = self.outputs(entry, &artifact, seed)?;
             for (accepted, rule) in accepted.iter_mut().zip(RULES) {
                 if seed < rule.seeds {
-                    let agree = |(got, expected): &(Vec<f64>, Vec<f64>)| (rule.agrees)(got, expected);
+                    let agree = |(got, expected): &Pair| (rule.agrees)(got, expected);
                     *accepted &= outputs.as_ref().is_some_and(|outputs| outputs.iter().all(agree));
                 }
             }
@@ -103,12 +105,7 @@ impl Elsewhere {
     }
 
     /// What the candidate and the reference in single precision return; `None` where the candidate fails.
-    fn outputs(
-        &self,
-        entry: &Entry,
-        artifact: &Artifact,
-        seed: u64,
-    ) -> Result<Option<Vec<(Vec<f64>, Vec<f64>)>>> {
+    fn outputs(&self, entry: &Entry, artifact: &Artifact, seed: u64) -> Result<Option<Vec<Pair>>> {
         let (task, dims) = (&entry.task, &entry.task.contract.hints);
         let inputs: Vec<Tensor> = make_inputs(task, &*self.backend, Distribution::Contract, seed, dims)?;
         let given = inputs.get(..task.graph.inputs().len()).unwrap_or_default();

@@ -107,7 +107,9 @@ fn sketch(text: &str) {
         }
     };
     let printed = sketch.to_string();
-    assert!(Sketch::parse(&printed).is_ok(), "the printed sketch is none");
+    if let Err(found) = Sketch::parse(&printed) {
+        panic!("the printed sketch is none: {}", found.render(&printed));
+    }
     let _ = sketch.legal_points(&Bindings::new()).next();
     let program = match sketch.elaborate(&sketch.default_knobs(), &Bindings::new()) {
         Ok(program) => program,

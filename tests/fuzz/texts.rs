@@ -367,8 +367,8 @@ pub(crate) fn source(random: &mut Random) -> String {
     let launch = json!({"kernel": random.pick(&["k", "main", "é"]), "grid": [expression(random), expression_of(random)], "tensors": [0, random.below(3)], "doc": "text \\"});
     let plan = json!({
         "dims": (0..random.below(4)).map(|i| SYMBOLS[i]).collect::<Vec<_>>(),
-        "tensors": vec![tensor; if random.one_in(4) { count } else { 2 }],
-        "launches": vec![launch; if random.one_in(4) { count } else { 1 }],
+        "tensors": copies(tensor, if random.one_in(4) { count } else { 2 }),
+        "launches": copies(launch, if random.one_in(4) { count } else { 1 }),
     });
     let body = match random.below(3) {
         0 => "(".repeat(count),
@@ -382,6 +382,12 @@ pub(crate) fn source(random: &mut Random) -> String {
     } else {
         text
     }
+}
+
+/// Copies of a value, of a few megabytes together at most: it may have a long expression.
+fn copies(value: serde_json::Value, count: usize) -> Vec<serde_json::Value> {
+    let most = (4 << 20) / (1 + value.to_string().len());
+    vec![value; count.min(most.max(1))]
 }
 
 /// A model's reply.

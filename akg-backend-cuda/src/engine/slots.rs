@@ -24,7 +24,7 @@ pub(crate) struct Slots {
     /// The number of this one.
     pub(crate) slot: usize,
     /// The number of all.
-    pub(crate) slots: usize,
+    pub(crate) count: usize,
     /// For each tensor of the plan, whether all slots share it.
     pub(crate) shared: Vec<bool>,
 }
@@ -34,7 +34,7 @@ impl Slots {
     pub(crate) fn single() -> Self {
         Self {
             slot: 0,
-            slots: 1,
+            count: 1,
             shared: Vec::new(),
         }
     }
@@ -162,7 +162,7 @@ impl Engine {
         placement: u32,
         slots: &Slots,
     ) -> Result<Result<Bound, Failure>> {
-        self.others.truncate(slots.slots.saturating_sub(1));
+        self.others.truncate(slots.count.saturating_sub(1));
         let wanted = self.wanted(dims)?;
         let scratch = wanted.iter().filter(|w| w.role == TensorRole::Scratch);
         let needed: u64 = scratch.map(|w| w.room.bytes).sum();
@@ -175,16 +175,16 @@ impl Engine {
         }
         let is_shared = |index: usize| slots.shared.get(index) == Some(&true);
         let mut rooms: Vec<Room> = wanted.iter().map(|w| w.room).collect();
-        for _ in 1..slots.slots {
+        for _ in 1..slots.count {
             let own = wanted.iter().enumerate().filter(|(index, _)| !is_shared(*index));
             rooms.extend(own.map(|(_, w)| w.room));
         }
-        let guard = if slots.slots > 1 { GUARD_OF_SLOTS } else { GUARD };
+        let guard = if slots.count > 1 { GUARD_OF_SLOTS } else { GUARD };
         let (places, total) = lay_out(&rooms, placement, guard)?;
         let base = self.reserve(total)?;
         let mut places = places.into_iter();
-        let mut all: Vec<Vec<Placed>> = Vec::with_capacity(slots.slots);
-        for _ in 0..slots.slots {
+        let mut all: Vec<Vec<Placed>> = Vec::with_capacity(slots.count);
+        for _ in 0..slots.count {
             let mut tensors = Vec::with_capacity(wanted.len());
             for (index, wanted) in wanted.iter().enumerate() {
                 let shared = all

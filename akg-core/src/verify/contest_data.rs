@@ -137,9 +137,10 @@ impl ContestData {
             let ty = graph.ty(value);
             bytes = bytes.saturating_add(byte_len(ty.dtype, &ty.concrete_shape(self.dims())?)? as u64);
         }
-        let room = match self.backend.capability().own_processors {
-            true => DEVICE_BYTES,
-            false => HOST_BYTES,
+        let room = if self.backend.capability().own_processors {
+            DEVICE_BYTES
+        } else {
+            HOST_BYTES
         };
         Ok((room / bytes.max(1)).clamp(1, MOST_SLOTS) as u32)
     }
@@ -452,7 +453,7 @@ mod tests {
         let positions: Vec<&[usize]> = asked.iter().map(|(positions, _)| positions.as_slice()).collect();
         assert_eq!(positions, [&[0usize, 1] as &[usize], &[0], &[0], &[0]]);
         assert_eq!(bytes(&slots, 0).len(), DRAWS);
-        assert_eq!(slots[5][1].to_f64().unwrap(), [0.5; 4096]);
+        assert_eq!(slots[5][1].to_f64().unwrap(), vec![0.5; 4096]);
         // Other rounds have weights and data of nobody's.
         let rounds = (1..20).map(|round| data.inputs(round, 0..1).unwrap().remove(0));
         let weights: BTreeSet<_> = rounds.map(|slot| slot[1].bytes().to_vec()).collect();

@@ -210,9 +210,10 @@ pub(super) struct View<'a> {
 impl View<'_> {
     /// The name of the class that the output is held to, in a contract of class `accuracy`.
     pub(super) fn class(&self, accuracy: Accuracy) -> String {
-        match self.resolution.is_double {
-            true => DType::F64.to_string(),
-            false => accuracy.to_string(),
+        if self.resolution.is_double {
+            DType::F64.to_string()
+        } else {
+            accuracy.to_string()
         }
     }
 }

@@ -125,7 +125,7 @@ impl Suspects<'_> {
             let shift = Some(Shift {
                 seed,
                 size,
-                alike: round % 2 == 0,
+                alike: round.is_multiple_of(2),
             });
             let options = Options {
                 shift,

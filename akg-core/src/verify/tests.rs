@@ -263,7 +263,8 @@ fn masked_scores_and_their_softmax_pass_in_any_order() {
 
 #[test]
 fn functions_within_a_few_units_in_the_last_place_pass_at_every_magnitude() {
-    let functions: [(&str, fn(f64) -> f64); 6] = [
+    type Function = fn(f64) -> f64;
+    let functions: [(&str, Function); 6] = [
         ("exp.default", f64::exp),
         ("tanh.default", f64::tanh),
         ("sigmoid.default", |x| 1.0 / (1.0 + (-x).exp())),

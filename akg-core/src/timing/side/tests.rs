@@ -108,9 +108,10 @@ impl Loaded for Echo {
 
     async fn take_slots(&mut self, slots: &[usize]) -> Result<Result<Vec<RunOutput>, Failure>> {
         let output = |slot: &usize| RunOutput {
-            outputs: match self.written.contains(slot) {
-                true => self.bound[*slot].inputs.clone(),
-                false => vec![Tensor::from_slice([1], &[-1.0f32]).unwrap()],
+            outputs: if self.written.contains(slot) {
+                self.bound[*slot].inputs.clone()
+            } else {
+                vec![Tensor::from_slice([1], &[-1.0f32]).unwrap()]
             },
             inputs_unchanged: true,
         };

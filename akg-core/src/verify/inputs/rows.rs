@@ -139,9 +139,9 @@ impl Strewn {
         // Neighbouring rows take turns, so that few rows have different structures.
         let turn = (self.seed as usize).wrapping_add(number) % STRUCTURES.len();
         let is_ordinary = if self.is_rare {
-            seed & 7 != 0
+            !seed.is_multiple_of(8)
         } else {
-            seed & 3 == 0
+            seed.is_multiple_of(4)
         };
         let structure = match STRUCTURES.get(turn) {
             Some(structure) if !is_ordinary => *structure,

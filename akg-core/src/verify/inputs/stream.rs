@@ -321,7 +321,7 @@ impl Stream {
             Distribution::Extremes => (signed * 2.0).round() + self.extreme(at),
             Distribution::Zeros => 0.0,
             Distribution::Constant => power_of_two(self.seed),
-            Distribution::Special if other() & 7 == 0 => {
+            Distribution::Special if other().is_multiple_of(8) => {
                 let special = SPECIAL.get((other() >> 8) as usize % SPECIAL.len());
                 special.copied().unwrap_or(f32::NAN)
             }

@@ -88,7 +88,8 @@ fn chunks_are_made_apart() {
 #[test]
 fn thresholds_have_the_constant_and_its_neighbours() {
     let near = |t: f32| [t.next_down(), t, t.next_up()].map(f64::from);
-    let cases: [(&str, fn(&mut Graph, ValueId) -> Result<ValueId>, Vec<f64>); 7] = [
+    type Build = fn(&mut Graph, ValueId) -> Result<ValueId>;
+    let cases: [(&str, Build, Vec<f64>); 7] = [
         ("gt", |g, x| g.gt(x, 0.1), near(0.1).to_vec()),
         (
             "clamp",

@@ -95,7 +95,7 @@ fn booleans(tensor: &Tensor, seed: u64) -> Result<Tensor> {
                 start + (place + shift) % row
             };
             let value = bytes.get(from).copied().unwrap_or(0);
-            let flips = is_alike && place > 0 && mix(seed, at as u64) & 7 == 0;
+            let flips = is_alike && place > 0 && mix(seed, at as u64).is_multiple_of(8);
             if flips { 1 - value.min(1) } else { value }
         })
         .collect();
