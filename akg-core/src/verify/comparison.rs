@@ -18,7 +18,7 @@ use crate::backend::Poison;
 use crate::error::Result;
 use crate::expr::Bindings;
 use crate::reference::{
-    Evaluation, EvaluationCost, Options, Outcome, Precision, Products, RowPlan, Semantics, has_half,
+    Evaluation, EvaluationCost, Options, Precision, Products, RowPlan, Semantics, has_half,
 };
 use crate::task::{Accuracy, Task};
 use crate::tensor::Tensor;
@@ -132,8 +132,8 @@ impl<'a> Comparison<'a> {
     }
 
     /// Compares; the failure is the first wrong element, the first output whose error is above its limit, or the first group or
-    /// element of an output whose error is. Values that are wrong as wide arithmetic may be right in a graph of half types, by
-    /// roundings in between.
+    /// element of an output whose error is. If the graph has half types, what is wrong as wide arithmetic may be right by roundings in
+    /// between.
     pub(super) fn judge(&self, extent: &Extent) -> Result<(Vec<OutputCheck>, Option<Failure>)> {
         let judged = self.judge_wide(extent)?;
         match &judged.1 {
@@ -200,7 +200,8 @@ impl<'a> Comparison<'a> {
             let start = sides.offset(output, &range);
             start..start + len
         });
-        Trace::new(range.clone(), elements.collect(), &piece.measured)
+        let elements = elements.collect();
+        Trace::new(range, elements, &piece.measured)
     }
 
     /// The outputs as they are compared.
@@ -225,28 +226,26 @@ impl<'a> Comparison<'a> {
         yard: Range<usize>,
     ) -> Result<Piece> {
         let mut piece = Piece::new(self.outputs.len());
-        let accepted = sides.accepted(&range)?;
+        let reference = sides.truth.rows(range.clone())?;
         let placed = sides.placed(views, &range);
-        for (i, (view, offset)) in placed.iter().enumerate() {
+        for (i, ((view, offset), outcome)) in placed.iter().zip(&reference).enumerate() {
             let poison = self.poison.byte();
-            let outcomes: Vec<&Outcome> = accepted.iter().filter_map(|all| all.get(i)).collect();
             let measured = &mut piece.measured[i];
-            let mut wrong = compare(measured, view, *offset, &outcomes, None, poison)?;
+            let mut wrong = compare(measured, view, *offset, outcome, None, poison)?;
             if wrong.as_ref().is_some_and(|w| !w.poison) {
                 // Rare, so that the arithmetic of the class is only looked up when it is asked for.
                 let yardstick = sides.yardstick.rows(range.clone())?;
                 *measured = Measured::default();
-                wrong = compare(measured, view, *offset, &outcomes, yardstick.get(i), poison)?;
+                wrong = compare(measured, view, *offset, outcome, yardstick.get(i), poison)?;
             }
-            let reference = outcomes.first().map(|outcome| outcome.shape.iter().product());
-            piece.compared[i] = reference.unwrap_or(0);
+            piece.compared[i] = outcome.shape.iter().product();
             if let Some(wrong) = wrong {
                 piece.wrong = Some((i, wrong));
                 return Ok(piece);
             }
         }
-        if let Some(reference) = accepted.first().filter(|_| !yard.is_empty()) {
-            piece.measure_yard(&placed, reference, || sides.yardstick.rows(yard))?;
+        if !yard.is_empty() {
+            piece.measure_yard(&placed, &reference, || sides.yardstick.rows(yard))?;
         }
         Ok(piece)
     }
@@ -261,7 +260,6 @@ impl<'a> Comparison<'a> {
         Ok(Sides {
             plan,
             truth: self.evaluation(inputs, plan, Options::default())?,
-            others: Vec::new(),
             yardstick: self.evaluation(inputs, plan, yardstick(accuracy))?,
         })
     }
@@ -338,21 +336,12 @@ impl<'a> Comparison<'a> {
 /// The evaluations that a comparison needs.
 pub(super) struct Sides<'a> {
     pub(super) plan: Option<&'a RowPlan>,
-    /// The reference, which errors are scaled by.
     pub(super) truth: Evaluation<'a>,
-    /// What elements may be near instead.
-    others: Vec<Evaluation<'a>>,
     /// In the arithmetic of the class.
     pub(super) yardstick: Evaluation<'a>,
 }
 
 impl Sides<'_> {
-    /// The outcomes that are accepted in some rows: the reference first.
-    pub(super) fn accepted(&self, range: &Range<usize>) -> Result<Vec<Vec<Outcome>>> {
-        let all = std::iter::once(&self.truth).chain(&self.others);
-        all.map(|evaluation| evaluation.rows(range.clone())).collect()
-    }
-
     /// The first element of an output in some rows.
     fn offset(&self, output: &Tensor, range: &Range<usize>) -> usize {
         self.plan

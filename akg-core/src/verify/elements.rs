@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::groups::{ENOUGH, Excess, excesses};
 use super::limits::SMALL_GROUP;
-use super::measure::{Measured, View, float_at, nearest};
+use super::measure::{Measured, View, float_at};
 use super::tally::{Group, Groups, Layout};
 use crate::error::{Error, Result};
 use crate::reference::Outcome;
@@ -63,38 +63,32 @@ pub(super) struct Fault {
 }
 
 impl Suspect {
-    /// Measures the candidate against what is accepted, each as its outcomes; the first are those that errors are scaled by.
+    /// Measures the candidate against the reference.
     pub(super) fn new(
         views: &[(View<'_>, usize)],
         range: Range<usize>,
-        accepted: &[Vec<Outcome>],
+        reference: &[Outcome],
     ) -> Result<Self> {
-        let elements = |(i, (view, offset)): (usize, &(View<'_>, usize))| {
-            let mut outcomes = accepted.iter().filter_map(|all| all.get(i));
-            let Some(reference) = outcomes.next() else {
-                return Err(Error::unexpected("an output is compared with nothing"));
-            };
-            let others: Vec<&Outcome> = outcomes.collect();
+        let elements = |((view, offset), reference): (&(View<'_>, usize), &Outcome)| {
             if !reference.dtype.is_float() {
                 return Ok(None);
             }
             let got = values(view.tensor, *offset, reference.shape.iter().product())?;
-            let pairs = got.iter().enumerate();
-            let pairs = pairs.map(|(i, got)| {
-                let reference = float_at(reference, i).unwrap_or(f64::NAN);
-                nearest(*got, reference, &others, i)
-            });
-            let (expected, errors): (Vec<f64>, Vec<f64>) = pairs.unzip();
+            let expected: Vec<f64> = reference.to_f64();
+            let errors = got
+                .iter()
+                .zip(&expected)
+                .map(|(got, expected)| (got - expected).abs());
             Ok(Some(Elements {
                 offset: *offset,
+                errors: errors.collect(),
                 bounds: vec![0.0; expected.len()],
                 jumps: vec![false; expected.len()],
                 largest: 0.0,
                 expected,
-                errors,
             }))
         };
-        let outputs = views.iter().enumerate().map(elements);
+        let outputs = views.iter().zip(reference).map(elements);
         Ok(Self {
             range,
             outputs: outputs.collect::<Result<_>>()?,

@@ -86,34 +86,36 @@ impl Scale {
 }
 
 impl Measured {
-    /// Adds elements of an output from `offset` on: `error` gives the expected value, the computed one and the error for each element
-    /// and its `reference`. Elements where one is not finite are skipped: they are equal or not, never close. Errors of at most the
-    /// `slack` of an element are none in its groups.
+    /// Adds elements of an output from `offset` on: `reference` f64 values and what was computed instead of each. Elements where
+    /// either is not finite are skipped: they are equal or not, never close. Errors are multiplied by `scale`; in its groups, an
+    /// element has none of at most its `slack`.
     fn add(
         &mut self,
         layout: &Layout,
         slack: Slack,
+        scale: f64,
         offset: usize,
         reference: &[f64],
-        error: impl Fn(usize, f64) -> (f64, f64, f64) + Sync,
+        got: impl Fn(usize) -> f64 + Sync,
     ) {
         let block = |(number, values): (usize, &[f64])| {
             let mut block = Self::default();
             let first = number * BLOCK;
             block.groups = Groups::new(layout);
             let (whole, worst) = (&mut block.whole, &mut block.worst);
-            let (scale, inexact) = (&mut block.scale, &mut block.inexact);
+            let (all, inexact) = (&mut block.scale, &mut block.inexact);
             block.groups.add(offset + first, values.len(), |i| {
-                let (expected, got, error) = error(first + i, *values.get(i)?);
-                if !expected.is_finite() || !error.is_finite() {
+                let (expected, got) = (*values.get(i)?, got(first + i));
+                if !expected.is_finite() || !got.is_finite() {
                     return None;
                 }
                 let index = offset + first + i;
+                let error = (got - expected).abs() * scale;
                 if error > whole.max {
                     *worst = Worst { index, got, expected };
                 }
                 whole.add(index, error);
-                scale.add(expected);
+                all.add(expected);
                 if error > 0.0 {
                     inexact.add(expected);
                 }
@@ -230,14 +232,13 @@ pub(super) fn add_outcome(
     let Buffer::F64(values) = &reference.data else {
         return;
     };
-    let scale = view.resolution.yard_scale;
-    let error = |i: usize, expected: f64| {
-        // Beyond the end is left out, too.
-        let got = float_at(got, i).filter(|_| in_range(reference.dtype, expected));
-        let got = got.unwrap_or(f64::NAN);
-        (expected, got, (got - expected).abs() * scale)
+    // Beyond the end is left out, too.
+    let kept = |i: usize| {
+        let is_kept = values.get(i).is_some_and(|v| in_range(reference.dtype, *v));
+        float_at(got, i).filter(|_| is_kept).unwrap_or(f64::NAN)
     };
-    measured.add(&view.layout, Slack::NONE, offset, values, error);
+    let scale = view.resolution.yard_scale;
+    measured.add(&view.layout, Slack::NONE, scale, offset, values, kept);
 }
 
 /// An element of a floating outcome.
@@ -259,9 +260,8 @@ fn in_range(dtype: DType, value: f64) -> bool {
     }
 }
 
-/// Compares the elements of an output from `offset` on with what is accepted: the first outcome is the reference that errors are
-/// scaled by, and an element may be near any of them. Exact types must be equal to one. The first element that is wrong under any
-/// tolerance is returned.
+/// Compares the elements of an output from `offset` on with `reference`; exact types must be equal. The first element that
+/// is wrong under any tolerance is returned.
 ///
 /// With a `yardstick`, the same elements in the arithmetic of the class, an element is also right if it is what that
 /// arithmetic gives: infinite or NaN where it overflows on the way, another index where rounding made a tie.
@@ -269,34 +269,21 @@ pub(super) fn compare(
     measured: &mut Measured,
     view: &View<'_>,
     offset: usize,
-    accepted: &[&Outcome],
+    reference: &Outcome,
     yardstick: Option<&Outcome>,
     poison: u8,
 ) -> Result<Option<Mismatch>> {
-    let Some((reference, others)) = accepted.split_first() else {
-        return Err(Error::unexpected("an output is compared with nothing"));
-    };
     let output = view.tensor;
-    let excuse = |i: usize, got: f64, round: fn(f64) -> f64| {
-        let class = yardstick.and_then(|y| float_at(y, i));
-        let other =
-            |v: f64| got.is_nan() && v.is_nan() || got == round(v) || got.is_finite() && round(v).is_finite();
-        class.is_some_and(|v| alike(got, v)) || others.iter().filter_map(|o| float_at(o, i)).any(other)
+    let excuse = |i: usize, got: f64| {
+        let class = yardstick.and_then(|outcome| float_at(outcome, i));
+        class.is_some_and(|v| alike(got, v))
     };
-    let excuse_exact = |i: usize, got: i64| {
-        let equals = |outcome: &Outcome| match &outcome.data {
-            Buffer::Int(values) => values.get(i) == Some(&got),
-            Buffer::Bool(values) => values.get(i).map(|v| i64::from(*v)) == Some(got),
-            _ => false,
-        };
-        yardstick.is_some_and(equals) || others.iter().any(|other| equals(other))
+    let excuse_exact = |i: usize, got: i64| match yardstick.map(|y| &y.data) {
+        Some(Buffer::Int(values)) => values.get(i) == Some(&got),
+        Some(Buffer::Bool(values)) => values.get(i).map(|v| i64::from(*v)) == Some(got),
+        _ => false,
     };
-    let stretch = Stretch {
-        view,
-        offset,
-        poison,
-        others,
-    };
+    let stretch = Stretch { view, offset, poison };
     match &reference.data {
         Buffer::F64(values) => match output.dtype() {
             DType::F32 => floats::<f32>(
@@ -357,27 +344,17 @@ struct Stretch<'a> {
     view: &'a View<'a>,
     offset: usize,
     poison: u8,
-    /// What is accepted beside the reference.
-    others: &'a [&'a Outcome],
 }
-
-/// Decides whether an element that the reference does not excuse is right all the same, given the rounding to its type.
-type Excuse<'a> = &'a (dyn Fn(usize, f64, fn(f64) -> f64) -> bool + Sync);
 
 fn floats<T: Element>(
     measured: &mut Measured,
     stretch: Stretch<'_>,
     reference: &[f64],
-    excuse: Excuse<'_>,
+    excuse: &(dyn Fn(usize, f64) -> bool + Sync),
     widen: fn(T) -> f64,
     round: fn(f64) -> f64,
 ) -> Result<Option<Mismatch>> {
-    let Stretch {
-        view,
-        offset,
-        poison,
-        others,
-    } = stretch;
+    let Stretch { view, offset, poison } = stretch;
     let all = view.tensor.as_slice::<T>()?;
     let got = all.get(offset..offset + reference.len()).unwrap_or_default();
     if got.len() != reference.len() {
@@ -396,7 +373,7 @@ fn floats<T: Element>(
             }
             // A value beyond the type's range is rightly infinite.
             let r = round(*r);
-            !(g.is_nan() && r.is_nan() || g == r || excuse(i, g, round))
+            !(g.is_nan() && r.is_nan() || g == r || excuse(i, g))
         });
     if let Some(i) = special {
         let element = got[i];
@@ -408,25 +385,10 @@ fn floats<T: Element>(
             poison: bytes.iter().all(|b| *b == poison),
         }));
     }
-    let error = |i: usize, expected: f64| {
-        let got = widen(got[i]);
-        let (expected, error) = nearest(got, expected, others, i);
-        (expected, got, error)
-    };
-    measured.add(&view.layout, view.resolution.slack, offset, reference, error);
+    measured.add(&view.layout, view.resolution.slack, 1.0, offset, reference, |i| {
+        widen(got[i])
+    });
     Ok(None)
-}
-
-/// The value that an element is expected to have, and its distance from the nearest one that is accepted.
-#[inline(always)]
-pub(super) fn nearest(got: f64, reference: f64, others: &[&Outcome], i: usize) -> (f64, f64) {
-    let mut nearest = (reference, (got - reference).abs());
-    for value in others.iter().filter_map(|other| float_at(other, i)) {
-        let error = (got - value).abs();
-        let expected = if nearest.0.is_finite() { nearest.0 } else { value };
-        nearest = (expected, nearest.1.min(error));
-    }
-    nearest
 }
 
 fn exact<T: Element>(
@@ -473,7 +435,7 @@ mod tests {
             resolution: Resolution::new(DType::F32, None),
             tensor: &output,
         };
-        let wrong = compare(&mut measured, &view, 0, &[&reference], yardstick.as_ref(), 0xff).unwrap();
+        let wrong = compare(&mut measured, &view, 0, &reference, yardstick.as_ref(), 0xff).unwrap();
         (wrong.map(|w| w.index), measured.error())
     }
 

@@ -83,10 +83,9 @@ impl Piece {
         reference: &[Outcome],
         yardstick: impl FnOnce() -> Result<Vec<Outcome>>,
     ) -> Result<()> {
-        for (i, ((view, offset), (reference, got))) in
-            views.iter().zip(reference.iter().zip(&yardstick()?)).enumerate()
-        {
-            add_outcome(&mut self.yards[i], view, *offset, reference, got);
+        let outcomes = reference.iter().zip(yardstick()?);
+        for (i, ((view, offset), (reference, got))) in views.iter().zip(outcomes).enumerate() {
+            add_outcome(&mut self.yards[i], view, *offset, reference, &got);
         }
         Ok(())
     }

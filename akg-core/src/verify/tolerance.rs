@@ -32,18 +32,18 @@ impl Tolerance<'_> {
     pub(super) fn whole(&self, found: &Found) -> Result<(Vec<OutputCheck>, Option<Failure>)> {
         let accuracy = self.comparison.task.contract.accuracy;
         let appeals = Appeals::of(self.inputs, self.sample.yardstick_work());
+        // Half types have a judgement of their own.
+        let turns = if has_half(&self.comparison.task.graph) {
+            0
+        } else {
+            appeals.turns()
+        };
         let mut nudged = appeals.nudged(self.inputs, self.comparison.seed);
         let mut perturbed = Perturbed::new(self.inputs, &appeals);
         let class = self.limits(&found.yards, accuracy);
         // What does not depend on the class, and what several evaluations showed.
         let mut limits = vec![ErrorMeasure::default(); self.views.len()];
         let mut concluded = self.conclude(found, &class);
-        // Values of half types have a judgement of their own.
-        let turns = if has_half(&self.comparison.task.graph) {
-            0
-        } else {
-            appeals.turns()
-        };
         let mut stage = Stage::Class;
         loop {
             let findings = Findings {
