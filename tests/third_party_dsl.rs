@@ -124,9 +124,9 @@ impl Agent<Coder> for Author {
 
     async fn step(&self, context: &CodeContext) -> Result<Source> {
         let text = format!(
-            "#[no_mangle]\npub unsafe extern \"C\" fn rows(tensors: *const *mut f32, _: *const i64, first: i64, last: i64) {{\n    \
+            "#![no_std]\n#[panic_handler]\nfn panic(_: &core::panic::PanicInfo<'_>) -> ! {{\n    loop {{}}\n}}\n#[no_mangle]\npub unsafe extern \"C\" fn rows(tensors: *const *mut f32, _: *const i64, first: i64, last: i64) {{\n    \
              let (x, y) = (*tensors, *tensors.add(1));\n    for row in first as usize..last as usize {{\n        let x = \
-             std::slice::from_raw_parts(x.add(row * 100), 100);\n        {}\n    }}\n}}\n",
+             core::slice::from_raw_parts(x.add(row * 100), 100);\n        {}\n    }}\n}}\n",
             self.0
         );
         let tensors = context

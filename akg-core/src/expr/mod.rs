@@ -249,7 +249,7 @@ impl Expr {
             return Self::from_terms([(Vec::new(), rest)]);
         }
         if self.exact_div(other).is_some() {
-            return Self::constant(0);
+            return self - &(other * &self.floor_div(other));
         }
         if let Some(b) = other.as_const().filter(|b| *b > 0) {
             let (q, rest) = self.split_multiple(b);

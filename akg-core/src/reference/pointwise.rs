@@ -173,6 +173,6 @@ fn gelu<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
         });
     }
     float(c, |x| {
-        half * x * (-x * T::of(std::f64::consts::FRAC_1_SQRT_2)).erfc()
+        half * x * (x * T::of(std::f64::consts::FRAC_1_SQRT_2)).one_plus_erf()
     })
 }

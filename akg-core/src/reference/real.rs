@@ -27,6 +27,9 @@ pub(super) trait Real:
     fn erf(self) -> Self;
     /// `1 - erf`, accurate for large arguments.
     fn erfc(self) -> Self;
+    /// `1 + erf`: exact in double precision, and in single precision the rounded sum that PyTorch computes, which cancels for large
+    /// negative arguments.
+    fn one_plus_erf(self) -> Self;
     /// The nearest integer, halves to even.
     fn round_even(self) -> Self;
     /// `out = a b`, all its sums made the way of this precision; `out` is dense and row-major. `by` is asked first.
@@ -84,6 +87,9 @@ impl Real for f64 {
     fn erfc(self) -> Self {
         libm::erfc(self)
     }
+    fn one_plus_erf(self) -> Self {
+        libm::erfc(-self)
+    }
     fn round_even(self) -> Self {
         self.round_ties_even()
     }
@@ -115,6 +121,9 @@ impl Real for f32 {
     }
     fn erfc(self) -> Self {
         libm::erfcf(self)
+    }
+    fn one_plus_erf(self) -> Self {
+        1.0 + libm::erff(self)
     }
     fn round_even(self) -> Self {
         self.round_ties_even()

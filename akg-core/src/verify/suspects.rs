@@ -139,7 +139,9 @@ impl Suspects<'_> {
             };
             self.comparison.evaluation(self.inputs, plan, options)
         };
-        let steps = [step(STEPS[0])?, step(STEPS[1])?, step(REACH * unit)?];
+        // A jump may lie on either side.
+        let reach = if round.is_multiple_of(4) { REACH } else { -REACH };
+        let steps = [step(STEPS[0])?, step(STEPS[1])?, step(reach * unit)?];
         let note = |suspect: &mut Suspect| -> Result<()> {
             let range = suspect.range.clone();
             let placed = sides.placed(self.views, &range);

@@ -433,9 +433,9 @@ fn a_column_or_row_of_lower_precision_is_found_and_named() {
         let task = product(DType::F32);
         // One or two elements that are beyond their limits are named by themselves.
         let names = if is_column {
-            [", column 7: error rms", ", 7] is above"]
+            [", column 7: error rms", ", 7] is above", ", 7]: got"]
         } else {
-            [", axis 0, slice 5: error rms", " at [5, "]
+            [", axis 0, slice 5: error rms", " at [5, ", " is at [5, "]
         };
         rejects_as(&task, inputs, &names, |output, inputs| {
             let short = rounded(&task, inputs, Some(Rounding::TF32));
