@@ -73,7 +73,7 @@ fn hostile_texts_are_errors_that_name_the_limit() {
             "g.json",
             format!("{{\"x\": {}", "[".repeat(200_000)),
             TROUBLE,
-            "recursion limit",
+            "EOF while parsing",
         ),
         ("a.sketch", sketch(&doubling("max"), "a199"), FAIL, "1024 terms"),
         (

@@ -124,7 +124,8 @@ impl Agent<Coder> for Author {
 
     async fn step(&self, context: &CodeContext) -> Result<Source> {
         let text = format!(
-            "#![no_std]\n#[panic_handler]\nfn panic(_: &core::panic::PanicInfo<'_>) -> ! {{\n    loop {{}}\n}}\n#[no_mangle]\npub unsafe extern \"C\" fn rows(tensors: *const *mut f32, _: *const i64, first: i64, last: i64) {{\n    \
+            "#![no_std]\nextern \"C\" {{\n    fn abort() -> !;\n}}\n#[panic_handler]\nfn panic(_: &core::panic::PanicInfo<'_>) -> ! {{\n    \
+             unsafe {{ abort() }}\n}}\n#[no_mangle]\npub extern \"C\" fn rust_eh_personality() {{}}\n#[no_mangle]\npub unsafe extern \"C\" fn rows(tensors: *const *mut f32, _: *const i64, first: i64, last: i64) {{\n    \
              let (x, y) = (*tensors, *tensors.add(1));\n    for row in first as usize..last as usize {{\n        let x = \
              core::slice::from_raw_parts(x.add(row * 100), 100);\n        {}\n    }}\n}}\n",
             self.0

@@ -27,10 +27,6 @@ const SMOOTH: f64 = 4.0;
 /// The part of the largest error of the class's arithmetic that an element beside a jump may have, times this.
 const JUMP: f64 = 4.0;
 
-/// The times that an element may be off by the largest error that the class's arithmetic was seen to have at it: few evaluations
-/// show less than sums of ten thousand terms in lanes can do.
-const ELEMENT: f64 = 4.0 * SMALL_GROUP;
-
 /// Rows with a suspect group.
 #[derive(Debug)]
 pub(super) struct Suspect {
@@ -192,7 +188,7 @@ impl Elements {
 
     fn limit(&self, i: usize, view: &View<'_>, allowed: Allowed) -> Option<f64> {
         let own = view.resolution.slack.of(*self.expected.get(i)?);
-        Some((ELEMENT * self.bounds.get(i)?).max(own).max(allowed.floor))
+        Some((SMALL_GROUP * self.bounds.get(i)?).max(own).max(allowed.floor))
     }
 
     fn fault(&self, i: usize, view: &View<'_>, error: f64, limit: f64) -> Fault {

@@ -148,7 +148,7 @@ pub(super) fn limit(accuracy: Accuracy, yardstick: &Measured, resolution: &Resol
 /// The factors on the error of the yardstick in a group of many elements, and of one. They are larger than those of the whole: there
 /// are many groups, of which none may fail by chance, and what they are for is larger by orders of magnitude.
 const LARGE_GROUP: f64 = 4.0;
-pub(super) const SMALL_GROUP: f64 = 16.0;
+pub(super) const SMALL_GROUP: f64 = 64.0;
 
 /// The largest rms of errors in a group, from those of the yardstick.
 pub(super) fn group_limit(yardstick: &Tally) -> f64 {
