@@ -86,13 +86,16 @@ impl Diagnostic {
     }
 }
 
+/// Bytes of a line that are shown; of a longer one, those around the place.
+const MAX_LINE: usize = 1000;
+
 /// Where a byte range begins in a text.
 struct Place<'a> {
     /// From 1.
     line: usize,
     /// In characters, from 1.
     column: usize,
-    /// The line.
+    /// The line, or the part of a long one that is shown.
     text: &'a str,
     /// Blanks as wide as what precedes the place, tabs kept.
     indent: String,
@@ -113,14 +116,24 @@ impl<'a> Place<'a> {
         let (before, after) = text.split_at(start);
         let line_start = before.rfind('\n').map_or(0, |i| i + 1);
         let line_end = after.find('\n').map_or(text.len(), |i| start + i);
-        let line = text.get(line_start..line_end).unwrap_or_default();
         let lead = text.get(line_start..start).unwrap_or_default();
-        let marked = text.get(start..end.min(line_end)).unwrap_or_default();
+        let (from, to) = if line_end - line_start > MAX_LINE {
+            let near = (start.saturating_sub(MAX_LINE / 2), start + MAX_LINE / 2);
+            (floor(near.0).max(line_start), floor(near.1).min(line_end))
+        } else {
+            (line_start, line_end)
+        };
+        let line = text.get(from..to).unwrap_or_default();
+        let shown_lead = text.get(from..start).unwrap_or_default();
+        let marked = text.get(start..end.min(to)).unwrap_or_default();
         Self {
             line: before.matches('\n').count() + 1,
             column: lead.chars().count() + 1,
             text: line.trim_end(),
-            indent: lead.chars().map(|c| if c == '\t' { '\t' } else { ' ' }).collect(),
+            indent: shown_lead
+                .chars()
+                .map(|c| if c == '\t' { '\t' } else { ' ' })
+                .collect(),
             width: marked.trim_end().chars().count().max(1),
         }
     }
