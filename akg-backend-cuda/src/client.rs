@@ -122,7 +122,7 @@ pub(crate) struct Executor {
     isolation: Isolation,
     artifact: Artifact,
     limits: Limits,
-    /// What each slot is bound to: the values of the dims that shapes follow from, and the inputs, whose files must live on.
+    /// The binding of each slot: the values of the dims that shapes follow from, and the inputs, whose files must live on.
     bound: Vec<backend::Call>,
     /// The slot of the next call.
     next: usize,
@@ -383,7 +383,7 @@ impl Executor {
         Ok(())
     }
 
-    /// What the first slot is bound to.
+    /// The binding of the first slot.
     fn bound(&self) -> Result<&backend::Call> {
         self.bound
             .first()

@@ -136,7 +136,7 @@ pub fn modelnew(bundle: &Bundle) -> Result<String> {
     Ok(text + &filled)
 }
 
-/// What stands before the class to take the arguments of a call apart, and the statements that do so.
+/// The text before the class to take the arguments of a call apart, and the statements that do so.
 fn arguments(manifest: &Manifest) -> Result<(String, String)> {
     let Some(arguments) = manifest.call.as_ref().and_then(|call| call.arguments.as_ref()) else {
         let leaves = "leaves = torch.utils._pytree.tree_leaves((arguments, keywords))";
@@ -160,7 +160,7 @@ fn arguments(manifest: &Manifest) -> Result<(String, String)> {
     Ok((before, leaves.join("\n        ")))
 }
 
-/// What `forward` returns, made of the list `results`.
+/// The result of `forward`, made of the list `results`.
 fn results(manifest: &Manifest) -> Result<String> {
     let Some(call) = &manifest.call else {
         return Ok("results[0] if len(results) == 1 else tuple(results)".to_owned());

@@ -11,10 +11,10 @@ use crate::driver::{self, download};
 use crate::helpers::Range;
 use crate::layout::{GUARD, GUARD_OF_SLOTS, Room, Slot, lay_out};
 
-/// What guards around inputs hold: NaN in every floating type, so that reading it shows.
+/// The content of guards around inputs: NaN in every floating type, so that reading it shows.
 const BESIDE_INPUTS: u8 = 0xff;
 
-/// What guards around outputs and scratch hold, so that writing it shows: neither poison nor a common value, and another
+/// The content of guards around outputs and scratch, so that writing it shows: neither poison nor a common value, and another
 /// one around each of the next tensors, so that copying from guard to guard shows too.
 const BESIDE_OTHERS: [u8; 8] = [0x5a, 0xa5, 0x36, 0xc9, 0x69, 0x96, 0x1e, 0xe1];
 
@@ -39,7 +39,7 @@ impl Slots {
         }
     }
 
-    /// Whether another slot brings this tensor.
+    /// True if another slot brings this tensor.
     pub(super) fn has_before(&self, tensor: usize) -> bool {
         self.slot > 0 && self.shared.get(tensor) == Some(&true)
     }
@@ -119,7 +119,7 @@ impl Placed {
         [(before, start - before), (after, end - after)]
     }
 
-    /// What the candidate did to a guard.
+    /// The failure of a candidate that wrote to a guard.
     pub(super) fn overrun(&self, guard: usize) -> driver::Result<Failure> {
         let (address, length) = self.guards().get(guard).copied().unwrap_or_default();
         let mut bytes = vec![0; length as usize];
