@@ -52,12 +52,7 @@ fn hostile_texts_are_errors_that_name_the_limit() {
         ("b.json", graph(&nested("-", "", 20_000)), TROUBLE, "256 levels"),
         (
             "c.json",
-            graph(
-                &"(A + B + C + D + E) * "
-                    .repeat(60)
-                    .trim_end_matches(" * ")
-                    .to_owned(),
-            ),
+            graph("(A + B + C + D + E) * ".repeat(60).trim_end_matches(" * ")),
             TROUBLE,
             "1024 terms",
         ),
@@ -84,7 +79,7 @@ fn hostile_texts_are_errors_that_name_the_limit() {
         ),
         (
             "c.sketch",
-            sketch("", &"(N + M) * ".repeat(60).trim_end_matches(" * ").to_owned()),
+            sketch("", "(N + M) * ".repeat(60).trim_end_matches(" * ")),
             FAIL,
             "1024 terms",
         ),

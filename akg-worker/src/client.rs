@@ -125,7 +125,7 @@ impl Execute for Executor {
         &self.worker.isolation
     }
 
-    /// As many as fit the memory for slots, of at most [`MOST_SLOTS`] calls.
+    /// As many as fit the memory for slots, of at most 1000 calls.
     fn slots(&self, dims: &Bindings) -> Result<usize> {
         let plan = &self.artifact.plan;
         let one = Slots {

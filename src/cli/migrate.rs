@@ -223,11 +223,11 @@ impl MigrateArgs {
         if path.is_dir() {
             let at = |name: &str| path.join(name);
             let graph =
-                Graph::from_json(&read_text(&at("task.json"))?).map_err(|e| e.with("run", path.display()))?;
+                Graph::from_json(&read_text(at("task.json"))?).map_err(|e| e.with("run", path.display()))?;
             let mut task = Task::new(graph.name().to_owned(), graph);
-            task.contract = serde_json::from_str(&read_text(&at(CONTRACT))?)
+            task.contract = serde_json::from_str(&read_text(at(CONTRACT))?)
                 .map_err(|e| Error::invalid("the contract of the run is damaged").caused_by(e))?;
-            return Ok((of(task), read_text(&at("kernel.sketch"))?));
+            return Ok((of(task), read_text(at("kernel.sketch"))?));
         }
         if bundle::is_bundle(path) {
             let bundle = akg::Bundle::read(path)?;

@@ -94,7 +94,7 @@ fn tokens(text: &str) -> Vec<&str> {
 /// are what its language has.
 pub(crate) fn mutate(random: &mut Random, text: &str, words: &[&str]) -> String {
     let mut parts: Vec<String> = tokens(text).into_iter().map(str::to_owned).collect();
-    for _ in 0..1 + random.below(4) {
+    for _ in 0..=random.below(4) {
         let at = random.below(parts.len());
         match random.below(9) {
             0 => {
@@ -109,7 +109,7 @@ pub(crate) fn mutate(random: &mut Random, text: &str, words: &[&str]) -> String 
                 parts.swap(at, other);
             }
             3 => parts[at] = random.integer().to_string(),
-            4 | 5 => parts[at] = (*random.pick(words)).to_owned(),
+            4 | 5 => (*random.pick(words)).clone_into(&mut parts[at]),
             6 => {
                 let end = (at + 1 + random.below(12)).min(parts.len());
                 let piece: Vec<String> = parts[at..end].to_vec();
@@ -142,7 +142,7 @@ pub(crate) fn mutate(random: &mut Random, text: &str, words: &[&str]) -> String 
 
 /// Damages bytes.
 pub(crate) fn mutate_bytes(random: &mut Random, bytes: &mut Vec<u8>) {
-    for _ in 0..1 + random.below(6) {
+    for _ in 0..=random.below(6) {
         if bytes.is_empty() {
             return;
         }

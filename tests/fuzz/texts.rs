@@ -41,7 +41,7 @@ pub(crate) fn expression(random: &mut Random) -> String {
                 let symbols: Vec<_> = (0..terms).map(|_| *random.pick(&SYMBOLS)).collect();
                 format!("({})", symbols.join(" + "))
             };
-            let factors: Vec<_> = (0..1 + count.min(200)).map(|_| factor(random)).collect();
+            let factors: Vec<_> = (0..=count.min(200)).map(|_| factor(random)).collect();
             factors.join(" * ")
         }
         3 => {
@@ -221,9 +221,10 @@ pub(crate) fn sketch(random: &mut Random) -> String {
         }
         5 => {
             let rows: Vec<String> = (0..count.min(9000)).map(|_| "(x, N)".to_owned()).collect();
-            let knobs: String = (0..random.below(30))
+            let knobs: Vec<String> = (0..random.below(30))
                 .map(|i| format!("knob K{i} in {{1, 2, 3, 4}}\n"))
                 .collect();
+            let knobs = knobs.concat();
             format!(
                 "sketch s(x: f32[N]) -> y: f32[N]\n{knobs}require {}\nkernel k for (X, R) in {{{}}} over (m in R) {{ store y[m] = load X[m] }}\n",
                 random.pick(&["1 > 2", "K0 * K1 < 5", "N > 0"]),

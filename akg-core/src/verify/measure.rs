@@ -33,7 +33,7 @@ pub(super) struct Worst {
 /// Elements that a thread looks at before it asks for more.
 const BLOCK: usize = 1 << 17;
 
-/// Sums over the elements compared so far, as a whole and by [group](Groups).
+/// Sums over the elements compared so far, as a whole and by group.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Measured {
     whole: Tally,
