@@ -293,7 +293,10 @@ def reduce():
             case(f"{op}.dim", self=F(2, 3, 4), dim=dim, keepdim=keep)
             case(f"{op}.correction", self=F(2, 3, 4), dim=dim, keepdim=keep, correction=0)
             case(f"{op}_mean.correction", self=F(2, 3, 4), dim=dim, keepdim=keep, correction=1)
+            case(f"{op}_mean.dim", self=F(2, 3, 4), dim=dim, keepdim=keep)
         case(f"{op}.default", self=F())
+        case(f"{op}_mean.default", self=F(2, 3))
+        case(f"{op}_mean.default", self=F(), unbiased=False)
     for dtype in DTYPES:
         case("logsumexp.default", self=T(dtype, 2, 3), dim=[1])
         case("linalg_vector_norm.default", self=T(dtype, 2, 3))

@@ -760,8 +760,20 @@ def recurrent():
          num_layers=1, dropout=0.0, train=False, bidirectional=True, batch_first=False)
 
 
+def moments():
+    """Variances with their means; last, so that the numbers of the other families stay what they are."""
+    begin("reduce")
+    x = r(2, 3, 4)
+    for op in ("var_mean", "std_mean"):
+        case(f"{op}.default", self=x)
+        case(f"{op}.default", self=x, unbiased=False)
+        case(f"{op}.dim", self=x, dim=[0, 2])
+        case(f"{op}.dim", self=x, dim=[1], unbiased=False, keepdim=True)
+        case(f"{op}.dim", self=r(3, 1), dim=[-1])
+
+
 def main():
-    for make in (pointwise, views, creation, reductions, products, norms, pools, losses, recurrent):
+    for make in (pointwise, views, creation, reductions, products, norms, pools, losses, recurrent, moments):
         make()
     for name, cases in families.items():
         path = OUT / f"{name}.json"

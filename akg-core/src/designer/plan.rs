@@ -1,6 +1,7 @@
 //! From groups to what the emitters write: tensors with declared extents, and kernels over plain axis numbers.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::iter::successors;
 
 use super::axes::{AxisId, Conflict, Windowed};
 use super::coalesce::coalesce;
@@ -110,6 +111,7 @@ impl Plan {
 pub(super) fn plan(decomposed: &Decomposed, groups: &[Group]) -> Result<Plan> {
     let mut groups = groups.to_vec();
     let stores = stores(decomposed, &mut groups)?;
+    let values = values(decomposed);
     let mut plan = Plan::default();
     for (group, stores) in groups.iter_mut().zip(&stores) {
         let shapes = shapes(decomposed, group, stores)?;
@@ -119,7 +121,10 @@ pub(super) fn plan(decomposed: &Decomposed, groups: &[Group]) -> Result<Plan> {
         coalesce(&mut kernel);
         // Who writes it comes before those who read it.
         for (tensor, shape) in &kernel.shapes {
-            let declared = || (dtype(decomposed, tensor), declared(decomposed, tensor, shape));
+            let declared = || {
+                let dtype = dtype(decomposed, &values, tensor);
+                (dtype, declared(decomposed, tensor, shape))
+            };
             plan.tensors.entry(tensor.clone()).or_insert_with(declared);
         }
         plan.kernels.push(kernel);
@@ -140,9 +145,21 @@ fn declared(decomposed: &Decomposed, tensor: &TensorKey, shape: &[Expr]) -> Vec<
     }
 }
 
-/// The element type of a tensor.
-fn dtype(decomposed: &Decomposed, tensor: &TensorKey) -> DType {
-    held(decomposed, tensor).map_or(DType::F32, |node| node.dtype)
+/// The element type of a tensor. PyTorch's operators on half types compute in `f32`, so a buffer with a step of one is wider than
+/// its result.
+fn dtype(decomposed: &Decomposed, values: &HashSet<PrimId>, tensor: &TensorKey) -> DType {
+    let is_step = matches!(tensor, TensorKey::Buffer(id) if !values.contains(id));
+    match held(decomposed, tensor).map_or(DType::F32, |node| node.dtype) {
+        half if half.is_half() && is_step => DType::F32,
+        dtype => dtype,
+    }
+}
+
+/// The primitives that hold values of the graph, or elements of which values are views.
+fn values(decomposed: &Decomposed) -> HashSet<PrimId> {
+    let values = decomposed.values.values().copied();
+    let viewed = |id: &PrimId| decomposed.prims.viewed(*id);
+    values.flat_map(|id| successors(Some(id), viewed)).collect()
 }
 
 /// What a tensor holds.

@@ -212,7 +212,7 @@ impl<'a> Comparison<'a> {
             .map(|(tensor, terms)| View {
                 tensor,
                 layout: Layout::new(tensor.shape()),
-                resolution: Resolution::new(tensor.dtype(), terms),
+                resolution: Resolution::new(tensor.dtype(), terms, self.task.contract.accuracy),
             })
             .collect())
     }

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use super::groups::{ENOUGH, Excess, excesses};
-use super::limits::SMALL_GROUP;
+use super::limits::Allowance;
 use super::measure::{Measured, View, float_at};
 use super::tally::{Group, Groups, Layout};
 use crate::error::{Error, Result};
@@ -168,8 +168,8 @@ impl Suspect {
 /// What an output's elements may be off by whatever their bounds are.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Allowed {
-    /// Every element.
-    pub(super) floor: f64,
+    /// What groups may.
+    pub(super) groups: Allowance,
     /// The largest error of the class's arithmetic in the output, which elements beside a jump may have.
     pub(super) largest: f64,
 }
@@ -188,7 +188,8 @@ impl Elements {
 
     fn limit(&self, i: usize, view: &View<'_>, allowed: Allowed) -> Option<f64> {
         let own = view.resolution.slack.of(*self.expected.get(i)?);
-        Some((SMALL_GROUP * self.bounds.get(i)?).max(own).max(allowed.floor))
+        let Allowance { floor, one } = allowed.groups;
+        Some((one * self.bounds.get(i)?).max(own).max(floor))
     }
 
     fn fault(&self, i: usize, view: &View<'_>, error: f64, limit: f64) -> Fault {
@@ -235,7 +236,7 @@ pub(super) fn judge(suspects: &[Suspect], output: usize, view: &View<'_>, allowe
         });
     }
     let is_scarce = |band: usize| yard.bands.get(band).is_none_or(|tally| tally.count < ENOUGH);
-    let excesses = excesses(&found, &yard, allowed.floor).into_iter();
+    let excesses = excesses(&found, &yard, allowed.groups).into_iter();
     // The elements were tested by themselves, and a band of few has no other measure.
     let excesses = excesses
         .filter(|excess| excess.is_rms && !matches!(excess.group, Group::Band(band) if is_scarce(band)));

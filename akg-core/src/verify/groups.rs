@@ -1,6 +1,6 @@
 //! The groups of an output whose errors are above what the class does in them.
 
-use super::limits::{SMALL_GROUP, group_limit};
+use super::limits::Allowance;
 use super::tally::{Group, Groups, Row, Tally};
 
 /// A group whose error is above its limit.
@@ -44,20 +44,21 @@ pub(super) struct BandLimit {
 
 /// The limits of all bands. A band of which the yardstick has few elements has those of the next one above or below: errors do not
 /// grow where values get smaller, and no faster than values where they get larger.
-pub(super) fn band_limits(yard: &Groups, floor: f64) -> Vec<BandLimit> {
+pub(super) fn band_limits(yard: &Groups, allowance: Allowance) -> Vec<BandLimit> {
+    let Allowance { floor, one } = allowance;
     let known = |band: usize| yard.bands.get(band).filter(|tally| tally.count >= ENOUGH);
     let limit = |band: usize| -> BandLimit {
         if let Some(tally) = known(band) {
             return BandLimit {
-                rms: group_limit(tally),
-                max: SMALL_GROUP * tally.max,
+                rms: allowance.limit(tally),
+                max: one * tally.max,
             };
         }
         let above = (1..=NEAR).find_map(|d| known(band + d).map(|tally| tally.max));
         let below = |d: usize| known(band.checked_sub(d)?).map(|tally| tally.max * BAND_RATIO.powi(d as i32));
         let near = above.or_else(|| (1..=NEAR).find_map(below)).unwrap_or(0.0);
         let own = yard.bands.get(band).map_or(0.0, |tally| tally.max);
-        let max = SMALL_GROUP * near.max(own);
+        let max = one * near.max(own);
         BandLimit { rms: max, max }
     };
     let limits = (0..yard.bands.len()).map(limit);
@@ -69,9 +70,10 @@ pub(super) fn band_limits(yard: &Groups, floor: f64) -> Vec<BandLimit> {
         .collect()
 }
 
-/// The groups of `found` whose errors are above those of the yardstick by more than chance explains, and above `floor`.
-pub(super) fn excesses(found: &Groups, yard: &Groups, floor: f64) -> Vec<Excess> {
-    let limits = band_limits(yard, floor);
+/// The groups of `found` whose errors are above those of the yardstick by more than chance explains.
+pub(super) fn excesses(found: &Groups, yard: &Groups, allowance: Allowance) -> Vec<Excess> {
+    let floor = allowance.floor;
+    let limits = band_limits(yard, allowance);
     let mut excesses = Vec::new();
     let mut test = |group: Group, tally: &Tally, is_rms: bool, limit: f64| {
         let error = if is_rms { tally.rms() } else { tally.max };
@@ -89,7 +91,7 @@ pub(super) fn excesses(found: &Groups, yard: &Groups, floor: f64) -> Vec<Excess>
         test(Group::Band(i), tally, true, limit.rms);
         test(Group::Band(i), tally, false, limit.max);
     }
-    let measured = |yard: &Tally| (yard.count > 0).then(|| group_limit(yard).max(floor));
+    let measured = |yard: &Tally| (yard.count > 0).then(|| allowance.limit(yard).max(floor));
     for (i, (tally, yard)) in found.columns.iter().zip(&yard.columns).enumerate() {
         let limit = measured(yard).unwrap_or(f64::INFINITY);
         test(Group::Column(i), tally, true, limit);
@@ -100,7 +102,7 @@ pub(super) fn excesses(found: &Groups, yard: &Groups, floor: f64) -> Vec<Excess>
             test(Group::Axis(axis, i), tally, true, limit);
         }
     }
-    let yards = YardRows::new(yard);
+    let yards = YardRows::new(yard, allowance);
     for row in found.rows.iter().filter(|row| row.tally.max > 0.0) {
         test(
             Group::Row(row.number),
@@ -118,10 +120,11 @@ struct YardRows {
     rows: Vec<Row>,
     /// The error of a row as a part of its magnitude, that nine rows in ten do not exceed.
     usual: f64,
+    allowance: Allowance,
 }
 
 impl YardRows {
-    fn new(yard: &Groups) -> Self {
+    fn new(yard: &Groups, allowance: Allowance) -> Self {
         let mut rows: Vec<Row> = yard.rows.clone();
         rows.sort_by_key(|row| row.number);
         rows.dedup_by(|next, row| {
@@ -136,13 +139,20 @@ impl YardRows {
         let mut parts: Vec<f64> = scaled.map(|row| row.tally.rms() / magnitude(row)).collect();
         parts.sort_by(f64::total_cmp);
         let usual = parts.get(parts.len() * 9 / 10).copied().unwrap_or(0.0);
-        Self { rows, usual }
+        Self {
+            rows,
+            usual,
+            allowance,
+        }
     }
 
     fn limit(&self, row: &Row) -> f64 {
         match self.rows.binary_search_by_key(&row.number, |row| row.number) {
-            Ok(at) => self.rows.get(at).map_or(0.0, |row| group_limit(&row.tally)),
-            Err(_) => SMALL_GROUP * self.usual * magnitude(row),
+            Ok(at) => self
+                .rows
+                .get(at)
+                .map_or(0.0, |row| self.allowance.limit(&row.tally)),
+            Err(_) => self.allowance.one * self.usual * magnitude(row),
         }
     }
 }

@@ -45,6 +45,8 @@ pub(super) struct Resolution {
     pub(super) yard_scale: f64,
     /// The error that every element may have, as a part of the output's root mean square.
     floor: f64,
+    /// The factor on the yardstick's error in a group of one element.
+    one: f64,
     /// The output is computed in f64.
     pub(super) is_double: bool,
 }
@@ -76,11 +78,11 @@ impl Slack {
 }
 
 impl Resolution {
-    /// The resolution of an output of `dtype`; with `terms`, of one that is computed in f64 and adds up as many terms at most.
+    /// The resolution of an output of `dtype` in a class; with `terms`, of one that is computed in f64 and adds up as many terms at most.
     ///
     /// A sum of n terms in f64 errs by at most n·u·Σ|terms|, in whatever order. The f64 reference is such a sum, too, so the
     /// yardstick of f64 is the error of single precision, scaled to the unit roundoff of f64 and multiplied by n.
-    pub(super) fn new(dtype: DType, terms: Option<f64>) -> Self {
+    pub(super) fn new(dtype: DType, terms: Option<f64>, accuracy: Accuracy) -> Self {
         let single = f64::from(f32::EPSILON) / 2.0;
         let unit = dtype.unit_roundoff().unwrap_or(0.0);
         if let Some(terms) = terms {
@@ -93,6 +95,7 @@ impl Resolution {
                 },
                 yard_scale: terms * DOUBLE,
                 floor: SMALL_GROUP * terms * unit,
+                one: SMALL_GROUP,
                 is_double: true,
             };
         }
@@ -113,13 +116,20 @@ impl Resolution {
             },
             yard_scale: 1.0,
             floor: 0.0,
+            one: match accuracy {
+                Accuracy::Fp32 => SMALL_GROUP,
+                Accuracy::Tf32 | Accuracy::Half => SMALL_ROUNDED_GROUP,
+            },
             is_double: false,
         }
     }
 
-    /// The error that every element of an output of this root mean square may have.
-    pub(super) fn floor(&self, magnitude: f64) -> f64 {
-        self.floor * magnitude
+    /// What the groups of an output of this root mean square may be off by.
+    pub(super) fn allowance(&self, magnitude: f64) -> Allowance {
+        Allowance {
+            floor: self.floor * magnitude,
+            one: self.one,
+        }
     }
 }
 
@@ -147,12 +157,27 @@ pub(super) fn limit(accuracy: Accuracy, yardstick: &Measured, resolution: &Resol
 
 /// The factors on the error of the yardstick in a group of many elements, and of one. They are larger than those of the whole: there
 /// are many groups, of which none may fail by chance, and what they are for is larger by orders of magnitude.
+///
+/// In single precision, the yardstick of one element is a pairwise sum, and an honest kernel adds up one after the other, which errs
+/// by many times as much. In the rounded classes the yardstick's operands are rounded, which errs by as much in any order.
 const LARGE_GROUP: f64 = 4.0;
-pub(super) const SMALL_GROUP: f64 = 64.0;
+const SMALL_GROUP: f64 = 64.0;
+const SMALL_ROUNDED_GROUP: f64 = 16.0;
 
-/// The largest rms of errors in a group, from those of the yardstick.
-pub(super) fn group_limit(yardstick: &Tally) -> f64 {
-    between(LARGE_GROUP, SMALL_GROUP, yardstick.concentration()) * yardstick.rms()
+/// What the errors of a group may be.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Allowance {
+    /// Whatever the yardstick's errors are.
+    pub(super) floor: f64,
+    /// Times that of the yardstick, in a group of one element.
+    pub(super) one: f64,
+}
+
+impl Allowance {
+    /// The largest rms of errors in a group, from those of the yardstick.
+    pub(super) fn limit(self, yardstick: &Tally) -> f64 {
+        between(LARGE_GROUP, self.one, yardstick.concentration()) * yardstick.rms()
+    }
 }
 
 /// The factor on an rms that rests on few elements.

@@ -432,7 +432,7 @@ mod tests {
         let yardstick = yardstick.map(|y| outcome(Buffer::F32(y.to_vec()), got.len()));
         let view = View {
             layout: Layout::new(output.shape()),
-            resolution: Resolution::new(DType::F32, None),
+            resolution: Resolution::new(DType::F32, None, Accuracy::Fp32),
             tensor: &output,
         };
         let wrong = compare(&mut measured, &view, 0, &reference, yardstick.as_ref(), 0xff).unwrap();

@@ -78,7 +78,7 @@ impl Suspects<'_> {
         let outputs = self.views.iter().zip(largest).enumerate();
         let mut faults = outputs.filter_map(|(i, (view, largest))| {
             let allowed = Allowed {
-                floor: view.resolution.floor(found.measured[i].magnitude()),
+                groups: view.resolution.allowance(found.measured[i].magnitude()),
                 largest: *largest,
             };
             Some((i, judge(suspects, i, view, allowed)?))
@@ -91,8 +91,8 @@ impl Suspects<'_> {
         let outputs = self.views.iter().enumerate();
         let outputs = outputs.map(|(i, view)| {
             let (measured, yard) = (&found.measured[i], &found.yards[i]);
-            let floor = view.resolution.floor(measured.magnitude());
-            excesses(&measured.groups, &yard.groups, floor)
+            let allowance = view.resolution.allowance(measured.magnitude());
+            excesses(&measured.groups, &yard.groups, allowance)
         });
         let outputs: Vec<_> = outputs.collect();
         let suspicion = |trace: &Trace| {
