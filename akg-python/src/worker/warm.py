@@ -26,4 +26,5 @@ def get_init_inputs():
 
 
 # In a mode that makes no tensors: no thread of PyTorch's must be there when this process is copied.
-to_graph(capture(sys.modules[__name__], MODES[0], shrink=None)[0], "warm")
+exported, *_ = capture(sys.modules[__name__], MODES[0], shrink=None, wishes=())
+to_graph(exported, "warm", __file__, wishes=())
