@@ -14,16 +14,22 @@ const WIDTH: usize = 64;
 /// Elements that are gathered at a time.
 const TILE: usize = 1 << 14;
 
-/// Reduces `rows` rows of `width` elements to the first one.
+/// Reduces `rows` rows of `width` elements to the first one, neighbours first: as in most kernels, partial sums are those of stretches.
+/// Sums of elements far apart would cancel early in a sorted row, and show none of the error that such a kernel has there.
 pub(super) fn tree<E: Item>(buffer: &mut [E], rows: usize, width: usize, merge: impl Fn(E, E) -> E) {
     let mut rows = rows;
     while rows > 1 {
-        let half = rows.div_ceil(2);
-        let (low, high) = buffer.split_at_mut(half * width);
-        for (x, y) in low.iter_mut().zip(&high[..(rows - half) * width]) {
-            *x = merge(*x, *y);
+        let pairs = rows / 2;
+        for pair in 0..pairs {
+            let from = 2 * pair * width;
+            for i in 0..width {
+                buffer[pair * width + i] = merge(buffer[from + i], buffer[from + width + i]);
+            }
         }
-        rows = half;
+        if rows % 2 == 1 {
+            buffer.copy_within((rows - 1) * width..rows * width, pairs * width);
+        }
+        rows -= pairs;
     }
 }
 
