@@ -138,6 +138,7 @@ impl Engine {
             }
             match tensor.role {
                 TensorRole::Input => self.copy_input(tensor, files.next(), slots.count == 1)?,
+                TensorRole::Output | TensorRole::Scratch if poison == Poison::Kept => {}
                 TensorRole::Output | TensorRole::Scratch => {
                     stream.fill(tensor.slot.start, poison.byte(), tensor.bytes())?;
                 }

@@ -267,6 +267,23 @@ fn shared_memory_is_what_the_image_asks_for() {
     );
 }
 
+/// A barrier of all programs of one thread each, in 64 bytes of scratch for each, whatever they held.
+const MEETING: &str = "__device__ void meet(unsigned *scratch, long long n) {
+        const unsigned here = 0x600d600d;
+        volatile unsigned *own = scratch + 16 * blockIdx.x, *all = scratch;
+        // Who is at the second gate has left the first, and the next call closes the second one before it opens the first.
+        own[1] = 0;
+        __threadfence();
+        for (int gate = 0; gate < 2; ++gate) {
+            own[gate] = here;
+            __threadfence();
+            for (long long i = 0; i < n; ++i)
+                while (all[16 * i + gate] != here) {}
+            __threadfence();
+        }
+        own[0] = 0;
+    }";
+
 fn clusters_and_barriers_of_the_grid_work() {
     // Each program is two blocks: the second writes what the first has put into the cluster's scratch.
     let text = "extern \"C\" __global__ void k(float *a, float *b, long long n, float *scratch) {
@@ -288,21 +305,25 @@ fn clusters_and_barriers_of_the_grid_work() {
     assert_eq!(result(with_images(CUDA_CPP, made.plan, &images), 500), tripled);
 
     // All programs meet before any goes on.
-    let text = "__device__ unsigned arrived;
-    extern \"C\" __global__ void k(float *a, float *b, long long n) {
-        atomicAdd(&arrived, 1u);
-        while (*(volatile unsigned *)&arrived % n != 0) {}
-        b[blockIdx.x] = a[n - 1 - blockIdx.x];
-    }";
+    let text = format!(
+        "{MEETING}
+        extern \"C\" __global__ void k(float *a, float *b, long long n, unsigned *scratch) {{
+            meet(scratch, n);
+            b[blockIdx.x] = a[n - 1 - blockIdx.x];
+        }}"
+    );
     let mut plan = plan_of("k");
     plan.launches[0].cooperative = true;
+    let made = artifact(CUDA_CPP, plan, text.as_bytes(), 1);
+    let mut images = Images::decode(&made).unwrap();
+    images.kernels[0]
+        .parameters
+        .push(Parameter::Scratch(Scratch { bytes: 64, align: 64 }));
+    let meeting = with_images(CUDA_CPP, made.plan, &images);
     let reversed: Vec<f32> = (0..100).rev().map(|i| i as f32).collect();
-    assert_eq!(
-        result(artifact(CUDA_CPP, plan.clone(), text.as_bytes(), 1), 100),
-        reversed
-    );
+    assert_eq!(result(meeting.clone(), 100), reversed);
     // A million blocks are not on the device at the same time.
-    let refused = block_on(backend().run(request(artifact(CUDA_CPP, plan, text.as_bytes(), 1), 1 << 20)));
+    let refused = block_on(backend().run(request(meeting, 1 << 20)));
     let refused = refused.unwrap().unwrap_err();
     assert_ne!(refused.kind, FailureKind::TimedOut, "{}", refused.evidence);
 }

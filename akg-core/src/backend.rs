@@ -185,13 +185,16 @@ pub enum Poison {
     Ones,
     /// Every byte is 0x7b: a finite value in every type.
     Finite,
+    /// What the execution before left there, if its call had the same dims and placement: a caller may use memory again. Backends
+    /// that cannot keep it fill it with [`byte`](Self::byte).
+    Kept,
 }
 
 impl Poison {
     /// The byte that fills memory.
     pub const fn byte(self) -> u8 {
         match self {
-            Poison::Ones => 0xff,
+            Poison::Ones | Poison::Kept => 0xff,
             Poison::Finite => 0x7b,
         }
     }

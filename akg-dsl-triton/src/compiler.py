@@ -87,9 +87,35 @@ def build(request, folder):
     import triton
 
     triton.knobs.cache.dir = os.path.join(folder, "cache")
+    if request["target"]["backend"] == "cuda":
+        leave_out_unused_variables()
     module = load(request["text"], folder)
     launch = getattr(module, "LAUNCH", {})
     return [build_kernel(module, kernel, launch.get(kernel["name"], {}), request) for kernel in request["kernels"]]
+
+
+def leave_out_unused_variables():
+    """From now on, machine code has no variables that nothing refers to: libdevice leaves the names of its options behind, and
+    variables in a device's memory are state."""
+    from triton.backends.nvidia.compiler import CUDABackend
+
+    is_static = isinstance(inspect.getattr_static(CUDABackend, "make_ptx"), staticmethod)
+    make = CUDABackend.make_ptx
+
+    def make_ptx(*arguments, **options):
+        return without_unused(make(*arguments, **options))
+
+    CUDABackend.make_ptx = staticmethod(make_ptx) if is_static else make_ptx
+
+
+# A variable in the memory of a device, which only its module sees.
+VARIABLE = re.compile(r"^\.global [^;=]*?([\w$]+)(?:\[\d*\])?(?: *= *[^;]*)?;\n?", re.MULTILINE)
+
+
+def without_unused(text):
+    """PTX without the variables that are named only where they are defined."""
+    names = re.findall(r"[\w$]+", text)
+    return VARIABLE.sub(lambda found: "" if names.count(found[1]) == 1 else found[0], text)
 
 
 def build_kernel(module, kernel, options, request):

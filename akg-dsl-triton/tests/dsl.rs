@@ -411,6 +411,25 @@ fn the_check_says_what_is_wrong_and_where() {
 }
 
 #[test]
+fn machine_code_has_no_variables_that_nothing_refers_to() {
+    let text = RIGHT.replace(
+        "    tl.store(y_ptr + offs, 2.0 * tl.load(x_ptr + offs, mask=offs < 5), mask=offs < 5)",
+        "    x = tl.load(x_ptr + offs, mask=offs < 5)
+    tl.store(y_ptr + offs, libdevice.exp(x), mask=offs < 5)",
+    );
+    let text = text.replace(
+        "import triton.language as tl\n",
+        "import triton.language as tl\nfrom triton.language.extra.cuda import libdevice\n",
+    );
+    let built = TritonDsl::default().build(&written(&text), &support::h100());
+    let images = Images::decode(&built.unwrap().unwrap()).unwrap();
+    let code = &images.kernels[0].code;
+    assert!(code.starts_with(b"\x7fELF"));
+    // The option that libdevice asks for.
+    assert!(!code.windows(10).any(|part| part == b"__CUDA_FTZ"));
+}
+
+#[test]
 fn rejected_texts_are_failures_with_their_line() {
     if support::python().is_none() {
         return;

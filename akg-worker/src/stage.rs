@@ -1,6 +1,6 @@
 //! The memory that a candidate works on, seen from the caller: filled and read only while the candidate is stopped.
 
-use akg_core::backend::Call;
+use akg_core::backend::{Call, Poison};
 use akg_core::error::Result;
 use akg_core::expr::Bindings;
 use akg_core::source::{LaunchPlan, TensorRole};
@@ -83,6 +83,7 @@ impl Stage {
                 after.fill(beside);
                 match input {
                     Some(input) => tensor.copy_from_slice(input.bytes()),
+                    None if call.poison == Poison::Kept => {}
                     None => tensor.fill(call.poison.byte()),
                 }
             }

@@ -175,6 +175,10 @@ pub(crate) fn all() -> Vec<Entry> {
             };
             for section in &file.sections {
                 let name = format!("{folder}/{}/{}", stem(&path), section.name);
+                let mut task = task.clone();
+                if let Some(accuracy) = section.option("accuracy") {
+                    task.contract.accuracy = accuracy.parse().unwrap();
+                }
                 let form = make(&task, &file, section);
                 for device in devices(&form) {
                     let name = match device {

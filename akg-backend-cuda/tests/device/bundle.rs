@@ -9,9 +9,9 @@ use akg_core::{Backend as _, Bundle, DType, Graph, Task, Tensor};
 use cudarc::driver::{CudaContext, CudaStream, result, sys};
 use futures::executor::block_on;
 
-use crate::box_twice;
 use crate::bundles::{MOST, bundle, expected, sum, sum_plan, twice_reversed, twice_reversed_plan};
 use crate::common::{artifact, with_images};
+use crate::{MEETING, box_twice};
 
 const TWICE_REVERSED: &[u8] = b"
 extern \"C\" __global__ void twice(const float *x, float *t, long long n) {
@@ -222,7 +222,9 @@ pub(crate) fn move_tensor_maps() {
 /// The first kernel has programs of two blocks that meet in memory of their own, the second programs that all wait for
 /// each other.
 pub(crate) fn have_clusters_and_barriers() {
-    let text = b"extern \"C\" __global__ void twice(float *x, float *t, long long n, float *scratch) {
+    let text = format!(
+        "{MEETING}
+    extern \"C\" __global__ void twice(float *x, float *t, long long n, float *scratch) {{
         unsigned rank;
         asm(\"mov.u32 %0, %cluster_ctarank;\" : \"=r\"(rank));
         float *pair = scratch + 32 * (blockIdx.x / 2);
@@ -230,33 +232,30 @@ pub(crate) fn have_clusters_and_barriers() {
         __threadfence();
         asm volatile(\"barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;\" ::: \"memory\");
         if (rank == 1 && threadIdx.x == 0) t[blockIdx.x / 2] = *(volatile float *)pair;
-    }
-    __device__ unsigned long long arrived;
-    extern \"C\" __global__ void reverse(float *t, float *y, long long n) {
+    }}
+    extern \"C\" __global__ void reverse(float *t, float *y, long long n, unsigned *scratch) {{
         if (threadIdx.x != 0) return;
-        unsigned long long before = atomicAdd(&arrived, 1ull) / n;
-        while (*(volatile unsigned long long *)&arrived < (before + 1) * n) {}
+        meet(scratch, n);
         y[blockIdx.x] = t[n - 1 - blockIdx.x];
-    }";
+    }}"
+    );
     let mut plan = twice_reversed_plan();
     plan.launches[1].cooperative = true;
-    let made: Artifact = artifact(CUDA_CPP, plan, text, 32);
+    let made: Artifact = artifact(CUDA_CPP, plan, text.as_bytes(), 32);
     let mut images = Images::decode(&made).unwrap();
-    let image = images
-        .kernels
-        .iter_mut()
-        .find(|image| image.kernel == "twice")
-        .unwrap();
-    image.cluster = 2;
     let scratch = Scratch { bytes: 64, align: 64 };
-    image.parameters.push(Parameter::Scratch(scratch));
+    for image in &mut images.kernels {
+        if image.kernel == "twice" {
+            image.cluster = 2;
+        }
+        image.parameters.push(Parameter::Scratch(scratch));
+    }
     let bundle = twice_reversed(&arch(), with_images(CUDA_CPP, made.plan, &images));
     let context = CudaContext::new(0).unwrap();
     let stream = context.new_stream().unwrap();
     for options in both() {
         let mut loaded = load(&bundle, &options);
         for number in 0..10 {
-            // The same number of programs, or those of one call would not be all that have arrived.
             let values = numbers(100, number);
             let (x, y) = (Floats::new(&context, &values), Floats::nan(&context, 100));
             loaded

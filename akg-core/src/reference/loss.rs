@@ -38,7 +38,7 @@ pub(super) fn kernel<T: Real>(name: &str) -> Option<Kernel<T>> {
         },
         "kl_div.default" => |c| {
             if c.flag("log_target")? {
-                return elementwise(c, |x, y| y.exp() * (y - x));
+                return elementwise(c, |x, y| y.exponential() * (y - x));
             }
             elementwise(c, |x, y| {
                 let own = if y == T::zero() { y } else { y * y.ln() };
@@ -125,7 +125,7 @@ fn weighted<T: Real>(c: &mut Invocation<'_, T>, losses: Strided<T>) -> Results<T
 }
 
 fn log_sigmoid<T: Real>(x: T) -> T {
-    x.minimum(T::zero()) - (-x.abs()).exp().ln_1p()
+    x.minimum(T::zero()) - (-x.abs()).exponential().ln_1p()
 }
 
 fn logits<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {

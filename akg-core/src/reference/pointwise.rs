@@ -21,7 +21,7 @@ pub(super) fn kernel<T: Real>(name: &str) -> Option<Kernel<T>> {
 
 fn unary<T: Real>(name: &str) -> Option<Kernel<T>> {
     let kernel: Kernel<T> = match name {
-        "exp.default" => |c| float(c, T::exp),
+        "exp.default" => |c| float(c, T::exponential),
         "exp2.default" => |c| float(c, T::exp2),
         "expm1.default" => |c| float(c, T::exp_m1),
         "log.default" => |c| float(c, T::ln),
@@ -46,11 +46,11 @@ fn unary<T: Real>(name: &str) -> Option<Kernel<T>> {
         "sigmoid.default" => |c| float(c, sigmoid),
         "erf.default" => |c| float(c, T::erf),
         "erfc.default" => |c| float(c, T::erfc),
-        "silu.default" => |c| float(c, |x| x / (T::one() + (-x).exp())),
-        "mish.default" => |c| float(c, |x| x * x.exp().ln_1p().tanh()),
+        "silu.default" => |c| float(c, |x| x / (T::one() + (-x).exponential())),
+        "mish.default" => |c| float(c, |x| x * x.exponential().ln_1p().tanh()),
         "hardsigmoid.default" => |c| float(c, |x| hard_gate(x) / T::of(6.0)),
         "hardswish.default" => |c| float(c, |x| x * hard_gate(x) / T::of(6.0)),
-        "log_sigmoid.default" => |c| float(c, |x| x.minimum(T::zero()) - (-x.abs()).exp().ln_1p()),
+        "log_sigmoid.default" => |c| float(c, |x| x.minimum(T::zero()) - (-x.abs()).exponential().ln_1p()),
         "selu.default" => |c| {
             float(c, |x| {
                 elu(x, T::of(SELU_ALPHA * SELU_SCALE), T::of(SELU_SCALE), T::one())
@@ -75,7 +75,7 @@ fn unary<T: Real>(name: &str) -> Option<Kernel<T>> {
                 if x * beta > threshold {
                     x
                 } else {
-                    (x * beta).exp().ln_1p() / beta
+                    (x * beta).exponential().ln_1p() / beta
                 }
             })
         },
@@ -138,7 +138,7 @@ fn predicate<T: Real>(c: &mut Invocation<'_, T>, f: impl Fn(T) -> bool + Sync) -
 }
 
 pub(super) fn sigmoid<T: Real>(x: T) -> T {
-    (T::one() + (-x).exp()).recip()
+    (T::one() + (-x).exponential()).recip()
 }
 
 fn hard_gate<T: Real>(x: T) -> T {

@@ -23,6 +23,8 @@ pub(super) trait Real:
     fn widen(self) -> f64;
     /// Rounds an integer to this type.
     fn of_int(value: i64) -> Self;
+    /// The exponential; in single precision the power of two that GPUs compute, whose exponent is a rounded product.
+    fn exponential(self) -> Self;
     /// The error function.
     fn erf(self) -> Self;
     /// `1 - erf`, accurate for large arguments.
@@ -81,6 +83,9 @@ impl Real for f64 {
     fn of_int(value: i64) -> Self {
         value as f64
     }
+    fn exponential(self) -> Self {
+        self.exp()
+    }
     fn erf(self) -> Self {
         libm::erf(self)
     }
@@ -115,6 +120,9 @@ impl Real for f32 {
     }
     fn of_int(value: i64) -> Self {
         value as f32
+    }
+    fn exponential(self) -> Self {
+        (self * std::f32::consts::LOG2_E).exp2()
     }
     fn erf(self) -> Self {
         libm::erff(self)

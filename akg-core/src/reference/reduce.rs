@@ -257,7 +257,7 @@ fn logsumexp<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
         .iter()
         .map(|m| if m.is_infinite() { T::zero() } else { *m })
         .collect();
-    let sums = sum_over(&x, &axes, |e, result| (e - shift[result]).exp());
+    let sums = sum_over(&x, &axes, |e, result| (e - shift[result]).exponential());
     let out = sums.into_iter().zip(&shift).map(|(s, m)| s.ln() + *m).collect();
     Ok(vec![floats(c, 0, out)?])
 }

@@ -42,7 +42,7 @@ pub(super) fn along<E: Item>(x: Strided<E>, axis: usize, f: impl Fn(&mut [E]) + 
 pub(super) fn softmax_row<T: Real>(row: &mut [T]) {
     let largest = row.iter().copied().fold(T::neg_infinity(), T::maximum);
     for x in &mut *row {
-        *x = (*x - largest).exp();
+        *x = (*x - largest).exponential();
     }
     let total = sum(&mut row.to_vec());
     for x in &mut *row {
@@ -52,7 +52,7 @@ pub(super) fn softmax_row<T: Real>(row: &mut [T]) {
 
 pub(super) fn log_softmax_row<T: Real>(row: &mut [T]) {
     let largest = row.iter().copied().fold(T::neg_infinity(), T::maximum);
-    let mut powers: Vec<T> = row.iter().map(|x| (*x - largest).exp()).collect();
+    let mut powers: Vec<T> = row.iter().map(|x| (*x - largest).exponential()).collect();
     let log = sum(&mut powers).ln();
     for x in &mut *row {
         *x = *x - largest - log;

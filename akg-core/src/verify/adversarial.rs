@@ -28,9 +28,9 @@ use crate::verifier::{Candidate, Verifier};
 
 /// Judges whether the work is done, and follows the inputs: what candidates do that remember, guess or do nothing.
 ///
-/// In one life of the candidate: data, the same data at other addresses, several executions in the same memory, a few
+/// In one life of the candidate: data, the same data at other addresses, many executions in the same memory, a few
 /// more to catch races, then parts of one input after the other overwritten in place with everything else as before,
-/// then the first data again. In lives of their own: the plan
+/// outputs and scratch included in every other turn, then the first data again. In lives of their own: the plan
 /// without one of its launches, for each of them, which must change the outputs.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -59,7 +59,9 @@ impl Default for AdversarialVerifier {
 /// Inputs larger than this are not changed in part, which needs a copy.
 const MOST_COPIED: usize = 1 << 30;
 
-/// Executions on the same data that look for races, and the work that they may be.
+/// Executions on the same data in the same memory, for candidates that count them; others that look for races; and the work that
+/// either may be.
+const MOST_IN_PLACE: u64 = 128;
 const MOST_REPEATS: u64 = 24;
 const REPEATING: Operations = Operations::of_milliseconds(60);
 
@@ -234,7 +236,11 @@ impl Trial<'_> {
                 *slot = tensor;
             }
             let about = format!("a part of `{name}` overwritten in place");
-            let data = self.data(&inputs, &about, verdict.checks.len());
+            let mut data = self.data(&inputs, &about, verdict.checks.len());
+            if changed % 2 == 0 {
+                // Memory that somebody uses again: what lies there is the result for other inputs.
+                data.poison = Poison::Kept;
+            }
             if let Err(failure) = life.check(&data, &self.extent(row), verdict).await? {
                 return Ok(Err(failure));
             }
@@ -254,15 +260,21 @@ impl Trial<'_> {
     /// for races allows. Outputs that differ are compared with the reference.
     async fn repeat(&self, life: &mut Life, first: &Ran, verdict: &mut Verdict) -> Result<Option<Failure>> {
         let each = self.work.execution();
-        for turn in 0..(REPEATING.0 / each.0.max(1)).clamp(1, MOST_REPEATS) {
-            verdict.work.repetitions += 1;
-            verdict.work.spend(each);
+        let affordable = REPEATING.0 / each.0.max(1);
+        for turn in 0..affordable.clamp(1, MOST_REPEATS) {
             let (calls, about) = match turn {
-                0 => (2, "the same data in memory that was used"),
+                0 => (
+                    affordable.clamp(2, MOST_IN_PLACE),
+                    "the same data in memory that was used",
+                ),
                 _ => (0, "the same data again"),
             };
+            verdict.work.repetitions += 1;
+            verdict
+                .work
+                .spend(Operations(each.0.saturating_mul(calls.max(1))));
             let data = self.data(&self.inputs, about, 1);
-            let ran = match life.run_on(&data, calls).await? {
+            let ran = match life.run_on(&data, calls as u32).await? {
                 Ok(ran) => ran,
                 Err(failure) => return Ok(Some(failure)),
             };

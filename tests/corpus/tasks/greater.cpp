@@ -14,7 +14,7 @@ static void compute(const Tensors &t, int64_t first, int64_t last) {
 static void compute(const Tensors &t, int64_t first, int64_t last) {
     for (int64_t i = 0; i < y_size; ++i) t.y[i] = t.a[i] >= t.b[i];
 }
-//@ hostile true_is_255: wrong-values
+//@ hostile true_is_255: wrong-values, unwritten
 static void compute(const Tensors &t, int64_t first, int64_t last) {
     for (int64_t i = 0; i < y_size; ++i) t.y[i] = t.a[i] > t.b[i] ? 255 : 0;
 }
