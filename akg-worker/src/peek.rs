@@ -87,7 +87,13 @@ mod tests {
         let mut bytes = vec![0; (end - start) as usize];
         halt.read(start, &mut bytes).unwrap();
         assert!(bytes.windows(4).any(|b| b == b"100\0"));
-        for (address, length) in [(0, 1), (start, bytes.len() + 1), (u64::MAX, 1), (u64::MAX - 4, 64), (1 << 62, 8)] {
+        for (address, length) in [
+            (0, 1),
+            (start, bytes.len() + 1),
+            (u64::MAX, 1),
+            (u64::MAX - 4, 64),
+            (1 << 62, 8),
+        ] {
             assert!(halt.read(address, &mut vec![0; length]).is_err(), "{address:x}");
         }
         halt.read(0, &mut []).unwrap();

@@ -176,7 +176,7 @@ pub(crate) fn all() -> Vec<Entry> {
             for section in &file.sections {
                 let name = format!("{folder}/{}/{}", stem(&path), section.name);
                 let form = make(&task, &file, section);
-                for device in devices(&form) {
+                for device in devices(&form, section) {
                     let name = match device {
                         Device::Cpu => name.clone(),
                         Device::Cuda => format!("{name}/cuda"),
@@ -194,9 +194,10 @@ pub(crate) fn all() -> Vec<Entry> {
 }
 
 /// The devices that a candidate is for.
-fn devices(form: &Form) -> &'static [Device] {
+fn devices(form: &Form, section: &Section) -> &'static [Device] {
     match form {
         Form::Source(_) | Form::Text(_) | Form::Sketch(_) => &[Device::Cpu],
+        Form::Module(_) if section.option("device") == Some("cpu") => &[Device::Cpu],
         Form::Triton(_) | Form::Cuda(_) => &[Device::Cuda],
         Form::Module(_) => &[Device::Cpu, Device::Cuda],
     }
