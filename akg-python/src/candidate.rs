@@ -198,8 +198,7 @@ impl ModuleExecutor {
             let evidence = "the worker answered without being asked";
             return Ok(Err(self.end(Failure::new(FailureKind::Crashed, evidence))));
         }
-        let start = Instant::now();
-        self.halt.go();
+        let start = self.halt.go();
         let (halt, time) = (&self.halt, self.limits.time);
         let answer = self.process.request_until(
             &call,
@@ -210,7 +209,7 @@ impl ModuleExecutor {
         );
         let failure = match answer {
             Ok(answer) => match self.halt.stop() {
-                Ok(_) => return Ok(Ok((answer, start.elapsed()))),
+                Ok(stopped) => return Ok(Ok((answer, stopped.at.saturating_duration_since(start)))),
                 Err(error) => Failure::new(FailureKind::Crashed, error.to_string()),
             },
             Err(error) => failure(&error, kind),
