@@ -390,7 +390,7 @@ candidate.CALLS['run'] = counting
 from akg_worker import candidate
 batch, run = [''], candidate.CALLS['run']
 def beginning(message):
-    batch[-1] = 'new' if len(message['slots']) < 3 else 'done'
+    batch[-1] = 'new'
     return run(message)
 candidate.CALLS['run'] = beginning
 #@ hostile computes_every_second_call_of_a_batch timed: stale, wrong-values
@@ -403,7 +403,7 @@ candidate.CALLS['run'] = beginning
 from akg_worker import candidate
 long, run = [False], candidate.CALLS['run']
 def measuring(message):
-    long.append(len(message['slots']) > 3)
+    long.append(len(message['slots']) > 1)
     return run(message)
 candidate.CALLS['run'] = measuring
 #@ hostile results_of_an_earlier_batch timed: stale, wrong-values
@@ -416,7 +416,7 @@ candidate.CALLS['run'] = measuring
 from akg_worker import candidate
 long, run = [False], candidate.CALLS['run']
 def measuring(message):
-    long.append(len(message['slots']) > 3)
+    long.append(len(message['slots']) > 1)
     return run(message)
 candidate.CALLS['run'] = measuring
 #@ hostile computes_when_inputs_are_mapped timed: stale, wrong-values
