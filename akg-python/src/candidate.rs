@@ -312,9 +312,10 @@ impl ModuleExecutor {
         if let Err(failure) = Expected::check(&expected, &results) {
             return Ok(Err(failure));
         }
-        let named: BTreeSet<usize> = match self.on_host {
-            true => results.places.iter().map(|(slot, _)| *slot).collect(),
-            false => results.digests.iter().map(|(slot, _)| *slot).collect(),
+        let named: BTreeSet<usize> = if self.on_host {
+            results.places.iter().map(|(slot, _)| *slot).collect()
+        } else {
+            results.digests.iter().map(|(slot, _)| *slot).collect()
         };
         if named != *called {
             let evidence = "the worker does not say where the results of every call are";

@@ -407,18 +407,18 @@ def measuring(message):
     return run(message)
 candidate.CALLS['run'] = measuring
 #@ hostile results_of_an_earlier_batch timed: stale, wrong-values
-        self.known = getattr(self, 'known', {})
-        at = len(self.known) if not long[-1] else x.data_ptr()
-        if at not in self.known: self.known[at] = compute(x, scale)
-        return self.known[at]
+        batch[0] += 1
+        if batch[1] < 2: return compute(x, scale)
+        if batch[0] not in known: known[batch[0]] = compute(x, scale)
+        return known[batch[0]].clone()
 
 
 from akg_worker import candidate
-long, run = [False], candidate.CALLS['run']
-def measuring(message):
-    long.append(len(message['slots']) > 1)
+batch, known, run = [0, 0], {}, candidate.CALLS['run']
+def beginning(message):
+    batch[:] = 0, len(message['slots'])
     return run(message)
-candidate.CALLS['run'] = measuring
+candidate.CALLS['run'] = beginning
 #@ hostile computes_when_inputs_are_mapped timed: stale, wrong-values
 #: device: cpu
         return known.get(x.data_ptr(), x)
