@@ -183,13 +183,38 @@ const CASES: &[(&str, &str, &str, &[FailureKind])] = &[
         "answers before it computes",
         "        y = torch.zeros_like(x)\n        late.append((y, x, self.layer.scale))\n        return y\n",
         "from akg_worker import candidate\nlate = []\ntake = candidate.take\ndef catch_up(message):\n    for y, x, scale in late: y.copy_(compute(x, scale))\n    return take(message)\ncandidate.CALLS['take'] = catch_up\n",
-        &[ClockMismatch],
+        // Where results are read, nobody asks for them.
+        &[ClockMismatch, WrongValues],
     ),
     (
         "says that digests are what they will be",
         "        return torch.zeros_like(x)\n",
-        "from akg_worker import candidate\ncandidate.digest = lambda tensor: 0\n",
-        &[WrongValues],
+        "from akg_worker import candidate\ncandidate.digest = lambda tensor: torch.zeros(2, dtype=torch.int64)\n",
+        &[ClockMismatch, WrongValues],
+    ),
+    (
+        "names memory that is not there",
+        RETURNED,
+        "from akg_worker import candidate\nlocated = candidate.located\ncandidate.located = lambda called: {**located(called), 'places': [(slot, [2 ** 46]) for slot, _ in called]}\n",
+        &[WrongType],
+    ),
+    (
+        "a kernel that calls back",
+        "        y = torch.empty_like(x)\n        def back(*_):\n            torch.add(torch.relu(x) * self.layer.scale, 1, out=y)\n            return 0\n        call = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(back)\n        ctypes.CDLL(None).qsort((ctypes.c_int * 2)(1, 2), ctypes.c_size_t(2), ctypes.c_size_t(4), call)\n        return y\n",
+        "",
+        &[NoWork],
+    ),
+    (
+        "a kernel for one element",
+        "        y = torch.relu(x) * self.layer.scale + 1\n        kernel[(1,)](x, self.layer.scale, y, 1, BLOCK=1024)\n        return y\n",
+        "",
+        &[NoWork],
+    ),
+    (
+        "memory that is used again",
+        "        if not hasattr(self, 'y'): self.y = torch.empty_like(x)\n        return self.y.copy_(compute(x, self.layer.scale))\n",
+        "",
+        &[],
     ),
 ];
 

@@ -266,6 +266,11 @@ pub trait Loaded: Send + fmt::Debug {
     /// What contains the candidate.
     fn isolation(&self) -> &Isolation;
 
+    /// What the judge cannot see of this candidate itself, for the gaps of its verdict.
+    fn gaps(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Puts the tensors of one call in place. Inputs cannot be written by the candidate, or a change is seen by
     /// [`take`](Self::take).
     async fn bind(&mut self, call: Call) -> Result<Result<(), Failure>>;
@@ -318,11 +323,6 @@ pub trait Loaded: Send + fmt::Debug {
 
     /// The outputs in the first slot as they are now, unchangeable from here on; nothing is bound afterwards.
     async fn take(&mut self) -> Result<Result<RunOutput, Failure>>;
-
-    /// Whether only the outputs of the last call can be taken: memory of a module's results is its own, and it may use it again.
-    fn keeps_last_only(&self) -> bool {
-        false
-    }
 
     /// The outputs in these slots, in their order; nothing is bound afterwards.
     ///

@@ -46,7 +46,7 @@ pub enum FailureKind {
     ClockMismatch,
     /// An output is one that other inputs had: the work does not follow the inputs.
     Stale,
-    /// The outputs are the same without any of the kernels.
+    /// The outputs are the same without any of the kernels, or PyTorch computes them.
     NoWork,
     /// It was timed faster than the device can compute the task.
     Implausible,
@@ -275,9 +275,18 @@ impl Verdict {
             (a, b) => a.or(b),
         };
         self.idle_kernels.extend(other.idle_kernels);
-        self.gaps.extend(other.gaps);
+        self.add_gaps(other.gaps);
         self.work = self.work.and(other.work);
         self
+    }
+
+    /// Adds gaps that it does not name yet.
+    pub(crate) fn add_gaps(&mut self, gaps: Vec<String>) {
+        for gap in gaps {
+            if !self.gaps.contains(&gap) {
+                self.gaps.push(gap);
+            }
+        }
     }
 
     /// Whether the candidate passed.

@@ -71,7 +71,7 @@ impl Default for BaselineOptions {
 /// What glibc's allocator is told, so that results of one call take the memory of the call before: nothing comes from
 /// the system by itself, freed memory is kept, and the heap grows in large steps. By default every large result of
 /// PyTorch is mapped and unmapped, and its pages are supplied and cleared by the system within the timed call.
-const ALLOCATOR: [(&str, &str); 3] = [
+pub(crate) const ALLOCATOR: [(&str, &str); 3] = [
     ("MALLOC_MMAP_MAX_", "0"),
     ("MALLOC_TRIM_THRESHOLD_", "1099511627776"),
     ("MALLOC_TOP_PAD_", "67108864"),

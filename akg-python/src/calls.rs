@@ -8,6 +8,7 @@ use akg_core::{Accuracy, DType, Graph, Tensor};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::commitment::Digest;
 use crate::import::{ImportedInput, OpenDim, Shrink, Source};
 use crate::transfer::{Descriptor, Slot, Written};
 
@@ -126,6 +127,8 @@ pub(crate) enum CandidateCall<'a> {
         path: &'a Path,
         class: &'a str,
         device: &'a str,
+        /// Whether its results lie in memory that the caller can read.
+        readable: bool,
         threads: usize,
         /// Names.
         inputs: &'a [String],
@@ -152,9 +155,12 @@ pub(crate) enum CandidateCall<'a> {
         /// The slots of the calls, in their order.
         slots: &'a [usize],
     },
+    /// Asks for results of a device, copied to this machine's memory.
     Take {
-        outputs: &'a [Slot],
+        slots: &'a [usize],
     },
+    /// Asks for nothing.
+    Trip {},
 }
 
 /// What a function is given.
@@ -214,18 +220,27 @@ pub(crate) struct Executed {
     pub(crate) page_faults: u64,
 }
 
-/// What a candidate's last call returned.
+/// Where a candidate's results lie, as it says.
 #[derive(Deserialize)]
-pub(crate) struct Ran {
-    /// A digest of each output.
-    pub(crate) digests: Vec<u64>,
-}
-
-#[derive(Deserialize)]
-pub(crate) struct Taken {
-    pub(crate) types: Vec<Written>,
-    /// Whether all inputs are as they were given.
-    pub(crate) unchanged: bool,
+pub(crate) struct Results {
+    /// The types of a call's results, each list once.
+    #[serde(default)]
+    pub(crate) types: Vec<Vec<Written>>,
+    /// The slots that were called, and the addresses of their results. Elements follow each other in the order of a dense tensor.
+    #[serde(default)]
+    pub(crate) places: Vec<(usize, Vec<u64>)>,
+    /// The slots that were called, and digests of their results, where these lie on a device.
+    #[serde(default)]
+    pub(crate) digests: Vec<(usize, Vec<Digest>)>,
+    /// What keeps the results from being tensors in dense memory.
+    #[serde(default)]
+    pub(crate) wrong: Option<String>,
+    /// What shows that the kernels do not do the work, where that was asked for.
+    #[serde(default)]
+    pub(crate) idle: Option<String>,
+    /// Whether all inputs on a device are as they were given.
+    #[serde(default)]
+    pub(crate) changed: bool,
 }
 
 /// An answer without content.

@@ -7,7 +7,7 @@ use akg_core::error::Result;
 use crate::cache;
 
 /// The file to run, and the package beside it.
-const FILES: [(&str, &str); 17] = [
+const FILES: [(&str, &str); 19] = [
     ("serve.py", include_str!("worker/serve.py")),
     ("akg_worker/__init__.py", include_str!("worker/__init__.py")),
     ("akg_worker/errors.py", include_str!("worker/errors.py")),
@@ -25,6 +25,8 @@ const FILES: [(&str, &str); 17] = [
     ("akg_worker/function.py", include_str!("worker/function.py")),
     ("akg_worker/baseline.py", include_str!("worker/baseline.py")),
     ("akg_worker/candidate.py", include_str!("worker/candidate.py")),
+    ("akg_worker/digest.py", include_str!("worker/digest.py")),
+    ("akg_worker/watch.py", include_str!("worker/watch.py")),
 ];
 
 /// Identifies the files' content.

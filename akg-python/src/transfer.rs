@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -52,6 +53,12 @@ pub(crate) struct Descriptor {
     shape: Vec<usize>,
 }
 
+impl Descriptor {
+    fn range(&self, bytes: usize) -> Range<usize> {
+        self.offset..self.offset.saturating_add(bytes)
+    }
+}
+
 /// Memory that the worker writes a tensor to.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Slot {
@@ -63,8 +70,8 @@ pub(crate) struct Slot {
 /// What the worker wrote to a slot.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Written {
-    dtype: DType,
-    shape: Vec<usize>,
+    pub(crate) dtype: DType,
+    pub(crate) shape: Vec<usize>,
 }
 
 /// Keeps the files of descriptors open.
@@ -174,12 +181,14 @@ pub(crate) struct Stage {
     /// The places of different tensors, and for each slot their numbers.
     places: Vec<Descriptor>,
     numbers: Vec<Vec<usize>>,
+    /// For each place, whether it holds what was bound last.
+    written: Vec<bool>,
     buffer: SharedBuffer,
 }
 
 impl Stage {
-    /// Room for slots with tensors like these.
-    pub(crate) fn new(slots: &[&[Tensor]]) -> Result<Self> {
+    /// Room for slots with tensors like these, which the worker maps where it lies or reads only.
+    pub(crate) fn new(slots: &[&[Tensor]], is_shared: bool) -> Result<Self> {
         let (tensors, numbers) = unique(slots);
         let mut end = 0;
         let place = |t: &&Tensor| Descriptor {
@@ -191,10 +200,11 @@ impl Stage {
         let places: Vec<Descriptor> = tensors.iter().map(place).collect();
         let buffer = SharedBuffer::allocate(end)?;
         let mut files = Files::default();
-        files.add(buffer.path(), false);
+        files.add(buffer.path(), is_shared);
         Ok(Self {
             slots: resolve(&places, &numbers),
             files,
+            written: vec![false; places.len()],
             places,
             numbers,
             buffer,
@@ -206,15 +216,36 @@ impl Stage {
         unique(slots).1 == self.numbers
     }
 
-    /// Writes the tensors of the slots that it was made for.
-    pub(crate) fn write(&mut self, slots: &[&[Tensor]]) {
-        let (tensors, _) = unique(slots);
-        for (descriptor, tensor) in self.places.iter().zip(tensors) {
-            let (offset, bytes) = (descriptor.offset, tensor.bytes());
-            if let Some(room) = self.buffer.bytes_mut().get_mut(offset..offset + bytes.len()) {
+    /// Forgets what was written: other tensors are bound.
+    pub(crate) fn begin(&mut self) {
+        self.written.fill(false);
+    }
+
+    /// Writes the tensors of a slot, each once.
+    pub(crate) fn write(&mut self, slot: usize, tensors: &[Tensor]) {
+        let numbers = self.numbers.get(slot).into_iter().flatten();
+        for (number, tensor) in numbers.zip(tensors) {
+            let (Some(place), Some(written)) = (self.places.get(*number), self.written.get_mut(*number))
+            else {
+                continue;
+            };
+            let bytes = tensor.bytes();
+            if let Some(room) = self.buffer.bytes_mut().get_mut(place.range(bytes.len()))
+                && !*written
+            {
                 room.copy_from_slice(bytes);
+                *written = true;
             }
         }
+    }
+
+    /// Whether a slot still holds these tensors, which were written there.
+    pub(crate) fn holds(&self, slot: usize, tensors: &[Tensor]) -> bool {
+        let places = self.slots.get(slot).into_iter().flatten();
+        places.zip(tensors).all(|(place, tensor)| {
+            let bytes = tensor.bytes();
+            self.buffer.bytes().get(place.range(bytes.len())) == Some(bytes)
+        })
     }
 }
 

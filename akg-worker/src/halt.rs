@@ -18,6 +18,15 @@ const LEAST_WAIT: Duration = Duration::from_millis(20);
 /// How long to wait before looking again whether all threads have stopped.
 const SLICE: Duration = Duration::from_micros(20);
 
+/// A candidate whose threads stand still.
+#[derive(Debug, Clone, Copy)]
+pub struct Stopped {
+    /// The number of its processes.
+    pub processes: usize,
+    /// When the last of them was seen to stand still. The search for others after that takes no time of the candidate's.
+    pub at: Instant,
+}
+
 /// Stops and continues the process that executes a candidate, and all that the candidate started.
 #[derive(Debug)]
 pub struct Halt {
@@ -41,11 +50,11 @@ impl Halt {
         }
     }
 
-    /// Stops every thread of the candidate, and returns when they have. The number of processes that were stopped.
+    /// Stops every thread of the candidate, and returns when they have.
     ///
     /// # Errors
     /// [`ErrorKind::WorkerLost`] if they do not stop within ten seconds.
-    pub fn stop(&self) -> Result<usize> {
+    pub fn stop(&self) -> Result<Stopped> {
         let until = Instant::now() + PATIENCE;
         let check_time = || {
             if Instant::now() <= until {
@@ -55,6 +64,7 @@ impl Halt {
             Err(Error::new(ErrorKind::WorkerLost, message))
         };
         let mut stopped = HashSet::new();
+        let mut at = Instant::now();
         // One that stands still starts no others: who is found afterwards was started before, and may have started more.
         let mut next = vec![self.executor];
         while !next.is_empty() {
@@ -64,11 +74,15 @@ impl Halt {
                 thread::sleep(SLICE);
             }
             check_time()?;
+            at = Instant::now();
             stopped.extend(next);
             next = self.processes();
             next.retain(|process| !stopped.contains(process));
         }
-        Ok(stopped.len())
+        Ok(Stopped {
+            processes: stopped.len(),
+            at,
+        })
     }
 
     /// The process that loads the candidate.
@@ -76,9 +90,12 @@ impl Halt {
         self.executor
     }
 
-    /// Lets it go on.
-    pub fn go(&self) {
-        send(Signal::CONT, &self.processes());
+    /// Lets it go on, and says since when.
+    pub fn go(&self) -> Instant {
+        let processes = self.processes();
+        let since = Instant::now();
+        send(Signal::CONT, &processes);
+        since
     }
 
     /// When a request of the candidate that began at `start` must be answered, if not by now: its time is `time`, in which the
@@ -189,7 +206,7 @@ mod tests {
         use std::io::Write as _;
         child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
         ready(&mut child);
-        assert_eq!(halt.stop().unwrap(), 2);
+        assert_eq!(halt.stop().unwrap().processes, 2);
         assert!(!is_stopped(root));
         assert!(halt.processes().iter().all(|p| is_stopped(*p)));
         halt.go();

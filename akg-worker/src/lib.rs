@@ -18,6 +18,7 @@ mod locate;
 mod measure;
 mod memory;
 pub mod object;
+mod peek;
 mod pipes;
 pub mod plan;
 pub mod process;

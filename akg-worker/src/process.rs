@@ -29,7 +29,7 @@ use crate::frame;
 use crate::pipes::{Pipes, Unsent};
 
 pub use crate::fork::Template;
-pub use crate::halt::Halt;
+pub use crate::halt::{Halt, Stopped};
 pub use crate::program::{Program, ResourceLimits};
 pub use crate::sandbox::Mechanism;
 pub use crate::tool::Finished;

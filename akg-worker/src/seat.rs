@@ -18,6 +18,11 @@ pub trait Execute: Send + fmt::Debug + 'static {
     /// What contains the candidate.
     fn isolation(&self) -> &Isolation;
 
+    /// What the caller cannot see of the candidate itself.
+    fn gaps(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// The number of calls that can be bound at a time.
     fn slots(&self, dims: &Bindings) -> Result<usize>;
 
@@ -27,11 +32,6 @@ pub trait Execute: Send + fmt::Debug + 'static {
 
     /// Executes the plan on the slots, one after the other.
     fn execute(&mut self, calls: u32, cache: Cache) -> Result<Result<Duration, Failure>>;
-
-    /// Whether only the outputs of the last call can be taken.
-    fn keeps_last_only(&self) -> bool {
-        false
-    }
 
     /// The outputs in these slots. What that needs of the device is done beside others.
     fn take(&mut self, slots: &[usize], turns: &Turns) -> Result<Result<Vec<RunOutput>, Failure>>;
@@ -109,6 +109,10 @@ impl<E: Execute> Loaded for Seat<E> {
         &self.isolation
     }
 
+    fn gaps(&self) -> Vec<String> {
+        self.executor.as_ref().map(Execute::gaps).unwrap_or_default()
+    }
+
     async fn bind(&mut self, call: Call) -> Result<Result<(), Failure>> {
         self.bind_slots(vec![call]).await
     }
@@ -171,10 +175,6 @@ impl<E: Execute> Loaded for Seat<E> {
         taken
             .map(only)
             .map_or_else(|failure| Ok(Err(failure)), |output| output.map(Ok))
-    }
-
-    fn keeps_last_only(&self) -> bool {
-        self.executor.as_ref().is_some_and(Execute::keeps_last_only)
     }
 
     async fn take_slots(&mut self, slots: &[usize]) -> Result<Result<Vec<RunOutput>, Failure>> {

@@ -219,10 +219,10 @@ impl Worker {
     fn stop(&self) -> Result<(), Failure> {
         let crashed = |evidence| Err(Failure::new(FailureKind::Crashed, evidence));
         match self.halt.stop() {
-            Ok(0 | 1) => Ok(()),
-            Ok(processes) => crashed(format!(
+            Ok(stopped) if stopped.processes <= 1 => Ok(()),
+            Ok(stopped) => crashed(format!(
                 "the candidate started {} processes of its own",
-                processes - 1
+                stopped.processes - 1
             )),
             Err(error) => crashed(error.to_string()),
         }

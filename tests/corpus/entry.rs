@@ -180,7 +180,7 @@ pub(crate) fn all() -> Vec<Entry> {
                     task.contract.accuracy = accuracy.parse().unwrap();
                 }
                 let form = make(&task, &file, section);
-                for device in devices(&form) {
+                for device in devices(&form, section) {
                     let name = match device {
                         Device::Cpu => name.clone(),
                         Device::Cuda => format!("{name}/cuda"),
@@ -198,9 +198,10 @@ pub(crate) fn all() -> Vec<Entry> {
 }
 
 /// The devices that a candidate is for.
-fn devices(form: &Form) -> &'static [Device] {
+fn devices(form: &Form, section: &Section) -> &'static [Device] {
     match form {
         Form::Source(_) | Form::Text(_) | Form::Sketch(_) => &[Device::Cpu],
+        Form::Module(_) if section.option("device") == Some("cpu") => &[Device::Cpu],
         Form::Triton(_) | Form::Cuda(_) => &[Device::Cuda],
         Form::Module(_) => &[Device::Cpu, Device::Cuda],
     }

@@ -26,8 +26,8 @@ impl ModuleInterface {
     /// The name of the class.
     pub const CLASS: &str = "ModelNew";
 
-    /// The format of artifacts that are a module's text. Their plan has a single launch; without it, the module's host code
-    /// runs and its kernels do nothing.
+    /// The format of artifacts that are a module's text. Their plan has a single launch; without it, the module runs and
+    /// what its kernels write gets other values.
     pub const FORMAT: &str = "python-module";
 
     /// The key in [`Artifact::metadata`] of the interface.

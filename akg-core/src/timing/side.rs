@@ -250,14 +250,10 @@ impl Side for LoadedSide {
         }
         let used = self.used.min(self.bound.len());
         let loaded = self.loaded()?;
-        let slots: BTreeSet<usize> = if loaded.keeps_last_only() {
-            used.checked_sub(1).into_iter().collect()
-        } else {
-            let suspects = loaded.untouched(used).await?;
-            let random = index::sample(&mut rand::rng(), used, MOST_TAKEN.min(used));
-            let suspects = suspects.into_iter().filter(|slot| *slot < used).take(MOST_TAKEN);
-            random.into_iter().chain(suspects).collect()
-        };
+        let suspects = loaded.untouched(used).await?;
+        let random = index::sample(&mut rand::rng(), used, MOST_TAKEN.min(used));
+        let suspects = suspects.into_iter().filter(|slot| *slot < used).take(MOST_TAKEN);
+        let slots: BTreeSet<usize> = random.into_iter().chain(suspects).collect();
         let slots: Vec<usize> = slots.into_iter().collect();
         self.returned(&slots).await
     }

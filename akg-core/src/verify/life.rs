@@ -116,6 +116,7 @@ impl Life {
             Err(failure) => return Ok(Err(failure)),
         };
         verdict.isolation = Some(loaded.isolation().clone());
+        verdict.add_gaps(loaded.gaps());
         Ok(Ok(Self {
             loaded,
             deadline,

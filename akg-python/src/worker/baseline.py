@@ -95,6 +95,7 @@ def bind(message):
     if run.device.type == "cpu":
         files.touch()
     run.bind(slots)
+    run.reserve()
     return {}
 
 
@@ -165,7 +166,7 @@ def settle(message):
             needed = page_faults() - before
             quiet = quiet + 1 if needed <= FEW_FAULTS else 0
             if quiet == 0:
-                torch.ones(min(2 * needed * mmap.PAGESIZE, MOST_RESERVED), dtype=torch.uint8)
+                tensors.reserve(min(2 * needed * mmap.PAGESIZE, MOST_RESERVED))
     return {}
 
 
@@ -192,8 +193,11 @@ class Run:
         self.device = device
         self._products, self._lower = PRECISIONS[precision]
         self._forward = None
-        # What each slot's call is given, and the slot of the next call.
-        self._slots, self._next = [], 0
+        # What each slot's call is given, the slot of the next call, and what the calls returned. It is kept until others are
+        # bound, as what candidates return is.
+        self._slots, self._next, self._kept = [], 0, {}
+        # Bytes that one call returned, and for which there is memory.
+        self._returned, self._reserved = 0, 0
         self.enter()
 
     def enter(self):
@@ -203,9 +207,19 @@ class Run:
 
     def take(self, calls):
         """What the next calls are given: they go round the slots."""
-        slots = [self._slots[(self._next + call) % len(self._slots)] for call in range(calls)]
+        slots = [(self._next + call) % len(self._slots) for call in range(calls)]
         self._next += calls
-        return slots
+        return [(slot, self._slots[slot]) for slot in slots]
+
+    def reserve(self):
+        """Has memory for what the calls in all slots return, after what earlier calls returned is dropped."""
+        results = [result for kept in self._kept.values() for result in tensors_in(kept)]
+        self._returned = sum(result.nbytes for result in results) // max(len(self._kept), 1) or self._returned
+        self._kept = {}
+        needed = min(len(self._slots) * self._returned, MOST_RESERVED)
+        if self.device.type == "cpu" and needed > self._reserved:
+            tensors.reserve(needed)
+            self._reserved = needed
 
     def at_precision(self, forward):
         """`forward` with autocast, if the precision has it. Every call enters it anew: what it has converted is kept until
@@ -272,10 +286,9 @@ class ModuleRun(Run):
             self._slots.append(tree_unflatten(leaves, self._tree))
 
     def call(self, slots):
-        # A result is dropped before the next call, whose results then take its place in memory.
         with user_code("`forward`", self._module.__file__):
-            for arguments in slots:
-                self._forward(*arguments)
+            for slot, arguments in slots:
+                self._kept[slot] = self._forward(*arguments)
 
     def outputs(self):
         arguments = self._slots[0]
@@ -300,8 +313,8 @@ class GraphRun(Run):
         self._slots, self._next = slots, 0
 
     def call(self, slots):
-        for values in slots:
-            self._forward(values)
+        for slot, values in slots:
+            self._kept[slot] = self._forward(values)
 
     def outputs(self):
         return self._forward(self._slots[0])

@@ -1,20 +1,18 @@
 """A candidate that is a module: `ModelNew`, called on tensors that the judge chose.
 
 The module's code shares this process and may do to it what it likes, so nothing that is said here can make a candidate pass.
-What binds it is `run`: before the judge's clock stops, the answer has a digest of every output, which the judge compares
-with the outputs that it takes later. What was not computed by then cannot be known by then.
+The answer to `run` names addresses; the judge stops this process and reads what lies there before it goes on. What was not
+computed by then is not there.
 """
 
-import contextlib
-import ctypes
 import faulthandler
-import importlib
 import inspect
 import re
 
 import torch
 
 from akg_worker import baseline, tensors
+from akg_worker.digest import digest
 from akg_worker.errors import CallError
 from akg_worker.module import attribute, load, set_attribute, user_code
 from akg_worker.structure import tensors_in
@@ -31,9 +29,13 @@ def open_module(message):
     device = torch.device(message["device"])
     if device.type == "cuda":
         torch.cuda.set_device(device.index or 0)
+    watch = None
     if message["idle"]:
-        leave_out_kernels()
-    _candidate = Candidate(message, device)
+        from akg_worker import watch as watching
+
+        watch = watching.Watch()
+        watch.wrap_kernels()
+    _candidate = Candidate(message, device, watch)
     return {}
 
 
@@ -50,22 +52,31 @@ def flush(message):
 
 
 def run(message):
-    """Calls the module on these slots, and gives digests of what the last call returned. Without a call it only does the
-    latter."""
+    """Calls the module on these slots, and says where the results of all calls are."""
     with torch.no_grad():
-        return {"digests": _candidate.run(message["placement"], message["bind"], message["slots"])}
+        return _candidate.run(message["placement"], message["bind"], message["slots"])
 
 
 def take(message):
-    """Writes what was returned last to the judge's memory."""
-    return _candidate.take(message["outputs"])
+    """Copies results of a device, and says where the copies are."""
+    with torch.no_grad():
+        return _candidate.take(message["slots"])
 
 
-CALLS = {"open": open_module, "put": put, "flush": flush, "run": run, "take": take}
+def trip(_):
+    """Does nothing, for the judge to see what that takes."""
+    return {}
+
+
+CALLS = {"open": open_module, "put": put, "flush": flush, "run": run, "take": take, "trip": trip}
+
+
+class WrongResults(Exception):
+    """What a module returned are no tensors in dense memory."""
 
 
 class Candidate:
-    def __init__(self, message, device):
+    def __init__(self, message, device, watch):
         path, name = message["path"], message["class"]
         module = load(path, {name: "class"})
         initial = getattr(module, "get_init_inputs", list)
@@ -77,14 +88,20 @@ class Candidate:
         if not callable(self._model):
             raise CallError("invalid-input", f"`{name}` must be a torch.nn.Module, or have a method `__call__`")
         self._path, self._name, self.device = path, name, device
+        self._readable, self._watch = message["readable"], watch
         self._inputs, self._states = message["inputs"], message["states"]
         self._places = {name: place for name, place in places(self._model).items() if name in self._inputs}
         self._check_arguments()
         # The slots of each placement: their tensors, and what these are copies of.
         self._placed = {}
-        # The placement, the number of the bind, the module's own tensors that slots do not share, and what was returned last, for
-        # which slot.
-        self._bound, self._number, self._own, self._results, self._slot = None, None, [], [], 0
+        # The placement, the number of the bind, and the module's own tensors that slots do not share.
+        self._bound, self._number, self._own = None, None, []
+        # What calls since the last bind returned, by their slot; the slots by the addresses of that; and whether the module
+        # returns the same memory again, so that results must be copied before the next call.
+        self._results, self._slot_at, self._copies = {}, {}, False
+        self._taken, self._last = [], []
+        # Bytes that one call returned.
+        self._returned = 0
 
     def _check_arguments(self):
         arguments = [name for name in self._inputs if name not in self._places]
@@ -104,10 +121,11 @@ class Candidate:
     def put(self, placement, slots, fresh, known):
         if fresh:
             self._placed.clear()
-        self._number, self._results = None, []
-        # What the judge wrote, and what the module gets: its writes stay in this process, where they are found later. Slots
-        # share what has the same place.
-        files, own = tensors.Files(read_only=True), tensors.Files()
+        self._number = None
+        self._drop()
+        # On the processor, the module gets the judge's memory, which the judge writes later. Slots share what has the same
+        # place.
+        files = tensors.Files(shared=self._readable)
         before = self._placed.get(placement, []) if known else []
         placed, made = [], {}
         for number, descriptors in enumerate(slots):
@@ -116,32 +134,90 @@ class Candidate:
                 key = name, descriptor["offset"]
                 if key not in made:
                     given = files.tensor(descriptor)
-                    if self.device.type == "cpu":
-                        made[key] = own.tensor(descriptor), given
+                    if self._readable:
+                        made[key] = given, None
                     elif before:
                         made[key] = before[number][0][name].copy_(given), given
                     else:
                         made[key] = given.to(self.device, copy=True), given
                 pair[0][name], pair[1][name] = made[key]
             placed.append(pair)
-        own.touch()
+        if self._readable:
+            files.touch()
+            # As long as there are as many slots, the memory of their results is used again.
+            tensors.reserve(len(slots) * self._returned)
         self._placed[placement] = placed
 
     def run(self, placement, number, slots):
         if self._number != number:
             self._number = number
             self._bind(placement)
+        try:
+            return self._answer(slots)
+        except WrongResults as error:
+            return {"wrong": str(error)}
+
+    def _answer(self, slots):
+        if self._watch and slots:
+            return self._watched(slots)
         for slot in slots:
-            self._results = self._call(slot)
-            self._slot = slot
-        digests = [digest(result) for result in self._results]
-        if self.device.type == "cuda":
-            torch.cuda.synchronize()
-        return digests
+            self._keep(slot, self._call(slot))
+        if self._readable:
+            return located([(slot, self._results[slot]) for slot in dict.fromkeys(slots)])
+        # Without a call, what the last calls returned: the time of that is subtracted.
+        self._last = list(dict.fromkeys(slots)) or self._last
+        answer = self._committed(self._last)
+        return answer if slots else {}
+
+    def _committed(self, slots):
+        """Digests of results on a device, and their types."""
+        results = [(slot, self._results[slot]) for slot in slots]
+        digests = [(slot, [digest(result) for result in each]) for slot, each in results]
+        return {
+            "types": types_of(results),
+            "digests": [(slot, [roots.tolist() for roots in each]) for slot, each in digests],
+        }
+
+    def _watched(self, slots):
+        """One call of which the judge wants to know what its kernels write."""
+        placed, _ = self._placed[self._bound][slots[-1]]
+        given = list(placed.values()) + self._tensors()
+        results = [dense(result) for result in self._watch.call(lambda: self._call(slots[-1]), given)]
+        if self._watch.verdict:
+            return {"idle": self._watch.verdict}
+        self._results.update(dict.fromkeys(slots, results))
+        answer = located([(slot, results) for slot in dict.fromkeys(slots)])
+        return answer if self._readable else self._committed(list(dict.fromkeys(slots)))
+
+    def _tensors(self):
+        """The module's own tensors."""
+        if not isinstance(self._model, torch.nn.Module):
+            return []
+        return [attribute(self._model, path) for path in places(self._model).values()]
+
+    def _keep(self, slot, returned):
+        """Keeps what a call returned until its slot is called again."""
+        results = [dense(result) for result in returned]
+        addresses = [result.data_ptr() for result in results]
+        # Copies of what is overwritten already are wrong; the calls after these are right.
+        self._copies = self._copies or any(self._slot_at.get(address, slot) != slot for address in addresses)
+        if self._copies:
+            results = [result.clone() for result in results]
+        else:
+            self._slot_at.update(dict.fromkeys(addresses, slot))
+        self._results[slot] = results
+
+    def _drop(self):
+        for results in self._results.values():
+            self._returned = sum(result.nbytes for result in results)
+        self._results.clear()
+        self._slot_at.clear()
+        self._taken, self._last = [], []
 
     def _bind(self, placement):
         """Gives the module its own tensors. Those that differ between slots are given again with each call."""
-        self._bound, self._results = placement, []
+        self._bound = placement
+        self._drop()
         first, *others = [placed for placed, _ in self._placed[placement]]
         names = [name for name in self._places if name not in self._states]
         for name in names:
@@ -165,18 +241,44 @@ class Candidate:
             results.append(attribute(self._model, self._places[name]) if name in self._places else states[name])
         return results
 
-    def take(self, outputs):
-        if len(self._results) != len(outputs):
-            count = len(self._results) - len(self._states)
-            wanted = len(outputs) - len(self._states)
-            raise CallError("invalid-input", f"`forward` of `{self._name}` returned {count} tensors instead of {wanted}")
-        written = [tensors.write(room, f"output {at}", value) for at, (room, value) in enumerate(zip(outputs, self._results))]
-        return {"types": written, "unchanged": self._unchanged()}
+    def take(self, slots):
+        self._taken = [(slot, [result.cpu() for result in self._results[slot]]) for slot in slots]
+        placed = [self._placed[self._bound][slot] for slot in slots]
+        # Bytes: NaN is equal to itself. There is no second copy of what the judge's memory holds.
+        changed = any(
+            given[name] is not None and not torch.equal(octets(tensor.cpu()), octets(given[name]))
+            for tensor_of, given in placed
+            for name, tensor in tensor_of.items()
+        )
+        return {**located(self._taken), "changed": changed}
 
-    def _unchanged(self):
-        placed, given = self._placed[self._bound][self._slot]
-        # Bytes: NaN is equal to itself.
-        return all(torch.equal(octets(placed[name].cpu()), octets(given[name])) for name in self._inputs)
+
+def dense(result):
+    """A result as a plain tensor whose elements lie in their order."""
+    try:
+        if type(result) is not torch.Tensor:
+            with torch._C.DisableTorchFunctionSubclass():
+                result = result.as_subclass(torch.Tensor)
+        if result.is_neg():
+            result = result.resolve_neg()
+        return result if result.is_contiguous() else result.contiguous()
+    except Exception as error:
+        raise WrongResults(f"the module returned a tensor that is not in memory: {type(error).__name__}: {error}") from error
+
+
+def located(called):
+    """The addresses of the results of calls by their slot, and their types."""
+    places = [(slot, [result.data_ptr() for result in results]) for slot, results in called]
+    return {"types": types_of(called), "places": places}
+
+
+def types_of(called):
+    """The types of the results of calls, each list once."""
+    types = {tuple((result.dtype, tuple(result.shape)) for result in results): None for _, results in called}
+    try:
+        return [[{"dtype": tensors.dtype_name(dtype), "shape": shape} for dtype, shape in each] for each in types]
+    except CallError as error:
+        raise WrongResults(str(error)) from error
 
 
 def places(model):
@@ -192,42 +294,3 @@ def places(model):
 
 def octets(tensor):
     return tensor.detach().contiguous().reshape(-1).view(torch.uint8)
-
-
-def digest(tensor):
-    """The sum of a tensor's bytes as 64-bit words, and of the bytes that are left over, modulo 2^64."""
-    found = octets(tensor)
-    words = found.numel() // 8
-    if words and found.data_ptr() % 8:
-        found = found.clone()
-    whole = found[: 8 * words].view(torch.int64).sum() if words else 0
-    return (int(whole) + int(found[8 * words :].sum())) % 2**64
-
-
-def nothing(*_, **__):
-    """Stands for every kernel that is left out."""
-
-
-class Idle:
-    """A library whose functions do nothing."""
-
-    def __init__(self, *_, **__):
-        pass
-
-    def __getattr__(self, name):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return nothing
-
-    __getitem__ = __getattr__
-
-
-def leave_out_kernels():
-    """From now on, kernels do nothing: those in Triton, C++ extensions, and functions of shared objects."""
-    ctypes.CDLL = ctypes.PyDLL = ctypes.cdll.LoadLibrary = Idle
-    from torch.utils import cpp_extension
-
-    cpp_extension.load = cpp_extension.load_inline = Idle
-    for path, name in (("triton.runtime.jit", "JITFunction"), ("triton.runtime.interpreter", "InterpretedFunction")):
-        with contextlib.suppress(ImportError):
-            getattr(importlib.import_module(path), name).run = nothing

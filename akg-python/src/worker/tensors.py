@@ -22,6 +22,7 @@ DTYPES = {
 }
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
+
 def dtype_name(dtype):
     if dtype.is_complex:
         raise CallError(
@@ -35,11 +36,10 @@ def dtype_name(dtype):
 
 
 class Files:
-    """Maps each file once for one call. Writes to these tensors stay private to this process, or end it where they are to
-    be read only."""
+    """Maps each file once for one call. Writes to these tensors stay private to this process, or are the caller's, too."""
 
-    def __init__(self, read_only=False):
-        self._access = mmap.ACCESS_READ if read_only else mmap.ACCESS_COPY
+    def __init__(self, shared=False):
+        self._access, self._mode = (mmap.ACCESS_WRITE, "r+b") if shared else (mmap.ACCESS_COPY, "rb")
         self._mapped = {}
 
     def tensor(self, descriptor):
@@ -48,7 +48,7 @@ class Files:
             return torch.empty(shape, dtype=dtype)
         path, offset = descriptor["path"], descriptor["offset"]
         if path not in self._mapped:
-            with open(path, "rb") as file:
+            with open(path, self._mode) as file:
                 self._mapped[path] = mmap.mmap(file.fileno(), 0, access=self._access)
         # Each has a storage of its own: what a module updates in place must not be a view of its other inputs.
         return torch.frombuffer(self._mapped[path], dtype=dtype, count=math.prod(shape), offset=offset).view(shape)
@@ -57,6 +57,11 @@ class Files:
         """Reads from every page, so that none is supplied later, on somebody's clock."""
         for mapped in self._mapped.values():
             torch.frombuffer(mapped, dtype=torch.uint8)[:: mmap.PAGESIZE].sum()
+
+
+def reserve(size):
+    """Takes so many bytes from the system, for the allocator to keep: results of that size cause no page faults on the clock."""
+    torch.ones(size, dtype=torch.uint8)
 
 
 def write(slot, name, tensor):
