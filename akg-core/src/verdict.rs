@@ -139,6 +139,13 @@ pub struct OutputCheck {
     pub bytes_compared: u64,
     /// Bytes of the output.
     pub bytes: u64,
+    /// Elements that are infinite or NaN as the class's arithmetic is, where f64 is finite.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub overflowed: u64,
+}
+
+fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 /// One execution that was judged.

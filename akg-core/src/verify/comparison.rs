@@ -32,6 +32,8 @@ pub(super) struct Comparison<'a> {
     pub(super) inputs: &'a [Tensor],
     pub(super) outputs: &'a [Tensor],
     pub(super) poison: Poison,
+    /// A few elements may overflow where the arithmetic of the class does. Not on the contract's own data.
+    pub(super) may_overflow: bool,
     /// Decides which rows are looked at.
     pub(super) seed: u64,
     /// Who makes the reference's large matrix products.
@@ -114,6 +116,7 @@ impl<'a> Comparison<'a> {
             inputs,
             outputs,
             poison: Poison::Ones,
+            may_overflow: true,
             seed,
             products,
         }

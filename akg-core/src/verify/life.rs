@@ -158,6 +158,7 @@ impl Life {
             inputs: data.inputs,
             outputs: &ran.outputs,
             poison: data.poison,
+            may_overflow: data.distribution != Distribution::Contract,
             seed: data.seed.wrapping_add(verdict.checks.len() as u64),
             products: self.products.clone(),
         };
@@ -299,6 +300,7 @@ mod tests {
             limit: ErrorMeasure::default(),
             bytes_compared,
             bytes: 16,
+            overflowed: 0,
         };
         assert!(Whole::new(&data, &ran(0), &[check(16), check(8)]).is_none());
         let whole = Whole::new(&data, &ran(0), &[check(16)]).unwrap();

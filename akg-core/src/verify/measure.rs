@@ -41,6 +41,8 @@ pub struct Measured {
     scale: Scale,
     /// The scale of the elements that have an error.
     inexact: Scale,
+    /// Finite elements that the arithmetic of the class cannot keep finite.
+    overflowed: u64,
     pub(super) groups: Groups,
 }
 
@@ -136,6 +138,7 @@ impl Measured {
         self.whole.merge(&other.whole);
         self.scale.merge(&other.scale);
         self.inexact.merge(&other.inexact);
+        self.overflowed += other.overflowed;
         self.groups.merge(&other.groups);
     }
 
@@ -145,6 +148,11 @@ impl Measured {
             rms: self.whole.rms() / self.scale.norm(),
             max: self.whole.max / self.scale.norm(),
         }
+    }
+
+    /// Elements that are infinite or NaN as the arithmetic of the class is, where f64 is finite.
+    pub(super) fn overflowed(&self) -> u64 {
+        self.overflowed
     }
 
     /// The largest error, in the output's unit.
@@ -362,20 +370,19 @@ fn floats<T: Element>(
             "an output has fewer elements than the reference",
         ));
     }
-    let special = got
-        .par_iter()
-        .zip(reference)
-        .enumerate()
-        .position_first(|(i, (g, r))| {
-            let g = widen(*g);
-            if g.is_finite() && r.is_finite() {
-                return false;
-            }
-            // A value beyond the type's range is rightly infinite.
-            let r = round(*r);
-            !(g.is_nan() && r.is_nan() || g == r || excuse(i, g))
-        });
-    if let Some(i) = special {
+    let is_right = |g: f64, r: f64| {
+        // A value beyond the type's range is rightly infinite.
+        let r = round(r);
+        g.is_nan() && r.is_nan() || g == r
+    };
+    let differs = |(_, (g, r)): &(usize, (&T, &f64))| {
+        let g = widen(**g);
+        !(g.is_finite() && r.is_finite() || is_right(g, **r))
+    };
+    let all = got.par_iter().zip(reference).enumerate();
+    let special = all.clone().filter(differs);
+    let wrong = special.clone().filter(|(i, (g, _))| !excuse(*i, widen(**g)));
+    if let Some(i) = wrong.map(|(i, _)| i).min() {
         let element = got[i];
         let bytes = bytemuck::bytes_of(&element);
         return Ok(Some(Mismatch {
@@ -385,6 +392,7 @@ fn floats<T: Element>(
             poison: bytes.iter().all(|b| *b == poison),
         }));
     }
+    measured.overflowed += special.count() as u64;
     measured.add(&view.layout, view.resolution.slack, 1.0, offset, reference, |i| {
         widen(got[i])
     });

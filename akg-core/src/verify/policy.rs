@@ -83,6 +83,7 @@ mod tests {
             limit,
             bytes_compared: 4,
             bytes: 4,
+            overflowed: 0,
         }
     }
 

@@ -173,6 +173,7 @@ impl Comparison<'_> {
                 limit,
                 bytes_compared: bytes.min(compared),
                 bytes,
+                overflowed: 0,
             });
         }
         (checks, failure)
