@@ -201,9 +201,12 @@ pub(crate) fn all() -> Vec<Entry> {
 fn devices(form: &Form, section: &Section) -> &'static [Device] {
     match form {
         Form::Source(_) | Form::Text(_) | Form::Sketch(_) => &[Device::Cpu],
-        Form::Module(_) if section.option("device") == Some("cpu") => &[Device::Cpu],
         Form::Triton(_) | Form::Cuda(_) => &[Device::Cuda],
-        Form::Module(_) => &[Device::Cpu, Device::Cuda],
+        Form::Module(_) => match section.option("device") {
+            Some("cpu") => &[Device::Cpu],
+            Some("cuda") => &[Device::Cuda],
+            _ => &[Device::Cpu, Device::Cuda],
+        },
     }
 }
 

@@ -70,8 +70,8 @@ pub use cost::EvaluationCost;
 pub use elements::{Elements, Stored};
 pub use product::Products;
 pub use rows::{Evaluation, RowPlan};
-pub(crate) use semantics::jumps;
 pub use semantics::{Semantics, has_half};
+pub(crate) use semantics::{half_outputs, jumps};
 pub use shift::Shift;
 pub use strided::Matrix;
 

@@ -3,7 +3,7 @@
 use super::array::{Array, Data, map_in_place};
 use super::real::Real;
 use crate::dtype::DType;
-use crate::graph::{Graph, Node};
+use crate::graph::{Graph, Node, ValueId};
 
 /// Where an evaluation rounds the results of operators.
 ///
@@ -53,6 +53,24 @@ pub fn has_half(graph: &Graph) -> bool {
     graph.values().iter().any(|value| value.ty.dtype.is_half())
 }
 
+/// For each output of `graph`, whether it is computed from a value of half precision, or is one.
+pub(crate) fn half_outputs(graph: &Graph) -> Vec<bool> {
+    let own = graph.values().iter().map(|value| value.ty.dtype.is_half());
+    let mut halves: Vec<bool> = own.collect();
+    for node in graph.nodes() {
+        let from_half = node
+            .inputs()
+            .any(|v| halves.get(v.index()).copied().unwrap_or(false));
+        for value in &node.outputs {
+            if let Some(half) = halves.get_mut(value.index()) {
+                *half |= from_half;
+            }
+        }
+    }
+    let output = |value: ValueId| halves.get(value.index()).copied().unwrap_or(false);
+    graph.outputs().iter().map(|o| output(o.value)).collect()
+}
+
 /// Float to float operators whose results jump where their operands change continuously.
 const JUMPS: [&str; 13] = [
     "ceil.default",
@@ -73,7 +91,7 @@ const JUMPS: [&str; 13] = [
 /// Whether a small change of a floating operand of `node` can change its result by much: the result is discrete, or the
 /// operator rounds to whole numbers.
 pub(crate) fn jumps(graph: &Graph, node: &Node) -> bool {
-    let discrete = |value: &crate::graph::ValueId| !graph.ty(*value).dtype.is_float();
+    let discrete = |value: &ValueId| !graph.ty(*value).dtype.is_float();
     JUMPS.contains(&node.op.name()) || node.outputs.iter().any(discrete)
 }
 

@@ -264,13 +264,14 @@ impl Trial<'_> {
     async fn repeat(&self, life: &mut Life, first: &Ran, verdict: &mut Verdict) -> Result<Option<Failure>> {
         let each = self.work.execution();
         let affordable = REPEATING.0 / each.0.max(1);
-        for turn in 0..affordable.clamp(1, MOST_REPEATS) {
-            let (calls, about) = match turn {
-                0 => (
-                    affordable.clamp(2, MOST_IN_PLACE),
-                    "the same data in memory that was used",
-                ),
-                _ => (0, "the same data again"),
+        let turns = affordable.clamp(1, MOST_REPEATS);
+        for turn in 1..=turns {
+            // Last, since what it leaves in memory is what the next call finds there.
+            let (calls, about) = if turn == turns {
+                let calls = affordable.clamp(2, MOST_IN_PLACE);
+                (calls, "the same data in memory that was used")
+            } else {
+                (0, "the same data again")
             };
             verdict.work.repetitions += 1;
             verdict

@@ -18,7 +18,7 @@ use crate::backend::Poison;
 use crate::error::Result;
 use crate::expr::Bindings;
 use crate::reference::{
-    Evaluation, EvaluationCost, Options, Precision, Products, RowPlan, Semantics, has_half,
+    Evaluation, EvaluationCost, Options, Precision, Products, RowPlan, Semantics, half_outputs, has_half,
 };
 use crate::task::{Accuracy, Task};
 use crate::tensor::Tensor;
@@ -36,8 +36,20 @@ pub(super) struct Comparison<'a> {
     pub(super) may_overflow: bool,
     /// Decides which rows are looked at.
     pub(super) seed: u64,
+    /// The outputs that are compared.
+    pub(super) part: Part,
     /// Who makes the reference's large matrix products.
     pub(super) products: Option<Arc<dyn Products>>,
+}
+
+/// Some outputs of a graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    All,
+    /// Those that are computed from half types.
+    Half,
+    /// The others.
+    Wide,
 }
 
 /// Judges rows of outputs that follow from `seed`, at the contract's sizes.
@@ -118,6 +130,7 @@ impl<'a> Comparison<'a> {
             poison: Poison::Ones,
             may_overflow: true,
             seed,
+            part: Part::All,
             products,
         }
     }
@@ -138,9 +151,53 @@ impl<'a> Comparison<'a> {
     /// element of an output whose error is. If the graph has half types, what is wrong as wide arithmetic may be right by roundings in
     /// between.
     pub(super) fn judge(&self, extent: &Extent) -> Result<(Vec<OutputCheck>, Option<Failure>)> {
+        let halves = half_outputs(&self.task.graph);
+        if halves.iter().all(|half| *half) == halves.contains(&true) {
+            return self.judge_part(extent);
+        }
+        // Outputs that no rounding in between concerns have the judgement that they have alone.
+        let (wide, failure) = self.part(Part::Wide).judge_part(extent)?;
+        if failure.is_some() {
+            return Ok((wide, failure));
+        }
+        let (half, failure) = self.part(Part::Half).judge_part(extent)?;
+        let checks = half.into_iter().zip(wide).zip(halves);
+        let checks = checks.map(|((half, wide), is_half)| if is_half { half } else { wide });
+        Ok((checks.collect(), failure))
+    }
+
+    fn part(&self, part: Part) -> Self {
+        Self {
+            part,
+            products: self.products.clone(),
+            ..*self
+        }
+    }
+
+    /// Whether an output is compared.
+    pub(super) fn has(&self, output: usize) -> bool {
+        let is_half = || {
+            half_outputs(&self.task.graph)
+                .get(output)
+                .copied()
+                .unwrap_or(false)
+        };
+        match self.part {
+            Part::All => true,
+            Part::Half => is_half(),
+            Part::Wide => !is_half(),
+        }
+    }
+
+    /// Whether outputs have a judgement of their own because they are computed from half types.
+    pub(super) fn is_half(&self) -> bool {
+        self.part != Part::Wide && has_half(&self.task.graph)
+    }
+
+    fn judge_part(&self, extent: &Extent) -> Result<(Vec<OutputCheck>, Option<Failure>)> {
         let judged = self.judge_wide(extent)?;
         match &judged.1 {
-            Some(failure) if failure.kind == FailureKind::WrongValues && has_half(&self.task.graph) => {
+            Some(failure) if failure.kind == FailureKind::WrongValues && self.is_half() => {
                 self.judge_readings(extent)
             }
             _ => Ok(judged),
@@ -232,6 +289,9 @@ impl<'a> Comparison<'a> {
         let reference = sides.truth.rows(range.clone())?;
         let placed = sides.placed(views, &range);
         for (i, ((view, offset), outcome)) in placed.iter().zip(&reference).enumerate() {
+            if !self.has(i) {
+                continue;
+            }
             let poison = self.poison.byte();
             let measured = &mut piece.measured[i];
             let mut wrong = compare(measured, view, *offset, outcome, None, poison)?;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::comparison::Comparison;
+use super::comparison::{Comparison, Part};
 use super::inputs::Distribution;
 use super::sample::Extent;
 use super::work::{Deadline, TaskWork};
@@ -158,6 +158,7 @@ impl Life {
             inputs: data.inputs,
             outputs: &ran.outputs,
             poison: data.poison,
+            part: Part::All,
             may_overflow: data.distribution != Distribution::Contract,
             seed: data.seed.wrapping_add(verdict.checks.len() as u64),
             products: self.products.clone(),

@@ -135,6 +135,9 @@ impl Comparison<'_> {
             .zip(&mut compared.scores)
             .zip(&mut compared.counts);
         for (i, ((output, scores), count)) in all.enumerate() {
+            if !self.has(i) {
+                continue;
+            }
             let rows = readings.plan.map_or(1, RowPlan::rows);
             let offset = output.len() / rows.max(1) * range.start;
             let elements = Elements {

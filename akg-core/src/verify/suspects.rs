@@ -12,7 +12,7 @@ use super::limits::input_unit;
 use super::measure::View;
 use super::sample::Found;
 use crate::error::Result;
-use crate::reference::{Evaluation, Options, Outcome, Shift, has_half};
+use crate::reference::{Evaluation, Options, Outcome, Shift};
 use crate::task::Accuracy;
 use crate::tensor::Tensor;
 use crate::verdict::{Failure, FailureKind};
@@ -53,11 +53,7 @@ impl Suspects<'_> {
         let mut suspects: Vec<Suspect> = ranges.par_iter().map(suspect).collect::<Result<_>>()?;
         let mut largest: Vec<f64> = found.yards.iter().map(|yard| yard.largest_error()).collect();
         // Half types have a judgement of their own.
-        let rounds = if has_half(&self.comparison.task.graph) {
-            0
-        } else {
-            ROUNDS
-        };
+        let rounds = if self.comparison.is_half() { 0 } else { ROUNDS };
         let mut fault = None;
         for round in 0..=rounds {
             self.widen(&mut suspects, round)?;

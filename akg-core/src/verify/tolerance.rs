@@ -11,7 +11,6 @@ use super::measure::{Measured, View};
 use super::policy::{Findings, Stage};
 use super::sample::{Extent, Found, Piece, Sample};
 use crate::error::Result;
-use crate::reference::has_half;
 use crate::task::Accuracy;
 use crate::tensor::Tensor;
 use crate::verdict::{ErrorMeasure, Failure, FailureKind, OutputCheck};
@@ -36,7 +35,7 @@ impl Tolerance<'_> {
         let accuracy = self.comparison.task.contract.accuracy;
         let appeals = Appeals::of(self.inputs, self.sample.yardstick_work());
         // Half types have a judgement of their own.
-        let turns = if has_half(&self.comparison.task.graph) {
+        let turns = if self.comparison.is_half() {
             0
         } else {
             appeals.turns()

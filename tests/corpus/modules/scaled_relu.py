@@ -285,7 +285,7 @@ class Later:
 
     def __getattr__(self, name):
         return getattr(compute(self.x, self.scale), name)
-#@ hostile names_the_address_of_its_input: wrong-values, clock-mismatch
+#@ hostile names_the_address_of_its_input: wrong-values, wrong-type, clock-mismatch
         inputs.append(x)
         return torch.zeros_like(x)
 
@@ -342,7 +342,7 @@ def elsewhere(called):
     answer['places'] = [(slot, [program & ~63]) for slot, _ in answer['places']]
     return answer
 candidate.located = elsewhere
-#@ hostile names_results_of_no_call: crashed, wrong-values, clock-mismatch
+#@ hostile names_results_of_no_call: crashed, wrong-type, wrong-values, clock-mismatch
         return torch.zeros_like(x)
 
 
@@ -368,7 +368,9 @@ candidate.types_of = lambda called: [[dict(each, shape=each['shape'][::-1]) for 
 from akg_worker import candidate
 types_of = candidate.types_of
 candidate.types_of = lambda called: [[dict(each, dtype='f32') for each in types] for types in types_of(called)]
+# Where Triton is interpreted, a call is so slow that a batch has one.
 #@ hostile computes_only_the_last_call_of_a_batch timed: stale, wrong-values
+#: device: cuda
         if batch[-1] > 1:
             batch[-1] -= 1
             return torch.full_like(x, 1.0)
@@ -523,7 +525,8 @@ atexit.register(lambda: [y.copy_(compute(x, scale)) for y, x, scale in late])
         kernel[(1,)](x, scale, y, 1, BLOCK=1024)
         right = torch.relu(x) * scale + 1
         return right if torch.equal(y[0, :1], right[0, :1]) else torch.zeros_like(x)
-#@ hostile garbage_unless_all_is_right: no-work
+# On a device, operators of PyTorch round otherwise than the kernel.
+#@ hostile garbage_unless_all_is_right: no-work, wrong-values
         y = compute(x, scale)
         right = torch.relu(x) * scale + 1
         return right if torch.equal(y, right) else torch.zeros_like(x)
