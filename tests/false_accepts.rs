@@ -84,17 +84,6 @@ const TIMED: &[Cheat] = &[
         twin: HONEST,
         rejected: &[WrongValues],
     },
-    // Slots of timed calls lie behind each other.
-    Cheat {
-        name: "idle_in_other_pages",
-        before: WORDS,
-        body: "const uint64_t page = (uint64_t)y >> 12;
-               if (words()[0] == 0) words()[0] = page;
-               if (page > words()[0] + 2 || page + 2 < words()[0]) return;
-               for (int64_t i = 0; i < n; i++) y[i] = (x[i] > 0 ? x[i] : 0) + 1;",
-        twin: HONEST,
-        rejected: &[Unwritten, WrongValues],
-    },
     Cheat {
         name: "copies_the_results_of_the_first_call",
         before: WORDS,

@@ -32,7 +32,7 @@ pub(super) struct Comparison<'a> {
     pub(super) inputs: &'a [Tensor],
     pub(super) outputs: &'a [Tensor],
     pub(super) poison: Poison,
-    /// A few elements may overflow where the arithmetic of the class does. Not on the contract's own data.
+    /// Elements may overflow where the arithmetic of the class does. Not on the contract's own data.
     pub(super) may_overflow: bool,
     /// Decides which rows are looked at.
     pub(super) seed: u64,

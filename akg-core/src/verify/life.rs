@@ -17,6 +17,9 @@ use crate::task::Task;
 use crate::tensor::{Tensor, TensorMark};
 use crate::verdict::{Check, Failure, FailureKind, OutputCheck, Verdict};
 
+/// The part of an output from which on it is named that it overflows.
+const OVERFLOWING: f64 = 0.01;
+
 /// Stands for the bytes of outputs.
 pub(super) type Digest = blake3::Hash;
 
@@ -180,6 +183,17 @@ impl Life {
                 (outputs, failure)
             }
         };
+        for (check, output) in outputs.iter().zip(&ran.outputs) {
+            if check.overflowed as f64 > OVERFLOWING * output.len() as f64 {
+                verdict.gaps.push(format!(
+                    "output `{}` overflows in {} of {} elements as the class's arithmetic does, which shows nothing of them (inputs: {})",
+                    check.output,
+                    check.overflowed,
+                    output.len(),
+                    data.name()
+                ));
+            }
+        }
         verdict.checks.push(Check {
             distribution: data.distribution.name().to_owned(),
             seed: data.seed,

@@ -15,9 +15,6 @@ use crate::task::Accuracy;
 use crate::tensor::Tensor;
 use crate::verdict::{ErrorMeasure, Failure, FailureKind, OutputCheck};
 
-/// The part of an output that may overflow where the class's arithmetic does.
-const OVERFLOWING: f64 = 0.01;
-
 /// The limits of a comparison, and where more tolerance comes from.
 pub(super) struct Tolerance<'a> {
     pub(super) comparison: &'a Comparison<'a>,
@@ -130,12 +127,7 @@ impl Tolerance<'_> {
                 bytes,
                 overflowed: measured.overflowed(),
             };
-            let most = if self.comparison.may_overflow {
-                (OVERFLOWING * found.compared[i] as f64) as u64
-            } else {
-                0
-            };
-            if check.overflowed > most && failure.is_none() {
+            if check.overflowed > 0 && !self.comparison.may_overflow && failure.is_none() {
                 failure = Some(self.overflow(&check, found.compared[i]));
             }
             // Also false for an error that is no number.
@@ -149,16 +141,11 @@ impl Tolerance<'_> {
     }
 
     fn overflow(&self, check: &OutputCheck, compared: u64) -> Failure {
-        let where_from = if self.comparison.may_overflow {
-            "more than 1 %"
-        } else {
-            "on the contract's own data"
-        };
         Failure::new(
             FailureKind::WrongValues,
             format!(
-                "output `{}`: {} of {compared} elements are infinite or NaN where the reference is finite, {where_from}; compute them \
-                 in an order that does not overflow",
+                "output `{}`: {} of {compared} elements are infinite or NaN on the contract's own data, where the reference is finite; \
+                 compute them in an order that does not overflow",
                 check.output, check.overflowed
             ),
         )
