@@ -174,6 +174,8 @@ impl Worker {
         match origin.difference(self.halt.executor(), loaded) {
             Ok(None) => Ok(()),
             Ok(Some(what)) => {
+                // What is read of a process that is killed meanwhile lacks its end.
+                Maps::read(self.halt.executor()).map_err(|e| is_gone(&e))?;
                 let evidence = format!("the candidate left its process in another state: {what}");
                 Err(Failure::new(FailureKind::LeftBehind, evidence))
             }

@@ -128,7 +128,7 @@ impl Tolerance<'_> {
                 overflowed: measured.overflowed(),
             };
             if check.overflowed > 0 && !self.comparison.may_overflow && failure.is_none() {
-                failure = Some(self.overflow(&check, found.compared[i]));
+                failure = Some(overflow(&check, found.compared[i]));
             }
             // Also false for an error that is no number.
             let within = error.rms <= limit.rms && error.max <= limit.max;
@@ -138,17 +138,6 @@ impl Tolerance<'_> {
             checks.push(check);
         }
         (checks, failure)
-    }
-
-    fn overflow(&self, check: &OutputCheck, compared: u64) -> Failure {
-        Failure::new(
-            FailureKind::WrongValues,
-            format!(
-                "output `{}`: {} of {compared} elements are infinite or NaN on the contract's own data, where the reference is finite; \
-                 compute them in an order that does not overflow",
-                check.output, check.overflowed
-            ),
-        )
     }
 
     fn failure(&self, view: &View<'_>, measured: &Measured, check: &OutputCheck) -> Failure {
@@ -204,6 +193,17 @@ impl Perturbed {
         self.before = Some(yards);
         each
     }
+}
+
+fn overflow(check: &OutputCheck, compared: u64) -> Failure {
+    Failure::new(
+        FailureKind::WrongValues,
+        format!(
+            "output `{}`: {} of {compared} elements are infinite or NaN on the contract's own data, where the reference is finite; \
+             compute them in an order that does not overflow",
+            check.output, check.overflowed
+        ),
+    )
 }
 
 fn larger(a: &[ErrorMeasure], b: &[ErrorMeasure]) -> Vec<ErrorMeasure> {

@@ -76,6 +76,10 @@ impl Maps {
     /// Reads the maps of a process.
     pub(crate) fn read(process: Pid) -> io::Result<Self> {
         let text = fs::read_to_string(format!("/proc/{}/maps", process.as_raw_nonzero()))?;
+        if text.is_empty() {
+            // Its memory is gone, and soon the process.
+            return Err(io::ErrorKind::NotFound.into());
+        }
         let regions = text
             .lines()
             .map(|line| Region::parse(line).ok_or(io::ErrorKind::InvalidData));
