@@ -161,8 +161,7 @@ impl Printer<'_> {
                 let ty = type_name(local.dtype)?;
                 let text = match local.len {
                     None => format!("{ty} {};", local.name),
-                    // Stacks of threads are small.
-                    Some(len) => format!("static _Thread_local {ty} {}[{}];", local.name, len.max(1)),
+                    Some(len) => format!("{ty} {}[{}];", local.name, len.max(1)),
                 };
                 self.line(&text);
             }
