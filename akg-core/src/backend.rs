@@ -185,8 +185,8 @@ pub enum Poison {
     Ones,
     /// Every byte is 0x7b: a finite value in every type.
     Finite,
-    /// What the execution before left there, if its call had the same dims and placement: a caller may use memory again. Backends
-    /// that cannot keep it fill it with [`byte`](Self::byte).
+    /// Contents that the execution before left there, if its call had the same dims and placement: a caller may use memory again.
+    /// Backends that cannot keep them fill memory with [`byte`](Self::byte).
     Kept,
 }
 
@@ -266,7 +266,7 @@ pub trait Loaded: Send + fmt::Debug {
     /// What contains the candidate.
     fn isolation(&self) -> &Isolation;
 
-    /// What the judge cannot see of this candidate itself, for the gaps of its verdict.
+    /// Returns the facts about this candidate that the judge cannot see itself, for the gaps of its verdict.
     fn gaps(&self) -> Vec<String> {
         Vec::new()
     }

@@ -450,7 +450,7 @@ impl Trial<'_> {
     }
 }
 
-/// Whether at least seven in eight elements of every output are the same.
+/// Returns true if at least seven in eight elements of every output are the same.
 fn mostly_same(some: &[Tensor], others: &[Tensor]) -> bool {
     let same = |(some, other): (&Tensor, &Tensor)| {
         let size = some.dtype().size();

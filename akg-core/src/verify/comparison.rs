@@ -174,7 +174,7 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Whether an output is compared.
+    /// Returns true for an output that is compared.
     pub(super) fn has(&self, output: usize) -> bool {
         let is_half = || {
             half_outputs(&self.task.graph)
@@ -189,7 +189,7 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Whether outputs have a judgement of their own because they are computed from half types.
+    /// Returns true if outputs are computed from half types, which have a judgement of their own.
     pub(super) fn is_half(&self) -> bool {
         self.part != Part::Wide && has_half(&self.task.graph)
     }

@@ -168,7 +168,7 @@ impl Suspect {
 /// What an output's elements may be off by whatever their bounds are.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Allowed {
-    /// What groups may.
+    /// The allowance of groups.
     pub(super) groups: Allowance,
     /// The largest error of the class's arithmetic in the output, which elements beside a jump may have.
     pub(super) largest: f64,

@@ -124,7 +124,7 @@ impl Resolution {
         }
     }
 
-    /// What the groups of an output of this root mean square may be off by.
+    /// The errors that groups of an output of this root mean square may have.
     pub(super) fn allowance(&self, magnitude: f64) -> Allowance {
         Allowance {
             floor: self.floor * magnitude,
@@ -164,7 +164,7 @@ const LARGE_GROUP: f64 = 4.0;
 const SMALL_GROUP: f64 = 64.0;
 const SMALL_ROUNDED_GROUP: f64 = 16.0;
 
-/// What the errors of a group may be.
+/// The errors that a group may have.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Allowance {
     /// Whatever the yardstick's errors are.
