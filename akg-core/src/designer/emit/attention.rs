@@ -19,7 +19,7 @@ pub(in crate::designer) use lengths::Heads;
 use roles::Roles;
 
 use super::matmul::factors::pair::Pair;
-use super::matmul::{Product, filled, overhangs};
+use super::matmul::{Product, UNIT, filled, overhangs};
 use super::{Emitter, Names, Var, Walk, Written};
 use crate::designer::attention::factors;
 use crate::designer::device::Device;
@@ -134,13 +134,15 @@ impl<'a> Tiled<'a> {
             return Err(unsupported());
         }
         let extent = |axis: Axis| kernel.extents.get(axis).and_then(|e| e.as_const());
-        let (Some(depth), Some(width), Some(_)) = (extent(axes.depth), extent(width), extent(keys)) else {
+        let (Some(depth), Some(width), Some(key_count)) = (extent(axes.depth), extent(width), extent(keys))
+        else {
             return Err(unsupported());
         };
         let [a, b] = scores.dtypes();
         let [c, d] = weighted.dtypes();
         let values = if roles.values == 0 { c } else { d };
         let factors = factors(device, [a, b, values]).ok_or_else(unsupported)?;
+        let sees_few = key_count < UNIT || !roles.weighs_all_keys(prims, kernel);
         Ok(Self {
             plan,
             prims,
@@ -154,6 +156,7 @@ impl<'a> Tiled<'a> {
                 device,
                 number,
                 factors,
+                sees_few,
             ),
             heads: Heads {
                 depth,

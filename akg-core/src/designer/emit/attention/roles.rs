@@ -71,6 +71,25 @@ impl Roles {
         }
     }
 
+    /// Whether every key has a weight that only its score decides: no mask, no bias, and no function that makes zeros of scores.
+    pub(super) fn weighs_all_keys(&self, prims: &Prims, kernel: &KernelPlan) -> bool {
+        let mut id = self.of_tiles();
+        while id != self.scores {
+            let is_scaled = match prims.node(id).prim {
+                Prim::Map(MapOp::Cast, _) => true,
+                Prim::Map(MapOp::Binary(BinaryOp::Mul | BinaryOp::Div), _) => {
+                    matches!(kernel.operands.get(&(id, 1)), Some(Operand::Number(_)))
+                }
+                _ => false,
+            };
+            match kernel.node(id, 0) {
+                Some(operand) if is_scaled => id = operand,
+                _ => return false,
+            }
+        }
+        self.softmax.is_some()
+    }
+
     /// How many keys beyond its own coordinate and itself a row may see at most, if what is computed of scores says so.
     pub(super) fn last_key(&self, prims: &Prims, kernel: &KernelPlan, axes: [Axis; 2]) -> Option<i64> {
         last_key(prims, kernel, self.of_tiles(), self.nothing(), axes)

@@ -128,6 +128,7 @@ pub(super) fn emit(
             factors,
             is_inside: false,
             meets_weights: false,
+            sums_few: false,
         }
     };
     let mut split = Split {

@@ -20,6 +20,8 @@ pub(super) struct Operand {
     pub(super) is_inside: bool,
     /// Whether it is multiplied by weights, which are not centred.
     pub(super) meets_weights: bool,
+    /// Whether sums may have so few terms that a single small element is all of one.
+    pub(super) sums_few: bool,
 }
 
 impl Operand {
@@ -45,9 +47,10 @@ impl Operand {
         self.factors.dtype()
     }
 
-    /// Whether its rows are centred.
+    /// Whether its rows are centred. An element loses the bits that are below those of the centre, which shows where it is all of a
+    /// sum.
     pub(super) fn is_centred(&self) -> bool {
-        self.factors == Factors::Halves
+        self.factors == Factors::Halves && !self.sums_few
     }
 
     /// Whether its rows are scaled: to the range of f16, which also rounds to the bits of tf32.

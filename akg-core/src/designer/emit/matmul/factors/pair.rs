@@ -2,7 +2,8 @@
 //!
 //! Queries, keys and values become factors beforehand, as operands of other products do. Weights, of which none is above
 //! two, become factors where they are made. They are not centred: what is taken off the rows of values comes back with the
-//! sum of weights, which is known.
+//! sum of weights, which is known. Values are not centred where rows do not see all keys: the first row of a causal attention is one
+//! value.
 
 use super::{Operand, Split, TOP, TOPS_OFF, dot};
 use crate::designer::device::{Device, Factors};
@@ -24,14 +25,15 @@ pub(in crate::designer::emit) struct Pair<'a> {
 pub(in crate::designer::emit) type Tile = [String; 2];
 
 impl<'a> Pair<'a> {
-    /// The products of kernel number `number`, and whether the first operand of scores is the keys, and that of the other
-    /// product the values.
+    /// The products of kernel number `number`, whether the first operand of scores is the keys, and that of the other product the
+    /// values, and whether rows may see few keys.
     pub(in crate::designer::emit) fn new(
         [scores, weighted]: [&'a Product<'a>; 2],
         turned: [bool; 2],
         device: Device<'a>,
         number: usize,
         factors: Factors,
+        sees_few: bool,
     ) -> Self {
         let split = |product: &'a Product<'a>, [a, b]: [char; 2], meets_weights: bool| {
             let operand = |access: &Access, letter: char, kept: Axis| Operand {
@@ -42,6 +44,7 @@ impl<'a> Pair<'a> {
                 factors,
                 is_inside: matches!(factors, Factors::Given(_)),
                 meets_weights,
+                sums_few: meets_weights && sees_few,
             };
             let [left, right] = &product.operands;
             Split {
