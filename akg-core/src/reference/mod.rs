@@ -72,7 +72,7 @@ pub use product::Products;
 pub use rows::{Evaluation, RowPlan};
 pub use semantics::{Semantics, has_half};
 pub(crate) use semantics::{half_outputs, jumps};
-pub use shift::Shift;
+pub use shift::{Shift, Shifted};
 pub use strided::Matrix;
 
 /// The arithmetic of an evaluation.
@@ -125,7 +125,7 @@ pub struct Options {
     pub semantics: Semantics,
     /// Rounds floating inputs first.
     pub round_inputs: Option<Rounding>,
-    /// Moves floating inputs by a little.
+    /// Moves floating values by a little.
     pub shift: Option<Shift>,
     /// Worker threads; `None` takes as many as the machine has cores.
     pub threads: Option<usize>,

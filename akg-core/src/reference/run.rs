@@ -6,7 +6,7 @@ use super::array::Array;
 use super::invocation::Invocation;
 use super::real::Real;
 use super::semantics::jumps;
-use super::{Buffer, Options, Outcome, Precision, Semantics, registry, view};
+use super::{Buffer, Options, Outcome, Precision, Semantics, Shifted, registry, view};
 use crate::dtype::DType;
 use crate::error::{Error, Result, ResultExt};
 use crate::expr::Bindings;
@@ -287,7 +287,8 @@ impl<'a, T: Real> Run<'a, T> {
         let source =
             self.sources[index].ok_or_else(|| Error::unexpected("a node reads a value before it is made"))?;
         let rounding = self.options.round_inputs.filter(|_| source.is_input);
-        let shift = self.options.shift.filter(|_| source.is_input);
+        let shift = self.options.shift;
+        let shift = shift.filter(|shift| source.is_input && shift.of == Shifted::Inputs);
         let stretch = self.stretches.get(index).copied().flatten();
         let tensor = source.tensor;
         let large = tensor.dtype() == DType::F32 && tensor.len() >= STORED_FROM;
@@ -355,8 +356,14 @@ impl<'a, T: Real> Run<'a, T> {
                 )));
             }
             let rounder = semantics.rounder(ty.dtype, output.index()).filter(|_| computes);
-            self.known[output.index()] = Some(match rounder {
+            let result = match rounder {
                 Some(rounder) => result.rounded(rounder),
+                None => result,
+            };
+            let shift = self.options.shift;
+            let shift = shift.and_then(|shift| shift.of_result(node.op.name(), output.index()));
+            self.known[output.index()] = Some(match shift {
+                Some(shift) => result.shifted(shift),
                 None => result,
             });
         }

@@ -2,6 +2,7 @@
 
 use super::array::{Array, Data, map_in_place};
 use super::real::Real;
+use super::shift::Shift;
 use crate::dtype::DType;
 use crate::graph::{Graph, Node, ValueId};
 
@@ -122,6 +123,14 @@ impl<T: Real> Array<T> {
     pub(super) fn rounded(self, rounder: Rounder) -> Self {
         match self.data {
             Data::Float(x) => Self::float(self.dtype, map_in_place(x, |v| rounder.round(v))),
+            data => Self { data, ..self },
+        }
+    }
+
+    /// The floating elements moved by `shift`.
+    pub(super) fn shifted(self, shift: Shift) -> Self {
+        match self.data {
+            Data::Float(x) => Self::float(self.dtype, map_in_place(x, |v: T| T::of(shift.apply(v.widen())))),
             data => Self { data, ..self },
         }
     }

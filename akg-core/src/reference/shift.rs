@@ -1,8 +1,22 @@
-//! Moving inputs by a little, to see how an evaluation depends on them.
+//! Moving values by a little, to see how an evaluation depends on them.
 
-/// Moves every finite floating input, by a part of itself that follows from its value: equal elements stay equal.
+use super::registry;
+
+/// The values that a [`Shift`] moves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shifted {
+    /// The inputs of the graph.
+    Inputs,
+    /// The results of operators that other arithmetic of the same precision need not make exact even where they are, such as
+    /// products of matrices and exponentials. Sums and differences of two numbers are not among them.
+    Results,
+}
+
+/// Moves finite floating values, each by a part of itself that follows from the value: equal elements of a tensor stay equal.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Shift {
+    /// What is moved.
+    pub of: Shifted,
     /// Decides which element moves how far.
     pub seed: u64,
     /// The largest part of itself that an element is moved by.
@@ -12,6 +26,15 @@ pub struct Shift {
 }
 
 impl Shift {
+    /// The shift of one operator's results; `salt` makes its moves its own. `None` if the operator's results stay.
+    pub(super) fn of_result(self, operator: &str, salt: usize) -> Option<Self> {
+        let moves = self.of == Shifted::Results && registry::approximates(operator);
+        moves.then_some(Self {
+            seed: self.seed ^ (salt as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15),
+            ..self
+        })
+    }
+
     /// The value, moved.
     pub(super) fn apply(self, value: f64) -> f64 {
         let part = if self.alike {
@@ -38,8 +61,47 @@ mod tests {
     use super::*;
 
     #[test]
+    fn results_move_where_arithmetic_may_be_inexact() {
+        let shift = Shift {
+            of: Shifted::Results,
+            seed: 7,
+            size: 1e-3,
+            alike: false,
+        };
+        let moves = |name: &str| shift.of_result(name, 3).is_some();
+        assert!(
+            [
+                "mm.default",
+                "exp.default",
+                "mul.Tensor",
+                "mean.dim",
+                "avg_pool2d.default"
+            ]
+            .into_iter()
+            .all(moves)
+        );
+        let exact = [
+            "add.Tensor",
+            "relu.default",
+            "sum.default",
+            "max_pool2d.default",
+            "cat.default",
+            "view.default",
+        ];
+        assert!(!exact.into_iter().any(moves));
+        let inputs = Shift {
+            of: Shifted::Inputs,
+            ..shift
+        };
+        assert_eq!(inputs.of_result("mm.default", 3), None);
+        let of = |salt| shift.of_result("mm.default", salt).map(|shift| shift.apply(3.0));
+        assert_ne!(of(1), of(2));
+    }
+
+    #[test]
     fn values_move_by_a_part_of_themselves_at_most_and_equal_ones_alike() {
         let shift = Shift {
+            of: Shifted::Inputs,
             seed: 7,
             size: 1e-3,
             alike: false,

@@ -113,6 +113,20 @@ impl Suspect {
         }
     }
 
+    /// Notes how far results move when those of the operators are inexact, by a unit of the class.
+    pub(super) fn note_results(&mut self, views: &[(View<'_>, usize)], inexact: &[Outcome]) {
+        for ((elements, (view, _)), inexact) in self.outputs.iter_mut().zip(views).zip(inexact) {
+            let Some(elements) = elements else { continue };
+            let bounds = elements.bounds.iter_mut().zip(&elements.expected);
+            for (i, (bound, expected)) in bounds.enumerate() {
+                let moved = float_at(inexact, i).map(|value| (value - expected).abs());
+                if let Some(moved) = moved.filter(|moved| moved.is_finite()) {
+                    *bound = bound.max(moved * view.resolution.yard_scale);
+                }
+            }
+        }
+    }
+
     /// Notes how far results move when the inputs move by each of the [`STEPS`] and by the [`REACH`] of a class whose inputs are known
     /// up to `unit`.
     pub(super) fn note_steps(&mut self, views: &[(View<'_>, usize)], steps: [&[Outcome]; 3], unit: f64) {

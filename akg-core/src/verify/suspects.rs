@@ -12,7 +12,7 @@ use super::limits::input_unit;
 use super::measure::View;
 use super::sample::Found;
 use crate::error::Result;
-use crate::reference::{Evaluation, Options, Outcome, Shift};
+use crate::reference::{Evaluation, Options, Outcome, Shift, Shifted};
 use crate::task::Accuracy;
 use crate::tensor::Tensor;
 use crate::verdict::{Failure, FailureKind};
@@ -123,11 +123,12 @@ impl Suspects<'_> {
             Accuracy::Fp32 => None,
             _ => Some(self.comparison.sides(&nudged, plan, Accuracy::Fp32)?.yardstick),
         };
-        let step = |size: f64| -> Result<Evaluation<'_>> {
+        let step = |of: Shifted, size: f64| -> Result<Evaluation<'_>> {
             let shift = Some(Shift {
+                of,
                 seed,
                 size,
-                alike: round.is_multiple_of(2),
+                alike: of == Shifted::Inputs && round.is_multiple_of(2),
             });
             let options = Options {
                 shift,
@@ -137,7 +138,10 @@ impl Suspects<'_> {
         };
         // A jump may lie on either side.
         let reach = if round.is_multiple_of(4) { REACH } else { -REACH };
-        let steps = [step(STEPS[0])?, step(STEPS[1])?, step(reach * unit)?];
+        let steps = [STEPS[0], STEPS[1], reach * unit].map(|size| step(Shifted::Inputs, size));
+        let [near, far, reach] = steps;
+        let steps = [near?, far?, reach?];
+        let inexact = step(Shifted::Results, unit)?;
         let note = |suspect: &mut Suspect| -> Result<()> {
             let range = suspect.range.clone();
             let placed = sides.placed(self.views, &range);
@@ -148,6 +152,7 @@ impl Suspects<'_> {
             if let Some(single) = &single {
                 suspect.note_errors(&placed, &truth, &rows(single)?);
             }
+            suspect.note_results(&placed, &rows(&inexact)?);
             let [near, far, reach] = &steps;
             suspect.note_steps(&placed, [&rows(near)?, &rows(far)?, &rows(reach)?], unit);
             Ok(())
