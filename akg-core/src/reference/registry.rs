@@ -30,60 +30,10 @@ pub(super) fn find<T: Real>(name: &str) -> Option<Kernel<T>> {
     families.into_iter().find_map(|family| family(name))
 }
 
-/// Operators of elements, reductions, pools and scans whose results are exact, or the nearest to an exact sum of few numbers, in all
-/// arithmetic of a precision.
-const EXACT: &[&str] = &[
-    "abs",
-    "add",
-    "all",
-    "amax",
-    "amin",
-    "any",
-    "argmax",
-    "argmin",
-    "bitwise_and",
-    "bitwise_not",
-    "bitwise_or",
-    "bitwise_xor",
-    "ceil",
-    "clamp",
-    "clamp_max",
-    "clamp_min",
-    "cumsum",
-    "eq",
-    "floor",
-    "floor_divide",
-    "fmod",
-    "ge",
-    "gt",
-    "hardtanh",
-    "isfinite",
-    "isinf",
-    "isnan",
-    "le",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "logical_xor",
-    "lt",
-    "masked_fill",
-    "max",
-    "maximum",
-    "min",
-    "minimum",
-    "ne",
-    "neg",
-    "relu",
-    "relu6",
-    "remainder",
-    "round",
-    "rsub",
-    "sign",
-    "sub",
-    "sum",
-    "trunc",
-    "where",
-];
+/// Operators of elements, reductions, pools and scans whose floating results are exact, or the nearest to an exact sum of two numbers,
+/// in all arithmetic of a precision.
+const EXACT: &str = "_to_copy abs add amax amin ceil clamp clamp_max clamp_min copy cumsum floor floor_divide fmod hardtanh \
+                     masked_fill max maximum min minimum neg relu relu6 remainder round rsub sign sub sum to trunc type_as where";
 
 /// Whether an operator's floating results may be off by roundings of their own even where they are numbers of their type.
 pub(super) fn approximates(name: &str) -> bool {
@@ -106,7 +56,7 @@ pub(super) fn approximates(name: &str) -> bool {
         scan::kernel,
     ];
     let stem = name.split_once('.').map_or(name, |(stem, _)| stem);
-    let is_exact = EXACT.contains(&stem) || stem.contains("max_pool");
+    let is_exact = stem.contains("max_pool") || EXACT.split(' ').any(|exact| exact == stem);
     !is_exact && mixed.into_iter().any(|family| family(name).is_some())
 }
 
