@@ -110,20 +110,36 @@ impl Emitter<'_> {
             self.kernel.reduced.contains(a)
                 && matches!(self.walks.get(a), Some(Walk::Tile { overhang: true, .. }))
         };
-        let reduced_overhang = order.iter().any(overhangs);
+        let beyond_ends: Vec<Axis> = order.iter().copied().filter(overhangs).collect();
         // Beyond what a window sees may stand other elements.
         let windows = access.axes.iter().filter_map(|a| self.kernel.windows.get(a));
         let seen: Vec<Axis> = windows.flat_map(|w| &w.axes).map(|(a, _)| *a).collect();
-        let beyond: Vec<Axis> = seen.into_iter().filter(overhangs).collect();
-        let sees_nothing = access.axes.iter().any(|a| self.kernel.sees_nothing(*a));
-        let fill = if (reduced_overhang || sees_nothing) && dtype.is_float() {
+        let mut beyond: Vec<Axis> = seen.into_iter().filter(overhangs).collect();
+        let sees_nothing = |a: &Axis| self.kernel.sees_nothing(*a);
+        let sees_zeros = |a: &Axis| !self.kernel.stays_inside(*a) && !sees_nothing(a);
+        let [nothing, zeros] = [
+            access.axes.iter().any(sees_nothing),
+            access.axes.iter().any(sees_zeros),
+        ];
+        let fill = if (!beyond_ends.is_empty() || nothing) && dtype.is_float() {
             self.fill
         } else {
             0.0
         };
+        // A load has one value for all that is outside: zeros that a window sees are elements, and what is beyond ends is not.
+        let is_mixed = zeros && fill != 0.0;
+        if is_mixed && nothing {
+            return Err(Error::unsupported(
+                "no design rule yet for windows of which one sees zeros outside of a tensor and another nothing",
+            ));
+        }
+        if is_mixed {
+            beyond = beyond_ends;
+        }
+        let outside = if is_mixed { 0.0 } else { fill };
         let mut text = format!("load {}", key.0);
         if leaves {
-            text = format!("{text} else {}", literal(fill, dtype));
+            text = format!("{text} else {}", literal(outside, dtype));
         }
         let axes = self.tile_axes(&order);
         text = turned(text, &order, &axes);
