@@ -31,6 +31,9 @@ const DRIFT_CHANCE: f64 = 1e-3;
 /// Times per call of short and long batches may differ by this much.
 const UNEVEN: f64 = 0.1;
 
+/// A batch takes this many times what asking for it takes.
+const RESOLVED: f64 = 1.0;
+
 /// What the rounds of a contest say.
 pub(super) struct Assessment {
     /// The rounds that count.
@@ -137,7 +140,8 @@ impl Assessment {
 
     /// Whether another run may fare better.
     pub(super) fn worth_repeating(&self) -> bool {
-        let hopeless = |d: &Disturbance| matches!(d, Disturbance::FewRounds { .. });
+        let hopeless =
+            |d: &Disturbance| matches!(d, Disturbance::FewRounds { .. } | Disturbance::Unresolved { .. });
         !self.disturbances.is_empty() && !self.disturbances.iter().any(hopeless)
     }
 
@@ -191,6 +195,14 @@ impl Assessment {
                 found.push(Disturbance::Drift {
                     side: name.clone(),
                     change,
+                });
+            }
+            let over_constant = |s: &Sample| s.warm * f64::from(s.calls) / s.constant;
+            let over: Vec<f64> = samples.iter().map(over_constant).collect();
+            if let Some(ratio) = median(&over).filter(|ratio| *ratio < RESOLVED) {
+                found.push(Disturbance::Unresolved {
+                    side: name.clone(),
+                    ratio,
                 });
             }
             if let Some(ratio) = unevenness(&samples) {

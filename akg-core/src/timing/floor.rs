@@ -65,11 +65,12 @@ impl Floor {
         })
     }
 
-    /// The failure of a side whose median time is below the floor.
+    /// The failure of a side whose median time is below the floor, also if the constant that was subtracted is all too much.
     pub fn judge(&self, side: &SideTimes) -> Option<Failure> {
-        let below = |what: &str, seconds: &[f64], floor: f64| {
-            // No time at all is less than the clock can tell from the constant.
-            let time = median(seconds).filter(|t| *t > 0.0 && *t < floor)?;
+        let batch = side.batches.iter().copied().max().unwrap_or(1).max(1);
+        let below = |what: &str, seconds: &[f64], floor: f64, calls: u32| {
+            let constant = side.constant_seconds / f64::from(calls);
+            let time = median(seconds).filter(|t| *t + constant < floor)?;
             Some(Failure::new(
                 FailureKind::Implausible,
                 format!(
@@ -80,8 +81,8 @@ impl Floor {
                 ),
             ))
         };
-        below("warm", &side.warm.seconds, self.warm_seconds)
-            .or_else(|| below("cold", &side.cold.seconds, self.cold_seconds))
+        below("warm", &side.warm.seconds, self.warm_seconds, batch)
+            .or_else(|| below("cold", &side.cold.seconds, self.cold_seconds, 1))
     }
 }
 
@@ -381,6 +382,17 @@ mod tests {
         for times in [side(0.9e-3, 3e-3), side(1.1e-3, 1.1e-3)] {
             assert_eq!(floor.judge(&times).unwrap().kind, FailureKind::Implausible);
         }
+        let at_once = SideTimes {
+            constant_seconds: 1e-2,
+            batches: vec![5, 10],
+            ..side(1e-12, 1e-12)
+        };
+        assert_eq!(floor.judge(&at_once), None);
+        let many = SideTimes {
+            batches: vec![10, 20],
+            ..at_once
+        };
+        assert_eq!(floor.judge(&many).unwrap().kind, FailureKind::Implausible);
         assert_eq!(floor.judge(&SideTimes::default()), None);
     }
 }

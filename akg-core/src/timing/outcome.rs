@@ -182,6 +182,13 @@ pub enum Disturbance {
         /// Time per call in the longer batches over that in the shorter.
         ratio: f64,
     },
+    /// Asking a side for its calls and hearing that they are done takes longer than they do, as far as it has slots for more.
+    Unresolved {
+        /// The side.
+        side: String,
+        /// The time of a batch over that of one without calls.
+        ratio: f64,
+    },
     /// Too few rounds fitted the budget for any interval of the stated confidence.
     FewRounds {
         /// How many fitted.
@@ -222,6 +229,12 @@ impl fmt::Display for Disturbance {
                 write!(
                     f,
                     "a call of {side} takes {ratio:.2} times as long in batches twice as long"
+                )
+            }
+            Disturbance::Unresolved { side, ratio } => {
+                write!(
+                    f,
+                    "the calls of {side} take only {ratio:.2} times as long as asking for them: larger inputs would show more"
                 )
             }
             Disturbance::FewRounds { rounds, needed } => {

@@ -1,7 +1,5 @@
 //! One side's part of a round.
 
-use std::time::Duration;
-
 use super::policy::ContestPolicy;
 use super::side::Side;
 use super::slots::Returned;
@@ -129,16 +127,20 @@ pub(super) async fn turn(
         calls: 1,
         cache: Cache::Cold,
     };
+    // Asking and answering may take longer for more calls, so each kind of execution has a constant of its own.
     let mut executions = vec![warm(warmup)];
+    let mut cold_at = None;
     if policy.cold && cold_first {
-        executions.extend([cold, warm(warmup)]);
+        cold_at = Some(executions.len());
+        executions.extend([cold, warm(0), warm(warmup)]);
     }
     let timed = executions.len();
     executions.extend(parts(calls, side.slots()).map(warm));
     let empty_at = executions.len();
     executions.push(warm(0));
     if policy.cold && !cold_first {
-        executions.push(cold);
+        cold_at = Some(executions.len());
+        executions.extend([cold, warm(0)]);
     }
     let times = of(side.execute_all(&executions).await)?;
     executed();
@@ -148,22 +150,18 @@ pub(super) async fn turn(
         times.get(at).copied().ok_or_else(missing)
     };
     let constant = time_of(empty_at)?.as_secs_f64();
-    let net = |time: Duration| time.as_secs_f64() - constant;
     let mut batch = 0.0;
     for at in timed..empty_at {
-        batch += net(time_of(at)?);
+        batch += time_of(at)?.as_secs_f64() - constant;
     }
     let batch = batch.max(1e-12);
-    let cold = executions
-        .iter()
-        .position(|e| *e == cold)
-        .map(time_of)
-        .transpose()?;
+    let net_of = |at: usize| Ok(time_of(at)?.as_secs_f64() - time_of(at + 1)?.as_secs_f64());
+    let cold = cold_at.map(net_of).transpose()?;
     let returned = if verify { of(side.take().await)? } else { None };
     let sample = Sample {
         calls,
         warm: batch / f64::from(calls),
-        cold: cold.map(|time| net(time).max(1e-12)),
+        cold: cold.map(|time| time.max(1e-12)),
         constant,
         own_clock: testimony.time.map(|t| t.as_secs_f64() / batch),
         page_faults: testimony.page_faults.map(|n| n as f64 / f64::from(calls)),

@@ -34,22 +34,24 @@ pub(super) struct Comparison<'a> {
     pub(super) poison: Poison,
     /// Elements may overflow where the arithmetic of the class does. Not on the contract's own data.
     pub(super) may_overflow: bool,
+    /// The inputs are not such as the contract describes.
+    pub(super) is_beyond: bool,
     /// Decides which rows are looked at.
     pub(super) seed: u64,
     /// The outputs that are compared.
-    pub(super) part: Part,
+    pub(super) compared: Compared,
     /// Who makes the reference's large matrix products.
     pub(super) products: Option<Arc<dyn Products>>,
 }
 
-/// Some outputs of a graph.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
+/// Outputs of a graph: all, or those that are marked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Compared {
     All,
     /// Those that are computed from half types.
-    Half,
+    Half(Vec<bool>),
     /// The others.
-    Wide,
+    Wide(Vec<bool>),
 }
 
 /// Judges rows of outputs that follow from `seed`, at the contract's sizes.
@@ -129,8 +131,9 @@ impl<'a> Comparison<'a> {
             outputs,
             poison: Poison::Ones,
             may_overflow: true,
+            is_beyond: false,
             seed,
-            part: Part::All,
+            compared: Compared::All,
             products,
         }
     }
@@ -153,22 +156,25 @@ impl<'a> Comparison<'a> {
     pub(super) fn judge(&self, extent: &Extent) -> Result<(Vec<OutputCheck>, Option<Failure>)> {
         let halves = half_outputs(&self.task.graph);
         if halves.iter().all(|half| *half) == halves.contains(&true) {
-            return self.judge_part(extent);
+            return self.judge_compared(extent);
         }
         // Outputs that no rounding in between concerns have the judgement that they have alone.
-        let (wide, failure) = self.part(Part::Wide).judge_part(extent)?;
+        let others = halves.iter().map(|half| !half).collect();
+        let (wide, failure) = self.comparing(Compared::Wide(others)).judge_compared(extent)?;
         if failure.is_some() {
             return Ok((wide, failure));
         }
-        let (half, failure) = self.part(Part::Half).judge_part(extent)?;
+        let (half, failure) = self
+            .comparing(Compared::Half(halves.clone()))
+            .judge_compared(extent)?;
         let checks = half.into_iter().zip(wide).zip(halves);
         let checks = checks.map(|((half, wide), is_half)| if is_half { half } else { wide });
         Ok((checks.collect(), failure))
     }
 
-    fn part(&self, part: Part) -> Self {
+    fn comparing(&self, compared: Compared) -> Self {
         Self {
-            part,
+            compared,
             products: self.products.clone(),
             ..*self
         }
@@ -176,25 +182,18 @@ impl<'a> Comparison<'a> {
 
     /// Returns true for an output that is compared.
     pub(super) fn has(&self, output: usize) -> bool {
-        let is_half = || {
-            half_outputs(&self.task.graph)
-                .get(output)
-                .copied()
-                .unwrap_or(false)
-        };
-        match self.part {
-            Part::All => true,
-            Part::Half => is_half(),
-            Part::Wide => !is_half(),
+        match &self.compared {
+            Compared::All => true,
+            Compared::Half(marked) | Compared::Wide(marked) => marked.get(output).copied().unwrap_or(false),
         }
     }
 
     /// Returns true if outputs are computed from half types, which have a judgement of their own.
     pub(super) fn is_half(&self) -> bool {
-        self.part != Part::Wide && has_half(&self.task.graph)
+        !matches!(self.compared, Compared::Wide(_)) && has_half(&self.task.graph)
     }
 
-    fn judge_part(&self, extent: &Extent) -> Result<(Vec<OutputCheck>, Option<Failure>)> {
+    fn judge_compared(&self, extent: &Extent) -> Result<(Vec<OutputCheck>, Option<Failure>)> {
         let judged = self.judge_wide(extent)?;
         match &judged.1 {
             Some(failure) if failure.kind == FailureKind::WrongValues && self.is_half() => {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::comparison::{Comparison, Part};
+use super::comparison::{Compared, Comparison};
 use super::inputs::Distribution;
 use super::sample::Extent;
 use super::work::{Deadline, TaskWork};
@@ -161,8 +161,9 @@ impl Life {
             inputs: data.inputs,
             outputs: &ran.outputs,
             poison: data.poison,
-            part: Part::All,
+            compared: Compared::All,
             may_overflow: data.distribution != Distribution::Contract,
+            is_beyond: data.distribution != Distribution::Contract,
             seed: data.seed.wrapping_add(verdict.checks.len() as u64),
             products: self.products.clone(),
         };

@@ -102,7 +102,7 @@ impl Tolerance<'_> {
     fn limits(&self, yards: &[Measured], accuracy: Accuracy) -> Vec<ErrorMeasure> {
         let views = self.views.iter().zip(yards);
         views
-            .map(|(view, yard)| limit(accuracy, yard, &view.resolution))
+            .map(|(view, yard)| limit(accuracy, yard, &view.resolution, self.comparison.is_beyond))
             .collect()
     }
 

@@ -133,7 +133,7 @@ const HOSTILE: [(&str, Option<FailureKind>, Option<FailureKind>); 6] = [
         Some(FailureKind::ClockMismatch),
     ),
     (
-        "return x * 2\nfrom akg_worker import candidate\ncandidate.digest = lambda tensor: torch.zeros(2, dtype=torch.int64)",
+        "return x * 2\nfrom akg_worker import candidate\ncandidate.digests = lambda tensors: [[0, 0] for _ in tensors]",
         None,
         Some(FailureKind::ClockMismatch),
     ),

@@ -12,7 +12,7 @@ import re
 import torch
 
 from akg_worker import baseline, tensors
-from akg_worker.digest import digest
+from akg_worker.digest import digests
 from akg_worker.errors import CallError
 from akg_worker.module import attribute, load, set_attribute, user_code
 from akg_worker.structure import tensors_in
@@ -172,10 +172,10 @@ class Candidate:
     def _committed(self, slots):
         """Digests of results on a device, and their types."""
         results = [(slot, self._results[slot]) for slot in slots]
-        digests = [(slot, [digest(result) for result in each]) for slot, each in results]
+        roots = iter(digests([result for _, each in results for result in each]))
         return {
             "types": types_of(results),
-            "digests": [(slot, [roots.tolist() for roots in each]) for slot, each in digests],
+            "digests": [(slot, [next(roots) for _ in each]) for slot, each in results],
         }
 
     def _watched(self, slots):

@@ -8,25 +8,39 @@ TREES = ((-7046029254386353131, -4658895280553007687), (-2960836687051489901, -6
 LOW = 2**32 - 1
 
 
-def digest(tensor):
-    """The two roots of a dense tensor's bytes, as a tensor on its device."""
-    octets = tensor.reshape(-1).view(torch.uint8)
-    size = octets.numel()
-    filled = torch.zeros(max(-(-size // 8), 1) * 8, dtype=torch.uint8, device=tensor.device)
-    filled[:size] = octets
+def digests(tensors):
+    """The two roots of each dense tensor's bytes. Tensors of one type are hashed together: launches for each of them would take
+    longer than most calls of a module."""
+    alike = {}
+    for number, tensor in enumerate(tensors):
+        alike.setdefault((tensor.dtype, tensor.shape, tensor.device), []).append(number)
+    roots = {}
+    for numbers in alike.values():
+        rows = torch.stack([tensors[number].reshape(-1) for number in numbers])
+        roots.update(zip(numbers, roots_of_rows(rows).tolist()))
+    return [roots[number] for number in range(len(tensors))]
+
+
+def roots_of_rows(rows):
+    """The two roots of each row's bytes, as a tensor on its device."""
+    count = len(rows)
+    octets = rows.view(torch.uint8)
+    size = octets.shape[1]
+    filled = torch.zeros((count, max(-(-size // 8), 1) * 8), dtype=torch.uint8, device=rows.device)
+    filled[:, :size] = octets
     words = filled.view(torch.int64)
-    return torch.stack([root(words, *constants) ^ size for constants in TREES])
+    return torch.stack([root(words, *constants) ^ size for constants in TREES], dim=1)
 
 
 def root(words, left, right):
-    """Folds the second half of the words into the first until one is left."""
+    """Folds the second half of each row's words into the first until one is left."""
     while True:
-        half = -(-words.numel() // 2)
-        mixed = words[:half].clone()
-        others = words[half:]
-        mixed[: others.numel()] ^= others * left
+        half = -(-words.shape[1] // 2)
+        mixed = words[:, :half].clone()
+        others = words[:, half:]
+        mixed[:, : others.shape[1]] ^= others * left
         mixed *= right
         mixed ^= (mixed >> 32) & LOW
         words = mixed.mul_(left)
         if half <= 1:
-            return words[0]
+            return words[:, 0]

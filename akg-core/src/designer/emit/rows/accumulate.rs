@@ -178,8 +178,12 @@ impl Passes<'_> {
             .filter(|id| !self.scales.contains_key(id))
             .count();
         let apart = self.spreads && sums > 1 && !self.loops.is_empty();
-        let started = reductions.iter().map(|id| Ok((*id, self.start(*id, apart)?)));
-        started.collect()
+        // A sum that shrinks with a maximum of its row has no lanes, as the maximum has none.
+        let start = |id: &PrimId| {
+            let apart = apart && !self.scales.contains_key(id);
+            Ok((*id, self.start(*id, apart)?))
+        };
+        reductions.iter().map(start).collect()
     }
 
     /// Combines the lanes of what a loop summed by lanes.

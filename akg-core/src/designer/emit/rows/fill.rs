@@ -162,8 +162,9 @@ fn apply(op: MapOp, values: &[Option<f64>]) -> Option<f64> {
             BinaryOp::Sub => Some(a - b),
             BinaryOp::Mul => Some(a * b),
             BinaryOp::Div => Some(a / b),
-            BinaryOp::Max => Some(a.max(*b)),
-            BinaryOp::Min => Some(a.min(*b)),
+            // In a sketch they keep NaN.
+            BinaryOp::Max if !(a.is_nan() || b.is_nan()) => Some(a.max(*b)),
+            BinaryOp::Min if !(a.is_nan() || b.is_nan()) => Some(a.min(*b)),
             _ => None,
         },
         _ => None,
