@@ -66,6 +66,9 @@ const REMEMBERING: [&str; 21] = [
     "shmat",
 ];
 
+/// What names of the C++ library's own data contain.
+const STATIC_LIBRARY: &str = "_ZN10__cxxabiv1";
+
 /// Names in the evidence at most.
 const MOST_NAMED: usize = 8;
 
@@ -88,9 +91,14 @@ pub(crate) fn check(bytes: &[u8]) -> Option<Failure> {
         }
     }
     if !kept.is_empty() {
+        let of_library = kept.iter().any(|name| name.contains(STATIC_LIBRARY));
+        let advice = if of_library {
+            "the C++ library is linked statically; set CXX to a compiler that links the shared one"
+        } else {
+            "compute it in each call, make it `const`, or declare a scratch tensor"
+        };
         let evidence = format!(
-            "the shared object has data that outlives a call: {}; compute it in each call, make it `const`, or declare a scratch \
-             tensor",
+            "the shared object has data that outlives a call: {}; {advice}",
             listed(&kept)
         );
         return Some(Failure::new(FailureKind::KeepsState, evidence));
