@@ -34,8 +34,9 @@ pub(crate) struct Change {
 impl Change {
     /// The bundle of the file's first section, changed as a section says.
     pub(crate) fn form(task: &Task, file: &File, section: &Section) -> Form {
-        let honest = file.sections.first().filter(|first| first.name == "compute");
-        let honest = honest.expect("the first section of a file of bundles is `compute`");
+        let Some(honest) = file.sections.first().filter(|first| first.name == "compute") else {
+            panic!("the first section of a file of bundles is `compute`");
+        };
         let has_text = !section.text.trim().is_empty();
         let value = |set: &str| {
             let mut words = set.splitn(3, ' ').map(str::to_owned);

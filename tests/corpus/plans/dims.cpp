@@ -63,5 +63,11 @@ KERNEL(part) {
         f32(tensors, 2)[i] = f32(tensors, 1)[i] + 1;
     }
 }
+//@ hostile an_input_as_large_as_the_hint: wrong-type
+//: tensor: x f32 input 100 24
+//: launch: row x y over 100
+//@ hostile a_grid_that_divides_by_zero_at_the_least_size: load-failed
+//: dim: N
+//: launch: row x y over N+N//(N-1)-1
 //@ hostile the_dim_is_not_stated: out-of-bounds
 //: launch: row x y over 100

@@ -37,11 +37,11 @@ KERNEL(row) {
 //: launch: row x y over 549755813888 times 3
 //@ hostile an_extent_of_brackets: invalid-input
 //: launch: row x y over @REPEAT 20000 (@64@REPEAT 20000 )@
-//@ hostile an_extent_that_divides_by_zero: invalid-input
+//@ hostile an_extent_that_divides_by_zero: load-failed
 //: launch: row x y over 64//(1-1)
-//@ hostile an_unknown_dim: invalid-input
+//@ hostile an_unknown_dim: load-failed
 //: launch: row x y over N
-//@ hostile a_dim_that_the_task_does_not_have: invalid-input
+//@ hostile a_dim_that_the_task_does_not_have: load-failed
 //: dim: N
 //: launch: row x y over 64
 //@ hostile a_tensor_that_is_not_there: invalid-input

@@ -137,11 +137,11 @@ KERNEL(kernel) {
 //: tensor: b f32 scratch 600000000
 //: tensor: c f32 scratch 600000000
 //: tensor: d f32 scratch 600000000
-//@ hostile negative_scratch: invalid-input
+//@ hostile negative_scratch: load-failed
 //: tensor: h f32 scratch -64
-//@ hostile an_alignment_of_three: unsupported
+//@ hostile an_alignment_of_three: load-failed
 //: tensor: y f32 output 64 128 align 3
-//@ hostile an_alignment_of_a_megabyte: unsupported
+//@ hostile an_alignment_of_a_megabyte: load-failed
 //: tensor: y f32 output 64 128 align 1048576
 //@ hostile another_shape: wrong-type
 //: tensor: y f32 output 128 64
@@ -155,13 +155,17 @@ KERNEL(kernel) {
 //: tensor: z f32 output 64 128
 //@ hostile no_output: wrong-type
 //: tensor: y f32 scratch 64 128
-//@ hostile an_input_as_output: invalid-input
+//@ hostile an_output_that_is_left_out: wrong-type
+//: tensor: z f32 scratch 64 128
+//: without: y
+//: launch: row x z over 64
+//@ hostile an_input_as_output: wrong-type
 //: tensor: x f32 output 64 128
-//@ hostile an_input_too_many: invalid-input
+//@ hostile an_input_too_many: wrong-type
 //: tensor: w f32 input 64 128
-//@ hostile an_input_that_is_larger: invalid-input
+//@ hostile an_input_that_is_larger: wrong-type
 //: tensor: x f32 input 64 256
-//@ hostile an_input_of_another_type: invalid-input
+//@ hostile an_input_of_another_type: wrong-type
 //: tensor: x f64 input 64 128
 //@ hostile scratch_that_holds_no_value: wrong-type
 //: tensor: h f32 scratch 64 128 holds nothing
