@@ -1,15 +1,16 @@
 //! Plans that cannot be executed on the tensors of a task.
 
+use super::hidden;
 use crate::expr::{Bindings, Expr};
 use crate::source::{LaunchPlan, MAX_ALIGN, TensorRole};
 use crate::task::Task;
 use crate::verdict::{Failure, FailureKind};
 
-/// How many times its hint a dim without a range is tried at.
-const BEYOND_HINT: i64 = 8;
+/// The sizes need not be those that are checked, as long as they are possible.
+const ANY_SECRET: u64 = 0;
 
-/// The failure of a plan that takes other inputs than the task gives, or whose sizes have no values. Sizes are tried at the hints and
-/// at both ends of the ranges. Outputs are compared after a run.
+/// The failure of a plan that takes other inputs than the task gives, or whose sizes have no values. Sizes are tried at the hints,
+/// near them and over the ranges. Outputs are compared after a run.
 pub(super) fn misfit(plan: &LaunchPlan, task: &Task) -> Option<Failure> {
     let failure = |kind, evidence: String| Some(Failure::new(kind, evidence));
     for tensor in &plan.tensors {
@@ -51,22 +52,11 @@ pub(super) fn misfit(plan: &LaunchPlan, task: &Task) -> Option<Failure> {
     None
 }
 
-/// Values of the task's dims: the hints, then the lower and the upper ends of the ranges.
+/// Values of the task's dims: the hints, and sizes like those that are checked.
 fn sizes(task: &Task) -> Vec<Bindings> {
-    let contract = &task.contract;
-    let end = |of: fn(Option<(i64, i64)>, i64) -> i64| -> Bindings {
-        let hints = contract.hints.iter();
-        let range = |name| contract.ranges.get(name).map(|range| (range.lo, range.hi));
-        hints
-            .map(|(name, hint)| (name.clone(), of(range(name), *hint)))
-            .collect()
-    };
-    let mut sizes = vec![
-        contract.hints.clone(),
-        end(|range, _| range.map_or(1, |(lo, _)| lo)),
-        end(|range, hint| range.map_or(hint.saturating_mul(BEYOND_HINT), |(_, hi)| hi)),
-    ];
-    sizes.dedup();
+    let mut sizes = vec![task.contract.hints.clone()];
+    sizes.extend(hidden::sizes(task, ANY_SECRET));
+    sizes.extend(hidden::far_sizes(task, ANY_SECRET).sizes);
     sizes
 }
 
