@@ -1,5 +1,6 @@
 //! Replies of a language model, on the road from a conversation with an agent to a source.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use akg::blocking::step;
@@ -108,13 +109,13 @@ impl Conversation {
 /// A model that gives its replies one after the other.
 #[derive(Debug)]
 struct Scripted {
-    replies: Mutex<std::vec::IntoIter<ChatReply>>,
+    replies: Mutex<VecDeque<ChatReply>>,
 }
 
 impl Scripted {
     fn new(replies: &[ChatReply]) -> Self {
         Self {
-            replies: Mutex::new(replies.to_vec().into_iter()),
+            replies: Mutex::new(replies.iter().cloned().collect()),
         }
     }
 }
@@ -132,7 +133,7 @@ impl ChatModel for Scripted {
     async fn chat(&self, _: &ChatRequest) -> Result<ChatReply> {
         let mut replies = self.replies.lock().unwrap_or_else(PoisonError::into_inner);
         replies
-            .next()
+            .pop_front()
             .ok_or_else(|| Error::unexpected("all replies were given"))
     }
 }
