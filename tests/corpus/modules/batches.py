@@ -36,7 +36,7 @@ candidate.CALLS['run'] = catch_up
 
 
 from akg_worker import candidate
-candidate.digest = lambda tensor: torch.zeros(2, dtype=torch.int64)
+candidate.digests = lambda tensors: [[0, 0] for _ in tensors]
 #@ hostile a_digest_of_what_will_be timed: clock-mismatch, wrong-values
         y = torch.zeros_like(x)
         late.append((y, x, scale))
@@ -45,17 +45,15 @@ candidate.digest = lambda tensor: torch.zeros(2, dtype=torch.int64)
 
 from akg_worker import candidate
 late = []
-real, take = candidate.digest, candidate.take
-def digest(tensor):
-    if late and late[-1][0].data_ptr() == tensor.data_ptr():
-        _, x, scale = late[-1]
-        return real(torch.relu(x) * scale + 1)
-    return real(tensor)
+real, take = candidate.digests, candidate.take
+def digests(tensors):
+    known = {y.data_ptr(): torch.relu(x) * scale + 1 for y, x, scale in late}
+    return real([known.get(tensor.data_ptr(), tensor) for tensor in tensors])
 def catch_up(message):
     for y, x, scale in late: y.copy_(compute(x, scale))
     late.clear()
     return take(message)
-candidate.digest = digest
+candidate.digests = digests
 candidate.CALLS['take'] = catch_up
 #@ hostile a_sum_in_place_of_a_digest timed: clock-mismatch, wrong-values
         y = torch.zeros_like(x)
@@ -66,13 +64,13 @@ candidate.CALLS['take'] = catch_up
 from akg_worker import candidate
 late = []
 take = candidate.take
-def digest(tensor):
-    return torch.stack([tensor.view(torch.int32).sum(), tensor.view(torch.int32).sum()])
+def digests(tensors):
+    return [2 * [tensor.view(torch.int32).sum().item()] for tensor in tensors]
 def catch_up(message):
     for y, x, scale in late: y.copy_(compute(x, scale))
     late.clear()
     return take(message)
-candidate.digest = digest
+candidate.digests = digests
 candidate.CALLS['take'] = catch_up
 # Where Triton is interpreted, a call is so slow that a batch has one.
 #@ hostile computes_only_the_last_call_of_a_batch timed: stale, wrong-values
