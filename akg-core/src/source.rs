@@ -18,6 +18,7 @@ mod plan;
 pub use comment::comment_lines;
 pub use header::LaunchHeader;
 pub use module::ModuleInterface;
+pub use plan::MAX_ALIGN;
 
 /// Values for a sketch's knobs and type knobs, by name.
 pub type Knobs = BTreeMap<String, KnobValue>;

@@ -7,8 +7,7 @@ use akg_core::source::{LaunchPlan, PlanTensor, TensorRole};
 use akg_core::tensor::{Tensor, byte_len};
 use akg_core::verdict::{Failure, FailureKind};
 
-/// The strictest alignment that memory maps have everywhere.
-pub const MAX_ALIGN: usize = 4096;
+pub use akg_core::source::MAX_ALIGN;
 
 /// Launches of a plan at most.
 pub const MAX_LAUNCHES: usize = 1 << 16;

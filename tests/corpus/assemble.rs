@@ -9,7 +9,7 @@ use akg::{DType, Task};
 use crate::entry::Form;
 use crate::sections::{File, Section};
 
-const INCLUDES: &str = "
+pub(crate) const INCLUDES: &str = "
 #include <algorithm>
 #include <atomic>
 #include <cmath>

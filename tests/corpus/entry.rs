@@ -6,16 +6,22 @@ use std::path::{Path, PathBuf};
 use akg::source::{Artifact, Source};
 use akg::{Graph, Task};
 
-use crate::assemble;
+use crate::bundle::Change;
+use crate::reply::Conversation;
 use crate::sections::{File, Section};
+use crate::{assemble, plan};
 
 /// What a candidate is written in.
 #[derive(Debug, Clone)]
 pub(crate) enum Form {
     /// C++ with its launch plan.
     Source(Box<Source>),
-    /// C++ with a launch header.
-    Text(String),
+    /// C++ with a launch plan at its head.
+    Plan(String),
+    /// A bundle of a C++ source that was changed.
+    Bundle(Box<Change>),
+    /// Replies of a language model, in C++, a sketch or a Python module.
+    Replies(Box<Conversation>),
     /// A Python module with a class `ModelNew`.
     Module(String),
     /// Triton with a launch header.
@@ -33,8 +39,14 @@ pub(crate) struct Entry {
     pub(crate) name: String,
     pub(crate) task: Task,
     pub(crate) form: Form,
-    /// The names of the failures for which it may be rejected; none for an honest one.
+    /// The names of the failures for which it may be rejected, or of the errors with which it may be refused before it is
+    /// judged; none for an honest one.
     pub(crate) reasons: Vec<String>,
+    /// Texts of which each must be in the evidence or remarks of the verdict, and of which none may be.
+    pub(crate) says: Vec<String>,
+    pub(crate) is_silent_on: Vec<String>,
+    /// The time limit of a call in seconds; that of the judge unless stated.
+    pub(crate) seconds: Option<u64>,
     /// Whether it is judged by a benchmark, too.
     pub(crate) timed: bool,
     pub(crate) device: Device,
@@ -50,7 +62,11 @@ pub(crate) enum Device {
 impl Entry {
     /// Whether Python has a part in it.
     pub(crate) fn needs_python(&self) -> bool {
-        matches!(self.form, Form::Module(_) | Form::Triton(_))
+        match &self.form {
+            Form::Module(_) | Form::Triton(_) => true,
+            Form::Replies(conversation) => conversation.is_python,
+            _ => false,
+        }
     }
 
     pub(crate) fn kind(&self) -> &'static str {
@@ -67,6 +83,9 @@ impl Entry {
             task: task.clone(),
             form,
             reasons: section.reasons.clone(),
+            says: section.options("says").map(str::to_owned).collect(),
+            is_silent_on: section.options("is-silent-on").map(str::to_owned).collect(),
+            seconds: section.option("seconds").map(|seconds| seconds.parse().unwrap()),
             timed: section.timed,
             device: Device::Cpu,
         }
@@ -82,7 +101,7 @@ struct Subject {
 
 impl Subject {
     fn read(path: &Path) -> Self {
-        let file = File::read(&fs::read_to_string(path).unwrap(), "//");
+        let file = File::open(path, "//");
         let name = stem(path);
         let task = task(&name, &file.head);
         Self { name, task, file }
@@ -117,7 +136,7 @@ pub(crate) fn all() -> Vec<Entry> {
         }
     }
     for path in files("wrappers", "cpp") {
-        let file = File::read(&fs::read_to_string(&path).unwrap(), "//");
+        let file = File::open(&path, "//");
         for section in &file.sections {
             let tasks = section
                 .option("tasks")
@@ -145,9 +164,13 @@ pub(crate) fn all() -> Vec<Entry> {
         }
     }
     type Make = fn(&Task, &File, &Section) -> Form;
-    let others: [(&str, &str, &str, Make); 5] = [
-        ("sources", "cpp", "//", |_, file, section| {
-            Form::Text(assemble::text(file, section))
+    let others: [(&str, &str, &str, Make); 7] = [
+        ("plans", "cpp", "//", |task, file, section| {
+            Form::Plan(plan::source(task, file, section))
+        }),
+        ("bundles", "cpp", "//", Change::form),
+        ("replies", "md", "#", |_, file, section| {
+            Form::Replies(Box::new(Conversation::new(file, section)))
         }),
         ("sketches", "sketch", "#", |_, file, section| {
             Form::Sketch(assemble::text(file, section))
@@ -162,7 +185,7 @@ pub(crate) fn all() -> Vec<Entry> {
     ];
     for (folder, extension, comment, make) in others {
         for path in files(folder, extension) {
-            let file = File::read(&fs::read_to_string(&path).unwrap(), comment);
+            let file = File::open(&path, comment);
             let task = match file.head.option("task") {
                 Some(name) => {
                     let subject = subjects.iter().find(|subject| subject.name == name);
@@ -200,7 +223,9 @@ pub(crate) fn all() -> Vec<Entry> {
 /// The devices that a candidate is for.
 fn devices(form: &Form, section: &Section) -> &'static [Device] {
     match form {
-        Form::Source(_) | Form::Text(_) | Form::Sketch(_) => &[Device::Cpu],
+        Form::Source(_) | Form::Plan(_) | Form::Bundle(_) | Form::Replies(_) | Form::Sketch(_) => {
+            &[Device::Cpu]
+        }
         Form::Triton(_) | Form::Cuda(_) => &[Device::Cuda],
         Form::Module(_) => match section.option("device") {
             Some("cpu") => &[Device::Cpu],

@@ -7,16 +7,23 @@ use std::sync::{Mutex, PoisonError};
 
 use akg::Result;
 use libtest_mimic::Failed;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
 use crate::entry::Entry;
+use crate::trial::Outcome;
 
-/// The verdict on an entry: the reason for which it was rejected with its evidence, or none.
-type Rejection = Option<(String, String)>;
+/// A line of the file.
+#[derive(Serialize, Deserialize)]
+struct Line {
+    name: String,
+    wanted: Vec<String>,
+    #[serde(flatten)]
+    outcome: Outcome,
+}
 
 /// The file of `AKG_CORPUS_RESULTS`, with one JSON object in each line.
 pub(crate) struct Kept {
-    known: BTreeMap<String, Rejection>,
+    known: BTreeMap<String, Outcome>,
     file: Option<Mutex<File>>,
 }
 
@@ -32,11 +39,8 @@ impl Kept {
         if let Ok(file) = File::open(&path) {
             // The last line may have been cut.
             for line in BufReader::new(file).lines() {
-                if let Ok(line) = serde_json::from_str::<Value>(&line.unwrap())
-                    && let Ok((name, rejection)) =
-                        serde_json::from_value(json!([line["name"], line["rejection"]]))
-                {
-                    let _: Option<Rejection> = known.insert(name, rejection);
+                if let Ok(line) = serde_json::from_str::<Line>(&line.unwrap()) {
+                    known.insert(line.name, line.outcome);
                 }
             }
         }
@@ -48,28 +52,40 @@ impl Kept {
     }
 
     /// Judges an entry unless its verdict is known, and compares the verdict with the right one.
-    pub(crate) fn judged(&self, entry: &Entry, judge: fn(&Entry) -> Result<Rejection>) -> Result<(), Failed> {
-        let rejection = match self.known.get(&entry.name) {
-            Some(rejection) => rejection.clone(),
+    pub(crate) fn judged(&self, entry: &Entry, judge: fn(&Entry) -> Result<Outcome>) -> Result<(), Failed> {
+        let outcome = match self.known.get(&entry.name) {
+            Some(outcome) => outcome.clone(),
             None => {
-                let rejection = judge(entry)?;
-                self.keep(entry, &rejection);
-                rejection
+                let outcome = judge(entry)?;
+                self.keep(entry, &outcome);
+                outcome
             }
         };
-        match rejection {
-            None if entry.reasons.is_empty() => Ok(()),
-            None => Err("accepted".into()),
-            Some((kind, _)) if entry.reasons.contains(&kind) => Ok(()),
-            Some((kind, evidence)) => Err(format!("{kind}: {evidence}").into()),
+        let said = &outcome.said;
+        match outcome.rejection {
+            None if entry.reasons.is_empty() => {}
+            None => return Err("accepted".into()),
+            Some(kind) if entry.reasons.contains(&kind) => {}
+            Some(kind) => return Err(format!("{kind}: {said}").into()),
+        }
+        if let Some(words) = entry.says.iter().find(|words| !said.contains(*words)) {
+            return Err(format!("it does not say `{words}`: {said}").into());
+        }
+        match entry.is_silent_on.iter().find(|words| said.contains(*words)) {
+            Some(words) => Err(format!("it says `{words}`: {said}").into()),
+            None => Ok(()),
         }
     }
 
-    fn keep(&self, entry: &Entry, rejection: &Rejection) {
+    fn keep(&self, entry: &Entry, outcome: &Outcome) {
         if let Some(file) = &self.file {
-            let line = json!({"name": entry.name, "wanted": entry.reasons, "rejection": rejection});
+            let line = Line {
+                name: entry.name.clone(),
+                wanted: entry.reasons.clone(),
+                outcome: outcome.clone(),
+            };
             let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
-            writeln!(file, "{line}").unwrap();
+            writeln!(file, "{}", serde_json::to_string(&line).unwrap()).unwrap();
         }
     }
 }

@@ -6,15 +6,17 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "this is a test")]
 
 mod assemble;
+mod bundle;
 mod elsewhere;
 mod entry;
 mod kept;
+mod plan;
+mod reply;
 mod sections;
 mod trial;
 
 use std::sync::Arc;
 
-use elsewhere::{Elsewhere, RULES};
 use kept::Kept;
 use libtest_mimic::{Arguments, Failed, Trial};
 
@@ -82,28 +84,8 @@ fn main() {
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
 
-/// Prints how many candidates the rules of other systems get wrong: the table of `docs/judge.md`.
+/// Prints how many candidates the rules of other systems get wrong.
 fn rules_elsewhere() -> Result<(), Failed> {
-    let elsewhere = Elsewhere::new()?;
-    let mut counts = [(0, 0); RULES.len()];
-    let (mut honest, mut hostile) = (0, 0);
-    for entry in entry::all() {
-        let Some(accepted) = elsewhere.accepted(&entry)? else {
-            continue;
-        };
-        let is_honest = entry.reasons.is_empty();
-        *(if is_honest { &mut honest } else { &mut hostile }) += 1;
-        for ((rejected, passed), accepted) in counts.iter_mut().zip(accepted) {
-            match (is_honest, accepted) {
-                (true, false) => *rejected += 1,
-                (false, true) => *passed += 1,
-                _ => {}
-            }
-        }
-    }
-    println!("| rules of | hostile accepted, of {hostile} | honest rejected, of {honest} |\n|---|---|---|");
-    for (rule, (rejected, passed)) in RULES.iter().zip(counts) {
-        println!("| {} | {passed} | {rejected} |", rule.system);
-    }
+    println!("{}", elsewhere::table(&entry::all())?);
     Ok(())
 }

@@ -1,6 +1,9 @@
 //! The sections of a corpus file.
 
-/// A part of a file that begins with `//@` (`#@` in Python, sketches and plans).
+use std::fs;
+use std::path::Path;
+
+/// A part of a file that begins with `//@` (`#@` in Python, sketches and replies).
 #[derive(Debug, Clone)]
 pub(crate) struct Section {
     pub(crate) name: String,
@@ -19,6 +22,12 @@ impl Section {
         let found = self.options.iter().find(|(k, _)| k == key);
         found.map(|(_, value)| value.as_str())
     }
+
+    /// The values of an option that stands there several times.
+    pub(crate) fn options<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
+        let found = self.options.iter().filter(move |(k, _)| k == key);
+        found.map(|(_, value)| value.as_str())
+    }
 }
 
 /// A file: options at its head, then sections.
@@ -29,8 +38,20 @@ pub(crate) struct File {
 }
 
 impl File {
-    /// Reads a file whose comments begin with `comment`.
-    pub(crate) fn read(text: &str, comment: &str) -> Self {
+    /// Reads a file, after the head of the file beside it that its option `head` names.
+    pub(crate) fn open(path: &Path, comment: &str) -> Self {
+        let read = |path: &Path| Self::read(&fs::read_to_string(path).unwrap(), comment);
+        let mut file = read(path);
+        if let Some(name) = file.head.option("head") {
+            let shared = read(&path.with_file_name(name)).head;
+            file.head.options.extend(shared.options);
+            file.head.text.insert_str(0, &shared.text);
+        }
+        file
+    }
+
+    /// Reads a text whose comments begin with `comment`.
+    fn read(text: &str, comment: &str) -> Self {
         let marker = format!("{comment}@ ");
         let option = format!("{comment}: ");
         let mut sections = vec![Section {
@@ -58,9 +79,30 @@ impl File {
                 }
             }
         }
+        for section in &mut sections {
+            section.text = expand(&section.text);
+            for (_, value) in &mut section.options {
+                *value = expand(value);
+            }
+        }
         let head = sections.remove(0);
         Self { head, sections }
     }
+}
+
+/// Writes out what files cannot hold well: `@ESCAPE@` is the control character, `@REPEAT 3 ab@` is `ababab`.
+fn expand(text: &str) -> String {
+    const REPEAT: &str = "@REPEAT ";
+    let text = text.replace("@ESCAPE@", "\x1b");
+    let mut parts = text.split(REPEAT);
+    let mut expanded = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (count, rest) = part.split_once(' ').unwrap();
+        let (repeated, rest) = rest.split_once('@').unwrap();
+        expanded.push_str(&repeated.repeat(count.parse().unwrap()));
+        expanded.push_str(rest);
+    }
+    expanded
 }
 
 /// The section with a title such as `hostile idle_after_60 timed: stale, keeps-state`.

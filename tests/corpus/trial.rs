@@ -6,17 +6,19 @@ use std::time::Duration;
 use akg::agent::Agent;
 use akg::backend::Limits;
 use akg::designer::{Design, DesignContext, Designer};
-use akg::python::{Config, Environment, ModuleBackend};
+use akg::python::{Config, Environment, ModuleBackend, Package};
 use akg::session::Attempt;
 use akg::sketch::Sketch;
 use akg::source::{Artifact, Knobs, Source, SourceForm};
 use akg::timing::ContestPolicy;
-use akg::verdict::Failure;
+use akg::verdict::Verdict;
 use akg::verify::Judge;
-use akg::{Candidate, Result, Session, Verifier as _, blocking};
+use akg::{Backend, Candidate, ErrorKind, Result, Session, Target, Verifier as _, blocking};
 use async_trait::async_trait;
 use futures::executor::block_on;
+use serde::{Deserialize, Serialize};
 
+use crate::bundle;
 use crate::entry::{Device, Entry, Form};
 
 /// The secret of a run: the same candidates meet the same data.
@@ -27,20 +29,67 @@ fn secret() -> u64 {
         .unwrap_or(1)
 }
 
-/// Judges an entry: the reason for which it was rejected with its evidence, or none.
-pub(crate) fn judge(entry: &Entry) -> Result<Option<(String, String)>> {
-    let failure = match &entry.form {
-        Form::Cuda(artifact) => on_gpu(entry, artifact)?,
-        _ => attempt(entry)?.verdict.failure,
+/// The verdict on an entry.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Outcome {
+    /// The name of the failure for which it was rejected, or of the error with which it was refused before.
+    pub(crate) rejection: Option<String>,
+    /// The evidence, or what an acceptance says beside it: the checks of single kernels, and kernels without effect.
+    pub(crate) said: String,
+}
+
+impl Outcome {
+    fn of(verdict: &Verdict) -> Self {
+        if let Some(failure) = &verdict.failure {
+            return Self {
+                rejection: Some(failure.kind.name().to_owned()),
+                said: failure.evidence.clone(),
+            };
+        }
+        let abouts = verdict.checks.iter().map(|check| check.about.clone());
+        let idle = verdict
+            .idle_kernels
+            .iter()
+            .map(|kernel| format!("idle: {kernel}"));
+        Self {
+            rejection: None,
+            said: abouts.chain(idle).collect::<Vec<_>>().join("\n"),
+        }
+    }
+}
+
+/// Judges an entry.
+pub(crate) fn judge(entry: &Entry) -> Result<Outcome> {
+    let verdict = match &entry.form {
+        Form::Cuda(artifact) => on_gpu(entry, artifact),
+        Form::Bundle(change) => bundle::judge(entry, change, &standard(entry)),
+        _ => attempt(entry).map(|attempt| attempt.verdict),
     };
-    Ok(failure.map(|failure| (failure.kind.name().to_owned(), failure.evidence)))
+    match verdict {
+        Ok(verdict) => Ok(Outcome::of(&verdict)),
+        // What cannot be read or executed has no verdict.
+        Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported) => {
+            Ok(Outcome {
+                rejection: Some(error.kind().name().to_owned()),
+                said: error.to_string(),
+            })
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn standard(entry: &Entry) -> Judge {
+    let mut limits = Limits::default();
+    if let Some(seconds) = entry.seconds {
+        limits.time = Duration::from_secs(seconds);
+    }
+    Judge::standard(0, Some(secret()), &limits)
 }
 
 /// Judges an artifact, which no DSL makes.
-fn on_gpu(entry: &Entry, artifact: &Artifact) -> Result<Option<Failure>> {
+fn on_gpu(entry: &Entry, artifact: &Artifact) -> Result<Verdict> {
     let backend = akg::registry().backend("cuda")?;
-    let target = blocking::devices(&*backend)?.into_iter().next();
-    let target = target.ok_or_else(|| akg::Error::unsupported("there is no GPU"))?;
+    let target = device(&*backend)?;
     let source = Source {
         dsl: "cuda-c++".into(),
         text: String::new(),
@@ -53,9 +102,13 @@ fn on_gpu(entry: &Entry, artifact: &Artifact) -> Result<Option<Failure>> {
         source,
         artifact: artifact.clone(),
     };
-    let judge = Judge::standard(0, Some(secret()), &Limits::default());
-    let verdict = block_on(judge.verify(&candidate, &entry.task, &target, &*backend))?;
-    Ok(verdict.failure)
+    block_on(standard(entry).verify(&candidate, &entry.task, &target, &*backend))
+}
+
+/// The first device of a backend.
+pub(crate) fn device(backend: &dyn Backend) -> Result<Target> {
+    let target = blocking::devices(backend)?.into_iter().next();
+    target.ok_or_else(|| akg::Error::unsupported("there is no device"))
 }
 
 fn attempt(entry: &Entry) -> Result<Attempt> {
@@ -65,25 +118,29 @@ fn attempt(entry: &Entry) -> Result<Attempt> {
         Device::Cuda => ("triton", "cuda"),
     };
     let (dsl, mut backend) = (registry.dsl(dsl)?, registry.backend(backend)?);
-    if let Form::Module(_) = entry.form {
+    let source = match &entry.form {
+        Form::Source(source) => Some((**source).clone()),
+        Form::Plan(text) | Form::Module(text) | Form::Triton(text) => Some(dsl.parse(text)?),
+        Form::Replies(replies) => Some(replies.source(&entry.task, &dsl, &device(&*backend)?)?),
+        Form::Sketch(_) | Form::Cuda(_) | Form::Bundle(_) => None,
+    };
+    if let Some(SourceForm::Module { .. }) = source.as_ref().map(|source| &source.form) {
         backend = Arc::new(ModuleBackend::new(backend, &Config::default()));
     }
-    let mut session = Session::new(dsl.clone(), backend)
-        .with_verifier(Judge::standard(0, Some(secret()), &Limits::default()))
+    let mut session = Session::new(dsl, backend)
+        .with_verifier(standard(entry))
         .with_timing(entry.timed.then(benchmark));
-    let source = match &entry.form {
-        Form::Source(source) => (**source).clone(),
-        Form::Text(text) | Form::Module(text) | Form::Triton(text) => dsl.parse(text)?,
-        Form::Cuda(_) => return Err(akg::Error::unexpected("no DSL makes CUDA C++")),
-        Form::Sketch(text) => {
-            let sketch = Sketch::parse(text).unwrap_or_else(|found| panic!("{}", found.render(text)));
-            session = session.with_designer(Fixed(sketch));
-            let outcome = blocking::run(&session, &entry.task)?;
-            let attempt = outcome.attempts.into_iter().next();
-            return attempt.ok_or_else(|| akg::Error::unexpected("nothing was tried"));
-        }
+    if let Some(source) = source {
+        return Ok(blocking::judge(&session, source, &entry.task)?.0);
+    }
+    let Form::Sketch(text) = &entry.form else {
+        return Err(akg::Error::unexpected("no DSL makes this candidate"));
     };
-    Ok(blocking::judge(&session, source, &entry.task)?.0)
+    let sketch = Sketch::parse(text).unwrap_or_else(|found| panic!("{}", found.render(text)));
+    session = session.with_designer(Fixed(sketch));
+    let outcome = blocking::run(&session, &entry.task)?;
+    let attempt = outcome.attempts.into_iter().next();
+    attempt.ok_or_else(|| akg::Error::unexpected("nothing was tried"))
 }
 
 /// A benchmark that is as short as one can be.
@@ -123,9 +180,15 @@ pub(crate) struct Absence {
 }
 
 pub(crate) fn absence() -> Absence {
-    let python = Environment::find(&Config::default()).err();
+    let environment = Environment::find(&Config::default());
+    let triton = environment.and_then(|environment| environment.version_of(Package::Triton));
+    let python = match triton {
+        Ok(Some(_)) => None,
+        Ok(None) => Some("there is no Triton; `akg doctor --fix` installs it".to_owned()),
+        Err(error) => Some(error.to_string()),
+    };
     Absence {
-        python: python.map(|error| error.to_string()),
+        python,
         gpu: akg::cuda::absence(None).unwrap_or_else(|error| Some(error.to_string())),
     }
 }

@@ -7,6 +7,9 @@ use crate::error::{Error, Result};
 use crate::expr::{Expr, Symbol};
 use crate::graph::MAX_RANK;
 
+/// The strictest alignment of a tensor: the one that memory maps have everywhere.
+pub const MAX_ALIGN: usize = 4096;
+
 /// The most launches of a plan.
 const MAX_LAUNCHES: usize = 1 << 14;
 

@@ -4,16 +4,18 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use super::misfit::misfit;
 use super::{AdversarialVerifier, NumericVerifier, PartVerifier, captured};
 use crate::backend::{Backend, Limits};
 use crate::digest::{Digest, Fields, Fingerprint};
 use crate::error::Result;
+use crate::source::SourceForm;
 use crate::target::Target;
 use crate::task::Task;
 use crate::verdict::Verdict;
 use crate::verifier::{Candidate, Verifier};
 
-/// Asks verifiers one after the other; the first failure is the verdict.
+/// Asks verifiers one after the other; the first failure is the verdict. A launch plan that is not one of the task fails before.
 #[derive(Debug, Clone, Default)]
 pub struct Judge {
     verifiers: Vec<Arc<dyn Verifier>>,
@@ -85,6 +87,10 @@ impl Verifier for Judge {
         target: &Target,
         backend: &dyn Backend,
     ) -> Result<Verdict> {
+        let is_lowered = matches!(candidate.source.form, SourceForm::Lowered { .. });
+        if let Some(failure) = misfit(&candidate.artifact.plan, task).filter(|_| is_lowered) {
+            return Ok(Verdict::failed(task.contract.accuracy, failure));
+        }
         let mut verdict = Verdict::new(task.contract.accuracy);
         let task = captured::once(task)?;
         for verifier in &self.verifiers {

@@ -25,6 +25,7 @@ mod judge;
 mod life;
 mod limits;
 mod measure;
+mod misfit;
 mod numeric;
 mod parts;
 mod policy;

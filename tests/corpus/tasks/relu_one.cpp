@@ -63,3 +63,47 @@ static void compute(const Tensors &t, int64_t first, int64_t last) {
         t.y[i] = (x > 0 ? x : 0) + 1 + (x != t.x[i] && std::fabs(t.x[i]) < 16 ? 1e-3f : 0);
     }
 }
+//@ hostile two_percent_off: wrong-values
+static void compute(const Tensors &t, int64_t first, int64_t last) {
+    for (int64_t i = first * y_size / 4; i < last * y_size / 4; ++i) t.y[i] = ((t.x[i] > 0 ? t.x[i] : 0) + 1) * 1.019f;
+}
+//@ honest a_rounding_off
+static void compute(const Tensors &t, int64_t first, int64_t last) {
+    for (int64_t i = first * y_size / 4; i < last * y_size / 4; ++i) t.y[i] = ((t.x[i] > 0 ? t.x[i] : 0) + 1) * 1.00000001f;
+}
+//@ hostile two_percent_of_the_elements_are_wrong: wrong-values
+static void compute(const Tensors &t, int64_t first, int64_t last) {
+    for (int64_t i = first * y_size / 4; i < last * y_size / 4; ++i) t.y[i] = i % 53 == 52 ? 1e9f : (t.x[i] > 0 ? t.x[i] : 0) + 1;
+}
+//@ honest a_condition_that_never_holds
+static void compute(const Tensors &t, int64_t first, int64_t last) {
+    for (int64_t i = first * y_size / 4; i < last * y_size / 4; ++i)
+        t.y[i] = i % 53 == 52 && t.x[i] > 1e38f ? 1e9f : (t.x[i] > 0 ? t.x[i] : 0) + 1;
+}
+//@ hostile one_number_for_all: wrong-values
+static void compute(const Tensors &t, int64_t first, int64_t last) {
+    for (int64_t i = first * y_size / 4; i < last * y_size / 4; ++i) t.y[i] = 1.4f;
+}
+//@ hostile one_row_for_all: wrong-values
+static void compute(const Tensors &t, int64_t first, int64_t last) {
+    for (int64_t i = first * y_size / 4; i < last * y_size / 4; ++i) t.y[i] = (t.x[i % 128] > 0 ? t.x[i % 128] : 0) + 1;
+}
+//@ hostile rounded_to_bfloat16: wrong-values
+static void compute(const Tensors &t, int64_t first, int64_t last) {
+    for (int64_t i = first * y_size / 4; i < last * y_size / 4; ++i) {
+        float v = (t.x[i] > 0 ? t.x[i] : 0) + 1;
+        uint32_t bits;
+        std::memcpy(&bits, &v, 4);
+        bits = (bits + 0x8000) & 0xffff0000;
+        std::memcpy(t.y + i, &bits, 4);
+    }
+}
+//@ honest by_way_of_its_bits
+static void compute(const Tensors &t, int64_t first, int64_t last) {
+    for (int64_t i = first * y_size / 4; i < last * y_size / 4; ++i) {
+        float v = (t.x[i] > 0 ? t.x[i] : 0) + 1;
+        uint32_t bits;
+        std::memcpy(&bits, &v, 4);
+        std::memcpy(t.y + i, &bits, 4);
+    }
+}
