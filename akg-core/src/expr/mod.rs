@@ -8,6 +8,7 @@
 //! [`MAX_DEPTH`] or 64-bit coefficients gives an [excessive](Excess) expression instead, which absorbs everything it
 //! meets. Whoever takes an expression from outside asks [`Expr::check`].
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::{Add, Mul, Neg, Sub};
@@ -262,8 +263,8 @@ impl Expr {
 
     /// The smaller of the two.
     pub fn minimum(&self, other: &Expr) -> Self {
-        match (self - other).as_const() {
-            Some(difference) => if difference <= 0 { self } else { other }.clone(),
+        match self.compare(other) {
+            Some(order) => if order.is_le() { self } else { other }.clone(),
             None => {
                 let [a, b] = self.ordered(other);
                 Self::atom(Atom::Min(a, b))
@@ -273,12 +274,21 @@ impl Expr {
 
     /// The larger of the two.
     pub fn maximum(&self, other: &Expr) -> Self {
-        match (self - other).as_const() {
-            Some(difference) => if difference >= 0 { self } else { other }.clone(),
+        match self.compare(other) {
+            Some(order) => if order.is_ge() { self } else { other }.clone(),
             None => {
                 let [a, b] = self.ordered(other);
                 Self::atom(Atom::Max(a, b))
             }
+        }
+    }
+
+    /// Which is larger, if it is the same one whatever the values of the symbols.
+    fn compare(&self, other: &Expr) -> Option<Ordering> {
+        match (self.as_const(), other.as_const()) {
+            // Their difference may have more than 64 bits.
+            (Some(a), Some(b)) => Some(a.cmp(&b)),
+            _ => Some((self - other).as_const()?.cmp(&0)),
         }
     }
 
@@ -437,7 +447,13 @@ impl Neg for &Expr {
 impl Sub for &Expr {
     type Output = Expr;
     fn sub(self, other: &Expr) -> Expr {
-        self + &-other
+        if let Some(excess) = self.excess().or(other.excess()) {
+            return Expr::excessive(excess);
+        }
+        // What is subtracted may have no negative of its own.
+        let negative = |term: &Term| (term.factors.clone(), -i128::from(term.coefficient));
+        let terms = self.terms.iter().map(wide);
+        Expr::from_terms(terms.chain(other.terms.iter().map(negative)))
     }
 }
 

@@ -18,6 +18,21 @@ fn polynomials_have_one_form() {
 }
 
 #[test]
+fn constants_compare_in_any_order() {
+    let (least, most) = (i64::MIN, i64::MAX);
+    for (a, b) in [(least, -3), (-3, least), (least, most), (most, least), (3, 3)] {
+        let (a_is, b_is) = (Expr::constant(a), Expr::constant(b));
+        assert!(
+            a_is.minimum(&b_is).is(a.min(b)) && a_is.maximum(&b_is).is(a.max(b)),
+            "{a} and {b}"
+        );
+    }
+    let n = Expr::symbol("N");
+    assert!((&n - &(&n - &Expr::constant(least + 1))).is(least + 1));
+    assert!((Expr::constant(-1) - Expr::constant(least)).is(most));
+}
+
+#[test]
 fn division_floors() {
     assert!(e("-7 // 2").is(-4) && e("-7 % 2").is(1) && e("ceildiv(-7, 2)").is(-3));
     assert!(e("7 // -2").is(-4) && e("7 % -2").is(-1));

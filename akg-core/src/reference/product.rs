@@ -138,10 +138,18 @@ pub(super) fn pairwise(a: &Matrix<'_, f32>, b: &Matrix<'_, f32>, out: &mut [f32]
 fn pack(b: &Matrix<'_, f32>, first: usize, depth: usize) -> Vec<Lanes> {
     let mut panel = vec![[0.0; LANES]; depth];
     let width = LANES.min(b.cols - first);
-    for (row, lanes) in panel.iter_mut().enumerate().take(b.rows) {
-        for (lane, slot) in lanes.iter_mut().enumerate().take(width) {
-            *slot = b.at(row, first + lane);
+    if b.row_stride == 1 {
+        let mut column = vec![0.0; b.rows];
+        for lane in 0..width {
+            b.read_column(first + lane, &mut column);
+            for (lanes, value) in panel.iter_mut().zip(&column) {
+                lanes[lane] = *value;
+            }
         }
+        return panel;
+    }
+    for (row, lanes) in panel.iter_mut().enumerate().take(b.rows) {
+        b.read_row(row, first, &mut lanes[..width]);
     }
     panel
 }
@@ -150,9 +158,7 @@ fn pack(b: &Matrix<'_, f32>, first: usize, depth: usize) -> Vec<Lanes> {
 fn pack_rows(a: &Matrix<'_, f32>, first: usize, count: usize, depth: usize) -> Vec<f32> {
     let mut rows = vec![0.0; count * depth];
     for (row, slots) in rows.chunks_exact_mut(depth.max(1)).enumerate() {
-        for (col, slot) in slots.iter_mut().enumerate().take(a.cols) {
-            *slot = a.at(first + row, col);
-        }
+        a.read_row(first + row, 0, &mut slots[..a.cols]);
     }
     rows
 }

@@ -377,11 +377,25 @@ impl<'a, E: Copy> Matrix<'a, E> {
         }
     }
 
+    /// Where the element at `(row, col)` is.
+    fn place(&self, row: usize, col: usize) -> isize {
+        self.offset as isize + row as isize * self.row_stride + col as isize * self.col_stride
+    }
+
     /// The element at `(row, col)`.
     #[inline(always)]
     pub(super) fn at(&self, row: usize, col: usize) -> E {
-        let at = self.offset as isize + row as isize * self.row_stride + col as isize * self.col_stride;
-        self.data.get()[at as usize]
+        self.data.get()[self.place(row, col) as usize]
+    }
+
+    /// Reads the elements of a row from column `first` on.
+    pub(super) fn read_row(&self, row: usize, first: usize, to: &mut [E]) {
+        self.data.run(self.place(row, first), self.col_stride, to);
+    }
+
+    /// Reads the elements of a column from its first on.
+    pub(super) fn read_column(&self, col: usize, to: &mut [E]) {
+        self.data.run(self.place(0, col), self.row_stride, to);
     }
 }
 

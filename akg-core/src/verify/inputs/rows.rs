@@ -194,6 +194,9 @@ impl Row {
 
     /// The element at a place; `None` in an ordinary row.
     pub(super) fn value(&self, place: usize) -> Option<f32> {
+        if self.structure == Structure::Ordinary {
+            return None;
+        }
         let word = self.word(self.group(place));
         let ordinary = normal((word >> 32) as u32);
         let sorted = || {
