@@ -285,11 +285,12 @@ impl Expr {
 
     /// Which is larger, if it is the same one whatever the values of the symbols.
     fn compare(&self, other: &Expr) -> Option<Ordering> {
-        match (self.as_const(), other.as_const()) {
-            // Their difference may have more than 64 bits.
-            (Some(a), Some(b)) => Some(a.cmp(&b)),
-            _ => Some((self - other).as_const()?.cmp(&0)),
+        if let (Some(a), Some(b)) = (self.as_const(), other.as_const()) {
+            return Some(a.cmp(&b));
         }
+        // One of the differences may be 2^63, which has more than 64 bits.
+        let difference = (self - other).as_const().map(|d| d.cmp(&0));
+        difference.or_else(|| Some(0.cmp(&(other - self).as_const()?)))
     }
 
     /// Both in canonical order, for operators that do not depend on it.

@@ -28,6 +28,12 @@ fn constants_compare_in_any_order() {
         );
     }
     let n = Expr::symbol("N");
+    let below = &n + &Expr::constant(least);
+    assert_eq!((below.maximum(&n), n.maximum(&below)), (n.clone(), n.clone()));
+    assert_eq!(
+        (below.minimum(&n), n.minimum(&below)),
+        (below.clone(), below.clone())
+    );
     assert!((&n - &(&n - &Expr::constant(least + 1))).is(least + 1));
     assert!((Expr::constant(-1) - Expr::constant(least)).is(most));
 }
