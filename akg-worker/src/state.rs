@@ -66,7 +66,7 @@ const REMEMBERING: [&str; 21] = [
     "shmat",
 ];
 
-/// What names of the C++ library's own data contain.
+/// The beginning of mangled names in the C++ library's own namespace.
 const STATIC_LIBRARY: &str = "_ZN10__cxxabiv1";
 
 /// Names in the evidence at most.

@@ -35,7 +35,7 @@ pub(super) fn find<T: Real>(name: &str) -> Option<Kernel<T>> {
 const EXACT: &str = "_to_copy abs add amax amin ceil clamp clamp_max clamp_min copy cumsum floor floor_divide fmod hardtanh \
                      masked_fill max maximum min minimum neg relu relu6 remainder round rsub sign sub sum to trunc type_as where";
 
-/// Whether an operator's floating results may be off by roundings of their own even where they are numbers of their type.
+/// Returns true if an operator's floating results may be off by roundings of their own even where they are numbers of their type.
 pub(super) fn approximates(name: &str) -> bool {
     let inexact = [
         matmul::kernel::<f64>,

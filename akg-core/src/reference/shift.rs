@@ -15,7 +15,7 @@ pub enum Shifted {
 /// Moves finite floating values, each by a part of itself that follows from the value: equal elements of a tensor stay equal.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Shift {
-    /// What is moved.
+    /// The values that are moved.
     pub of: Shifted,
     /// Decides which element moves how far.
     pub seed: u64,

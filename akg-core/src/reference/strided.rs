@@ -377,7 +377,7 @@ impl<'a, E: Copy> Matrix<'a, E> {
         }
     }
 
-    /// Where the element at `(row, col)` is.
+    /// Returns the place of the element at `(row, col)`.
     fn place(&self, row: usize, col: usize) -> isize {
         self.offset as isize + row as isize * self.row_stride + col as isize * self.col_stride
     }

@@ -88,7 +88,7 @@ fn has_sizes(plan: &LaunchPlan, dims: &Bindings) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether two shapes are the same under these dims.
+/// Returns true if two shapes are the same under these dims.
 fn is_same(one: &[Expr], other: &[Expr], dims: &Bindings) -> bool {
     let value = |extent: &Expr| extent.eval(dims).ok();
     one == other || one.len() == other.len() && one.iter().zip(other).all(|(a, b)| value(a) == value(b))

@@ -71,7 +71,7 @@ impl Roles {
         }
     }
 
-    /// Whether every key has a weight that only its score decides: no mask, no bias, and no function that makes zeros of scores.
+    /// Returns true if only its score decides the weight of every key: no mask, no bias, and no function that makes zeros of scores.
     pub(super) fn weighs_all_keys(&self, prims: &Prims, kernel: &KernelPlan) -> bool {
         let mut id = self.of_tiles();
         while id != self.scores {

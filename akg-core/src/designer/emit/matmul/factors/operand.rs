@@ -20,7 +20,7 @@ pub(super) struct Operand {
     pub(super) is_inside: bool,
     /// Whether it is multiplied by weights, which are not centred.
     pub(super) meets_weights: bool,
-    /// Whether sums may have so few terms that a single small element is all of one.
+    /// True if sums may have so few terms that a single small element is all of one.
     pub(super) sums_few: bool,
 }
 
@@ -47,7 +47,7 @@ impl Operand {
         self.factors.dtype()
     }
 
-    /// Whether its rows are centred. An element loses the bits that are below those of the centre, which shows where it is all of a
+    /// Returns true if its rows are centred. An element loses the bits that are below those of the centre, which shows where it is all of a
     /// sum.
     pub(super) fn is_centred(&self) -> bool {
         self.factors == Factors::Halves && !self.sums_few
