@@ -7,30 +7,14 @@
 
 
 from akg_worker import candidate
-late = []
-def catching_up(answer):
-    def caught_up(message):
-        while late:
-            y, x, scale = late.pop()
-            with torch.no_grad(): y.copy_(compute(x, scale))
-        return answer(message)
-    return caught_up
-candidate.CALLS.update({name: catching_up(answer) for name, answer in candidate.CALLS.items()})
+for request in list(candidate.CALLS): catch_up_before(request)
 #@ hostile computes_in_requests_without_calls timed: clock-mismatch, wrong-values, stale
         y = torch.zeros_like(x)
         late.append((y, x, scale))
         return y
 
 
-from akg_worker import candidate
-late = []
-run = candidate.CALLS['run']
-def catch_up(message):
-    while late and not message['slots']:
-        y, x, scale = late.pop()
-        with torch.no_grad(): y.copy_(compute(x, scale))
-    return run(message)
-candidate.CALLS['run'] = catch_up
+catch_up_before('run', lambda message: not message['slots'])
 #@ hostile says_that_digests_are_what_they_will_be: wrong-values, clock-mismatch, crashed
         return torch.zeros_like(x)
 
@@ -44,17 +28,12 @@ candidate.digests = lambda tensors: [[0, 0] for _ in tensors]
 
 
 from akg_worker import candidate
-late = []
-real, take = candidate.digests, candidate.take
+real = candidate.digests
 def digests(tensors):
     known = {y.data_ptr(): torch.relu(x) * scale + 1 for y, x, scale in late}
     return real([known.get(tensor.data_ptr(), tensor) for tensor in tensors])
-def catch_up(message):
-    for y, x, scale in late: y.copy_(compute(x, scale))
-    late.clear()
-    return take(message)
 candidate.digests = digests
-candidate.CALLS['take'] = catch_up
+catch_up_before('take')
 #@ hostile a_sum_in_place_of_a_digest timed: clock-mismatch, wrong-values
         y = torch.zeros_like(x)
         late.append((y, x, scale))
@@ -62,16 +41,10 @@ candidate.CALLS['take'] = catch_up
 
 
 from akg_worker import candidate
-late = []
-take = candidate.take
 def digests(tensors):
     return [2 * [tensor.view(torch.int32).sum().item()] for tensor in tensors]
-def catch_up(message):
-    for y, x, scale in late: y.copy_(compute(x, scale))
-    late.clear()
-    return take(message)
 candidate.digests = digests
-candidate.CALLS['take'] = catch_up
+catch_up_before('take')
 # Where Triton is interpreted, a call is so slow that a batch has one.
 #@ hostile computes_only_the_last_call_of_a_batch timed: stale, wrong-values
 #: device: cuda
