@@ -37,11 +37,11 @@ impl Scope {
             return Scope::Sample;
         };
         if text == "all" {
-            return Scope::Shard { number: 0, of: 1 };
+            return Scope::Shard { number: 1, of: 1 };
         }
         let shard = text.split_once('/').and_then(|(number, of)| {
             let (number, of) = (number.parse().ok()?, of.parse().ok()?);
-            (number < of).then_some(Scope::Shard { number, of })
+            (1..=of).contains(&number).then_some(Scope::Shard { number, of })
         });
         shard.unwrap_or_else(|| panic!("AKG_CORPUS is `{text}`; use `all` or a shard such as `2/8`"))
     }
@@ -52,7 +52,7 @@ impl Scope {
         let hash = u64::from_str_radix(&hash[..8], 16).unwrap();
         match self {
             Scope::Sample => hash.is_multiple_of(SAMPLE),
-            Scope::Shard { number, of } => hash % of == number,
+            Scope::Shard { number, of } => hash % of == number - 1,
         }
     }
 }

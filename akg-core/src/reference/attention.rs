@@ -49,6 +49,8 @@ fn attention<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
     let bias = bias.as_ref().map(Strided::reader);
 
     let mut out = zeros(shape.iter().product());
+    // PyTorch's kernels multiply values with probabilities of their type.
+    let rounder = c.rounder()?;
     let by = c.products;
     tasks(&mut out, rows * depth, &|at, out| {
         let prefix = unravel(at, &batch);
@@ -74,6 +76,9 @@ fn attention<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
                 scores.fill(T::zero());
             } else {
                 softmax_row(scores);
+            }
+            if let Some(rounder) = rounder {
+                scores.iter_mut().for_each(|s| *s = rounder.round(*s));
             }
         }
         T::product(

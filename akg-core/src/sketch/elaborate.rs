@@ -50,8 +50,8 @@ fn fault<T>(message: impl Into<String>, span: std::ops::Range<usize>) -> Elab<T>
     Err(Diagnostic::error(message, span).into())
 }
 
-/// Combinations of knob values that are looked at.
-const MAX_POINTS: usize = 100_000;
+/// The knob values that [`Sketch::legal_points`] looks at.
+const MAX_VALUES: usize = 500_000;
 
 impl Sketch {
     /// The knobs and hints in the order of declaration.
@@ -78,12 +78,12 @@ impl Sketch {
     }
 
     /// The combinations of knob values that meet the requirements when extents and parameters have the values in
-    /// `bindings`; the last knob varies fastest. No more than the first 100,000 combinations are looked at, because
-    /// requirements may leave none of any number.
+    /// `bindings`; the last knob varies fastest. Only the first combinations that have no more than 500,000 values
+    /// together are looked at, because requirements may leave none of any number.
     pub fn legal_points(&self, bindings: &Bindings) -> impl Iterator<Item = Knobs> {
         let knobs = self.knobs();
         let count: usize = knobs.iter().fold(1, |n, k| n.saturating_mul(k.values.len()));
-        (0..count.min(MAX_POINTS))
+        (0..count.min(MAX_VALUES / knobs.len().max(1)))
             .map(move |mut index| {
                 let mut point = Knobs::new();
                 for knob in knobs.iter().rev() {

@@ -23,7 +23,7 @@ const LOOK_EVERY: usize = 4;
 /// Seconds by which what others used may be wrong: systems count in ticks of a hundredth, for each process and processor.
 const UNCERTAIN: f64 = 0.03;
 
-/// Rounds before the candidate can be hopelessly slower.
+/// Rounds in a row in which a candidate is slower that is hopelessly slower.
 const CONCEDED_AFTER: usize = 3;
 
 /// Bytes of outputs that wait to be judged when the rounds are over.
@@ -159,8 +159,10 @@ impl Ring<'_, '_> {
                 .zip(time(rival))
                 .is_some_and(|(own, rival)| own > factor * rival)
         };
-        self.rounds.len() >= CONCEDED_AFTER
-            && (self.own..self.runners.len()).any(|rival| self.rounds.iter().all(|r| slower(r, rival)))
+        let Some(last) = self.rounds.last_chunk::<CONCEDED_AFTER>() else {
+            return false;
+        };
+        (self.own..self.runners.len()).any(|rival| last.iter().all(|r| slower(r, rival)))
     }
 
     /// Keeps a side's failure with the side.

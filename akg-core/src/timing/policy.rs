@@ -34,8 +34,8 @@ pub struct ContestPolicy {
     /// Whether outputs are verified in the last round, too, and in some that nobody knows before; else in the first alone.
     #[serde(default = "thorough")]
     pub thorough: bool,
-    /// Ends the contest when the candidate took longer than a rival by this factor in each round, after
-    /// three. `None` never does.
+    /// Ends the contest when the candidate took longer than a rival by this factor in three rounds in a row. `None`
+    /// never does.
     #[serde(default)]
     pub concede: Option<f64>,
 }

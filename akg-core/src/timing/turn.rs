@@ -43,6 +43,13 @@ impl<'a> Runner<'a> {
     }
 }
 
+/// Executions at most that decide whether a batch is long enough: other work on the machine makes single ones longer, and a
+/// batch chosen by one of those is too short ever after.
+const TRIES: u32 = 3;
+
+/// Seconds after which a batch needs no further execution to be long enough.
+const CERTAIN: f64 = 0.5;
+
 /// What one side did in one round, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Sample {
@@ -77,15 +84,12 @@ pub(super) fn of<T>(answer: Result<std::result::Result<T, Failure>>) -> Turn<T> 
 pub(super) async fn batch_of(side: &mut dyn Side, round: u32) -> Turn<u32> {
     of(side.refresh(round).await)?;
     of(side.execute(1, Cache::Warm).await)?;
-    let mut constant = f64::INFINITY;
-    for _ in 0..3 {
-        constant = constant.min(of(side.execute(0, Cache::Warm).await)?.as_secs_f64());
-    }
+    let constant = shortest(side, 0, 0.0).await?;
     let enough = (OVER_CONSTANT * constant).max(LEAST_BATCH);
     let most = MOST_CALLS.min(side.slots());
     let mut calls = 1u32;
     loop {
-        let time = of(side.execute(calls, Cache::Warm).await)?.as_secs_f64() - constant;
+        let time = shortest(side, calls, enough + constant).await? - constant;
         if time >= enough || calls >= most {
             return Ok(calls);
         }
@@ -93,6 +97,20 @@ pub(super) async fn batch_of(side: &mut dyn Side, round: u32) -> Turn<u32> {
         let factor = (1.1 * enough / time.max(enough / 64.0)).ceil() as u32;
         calls = calls.saturating_mul(factor.max(2)).min(most);
     }
+}
+
+/// The shortest of some executions, in seconds; the first below `enough` is the last.
+async fn shortest(side: &mut dyn Side, calls: u32, enough: f64) -> Turn<f64> {
+    let (mut shortest, mut spent) = (f64::INFINITY, 0.0);
+    for _ in 0..TRIES {
+        let time = of(side.execute(calls, Cache::Warm).await)?.as_secs_f64();
+        shortest = shortest.min(time);
+        spent += time;
+        if shortest < enough || spent > CERTAIN {
+            break;
+        }
+    }
+    Ok(shortest)
 }
 
 /// A batch as executions of at most so many calls, which differ by no more than one.

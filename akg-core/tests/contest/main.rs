@@ -506,7 +506,10 @@ fn a_hopeless_candidate_gives_up_and_no_other_does() {
         let contest = block_on(contest(entrants, &policy, 3, &mut observer)).unwrap();
         (contest.rounds, contest.comparisons.first().map(|c| c.claim))
     };
-    assert_eq!(rounds(2.0), (3, Some(Claim::Noise)));
+    // Not after three if one of them was disturbed.
+    let (played, claim) = rounds(2.0);
+    assert!((3..8).contains(&played), "{played}");
+    assert_eq!(claim, Some(Claim::Noise));
     let (played, claim) = rounds(1.1);
     assert!(played >= 12, "{played}");
     assert_eq!(claim, Some(Claim::Slower));

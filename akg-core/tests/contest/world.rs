@@ -86,7 +86,7 @@ pub(crate) struct Simulated {
     pub(crate) noise: f64,
     /// Seconds for a batch of so many calls of `call` seconds.
     pub(crate) batch: fn(f64, u32) -> f64,
-    /// Grows the time of a call over simulated seconds.
+    /// The rate at which the time of a call grows, in each simulated second.
     pub(crate) growth: f64,
     /// How many processors others use meanwhile.
     pub(crate) crowd: f64,
@@ -119,7 +119,7 @@ impl Simulated {
         self.executions += 1;
         assert!(calls <= self.slots, "{calls} calls on {} slots", self.slots);
         let mut world = self.world.lock().unwrap();
-        let call = self.call * (1.0 + self.growth * world.now);
+        let call = self.call * (self.growth * world.now).exp();
         let cold = if cache == Cache::Cold { 3.0 } else { 1.0 };
         let constant = world.pass(CONSTANT, 0.1);
         let batch = world.pass(cold * (self.batch)(call, calls), self.noise);

@@ -75,8 +75,7 @@ fn arithmetic<T: Real>(
     i: impl Fn(i64, i64) -> i64 + Sync,
 ) -> Results<T> {
     let (dtype, shape) = (c.dtype(0)?, c.shape(0)?);
-    let (a, b) = (c.operand(a)?, c.operand(b)?);
-    let (a, b) = (narrow(c, a)?, narrow(c, b)?);
+    let (a, b) = (operand(c, a)?, operand(c, b)?);
     Ok(vec![match dtype.class() {
         DTypeClass::Float => Array::float(dtype, combine(a.into_float(), b.into_float(), &shape, f)?),
         _ => {
@@ -87,19 +86,22 @@ fn arithmetic<T: Real>(
     }])
 }
 
-/// Operators that read a number in f32 whatever the type of the other operand.
-const WIDE_NUMBERS: [&str; 5] = [
+/// Operators that read a number in f32 whatever the type of the other operands.
+const WIDE_NUMBERS: [&str; 6] = [
     "mul.Tensor",
     "mul.Scalar",
     "multiply.Tensor",
     "div.Tensor",
     "div.Scalar",
+    "lerp.Scalar",
 ];
 
-/// A number or 0-dimensional operand under rounded semantics: PyTorch first rounds it to the type of the result, on a CPU
-/// at least.
-fn narrow<T: Real>(c: &Invocation<'_, T>, x: Array<T>) -> Result<Array<T>> {
-    let dtype = c.dtype(0)?;
+/// An operand of element-wise arithmetic: a tensor, or a number as a 0-dimensional one.
+///
+/// Under rounded semantics, a wider floating operand without dimensions is first rounded to the type of the result, as
+/// PyTorch does on a CPU.
+pub(super) fn operand<T: Real>(c: &mut Invocation<'_, T>, name: &str) -> Result<Array<T>> {
+    let (x, dtype) = (c.operand(name)?, c.dtype(0)?);
     let is_wider = x.rank() == 0 && x.dtype.is_float() && dtype.is_float() && x.dtype != dtype;
     Ok(match c.rounder()? {
         Some(rounder) if is_wider && !WIDE_NUMBERS.contains(&c.node.op.name()) => x.rounded(rounder),

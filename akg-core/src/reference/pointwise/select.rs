@@ -4,7 +4,7 @@ use super::super::array::{Array, Data, wrap, zip, zip_in_place, zip3};
 use super::super::invocation::{Invocation, Kernel, Results};
 use super::super::real::Real;
 use super::super::strided::{Item, Strided};
-use super::binary::combine;
+use super::binary::{combine, operand};
 use super::sigmoid;
 use crate::error::{Error, Result};
 
@@ -31,9 +31,8 @@ pub(super) fn kernel<T: Real>(name: &str) -> Option<Kernel<T>> {
         "addcdiv.default" => |c| fused(c, |x, a, b, v| x + v * a / b, |x, _, _, _| x),
         "lerp.Scalar" | "lerp.Tensor" => |c| {
             let shape = c.shape(0)?;
-            let start = c.float("self")?.expand(&shape)?;
-            let end = c.float("end")?.expand(&shape)?;
-            let weight = c.operand("weight")?.into_float().expand(&shape)?;
+            let mut get = |name| operand(c, name)?.into_float().expand(&shape);
+            let (start, end, weight) = (get("self")?, get("end")?, get("weight")?);
             let out = zip3(start, &end, &weight, |start, end, weight| {
                 if weight.abs() < T::of(0.5) {
                     start + weight * (end - start)
@@ -145,11 +144,8 @@ fn fused<T: Real>(
 ) -> Results<T> {
     let (dtype, shape) = (c.dtype(0)?, c.shape(0)?);
     let value = c.operand("value")?;
-    let x = c.array("self")?.expand(&shape)?;
-    let (a, b) = (
-        c.array("tensor1")?.expand(&shape)?,
-        c.array("tensor2")?.expand(&shape)?,
-    );
+    let mut get = |name| operand(c, name)?.expand(&shape);
+    let (x, a, b) = (get("self")?, get("tensor1")?, get("tensor2")?);
     Ok(vec![if dtype.is_float() {
         let v = value.into_float().first();
         Array::float(

@@ -26,8 +26,13 @@ struct Extents {
     k: usize,
 }
 
-/// `a b + init`. Partial sums of at most `promote` products are kept in f32 (f64 for f64 operands), product and sum
-/// rounded each, and added to the accumulator with one rounding.
+/// Products that a matrix unit adds up before it rounds: NVIDIA's tensor cores take 4 to 16 (Fasi, Higham, Mikaitis and
+/// Pranesh, *Numerical behavior of NVIDIA tensor cores*, 2021, section 3).
+const UNIT: usize = 8;
+
+/// `a b + init`. Partial sums of at most `promote` products are kept in f32 (f64 for f64 operands) and added to the
+/// accumulator with one rounding. `ieee` rounds each product and each sum; the other methods, which matrix units
+/// compute, round after [`UNIT`] products.
 pub(super) fn dot(
     ty: &TileType,
     (a, b, init): (&Tile, &Tile, Option<&Tile>),
@@ -65,7 +70,11 @@ pub(super) fn dot(
     };
     let a_values: Vec<f32> = a_values.iter().map(|v| read(*v)).collect();
     let b_values: Vec<f32> = b_values.iter().map(|v| read(*v)).collect();
-    accumulate(&a_values, &b_values, &mut acc, size, promote, ty.dtype);
+    let add = match method {
+        DotMethod::Ieee => accumulate,
+        DotMethod::Tf32 | DotMethod::F16 | DotMethod::Bf16 => accumulate_units,
+    };
+    add(&a_values, &b_values, &mut acc, size, promote, ty.dtype);
     Ok(Tile::float(ty, acc.into_iter()))
 }
 
@@ -83,6 +92,32 @@ fn accumulate<T: Number>(a: &[T], b: &[T], acc: &mut [f64], size: Extents, promo
             }
             for (acc, sum) in acc[i * n..(i + 1) * n].iter_mut().zip(&partial) {
                 *acc = element::round(into, *acc + (*sum).into());
+            }
+        }
+    }
+}
+
+fn accumulate_units(a: &[f32], b: &[f32], acc: &mut [f64], size: Extents, promote: usize, into: DType) {
+    let Extents { m, n, k } = size;
+    let (mut partial, mut unit) = (vec![0f32; n], vec![0f64; n]);
+    for i in 0..m {
+        for first in (0..k).step_by(promote) {
+            partial.fill(0.0);
+            let last = k.min(first + promote);
+            for start in (first..last).step_by(UNIT) {
+                unit.fill(0.0);
+                for l in start..last.min(start + UNIT) {
+                    let left = f64::from(a[i * k + l]);
+                    for (sum, right) in unit.iter_mut().zip(&b[l * n..(l + 1) * n]) {
+                        *sum += left * f64::from(*right);
+                    }
+                }
+                for (sum, unit) in partial.iter_mut().zip(&unit) {
+                    *sum = (f64::from(*sum) + unit) as f32;
+                }
+            }
+            for (acc, sum) in acc[i * n..(i + 1) * n].iter_mut().zip(&partial) {
+                *acc = element::round(into, *acc + f64::from(*sum));
             }
         }
     }

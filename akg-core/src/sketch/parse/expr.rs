@@ -118,7 +118,8 @@ impl Parser<'_> {
             self.height = height;
             value = self.finish(start, Expression::Expand(value, keeps))?;
         }
-        Err(self.expected("fewer `[…]` in a row"))
+        let message = format!("more than {DEPTH_LIMIT} `[…]` in a row; bind parts to names");
+        Err(Diagnostic::error(message, self.here()))
     }
 
     fn primary(&mut self) -> Parsed<Ex> {
