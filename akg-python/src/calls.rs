@@ -65,6 +65,8 @@ pub(crate) enum Call<'a> {
         name: &'a str,
         halvings: u32,
         open: &'a [OpenDim],
+        /// Those that the graph may have.
+        operators: Vec<String>,
     },
     Materialize {
         path: &'a Path,

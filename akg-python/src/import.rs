@@ -8,6 +8,7 @@ use akg_core::Graph;
 use akg_core::bundle::ModuleCall;
 use akg_core::error::{Error, ErrorKind, Result};
 use akg_core::file::{MAX_TEXT, read_bytes};
+use akg_core::graph::Operator;
 use serde::{Deserialize, Serialize};
 
 use crate::cache;
@@ -56,6 +57,9 @@ pub struct ImportedModule {
     pub call: ModuleCall,
     /// Where each operator is first called in the user's files, as `file:line: source`, by its full name.
     pub places: BTreeMap<String, String>,
+    /// The operators that akg does not know and that were replaced by others, by their full names. What replaces them is
+    /// akg's own decomposition, or PyTorch's.
+    pub decomposed: Vec<String>,
     /// How the inputs were made smaller, if they were.
     pub shrink: Option<Shrink>,
     /// The version of PyTorch that exported the module.
@@ -129,6 +133,10 @@ pub(crate) struct Imported {
     call: ModuleCall,
     /// Where operators are first called in the user's files.
     places: BTreeMap<String, String>,
+    /// Operators that were replaced by others.
+    decomposed: Vec<String>,
+    /// Operators that akg does not know and that have no decomposition.
+    unknown: Vec<String>,
     /// The files that the module imports from beside it.
     beside: Vec<PathBuf>,
     /// A hash of their content, which the cache keeps.
@@ -141,8 +149,22 @@ pub(crate) struct Imported {
 }
 
 impl Imported {
+    /// An error about operators that akg does not know, with what was tried.
+    fn with_unknown(&self, error: Error) -> Error {
+        if error.kind() != ErrorKind::Unsupported || self.unknown.is_empty() {
+            return error;
+        }
+        error.with(
+            "without a decomposition",
+            format!(
+                "{} (neither PyTorch nor akg has a usable one)",
+                self.unknown.join(", ")
+            ),
+        )
+    }
+
     pub(crate) fn into_module(self, path: &Path, cached: bool) -> Result<ImportedModule> {
-        let graph = Graph::from_json(&self.graph).map_err(|e| located(e, &self.places))?;
+        let graph = Graph::from_json(&self.graph).map_err(|e| located(self.with_unknown(e), &self.places))?;
         let graph = graph.with_growing_joins();
         let mut by_name: BTreeMap<_, _> = self.inputs.into_iter().map(|i| (i.name.clone(), i)).collect();
         let ordered = graph.inputs().iter().map(|input| {
@@ -159,6 +181,7 @@ impl Imported {
             graph,
             call: self.call,
             places: self.places,
+            decomposed: self.decomposed,
             shrink: self.shrink,
             torch: self.torch,
             mode: self.mode,
@@ -168,8 +191,16 @@ impl Imported {
     }
 }
 
-/// The place of one import in the cache: it depends on the source, on PyTorch's version, on how akg exports, and on the
-/// options.
+/// The names of the operators that an imported graph may have. The import decomposes others where it can.
+pub(crate) fn operators() -> Vec<String> {
+    Operator::all()
+        .into_iter()
+        .map(Operator::qualified_name)
+        .collect()
+}
+
+/// The place of one import in the cache: it depends on the source, on PyTorch's version, on how akg exports, on the operators
+/// that it knows, and on the options.
 #[derive(Debug)]
 pub(crate) struct Entry(PathBuf);
 
@@ -179,6 +210,10 @@ impl Entry {
         let mut hasher = blake3::Hasher::new();
         hasher.update(blake3::hash(&source).as_bytes());
         hasher.update(sources::hash().as_bytes());
+        for operator in operators() {
+            hasher.update(operator.as_bytes());
+            hasher.update(b"\0");
+        }
         hasher.update(&options.halvings.to_le_bytes());
         let open = serde_json::to_vec(&options.open)
             .map_err(|e| Error::unexpected("writing dimensions").caused_by(e))?;

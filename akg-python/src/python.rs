@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 
 use crate::calls::{Call, Done, Job, JobCall, Outcome, Outcomes, Precision, Seeds, Types};
 use crate::environment::Environment;
-use crate::import::{Entry, ImportOptions, Imported, ImportedModule, graph_name};
+use crate::import::{Entry, ImportOptions, Imported, ImportedModule, graph_name, operators};
 use crate::transfer::{self, Files};
 use crate::worker::{Worker, ask};
 
@@ -153,6 +153,7 @@ impl Python {
             name: &graph_name(path),
             halvings: options.halvings,
             open: &options.open,
+            operators: operators(),
         };
         let limit = self.worker.options().import_timeout;
         let mut imported: Imported = self

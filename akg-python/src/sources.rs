@@ -7,7 +7,7 @@ use akg_core::error::Result;
 use crate::cache;
 
 /// The file to run, and the package beside it.
-const FILES: [(&str, &str); 19] = [
+const FILES: [(&str, &str); 21] = [
     ("serve.py", include_str!("worker/serve.py")),
     ("akg_worker/__init__.py", include_str!("worker/__init__.py")),
     ("akg_worker/errors.py", include_str!("worker/errors.py")),
@@ -17,6 +17,11 @@ const FILES: [(&str, &str); 19] = [
     ("akg_worker/tensors.py", include_str!("worker/tensors.py")),
     ("akg_worker/module.py", include_str!("worker/module.py")),
     ("akg_worker/capture.py", include_str!("worker/capture.py")),
+    ("akg_worker/decompose.py", include_str!("worker/decompose.py")),
+    (
+        "akg_worker/own_decompositions.py",
+        include_str!("worker/own_decompositions.py"),
+    ),
     ("akg_worker/graph.py", include_str!("worker/graph.py")),
     ("akg_worker/structure.py", include_str!("worker/structure.py")),
     ("akg_worker/sizes.py", include_str!("worker/sizes.py")),

@@ -20,7 +20,7 @@ use akg_python::{
 use common::{environment, import, module, python};
 
 /// Modules that import, and how they had to be built.
-const GOOD: [(&str, &str); 14] = [
+const GOOD: [(&str, &str); 17] = [
     ("plain.py", "meta"),
     ("parameters.py", "meta"),
     ("buffers.py", "meta"),
@@ -35,6 +35,9 @@ const GOOD: [(&str, &str); 14] = [
     ("element_types.py", "meta"),
     ("generators.py", "meta"),
     ("noisy.py", "meta"),
+    ("decomposed_elements.py", "meta"),
+    ("decomposed_shapes.py", "meta"),
+    ("decomposed_layers.py", "meta"),
 ];
 
 #[test]
@@ -117,6 +120,47 @@ fn graphs_compute_what_their_modules_compute() {
             );
         }
     }
+}
+
+#[test]
+fn what_akg_does_not_know_is_decomposed_and_what_it_knows_is_not() {
+    let Some(mut python) = python() else { return };
+    for (name, decomposed, kept) in [
+        (
+            "decomposed_elements.py",
+            "aten.copysign.Tensor",
+            "aten.div.Tensor",
+        ),
+        ("decomposed_shapes.py", "aten.diff.default", "aten.slice.Tensor"),
+        (
+            "decomposed_layers.py",
+            "aten.gru_cell.default",
+            "aten.linear.default",
+        ),
+    ] {
+        let module = import(&mut python, name).unwrap();
+        assert!(
+            module.decomposed.iter().any(|op| op == decomposed),
+            "{name}: {:?}",
+            module.decomposed
+        );
+        assert!(!module.decomposed.iter().any(|op| op == kept), "{name}");
+        let inputs = python.materialize(&module, Seeds::default()).unwrap();
+        let job = Job {
+            graph: &module.graph,
+            inputs: &inputs,
+        };
+        let theirs = python.evaluate(&[job], Precision::Float64).unwrap();
+        let theirs = theirs.into_iter().next().unwrap().unwrap();
+        let ours = evaluate(&module.graph, &inputs, &Options::default()).unwrap();
+        for (at, (ours, theirs)) in ours.iter().zip(&theirs).enumerate() {
+            for (a, b) in ours.to_f64().into_iter().zip(theirs.to_f64().unwrap()) {
+                let same = a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= 1e-12 * b.abs().max(1.0);
+                assert!(same, "{name}, output {at}: {a} and {b}");
+            }
+        }
+    }
+    assert_eq!(import(&mut python, "plain.py").unwrap().decomposed, [""; 0]);
 }
 
 fn assert_same(name: &str, a: &[Tensor], b: &[Tensor]) {

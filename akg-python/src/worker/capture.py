@@ -11,8 +11,9 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._pytree import tree_flatten
 
+from akg_worker.decompose import decomposed
 from akg_worker.errors import CallError, first_line, is_out_of_memory, needs_device, no_device, place
-from akg_worker.graph import to_graph
+from akg_worker.graph import to_graph, unknown_operators
 from akg_worker.module import SEEDS, construct, load, make_inputs
 from akg_worker.recurrent import kept_whole
 from akg_worker.sizes import dynamic_shapes
@@ -77,16 +78,19 @@ def import_module(message, progress):
             continue
         progress(f"exporting ({mode.name})")
         try:
-            exported, observer, leaves, call = capture(module, mode, shrink, message["open"])
+            captured = capture(module, mode, shrink, message["open"], set(message["operators"]))
         except CaptureError as error:
             failure = error
             continue
-        graph, sources, places = to_graph(exported, message["name"], message["path"], message["open"])
+        graph, sources, places = to_graph(captured.program, message["name"], message["path"], message["open"])
+        inputs = [describe_input(name, source, captured.observer, captured.leaves) for name, source in sources.items()]
         return {
             "graph": json.dumps(graph, allow_nan=False),
-            "inputs": [describe_input(name, source, observer, leaves) for name, source in sources.items()],
-            "call": call,
+            "inputs": inputs,
+            "call": captured.call,
             "places": places,
+            "decomposed": captured.decomposed,
+            "unknown": captured.unknown,
             "beside": beside(message["path"]),
             "torch": torch.__version__,
             "mode": mode.name,
@@ -121,8 +125,23 @@ def describe_input(name, source, observer, leaves):
     return {"name": name, "source": source, "generator": generator}
 
 
-def capture(module, mode, shrink, wishes):
-    """Exports the module in one mode, with the sizes open that `wishes` names."""
+class Captured:
+    """A module as a functional program, and what was seen of it.
+
+    `decomposed` names the operators that were replaced by others, `unknown` those that akg does not know and that could not be.
+    """
+
+    def __init__(self, program, observer, leaves, call, decomposed, unknown):
+        self.program = program
+        self.observer = observer
+        self.leaves = leaves
+        self.call = call
+        self.decomposed = decomposed
+        self.unknown = unknown
+
+
+def capture(module, mode, shrink, wishes, operators):
+    """Exports the module in one mode, with the sizes open that `wishes` names, in terms of `operators`."""
     model_context, input_context = mode.contexts()
     with torch.no_grad():
         with stage("model"), model_context:
@@ -137,11 +156,12 @@ def capture(module, mode, shrink, wishes):
             shapes = dynamic_shapes(inputs, wishes) if wishes else None
             exported = torch.export.export(
                 model, inputs, dynamic_shapes=shapes, strict=False, prefer_deferred_runtime_asserts_over_guards=bool(wishes)
-            ).run_decompositions({})
+            )
+            program, replaced, unknown = decomposed(exported, lambda graph: unknown_operators(graph, operators))
     with stage("constants"):
-        check_constants(exported)
+        check_constants(program)
     call = {"arguments": arguments, "results": results["structure"]}
-    return exported, observer, tree_flatten(inputs)[0], call
+    return Captured(program, observer, tree_flatten(inputs)[0], call, replaced, unknown)
 
 
 def check_constants(exported):

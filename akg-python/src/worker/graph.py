@@ -126,6 +126,10 @@ class Converter:
             self._names[node] = names[0] if names else None
         types = [self._type_of(result) for result in (value if several else [value][: len(names)])]
         op, args = self._arguments(node)
+        if node.target is EVAL_BATCH_NORM:
+            # The statistics that it returns too are empty.
+            op, args = "aten.batch_norm.default", {**args, "training": False, "cudnn_enabled": False}
+            names, types = names[:1], types[:1]
         if is_by_chance(node, args):
             names, types = names[:1], types[:1]
             op, args = self._seeded(op, value[0] if several else value, args)
@@ -264,7 +268,14 @@ GETITEM = operator.getitem
 SIZES = (torch.SymInt, torch.SymFloat, torch.SymBool, bool, int, float)
 aten = torch.ops.aten
 # What a program checks of its sizes when it is called: the contract says it.
-CHECKS = (aten._assert_scalar.default, aten._assert_tensor_metadata.default, aten.sym_constrain_range_for_size.default)
+CHECKS = (
+    aten._assert_scalar.default,
+    aten._assert_tensor_metadata.default,
+    aten._assert_async.default,
+    aten._assert_async.msg,
+    aten.sym_constrain_range_for_size.default,
+)
+EVAL_BATCH_NORM = aten._native_batch_norm_legit_no_training.default
 DROPOUTS = (aten.dropout.default, aten.native_dropout.default)
 COPIES = (
     aten.detach.default,
@@ -286,6 +297,20 @@ def identity(node):
         return None
     before, after = source.meta["val"], node.meta["val"]
     return source if before.dtype == after.dtype and before.shape == after.shape else None
+
+
+def unknown_operators(graph, known):
+    """The operators of an FX graph whose names are not in `known`, each once."""
+    missing = []
+    for node in graph.nodes:
+        target = node.target
+        if node.op != "call_function" or not isinstance(target, torch._ops.OpOverload) or target in missing:
+            continue
+        is_dropped = identity(node) is not None or target in CHECKS or isinstance(node.meta.get("val"), SIZES)
+        is_rewritten = target is EVAL_BATCH_NORM or str(target) in SEEDED
+        if not is_dropped and not is_rewritten and str(canonical(target, node)) not in known:
+            missing.append(target)
+    return missing
 
 
 # ATen's second names for operators.
