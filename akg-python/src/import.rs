@@ -191,12 +191,14 @@ impl Imported {
     }
 }
 
+/// Operators of graphs that no designer has a rule for. Those that they decompose to have one.
+const WITHOUT_RULE: [&str; 2] = ["scatter.src", "scatter.value"];
+
 /// The names of the operators that an imported graph may have. The import decomposes others where it can.
 pub(crate) fn operators() -> Vec<String> {
-    Operator::all()
-        .into_iter()
-        .map(Operator::qualified_name)
-        .collect()
+    let mut all = Operator::all();
+    all.retain(|op| !WITHOUT_RULE.contains(&op.name()));
+    all.into_iter().map(Operator::qualified_name).collect()
 }
 
 /// The place of one import in the cache: it depends on the source, on PyTorch's version, on how akg exports, on the operators

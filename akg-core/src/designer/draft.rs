@@ -244,6 +244,10 @@ fn write_kernel(
         let written = emit::recur::emit(device, plan, prims, kernel, names, i, recurrence)?;
         return Ok(("recurrence", vec![written]));
     }
+    if let Some(gather) = kernel.gather {
+        let written = emit::gather::emit(device, plan, prims, kernel, names, i, gather)?;
+        return Ok(("gather", vec![written]));
+    }
     Ok(match emit::vector::emit(device, plan, prims, kernel, names, i)? {
         Some(written) => ("matrix-vector product", vec![written]),
         None => ("rows", emit::rows::emit(device, plan, prims, kernel, names, i)?),

@@ -64,6 +64,8 @@ pub(super) struct Group {
     pub(super) scores: Option<PrimId>,
     /// The recurrence, if it is one.
     pub(super) recurrence: Option<PrimId>,
+    /// The gather, if it is one.
+    pub(super) gather: Option<PrimId>,
 }
 
 impl Group {
@@ -221,6 +223,7 @@ impl Group {
                 operands.pop().ok_or(Conflict)?
             }
             Prim::Contract(..) => self.contract(id, &operands)?,
+            Prim::Gather(..) => self.gather(id, &operands)?,
             Prim::Recur { cell, .. } => self.recur(id, *cell, &operands)?,
             Prim::Carried(_) => operands.pop().ok_or(Conflict)?,
             _ => return Err(Conflict),
@@ -284,6 +287,23 @@ impl Group {
         self.reductions.push(ka.clone());
         self.contract = Some(id);
         Ok(batch_a.iter().chain([m, n]).cloned().collect())
+    }
+
+    fn gather(&mut self, id: PrimId, operands: &[Vec<Vec<AxisId>>]) -> Result<Vec<Vec<AxisId>>, Conflict> {
+        let [table, numbers] = operands else {
+            return Err(Conflict);
+        };
+        let ([_, row], [number]) = (table.as_slice(), numbers.as_slice()) else {
+            return Err(Conflict);
+        };
+        // Numbers count the rows of a table as it lies in memory.
+        match self.uses.get(&(id, 0)) {
+            Some(Use::Load { axes, .. }) if self.axes.resolve(axes) == self.axes.resolve(&table.concat()) => {
+            }
+            _ => return Err(Conflict),
+        }
+        self.gather = Some(id);
+        Ok(vec![number.clone(), row.clone()])
     }
 
     fn recur(
@@ -398,6 +418,13 @@ impl Group {
         let is_carried = |id: &PrimId| matches!(prims.node(*id).prim, Prim::Carried(_));
         if along < self.nodes.len() && (along > 0 || self.nodes.iter().any(is_carried)) {
             return Err(Conflict);
+        }
+        // A gather is alone, and reads whole tensors.
+        if let Some(gather) = self.gather {
+            let is_load = |i| matches!(self.uses.get(&(gather, i)), Some(Use::Load { .. }));
+            if self.nodes.len() > 1 || !self.windows.is_empty() || !is_load(0) || !is_load(1) {
+                return Err(Conflict);
+            }
         }
         if !self.combines_alike() {
             return Err(Conflict);

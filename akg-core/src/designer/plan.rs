@@ -77,6 +77,7 @@ pub(super) struct KernelPlan {
     /// The product of queries and keys, if it is an attention.
     pub(super) scores: Option<PrimId>,
     pub(super) recurrence: Option<PrimId>,
+    pub(super) gather: Option<PrimId>,
 }
 
 /// Columns of a product in groups of neighbours.
@@ -326,6 +327,7 @@ fn number(decomposed: &Decomposed, group: &Group, stores: &[Store]) -> KernelPla
         contract: group.contract,
         scores: group.scores,
         recurrence: group.recurrence,
+        gather: group.gather,
         ..KernelPlan::default()
     };
     for id in &group.nodes {

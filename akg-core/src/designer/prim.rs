@@ -54,6 +54,8 @@ pub(super) enum Prim {
     Scan(Scan, PrimId),
     /// `[batch.., M, K]` times `[batch.., K, N]`.
     Contract(PrimId, PrimId),
+    /// The rows of a table `[T, D]` that the numbers `[M]` name, each from 0 to T - 1: `[M, D]`.
+    Gather(PrimId, PrimId),
     /// Result dimension `i` is operand dimension `perm[i]`.
     Permute(PrimId, Vec<usize>),
     /// The same elements in row-major order.
@@ -113,7 +115,7 @@ impl Prim {
             | Prim::Expand(a)
             | Prim::Window(_, a)
             | Prim::Carried(a) => *a = name(*a),
-            Prim::Contract(a, b) => (*a, *b) = (name(*a), name(*b)),
+            Prim::Contract(a, b) | Prim::Gather(a, b) => (*a, *b) = (name(*a), name(*b)),
         }
     }
 }
@@ -575,7 +577,7 @@ impl Prims {
             | Prim::Expand(a)
             | Prim::Window(_, a)
             | Prim::Carried(a) => vec![*a],
-            Prim::Contract(a, b) => vec![*a, *b],
+            Prim::Contract(a, b) | Prim::Gather(a, b) => vec![*a, *b],
         }
     }
 
@@ -606,6 +608,7 @@ impl Prims {
                 | Prim::ArgReduce(..)
                 | Prim::Scan(..)
                 | Prim::Contract(..)
+                | Prim::Gather(..)
                 | Prim::Recur { .. }
                 | Prim::Carried(_)
         )
@@ -622,7 +625,10 @@ impl Prims {
 
     /// Whether a kernel is made for this that reads all its operands from memory.
     pub(super) fn reads_memory(&self, id: PrimId) -> bool {
-        matches!(self.node(id).prim, Prim::Contract(..) | Prim::Recur { .. })
+        matches!(
+            self.node(id).prim,
+            Prim::Contract(..) | Prim::Gather(..) | Prim::Recur { .. }
+        )
     }
 }
 

@@ -199,7 +199,7 @@ fn rewritten(task: &Task) -> Result<Graph> {
 /// The parts of a plan; none if it cannot be cut.
 fn parts(plan: &LaunchPlan, task: &Task) -> Result<Vec<Part>, Failure> {
     let values = values(plan, task)?;
-    let segments = segments(plan, &values);
+    let segments = segments(plan, &values, &indices(&task.graph));
     if segments.len() < 2 {
         return Ok(Vec::new());
     }
@@ -244,8 +244,26 @@ fn values(plan: &LaunchPlan, task: &Task) -> Result<BTreeMap<usize, ValueId>, Fa
     Ok(values)
 }
 
+/// The integers and booleans that an index is made of. Made-up ones may be no indices of anything.
+fn indices(graph: &Graph) -> HashSet<ValueId> {
+    let is_discrete = |value: &ValueId| !graph.ty(*value).dtype.is_float();
+    let mut indices = HashSet::new();
+    for node in graph.nodes().iter().rev() {
+        let is_index =
+            node.op.family() == "index" || node.outputs.iter().any(|value| indices.contains(value));
+        if is_index {
+            indices.extend(node.inputs().filter(is_discrete));
+        }
+    }
+    indices
+}
+
 /// Stretches of launches between which every tensor is a known value.
-fn segments(plan: &LaunchPlan, values: &BTreeMap<usize, ValueId>) -> Vec<Range<usize>> {
+fn segments(
+    plan: &LaunchPlan,
+    values: &BTreeMap<usize, ValueId>,
+    indices: &HashSet<ValueId>,
+) -> Vec<Range<usize>> {
     let count = plan.launches.len();
     let mut bound: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
     for (at, launch) in plan.launches.iter().enumerate() {
@@ -259,7 +277,8 @@ fn segments(plan: &LaunchPlan, values: &BTreeMap<usize, ValueId>) -> Vec<Range<u
             .get(&tensor)
             .is_some_and(|(first, last)| *first < cut && cut <= *last);
         // Several kernels may write one output: which of them is not known.
-        let whole = role == Some(TensorRole::Scratch) && values.contains_key(&tensor);
+        let is_known = |value: &ValueId| !indices.contains(value);
+        let whole = role == Some(TensorRole::Scratch) && values.get(&tensor).is_some_and(is_known);
         // Made-up integers may be no indices of anything.
         let whole = whole
             && plan

@@ -117,6 +117,10 @@ class Converter:
         value = node.meta.get("val")
         if isinstance(value, SIZES) or node.target in CHECKS:
             return  # what reads it has the value as an expression
+        if node.target is aten.broadcast_tensors.default:
+            # Each result depends on its own operand alone.
+            self._names[node] = [self._expanded(*pair) for pair in zip(node.args[0], value)]
+            return
         several = isinstance(value, (list, tuple))
         if several:
             names = [self._fresh(name) for name in result_names(node, len(value))]
@@ -134,6 +138,16 @@ class Converter:
             names, types = names[:1], types[:1]
             op, args = self._seeded(op, value[0] if several else value, args)
         self._nodes.append({"op": op, "args": args, "outputs": names, "types": types})
+
+    def _expanded(self, operand, value):
+        """The name of an operand in the shape of `value`."""
+        given, wanted = self._type_of(operand.meta["val"]), self._type_of(value)
+        if given == wanted:
+            return self._names[operand]
+        name = self._fresh(operand.name)
+        args = {"self": self._names[operand], "size": wanted["shape"]}
+        self._nodes.append({"op": "aten.expand.default", "args": args, "outputs": [name], "types": [wanted]})
+        return name
 
     def _seeded(self, op, value, args):
         """An operator with its chance as an operand, and with numbers that no other takes."""

@@ -1,8 +1,14 @@
-//! Elements that indices name: of short tables, the sum of all elements but with zeros in the place of the others.
+//! Elements that indices name.
+//!
+//! Of short tables, each is the sum of all elements but with zeros in the place of the others. Rows of longer ones are
+//! gathered by their numbers.
+
+use std::ops::Range;
 
 use super::Step;
-use crate::designer::prim::PrimId;
-use crate::error::Result;
+use crate::designer::prim::{Prim, PrimId, broadcast};
+use crate::dtype::DType;
+use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::sketch::ir::{CompareOp, ReduceOp};
 
@@ -10,30 +16,53 @@ use crate::sketch::ir::{CompareOp, ReduceOp};
 const SHORT: i64 = 1024;
 
 pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimId>>> {
-    let (table, dim, index) = match name {
+    let result = match name {
         "index" => {
-            let given = s.call.values("indices")?;
-            let mut named = given
-                .iter()
-                .enumerate()
-                .filter_map(|(dim, index)| Some((dim, (*index)?)));
-            let (Some((dim, index)), None) = (named.next(), named.next()) else {
-                return Ok(None);
-            };
-            (s.tensor("self")?, dim, s.value(index)?)
+            let table = s.tensor("self")?;
+            let given = s.call.values("indices")?.iter().enumerate();
+            let given = given.filter_map(|(dim, index)| Some((dim, (*index)?)));
+            let indices: Vec<(usize, PrimId)> = given
+                .map(|(dim, index)| Ok((dim, s.value(index)?)))
+                .collect::<Result<_>>()?;
+            match indices[..] {
+                [(dim, index)] => one(s, table, dim, index)?,
+                _ => several(s, table, &indices)?,
+            }
         }
         "index_select" => {
             let table = s.tensor("self")?;
             let dim = s.dim("dim", s.prims.rank(table))?;
-            (table, dim, s.tensor("index")?)
+            let index = s.tensor("index")?;
+            one(s, table, dim, index)?
         }
-        "embedding" => (s.tensor("weight")?, 0, s.tensor("indices")?),
+        "embedding" => {
+            let (table, index) = (s.tensor("weight")?, s.tensor("indices")?);
+            one(s, table, 0, index)?
+        }
+        "gather" => {
+            let (table, index) = (s.tensor("self")?, s.tensor("index")?);
+            let dim = s.dim("dim", s.prims.rank(table))?;
+            along(s, table, dim, index)?
+        }
         _ => return Ok(None),
     };
-    let count = s.prims.extent(table, dim).as_const();
-    let Some(count) = count.filter(|count| *count <= SHORT && s.prims.rank(table) > 0) else {
-        return Ok(None);
-    };
+    let shape = s.result(0)?.shape.clone();
+    Ok(Some(vec![s.prims.reshape(result, shape)]))
+}
+
+/// The elements that one index names along a dimension.
+fn one(s: &mut Step<'_>, table: PrimId, dim: usize, index: PrimId) -> Result<PrimId> {
+    if s.prims.rank(table) == 0 {
+        let table = s.prims.reshape(table, vec![Expr::constant(1)]);
+        return several(s, table, &[(0, index)]);
+    }
+    match s.prims.extent(table, dim).as_const() {
+        Some(count) if count <= SHORT => search(s, table, dim, index, count),
+        _ => several(s, table, &[(dim, index)]),
+    }
+}
+
+fn search(s: &mut Step<'_>, table: PrimId, dim: usize, index: PrimId, count: i64) -> Result<PrimId> {
     let one = |n: usize| vec![Expr::constant(1); n];
     let (shape, places) = (s.prims.shape(table).to_vec(), s.prims.shape(index).to_vec());
     let after = shape.len() - dim;
@@ -53,7 +82,104 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
     let index = s.prims.select(from_end, turned, index)?;
     let is_named = s.prims.compare(CompareOp::Eq, place, index)?;
     let named = s.prims.select(is_named, table, zero)?;
-    let sum = s.prims.reduce(ReduceOp::Sum, named, &[axis], false);
-    let shape = s.result(0)?.shape.clone();
-    Ok(Some(vec![s.prims.reshape(sum, shape)]))
+    Ok(s.prims.reduce(ReduceOp::Sum, named, &[axis], false))
+}
+
+/// The elements that indices name, each along a dimension; the indices have one shape together.
+///
+/// Its place is that of the dimensions if they are neighbours, else the front.
+fn several(s: &mut Step<'_>, table: PrimId, indices: &[(usize, PrimId)]) -> Result<PrimId> {
+    let rank = s.prims.rank(table);
+    let dims: Vec<usize> = indices.iter().map(|(dim, _)| *dim).collect();
+    let (Some(first), Some(last)) = (dims.first().copied(), dims.last().copied()) else {
+        return Err(Error::unexpected("an index without indices"));
+    };
+    let are_neighbours = last - first + 1 == dims.len();
+    let others = (0..rank).filter(|dim| !dims.contains(dim));
+    let (table, named) = if are_neighbours {
+        (table, first..last + 1)
+    } else {
+        let order = dims.iter().copied().chain(others).collect();
+        (s.prims.permute(table, order), 0..dims.len())
+    };
+    let mut picked = Vec::new();
+    for (_, index) in indices {
+        picked = broadcast(&picked, s.prims.shape(*index))?;
+    }
+    // Each number has a place in the dimensions before those that are named, and in those of the indices.
+    let lead = s.prims.shape(table)[..named.start].to_vec();
+    let all = [lead.as_slice(), &picked].concat();
+    let mut terms = Vec::new();
+    for dim in 0..named.start {
+        terms.push((dim, s.prims.coordinate(dim, all.clone())));
+    }
+    for ((_, index), dim) in indices.iter().zip(named.clone()) {
+        let index = resolved(s, *index, &s.prims.extent(table, dim))?;
+        terms.push((dim, index));
+    }
+    gather(s, table, named, &terms, all)
+}
+
+/// The elements that an index names along a dimension, which has a number for each element of the result.
+fn along(s: &mut Step<'_>, table: PrimId, dim: usize, index: PrimId) -> Result<PrimId> {
+    let rank = s.prims.rank(table).max(1);
+    let raised = |s: &mut Step<'_>, id: PrimId| match s.prims.rank(id) {
+        0 => s.prims.reshape(id, vec![Expr::constant(1)]),
+        _ => id,
+    };
+    let (table, index) = (raised(s, table), raised(s, index));
+    let all = s.prims.shape(index).to_vec();
+    let mut terms = Vec::new();
+    for other in 0..rank {
+        let place = if other == dim {
+            resolved(s, index, &s.prims.extent(table, dim))?
+        } else {
+            s.prims.coordinate(other, all.clone())
+        };
+        terms.push((other, place));
+    }
+    gather(s, table, 0..rank, &terms, all)
+}
+
+/// An index as numbers from 0 on: negative ones count from the end.
+fn resolved(s: &mut Step<'_>, index: PrimId, extent: &Expr) -> Result<PrimId> {
+    let index = s.prims.cast(index, DType::I64);
+    let (zero, count) = (s.prims.number(0.0), s.prims.integer(extent));
+    let from_end = s.prims.compare(CompareOp::Lt, index, zero)?;
+    let turned = s.prims.add(index, count)?;
+    s.prims.select(from_end, turned, index)
+}
+
+/// Rows of a table, which has one for each place in the dimensions up to the end of `named`. Its number is the sum of
+/// `terms`, each a coordinate along a dimension; there are `all` of them.
+fn gather(
+    s: &mut Step<'_>,
+    table: PrimId,
+    named: Range<usize>,
+    terms: &[(usize, PrimId)],
+    all: Vec<Expr>,
+) -> Result<PrimId> {
+    let shape = s.prims.shape(table).to_vec();
+    let product = |extents: &[Expr]| extents.iter().fold(Expr::constant(1), |all, e| &all * e);
+    let (rows, row) = shape.split_at(named.end);
+    let mut number: Option<PrimId> = None;
+    for (dim, place) in terms {
+        let stride = product(&rows[dim + 1..]);
+        let place = s.prims.cast(*place, DType::I64);
+        let stride = s.prims.integer(&stride);
+        let term = s.prims.mul(place, stride)?;
+        number = Some(match number {
+            Some(number) => s.prims.add(number, term)?,
+            None => term,
+        });
+    }
+    let number = number.ok_or_else(|| Error::unexpected("an index without indices"))?;
+    let number = s.prims.expand(number, all.clone());
+    let number = s.prims.copy(number);
+    let number = s.prims.reshape(number, vec![product(&all)]);
+    let flat = s.prims.reshape(table, vec![product(rows), product(row)]);
+    let gathered = Prim::Gather(flat, number);
+    let dtype = s.prims.dtype(table);
+    let gathered = s.prims.push(gathered, dtype, vec![product(&all), product(row)]);
+    Ok(s.prims.reshape(gathered, [all.as_slice(), row].concat()))
 }

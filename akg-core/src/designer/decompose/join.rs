@@ -44,9 +44,69 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
             let value = s.call.opt_number("value")?.unwrap_or(0.0);
             vec![pad(s, value)?]
         }
+        "pad" => match mirrored(s)? {
+            Some(padded) => vec![padded],
+            None => return Ok(None),
+        },
         _ => return Ok(None),
     };
     Ok(Some(results))
+}
+
+/// A tensor with its own elements beyond its ends: reflected at the last one, the last one again, or those of the other end.
+/// `None` for extents that are not known, and for what is cut off.
+fn mirrored(s: &mut Step<'_>) -> Result<Option<PrimId>> {
+    let mut x = s.tensor("self")?;
+    let (mode, amounts) = (s.call.str("mode")?.to_owned(), s.call.ints("pad")?);
+    let rank = s.prims.rank(x);
+    for (i, pair) in amounts.chunks_exact(2).enumerate() {
+        let &[before, after] = pair else { continue };
+        let dim = normalise(-1 - i as i64, rank)?;
+        let Some(extent) = s.prims.extent(x, dim).as_const() else {
+            return Ok(None);
+        };
+        if before < 0 || after < 0 {
+            return Ok(None);
+        }
+        let place = |at: i64| match mode.as_str() {
+            "reflect" if at < 0 => Some(-at),
+            "reflect" if at >= extent => Some(2 * (extent - 1) - at),
+            "replicate" => Some(at.clamp(0, extent - 1)),
+            "circular" => Some(at.rem_euclid(extent.max(1))),
+            "reflect" => Some(at),
+            _ => None,
+        };
+        // Neighbouring places that are read in one direction are one part.
+        let places: Option<Vec<i64>> = (-before..extent + after).map(place).collect();
+        let Some(places) = places else {
+            return Ok(None);
+        };
+        let mut parts: Vec<(i64, i64, i64)> = Vec::new();
+        for at in places {
+            match parts.last_mut() {
+                Some((first, step, count)) if *count == 1 && (at - *first).abs() <= 1 => {
+                    (*step, *count) = (at - *first, 2);
+                }
+                Some((first, step, count)) if *count > 1 && at == *first + *step * *count => *count += 1,
+                _ => parts.push((at, 1, 1)),
+            }
+        }
+        let parts: Vec<PrimId> = parts
+            .into_iter()
+            .map(|(first, step, count)| {
+                if step == 0 {
+                    let part = s.prims.window(x, Window::new(dim, first.into(), 1), 1.into());
+                    let mut shape = s.prims.shape(part).to_vec();
+                    shape[dim] = count.into();
+                    return s.prims.expand(part, shape);
+                }
+                s.prims
+                    .window(x, Window::new(dim, first.into(), step), count.into())
+            })
+            .collect();
+        x = join(s, &parts, dim)?;
+    }
+    Ok(Some(x))
 }
 
 /// Neighbouring parts along a dimension, of the results' shapes; a dimension of extent 1 is dropped with `drops`.

@@ -2,6 +2,7 @@
 
 use super::Step;
 use crate::designer::prim::{MapOp, Prim, PrimId, Prims};
+use crate::designer::window::Window;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::Expr;
@@ -163,6 +164,25 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
             let term = s.prims.binary(op, a, b)?;
             s.prims.add(x, term)?
         }
+        "lerp" => {
+            let (start, end) = (operand(s, "self")?, operand(s, "end")?);
+            let weight = match s.call.opt_number("weight") {
+                Ok(Some(weight)) => s.prims.number(weight),
+                _ => operand(s, "weight")?,
+            };
+            // From the nearer end, as PyTorch has it.
+            let way = s.prims.sub(end, start)?;
+            let step = s.prims.mul(weight, way)?;
+            let from_start = s.prims.add(start, step)?;
+            let one = s.prims.number(1.0);
+            let rest = s.prims.sub(one, weight)?;
+            let back = s.prims.mul(way, rest)?;
+            let from_end = s.prims.sub(end, back)?;
+            let size = s.prims.unary(UnaryOp::Abs, weight)?;
+            let half = s.prims.number(0.5);
+            let is_near = s.prims.compare(CompareOp::Lt, size, half)?;
+            s.prims.select(is_near, from_start, from_end)?
+        }
         "prelu" => {
             let (x, weight) = (s.tensor("self")?, s.tensor("weight")?);
             let channels = s.prims.shape(weight).to_vec();
@@ -212,7 +232,34 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
             s.prims
                 .binary(if boolean { BinaryOp::And } else { BinaryOp::Mul }, a, b)?
         }
-        "div" if s.call.op().name().ends_with("_mode") => return Ok(None),
+        "div" if s.call.op().name().ends_with("_mode") => match s.call.arg("rounding_mode")? {
+            Arg::Str(mode) if mode == "floor" => return floor_divide(s),
+            Arg::Str(mode) if mode == "trunc" => return truncated(s, false),
+            _ => {
+                let (a, b) = operands(s)?;
+                s.prims.div(a, b)?
+            }
+        },
+        "outer" => {
+            let (a, b) = (s.tensor("self")?, s.tensor("vec2")?);
+            let (rows, dtype) = (s.prims.extent(a, 0), s.dtype()?);
+            let column = s.prims.reshape(a, vec![rows, Expr::constant(1)]);
+            let (column, row) = (s.prims.cast(column, dtype), s.prims.cast(b, dtype));
+            s.prims.mul(column, row)?
+        }
+        "floor_divide" => return floor_divide(s),
+        "remainder" if !s.dtype()?.is_float() => binary(s, BinaryOp::Mod)?,
+        "fmod" => return truncated(s, true),
+        "glu" => {
+            let x = s.tensor("self")?;
+            let dim = s.dim("dim", s.prims.rank(x))?;
+            let count = s.result(0)?.shape.get(dim).cloned().unwrap_or(Expr::constant(1));
+            let part =
+                |s: &mut Step<'_>, start: Expr| s.prims.window(x, Window::new(dim, start, 1), count.clone());
+            let (value, gate) = (part(s, Expr::constant(0)), part(s, count.clone()));
+            let gate = s.prims.unary(UnaryOp::Sigmoid, gate)?;
+            s.prims.mul(value, gate)?
+        }
         "div" => {
             let (a, b) = operands(s)?;
             s.prims.div(a, b)?
@@ -296,6 +343,37 @@ fn operands(s: &mut Step<'_>) -> Result<(PrimId, PrimId)> {
 fn binary(s: &mut Step<'_>, op: BinaryOp) -> Result<PrimId> {
     let (a, b) = operands(s)?;
     s.prims.binary(op, a, b)
+}
+
+/// The quotient, rounded down. That of floats follows from a remainder that f32 does not have.
+fn floor_divide(s: &mut Step<'_>) -> Result<Option<Vec<PrimId>>> {
+    if s.dtype()?.is_float() {
+        return Ok(None);
+    }
+    Ok(Some(vec![binary(s, BinaryOp::FloorDiv)?]))
+}
+
+/// The integer quotient, rounded toward zero, or what it leaves.
+fn truncated(s: &mut Step<'_>, rest: bool) -> Result<Option<Vec<PrimId>>> {
+    if s.dtype()?.is_float() {
+        return Ok(None);
+    }
+    let (a, b) = operands(s)?;
+    let floor = s.prims.binary(BinaryOp::FloorDiv, a, b)?;
+    let product = s.prims.mul(floor, b)?;
+    // A quotient below zero is rounded up if something is left.
+    let zero = s.prims.number(0.0);
+    let left = s.prims.compare(CompareOp::Ne, product, a)?;
+    let [a_below, b_below] = [a, b].map(|x| s.prims.compare(CompareOp::Lt, x, zero));
+    let below = s.prims.binary(BinaryOp::Xor, a_below?, b_below?)?;
+    let goes_up = s.prims.binary(BinaryOp::And, left, below)?;
+    let one = s.prims.add_number(floor, 1.0)?;
+    let quotient = s.prims.select(goes_up, one, floor)?;
+    if !rest {
+        return Ok(Some(vec![quotient]));
+    }
+    let product = s.prims.mul(quotient, b)?;
+    Ok(Some(vec![s.prims.sub(a, product)?]))
 }
 
 /// Comparisons compute in the promoted type of their operands, not in that of their boolean result.

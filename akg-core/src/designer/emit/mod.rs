@@ -12,6 +12,7 @@ use crate::sketch::ir::CompareOp;
 
 mod access;
 pub(super) mod attention;
+pub(super) mod gather;
 pub(super) mod matmul;
 pub(super) mod recur;
 pub(super) mod rows;

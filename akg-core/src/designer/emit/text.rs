@@ -14,7 +14,9 @@ pub(super) fn compute_type(dtype: DType) -> DType {
 /// A literal of an element type.
 pub(super) fn literal(value: f64, dtype: DType) -> String {
     if dtype.is_float() {
-        if value.is_infinite() {
+        if value.is_nan() {
+            "(inf - inf)".into()
+        } else if value.is_infinite() {
             if value > 0.0 { "inf".into() } else { "-inf".into() }
         } else {
             format!("{value:?}")

@@ -2,7 +2,7 @@
 
 use super::{F, check, roll};
 use crate::dtype::DType;
-use crate::graph::Arg;
+use crate::graph::{Arg, ValueId};
 
 #[test]
 fn indices_name_what_stands_along_a_dimension() {
@@ -45,6 +45,144 @@ fn negative_indices_count_from_the_end() {
             [("self", table.into()), ("indices", indices.into())],
         )
         .map(|y| y[0])
+    });
+}
+
+#[test]
+fn rows_of_a_long_table_are_gathered() {
+    for (dtype, row) in [(F, 6), (DType::F16, 1), (DType::I64, 700)] {
+        check("embedding", |g| {
+            let table = g.input("table", dtype, [1100, row]);
+            let index = g.input("index", DType::I64, [3, 5]);
+            let args = [("weight", table.into()), ("indices", index.into())];
+            let rows = g.call("embedding.default", args)?[0];
+            g.mul(rows, 2.0)
+        });
+    }
+}
+
+#[test]
+fn several_indices_name_elements_together() {
+    let given: [[Option<&[i64]>; 3]; 4] = [
+        [None, Some(&[3, 1]), Some(&[4])],
+        [Some(&[5]), Some(&[2, 5]), None],
+        [Some(&[5]), None, Some(&[5])],
+        [Some(&[1]), Some(&[2, 1]), Some(&[3, 1, 4])],
+    ];
+    for given in given {
+        check("index", |g| {
+            let table = g.input("table", F, [8, 9, 10]);
+            let table = g.relu(table)?;
+            let mut indices = Vec::new();
+            for (dim, shape) in given.iter().enumerate() {
+                let name = ["i", "j", "k"][dim];
+                indices.push(shape.map(|shape| g.input(name, DType::I64, shape.to_vec())));
+            }
+            let args: [(&str, Arg); 2] = [("self", table.into()), ("indices", indices.into())];
+            let named = g.call("index.Tensor", args)?[0];
+            g.sigmoid(named)
+        });
+    }
+}
+
+#[test]
+fn an_index_for_each_element_names_it_along_a_dimension() {
+    for dim in [0, 1, -1] {
+        for turned in [false, true] {
+            check("gather", |g| {
+                let table = g.input("table", F, [8, 9, 10]);
+                // Numbers count rows as they lie in memory.
+                let table = if turned {
+                    g.permute(table, &[2, 1, 0])?
+                } else {
+                    table
+                };
+                let index = g.input("index", DType::I64, [3, 4, 5]);
+                let args = [
+                    ("self", table.into()),
+                    ("dim", dim.into()),
+                    ("index", index.into()),
+                ];
+                let named = g.call("gather.default", args)?[0];
+                let named = g.permute(named, &[1, 2, 0])?;
+                g.mul(named, 2.0)
+            });
+        }
+    }
+}
+
+#[test]
+fn elements_stand_beyond_the_ends() {
+    for mode in ["reflect", "replicate", "circular"] {
+        let pads: [(&[i64], &[i64]); 3] = [
+            (&[2, 6, 7], &[2, 3]),
+            (&[2, 3, 6, 7], &[1, 2, 3, 0]),
+            (&[3, 6, 7], &[5, 0, 0, 4]),
+        ];
+        for (shape, pad) in pads {
+            check(mode, |g| {
+                let x = g.input("x", F, shape.to_vec());
+                let args: [(&str, Arg); 3] = [
+                    ("self", x.into()),
+                    ("pad", pad.to_vec().into()),
+                    ("mode", mode.into()),
+                ];
+                g.call("pad.default", args).map(|y| y[0])
+            });
+        }
+    }
+}
+
+#[test]
+fn integers_are_divided_with_each_rounding() {
+    for dtype in [DType::I32, DType::I64] {
+        let calls: [(&str, Option<&str>); 5] = [
+            ("floor_divide.default", None),
+            ("remainder.Tensor", None),
+            ("fmod.Tensor", None),
+            ("div.Tensor_mode", Some("floor")),
+            ("div.Tensor_mode", Some("trunc")),
+        ];
+        for (name, mode) in calls {
+            for sign in [1, -1] {
+                check(name, |g| {
+                    let (x, y) = (g.input("x", DType::I64, [6, 7]), g.input("y", DType::I64, [7]));
+                    let (x, y) = (g.to_dtype(x, dtype)?, g.to_dtype(y, dtype)?);
+                    let mut step = |name, x: ValueId, other: i64| {
+                        let args: [(&str, Arg); 2] = [("self", x.into()), ("other", other.into())];
+                        g.call(name, args).map(|y| y[0])
+                    };
+                    let x = step("sub.Scalar", x, 4)?;
+                    let y = step("remainder.Scalar", y, 5)?;
+                    let y = step("add.Scalar", y, 1)?;
+                    let y = step("mul.Scalar", y, sign)?;
+                    let mut args: Vec<(&str, Arg)> = vec![("self", x.into()), ("other", y.into())];
+                    args.extend(mode.map(|mode| ("rounding_mode", mode.into())));
+                    g.call(name, args).map(|y| y[0])
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn products_of_vectors_gates_and_steps_between_two_tensors() {
+    check("outer", |g| {
+        let (x, y) = (g.input("x", F, [6]), g.input("y", F, [7]));
+        g.call("outer.default", [("self", x.into()), ("vec2", y.into())])
+            .map(|y| y[0])
+    });
+    for dim in [0, -1] {
+        check("glu", |g| {
+            let x = g.input("x", F, [6, 4, 8]);
+            g.call("glu.default", [("self", x.into()), ("dim", dim.into())])
+                .map(|y| y[0])
+        });
+    }
+    check("lerp", |g| {
+        let [x, y, w] = ["x", "y", "w"].map(|name| g.input(name, F, [6, 8]));
+        let args = [("self", x.into()), ("end", y.into()), ("weight", w.into())];
+        g.call("lerp.Tensor", args).map(|y| y[0])
     });
 }
 
