@@ -165,7 +165,7 @@ pub(super) fn verify(path: &Path, args: &JudgeArgs, report: &mut Report, progres
     let task = bundle.task();
     report.task = TaskReport {
         accuracy: manifest.contract.accuracy,
-        ..describe(&task, &path.display().to_string(), None)
+        ..describe(&task, &path.display().to_string())
     };
     report.kernels.clone_from(&bundle.evidence().kernels);
     report.dsl.clone_from(&manifest.dsl);

@@ -172,7 +172,7 @@ impl MigrateArgs {
         let store = self.memory.open()?.store;
         let (loaded, sketch, models) = self.source(&destination.target, progress)?;
         report.models = models.map(|models| models.account().spent());
-        report.task = describe(&loaded.task, &self.source.display().to_string(), None);
+        report.task = describe(&loaded.task, &self.source.display().to_string());
         let config = self.python.config();
         let kind = (destination.dsl, destination.backend);
         let session: Session = session(kind, &self.judge, &config, &loaded, progress, |_| {})

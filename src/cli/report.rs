@@ -127,6 +127,9 @@ pub(super) struct TaskReport {
     /// How the leading dimension was made smaller to fit the memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) shrink: Option<Shrink>,
+    /// The operators of a module that akg does not know and that were replaced by others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) decomposed: Vec<String>,
 }
 
 /// One candidate in short.
@@ -288,6 +291,9 @@ impl Report {
                 shrink.halvings,
                 if shrink.halvings == 1 { "" } else { "s" }
             );
+        }
+        if !task.decomposed.is_empty() {
+            println!("  decomposed: {}", task.decomposed.join(", "));
         }
         for kernel in &self.kernels {
             println!("  kernel {}: {}", kernel.name, kernel.operators.join(" + "));
@@ -510,7 +516,7 @@ fn request() -> String {
 }
 
 /// The task's part of a report.
-pub(super) fn describe(task: &Task, source: &str, shrink: Option<&Shrink>) -> TaskReport {
+pub(super) fn describe(task: &Task, source: &str) -> TaskReport {
     let graph = &task.graph;
     let show = |v| format!("{}: {}", graph.value_name(v), graph.ty(v));
     TaskReport {
@@ -521,7 +527,8 @@ pub(super) fn describe(task: &Task, source: &str, shrink: Option<&Shrink>) -> Ta
         outputs: graph.outputs().iter().map(|o| show(o.value)).collect(),
         hints: task.contract.hints.clone(),
         special_values: task.contract.special_values,
-        shrink: shrink.cloned(),
+        shrink: None,
+        decomposed: Vec::new(),
     }
 }
 

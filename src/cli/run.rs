@@ -18,7 +18,7 @@ use super::bundle;
 use super::numbers::Numbers;
 use super::pool::Pool;
 use super::progress::Progress;
-use super::report::{AttemptReport, Report, TaskReport, describe};
+use super::report::{AttemptReport, Report, TaskReport};
 use super::store::{Memory, MemoryArgs};
 use super::task::{Loaded, load, memory_budget, python};
 use super::{
@@ -92,7 +92,7 @@ impl RunArgs {
         let config = self.python.config();
         let room = self.size.memory.or_else(memory_budget);
         let loaded = load(&self.task, room, || python(&config, progress), progress)?;
-        report.task = describe(&loaded.task, &self.task.task, loaded.shrink());
+        report.task = loaded.describe(&self.task.task);
         let session = session(kind, &self.judge, &config, &loaded, progress, |_| {});
         let session = match &models {
             Some(models) if !self.no_knowledge => informed(session, &memory, models, progress)?,

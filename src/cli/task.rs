@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use akg::error::ErrorKind;
 use akg::expr::Bindings;
 use akg::file::read_text;
-use akg::python::{Config, Environment, ImportOptions, ImportedModule, Python, PythonOptions, Seeds, Shrink};
+use akg::python::{Config, Environment, ImportOptions, ImportedModule, Python, PythonOptions, Seeds};
 use akg::task::{Capture, Generator};
 use akg::{Error, Graph, Result, Task, Tensor, builtin};
 
 use super::progress::Progress;
+use super::report::{TaskReport, describe};
 use super::{TaskArgs, symbols};
 
 /// A task and where it came from.
@@ -47,9 +48,14 @@ impl Capture for ModuleTensors {
 }
 
 impl Loaded {
-    /// How the task was made smaller to fit the memory.
-    pub(super) fn shrink(&self) -> Option<&Shrink> {
-        self.module.as_ref().and_then(|m| m.shrink.as_ref())
+    /// The task's part of a report, with what the import did to its module.
+    pub(super) fn describe(&self, source: &str) -> TaskReport {
+        let mut report = describe(&self.task, source);
+        if let Some(module) = &self.module {
+            report.shrink.clone_from(&module.shrink);
+            report.decomposed.clone_from(&module.decomposed);
+        }
+        report
     }
 }
 

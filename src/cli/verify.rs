@@ -13,7 +13,7 @@ use clap::Args;
 use super::baseline::baselines;
 use super::bundle;
 use super::progress::Progress;
-use super::report::{AttemptReport, Report, TaskReport, describe};
+use super::report::{AttemptReport, Report, TaskReport};
 use super::run::{finish, prepare, session, write};
 use super::task::{load, memory_budget, python};
 use super::{JudgeArgs, PythonArgs, ReportArgs, SizeArgs, TargetArgs, TaskArgs};
@@ -98,7 +98,7 @@ impl VerifyArgs {
         let config = self.python.config();
         let memory = self.size.memory.or_else(memory_budget);
         let loaded = load(&args, memory, || python(&config, progress), progress)?;
-        report.task = describe(&loaded.task, task, loaded.shrink());
+        report.task = loaded.describe(task);
         if let SourceForm::Lowered { plan } = &source.form {
             report.kernels = plan
                 .launches

@@ -18,7 +18,7 @@ use super::room::{Rivals, Room, need};
 use super::stop::Stop;
 use crate::cli::TaskArgs;
 use crate::cli::progress::Progress;
-use crate::cli::report::{Report, TaskReport, describe};
+use crate::cli::report::{Report, TaskReport};
 use crate::cli::run::{REPORT, conclude, prepare, session, tuning, write};
 use crate::cli::task::{SharedPython, load, lock, python};
 
@@ -102,7 +102,7 @@ impl Solver<'_> {
         };
         let python = || self.python.clone().map_or_else(|| python(&config, progress), Ok);
         let loaded = load(&task, self.memory, python, progress)?;
-        report.task = describe(&loaded.task, &task.task, loaded.shrink());
+        report.task = loaded.describe(&task.task);
         findings.family = Some(Family::of(&loaded.task.graph));
         let at = hand % self.backends.len().max(1);
         let (Some(backend), Some(room)) = (self.backends.get(at).cloned(), self.rooms.get(at)) else {
