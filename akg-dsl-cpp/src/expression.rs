@@ -3,7 +3,7 @@
 use akg_core::dtype::DType;
 use akg_core::expr::{Atom, Excess, Expr, Term};
 use akg_core::lower::loops::ir::Scalar;
-use akg_core::sketch::ir::{BinaryOp, CompareOp, Condition, Scalar as Constant, UnaryOp};
+use akg_core::sketch::ir::{BinaryOp, Condition, Scalar as Constant, UnaryOp};
 
 use crate::printer::{Printer, held_type};
 
@@ -12,7 +12,7 @@ impl Printer<'_> {
         match condition {
             Condition::Compare(op, a, b) => {
                 let (a, b) = (self.index(a), self.index(b));
-                format!("{a} {} {b}", sign(*op))
+                format!("{a} {} {b}", op.name())
             }
             Condition::And(a, b) => {
                 let (a, b) = (self.condition_operand(a), self.condition_operand(b));
@@ -160,7 +160,7 @@ impl Printer<'_> {
             Scalar::Compare(op, _, operands) => {
                 let [a, b] = &**operands;
                 let (a, b) = (self.scalar(a), self.scalar(b));
-                format!("({a} {} {b})", sign(*op))
+                format!("({a} {} {b})", op.name())
             }
             Scalar::Select(operands) => {
                 let [c, a, b] = &**operands;
@@ -337,13 +337,6 @@ fn is_number(scalar: &Scalar) -> bool {
         Scalar::Const(..) | Scalar::Index(..) => true,
         _ => false,
     }
-}
-
-fn sign(op: CompareOp) -> &'static str {
-    CompareOp::ALL
-        .iter()
-        .find(|(o, _)| *o == op)
-        .map_or("", |(_, sign)| sign)
 }
 
 /// Whether no parenthesis of the text closes one before it.

@@ -395,13 +395,7 @@ impl Printer<'_> {
             UnaryOp::Sqrt if dtype == DType::F64 => Text::tight(format!("tl.sqrt({x})")),
             UnaryOp::Sqrt => Text::tight(format!("tl.sqrt_rn({x})")),
             UnaryOp::Round => Text::tight(format!("libdevice.rint({x})")),
-            named => {
-                let name = UnaryOp::ALL
-                    .iter()
-                    .find(|(op, _)| *op == named)
-                    .map_or("", |(_, name)| name);
-                Text::tight(format!("libdevice.{name}({x})"))
-            }
+            named => Text::tight(format!("libdevice.{}({x})", named.name())),
         })
     }
 

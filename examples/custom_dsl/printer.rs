@@ -3,9 +3,7 @@
 use akg::DType;
 use akg::expr::{Atom, Expr};
 use akg::lower::loops::ir::{Address, Dot, Layout, LocalId, LoopKernel, Pack, Place, Scalar, Stmt, Sums};
-use akg::sketch::ir::{
-    BinaryOp, CompareOp, Condition, ReduceOp, Scalar as Constant, StoreMode, TensorId, UnaryOp,
-};
+use akg::sketch::ir::{BinaryOp, Condition, ReduceOp, Scalar as Constant, StoreMode, TensorId, UnaryOp};
 use akg::{Error, Result};
 
 /// Names that kernels must leave alone.
@@ -367,7 +365,7 @@ impl Printer<'_> {
             }
             Scalar::Compare(op, _, operands) => {
                 let [a, b] = &**operands;
-                format!("({} {} {})", self.scalar(a)?, sign(*op), self.scalar(b)?)
+                format!("({} {} {})", self.scalar(a)?, op.name(), self.scalar(b)?)
             }
             Scalar::Select(operands) => {
                 let [c, a, b] = &**operands;
@@ -437,10 +435,7 @@ fn unary(op: UnaryOp, dtype: DType, a: &str) -> Result<String> {
         UnaryOp::Sigmoid => return Ok(format!("(1 / (1 + exp{}(-{a})))", suffix(dtype))),
         UnaryOp::Not | UnaryOp::Pow2Floor => return unsupported("arithmetic on bits"),
         // The others have the names that C has.
-        _ => UnaryOp::ALL
-            .iter()
-            .find(|(o, _)| *o == op)
-            .map_or("", |(_, name)| name),
+        _ => op.name(),
     };
     Ok(format!("{function}{}({a})", suffix(dtype)))
 }
@@ -472,26 +467,13 @@ fn binary(op: BinaryOp, dtype: DType, a: &str, b: &str) -> Result<String> {
             return unsupported(&format!("{op:?} of {dtype}"));
         }
         // The others have the signs that C has.
-        _ => {
-            let sign = BinaryOp::ALL
-                .iter()
-                .find(|(o, _)| *o == op)
-                .map_or("", |(_, sign)| sign);
-            format!("({a} {sign} {b})")
-        }
+        _ => format!("({a} {} {b})", op.name()),
     })
-}
-
-fn sign(op: CompareOp) -> &'static str {
-    CompareOp::ALL
-        .iter()
-        .find(|(o, _)| *o == op)
-        .map_or("", |(_, sign)| sign)
 }
 
 fn condition(holds: &Condition) -> String {
     match holds {
-        Condition::Compare(op, a, b) => format!("({} {} {})", index(a), sign(*op), index(b)),
+        Condition::Compare(op, a, b) => format!("({} {} {})", index(a), op.name(), index(b)),
         Condition::And(a, b) => format!("({} && {})", condition(a), condition(b)),
         Condition::Or(a, b) => format!("({} || {})", condition(a), condition(b)),
         Condition::Not(a) => format!("(!{})", condition(a)),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::sketch::ir::{Axis, DotMethod, Kernel, Op, Program, Stmt, StoreMode};
+use crate::sketch::ir::{Axis, Kernel, Op, Program, Stmt, StoreMode};
 use crate::sketch::peak_tile_bytes;
 
 /// What tells kinds of candidates apart, whatever their times.
@@ -116,10 +116,8 @@ impl Traits {
         let does = match op {
             Op::Load { region, .. } => return self.region(region),
             Op::Dot { a, method, .. } => {
-                let name = DotMethod::ALL.iter().find(|(m, _)| m == method);
-                let name = name.map_or("", |(_, name)| name);
                 self.products
-                    .insert(format!("{name} {} {sum}", kernel.ty(*a).dtype));
+                    .insert(format!("{} {} {sum}", method.name(), kernel.ty(*a).dtype));
                 "product"
             }
             Op::Reduce(..) | Op::ArgReduce(..) => "reduce",

@@ -31,8 +31,9 @@ pub fn of_sketch(sketch: &Sketch) -> Digest {
     // A name that is also one of the language's may mean either.
     let called = text.split('(').filter_map(|before| last_word(before));
     let called: BTreeSet<&str> = called.collect();
-    let method = |name: &str| DotMethod::ALL.iter().any(|(_, method)| *method == name);
-    names.retain(|name| !called.contains(name.as_str()) && !method(name) && name.parse::<DType>().is_err());
+    let is_method = |name: &str| name.parse::<DotMethod>().is_ok();
+    names
+        .retain(|name| !called.contains(name.as_str()) && !is_method(name) && name.parse::<DType>().is_err());
     Digest::of(in_order(&text, &names).as_bytes())
 }
 

@@ -526,10 +526,7 @@ impl<'a> Product<'a> {
             CompareOp::Ge | CompareOp::Gt => (last_column, first_row),
             _ => (first_column, last_row),
         };
-        let sign = CompareOp::ALL
-            .iter()
-            .find(|(o, _)| *o == op)
-            .map_or("==", |(_, s)| s);
+        let sign = op.name();
         let edge = match diagonal {
             0 => row,
             above @ 1.. => format!("{row} + {above}"),

@@ -8,7 +8,6 @@ use super::prim::{MapOp, Prim, PrimId, Prims};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::Expr;
-use crate::sketch::ir::CompareOp;
 
 mod access;
 pub(super) mod attention;
@@ -20,7 +19,7 @@ mod text;
 pub(super) mod vector;
 
 use matmul::Image;
-use text::{binary, compute_type, literal, reduction, unary};
+use text::{binary, compute_type, literal, unary};
 
 /// How a kernel walks along one of its axes.
 #[derive(Debug, Clone, PartialEq)]
@@ -327,13 +326,7 @@ impl<'a> Emitter<'a> {
         let text = match (op, texts.as_slice()) {
             (MapOp::Unary(op), [a]) => unary(op, a),
             (MapOp::Binary(op), [a, b]) => binary(op, a, b),
-            (MapOp::Compare(op), [a, b]) => {
-                let sign = CompareOp::ALL
-                    .iter()
-                    .find(|(o, _)| *o == op)
-                    .map_or("==", |(_, s)| s);
-                format!("{a} {sign} {b}")
-            }
+            (MapOp::Compare(op), [a, b]) => format!("{a} {} {b}", op.name()),
             (MapOp::Select, [c, a, b]) => format!("select({c}, {a}, {b})"),
             (MapOp::Cast, [a]) => {
                 let (from, to) = (self.prims.dtype(args[0]), self.prims.dtype(id));

@@ -1,7 +1,7 @@
 //! Operators and literals as sketch text.
 
 use crate::dtype::DType;
-use crate::sketch::ir::{BinaryOp, ReduceOp, UnaryOp};
+use crate::sketch::ir::{BinaryOp, UnaryOp};
 
 /// Element types are computed with in at least f32.
 pub(super) fn compute_type(dtype: DType) -> DType {
@@ -29,7 +29,7 @@ pub(super) fn literal(value: f64, dtype: DType) -> String {
 }
 
 pub(super) fn unary(op: UnaryOp, a: &str) -> String {
-    let name = UnaryOp::ALL.iter().find(|(o, _)| *o == op).map_or("", |(_, n)| n);
+    let name = op.name();
     if matches!(op, UnaryOp::Neg | UnaryOp::Not) {
         format!("{name}{a}")
     } else {
@@ -38,21 +38,10 @@ pub(super) fn unary(op: UnaryOp, a: &str) -> String {
 }
 
 pub(super) fn binary(op: BinaryOp, a: &str, b: &str) -> String {
-    let name = BinaryOp::ALL
-        .iter()
-        .find(|(o, _)| *o == op)
-        .map_or("", |(_, n)| n);
+    let name = op.name();
     if name.starts_with(|c: char| c.is_ascii_alphabetic()) {
         format!("{name}({a}, {b})")
     } else {
         format!("{a} {name} {b}")
     }
-}
-
-/// The suffix of a reduction's function.
-pub(super) fn reduction(op: ReduceOp) -> &'static str {
-    ReduceOp::ALL
-        .iter()
-        .find(|(o, _)| *o == op)
-        .map_or("sum", |(_, n)| n)
 }

@@ -379,12 +379,11 @@ impl Mapper<'_> {
             "" => "…",
             name => name,
         };
-        let suffix = |op: &ReduceOp| ReduceOp::ALL.iter().find(|(o, _)| o == op).map_or("", |(_, s)| s);
         let what = match self.value(v).op {
-            Some(Op::Reduce(op, a, axis)) => format!("reduce_{}({}, {axis})", suffix(op), name(*a)),
-            Some(Op::ArgReduce(op, a, axis)) => format!("arg{}({}, {axis})", suffix(op), name(*a)),
+            Some(Op::Reduce(op, a, axis)) => format!("reduce_{}({}, {axis})", op.name(), name(*a)),
+            Some(Op::ArgReduce(op, a, axis)) => format!("arg{}({}, {axis})", op.name(), name(*a)),
             Some(Op::Scan { op, value, axis, .. }) => {
-                format!("scan_{}({}, {axis})", suffix(op), name(*value))
+                format!("scan_{}({}, {axis})", op.name(), name(*value))
             }
             Some(Op::Dot { a, b, init, .. }) => match init {
                 Some(init) => format!("dot({}, {}, {})", name(*a), name(*b), name(*init)),

@@ -244,7 +244,7 @@ pub(super) fn binary(op: ReduceOp) -> BinaryOp {
 
 /// What combines elements by this operator.
 pub(super) fn combination(op: BinaryOp) -> Option<ReduceOp> {
-    let mut combinations = ReduceOp::ALL.into_iter().map(|(combination, _)| combination);
+    let mut combinations = ReduceOp::ALL.iter().copied();
     combinations.find(|combination| binary(*combination) == op)
 }
 

@@ -22,9 +22,7 @@ pub(crate) use self::rates::Rates;
 use self::space::{Index, Space};
 pub(crate) use self::tiles::peak_tile_bytes;
 use self::traffic::{Accesses, Loaded, Wave};
-use super::ir::{
-    BinaryOp, DotMethod, GridAxis, Kernel, Op, Program, Stmt, StoreMode, TensorId, UnaryOp, Val,
-};
+use super::ir::{BinaryOp, GridAxis, Kernel, Op, Program, Stmt, StoreMode, TensorId, UnaryOp, Val};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::expr::{Bindings, Expr};
@@ -384,17 +382,13 @@ impl Tally<'_> {
                 let extent =
                     |v: Val, axis: usize| self.kernel.ty(v).extents.get(axis).copied().unwrap_or(1) as f64;
                 let depth = extent(*a, 1);
-                let name = DotMethod::ALL
-                    .iter()
-                    .find(|(m, _)| m == method)
-                    .map_or("", |(_, name)| name);
-                let key = (name, self.kernel.ty(*a).dtype);
+                let key = (method.name(), self.kernel.ty(*a).dtype);
                 *self.dots.entry(key).or_insert(0.0) += 2.0 * depth * elements(value) * executions;
                 self.steps.dots.push(Dot {
                     rows: extent(value, 0),
                     columns: extent(value, 1),
                     depth,
-                    rate: self.rates.dot(name, key.1),
+                    rate: self.rates.dot(method.name(), key.1),
                     size: key.1.size() as f64,
                     executions,
                 });

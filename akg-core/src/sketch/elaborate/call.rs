@@ -28,13 +28,6 @@ fn exactly<'a, const N: usize>(arguments: &'a [Ex], usage: &str, span: &Range<us
     })
 }
 
-fn reduce_op(suffix: &str) -> Option<ReduceOp> {
-    ReduceOp::ALL
-        .into_iter()
-        .find(|(_, n)| *n == suffix)
-        .map(|(op, _)| op)
-}
-
 impl Builder<'_> {
     pub(super) fn call(&mut self, name: &Name, arguments: &[Ex], span: &Range<usize>) -> Elab<Value> {
         let function = name.node.as_str();
@@ -46,7 +39,10 @@ impl Builder<'_> {
             let [operand] = exactly(arguments, &format!("{function}(t)"), span)?;
             return self.bits(operand, dtype, span);
         }
-        if let Some(op) = function.strip_prefix("reduce_").and_then(reduce_op) {
+        if let Some(op) = function
+            .strip_prefix("reduce_")
+            .and_then(|suffix| suffix.parse::<ReduceOp>().ok())
+        {
             let [operand, axis] = exactly(arguments, &format!("{function}(t, AXIS)"), span)?;
             let (tile, ty, axis) = self.along(operand, axis)?;
             let ty = TileType {
@@ -55,7 +51,9 @@ impl Builder<'_> {
             };
             return Ok(self.define(Op::Reduce(op, tile, axis), ty, span));
         }
-        if let Some(op) = function.strip_prefix("arg").and_then(reduce_op)
+        if let Some(op) = function
+            .strip_prefix("arg")
+            .and_then(|suffix| suffix.parse::<ReduceOp>().ok())
             && matches!(op, ReduceOp::Max | ReduceOp::Min)
         {
             let [operand, axis] = exactly(arguments, &format!("{function}(t, AXIS)"), span)?;
@@ -66,7 +64,10 @@ impl Builder<'_> {
             };
             return Ok(self.define(Op::ArgReduce(op, tile, axis), ty, span));
         }
-        if let Some(op) = function.strip_prefix("scan_").and_then(reduce_op) {
+        if let Some(op) = function
+            .strip_prefix("scan_")
+            .and_then(|suffix| suffix.parse::<ReduceOp>().ok())
+        {
             return self.scan(op, arguments, span);
         }
         match function {
@@ -87,9 +88,10 @@ impl Builder<'_> {
 
     fn elementwise(&mut self, name: &Name, arguments: &[Ex], span: &Range<usize>) -> Elab<Value> {
         let function = name.node.as_str();
-        let named = |s: &str| s == function && s.starts_with(|c: char| c.is_ascii_alphabetic());
-        let unary = UnaryOp::ALL.into_iter().find(|(_, n)| named(n));
-        let binary = BinaryOp::ALL.into_iter().find(|(_, n)| named(n));
+        let (unary, binary) = (
+            function.parse::<UnaryOp>().ok(),
+            function.parse::<BinaryOp>().ok(),
+        );
         if unary.is_none() && binary.is_none() && !OTHERS.contains(&function) {
             return Err(unknown(name).into());
         }
@@ -100,7 +102,7 @@ impl Builder<'_> {
             return folded;
         }
         let mut values = values.into_iter();
-        if let Some((op, _)) = unary {
+        if let Some(op) = unary {
             let [operand] = exactly(arguments, &format!("{function}(t)"), span)?;
             return match values.next() {
                 Some(Value::Tile(tile)) => self.unary(op, tile, operand, span),
@@ -115,7 +117,7 @@ impl Builder<'_> {
         }
         let [a, b] = exactly(arguments, &format!("{function}(a, b)"), span)?;
         match (binary, values.next(), values.next()) {
-            (Some((op, _)), Some(x), Some(y)) => self.binary(op, (x, a), (y, b), span),
+            (Some(op), Some(x), Some(y)) => self.binary(op, (x, a), (y, b), span),
             _ => fault(format!("`{function}` takes integers, not tiles"), span.clone()),
         }
     }
@@ -348,7 +350,7 @@ impl Builder<'_> {
                 (Some(tile), ty.dtype)
             }
         };
-        let Some((method, _)) = DotMethod::ALL.into_iter().find(|(_, n)| *n == method.node) else {
+        let Ok(method) = method.node.parse::<DotMethod>() else {
             return fault(
                 format!("`{}` is no method of `dot`", method.node),
                 method.span.clone(),
@@ -372,11 +374,11 @@ fn without(extents: &[usize], axis: usize) -> Vec<usize> {
 }
 
 fn unknown(name: &Name) -> Diagnostic {
-    let families = ReduceOp::ALL.map(|(_, n)| [format!("reduce_{n}"), format!("scan_{n}")]);
-    let operators = UnaryOp::ALL
-        .map(|(_, n)| n)
-        .into_iter()
-        .chain(BinaryOp::ALL.map(|(_, n)| n));
+    let suffixes = ReduceOp::ALL.iter().map(|op| op.name());
+    let families = suffixes.map(|suffix| [format!("reduce_{suffix}"), format!("scan_{suffix}")]);
+    let families: Vec<_> = families.collect();
+    let unary = UnaryOp::ALL.iter().map(|op| op.name());
+    let operators = unary.chain(BinaryOp::ALL.iter().map(|op| op.name()));
     let known = operators
         .chain(OTHERS)
         .chain(DType::ALL.map(DType::name))

@@ -21,11 +21,11 @@ impl Builder<'_> {
             _ => class == DTypeClass::Float,
         };
         if !fits {
-            let name = UnaryOp::ALL
-                .into_iter()
-                .find(|(o, _)| *o == op)
-                .map_or("", |(_, n)| n);
-            let message = format!("`{name}` does not apply to {}, which is {ty}", quote(operand));
+            let message = format!(
+                "`{}` does not apply to {}, which is {ty}",
+                op.name(),
+                quote(operand)
+            );
             return fault(message, span.clone());
         }
         let dtype = if op == IsNan { DType::Bool } else { ty.dtype };
@@ -57,11 +57,7 @@ impl Builder<'_> {
             Philox => ty.dtype == DType::I64,
         };
         if !fits {
-            let sign = BinaryOp::ALL
-                .into_iter()
-                .find(|(o, _)| *o == op)
-                .map_or("", |(_, n)| n);
-            let message = format!("`{sign}` does not apply to {} elements", ty.dtype);
+            let message = format!("`{}` does not apply to {} elements", op.name(), ty.dtype);
             let error = Diagnostic::error(message, span.clone());
             return Err(match (op, class) {
                 (Div, DTypeClass::Int) => error.note("`//` divides integers, rounding down"),

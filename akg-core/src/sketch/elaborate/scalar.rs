@@ -86,10 +86,7 @@ fn compare<T: PartialOrd>(op: CompareOp, a: &T, b: &T) -> bool {
 }
 
 pub(super) fn compare_op(sign: &str) -> Option<CompareOp> {
-    CompareOp::ALL
-        .into_iter()
-        .find(|(_, s)| *s == sign)
-        .map(|(op, _)| op)
+    sign.parse().ok()
 }
 
 /// `-x` or `!x` of a value that is no tile.

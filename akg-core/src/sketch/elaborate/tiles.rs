@@ -148,9 +148,9 @@ impl<'a> Builder<'a> {
                 if let Some(op) = compare_op(sign) {
                     return self.compare(op, (left, a), (right, b), span);
                 }
-                match BinaryOp::ALL.into_iter().find(|(_, s)| s == sign) {
-                    Some((op, _)) => self.binary(op, (left, a), (right, b), span),
-                    None => fault(format!("`{sign}` is no operator of tiles"), span.clone()),
+                match sign.parse() {
+                    Ok(op) => self.binary(op, (left, a), (right, b), span),
+                    Err(_) => fault(format!("`{sign}` is no operator of tiles"), span.clone()),
                 }
             }
             Expression::Call(name, arguments) => self.call(name, arguments, span),

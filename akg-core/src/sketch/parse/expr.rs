@@ -237,14 +237,14 @@ impl Parser<'_> {
             let message = "`dot` takes two operands and perhaps an accumulator: `dot(a, b, acc)`";
             return Err(Diagnostic::error(message, span));
         };
-        let methods = DotMethod::ALL.map(|(_, name)| name);
+        let methods = || DotMethod::ALL.iter().map(|method| method.name());
         let method = match self.peek() {
-            Token::Word(word) if methods.contains(&word) => self.name("a method")?,
+            Token::Word(word) if word.parse::<DotMethod>().is_ok() => self.name("a method")?,
             found => {
                 let message = "expected the dot's method after `)`: ieee, tf32, f16 or bf16";
                 let error = Diagnostic::error(message, span);
                 return Err(match found {
-                    Token::Word(word) => match closest(word, methods) {
+                    Token::Word(word) => match closest(word, methods()) {
                         Some(method) => error.note(format!("did you mean `{method}`?")),
                         None => error,
                     },

@@ -67,10 +67,7 @@ fn method_objection(method: DotMethod, operand: DType, result: DType) -> Option<
         DotMethod::F16 => Some(DType::F16),
         DotMethod::Bf16 => Some(DType::BF16),
     };
-    let name = DotMethod::ALL
-        .into_iter()
-        .find(|(m, _)| *m == method)
-        .map_or("", |(_, n)| n);
+    let name = method.name();
     match needed {
         Some(needed) if operand != needed => Some(format!(
             "`dot … {name}` multiplies {needed} operands, but these are {operand}; cast them: `{needed}(…)`"

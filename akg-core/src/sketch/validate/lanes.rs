@@ -276,11 +276,7 @@ impl<'a> Lanes<'a> {
                     }
                     ReduceOp::Min => lane.is(value::highest(dtype)),
                 };
-                let name = ReduceOp::ALL
-                    .into_iter()
-                    .find(|(o, _)| *o == op)
-                    .map_or("", |(_, n)| n);
-                complaint(&lane, neutral, name, &origin, span)
+                complaint(&lane, neutral, op.name(), &origin, span)
             })
     }
 

@@ -2,7 +2,7 @@
 //! groups, or all rows, as where the channels of a convolution are.
 
 use super::Product;
-use crate::designer::emit::{Emitter, Var, Walk, compute_type, reduction};
+use crate::designer::emit::{Emitter, Var, Walk, compute_type};
 use crate::designer::plan::{Columns, Operand};
 use crate::designer::prim::{MapOp, Prim, PrimId};
 use crate::dtype::DType;
@@ -52,7 +52,7 @@ impl Product<'_> {
                 Some(text) => text,
                 None => {
                     let of = e.operand(*id, 0, compute_type(self.prims.dtype(*id)))?;
-                    format!("reduce_{}({}, {COLUMNS})", reduction(op), of.text)
+                    format!("reduce_{}({}, {COLUMNS})", op.name(), of.text)
                 }
             };
             let name = e.fresh("s");
@@ -80,7 +80,7 @@ impl Product<'_> {
                 Some(cast) => (e.operand(cast, 0, DType::F32)?, true),
                 None => (e.operand(*id, 0, compute_type(self.prims.dtype(*id)))?, false),
             };
-            let text = format!("reduce_{}({}, {ROWS})", reduction(op), of.text);
+            let text = format!("reduce_{}({}, {ROWS})", op.name(), of.text);
             let name = e.fresh("s");
             e.line(if wide {
                 format!("{name} = f64({text})")

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::super::{Emitter, Var, Walk, compute_type, literal, reduction};
+use super::super::{Emitter, Var, Walk, compute_type, literal};
 use super::Passes;
 use crate::designer::plan::{Axis, KernelPlan};
 use crate::designer::prim::{Prim, PrimId, Scan};
@@ -72,8 +72,8 @@ impl Passes<'_> {
         let (var, position) = self.argument(id)?;
         let axes = without(&var.axes, position);
         let text = match &self.emitter.prims.node(id).prim {
-            Prim::ArgReduce(op, ..) => format!("i64(arg{}({}, {position}))", reduction(*op), var.text),
-            Prim::Reduce(op, ..) => format!("reduce_{}({}, {position})", reduction(*op), var.text),
+            Prim::ArgReduce(op, ..) => format!("i64(arg{}({}, {position}))", op.name(), var.text),
+            Prim::Reduce(op, ..) => format!("reduce_{}({}, {position})", op.name(), var.text),
             _ => var.text,
         };
         let result = self.bind("s", text, axes);
@@ -197,7 +197,7 @@ impl Passes<'_> {
             return accumulator;
         };
         let position = self.emitter.tile.iter().position(|a| a == lane).unwrap_or(0);
-        let text = format!("reduce_{}({name}, {position})", reduction(*op));
+        let text = format!("reduce_{}({name}, {position})", op.name());
         let joined = self.bind("acc", text, accumulator.axes.clone());
         Accumulator {
             kind: Kind::Fold {
@@ -258,7 +258,7 @@ impl Passes<'_> {
                 self.emitter.line(format!("{name} = {so_far}"));
             }
             Kind::Fold { op, name, lane: None } => {
-                let reduce = |x: &str| format!("reduce_{}({x}, {position})", reduction(*op));
+                let reduce = |x: &str| format!("reduce_{}({x}, {position})", op.name());
                 // Threads that wait for memory convert every element for nothing; others only sums of tiles.
                 let reduced = if self.spreads && !self.busy {
                     reduce(&widened(var.text))
@@ -345,7 +345,7 @@ impl Passes<'_> {
         op: ReduceOp,
         (name, index): (&str, &str),
     ) {
-        let suffix = reduction(op);
+        let suffix = op.name();
         let at = self.place(id, &format!("i64(arg{suffix}({}, {position}))", var.text));
         let e = &mut self.emitter;
         let (value, place) = (e.fresh("v"), e.fresh("at"));
@@ -412,7 +412,7 @@ impl Passes<'_> {
         let tile = self.emitter.tile.clone();
         let position = tile.iter().position(|a| *a == lane).unwrap_or(0);
         let axes = without(&tile, position);
-        let text = format!("reduce_{}({name}, {position})", reduction(op));
+        let text = format!("reduce_{}({name}, {position})", op.name());
         let best = self.bind("v", text, axes.clone());
         let marks: Vec<_> = tile
             .iter()

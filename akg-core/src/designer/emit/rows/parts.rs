@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::super::{Var, Walk, compute_type, reduction};
+use super::super::{Var, Walk, compute_type};
 use super::accumulate::{Accumulator, Kind};
 use super::{Passes, Work};
 use crate::designer::device::Device;
@@ -354,7 +354,7 @@ impl Passes<'_> {
         }
         let own = compute_type(self.emitter.prims.dtype(id));
         let text = match (&partial.accumulator.kind, loaded.as_slice()) {
-            (Kind::Fold { op, .. }, [parts]) => format!("reduce_{}({parts}, {axis})", reduction(*op)),
+            (Kind::Fold { op, .. }, [parts]) => format!("reduce_{}({parts}, {axis})", op.name()),
             (Kind::Fold { .. }, [sums, maxima]) => {
                 self.combine_scaled(&partial.accumulator, maxima, sums).text
             }

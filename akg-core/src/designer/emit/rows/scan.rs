@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::super::{Emitter, Var, Walk, compute_type, reduction};
+use super::super::{Emitter, Var, Walk, compute_type};
 use super::Passes;
 use super::accumulate::{Accumulator, combined, identity};
 use crate::designer::device::Device;
@@ -180,7 +180,7 @@ impl Passes<'_> {
         let result = self.bind("s", narrow, var.axes.clone());
         self.emitter.define(id, result);
         // Elements may cancel: a tile's total is as exact as the running one.
-        let own = format!("reduce_{}({}, {position})", reduction(scan.op), widened(var.text));
+        let own = format!("reduce_{}({}, {position})", scan.op.name(), widened(var.text));
         let line = format!("{total} = {}", combined(scan.op, total, &own));
         self.emitter.line(line);
         Ok(())
@@ -223,7 +223,7 @@ impl Passes<'_> {
         };
         format!(
             "scan_{}({operand}, {position}{exclusive}{reverse})",
-            reduction(scan.op)
+            scan.op.name()
         )
     }
 }
