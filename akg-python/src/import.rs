@@ -192,7 +192,7 @@ impl Imported {
 }
 
 /// Operators of graphs that no designer has a rule for. Those that they decompose to have one.
-const WITHOUT_RULE: [&str; 2] = ["scatter.src", "scatter.value"];
+const WITHOUT_RULE: [&str; 3] = ["as_strided.default", "scatter.src", "scatter.value"];
 
 /// The names of the operators that an imported graph may have. The import decomposes others where it can.
 pub(crate) fn operators() -> Vec<String> {

@@ -433,3 +433,36 @@ def histc(self, bins=100, min=0, max=0):
     inside = (x >= low) & (x <= high)
     hits = (place == torch.arange(bins, device=x.device).unsqueeze(-1)) & inside
     return hits.sum(-1).to(self.dtype)
+
+
+@of(aten.as_strided.default)
+def as_strided(self, size, stride, storage_offset=None):
+    place = torch.full(size, storage_offset or 0, dtype=torch.int64, device=self.device)
+    for dim, (extent, step) in enumerate(zip(size, stride)):
+        steps = torch.arange(extent, device=self.device) * step
+        place = place + steps.reshape(-1, *[1] * (len(size) - dim - 1))
+    return self.reshape(-1).index_select(0, place.reshape(-1)).reshape(size)
+
+
+def along_diagonal(x, offset, dim1, dim2):
+    """`x` with the two dimensions last, the length of the diagonal, and where it begins."""
+    x = x.movedim((dim1, dim2), (-2, -1))
+    row, column = max(-offset, 0), max(offset, 0)
+    return x, max(min(x.shape[-2] - row, x.shape[-1] - column), 0), row, column
+
+
+@of(aten.diagonal.default, aten.diagonal_copy.default)
+def diagonal(self, offset=0, dim1=0, dim2=1):
+    x, length, row, column = along_diagonal(self, offset, dim1, dim2)
+    place = torch.arange(length, device=self.device)
+    return x[..., place + row, place + column]
+
+
+@of(aten.diagonal_scatter.default)
+def diagonal_scatter(self, src, offset=0, dim1=0, dim2=1):
+    x, length, row, column = along_diagonal(self, offset, dim1, dim2)
+    rows = torch.arange(x.shape[-2], device=self.device)
+    columns = torch.arange(x.shape[-1], device=self.device)
+    on_diagonal = rows.unsqueeze(-1) + offset == columns
+    values = src.index_select(-1, (rows - row).clamp(0, length - 1)).unsqueeze(-1)
+    return torch.where(on_diagonal, values, x).movedim((-2, -1), (dim1, dim2))

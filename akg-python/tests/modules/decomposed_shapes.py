@@ -17,7 +17,8 @@ class Model(nn.Module):
             F.interpolate(image[0], scale_factor=2, mode="linear"),
         ]
         products = torch.kron(x, y), torch.tensordot(x, y, 2), torch.linalg.multi_dot([x, y, x]), torch.matrix_power(x, 3)
-        return (*parts, *arranged, *repeated, *written, *resized, *products)
+        strided = x.diagonal(1), torch.diagonal_scatter(x, y[0, :3], -1), x.as_strided((2, 3), (1, 2), 1)
+        return (*strided, *parts, *arranged, *repeated, *written, *resized, *products)
 
 
 def get_inputs():
