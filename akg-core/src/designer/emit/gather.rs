@@ -74,9 +74,10 @@ pub(in crate::designer) fn emit(
     let at = e.load_as(&numbers, DType::I64)?;
     let mut parts = Vec::new();
     for axis in &table.axes {
-        parts.push(match e.walks.contains_key(axis) {
-            true => e.place(&[*axis])?.0.concat(),
-            false => at.text.clone(),
+        parts.push(if e.walks.contains_key(axis) {
+            e.place(&[*axis])?.0.concat()
+        } else {
+            at.text.clone()
         });
     }
     let own = plan.dtype(&table.tensor);
