@@ -435,6 +435,12 @@ impl KernelPlan {
         }
     }
 
+    /// The tensor that operand number `i` of a primitive is read from.
+    pub(super) fn loaded(&self, id: PrimId, i: usize) -> Result<&Access> {
+        let access = self.load(id, i);
+        access.ok_or_else(|| Error::unexpected("a kernel reads what no tensor holds"))
+    }
+
     /// The axes along which an access is walked: those of windows in place of the dimensions they see.
     pub(super) fn walked(&self, access: &Access) -> Vec<Axis> {
         let seen = |a: &Axis| match self.windows.get(a) {

@@ -138,7 +138,7 @@ def is_nan(x):
 
 
 def goes_before(a, b, descending):
-    """Whether `a` comes before `b` in an order in which NaN is the largest; and whether they are equal."""
+    """Two masks: `a` comes before `b` in an order in which NaN is the largest; they are equal."""
     first, second = (b, a) if descending else (a, b)
     first_nan, second_nan = is_nan(first), is_nan(second)
     before = (first < second) | (second_nan & ~first_nan)
@@ -201,7 +201,7 @@ def kept(x, dim, place, keepdim):
 
 
 def seen(length, device):
-    """Which elements of a row stand at or before each."""
+    """A mask of the elements of a row that stand at or before each."""
     place = torch.arange(length, device=device)
     return place <= place.unsqueeze(-1)
 
@@ -320,7 +320,7 @@ def masked_scatter(self, mask, source):
 
 
 def spread(self, dim, index, src):
-    """Rows of `self` and of what is scattered, `[.., T]` and `[.., J]`, and which goes where, `[.., T, J]`."""
+    """Rows of `self` and of `src`, `[.., T]` and `[.., J]`, and a mask of the element that goes to each place, `[.., T, J]`."""
     rows = self.movedim(dim, -1)
     index = index.movedim(dim, -1)
     src = src.movedim(dim, -1)

@@ -75,12 +75,9 @@ fn search(s: &mut Step<'_>, table: PrimId, dim: usize, index: PrimId, count: i64
     all.splice(dim..dim, places.iter().cloned());
     let index = s.prims.reshape(index, [one(dim), places, one(after)].concat());
     let place = s.prims.coordinate(axis, all);
-    let index = s.prims.cast(index, s.prims.dtype(place));
-    let zero = s.prims.number(0.0);
-    let from_end = s.prims.compare(CompareOp::Lt, index, zero)?;
-    let turned = s.prims.add_number(index, count as f64)?;
-    let index = s.prims.select(from_end, turned, index)?;
+    let index = resolved(s, index, s.prims.dtype(place), &count.into())?;
     let is_named = s.prims.compare(CompareOp::Eq, place, index)?;
+    let zero = s.prims.number(0.0);
     let named = s.prims.select(is_named, table, zero)?;
     Ok(s.prims.reduce(ReduceOp::Sum, named, &[axis], false))
 }
@@ -114,7 +111,7 @@ fn several(s: &mut Step<'_>, table: PrimId, indices: &[(usize, PrimId)]) -> Resu
         terms.push((dim, s.prims.coordinate(dim, all.clone())));
     }
     for ((_, index), dim) in indices.iter().zip(named.clone()) {
-        let index = resolved(s, *index, &s.prims.extent(table, dim))?;
+        let index = resolved(s, *index, DType::I64, &s.prims.extent(table, dim))?;
         terms.push((dim, index));
     }
     gather(s, table, named, &terms, all)
@@ -132,7 +129,7 @@ fn along(s: &mut Step<'_>, table: PrimId, dim: usize, index: PrimId) -> Result<P
     let mut terms = Vec::new();
     for other in 0..rank {
         let place = if other == dim {
-            resolved(s, index, &s.prims.extent(table, dim))?
+            resolved(s, index, DType::I64, &s.prims.extent(table, dim))?
         } else {
             s.prims.coordinate(other, all.clone())
         };
@@ -141,9 +138,9 @@ fn along(s: &mut Step<'_>, table: PrimId, dim: usize, index: PrimId) -> Result<P
     gather(s, table, 0..rank, &terms, all)
 }
 
-/// An index as numbers from 0 on: negative ones count from the end.
-fn resolved(s: &mut Step<'_>, index: PrimId, extent: &Expr) -> Result<PrimId> {
-    let index = s.prims.cast(index, DType::I64);
+/// An index as numbers from 0 on, of type `dtype`: negative ones count from the end.
+fn resolved(s: &mut Step<'_>, index: PrimId, dtype: DType, extent: &Expr) -> Result<PrimId> {
+    let index = s.prims.cast(index, dtype);
     let (zero, count) = (s.prims.number(0.0), s.prims.integer(extent));
     let from_end = s.prims.compare(CompareOp::Lt, index, zero)?;
     let turned = s.prims.add(index, count)?;

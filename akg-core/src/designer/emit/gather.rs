@@ -3,7 +3,7 @@
 use super::text::{compute_type, literal};
 use super::{Emitter, Names, Var, Walk, Written};
 use crate::designer::device::Device;
-use crate::designer::plan::{Access, Axis, KernelPlan, Operand, Plan};
+use crate::designer::plan::{Axis, KernelPlan, Plan};
 use crate::designer::prim::{PrimId, Prims};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -23,7 +23,7 @@ pub(in crate::designer) fn emit(
     number: usize,
     id: PrimId,
 ) -> Result<Written> {
-    let (table, numbers) = (access(kernel, id, 0)?, access(kernel, id, 1)?);
+    let (table, numbers) = (kernel.loaded(id, 0)?, kernel.loaded(id, 1)?);
     let own = kernel.axes.get(&id).map(Vec::as_slice).unwrap_or_default();
     let (rows, columns): (Vec<Axis>, Vec<Axis>) = own.iter().partition(|axis| numbers.axes.contains(axis));
     if table.axes.iter().filter(|axis| !columns.contains(axis)).count() > 1 {
@@ -71,7 +71,7 @@ pub(in crate::designer) fn emit(
     let mut e = Emitter::new(plan, prims, kernel, names);
     e.tile = rows.last().into_iter().chain(columns.last()).copied().collect();
     e.walks.extend(walks);
-    let at = e.load_as(&numbers, DType::I64)?;
+    let at = e.load_as(numbers, DType::I64)?;
     let mut parts = Vec::new();
     for axis in &table.axes {
         parts.push(if e.walks.contains_key(axis) {
@@ -106,11 +106,4 @@ pub(in crate::designer) fn emit(
     }
     let text = e.finish(&format!("kernel {name} over ({})", programs.join(", ")));
     Ok(Written { name, text })
-}
-
-fn access(kernel: &KernelPlan, id: PrimId, i: usize) -> Result<Access> {
-    match kernel.operands.get(&(id, i)) {
-        Some(Operand::Load(access)) => Ok(access.clone()),
-        _ => Err(Error::unexpected("a gather does not read memory")),
-    }
 }

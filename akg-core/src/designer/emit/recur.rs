@@ -6,7 +6,7 @@
 
 use super::{Emitter, Names, Var, Walk, Written};
 use crate::designer::device::Device;
-use crate::designer::plan::{Access, Axis, KernelPlan, Operand, Plan};
+use crate::designer::plan::{Axis, KernelPlan, Plan};
 use crate::designer::prim::{Cell, Prim, PrimId, Prims};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -197,12 +197,12 @@ fn linear(
     e.walks.insert(*own, tile);
     e.walks.insert(*of_steps, Walk::Index("t".to_owned()));
     e.tile = vec![*own];
-    let first = e.load(access(kernel, id, 2)?)?.text;
+    let first = e.load(kernel.loaded(id, 2)?)?.text;
     e.line(format!("carried = {first}"));
     e.open(format!("for t in 0..{steps} {{"));
     let (factor, term) = (
-        e.load(access(kernel, id, 0)?)?.text,
-        e.load(access(kernel, id, 1)?)?.text,
+        e.load(kernel.loaded(id, 0)?)?.text,
+        e.load(kernel.loaded(id, 1)?)?.text,
     );
     e.line(format!("carried = {factor}*carried + {term}"));
     let (text, axes) = ("carried".to_owned(), vec![*own]);
@@ -272,7 +272,7 @@ impl<'a> Layer<'a> {
             })
         };
         let extents = [known(steps)?, known(batch)?, known(size)?];
-        let weights = access(kernel, id, 1)?;
+        let weights = kernel.loaded(id, 1)?;
         let (gates, read) = match weights.axes.as_slice() {
             [_, read] if cell.gates() == 1 => (None, *read),
             [gates, _, read] => (Some(*gates), *read),
@@ -299,7 +299,7 @@ impl<'a> Layer<'a> {
 
     /// An operand at each gate.
     fn of_gates(&self, e: &mut Emitter<'_>, operand: usize) -> Result<Vec<String>> {
-        let access = access(self.kernel, self.id, operand)?.clone();
+        let access = self.kernel.loaded(self.id, operand)?.clone();
         let mut found = Vec::new();
         for gate in 0..self.cell.gates() {
             e.walks
@@ -311,21 +311,13 @@ impl<'a> Layer<'a> {
 
     /// A program's own elements of the first hidden vectors.
     fn own_hidden(&self, e: &mut Emitter<'_>) -> Result<String> {
-        let access = access(self.kernel, self.id, 2)?.clone();
+        let access = self.kernel.loaded(self.id, 2)?.clone();
         let own = self.axes[2].and_then(|axis| e.walks.get(&axis)).cloned();
         let all = e.walks.get(&self.read).cloned();
         e.walks.extend(own.map(|walk| (self.read, walk)));
         let text = e.load(&access)?.text;
         e.walks.extend(all.map(|walk| (self.read, walk)));
         Ok(text)
-    }
-}
-
-/// Where an operand of the recurrence lies.
-fn access(kernel: &KernelPlan, id: PrimId, operand: usize) -> Result<&Access> {
-    match kernel.operands.get(&(id, operand)) {
-        Some(Operand::Load(access)) => Ok(access),
-        _ => Err(Error::unexpected("a recurrence reads what no tensor holds")),
     }
 }
 

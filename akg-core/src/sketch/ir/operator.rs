@@ -79,7 +79,7 @@ named! {
         Round = "round",
         /// Toward zero.
         Trunc = "trunc",
-        /// Whether the element is NaN.
+        /// True if the element is NaN.
         IsNan = "isnan",
         /// The largest power of two not above the magnitude; 1 for zero, Inf and NaN.
         Pow2Floor = "pow2_floor",
@@ -191,7 +191,7 @@ named! {
 }
 
 named! {
-    /// How a dot reads its operands and keeps its sums.
+    /// The precision in which a dot reads its operands and keeps its sums.
     pub enum DotMethod {
         /// Operands as they are; products and partial sums in the operands' precision (f32 at least), fused multiply-add
         /// allowed; rounded into the accumulator's type.
