@@ -1,0 +1,208 @@
+"""Writes samples of PyTorch's own test database as modules of one call each.
+
+    python make_modules.py DIRECTORY [--most 20] [--seed 0] [--only NAME]
+
+The database is `torch.testing._internal.common_methods_invocations.op_db`, whose import needs the package `expecttest`. Each
+entry gets at most `--most` samples, of float32 first, then of bfloat16, int64 and bool where it has them. A module is a file
+`ENTRY-TYPE-NUMBER.py` with `Model`, `get_inputs` and `get_init_inputs`; its tensors are inside, with their strides. Entries in
+`left_out.tsv` are left out for the reason given there. `entries.tsv` in the directory lists every entry with its number of
+samples, or why it has none.
+"""
+
+import argparse
+import ast
+import base64
+import collections
+import functools
+import inspect
+import io
+import math
+import random
+import textwrap
+from pathlib import Path
+
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+
+TYPES = {torch.float32: 8, torch.bfloat16: 4, torch.int64: 4, torch.bool: 4}
+
+MODULE = '''"""{entry}: {type}, sample {number}."""
+
+import base64
+import io
+
+import torch
+
+TENSORS = torch.load(io.BytesIO(base64.b64decode("""
+{tensors}
+""")))
+
+
+class Model(torch.nn.Module):
+    def forward(self{parameters}):
+        return ({call})({arguments})
+
+
+def get_inputs():
+    return TENSORS
+
+
+def get_init_inputs():
+    return []
+'''
+
+
+class Unwritable(Exception):
+    """A call that has no text of its own."""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--most", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", default="")
+    wish = parser.parse_args()
+    reasons = left_out()
+    wish.directory.mkdir(parents=True, exist_ok=True)
+    with (wish.directory / "entries.tsv").open("w") as entries:
+        for operator in op_db:
+            name = ".".join(part for part in (operator.name, operator.variant_test_name) if part)
+            if wish.only not in name:
+                continue
+            reason = reasons.get(operator.name, reasons.get(name))
+            count = 0
+            if reason is None:
+                try:
+                    count = write_samples(operator, name, wish)
+                    reason = "" if count else "no sample of these types"
+                except Unwritable as unwritable:
+                    reason = f"cannot be written: {unwritable}"
+            print(name, count, reason, sep="\t", file=entries)
+
+
+def left_out():
+    """The reason for each entry that is left out."""
+    lines = Path(__file__).with_name("left_out.tsv").read_text().splitlines()
+    pairs = (line.split("\t") for line in lines if line and not line.startswith("#"))
+    return {name: reason for name, reason in pairs}
+
+
+def write_samples(operator, name, wish):
+    call = call_of(operator)
+    chosen = []
+    rest = []
+    for dtype, most in TYPES.items():
+        if dtype not in operator.supported_dtypes("cpu"):
+            continue
+        torch.manual_seed(wish.seed)
+        samples = list(enumerate(operator.sample_inputs("cpu", dtype)))
+        picks = random.Random(f"{wish.seed} {name} {dtype}").sample(samples, len(samples))
+        chosen += [(dtype, *pick) for pick in picks[:most]]
+        rest += [(dtype, *pick) for pick in picks[most:]]
+    chosen = (chosen + rest)[: wish.most]
+    for dtype, number, sample in chosen:
+        kind = str(dtype).removeprefix("torch.")
+        path = wish.directory / f"{name}-{kind}-{number}.py"
+        path.write_text(module(name, kind, number, call, sample))
+    return len(chosen)
+
+
+def module(name, kind, number, call, sample):
+    tensors = []
+
+    def text(value):
+        if isinstance(value, torch.Tensor):
+            tensors.append(value.detach())
+            return f"t{len(tensors) - 1}"
+        return literal(value, text)
+
+    arguments = [text(sample.input), *(text(value) for value in sample.args)]
+    arguments += [f"{name}={text(value)}" for name, value in sample.kwargs.items()]
+    written = io.BytesIO()
+    torch.save(tensors, written)
+    lines = textwrap.wrap(base64.b64encode(written.getvalue()).decode(), 120)
+    return MODULE.format(
+        entry=name,
+        type=kind,
+        number=number,
+        tensors="\n".join(lines),
+        parameters="".join(f", t{i}" for i in range(len(tensors))),
+        call=call,
+        arguments=", ".join(arguments),
+    )
+
+
+def literal(value, text):
+    match value:
+        case bool() | int() | str() | complex() | None:
+            return repr(value)
+        case float():
+            return repr(value) if math.isfinite(value) else f"float('{value}')"
+        case torch.dtype() | torch.memory_format() | torch.layout():
+            return str(value)
+        case torch.device():
+            return repr(str(value))
+        case slice():
+            return f"slice({text(value.start)}, {text(value.stop)}, {text(value.step)})"
+        case tuple():
+            return "(" + "".join(f"{text(each)}, " for each in value) + ")"
+        case list():
+            return "[" + ", ".join(text(each) for each in value) + "]"
+        case dict():
+            return "{" + ", ".join(f"{text(key)}: {text(each)}" for key, each in value.items()) + "}"
+        case _ if value is Ellipsis:
+            return "..."
+    raise Unwritable(f"an argument is a {type(value).__name__}")
+
+
+def call_of(operator):
+    """The text of what an entry calls."""
+    function = operator.op
+    for root, names in (("torch", operator.name), ("torch.Tensor", operator.name), ("torch.nn.functional", operator.name)):
+        with_name = f"{root}.{names}"
+        if resolve(with_name) is function:
+            return with_name
+    name = getattr(function, "__qualname__", "")
+    if "<lambda>" in name:
+        return lambda_of(function)
+    for root in ("torch", "torch.Tensor", "torch.nn.functional", "torch.linalg", "torch.special", "torch.fft", "torch._C._nn"):
+        with_name = f"{root}.{getattr(function, '__name__', '')}"
+        if resolve(with_name) is function:
+            return with_name
+    with_name = str(function)
+    if with_name.startswith("aten.") and resolve(f"torch.ops.{with_name}") is not None:
+        return f"torch.ops.{with_name}"
+    if inspect.isfunction(function):
+        return f"__import__('{function.__module__}', fromlist=['_']).{name}"
+    raise Unwritable(f"{function} is in no namespace")
+
+
+def resolve(name):
+    try:
+        return functools.reduce(getattr, name.split(".")[1:], torch)
+    except AttributeError:
+        return None
+
+
+def lambda_of(function):
+    """The text of a lambda expression."""
+    source = Path(inspect.getsourcefile(function)).read_text()
+    same = [
+        node
+        for node in lambdas(function.__code__.co_filename, source)
+        if node.lineno == function.__code__.co_firstlineno
+        and compile(ast.Expression(node), "", "eval").co_consts[0].co_code == function.__code__.co_code
+    ]
+    if function.__code__.co_freevars or not same:
+        raise Unwritable("a lambda expression with variables from outside")
+    return ast.unparse(same[0])
+
+
+@functools.cache
+def lambdas(_, source):
+    return [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Lambda)]
+
+
+if __name__ == "__main__":
+    main()
