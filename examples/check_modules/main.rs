@@ -27,6 +27,9 @@ use akg::{Backend as _, DType, Error, Result, Target, Task, Tensor};
 use futures::executor::block_on;
 use kernelbench::{BATCHES, Problem};
 
+/// The operations and elements of a module that is taken as it is.
+const LARGEST: f64 = 2e8;
+
 /// How far PyTorch's double precision may be from the reference's, of the largest element, and the largest element of
 /// outputs that are sums of nothing but rounding errors, such as the mean of what has none: they may be 1e-13 apart, some hundred
 /// roundings of numbers around one.
@@ -227,6 +230,12 @@ struct Imported {
 
 impl Imported {
     fn new(python: &mut Python, module: ImportedModule) -> Result<Self> {
+        let size = kernelbench::size(&module.graph)?;
+        if size > LARGEST {
+            return Err(Error::unsupported(format!(
+                "{size:.1e} operations and elements, which is too much to interpret"
+            )));
+        }
         let inputs = python.materialize(&module, Seeds::default())?;
         let distance = distance(python, &module, &inputs)?;
         Ok(Self {

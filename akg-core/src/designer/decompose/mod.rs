@@ -9,10 +9,12 @@ use crate::graph::ops::Call;
 use crate::graph::{Graph, Node, TensorType, ValueId};
 use crate::reference::jumps;
 
+mod adaptive;
 mod attention;
 mod chance;
 mod conv;
 mod create;
+mod elementary;
 mod index;
 mod join;
 mod loss;
@@ -48,8 +50,9 @@ pub(super) struct Step<'a> {
 /// Decomposes one operator; `None` if the family does not have it.
 type Family = fn(&mut Step<'_>, &str) -> Result<Option<Vec<PrimId>>>;
 
-const FAMILIES: [Family; 15] = [
+const FAMILIES: [Family; 16] = [
     pointwise::decompose,
+    elementary::decompose,
     reduce::decompose,
     pool::decompose,
     scan::decompose,
@@ -113,9 +116,9 @@ impl Step<'_> {
     }
 }
 
-/// Counts a possibly negative dimension from the front.
+/// Counts a possibly negative dimension from the front. A tensor of rank 0 counts as one of a single element.
 pub(super) fn normalise(dim: i64, rank: usize) -> Result<usize> {
-    let from_front = if dim < 0 { dim + rank as i64 } else { dim };
+    let from_front = if dim < 0 { dim + rank.max(1) as i64 } else { dim };
     usize::try_from(from_front)
         .ok()
         .filter(|d| *d < rank.max(1))

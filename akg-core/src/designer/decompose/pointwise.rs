@@ -233,8 +233,8 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
                 .binary(if boolean { BinaryOp::And } else { BinaryOp::Mul }, a, b)?
         }
         "div" if s.call.op().name().ends_with("_mode") => match s.call.arg("rounding_mode")? {
-            Arg::Str(mode) if mode == "floor" => return floor_divide(s),
-            Arg::Str(mode) if mode == "trunc" => return truncated(s, false),
+            Arg::Str(mode) if mode == "floor" => floor_divide(s)?,
+            Arg::Str(mode) if mode == "trunc" => truncated_quotient(s)?,
             _ => {
                 let (a, b) = operands(s)?;
                 s.prims.div(a, b)?
@@ -247,9 +247,9 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
             let (column, row) = (s.prims.cast(column, dtype), s.prims.cast(b, dtype));
             s.prims.mul(column, row)?
         }
-        "floor_divide" => return floor_divide(s),
-        "remainder" if !s.dtype()?.is_float() => binary(s, BinaryOp::Mod)?,
-        "fmod" => return truncated(s, true),
+        "floor_divide" => floor_divide(s)?,
+        "remainder" => binary(s, BinaryOp::Mod)?,
+        "fmod" => truncated_remainder(s)?,
         "glu" => {
             let x = s.tensor("self")?;
             let dim = s.dim("dim", s.prims.rank(x))?;
@@ -308,7 +308,7 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
 }
 
 /// A tensor argument in the element type of the result.
-fn operand(s: &mut Step<'_>, name: &str) -> Result<PrimId> {
+pub(super) fn operand(s: &mut Step<'_>, name: &str) -> Result<PrimId> {
     let (x, dtype) = (s.tensor(name)?, s.dtype()?);
     Ok(s.prims.cast(x, dtype))
 }
@@ -326,7 +326,7 @@ fn unary(s: &mut Step<'_>, op: UnaryOp) -> Result<PrimId> {
 }
 
 /// `self` and `other`, tensors or numbers, in the element type of the result.
-fn operands(s: &mut Step<'_>) -> Result<(PrimId, PrimId)> {
+pub(super) fn operands(s: &mut Step<'_>) -> Result<(PrimId, PrimId)> {
     let dtype = s.dtype()?;
     let mut get = |name: &str| match (s.call.opt_number(name), s.call.arg(name)) {
         (Ok(Some(v)), _) => Ok(s.prims.number(v)),
@@ -345,20 +345,29 @@ fn binary(s: &mut Step<'_>, op: BinaryOp) -> Result<PrimId> {
     s.prims.binary(op, a, b)
 }
 
-/// The quotient, rounded down. That of floats follows from a remainder that f32 does not have.
-fn floor_divide(s: &mut Step<'_>) -> Result<Option<Vec<PrimId>>> {
-    if s.dtype()?.is_float() {
-        return Ok(None);
-    }
-    Ok(Some(vec![binary(s, BinaryOp::FloorDiv)?]))
-}
-
-/// The integer quotient, rounded toward zero, or what it leaves.
-fn truncated(s: &mut Step<'_>, rest: bool) -> Result<Option<Vec<PrimId>>> {
-    if s.dtype()?.is_float() {
-        return Ok(None);
+/// The quotient, rounded down. That of floats follows from an exact remainder, so that it is right where `a / b` rounds up.
+fn floor_divide(s: &mut Step<'_>) -> Result<PrimId> {
+    if !s.dtype()?.is_float() {
+        return binary(s, BinaryOp::FloorDiv);
     }
     let (a, b) = operands(s)?;
+    let rest = s.prims.binary(BinaryOp::Mod, a, b)?;
+    let multiple = s.prims.sub(a, rest)?;
+    let quotient = s.prims.div(multiple, b)?;
+    let quotient = s.prims.unary(UnaryOp::Round, quotient)?;
+    let zero = s.prims.number(0.0);
+    let by_zero = s.prims.compare(CompareOp::Eq, b, zero)?;
+    let plain = s.prims.div(a, b)?;
+    s.prims.select(by_zero, plain, quotient)
+}
+
+/// The quotient, rounded toward zero.
+fn truncated_quotient(s: &mut Step<'_>) -> Result<PrimId> {
+    let (a, b) = operands(s)?;
+    if s.dtype()?.is_float() {
+        let quotient = s.prims.div(a, b)?;
+        return s.prims.unary(UnaryOp::Trunc, quotient);
+    }
     let floor = s.prims.binary(BinaryOp::FloorDiv, a, b)?;
     let product = s.prims.mul(floor, b)?;
     // A quotient below zero is rounded up if something is left.
@@ -368,12 +377,26 @@ fn truncated(s: &mut Step<'_>, rest: bool) -> Result<Option<Vec<PrimId>>> {
     let below = s.prims.binary(BinaryOp::Xor, a_below?, b_below?)?;
     let goes_up = s.prims.binary(BinaryOp::And, left, below)?;
     let one = s.prims.add_number(floor, 1.0)?;
-    let quotient = s.prims.select(goes_up, one, floor)?;
-    if !rest {
-        return Ok(Some(vec![quotient]));
+    s.prims.select(goes_up, one, floor)
+}
+
+/// What the truncated quotient leaves, which has the sign of the dividend.
+fn truncated_remainder(s: &mut Step<'_>) -> Result<PrimId> {
+    let (a, b) = operands(s)?;
+    if !s.dtype()?.is_float() {
+        let quotient = truncated_quotient(s)?;
+        let product = s.prims.mul(quotient, b)?;
+        return s.prims.sub(a, product);
     }
-    let product = s.prims.mul(quotient, b)?;
-    Ok(Some(vec![s.prims.sub(a, product)?]))
+    let [dividend, divisor] = [a, b].map(|x| match s.prims.constant(x) {
+        Some(number) if s.prims.is_number(x) => Ok(s.prims.number(number.abs())),
+        _ => s.prims.unary(UnaryOp::Abs, x),
+    });
+    let rest = s.prims.binary(BinaryOp::Mod, dividend?, divisor?)?;
+    let negative = s.prims.unary(UnaryOp::Neg, rest)?;
+    let zero = s.prims.number(0.0);
+    let is_below = s.prims.compare(CompareOp::Lt, a, zero)?;
+    s.prims.select(is_below, negative, rest)
 }
 
 /// Comparisons compute in the promoted type of their operands, not in that of their boolean result.

@@ -1,12 +1,12 @@
 //! Pooling: reductions over the place in a window.
 
-use super::Step;
 use super::slide::{Sliding, slide};
+use super::{Step, adaptive};
 use crate::designer::prim::PrimId;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::Expr;
-use crate::sketch::ir::{BinaryOp, ReduceOp};
+use crate::sketch::ir::{BinaryOp, CompareOp, ReduceOp};
 
 /// The windows along one pooled dimension.
 struct Windows {
@@ -37,11 +37,28 @@ impl Windows {
         let last = (self.count - 1) * self.stride - self.padding;
         starts_inside && last + self.taps <= self.extent + padding
     }
+
+    fn sliding(&self) -> Sliding {
+        Sliding {
+            start: -self.padding,
+            stride: self.stride,
+            step: self.dilation,
+            places: self.count.into(),
+            taps: self.taps,
+        }
+    }
 }
 
 pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimId>>> {
     let op = match name {
-        "max_pool1d" | "max_pool2d" | "max_pool3d" => ReduceOp::Max,
+        "max_pool1d"
+        | "max_pool2d"
+        | "max_pool3d"
+        | "max_pool2d_with_indices"
+        | "max_pool3d_with_indices"
+        | "adaptive_max_pool1d"
+        | "adaptive_max_pool2d"
+        | "adaptive_max_pool3d" => ReduceOp::Max,
         "avg_pool1d"
         | "avg_pool2d"
         | "avg_pool3d"
@@ -54,22 +71,39 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
     };
     let x = s.tensor("self")?;
     let windows = if name.contains("adaptive") {
-        equal(s, x)?
+        let Some((counts, extents)) = adaptive_sizes(s, x)? else {
+            return Ok(None);
+        };
+        match equal(&counts, &extents) {
+            Some(windows) => windows,
+            None => {
+                let pooled = adaptive::pool(s, op, x, &counts, &extents)?;
+                let mut results = vec![pooled];
+                if op == ReduceOp::Max {
+                    results.push(adaptive::places(s, x, pooled, &counts, &extents)?);
+                }
+                return Ok(Some(results));
+            }
+        }
     } else {
-        moving(s, x)?
-    };
-    let Some(windows) = windows else {
-        return Ok(None);
+        match moving(s, x)? {
+            Some(windows) => windows,
+            None => return Ok(None),
+        }
     };
     let pooled = if windows.iter().all(Windows::is_partition) {
         reduce_parts(s, op, x, &windows)
     } else {
         reduce_windows(s, op, x, &windows)?
     };
-    match op {
-        ReduceOp::Sum => Ok(Some(vec![average(s, pooled, &windows)?])),
-        _ => Ok(Some(vec![pooled])),
+    let mut results = vec![match op {
+        ReduceOp::Sum => average(s, pooled, &windows)?,
+        _ => pooled,
+    }];
+    if s.results.len() > 1 {
+        results.push(places(s, x, pooled, &windows)?);
     }
+    Ok(Some(results))
 }
 
 /// The known extents of the last dimensions of a shape.
@@ -78,16 +112,18 @@ fn last(shape: &[Expr], count: usize) -> Option<Vec<i64>> {
     shape.iter().skip(first).map(Expr::as_const).collect()
 }
 
-/// The windows of an adaptive pool that are all equal.
-fn equal(s: &Step<'_>, x: PrimId) -> Result<Option<Vec<Windows>>> {
+/// The numbers of windows and of elements along the dimensions of an adaptive pool.
+fn adaptive_sizes(s: &Step<'_>, x: PrimId) -> Result<Option<(Vec<i64>, Vec<i64>)>> {
     let sizes: Option<Vec<i64>> = s.call.sizes("output_size")?.iter().map(Expr::as_const).collect();
-    let Some((counts, extents)) = sizes.and_then(|c| last(s.prims.shape(x), c.len()).map(|e| (c, e))) else {
-        return Ok(None);
-    };
+    Ok(sizes.and_then(|counts| last(s.prims.shape(x), counts.len()).map(|extents| (counts, extents))))
+}
+
+/// The windows of an adaptive pool, if all are equal.
+fn equal(counts: &[i64], extents: &[i64]) -> Option<Vec<Windows>> {
     let windows = counts.iter().zip(extents).map(|(count, extent)| {
         let divides = *count > 0 && extent % count == 0;
         divides.then(|| Windows {
-            extent,
+            extent: *extent,
             count: *count,
             taps: extent / count,
             dilation: 1,
@@ -95,7 +131,7 @@ fn equal(s: &Step<'_>, x: PrimId) -> Result<Option<Vec<Windows>>> {
             padding: 0,
         })
     });
-    Ok(windows.collect())
+    windows.collect()
 }
 
 /// The windows of a pool that moves them by equal strides.
@@ -144,15 +180,47 @@ fn reduce_parts(s: &mut Step<'_>, op: ReduceOp, x: PrimId, windows: &[Windows]) 
 
 /// Combines the elements that windows see as they slide along the last dimensions.
 fn reduce_windows(s: &mut Step<'_>, op: ReduceOp, x: PrimId, windows: &[Windows]) -> Result<PrimId> {
-    let along = windows.iter().map(|w| Sliding {
-        start: -w.padding,
-        stride: w.stride,
-        step: w.dilation,
-        places: w.count.into(),
-        taps: w.taps,
-    });
-    let seen = slide(s.prims, x, &along.collect::<Vec<_>>())?;
+    let along: Vec<_> = windows.iter().map(Windows::sliding).collect();
+    let seen = slide(s.prims, x, &along)?;
     Ok(s.prims.reduce(op, seen.value, &seen.taps, false))
+}
+
+/// The place of each window's maximum among all elements of the pooled dimensions.
+fn places(s: &mut Step<'_>, x: PrimId, maxima: PrimId, windows: &[Windows]) -> Result<PrimId> {
+    let along: Vec<_> = windows.iter().map(Windows::sliding).collect();
+    let seen = slide(s.prims, x, &along)?;
+    let shape = s.prims.shape(seen.value).to_vec();
+    let mut wide = s.prims.shape(maxima).to_vec();
+    for axis in &seen.taps {
+        wide.insert(*axis, Expr::constant(1));
+    }
+    let maxima = s.prims.reshape(maxima, wide);
+    let maxima = s.prims.expand(maxima, shape.clone());
+    let mut hit = adaptive::first_of(s.prims, seen.value, maxima)?;
+    let mut taps = seen.taps.iter().copied().peekable();
+    let mut flat = s.prims.full(0.0, DType::I64, shape.clone());
+    for (window, place) in windows.iter().zip(&seen.places) {
+        let element = s.prims.coordinate(*place, shape.clone());
+        let element = s.prims.cast(element, DType::I64);
+        let mut element = s.prims.mul_number(element, window.stride as f64)?;
+        if taps.next_if_eq(&(place + 1)).is_some() {
+            let tap = s.prims.coordinate(place + 1, shape.clone());
+            let tap = s.prims.cast(tap, DType::I64);
+            let tap = s.prims.mul_number(tap, window.dilation as f64)?;
+            element = s.prims.add(element, tap)?;
+        }
+        if window.padding > 0 {
+            element = s.prims.add_number(element, -window.padding as f64)?;
+            for (op, bound) in [(CompareOp::Ge, 0), (CompareOp::Lt, window.extent)] {
+                let bound = s.prims.number(bound as f64);
+                let inside = s.prims.compare(op, element, bound)?;
+                hit = s.prims.binary(BinaryOp::And, hit, inside)?;
+            }
+        }
+        let rows = s.prims.mul_number(flat, window.extent as f64)?;
+        flat = s.prims.add(rows, element)?;
+    }
+    adaptive::first_place(s.prims, hit, flat, &seen.taps)
 }
 
 /// Divides sums by the number of elements.

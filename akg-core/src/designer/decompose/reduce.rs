@@ -175,7 +175,7 @@ fn arg_reduce(s: &mut Step<'_>, op: ReduceOp, x: PrimId, axis: usize, keep: bool
         .filter(|(i, _)| *i != axis)
         .map(|(_, d)| d.clone())
         .collect();
-    let index = if shape.get(axis).is_some_and(|extent| extent.is(1)) {
+    let index = if shape.get(axis).is_none_or(|extent| extent.is(1)) {
         s.prims.full(0.0, DType::I64, kept)
     } else {
         let x = s.prims.as_elements(x);

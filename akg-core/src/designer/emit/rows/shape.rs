@@ -291,7 +291,13 @@ impl Shape {
                 let short = extent(*b).filter(|e| *e < 64);
                 let lengths = short.map_or(tiles.transposed.0, |e| [tiles.rows / e.max(1), 256]);
                 blocks.insert(*a, ("BR", cut(*a, &lengths)));
-                blocks.insert(*b, ("BC", cut(*b, &short.map_or(tiles.transposed.1, |e| [e, e]))));
+                blocks.insert(
+                    *b,
+                    (
+                        "BC",
+                        cut(*b, &short.map_or(tiles.transposed.1, |e| [e.max(1); 2])),
+                    ),
+                );
             }
             _ => {}
         }
