@@ -32,7 +32,7 @@ import base64
 import io
 
 import torch
-
+{prelude}
 TENSORS = torch.load(io.BytesIO(base64.b64decode("""
 {tensors}
 """)))
@@ -90,6 +90,8 @@ def left_out():
 
 def write_samples(operator, name, wish):
     call = call_of(operator)
+    # A function of the database itself comes along.
+    prelude = "\n\n" + inspect.getsource(operator.op) + "\n" if call.isidentifier() else ""
     chosen = []
     rest = []
     for dtype, most in TYPES.items():
@@ -104,11 +106,11 @@ def write_samples(operator, name, wish):
     for dtype, number, sample in chosen:
         kind = str(dtype).removeprefix("torch.")
         path = wish.directory / f"{name}-{kind}-{number}.py"
-        path.write_text(module(name, kind, number, call, sample))
+        path.write_text(module(name, kind, number, call, prelude, sample))
     return len(chosen)
 
 
-def module(name, kind, number, call, sample):
+def module(name, kind, number, call, prelude, sample):
     tensors = []
 
     def text(value):
@@ -129,6 +131,7 @@ def module(name, kind, number, call, sample):
         tensors="\n".join(lines),
         parameters="".join(f", t{i}" for i in range(len(tensors))),
         call=call,
+        prelude=prelude,
         arguments=", ".join(arguments),
     )
 
@@ -173,8 +176,10 @@ def call_of(operator):
     with_name = str(function)
     if with_name.startswith("aten.") and resolve(f"torch.ops.{with_name}") is not None:
         return f"torch.ops.{with_name}"
-    if inspect.isfunction(function):
+    if inspect.isfunction(function) and not function.__module__.startswith("torch.testing"):
         return f"__import__('{function.__module__}', fromlist=['_']).{name}"
+    if inspect.isfunction(function) and not function.__code__.co_freevars:
+        return name
     raise Unwritable(f"{function} is in no namespace")
 
 
@@ -187,16 +192,31 @@ def resolve(name):
 
 def lambda_of(function):
     """The text of a lambda expression."""
+    code = function.__code__
     source = Path(inspect.getsourcefile(function)).read_text()
     same = [
         node
-        for node in lambdas(function.__code__.co_filename, source)
-        if node.lineno == function.__code__.co_firstlineno
-        and compile(ast.Expression(node), "", "eval").co_consts[0].co_code == function.__code__.co_code
+        for node in lambdas(code.co_filename, source)
+        if node.lineno == code.co_firstlineno and names_of(node) == (code.co_varnames, code.co_names)
     ]
-    if function.__code__.co_freevars or not same:
+    if code.co_freevars or not same:
         raise Unwritable("a lambda expression with variables from outside")
-    return ast.unparse(same[0])
+    return ast.unparse(Unseeded().visit(same[0]))
+
+
+def names_of(node):
+    code = compile(ast.Expression(node), "", "eval").co_consts[0]
+    return code.co_varnames, code.co_names
+
+
+class Unseeded(ast.NodeTransformer):
+    """Calls a function itself where the database sets a seed first."""
+
+    def visit_Call(self, node):
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id == "wrapper_set_seed":
+            return ast.Call(node.args[0], node.args[1:], node.keywords)
+        return node
 
 
 @functools.cache

@@ -175,6 +175,10 @@ fn gather(
     let number = s.prims.copy(number);
     let number = s.prims.reshape(number, vec![product(&all)]);
     let flat = s.prims.reshape(table, vec![product(rows), product(row)]);
+    if product(rows).is(1) {
+        let only = s.prims.expand(flat, vec![product(&all), product(row)]);
+        return Ok(s.prims.reshape(only, [all.as_slice(), row].concat()));
+    }
     let gathered = Prim::Gather(flat, number);
     let dtype = s.prims.dtype(table);
     let gathered = s.prims.push(gathered, dtype, vec![product(&all), product(row)]);

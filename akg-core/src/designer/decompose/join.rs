@@ -54,7 +54,7 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
 }
 
 /// A tensor with its own elements beyond its ends: reflected at the last one, the last one again, or those of the other end.
-/// `None` for extents that are not known, and for what is cut off.
+/// `None` for extents that are not known.
 fn mirrored(s: &mut Step<'_>) -> Result<Option<PrimId>> {
     let mut x = s.tensor("self")?;
     let (mode, amounts) = (s.call.str("mode")?.to_owned(), s.call.ints("pad")?);
@@ -65,9 +65,6 @@ fn mirrored(s: &mut Step<'_>) -> Result<Option<PrimId>> {
         let Some(extent) = s.prims.extent(x, dim).as_const() else {
             return Ok(None);
         };
-        if before < 0 || after < 0 {
-            return Ok(None);
-        }
         let place = |at: i64| match mode.as_str() {
             "reflect" if at < 0 => Some(-at),
             "reflect" if at >= extent => Some(2 * (extent - 1) - at),
@@ -126,15 +123,17 @@ fn parts(s: &mut Step<'_>, x: PrimId, dim: usize, drops: bool) -> Vec<PrimId> {
     out
 }
 
-/// A tensor whose last elements along dimensions come first; `None` for extents that are not known, and for all elements as
-/// one row.
+/// A tensor whose last elements along dimensions come first; without dimensions, all elements are one row. `None` for extents
+/// that are not known.
 fn roll(s: &mut Step<'_>) -> Result<Option<PrimId>> {
     let x = s.tensor("self")?;
-    let (shifts, dims) = (s.call.ints("shifts")?, s.call.ints("dims")?);
-    if dims.is_empty() {
-        return Ok(None);
-    }
+    let (shifts, mut dims) = (s.call.ints("shifts")?, s.call.ints("dims")?);
     let mut rolled = x;
+    if dims.is_empty() {
+        let count = s.prims.shape(x).iter().fold(Expr::constant(1), |n, d| &n * d);
+        rolled = s.prims.reshape(x, vec![count]);
+        dims.push(0);
+    }
     for (shift, dim) in shifts.into_iter().zip(dims) {
         let dim = normalise(dim, s.prims.rank(rolled))?;
         let Some(extent) = s.prims.extent(rolled, dim).as_const() else {
@@ -150,7 +149,8 @@ fn roll(s: &mut Step<'_>) -> Result<Option<PrimId>> {
             rolled = join(s, &parts, dim)?;
         }
     }
-    Ok(Some(rolled))
+    let shape = s.result(0)?.shape.clone();
+    Ok(Some(s.prims.reshape(rolled, shape)))
 }
 
 /// Tensors of one shape side by side along a new dimension.

@@ -45,7 +45,14 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
             let x = s.tensor("input")?;
             let groups = s.call.int("num_groups")?;
             let eps = s.call.number("eps")?;
-            vec![group_norm(s, x, groups, eps)?]
+            vec![group_norm(s, x, groups, eps)?.0]
+        }
+        "native_group_norm" => {
+            let x = s.tensor("input")?;
+            let (groups, eps) = (s.call.int("group")?, s.call.number("eps")?);
+            let (y, mean, scale) = group_norm(s, x, groups, eps)?;
+            let shape = s.result(1)?.shape.clone();
+            vec![y, s.prims.reshape(mean, shape.clone()), s.prims.reshape(scale, shape)]
         }
         "batch_norm" | "_native_batch_norm_legit" | "_native_batch_norm_legit_functional" => batch_norm(s)?,
         "instance_norm" if !s.call.bool("use_input_stats")? => {
@@ -181,7 +188,7 @@ fn per_channel(s: &mut Step<'_>, y: PrimId, vector: Option<PrimId>) -> Result<Op
     Ok(Some(s.prims.reshape(vector, shape)))
 }
 
-fn group_norm(s: &mut Step<'_>, x: PrimId, groups: i64, eps: f64) -> Result<PrimId> {
+fn group_norm(s: &mut Step<'_>, x: PrimId, groups: i64, eps: f64) -> Result<(PrimId, PrimId, PrimId)> {
     let shape = s.prims.shape(x).to_vec();
     let [batch, channels, spatial @ ..] = shape.as_slice() else {
         return Err(Error::invalid("group_norm needs at least two dimensions"));
@@ -193,9 +200,12 @@ fn group_norm(s: &mut Step<'_>, x: PrimId, groups: i64, eps: f64) -> Result<Prim
     split.extend(spatial.iter().cloned());
     let axes: Vec<usize> = (2..split.len()).collect();
     let x = s.prims.reshape(x, split);
-    let y = normalised(s, x, &axes, eps)?;
+    let Moments { mean, variance } = moments(s, x, &axes)?;
+    let centred = s.prims.sub(x, mean)?;
+    let scale = scale(s, variance, eps)?;
+    let y = s.prims.mul(centred, scale)?;
     let y = s.prims.reshape(y, shape);
     let (weight, bias) = (s.opt_tensor("weight")?, s.opt_tensor("bias")?);
     let (weight, bias) = (per_channel(s, y, weight)?, per_channel(s, y, bias)?);
-    affine(s, y, weight, bias)
+    Ok((affine(s, y, weight, bias)?, mean, scale))
 }

@@ -19,6 +19,12 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
             s.prims.expand(x, shape)
         }
         "clone" | "detach" | "alias" | "contiguous" | "lift_fresh_copy" => s.tensor("self")?,
+        "copy" => {
+            let (source, result) = (s.tensor("src")?, s.result(0)?.clone());
+            let source = s.prims.cast(source, result.dtype);
+            s.prims.expand(source, result.shape)
+        }
+        "repeat" => repeat(s)?,
         "permute" => {
             let x = s.tensor("self")?;
             let rank = s.prims.rank(x);
@@ -110,6 +116,25 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
         _ => return Ok(None),
     };
     Ok(Some(vec![result]))
+}
+
+/// A tensor several times along each dimension.
+fn repeat(s: &mut Step<'_>) -> Result<PrimId> {
+    let (x, result) = (s.tensor("self")?, s.result(0)?.shape.clone());
+    let repeats = s.call.sizes("repeats")?;
+    let new = repeats.len().saturating_sub(s.prims.rank(x));
+    let (mut apart, mut wide) = (Vec::new(), Vec::new());
+    for (dim, count) in repeats.iter().enumerate() {
+        let extent = match dim.checked_sub(new) {
+            Some(own) => s.prims.extent(x, own),
+            None => Expr::constant(1),
+        };
+        apart.extend([Expr::constant(1), extent.clone()]);
+        wide.extend([count.clone(), extent]);
+    }
+    let apart = s.prims.reshape(x, apart);
+    let wide = s.prims.expand(apart, wide);
+    Ok(s.prims.reshape(wide, result))
 }
 
 /// Whether `column op row + diagonal` in the matrices of `x`.
