@@ -5,7 +5,11 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use akg_core::error::{Error, Result};
 use akg_worker::process::Program;
+
+/// Files beside a module that a worker is told of: their paths are among its arguments.
+const MOST: usize = 1000;
 
 /// The Python files and packages of a directory, as they were when somebody looked.
 #[derive(Debug)]
@@ -37,9 +41,19 @@ impl Modules {
     }
 
     /// Lets a program read them, and list what else is there, as Python does to find them.
-    pub(crate) fn show_to(&self, program: Program) -> Program {
+    ///
+    /// # Errors
+    /// If there are more than a program can be told of.
+    pub(crate) fn show_to(&self, program: Program) -> Result<Program> {
+        if self.files.len() > MOST {
+            return Err(Error::invalid(format!(
+                "there are {} Python files beside the module, and a module sees at most {MOST}; move it to a directory of its own",
+                self.files.len()
+            ))
+            .with("directory", self.directory.display()));
+        }
         let files = self.files.iter().map(|(path, _)| path);
-        files.fold(program.listable(&self.directory), Program::readable)
+        Ok(files.fold(program.listable(&self.directory), Program::readable))
     }
 }
 

@@ -175,7 +175,10 @@ impl Worker {
         let program = readable.fold(program, Program::readable);
         let program = compilers().iter().fold(program, |p, tool| p.installation(tool));
         let program = self.writable.iter().fold(program, Program::writable);
-        let program = self.modules.iter().fold(program, |p, modules| modules.show_to(p));
+        let program = match &self.modules {
+            Some(modules) => modules.show_to(program)?,
+            None => program,
+        };
         let program = INHERITED.iter().fold(program, |p, name| p.inherit(name));
         let bytecode = self.environment.bytecode.iter();
         let program = bytecode.fold(program, |p, directory| {

@@ -4,7 +4,7 @@
 
 The database is `torch.testing._internal.common_methods_invocations.op_db`, whose import needs the package `expecttest`. Each
 entry gets at most `--most` samples, of float32 first, then of bfloat16, int64 and bool where it has them. A module is a file
-`ENTRY-TYPE-NUMBER.py` with `Model`, `get_inputs` and `get_init_inputs`; its tensors are inside, with their strides. Entries in
+`LETTER/ENTRY-TYPE-NUMBER.py` with `Model`, `get_inputs` and `get_init_inputs`; its tensors are inside, with their strides. Entries in
 `left_out.tsv` are left out for the reason given there. `entries.tsv` in the directory lists every entry with its number of
 samples, or why it has none.
 """
@@ -105,7 +105,8 @@ def write_samples(operator, name, wish):
     chosen = (chosen + rest)[: wish.most]
     for dtype, number, sample in chosen:
         kind = str(dtype).removeprefix("torch.")
-        path = wish.directory / f"{name}-{kind}-{number}.py"
+        path = wish.directory / name[0].lower() / f"{name}-{kind}-{number}.py"
+        path.parent.mkdir(exist_ok=True)
         path.write_text(module(name, kind, number, call, prelude, sample))
     return len(chosen)
 

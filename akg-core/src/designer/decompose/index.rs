@@ -70,6 +70,11 @@ fn search(s: &mut Step<'_>, table: PrimId, dim: usize, index: PrimId, count: i64
     let axis = dim + places.len();
     let mut wide = shape.clone();
     wide.splice(dim..dim, one(places.len()));
+    let table = match s.prims.dtype(table) {
+        // Sums are of numbers.
+        DType::Bool => s.prims.cast(table, DType::I32),
+        _ => table,
+    };
     let table = s.prims.reshape(table, wide);
     let mut all = shape;
     all.splice(dim..dim, places.iter().cloned());

@@ -22,9 +22,11 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
         }
         "cat" => {
             let dim = s.dim("dim", s.result(0)?.shape.len())?;
-            let mut tensors = s.tensors("tensors")?;
+            let all = s.tensors("tensors")?;
             // Tensors of shape [0] are skipped whatever the rank of the others.
-            tensors.retain(|x| !matches!(s.prims.shape(*x), [only] if only.is(0)));
+            let is_nothing = |x: &PrimId| matches!(s.prims.shape(*x), [only] if only.is(0));
+            let tensors: Vec<PrimId> = all.iter().copied().filter(|x| !is_nothing(x)).collect();
+            let tensors = if tensors.is_empty() { all } else { tensors };
             vec![join(s, &tensors, dim)?]
         }
         "stack" => {

@@ -45,11 +45,16 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
             if alpha != 1.0 {
                 y = s.prims.mul_number(y, alpha)?;
             }
-            let mut term = s.tensor("self")?;
-            if beta != 1.0 {
-                term = s.prims.mul_number(term, beta)?;
+            // Without a part in the result, it may hold anything.
+            if beta == 0.0 {
+                y
+            } else {
+                let mut term = s.tensor("self")?;
+                if beta != 1.0 {
+                    term = s.prims.mul_number(term, beta)?;
+                }
+                s.prims.add(y, term)?
             }
-            s.prims.add(y, term)?
         }
         "einsum" => einsum(s)?,
         _ => return Ok(None),
@@ -113,6 +118,20 @@ pub(super) fn contract(s: &mut Step<'_>, a: PrimId, b: PrimId) -> Result<PrimId>
     }
     if k.is(1) {
         return s.prims.mul(a, b);
+    }
+    if !dtype.is_float() {
+        // Units that multiply matrices have floats.
+        let (rows, columns) = (s.prims.rank(a) - 1, s.prims.rank(b) - 2);
+        let mut wide = sa.clone();
+        wide.insert(rows, Expr::constant(1));
+        let a = s.prims.reshape(a, wide);
+        let b = turned(s, b);
+        let mut wide = s.prims.shape(b).to_vec();
+        wide.insert(columns, Expr::constant(1));
+        let b = s.prims.reshape(b, wide);
+        let products = s.prims.mul(a, b)?;
+        let last = s.prims.rank(products) - 1;
+        return Ok(s.prims.reduce(ReduceOp::Sum, products, &[last], false));
     }
     let (ea, eb) = (s.prims.expand(a, with([m, k])), s.prims.expand(b, with([k, n])));
     Ok(s.prims.push(Prim::Contract(ea, eb), dtype, with([m, n])))

@@ -52,7 +52,11 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
             let (groups, eps) = (s.call.int("group")?, s.call.number("eps")?);
             let (y, mean, scale) = group_norm(s, x, groups, eps)?;
             let shape = s.result(1)?.shape.clone();
-            vec![y, s.prims.reshape(mean, shape.clone()), s.prims.reshape(scale, shape)]
+            vec![
+                y,
+                s.prims.reshape(mean, shape.clone()),
+                s.prims.reshape(scale, shape),
+            ]
         }
         "batch_norm" | "_native_batch_norm_legit" | "_native_batch_norm_legit_functional" => batch_norm(s)?,
         "instance_norm" if !s.call.bool("use_input_stats")? => {

@@ -4,7 +4,7 @@ use super::Step;
 use crate::designer::prim::{MapOp, Prim, PrimId, Prims};
 use crate::designer::window::Window;
 use crate::dtype::DType;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::expr::Expr;
 use crate::graph::Arg;
 use crate::sketch::ir::{BinaryOp, CompareOp, UnaryOp};
@@ -322,6 +322,13 @@ fn operand_float(s: &mut Step<'_>) -> Result<PrimId> {
 
 fn unary(s: &mut Step<'_>, op: UnaryOp) -> Result<PrimId> {
     let x = operand(s, "self")?;
+    let is_rounding = matches!(
+        op,
+        UnaryOp::Floor | UnaryOp::Ceil | UnaryOp::Round | UnaryOp::Trunc
+    );
+    if is_rounding && !s.prims.dtype(x).is_float() {
+        return Ok(x);
+    }
     s.prims.unary(op, x)
 }
 
@@ -559,8 +566,44 @@ fn pow(s: &mut Step<'_>) -> Result<PrimId> {
 }
 
 fn power(s: &mut Step<'_>, base: PrimId, exponent: PrimId) -> Result<PrimId> {
-    if !s.prims.dtype(base).is_float() {
-        return Err(Error::unsupported("no design rule yet for powers of integers"));
+    if s.dtype()?.is_float() {
+        return s.prims.binary(BinaryOp::Pow, base, exponent);
     }
-    s.prims.binary(BinaryOp::Pow, base, exponent)
+    // By squaring.
+    let dtype = s.dtype()?;
+    let bits = 8 * dtype.size() as i32 - 1;
+    if let Some(number) = s.prims.constant(exponent).filter(|number| *number >= 0.0) {
+        let base = s.prims.cast(base, dtype);
+        let mut power = s.prims.full(1.0, dtype, Vec::new());
+        let (mut square, mut left) = (base, number as u64);
+        while left > 0 {
+            if left & 1 == 1 {
+                power = s.prims.mul(power, square)?;
+            }
+            left >>= 1;
+            if left > 0 {
+                square = s.prims.mul(square, square)?;
+            }
+        }
+        return Ok(power);
+    }
+    let [base, exponent] = [base, exponent].map(|x| s.prims.cast(x, dtype));
+    let (zero, one) = (s.prims.number(0.0), s.prims.number(1.0));
+    let mut power = s.prims.full(1.0, dtype, Vec::new());
+    let mut square = base;
+    for bit in 0..bits {
+        let mask = s.prims.full(2f64.powi(bit), dtype, Vec::new());
+        let part = s.prims.binary(BinaryOp::And, exponent, mask)?;
+        let is_set = s.prims.compare(CompareOp::Ne, part, zero)?;
+        let product = s.prims.mul(power, square)?;
+        power = s.prims.select(is_set, product, power)?;
+        square = s.prims.mul(square, square)?;
+    }
+    // What is left of the reciprocal of a number without its fraction.
+    let is_below = s.prims.compare(CompareOp::Lt, exponent, zero)?;
+    let squared = s.prims.mul(base, base)?;
+    let is_unit = s.prims.compare(CompareOp::Eq, squared, one)?;
+    let none = s.prims.full(0.0, dtype, Vec::new());
+    let reciprocal = s.prims.select(is_unit, power, none)?;
+    s.prims.select(is_below, reciprocal, power)
 }
