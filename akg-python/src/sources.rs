@@ -7,7 +7,7 @@ use akg_core::error::Result;
 use crate::cache;
 
 /// The file to run, and the package beside it.
-const FILES: [(&str, &str); 21] = [
+const FILES: [(&str, &str); 27] = [
     ("serve.py", include_str!("worker/serve.py")),
     ("akg_worker/__init__.py", include_str!("worker/__init__.py")),
     ("akg_worker/errors.py", include_str!("worker/errors.py")),
@@ -19,8 +19,32 @@ const FILES: [(&str, &str); 21] = [
     ("akg_worker/capture.py", include_str!("worker/capture.py")),
     ("akg_worker/decompose.py", include_str!("worker/decompose.py")),
     (
-        "akg_worker/own_decompositions.py",
-        include_str!("worker/own_decompositions.py"),
+        "akg_worker/decompositions/__init__.py",
+        include_str!("worker/decompositions/__init__.py"),
+    ),
+    (
+        "akg_worker/decompositions/elementwise.py",
+        include_str!("worker/decompositions/elementwise.py"),
+    ),
+    (
+        "akg_worker/decompositions/layers.py",
+        include_str!("worker/decompositions/layers.py"),
+    ),
+    (
+        "akg_worker/decompositions/ordering.py",
+        include_str!("worker/decompositions/ordering.py"),
+    ),
+    (
+        "akg_worker/decompositions/registry.py",
+        include_str!("worker/decompositions/registry.py"),
+    ),
+    (
+        "akg_worker/decompositions/scatter.py",
+        include_str!("worker/decompositions/scatter.py"),
+    ),
+    (
+        "akg_worker/decompositions/views.py",
+        include_str!("worker/decompositions/views.py"),
     ),
     ("akg_worker/graph.py", include_str!("worker/graph.py")),
     ("akg_worker/structure.py", include_str!("worker/structure.py")),

@@ -11,7 +11,7 @@ from torch._decomp import decomposition_table
 from torch._export.utils import _get_decomp_for_cia
 from torch.export import default_decompositions
 
-from akg_worker.own_decompositions import OWN
+from akg_worker.decompositions import OWN
 
 # A decomposition may use further operators that akg does not know. Chains are short.
 ROUNDS = 12

@@ -1,0 +1,236 @@
+"""Sorts, ranks, medians and cumulative extremes: what goes where follows from counting."""
+
+import torch
+
+from akg_worker.decompositions.registry import aten, of
+
+
+def moved_last(function):
+    """A function of rows along the last dimension as one of rows along `dim`."""
+
+    def along(self, dim, *arguments):
+        if self.dim() == 0:
+            results = function(self.reshape(1), *arguments)
+            return tuple(result.reshape(()) for result in results)
+        results = function(self.movedim(dim, -1), *arguments)
+        return tuple(result.movedim(-1, dim) for result in results)
+
+    return along
+
+
+def is_nan(x):
+    return x.isnan() if x.is_floating_point() else torch.zeros_like(x, dtype=torch.bool)
+
+
+def goes_before(a, b, descending):
+    """Two masks: `a` comes before `b` in an order in which NaN is the largest; they are equal."""
+    first, second = (b, a) if descending else (a, b)
+    first_nan, second_nan = is_nan(first), is_nan(second)
+    before = (first < second) | (second_nan & ~first_nan)
+    return before, (a == b) | (first_nan & second_nan)
+
+
+@moved_last
+def sorted_rows(x, count, descending):
+    """The first `count` elements of sorted rows, and their places: the number of elements before each says where it goes."""
+    length = x.shape[-1]
+    place = torch.arange(length, device=x.device)
+    before, equal = goes_before(x.unsqueeze(-2), x.unsqueeze(-1), descending)
+    earlier = place < place.unsqueeze(-1)
+    rank = (before | (equal & earlier)).sum(-1)
+    goes_to = rank.unsqueeze(-2) == torch.arange(count, device=x.device).unsqueeze(-1)
+    places = torch.where(goes_to, place, 0).sum(-1)
+    return x.gather(-1, places), places
+
+
+@of(aten.sort.default)
+def sort(self, dim=-1, descending=False):
+    return sorted_rows(self, dim, self.shape[dim] if self.dim() else 1, descending)
+
+
+@of(aten.sort.stable)
+def sort_stable(self, *, stable=None, dim=-1, descending=False):
+    return sort(self, dim, descending)
+
+
+@of(aten.topk.default)
+def topk(self, k, dim=-1, largest=True, sorted=True):
+    return sorted_rows(self, dim, k, largest)
+
+
+@of(aten.kthvalue.default)
+def kthvalue(self, k, dim=-1, keepdim=False):
+    values, places = sorted_rows(self, dim, k, False)
+    return kept(values, dim, k - 1, keepdim), kept(places, dim, k - 1, keepdim)
+
+
+@of(aten.median.dim)
+def median(self, dim, keepdim=False):
+    values, places = kthvalue(self, (self.shape[dim] + 1) // 2 if self.dim() else 1, dim, keepdim)
+    nan = is_nan(self)
+    found = nan.any(dim, keepdim)
+    first = nan.to(torch.int64).argmax(dim, keepdim)
+    return torch.where(found, float("nan"), values) if self.is_floating_point() else values, torch.where(found, first, places)
+
+
+@of(aten.median.default)
+def median_of_all(self):
+    return of_all(median, self)
+
+
+@of(aten.nanmedian.dim)
+def nanmedian(self, dim, keepdim=False):
+    if self.dim() == 0:
+        return self.clone(), torch.zeros_like(self, dtype=torch.int64)
+    values, places = sorted_rows(self, dim, self.shape[dim], False)
+    # NaN is the largest, so that the numbers come first. Where there is none, the first NaN is the median.
+    numbers = (~is_nan(self)).sum(dim, keepdim=True)
+    middle = ((numbers - 1) // 2).clamp(min=0)
+    results = values.gather(dim, middle), places.gather(dim, middle)
+    return results if keepdim else tuple(result.squeeze(dim) for result in results)
+
+
+@of(aten.nanmedian.default)
+def nanmedian_of_all(self):
+    return of_all(nanmedian, self)
+
+
+def of_all(median, self):
+    if self.numel() == 0:
+        nothing = float("nan") if self.is_floating_point() else torch.iinfo(self.dtype).min
+        return torch.full([], nothing, dtype=self.dtype, device=self.device)
+    return median(self.reshape(-1), 0)[0]
+
+
+@of(aten.mode.default)
+def mode(self, dim=-1, keepdim=False):
+    if self.dim() == 0:
+        return self.clone(), torch.zeros_like(self, dtype=torch.int64)
+    x = self.movedim(dim, -1)
+    place = torch.arange(x.shape[-1], device=x.device)
+    equal = x.unsqueeze(-2) == x.unsqueeze(-1)
+    # A NaN equals nothing, and counts as itself.
+    count = equal.sum(-1).clamp(min=1)
+    often = count == count.amax(-1, keepdim=True)
+    # The least of the most frequent values: nothing that is as frequent goes before it. Of its places, the last one.
+    before, _ = goes_before(x.unsqueeze(-2), x.unsqueeze(-1), False)
+    least = often & ~(before & often.unsqueeze(-2)).any(-1)
+    places = torch.where(least, place, -1).amax(-1, keepdim=True)
+    results = x.gather(-1, places).movedim(-1, dim), places.movedim(-1, dim)
+    return results if keepdim else tuple(result.squeeze(dim) for result in results)
+
+
+def kept(x, dim, place, keepdim):
+    if x.dim() == 0:
+        return x
+    x = x.narrow(dim, place, 1)
+    return x if keepdim else x.squeeze(dim)
+
+
+def seen(length, device):
+    """A mask of the elements of a row that stand at or before each."""
+    place = torch.arange(length, device=device)
+    return place <= place.unsqueeze(-1)
+
+
+def extremes_so_far(x, least, reduce):
+    length = x.shape[-1]
+    before = seen(length, x.device)
+    row = x.unsqueeze(-2)
+    extreme = reduce(torch.where(before, row, least), -1)
+    wide = extreme.unsqueeze(-1)
+    hit = before & ((row == wide) | (is_nan(row) & is_nan(wide)))
+    place = torch.arange(length, device=x.device)
+    return extreme, torch.where(hit, place, -1).amax(-1)
+
+
+def least_of(dtype, sign):
+    if dtype.is_floating_point:
+        return -sign * float("inf")
+    if dtype == torch.bool:
+        return sign < 0
+    info = torch.iinfo(dtype)
+    return info.min if sign > 0 else info.max
+
+
+@of(aten.cummax.default)
+def cummax(self, dim):
+    return moved_last(lambda x: extremes_so_far(x, least_of(x.dtype, 1), torch.amax))(self, dim)
+
+
+@of(aten.cummin.default)
+def cummin(self, dim):
+    return moved_last(lambda x: extremes_so_far(x, least_of(x.dtype, -1), torch.amin))(self, dim)
+
+
+@of(aten.logcumsumexp.default)
+def logcumsumexp(self, dim):
+    def rows(x):
+        row = torch.where(seen(x.shape[-1], x.device), x.unsqueeze(-2), -float("inf"))
+        return (row.logsumexp(-1),)
+
+    return moved_last(rows)(self, dim)[0]
+
+
+@of(aten.searchsorted.Tensor)
+def searchsorted(sorted_sequence, self, *, out_int32=False, right=False, side=None, sorter=None):
+    if sorter is not None:
+        sorted_sequence = sorted_sequence.gather(-1, sorter)
+    rows = sorted_sequence.unsqueeze(-2) if sorted_sequence.dim() > 1 else sorted_sequence
+    value = self.unsqueeze(-1)
+    before = rows <= value if right or side == "right" else rows < value
+    return before.sum(-1).to(torch.int32 if out_int32 else torch.int64)
+
+
+
+@of(aten.histc.default)
+def histc(self, bins=100, min=0, max=0):
+    x = self.reshape(-1)
+    low = torch.full_like(x[0], min) if min != max else x.amin()
+    high = torch.full_like(x[0], max) if min != max else x.amax()
+    low, high = torch.where(low == high, low - 1, low), torch.where(low == high, high + 1, high)
+    place = ((x - low) / (high - low) * bins).floor().clamp(max=bins - 1)
+    inside = (x >= low) & (x <= high)
+    hits = (place == torch.arange(bins, device=x.device).unsqueeze(-1)) & inside
+    return hits.sum(-1).to(self.dtype)
+
+
+def counts(x, edges, weight):
+    """What falls between neighbours of the `edges`, the last of which is inside: numbers, or sums of weights."""
+    inside = (x >= edges[:-1].unsqueeze(-1)) & (x < edges[1:].unsqueeze(-1))
+    last = torch.arange(1, edges.shape[0], device=x.device).unsqueeze(-1) == edges.shape[0] - 1
+    inside = inside | (last & (x == edges[-1]))
+    hits = torch.where(inside, 1.0 if weight is None else weight.reshape(-1), 0.0)
+    return hits.sum(-1).to(x.dtype)
+
+
+def densities(hist, edges, density):
+    return hist / hist.sum() / (edges[1:] - edges[:-1]) if density else hist
+
+
+@of(aten.histogram.bins_tensor)
+def histogram_of_edges(self, bins, *, weight=None, density=False):
+    return densities(counts(self.reshape(-1), bins, weight), bins, density), bins.clone()
+
+
+@of(aten.histogram.bin_ct)
+def histogram(self, bins=100, *, range=None, weight=None, density=False):
+    x = self.reshape(-1)
+    if range is None and x.numel():
+        low, high = x.amin(), x.amax()
+    else:
+        low, high = (torch.full([], end, dtype=x.dtype, device=x.device) for end in range or (0.0, 0.0))
+    low, high = torch.where(low == high, low - 0.5, low), torch.where(low == high, high + 0.5, high)
+    step = (high - low) / bins
+    number = torch.arange(bins + 1, device=x.device).to(x.dtype)
+    # From both ends, as `linspace` does.
+    edges = torch.where(number < (bins + 1) // 2, low + step * number, high - step * (bins - number))
+    place = ((x - low) * (bins / (high - low))).to(torch.int64)
+    place = torch.where((x >= low) & (x <= high), place, -1)
+    # What rounding put beside its edges moves.
+    place = torch.where((place > 0) & (x < edges[place.clamp(0, bins)]), place - 1, place)
+    place = torch.where((place >= 0) & (place < bins) & (x >= edges[(place + 1).clamp(0, bins)]), place + 1, place)
+    place = torch.where(place == bins, bins - 1, place)
+    hits = place == torch.arange(bins, device=x.device).unsqueeze(-1)
+    hist = torch.where(hits, 1.0 if weight is None else weight.reshape(-1), 0.0).sum(-1).to(x.dtype)
+    return densities(hist, edges, density), edges
