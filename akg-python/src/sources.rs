@@ -7,7 +7,7 @@ use akg_core::error::Result;
 use crate::cache;
 
 /// The file to run, and the package beside it.
-const FILES: [(&str, &str); 27] = [
+const FILES: [(&str, &str); 32] = [
     ("serve.py", include_str!("worker/serve.py")),
     ("akg_worker/__init__.py", include_str!("worker/__init__.py")),
     ("akg_worker/errors.py", include_str!("worker/errors.py")),
@@ -17,14 +17,33 @@ const FILES: [(&str, &str); 27] = [
     ("akg_worker/tensors.py", include_str!("worker/tensors.py")),
     ("akg_worker/module.py", include_str!("worker/module.py")),
     ("akg_worker/capture.py", include_str!("worker/capture.py")),
-    ("akg_worker/decompose.py", include_str!("worker/decompose.py")),
+    (
+        "akg_worker/decompose.py",
+        include_str!("worker/decompose.py"),
+    ),
     (
         "akg_worker/decompositions/__init__.py",
         include_str!("worker/decompositions/__init__.py"),
     ),
     (
+        "akg_worker/decompositions/bessel.py",
+        include_str!("worker/decompositions/bessel.py"),
+    ),
+    (
         "akg_worker/decompositions/elementwise.py",
         include_str!("worker/decompositions/elementwise.py"),
+    ),
+    (
+        "akg_worker/decompositions/errors.py",
+        include_str!("worker/decompositions/errors.py"),
+    ),
+    (
+        "akg_worker/decompositions/fit.py",
+        include_str!("worker/decompositions/fit.py"),
+    ),
+    (
+        "akg_worker/decompositions/gamma.py",
+        include_str!("worker/decompositions/gamma.py"),
     ),
     (
         "akg_worker/decompositions/layers.py",
@@ -39,6 +58,10 @@ const FILES: [(&str, &str); 27] = [
         include_str!("worker/decompositions/registry.py"),
     ),
     (
+        "akg_worker/decompositions/resample.py",
+        include_str!("worker/decompositions/resample.py"),
+    ),
+    (
         "akg_worker/decompositions/scatter.py",
         include_str!("worker/decompositions/scatter.py"),
     ),
@@ -47,13 +70,22 @@ const FILES: [(&str, &str); 27] = [
         include_str!("worker/decompositions/views.py"),
     ),
     ("akg_worker/graph.py", include_str!("worker/graph.py")),
-    ("akg_worker/structure.py", include_str!("worker/structure.py")),
+    (
+        "akg_worker/structure.py",
+        include_str!("worker/structure.py"),
+    ),
     ("akg_worker/sizes.py", include_str!("worker/sizes.py")),
-    ("akg_worker/recurrent.py", include_str!("worker/recurrent.py")),
+    (
+        "akg_worker/recurrent.py",
+        include_str!("worker/recurrent.py"),
+    ),
     ("akg_worker/replay.py", include_str!("worker/replay.py")),
     ("akg_worker/function.py", include_str!("worker/function.py")),
     ("akg_worker/baseline.py", include_str!("worker/baseline.py")),
-    ("akg_worker/candidate.py", include_str!("worker/candidate.py")),
+    (
+        "akg_worker/candidate.py",
+        include_str!("worker/candidate.py"),
+    ),
     ("akg_worker/digest.py", include_str!("worker/digest.py")),
     ("akg_worker/watch.py", include_str!("worker/watch.py")),
 ];

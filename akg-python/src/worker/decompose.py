@@ -65,7 +65,9 @@ def run(exported, table, found, rejected):
 
 def find(op):
     """A function that computes the same as `op`, or None."""
-    for functions in (OWN, exports(), decomposition_table):
+    if str(op) in OWN:
+        return OWN[str(op)]
+    for functions in (exports(), decomposition_table):
         if op in functions:
             return functions[op]
     with contextlib.suppress(Exception):

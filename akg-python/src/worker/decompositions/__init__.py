@@ -4,7 +4,7 @@ import importlib
 
 from akg_worker.decompositions.registry import OWN
 
-FAMILIES = ("elementwise", "layers", "ordering", "scatter", "views")
+FAMILIES = ("bessel", "elementwise", "errors", "gamma", "layers", "ordering", "resample", "scatter", "views")
 
 for family in FAMILIES:
     importlib.import_module(f"akg_worker.decompositions.{family}")

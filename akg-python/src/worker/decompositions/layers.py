@@ -64,3 +64,101 @@ def embedding_bag(
     nothing = aten.full([0], 0, dtype=indices.dtype, device=indices.device)
     return result, nothing, nothing, nothing
 
+
+
+@of(aten.addbmm.default)
+def addbmm(self, batch1, batch2, *, beta=1, alpha=1):
+    # One product of matrices as long as all together.
+    batches, rows, inner = batch1.shape
+    product = batch1.permute(1, 0, 2).reshape(rows, batches * inner) @ batch2.reshape(batches * inner, batch2.shape[-1])
+    if not self.is_floating_point():
+        alpha, beta = int(alpha), int(beta)
+    product = product if alpha == 1 else product * alpha
+    # Nothing of `self` gets through if it does not count, not even NaN.
+    return product if beta == 0 else product + (self if beta == 1 else self * beta)
+
+
+@of(aten.rrelu.default)
+def rrelu(self, lower=0.125, upper=0.3333333333333333, training=False, generator=None):
+    slope = lower + (upper - lower) * torch.rand_like(self) if training else (lower + upper) / 2
+    return torch.where(self > 0 if not training else self >= 0, self, self * slope)
+
+
+@of(aten.embedding_renorm.default)
+def embedding_renorm(self, indices, max_norm, norm_type):
+    named = (torch.arange(self.shape[0], device=self.device).unsqueeze(-1) == indices.reshape(-1)).any(-1)
+    norm = torch.linalg.vector_norm(self, norm_type, dim=-1)
+    scale = torch.where(named & (norm > max_norm), max_norm / (norm + 1e-7), 1.0)
+    return (self * scale.unsqueeze(-1)).to(self.dtype)
+
+
+@of(aten._safe_softmax.default)
+def safe_softmax(self, dim, dtype=None):
+    x = self.to(dtype or self.dtype)
+    nothing = (x == -float("inf")).all(dim, keepdim=True)
+    return torch.where(nothing, 0.0, torch.softmax(x, dim)).to(x.dtype)
+
+
+@of(aten._scaled_dot_product_flash_attention_for_cpu.default)
+def attention(query, key, value, dropout_p=0.0, is_causal=False, *, attn_mask=None, scale=None):
+    given = query.dtype
+    wide = torch.float32 if given in (torch.bfloat16, torch.float16) else given
+    query, key, value = query.to(wide), key.to(wide), value.to(wide)
+    scores = query @ key.transpose(-2, -1) * (query.shape[-1] ** -0.5 if scale is None else scale)
+    if is_causal:
+        rows = torch.arange(scores.shape[-2], device=scores.device).unsqueeze(-1)
+        future = torch.arange(scores.shape[-1], device=scores.device) > rows
+        scores = torch.where(future, -float("inf"), scores)
+    if attn_mask is not None:
+        added = torch.where(attn_mask, 0.0, -float("inf")) if attn_mask.dtype == torch.bool else attn_mask
+        scores = scores + added.to(wide)
+    result = safe_softmax(scores, -1) @ value
+    return result.to(given), scores.logsumexp(-1)
+
+
+# The largest power of two by which the argument of the exponential of a matrix is divided, as its logarithm.
+SQUARINGS = 14
+TERMS = 28
+
+
+@of(aten.matrix_exp.default, aten.linalg_matrix_exp.default)
+def matrix_exp(self):
+    """Scales the matrix to a norm below 2, where a Taylor polynomial is exact but for rounding, and squares its exponential back."""
+    if self.numel() == 0:
+        return self.clone()
+    x = self.to(torch.float32) if self.dtype in (torch.bfloat16, torch.float16) else self
+    eye = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
+    norm = x.abs().sum(-2).amax(-1)
+    scale = torch.ones_like(norm)
+    for power in range(SQUARINGS):
+        scale = torch.where(norm >= 2.0 ** (power + 1), 2.0**-power * 0.5, scale)
+    scale = scale.unsqueeze(-1).unsqueeze(-1)
+    scaled = x * scale
+    result = eye + scaled / TERMS
+    for term in range(TERMS - 1, 0, -1):
+        result = eye + scaled @ result / term
+    for power in range(SQUARINGS):
+        result = torch.where(scale < 2.0**-power, result @ result, result)
+    return result.to(self.dtype)
+
+
+@of("torch_nn._linear_cross_entropy_batch_chunked.default")
+def linear_cross_entropy(input, linear_weight, target, linear_bias, weight, reduction, ignore_index, label_smoothing, *rest):
+    compute_gradients = rest[-3:]
+    if any(compute_gradients):
+        raise NotImplementedError("gradients of a loss in its forward pass")
+    wide = torch.float32 if input.dtype in (torch.bfloat16, torch.float16) else input.dtype
+    logits = torch.nn.functional.linear(input, linear_weight.to(input.dtype), linear_bias).to(wide)
+    weight = None if weight is None else weight.to(wide)
+    target = target.to(wide) if target.is_floating_point() else target
+    loss = torch.nn.functional.cross_entropy(
+        logits, target, weight, ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing
+    )
+    nothing = torch.zeros([0, 0], dtype=input.dtype, device=input.device)
+    return loss.to(input.dtype), nothing, nothing.clone(), nothing.reshape(0)
+
+
+@of("torch_nn._linear_cross_entropy_batch_chunked_no_reduction.default")
+def linear_cross_entropy_of_each(input, linear_weight, target, linear_bias, weight, ignore_index, *rest):
+    arguments = (input, linear_weight, target, linear_bias, weight, "none", ignore_index, 0.0)
+    return linear_cross_entropy(*arguments, False, False, False)[0]

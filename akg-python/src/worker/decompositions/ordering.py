@@ -1,5 +1,7 @@
 """Sorts, ranks, medians and cumulative extremes: what goes where follows from counting."""
 
+import builtins
+
 import torch
 
 from akg_worker.decompositions.registry import aten, of
@@ -186,6 +188,9 @@ def searchsorted(sorted_sequence, self, *, out_int32=False, right=False, side=No
 @of(aten.histc.default)
 def histc(self, bins=100, min=0, max=0):
     x = self.reshape(-1)
+    if x.numel() == 0:
+        return torch.zeros([bins], dtype=self.dtype, device=self.device)
+    x = x.to(torch.float32) if x.dtype in (torch.bfloat16, torch.float16) else x
     low = torch.full_like(x[0], min) if min != max else x.amin()
     high = torch.full_like(x[0], max) if min != max else x.amax()
     low, high = torch.where(low == high, low - 1, low), torch.where(low == high, high + 1, high)
@@ -195,42 +200,67 @@ def histc(self, bins=100, min=0, max=0):
     return hits.sum(-1).to(self.dtype)
 
 
-def counts(x, edges, weight):
-    """What falls between neighbours of the `edges`, the last of which is inside: numbers, or sums of weights."""
-    inside = (x >= edges[:-1].unsqueeze(-1)) & (x < edges[1:].unsqueeze(-1))
+def inside_bins(x, edges):
+    """A mask `[bins, elements]` of what falls between neighbours of the `edges`, the last of which is inside."""
     last = torch.arange(1, edges.shape[0], device=x.device).unsqueeze(-1) == edges.shape[0] - 1
-    inside = inside | (last & (x == edges[-1]))
-    hits = torch.where(inside, 1.0 if weight is None else weight.reshape(-1), 0.0)
-    return hits.sum(-1).to(x.dtype)
+    lower, upper = edges[:-1].unsqueeze(-1), edges[1:].unsqueeze(-1)
+    return (x >= lower) & ((x < upper) | (last & (x == upper)))
 
 
-def densities(hist, edges, density):
-    return hist / hist.sum() / (edges[1:] - edges[:-1]) if density else hist
+def bin_edges(x, bins, limits):
+    """The edges of bins of one width between two limits, which are the data's if there are none."""
+    if limits is None and x.numel():
+        low, high = x.amin(), x.amax()
+    else:
+        low, high = (torch.full([], end, dtype=x.dtype, device=x.device) for end in limits or (0.0, 1.0))
+    low, high = torch.where(low == high, low - 0.5, low), torch.where(low == high, high + 0.5, high)
+    step = (high - low) / bins
+    number = torch.arange(bins + 1, device=x.device)
+    # From both ends, as `linspace` does.
+    from_low, from_high = low + step * number.to(x.dtype), high - step * (bins - number).to(x.dtype)
+    return torch.where(number < (bins + 1) // 2, from_low, from_high)
+
+
+def weighted_counts(points, edges, weight, density):
+    """How often points `[elements, dims]` fall into each of the boxes between edges of each dimension, or how heavy they are."""
+    inside = None
+    for dim, of_dim in enumerate(edges):
+        here = inside_bins(points[:, dim], of_dim)
+        inside = here if inside is None else (inside.unsqueeze(1) & here).flatten(0, 1)
+    hist = torch.where(inside, 1.0 if weight is None else weight.reshape(-1), 0.0).sum(-1).to(points.dtype)
+    hist = hist.reshape([of_dim.shape[0] - 1 for of_dim in edges])
+    if density:
+        hist = hist / hist.sum()
+        for dim, of_dim in enumerate(edges):
+            width = of_dim[1:] - of_dim[:-1]
+            hist = hist / width.reshape(-1, *[1] * (len(edges) - dim - 1))
+    return hist
 
 
 @of(aten.histogram.bins_tensor)
 def histogram_of_edges(self, bins, *, weight=None, density=False):
-    return densities(counts(self.reshape(-1), bins, weight), bins, density), bins.clone()
+    return weighted_counts(self.reshape(-1, 1), [bins], weight, density), bins.clone()
 
 
 @of(aten.histogram.bin_ct)
 def histogram(self, bins=100, *, range=None, weight=None, density=False):
-    x = self.reshape(-1)
-    if range is None and x.numel():
-        low, high = x.amin(), x.amax()
-    else:
-        low, high = (torch.full([], end, dtype=x.dtype, device=x.device) for end in range or (0.0, 0.0))
-    low, high = torch.where(low == high, low - 0.5, low), torch.where(low == high, high + 0.5, high)
-    step = (high - low) / bins
-    number = torch.arange(bins + 1, device=x.device).to(x.dtype)
-    # From both ends, as `linspace` does.
-    edges = torch.where(number < (bins + 1) // 2, low + step * number, high - step * (bins - number))
-    place = ((x - low) * (bins / (high - low))).to(torch.int64)
-    place = torch.where((x >= low) & (x <= high), place, -1)
-    # What rounding put beside its edges moves.
-    place = torch.where((place > 0) & (x < edges[place.clamp(0, bins)]), place - 1, place)
-    place = torch.where((place >= 0) & (place < bins) & (x >= edges[(place + 1).clamp(0, bins)]), place + 1, place)
-    place = torch.where(place == bins, bins - 1, place)
-    hits = place == torch.arange(bins, device=x.device).unsqueeze(-1)
-    hist = torch.where(hits, 1.0 if weight is None else weight.reshape(-1), 0.0).sum(-1).to(x.dtype)
-    return densities(hist, edges, density), edges
+    edges = bin_edges(self.reshape(-1), bins, range)
+    return weighted_counts(self.reshape(-1, 1), [edges], weight, density), edges
+
+
+@of(aten.histogramdd.TensorList_bins)
+def histogramdd_of_edges(self, bins, range=None, weight=None, density=False):
+    return weighted_counts(self.reshape(-1, self.shape[-1]), bins, weight, density), [edges.clone() for edges in bins]
+
+
+@of(aten.histogramdd.default)
+def histogramdd(self, bins, range=None, weight=None, density=False):
+    points = self.reshape(-1, self.shape[-1])
+    limits = [None] * len(bins) if range is None else [range[at : at + 2] for at in builtins.range(0, len(range), 2)]
+    edges = [bin_edges(points[:, dim], *each) for dim, each in enumerate(zip(bins, limits))]
+    return weighted_counts(points, edges, weight, density), edges
+
+
+@of(aten.histogramdd.int_bins)
+def histogramdd_of_number(self, bins, range=None, weight=None, density=False):
+    return histogramdd(self, [bins] * self.shape[-1], range, weight, density)

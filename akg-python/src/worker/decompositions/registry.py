@@ -9,11 +9,11 @@ OWN = {}
 
 
 def of(*ops):
-    """Registers a function as the decomposition of operators."""
+    """Registers a function as the decomposition of operators, or of those of that name, which PyTorch may define later."""
 
     def register(function):
         for op in ops:
-            OWN[op] = function
+            OWN[str(op)] = function
         return function
 
     return register
