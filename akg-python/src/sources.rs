@@ -7,7 +7,7 @@ use akg_core::error::Result;
 use crate::cache;
 
 /// The file to run, and the package beside it.
-const FILES: [(&str, &str); 32] = [
+const FILES: [(&str, &str); 35] = [
     ("serve.py", include_str!("worker/serve.py")),
     ("akg_worker/__init__.py", include_str!("worker/__init__.py")),
     ("akg_worker/errors.py", include_str!("worker/errors.py")),
@@ -17,10 +17,7 @@ const FILES: [(&str, &str); 32] = [
     ("akg_worker/tensors.py", include_str!("worker/tensors.py")),
     ("akg_worker/module.py", include_str!("worker/module.py")),
     ("akg_worker/capture.py", include_str!("worker/capture.py")),
-    (
-        "akg_worker/decompose.py",
-        include_str!("worker/decompose.py"),
-    ),
+    ("akg_worker/decompose.py", include_str!("worker/decompose.py")),
     (
         "akg_worker/decompositions/__init__.py",
         include_str!("worker/decompositions/__init__.py"),
@@ -46,12 +43,24 @@ const FILES: [(&str, &str); 32] = [
         include_str!("worker/decompositions/gamma.py"),
     ),
     (
+        "akg_worker/decompositions/gradients.py",
+        include_str!("worker/decompositions/gradients.py"),
+    ),
+    (
+        "akg_worker/decompositions/incomplete.py",
+        include_str!("worker/decompositions/incomplete.py"),
+    ),
+    (
         "akg_worker/decompositions/layers.py",
         include_str!("worker/decompositions/layers.py"),
     ),
     (
         "akg_worker/decompositions/ordering.py",
         include_str!("worker/decompositions/ordering.py"),
+    ),
+    (
+        "akg_worker/decompositions/polynomials.py",
+        include_str!("worker/decompositions/polynomials.py"),
     ),
     (
         "akg_worker/decompositions/registry.py",
@@ -70,22 +79,13 @@ const FILES: [(&str, &str); 32] = [
         include_str!("worker/decompositions/views.py"),
     ),
     ("akg_worker/graph.py", include_str!("worker/graph.py")),
-    (
-        "akg_worker/structure.py",
-        include_str!("worker/structure.py"),
-    ),
+    ("akg_worker/structure.py", include_str!("worker/structure.py")),
     ("akg_worker/sizes.py", include_str!("worker/sizes.py")),
-    (
-        "akg_worker/recurrent.py",
-        include_str!("worker/recurrent.py"),
-    ),
+    ("akg_worker/recurrent.py", include_str!("worker/recurrent.py")),
     ("akg_worker/replay.py", include_str!("worker/replay.py")),
     ("akg_worker/function.py", include_str!("worker/function.py")),
     ("akg_worker/baseline.py", include_str!("worker/baseline.py")),
-    (
-        "akg_worker/candidate.py",
-        include_str!("worker/candidate.py"),
-    ),
+    ("akg_worker/candidate.py", include_str!("worker/candidate.py")),
     ("akg_worker/digest.py", include_str!("worker/digest.py")),
     ("akg_worker/watch.py", include_str!("worker/watch.py")),
 ];

@@ -4,7 +4,20 @@ import importlib
 
 from akg_worker.decompositions.registry import OWN
 
-FAMILIES = ("bessel", "elementwise", "errors", "gamma", "layers", "ordering", "resample", "scatter", "views")
+FAMILIES = (
+    "bessel",
+    "elementwise",
+    "errors",
+    "gamma",
+    "gradients",
+    "incomplete",
+    "layers",
+    "ordering",
+    "polynomials",
+    "resample",
+    "scatter",
+    "views",
+)
 
 for family in FAMILIES:
     importlib.import_module(f"akg_worker.decompositions.{family}")

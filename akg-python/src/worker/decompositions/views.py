@@ -78,6 +78,21 @@ def as_strided_scatter(self, src, size, stride, storage_offset=None):
     return flat.reshape([self.shape[dim] for dim in order]).permute(back)
 
 
+@of(aten.resize.default)
+def resize(self, size, *, memory_format=None):
+    """The first elements in another shape; what is added is not defined."""
+    flat = stored(self)[0]
+    count = torch.Size(size).numel()
+    if count > flat.shape[0]:
+        flat = aten.constant_pad_nd(flat, [0, count - flat.shape[0]])
+    return flat.narrow(0, 0, count).reshape(size)
+
+
+@of(aten.resize_as.default)
+def resize_as(self, the_template, *, memory_format=None):
+    return resize(self, the_template.shape)
+
+
 @of(aten.combinations.default)
 def combinations(self, r=2, with_replacement=False):
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
