@@ -60,29 +60,25 @@ def working(dtype):
     return torch.float32 if dtype in (torch.bfloat16, torch.float16) else dtype
 
 
-# The powers of two whose products reach every exponent of a double.
-EXPONENTS = tuple(1 << bit for bit in range(10, -1, -1))
+# Powers of two whose sums reach the exponent of every double, subnormal ones too.
+EXPONENTS = (512, *(1 << bit for bit in range(9, -1, -1)))
 
 
 def normalized(magnitude):
     """Numbers in [1/2, 1) and exponents `e`, with `magnitude` their product with 2^e, for positive finite numbers.
 
-    Products with powers of two that stay in range are exact, which logarithms and powers need not be. A power that is too large
-    for the type compares like infinity, and is not chosen.
+    Products with powers of two are exact as long as they stay in range, which logarithms and powers need not be. A power that is
+    out of the type's range compares like infinity or zero, and is not chosen.
     """
     exponent = torch.zeros_like(magnitude, dtype=torch.int32)
     for power in EXPONENTS:
-        # In two steps: 2^1024 is no number, and its reciprocal is subnormal.
-        up, down = 2.0 ** (power / 2), 2.0 ** (-power / 2)
-        half = power > 1
-        large = magnitude >= (up * up if power < 1024 else float("inf"))
-        small = magnitude < down * down
-        for found, factor, sign in ((large, down, 1), (small, up, -1)):
-            scaled = magnitude * factor * factor if half else magnitude * (0.5 if sign > 0 else 2.0)
-            magnitude = torch.where(found, scaled, magnitude)
-            exponent = torch.where(found, exponent + sign * power, exponent)
-    below = magnitude >= 1
-    return torch.where(below, magnitude * 0.5, magnitude), torch.where(below, exponent + 1, exponent)
+        large, small = magnitude >= 2.0**power, magnitude < 2.0**-power
+        # In two steps: the reciprocal of a subnormal number can be infinite.
+        raised = magnitude * 2.0 ** (power - power // 2) * 2.0 ** (power // 2)
+        magnitude = torch.where(large, magnitude * 2.0**-power, torch.where(small, raised, magnitude))
+        exponent = torch.where(large, exponent + power, torch.where(small, exponent - power, exponent))
+    above = magnitude >= 1
+    return torch.where(above, magnitude * 0.5, magnitude), torch.where(above, exponent + 1, exponent)
 
 
 @of(aten.frexp.Tensor)
@@ -112,9 +108,8 @@ def nextafter(self, other):
     return torch.where(a.isnan() | b.isnan(), float("nan"), torch.where(a == b, b, moved))
 
 
-# Steps of Euclid's algorithm with the least remainder in absolute value: each more than doubles the divisor's number of steps by
-# a factor of 1 + sqrt(2) (A. Dupre, 1846).
 def steps_of_euclid(dtype):
+    """The most steps of Euclid's algorithm with the least remainder, each of which divides by 1 + sqrt(2) or more in the mean."""
     return math.ceil(torch.iinfo(dtype).bits * math.log(2) / math.log(1 + math.sqrt(2))) + 1
 
 
@@ -177,4 +172,3 @@ def shifted(x, count, step):
         elif int(count) >> bit & 1:
             x = step(x, factor)
     return x
-

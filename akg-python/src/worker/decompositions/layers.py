@@ -65,7 +65,6 @@ def embedding_bag(
     return result, nothing, nothing, nothing
 
 
-
 @of(aten.addbmm.default)
 def addbmm(self, batch1, batch2, *, beta=1, alpha=1):
     # One product of matrices as long as all together.
@@ -116,14 +115,14 @@ def attention(query, key, value, dropout_p=0.0, is_causal=False, *, attn_mask=No
     return result.to(given), scores.logsumexp(-1)
 
 
-# The largest power of two by which the argument of the exponential of a matrix is divided, as its logarithm.
+# A matrix of a norm up to 2^14 is scaled far enough; exponentials of larger ones seldom are numbers.
 SQUARINGS = 14
 TERMS = 28
 
 
 @of(aten.matrix_exp.default, aten.linalg_matrix_exp.default)
 def matrix_exp(self):
-    """Scales the matrix to a norm below 2, where a Taylor polynomial is exact but for rounding, and squares its exponential back."""
+    """Scales the matrix to a norm below 2, where Taylor's polynomial converges soon, and squares its exponential back."""
     if self.numel() == 0:
         return self.clone()
     x = self.to(torch.float32) if self.dtype in (torch.bfloat16, torch.float16) else self

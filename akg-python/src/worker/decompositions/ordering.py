@@ -184,7 +184,6 @@ def searchsorted(sorted_sequence, self, *, out_int32=False, right=False, side=No
     return before.sum(-1).to(torch.int32 if out_int32 else torch.int64)
 
 
-
 @of(aten.histc.default)
 def histc(self, bins=100, min=0, max=0):
     x = self.reshape(-1)

@@ -5,8 +5,9 @@ Up to a small degree they follow from their recurrence, beyond it from what they
 
 import torch
 
+from akg_worker.decompositions.elementwise import as_floating
 from akg_worker.decompositions.fit import of_pairs
-from akg_worker.decompositions.registry import aten
+from akg_worker.decompositions.registry import aten, of
 
 # The degree up to which a recurrence is more accurate than functions of angles.
 LOW = 8
@@ -111,3 +112,21 @@ def hermite_h(x, n):
 @of_pairs(*overloads("special_hermite_polynomial_he"))
 def hermite_he(x, n):
     return hermite(x, n, x, lambda degree, before, current: x * current - (degree - 1) * before)
+
+
+def of_number(name, factor):
+    """Registers polynomials whose recurrence has a factor `(2 k + 1) x` or the like, for a degree that is known."""
+
+    def polynomial(x, n):
+        x = as_floating(x)
+        before, current = torch.zeros_like(x), torch.ones_like(x)
+        for degree in range(int(n)):
+            before, current = current, (factor(degree, x) * current - degree * before) / (degree + 1)
+        return current if n >= 0 else before
+
+    of(getattr(aten, name).n_scalar)(polynomial)
+
+
+# Of degrees in a tensor, the largest is not known.
+of_number("special_legendre_polynomial_p", lambda degree, x: (2 * degree + 1) * x)
+of_number("special_laguerre_polynomial_l", lambda degree, x: 2 * degree + 1 - x)
