@@ -103,6 +103,14 @@ pub(super) fn contract(s: &mut Step<'_>, a: PrimId, b: PrimId) -> Result<PrimId>
     let batch = broadcast(batch_a, batch_b)?;
     let dtype = s.prims.dtype(a);
     let with = |tail: [&Expr; 2]| batch.iter().chain(tail).cloned().collect::<Vec<_>>();
+    // The product with a matrix of one number is that number times sums of the other, and no kernel reads it from memory.
+    for (id, other, axis) in [(a, b, sb.len() - 2), (b, a, sa.len() - 1)] {
+        if let Some(number) = s.prims.constant(id) {
+            let sums = s.prims.reduce(ReduceOp::Sum, other, &[axis], true);
+            let scaled = s.prims.mul_number(sums, number)?;
+            return Ok(s.prims.expand(scaled, with([m, n])));
+        }
+    }
     if m.is(1) || n.is(1) {
         // A matrix times a vector is bound by memory: rows of products and a sum.
         let b = if n.is(1) {

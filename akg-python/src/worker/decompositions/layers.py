@@ -161,3 +161,15 @@ def linear_cross_entropy(input, linear_weight, target, linear_bias, weight, redu
 def linear_cross_entropy_of_each(input, linear_weight, target, linear_bias, weight, ignore_index, *rest):
     arguments = (input, linear_weight, target, linear_bias, weight, "none", ignore_index, 0.0)
     return linear_cross_entropy(*arguments, False, False, False)[0]
+
+
+@of(aten._grouped_mm.default, "transformers.grouped_mm_fallback.default")
+def grouped_mm(self, mat2, offs=None, bias=None, out_dtype=None):
+    if self.dim() != 2 or mat2.dim() != 3 or offs is None or bias is not None:
+        raise NotImplementedError("groups of columns")
+    # Each row is multiplied by every group's matrix, and the product with its own stays.
+    row = torch.arange(self.shape[0], device=self.device)
+    group = (offs.unsqueeze(-1) <= row).sum(0)
+    own = group == torch.arange(mat2.shape[0], device=self.device).unsqueeze(-1)
+    result = torch.where(own.unsqueeze(-1), self @ mat2, 0.0).sum(0)
+    return result if out_dtype is None else result.to(out_dtype)
