@@ -189,8 +189,7 @@ def j(order, x):
     size = x.abs()
     behind = waves(order, size)[0]
     behind = torch.where(x < 0, -behind, behind) if order else behind
-    result = torch.where(size <= FAR, regular_j(order, x), behind)
-    return torch.where(x.isinf(), 0.0, result)
+    return torch.where(size <= FAR, regular_j(order, x), behind)
 
 
 def y(order, x):
@@ -198,7 +197,6 @@ def y(order, x):
     singular = x.log() * regular_j(order, x) - (1 / x if order else 0)
     near = 2 / math.pi * singular + (rest * x if order else rest)
     result = torch.where(x <= FAR, near, waves(order, x)[1])
-    result = torch.where(x == float("inf"), 0.0, result)
     return torch.where(x == 0, -float("inf"), torch.where(x < 0, float("nan"), result))
 
 
@@ -285,4 +283,5 @@ def airy_ai(x):
     sine, cosine = zeta.sin(), zeta.cos()
     swinging = (even * (sine + cosine) - odd * (cosine - sine)) / (quarter * math.sqrt(2 * math.pi))
     near = fitted(airy_near, -FAR_OF_AIRY, FAR_OF_AIRY)(x)
-    return torch.where(size < FAR_OF_AIRY, near, torch.where(x > 0, falling, swinging))
+    result = torch.where(size < FAR_OF_AIRY, near, torch.where(x > 0, falling, swinging))
+    return torch.where(x.isinf(), float("nan"), result)

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from akg_worker.decompositions.fit import fitted, horner, of_elements, of_pairs
+from akg_worker.decompositions.fit import fitted, of_elements, of_pairs
 from akg_worker.decompositions.registry import aten, of
 
 
@@ -106,7 +106,8 @@ def zeta_of_positive(s, q):
         ratio = float(mpmath.bernoulli(2 * j) / mpmath.factorial(2 * j))
         factor = s if j == 1 else (s + (2 * j - 3)) * (s + (2 * j - 2)) * square
         rest = factor * (rest + ratio)
-    return direct + power * (w / (s - 1) + 0.5 + inverse * rest)
+    # Where the power vanishes, what it is multiplied by may have no value.
+    return direct + torch.where(power == 0, 0.0, power * (w / (s - 1) + 0.5 + inverse * rest))
 
 
 def zeta_of(s, q, sign):
@@ -114,9 +115,10 @@ def zeta_of(s, q, sign):
 
     The terms whose base is negative are those of two zeta functions of positive arguments.
     """
-    part = q - q.floor()
     negative = q < 0
-    arguments = [torch.where(negative, part, q), 1 - part, torch.where(negative, 1 - q, 1.0)]
+    # Exact, each from its side.
+    above, below = q - q.floor(), q.ceil() - q
+    arguments = [torch.where(negative, above, q), torch.where(negative, below, 1.0), torch.where(negative, 1 - q, 1.0)]
     first, second, third = zeta_of_positive(s, torch.stack(arguments)).unbind()
     return torch.where(negative, first + sign * (second - third), first)
 
@@ -126,9 +128,12 @@ def zeta(s, q):
     whole = s == s.floor()
     odd = s - 2 * (s / 2).floor() == 1
     result = zeta_of(torch.where(s > 1, s, 2.0), q, torch.where(odd, -1.0, 1.0).to(s.dtype))
-    result = torch.where(q <= 0, torch.where(q == q.floor(), float("inf"), torch.where(whole, result, float("nan"))), result)
-    result = torch.where(s == 1, float("inf"), torch.where(s > 1, result, float("nan")))
-    return torch.where(s.isnan() | q.isnan(), float("nan"), result)
+    # The powers of an infinite exponent.
+    limit = torch.where((q < 0) | (q.abs() < 1), float("inf"), torch.where(q == 1, 1.0, 0.0))
+    result = torch.where(s == float("inf"), limit, torch.where(q.isnan() | s.isnan(), float("nan"), result))
+    pole = (q <= 0) & (q == q.floor())
+    result = torch.where(pole, float("inf"), torch.where((q < 0) & ~whole, float("nan"), result))
+    return torch.where(s == 1, float("inf"), torch.where(s < 1, float("nan"), result))
 
 
 @of(aten.polygamma.default, aten.special_polygamma.default)

@@ -108,9 +108,10 @@ def regularized(a, x, which):
     """P for 0 or Q for 1, with the limits at the ends of its arguments."""
     good = (a > 0) & (x > 0) & a.isfinite() & x.isfinite()
     value = both(torch.where(good, a, 1.0), torch.where(good, x, 1.0))[which]
-    # P is 1 where a is 0 or x is infinite, and 0 where x is 0 or a is infinite.
-    is_one = (x > 0) & (a == 0) | (a >= 0) & (x == float("inf")) & a.isfinite()
-    is_zero = (a > 0) & (x == 0) | (a == float("inf")) & (x >= 0) & x.isfinite()
+    # P is 1 where a is 0 or x is infinite, and 0 where x is 0 or a is infinite, and what the other is, if not negative, does not
+    # matter then: it may be NaN.
+    is_one = (x > 0) & (a == 0) | (x == float("inf")) & ~(a < 0) & ~a.isinf()
+    is_zero = (x == 0) & (a != 0) & ~(a < 0) | (a == float("inf")) & ~(x < 0) & ~x.isinf()
     one, zero = (1.0, 0.0) if which == 0 else (0.0, 1.0)
     ends = torch.where(is_one, one, torch.where(is_zero, zero, float("nan")))
     return torch.where(good, value, ends)

@@ -36,7 +36,7 @@ def chebyshev(x, n, second, angles, at_one, at_minus_one):
     high = torch.where(x.abs() < 1, inside(n, turn), torch.where((x < 0) & odd, -grown, grown))
     result = torch.where(n <= LOW, low, high)
     result = torch.where(x == 1, at_one(n), torch.where(x == -1, torch.where(odd, -1, 1) * at_minus_one(n), result))
-    return torch.where(n < 0, 0.0, torch.where(x.isnan(), x, result))
+    return torch.where(n < 0, 0.0, result)
 
 
 def ones(n):
