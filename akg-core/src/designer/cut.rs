@@ -399,10 +399,21 @@ impl Cut<'_> {
 
     /// Whether no other group needs what `group` computes; what waits may still be computed by others, too.
     fn stays(&self, group: &Group, id: PrimId) -> bool {
-        let read_here =
-            |c: &PrimId| group.dims.contains_key(c) && (!self.waiting.contains(c) || self.stays(group, *c));
-        let readers = self.consumers.get(&id);
-        !self.outputs.contains(&id) && readers.is_none_or(|c| c.iter().all(read_here))
+        let (mut seen, mut next) = (HashSet::from([id]), vec![id]);
+        while let Some(id) = next.pop() {
+            if self.outputs.contains(&id) {
+                return false;
+            }
+            for reader in self.consumers.get(&id).into_iter().flatten() {
+                if !group.dims.contains_key(reader) {
+                    return false;
+                }
+                if self.waiting.contains(reader) && seen.insert(*reader) {
+                    next.push(*reader);
+                }
+            }
+        }
+        true
     }
 }
 
