@@ -1,6 +1,6 @@
 //! Names in printed kernels.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 /// Names that mean something to Python, to Triton's compiler, or in a printed module.
 const RESERVED: &[&str] = &[
@@ -81,12 +81,15 @@ const RESERVED: &[&str] = &[
 #[derive(Debug)]
 pub(crate) struct Names {
     taken: BTreeSet<String>,
+    /// The next number for each name: the lower ones are taken.
+    numbers: HashMap<String, usize>,
 }
 
 impl Names {
     pub(crate) fn new() -> Self {
         Self {
             taken: RESERVED.iter().map(|s| (*s).to_owned()).collect(),
+            numbers: HashMap::new(),
         }
     }
 
@@ -104,11 +107,11 @@ impl Names {
         if name.starts_with("akg_") {
             name.insert(0, '_');
         }
+        let number = self.numbers.entry(name.clone()).or_insert(2);
         let mut candidate = name.clone();
-        let mut number = 2;
         while !self.taken.insert(candidate.clone()) {
             candidate = format!("{name}_{number}");
-            number += 1;
+            *number += 1;
         }
         candidate
     }

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use akg_core::error::{Error, Result};
 use akg_worker::process::Program;
 
-/// Files beside a module that a worker is told of: their paths are among its arguments.
-const MOST: usize = 1000;
+/// Bytes of the paths of files beside a module: a worker is told of them in one argument, which may have 128 KiB.
+const MOST: usize = 96 << 10;
 
 /// The Python files and packages of a directory, as they were when somebody looked.
 #[derive(Debug)]
@@ -45,9 +45,14 @@ impl Modules {
     /// # Errors
     /// If there are more than a program can be told of.
     pub(crate) fn show_to(&self, program: Program) -> Result<Program> {
-        if self.files.len() > MOST {
+        let bytes: usize = self
+            .files
+            .iter()
+            .map(|(path, _)| path.as_os_str().len() + 3)
+            .sum();
+        if bytes > MOST {
             return Err(Error::invalid(format!(
-                "there are {} Python files beside the module, and a module sees at most {MOST}; move it to a directory of its own",
+                "there are {} Python files beside the module, too many for it to see; move it to a directory of its own",
                 self.files.len()
             ))
             .with("directory", self.directory.display()));

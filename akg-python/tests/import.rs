@@ -39,6 +39,8 @@ const GOOD: [(&str, &str); 18] = [
     ("decomposed_shapes.py", "meta"),
     ("decomposed_layers.py", "meta"),
     ("decomposed_orders.py", "fake"),
+    ("decomposed_special.py", "meta"),
+    ("decomposed_images.py", "meta"),
 ];
 
 #[test]

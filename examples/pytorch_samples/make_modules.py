@@ -70,7 +70,7 @@ def main():
             name = ".".join(part for part in (operator.name, operator.variant_test_name) if part)
             if wish.only not in name:
                 continue
-            reason = reasons.get(operator.name, reasons.get(name))
+            reason = reasons.get(name)
             count = 0
             if reason is None:
                 try:
@@ -163,8 +163,8 @@ def literal(value, text):
 def call_of(operator):
     """The text of what an entry calls."""
     function = operator.op
-    for root, names in (("torch", operator.name), ("torch.Tensor", operator.name), ("torch.nn.functional", operator.name)):
-        with_name = f"{root}.{names}"
+    for root in ("torch", "torch.Tensor", "torch.nn.functional"):
+        with_name = f"{root}.{operator.name}"
         if resolve(with_name) is function:
             return with_name
     name = getattr(function, "__qualname__", "")

@@ -6,6 +6,7 @@ use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, LN_2, PI};
 use super::Step;
 use super::pointwise::{operand, operands};
 use crate::designer::prim::{PrimId, Prims};
+use crate::dtype::DType;
 use crate::error::Result;
 use crate::sketch::ir::{BinaryOp, CompareOp, UnaryOp};
 
@@ -47,7 +48,9 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
         }
         "atanh" => of_magnitude(s, area_tangent)?,
         "erfc" => {
+            // The factors of its tail round once more than single precision has digits for.
             let x = operand(s, "self")?;
+            let x = s.prims.cast(x, DType::F64);
             complement_of_erf(s.prims, x)?
         }
         _ => return Ok(None),

@@ -4,7 +4,8 @@ use super::Step;
 use crate::designer::prim::{Prim, PrimId, broadcast};
 use crate::error::{Error, Result};
 use crate::expr::Expr;
-use crate::sketch::ir::ReduceOp;
+use crate::graph::ops::Einsum;
+use crate::sketch::ir::{CompareOp, ReduceOp};
 
 pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimId>>> {
     let result = match name {
@@ -145,23 +146,34 @@ pub(super) fn contract(s: &mut Step<'_>, a: PrimId, b: PrimId) -> Result<PrimId>
     Ok(s.prims.push(Prim::Contract(ea, eb), dtype, with([m, n])))
 }
 
-/// Einsum of two operands or more without repeated labels, multiplied from left to right.
+/// Einsum: by products of matrices where it consists of them, else by sums of products.
 fn einsum(s: &mut Step<'_>) -> Result<PrimId> {
+    match einsum_by_products(s)? {
+        Some(result) => Ok(result),
+        None => einsum_by_sums(s),
+    }
+}
+
+/// Einsum of two operands or more without repeated labels, multiplied from left to right.
+fn einsum_by_products(s: &mut Step<'_>) -> Result<Option<PrimId>> {
     let equation = s.call.str("equation")?.replace(' ', "");
     let operands = s.tensors("tensors")?;
-    let refuse = || Error::unsupported(format!("no design rule yet for einsum `{equation}`"));
-    let (terms, result) = equation.split_once("->").ok_or_else(refuse)?;
+    let Some((terms, result)) = equation.split_once("->") else {
+        return Ok(None);
+    };
     let terms: Vec<&str> = terms.split(',').collect();
     let distinct = |t: &&str| {
         t.chars()
             .enumerate()
             .all(|(i, c)| c.is_ascii_alphabetic() && t.find(c) == Some(i))
     };
-    if terms.len() != operands.len() || !terms.iter().chain([&result]).all(distinct) {
-        return Err(refuse());
+    if terms.len() < 2 || terms.len() != operands.len() || !terms.iter().chain([&result]).all(distinct) {
+        return Ok(None);
     }
     let mut factors = terms.iter().zip(operands);
-    let (first, mut so_far) = factors.next().ok_or_else(refuse)?;
+    let Some((first, mut so_far)) = factors.next() else {
+        return Ok(None);
+    };
     let mut labels = (*first).to_owned();
     for (i, (term, factor)) in (2..).zip(factors) {
         // What later factors or the result need.
@@ -174,15 +186,75 @@ fn einsum(s: &mut Step<'_>) -> Result<PrimId> {
         } else {
             all.filter(|c| later.contains(*c)).collect()
         };
-        let product = multiply(s, (so_far, &labels), (factor, term), &kept)?;
-        so_far = product.ok_or_else(refuse)?;
+        let Some(product) = multiply(s, (so_far, &labels), (factor, term), &kept)? else {
+            return Ok(None);
+        };
+        so_far = product;
         labels = kept;
     }
-    if terms.len() > 1 {
-        Ok(so_far)
-    } else {
-        Err(refuse())
+    Ok(Some(so_far))
+}
+
+/// Any einsum: the product of all operands, each with a dimension for every label, summed over the labels that the result
+/// lacks.
+fn einsum_by_sums(s: &mut Step<'_>) -> Result<PrimId> {
+    let operands = s.tensors("tensors")?;
+    let ranks: Vec<usize> = operands.iter().map(|x| s.prims.rank(*x)).collect();
+    let Einsum {
+        operands: terms,
+        result,
+    } = Einsum::parse(s.call.str("equation")?, &ranks)?;
+    let mut all = result.clone();
+    for label in terms.iter().flatten() {
+        if !all.contains(label) {
+            all.push(*label);
+        }
     }
+    let mut product: Option<PrimId> = None;
+    for (mut x, mut term) in operands.into_iter().zip(terms) {
+        while let Some((first, second)) = repeated(&term) {
+            x = on_diagonal(s, x, first, second)?;
+            term.remove(second);
+        }
+        let place = |label: &char| term.iter().position(|own| own == label);
+        let perm: Vec<usize> = all.iter().filter_map(place).collect();
+        let extents = all.iter().map(|label| match place(label) {
+            Some(dim) => s.prims.extent(x, dim),
+            None => Expr::constant(1),
+        });
+        let shape: Vec<Expr> = extents.collect();
+        let arranged = s.prims.permute(x, perm);
+        let arranged = s.prims.reshape(arranged, shape);
+        product = Some(match product {
+            Some(others) => s.prims.mul(others, arranged)?,
+            None => arranged,
+        });
+    }
+    let product = product.ok_or_else(|| Error::invalid("an einsum needs an operand"))?;
+    let summed: Vec<usize> = (result.len()..all.len()).collect();
+    if summed.is_empty() {
+        return Ok(product);
+    }
+    Ok(s.prims.reduce(ReduceOp::Sum, product, &summed, false))
+}
+
+/// The first two places of a label that a term has more than once.
+fn repeated(term: &[char]) -> Option<(usize, usize)> {
+    let mut places = (0..term.len()).flat_map(|second| (0..second).map(move |first| (first, second)));
+    places.find(|(first, second)| term.get(*first) == term.get(*second))
+}
+
+/// The elements whose coordinates along two dimensions are equal, without the second of them.
+fn on_diagonal(s: &mut Step<'_>, x: PrimId, first: usize, second: usize) -> Result<PrimId> {
+    let shape = s.prims.shape(x).to_vec();
+    let row = s.prims.coordinate(first, shape.clone());
+    let column = s.prims.coordinate(second, shape);
+    let wide = s.prims.dtype(row).promote(s.prims.dtype(column));
+    let (row, column) = (s.prims.cast(row, wide), s.prims.cast(column, wide));
+    let is_on = s.prims.compare(CompareOp::Eq, row, column)?;
+    let zero = s.prims.number(0.0);
+    let kept = s.prims.select(is_on, x, zero)?;
+    Ok(s.prims.reduce(ReduceOp::Sum, kept, &[second], false))
 }
 
 /// Labels in both operands and the result are batch, in both operands only are contracted, in one operand only are rows or

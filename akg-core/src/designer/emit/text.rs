@@ -24,7 +24,11 @@ pub(super) fn literal(value: f64, dtype: DType) -> String {
     } else if dtype == DType::Bool {
         i64::from(value != 0.0).to_string()
     } else {
-        (value as i64).to_string()
+        match value as i64 {
+            // Its magnitude is no number of 64 bits.
+            i64::MIN => format!("({} - 1)", -i64::MAX),
+            value => value.to_string(),
+        }
     }
 }
 

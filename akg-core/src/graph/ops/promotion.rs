@@ -97,10 +97,10 @@ pub(super) fn require_same(what_a: &str, a: DType, what_b: &str, b: DType) -> Re
     )))
 }
 
-/// An error unless `dtype` can index: `i64` or `i32`.
+/// An error unless `dtype` can index: any integer.
 pub(super) fn require_index(what: &str, dtype: DType) -> Result<()> {
-    if matches!(dtype, DType::I64 | DType::I32) {
+    if dtype.class() == DTypeClass::Int {
         return Ok(());
     }
-    Err(Error::invalid(format!("{what} must be i64 or i32, not {dtype}")))
+    Err(Error::invalid(format!("{what} must be an integer, not {dtype}")))
 }

@@ -1,6 +1,6 @@
 //! Names that are C identifiers and unique in a kernel.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::expr::Symbol;
 
@@ -17,6 +17,8 @@ pub fn is_macro_like(name: &str) -> bool {
 #[derive(Debug, Default)]
 pub struct Names {
     taken: HashSet<String>,
+    /// The last number that each name got: the lower ones are taken.
+    numbers: HashMap<String, usize>,
 }
 
 impl Names {
@@ -24,6 +26,7 @@ impl Names {
     pub fn new(reserved: &[&str]) -> Self {
         Self {
             taken: reserved.iter().map(|s| (*s).to_owned()).collect(),
+            numbers: HashMap::new(),
         }
     }
 
@@ -45,10 +48,14 @@ impl Names {
         if name.starts_with("akg_") {
             name.insert_str(0, "v_");
         }
-        let mut candidate = name.clone();
-        let mut number = 0;
-        while (number == 0 && is_macro_like(&name)) || !self.taken.insert(candidate.clone()) {
-            number += 1;
+        let number = self.numbers.entry(name.clone()).or_default();
+        let mut candidate = if *number == 0 {
+            name.clone()
+        } else {
+            format!("{name}_{number}")
+        };
+        while (*number == 0 && is_macro_like(&name)) || !self.taken.insert(candidate.clone()) {
+            *number += 1;
             candidate = format!("{name}_{number}");
         }
         candidate.into()
