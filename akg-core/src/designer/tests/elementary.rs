@@ -10,19 +10,17 @@ fn elementary_functions_are_accurate_for_every_argument() {
         "asin", "acos", "atan", "sinh", "cosh", "asinh", "atanh", "erfc", "tan", "log10",
     ];
     for function in functions {
-        for dtype in [F, DType::BF16] {
-            check(function, |g| {
-                let x = g.input("x", dtype, [13, 70]);
-                // Within the domain of all of them.
-                let x = match function {
-                    "asin" | "acos" | "atanh" => g.tanh(x)?,
-                    "log10" => g.exp(x)?,
-                    _ => g.mul(x, 3.0)?,
-                };
-                g.call(&format!("{function}.default"), [("self", x.into())])
-                    .map(|y| y[0])
-            });
-        }
+        check(function, |g| {
+            let x = g.input("x", F, [13, 70]);
+            // Within the domain of all of them.
+            let x = match function {
+                "asin" | "acos" | "atanh" => g.tanh(x)?,
+                "log10" => g.exp(x)?,
+                _ => g.mul(x, 3.0)?,
+            };
+            g.call(&format!("{function}.default"), [("self", x.into())])
+                .map(|y| y[0])
+        });
     }
     check("acosh", |g| {
         let x = g.input("x", F, [13, 70]);

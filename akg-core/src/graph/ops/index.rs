@@ -50,9 +50,6 @@ fn index(call: &Call<'_>) -> Inferred {
             ));
         }
         require_index("an index", index.dtype)?;
-        if index.dtype == DType::U8 {
-            return Err(Error::invalid("an index of u8 is a mask, whose result has no static shape"));
-        }
         shapes.push(index.shape.as_slice());
         indexed.push(at);
     }
