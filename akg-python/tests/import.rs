@@ -20,7 +20,7 @@ use akg_python::{
 use common::{environment, import, module, python};
 
 /// Modules that import, and how they had to be built.
-const GOOD: [(&str, &str); 18] = [
+const GOOD: [(&str, &str); 20] = [
     ("plain.py", "meta"),
     ("parameters.py", "meta"),
     ("buffers.py", "meta"),

@@ -261,9 +261,10 @@ impl Prims {
 
     pub(super) fn select(&mut self, condition: PrimId, a: PrimId, b: PrimId) -> Result<PrimId> {
         let dtype = self.dtype(if self.is_number(a) { b } else { a });
-        if let Prim::Number(chooses_a) = self.node(condition).prim {
-            let (chosen, other) = if chooses_a != 0.0 { (a, b) } else { (b, a) };
-            let shape = broadcast(self.shape(chosen), self.shape(other))?;
+        if let Some(chooses_a) = self.constant(condition) {
+            let chosen = if chooses_a != 0.0 { a } else { b };
+            let shape = broadcast(self.shape(a), self.shape(b))?;
+            let shape = broadcast(&shape, self.shape(condition))?;
             let chosen = self.cast(chosen, dtype);
             return Ok(self.expand(chosen, shape));
         }
