@@ -51,10 +51,10 @@ const PROBLEMS: [(&str, &str); 4] = [
             "outputs": [{"value": "y"}]}"#,
     ),
     (
-        "4_pool",
-        r#"{"akg_graph": 1, "name": "pool",
+        "4_strided",
+        r#"{"akg_graph": 1, "name": "strided",
             "inputs": [{"name": "x", "dtype": "f32", "shape": [2, 3, 8, 8]}],
-            "nodes": [{"op": "aten.adaptive_avg_pool2d.default", "args": {"self": "x", "output_size": [3, 3]}, "outputs": ["y"]}],
+            "nodes": [{"op": "aten.as_strided.default", "args": {"self": "x", "size": [2, 2], "stride": [3, 1]}, "outputs": ["y"]}],
             "outputs": [{"value": "y"}]}"#,
     ),
 ];

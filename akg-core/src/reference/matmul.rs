@@ -25,7 +25,9 @@ pub(super) fn kernel<T: Real>(name: &str) -> Option<Kernel<T>> {
             let dtype = c.dtype(0)?;
             let (a, b) = (c.array("self")?.promote(dtype), c.array("vec2")?.promote(dtype));
             let (m, n) = (a.len(), b.len());
-            Ok(vec![product(None, a.reshape(&[m, 1])?, b.reshape(&[1, n])?)?])
+            Ok(vec![
+                product(None, a.reshape(&[m, 1])?, b.reshape(&[1, n])?)?.carried(),
+            ])
         },
         "linear.default" => linear,
         "addmm.default" => |c| scaled(c, "mat1", "mat2"),

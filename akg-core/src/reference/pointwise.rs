@@ -128,7 +128,9 @@ fn numeric<T: Real>(
     let x = c.array("self")?;
     Ok(vec![match dtype.class() {
         DTypeClass::Float => Array::float(dtype, map_in_place(x.into_float(), f)),
-        _ => Array::int(dtype, map_in_place(x.into_int(), |v| wrap(dtype, i(v)))).promote(dtype),
+        _ => Array::int(dtype, map_in_place(x.into_int(), |v| wrap(dtype, i(v))))
+            .promote(dtype)
+            .carried(),
     }])
 }
 

@@ -228,9 +228,7 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
         }
         "mul" | "multiply" => {
             let (a, b) = operands(s)?;
-            let boolean = s.prims.dtype(a) == DType::Bool;
-            s.prims
-                .binary(if boolean { BinaryOp::And } else { BinaryOp::Mul }, a, b)?
+            product(s, a, b)?
         }
         "div" if s.call.op().name().ends_with("_mode") => match s.call.arg("rounding_mode")? {
             Arg::Str(mode) if mode == "floor" => floor_divide(s)?,
@@ -245,7 +243,7 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
             let (rows, dtype) = (s.prims.extent(a, 0), s.dtype()?);
             let column = s.prims.reshape(a, vec![rows, Expr::constant(1)]);
             let (column, row) = (s.prims.cast(column, dtype), s.prims.cast(b, dtype));
-            s.prims.mul(column, row)?
+            product(s, column, row)?
         }
         "floor_divide" => floor_divide(s)?,
         "remainder" => binary(s, BinaryOp::Mod)?,
@@ -345,6 +343,15 @@ pub(super) fn operands(s: &mut Step<'_>) -> Result<(PrimId, PrimId)> {
         _ => s.tensor(name).map(|x| s.prims.cast(x, dtype)),
     };
     Ok((get("self")?, get("other")?))
+}
+
+/// The product, which of booleans is their conjunction.
+fn product(s: &mut Step<'_>, a: PrimId, b: PrimId) -> Result<PrimId> {
+    let op = match s.prims.dtype(a) {
+        DType::Bool => BinaryOp::And,
+        _ => BinaryOp::Mul,
+    };
+    s.prims.binary(op, a, b)
 }
 
 fn binary(s: &mut Step<'_>, op: BinaryOp) -> Result<PrimId> {

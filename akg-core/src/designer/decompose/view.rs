@@ -41,7 +41,9 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
             let rank = s.prims.rank(x);
             let (i, j) = (s.dim("dim0", rank)?, s.dim("dim1", rank)?);
             let mut perm: Vec<usize> = (0..rank).collect();
-            perm.swap(i, j);
+            if rank > 0 {
+                perm.swap(i, j);
+            }
             s.prims.permute(x, perm)
         }
         "t" | "numpy_T" => {

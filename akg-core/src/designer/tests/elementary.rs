@@ -7,7 +7,7 @@ use crate::graph::{Arg, Graph, ValueId};
 #[test]
 fn elementary_functions_are_accurate_for_every_argument() {
     let functions = [
-        "asin", "acos", "atan", "sinh", "cosh", "asinh", "atanh", "erfc", "tan", "log10",
+        "asin", "acos", "atan", "sinh", "cosh", "asinh", "atanh", "erfc", "log10",
     ];
     for function in functions {
         check(function, |g| {

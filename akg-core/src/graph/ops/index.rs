@@ -115,7 +115,7 @@ fn check_pointwise_index(
 
 fn gather(call: &Call<'_>) -> Inferred {
     let (ty, index) = (call.tensor("self")?, call.tensor("index")?);
-    require_index("index", index.dtype)?;
+    require_integer("index", index.dtype)?;
     let at = axis(call.int("dim")?, ty.rank())?;
     check_pointwise_index("self", ty, index, Some(at))?;
     one(ty.dtype, index.shape.clone())

@@ -97,8 +97,16 @@ pub(super) fn require_same(what_a: &str, a: DType, what_b: &str, b: DType) -> Re
     )))
 }
 
-/// An error unless `dtype` can index: any integer.
+/// An error unless `dtype` can index: `i64` or `i32`.
 pub(super) fn require_index(what: &str, dtype: DType) -> Result<()> {
+    if matches!(dtype, DType::I64 | DType::I32) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("{what} must be i64 or i32, not {dtype}")))
+}
+
+/// An error unless `dtype` is an integer.
+pub(super) fn require_integer(what: &str, dtype: DType) -> Result<()> {
     if dtype.class() == DTypeClass::Int {
         return Ok(());
     }

@@ -111,7 +111,7 @@ pub(super) fn operand<T: Real>(c: &mut Invocation<'_, T>, name: &str) -> Result<
 
 impl<T: Real> Array<T> {
     /// Integers under a boolean element type become booleans.
-    pub(super) fn carried(self) -> Self {
+    pub(in crate::reference) fn carried(self) -> Self {
         match (self.dtype, self.data) {
             (DType::Bool, Data::Int(x)) => Array::bool(map(&x, |v| v != 0)),
             (dtype, data) => Self { dtype, data },
