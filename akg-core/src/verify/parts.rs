@@ -15,7 +15,7 @@ use crate::backend::{Backend, Limits, Poison};
 use crate::digest::{Digest, Fields, Fingerprint};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::graph::{Graph, ValueId};
+use crate::graph::{Graph, Node, ValueId};
 use crate::source::{Held, LaunchPlan, TensorRole};
 use crate::target::Target;
 use crate::task::{Capture, Generator, Task};
@@ -299,9 +299,34 @@ fn segments(
         .collect()
 }
 
-/// The part that a segment is; `None` if it reads a constant that its values do not need, if its values need an input that
-/// it does not read, or if the whole has shown as much: it has inputs of the graph's only, and outputs that nothing else
-/// touches.
+/// The number of leading operands whose elements an operator reads; of further ones it takes shape and type. All for most.
+fn operands_read(node: &Node) -> usize {
+    match node.op.name() {
+        "full_like.default" | "ones_like.default" | "zeros_like.default" => 0,
+        "expand_as.default" | "type_as.default" => 1,
+        _ => usize::MAX,
+    }
+}
+
+/// Tells whether `computed` follows from the elements of further inputs of the graph, beside `given`.
+fn needs_other_values(graph: &Graph, given: &[ValueId], computed: &[ValueId]) -> bool {
+    let mut needed: BTreeSet<ValueId> = computed.iter().copied().collect();
+    for node in graph.nodes().iter().rev() {
+        let is_given = node.outputs.iter().any(|v| given.contains(v));
+        let is_needed = node.outputs.iter().any(|v| needed.contains(v));
+        if is_needed && !is_given {
+            needed.extend(node.inputs().take(operands_read(node)));
+        }
+    }
+    let inputs = graph.inputs().iter().map(|input| input.value);
+    inputs
+        .filter(|value| !given.contains(value))
+        .any(|value| needed.contains(&value))
+}
+
+/// The part that a segment is; `None` if it reads a constant that its values do not need, if its values need the shape of an
+/// input that it does not read, or if the whole has shown as much: it has inputs of the graph's only, and outputs that nothing
+/// else touches.
 fn part(
     plan: &LaunchPlan,
     task: &Task,
@@ -354,9 +379,14 @@ fn part(
         .filter(|v| !constants.contains(v))
         .collect();
     let computed: Vec<ValueId> = outputs.iter().map(|(_, v)| *v).collect();
-    // Of some inputs an operator needs the shape alone, which the kernels do not read.
-    let Ok(subgraph) = graph.subgraph(&given, &computed) else {
-        return Ok(None);
+    let subgraph = match graph.subgraph(&given, &computed) {
+        Ok(subgraph) => subgraph,
+        // Kernels do not read inputs of which an operator needs the shape alone.
+        Err(_) if !needs_other_values(graph, &given, &computed) => return Ok(None),
+        Err(e) => {
+            let evidence = format!("{about} cannot compute what they are said to: {e}");
+            return Err(Failure::new(FailureKind::WrongValues, evidence));
+        }
     };
     if subgraph.constants().len() + given.len() != inputs.len() {
         return Ok(None);
@@ -437,5 +467,26 @@ impl Capture for PartCapture {
         let whole =
             whole.ok_or_else(|| Error::unexpected("only inputs of the whole graph can be captured"))?;
         self.whole.capture(&whole, seed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::DType;
+
+    #[test]
+    fn values_need_elements_of_inputs_and_not_their_shapes() {
+        let mut g = Graph::new("g");
+        let (x, shape) = (g.input("x", DType::F32, [3]), g.input("shape", DType::F32, [3]));
+        let zeros = g.call("zeros_like.default", [("self", shape.into())]).unwrap()[0];
+        let filled = g.add(x, zeros).unwrap();
+        let args = [("self", x.into()), ("other", shape.into())];
+        let expanded = g.call("expand_as.default", args).unwrap()[0];
+        let sum = g.add(x, shape).unwrap();
+        assert!(!needs_other_values(&g, &[x], &[filled, expanded]));
+        assert!(needs_other_values(&g, &[x], &[sum]));
+        assert!(needs_other_values(&g, &[x], &[filled, sum]));
+        assert!(!needs_other_values(&g, &[x, sum], &[sum]));
     }
 }
