@@ -16,7 +16,7 @@ use akg::{Error, Graph, Result};
 const WANTED: f64 = 3e7;
 const MOST: f64 = 1e10;
 
-/// What integers are halved down to, one after the other, where a module does not work with less.
+/// The least that integers are halved to: one after the other, where a module does not work with less.
 const LEAST: [u64; 5] = [8, 16, 32, 64, 128];
 const HALVINGS: u32 = 10;
 
@@ -77,7 +77,7 @@ impl Problem {
     }
 }
 
-/// Whether a line belongs to the module itself, not to a class or function.
+/// Tells whether a line belongs to the module itself, not to a class or function.
 fn is_of_module(line: &str) -> bool {
     line.starts_with(|c: char| c.is_ascii_alphabetic())
 }

@@ -34,7 +34,7 @@ use kernelbench::{BATCHES, Problem};
 /// The operations and elements of a module that is taken as it is.
 const LARGEST: f64 = 2e8;
 
-/// How far PyTorch's double precision may be from the reference's, of the largest element, and the largest element of
+/// The distance of PyTorch's double precision from the reference's that is put up with, of the largest element, and the largest element of
 /// outputs that are sums of nothing but rounding errors, such as the mean of what has none: they may be 1e-13 apart, some hundred
 /// roundings of numbers around one.
 const TOLERANCE: f64 = 1e-6;

@@ -357,6 +357,12 @@ impl Prims {
         self.push(Prim::Reshape(a), self.dtype(a), shape)
     }
 
+    /// All elements as one row.
+    pub(super) fn row(&mut self, a: PrimId) -> PrimId {
+        let count = self.shape(a).iter().fold(Expr::constant(1), |n, d| &n * d);
+        self.reshape(a, vec![count])
+    }
+
     pub(super) fn permute(&mut self, a: PrimId, perm: Vec<usize>) -> PrimId {
         if perm.iter().copied().eq(0..perm.len()) {
             return a;

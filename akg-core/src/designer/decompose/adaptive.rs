@@ -8,22 +8,23 @@ use crate::error::Result;
 use crate::expr::Expr;
 use crate::sketch::ir::{BinaryOp, CompareOp, ReduceOp};
 
+/// The numbers of windows and of elements along a dimension.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Size {
+    pub(super) count: i64,
+    pub(super) extent: i64,
+}
+
 /// Combines what each window sees, along one dimension after the other; sums are divided by the number of elements.
-pub(super) fn pool(
-    s: &mut Step<'_>,
-    op: ReduceOp,
-    x: PrimId,
-    counts: &[i64],
-    extents: &[i64],
-) -> Result<PrimId> {
-    let first = s.prims.rank(x) - counts.len();
+pub(super) fn pool(s: &mut Step<'_>, op: ReduceOp, x: PrimId, sizes: &[Size]) -> Result<PrimId> {
+    let first = s.prims.rank(x) - sizes.len();
     let mut pooled = x;
-    for (dim, (count, extent)) in (first..).zip(counts.iter().zip(extents)) {
-        let seen = spread(s.prims, pooled, dim, *count);
+    for (dim, size) in (first..).zip(sizes) {
+        let seen = spread(s.prims, pooled, dim, size.count);
         let shape = s.prims.shape(seen).to_vec();
         let place = s.prims.coordinate(dim, shape.clone());
         let element = s.prims.coordinate(dim + 1, shape);
-        let inside = inside(s.prims, place, element, *count, *extent)?;
+        let inside = inside(s.prims, place, element, *size)?;
         let neutral = s.prims.number(if op == ReduceOp::Sum {
             0.0
         } else {
@@ -34,7 +35,7 @@ pub(super) fn pool(
         if op == ReduceOp::Sum {
             let shape = s.prims.shape(pooled).to_vec();
             let place = s.prims.coordinate(dim, shape);
-            let (start, end) = bounds(s.prims, place, *count, *extent)?;
+            let (start, end) = bounds(s.prims, place, *size)?;
             let length = s.prims.sub(end, start)?;
             let dtype = s.prims.dtype(pooled);
             let length = s.prims.cast(length, dtype);
@@ -45,14 +46,8 @@ pub(super) fn pool(
 }
 
 /// The place of each window's maximum among all elements of the pooled dimensions.
-pub(super) fn places(
-    s: &mut Step<'_>,
-    x: PrimId,
-    maxima: PrimId,
-    counts: &[i64],
-    extents: &[i64],
-) -> Result<PrimId> {
-    let dims = counts.len();
+pub(super) fn places(s: &mut Step<'_>, x: PrimId, maxima: PrimId, sizes: &[Size]) -> Result<PrimId> {
+    let dims = sizes.len();
     let first = s.prims.rank(x) - dims;
     let mut shape: Vec<Expr> = s.prims.shape(maxima).to_vec();
     shape.extend(vec![Expr::constant(1); dims]);
@@ -70,31 +65,28 @@ pub(super) fn places(
         s.prims.expand(x, shape.clone()),
         s.prims.expand(maxima, shape.clone()),
     );
-    let mut hit = first_of(s.prims, x, maxima)?;
-    let mut flat = None;
-    for (i, (count, extent)) in counts.iter().zip(extents).enumerate() {
+    let mut hit = is_maximum(s.prims, x, maxima)?;
+    let mut flat = s.prims.full(0.0, DType::I64, shape.clone());
+    for (i, size) in sizes.iter().enumerate() {
         let place = s.prims.coordinate(first + i, shape.clone());
         let element = s.prims.coordinate(first + dims + i, shape.clone());
-        let inside = inside(s.prims, place, element, *count, *extent)?;
+        let inside = inside(s.prims, place, element, *size)?;
         hit = s.prims.binary(BinaryOp::And, hit, inside)?;
         let element = s.prims.cast(element, DType::I64);
-        flat = Some(match flat {
-            None => element,
-            Some(flat) => {
-                let rows = s.prims.mul_number(flat, *extent as f64)?;
-                s.prims.add(rows, element)?
-            }
-        });
+        flat = numbered(s.prims, flat, element, size.extent)?;
     }
     let axes: Vec<usize> = (first + dims..first + 2 * dims).collect();
-    match flat {
-        Some(flat) => first_place(s.prims, hit, flat, &axes),
-        None => Ok(hit),
-    }
+    first_place(s.prims, hit, flat, &axes)
 }
 
-/// Whether an element is what a maximum was taken from: as large, or not a number as the maximum is none.
-pub(super) fn first_of(p: &mut Prims, x: PrimId, maxima: PrimId) -> Result<PrimId> {
+/// The number of a row's element among the elements of `rows`, each of `extent` elements.
+pub(super) fn numbered(p: &mut Prims, rows: PrimId, element: PrimId, extent: i64) -> Result<PrimId> {
+    let before = p.mul_number(rows, extent as f64)?;
+    p.add(before, element)
+}
+
+/// Tells whether an element is as large as the maximum, or no number, as the maximum is none then.
+pub(super) fn is_maximum(p: &mut Prims, x: PrimId, maxima: PrimId) -> Result<PrimId> {
     let equal = p.compare(CompareOp::Eq, x, maxima)?;
     let differs = p.compare(CompareOp::Ne, x, x)?;
     p.binary(BinaryOp::Or, equal, differs)
@@ -116,8 +108,8 @@ fn spread(p: &mut Prims, x: PrimId, dim: usize, count: i64) -> PrimId {
     p.expand(x, shape)
 }
 
-/// Where the window at `place` starts and ends.
-fn bounds(p: &mut Prims, place: PrimId, count: i64, extent: i64) -> Result<(PrimId, PrimId)> {
+/// The start and the end of the window at `place`.
+fn bounds(p: &mut Prims, place: PrimId, Size { count, extent }: Size) -> Result<(PrimId, PrimId)> {
     let place = p.cast(place, DType::I64);
     let start = p.mul_number(place, extent as f64)?;
     let end = p.add_number(start, (extent + count - 1) as f64)?;
@@ -128,8 +120,8 @@ fn bounds(p: &mut Prims, place: PrimId, count: i64, extent: i64) -> Result<(Prim
     ))
 }
 
-fn inside(p: &mut Prims, place: PrimId, element: PrimId, count: i64, extent: i64) -> Result<PrimId> {
-    let (start, end) = bounds(p, place, count, extent)?;
+fn inside(p: &mut Prims, place: PrimId, element: PrimId, size: Size) -> Result<PrimId> {
+    let (start, end) = bounds(p, place, size)?;
     let element = p.cast(element, DType::I64);
     let after = p.compare(CompareOp::Ge, element, start)?;
     let before = p.compare(CompareOp::Lt, element, end)?;

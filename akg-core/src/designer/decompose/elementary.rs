@@ -171,7 +171,7 @@ fn angle(p: &mut Prims, y: PrimId, x: PrimId) -> Result<PrimId> {
     p.select(is_below, negative, arc)
 }
 
-/// Whether `x` has a minus sign, which zeros may have, too.
+/// Tells whether `x` has a minus sign, which zeros may have, too.
 fn is_negative(p: &mut Prims, x: PrimId) -> Result<PrimId> {
     let is_below = compare(p, CompareOp::Lt, x, 0.0)?;
     let is_zero = compare(p, CompareOp::Eq, x, 0.0)?;
@@ -206,10 +206,13 @@ fn hyperbolic(p: &mut Prims, x: PrimId, exponential: UnaryOp) -> Result<PrimId> 
 /// From here on, `asinh(x)` and `acosh(x)` are `log(2 x)` in double precision.
 const FAR: f64 = 1e9;
 
-/// `log(2 x)`
-fn logarithm_of_double(p: &mut Prims, x: PrimId) -> Result<PrimId> {
+/// `log(1 + excess)`; far away, where the excess may leave the range of its type, `log(2 x)`.
+fn logarithm(p: &mut Prims, excess: PrimId, x: PrimId) -> Result<PrimId> {
+    let near = p.unary(UnaryOp::Log1p, excess)?;
     let log = p.unary(UnaryOp::Log, x)?;
-    p.add_number(log, LN_2)
+    let far = p.add_number(log, LN_2)?;
+    let is_far = compare(p, CompareOp::Gt, x, FAR)?;
+    p.select(is_far, far, near)
 }
 
 /// `log(x + sqrt(x^2 + 1))` for `x` from 0.
@@ -220,10 +223,7 @@ fn area_sine(p: &mut Prims, x: PrimId) -> Result<PrimId> {
     let whole = p.add_number(root, 1.0)?;
     let excess = p.div(square, whole)?;
     let excess = p.add(x, excess)?;
-    let near = p.unary(UnaryOp::Log1p, excess)?;
-    let far = logarithm_of_double(p, x)?;
-    let is_far = compare(p, CompareOp::Gt, x, FAR)?;
-    p.select(is_far, far, near)
+    logarithm(p, excess, x)
 }
 
 /// `log(x + sqrt(x^2 - 1))`
@@ -232,10 +232,7 @@ fn area_cosine(p: &mut Prims, x: PrimId) -> Result<PrimId> {
     let (less_root, more_root) = (p.unary(UnaryOp::Sqrt, less)?, p.unary(UnaryOp::Sqrt, more)?);
     let root = p.mul(less_root, more_root)?;
     let excess = p.add(less, root)?;
-    let near = p.unary(UnaryOp::Log1p, excess)?;
-    let far = logarithm_of_double(p, x)?;
-    let is_far = compare(p, CompareOp::Gt, x, FAR)?;
-    p.select(is_far, far, near)
+    logarithm(p, excess, x)
 }
 
 /// `log((1 + x) / (1 - x)) / 2` for `x` from 0.
@@ -275,7 +272,7 @@ const SCALED_COMPLEMENT: [f64; 24] = [
     -1.279_690_579_282_727_8e-17,
 ];
 
-/// Where the series ends.
+/// The end of the series.
 const SERIES_END: f64 = 0.8;
 
 /// `1 - erf(x)`

@@ -132,8 +132,7 @@ fn roll(s: &mut Step<'_>) -> Result<Option<PrimId>> {
     let (shifts, mut dims) = (s.call.ints("shifts")?, s.call.ints("dims")?);
     let mut rolled = x;
     if dims.is_empty() {
-        let count = s.prims.shape(x).iter().fold(Expr::constant(1), |n, d| &n * d);
-        rolled = s.prims.reshape(x, vec![count]);
+        rolled = s.prims.row(x);
         dims.push(0);
     }
     for (shift, dim) in shifts.into_iter().zip(dims) {

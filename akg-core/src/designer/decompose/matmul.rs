@@ -1,6 +1,6 @@
 //! Products: everything becomes a batched contraction.
 
-use super::Step;
+use super::{Step, view};
 use crate::designer::prim::{Prim, PrimId, broadcast};
 use crate::error::{Error, Result};
 use crate::expr::Expr;
@@ -247,10 +247,7 @@ fn repeated(term: &[char]) -> Option<(usize, usize)> {
 /// The elements whose coordinates along two dimensions are equal, without the second of them.
 fn on_diagonal(s: &mut Step<'_>, x: PrimId, first: usize, second: usize) -> Result<PrimId> {
     let shape = s.prims.shape(x).to_vec();
-    let row = s.prims.coordinate(first, shape.clone());
-    let column = s.prims.coordinate(second, shape);
-    let wide = s.prims.dtype(row).promote(s.prims.dtype(column));
-    let (row, column) = (s.prims.cast(row, wide), s.prims.cast(column, wide));
+    let [row, column] = view::coordinates(s, shape, [first, second]);
     let is_on = s.prims.compare(CompareOp::Eq, row, column)?;
     let zero = s.prims.number(0.0);
     let kept = s.prims.select(is_on, x, zero)?;

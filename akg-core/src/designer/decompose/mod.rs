@@ -10,6 +10,7 @@ use crate::graph::{Graph, Node, TensorType, ValueId};
 use crate::reference::jumps;
 
 mod adaptive;
+mod arithmetic;
 mod attention;
 mod chance;
 mod conv;

@@ -1,6 +1,6 @@
 //! Element-wise operators.
 
-use super::Step;
+use super::{Step, arithmetic};
 use crate::designer::prim::{MapOp, Prim, PrimId, Prims};
 use crate::designer::window::Window;
 use crate::dtype::DType;
@@ -231,8 +231,8 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
             product(s, a, b)?
         }
         "div" if s.call.op().name().ends_with("_mode") => match s.call.arg("rounding_mode")? {
-            Arg::Str(mode) if mode == "floor" => floor_divide(s)?,
-            Arg::Str(mode) if mode == "trunc" => truncated_quotient(s)?,
+            Arg::Str(mode) if mode == "floor" => arithmetic::floor_divide(s)?,
+            Arg::Str(mode) if mode == "trunc" => arithmetic::truncated_quotient(s)?,
             _ => {
                 let (a, b) = operands(s)?;
                 s.prims.div(a, b)?
@@ -245,9 +245,9 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
             let (column, row) = (s.prims.cast(column, dtype), s.prims.cast(b, dtype));
             product(s, column, row)?
         }
-        "floor_divide" => floor_divide(s)?,
+        "floor_divide" => arithmetic::floor_divide(s)?,
         "remainder" => binary(s, BinaryOp::Mod)?,
-        "fmod" => truncated_remainder(s)?,
+        "fmod" => arithmetic::truncated_remainder(s)?,
         "glu" => {
             let x = s.tensor("self")?;
             let dim = s.dim("dim", s.prims.rank(x))?;
@@ -272,7 +272,7 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
                 BinaryOp::Min
             },
         )?,
-        "pow" => pow(s)?,
+        "pow" => arithmetic::pow(s)?,
         "eq" => compare(s, CompareOp::Eq)?,
         "ne" => compare(s, CompareOp::Ne)?,
         "lt" => compare(s, CompareOp::Lt)?,
@@ -354,63 +354,9 @@ fn product(s: &mut Step<'_>, a: PrimId, b: PrimId) -> Result<PrimId> {
     s.prims.binary(op, a, b)
 }
 
-fn binary(s: &mut Step<'_>, op: BinaryOp) -> Result<PrimId> {
+pub(super) fn binary(s: &mut Step<'_>, op: BinaryOp) -> Result<PrimId> {
     let (a, b) = operands(s)?;
     s.prims.binary(op, a, b)
-}
-
-/// The quotient, rounded down. That of floats follows from an exact remainder, so that it is right where `a / b` rounds up.
-fn floor_divide(s: &mut Step<'_>) -> Result<PrimId> {
-    if !s.dtype()?.is_float() {
-        return binary(s, BinaryOp::FloorDiv);
-    }
-    let (a, b) = operands(s)?;
-    let rest = s.prims.binary(BinaryOp::Mod, a, b)?;
-    let multiple = s.prims.sub(a, rest)?;
-    let quotient = s.prims.div(multiple, b)?;
-    let quotient = s.prims.unary(UnaryOp::Round, quotient)?;
-    let zero = s.prims.number(0.0);
-    let by_zero = s.prims.compare(CompareOp::Eq, b, zero)?;
-    let plain = s.prims.div(a, b)?;
-    s.prims.select(by_zero, plain, quotient)
-}
-
-/// The quotient, rounded toward zero.
-fn truncated_quotient(s: &mut Step<'_>) -> Result<PrimId> {
-    let (a, b) = operands(s)?;
-    if s.dtype()?.is_float() {
-        let quotient = s.prims.div(a, b)?;
-        return s.prims.unary(UnaryOp::Trunc, quotient);
-    }
-    let floor = s.prims.binary(BinaryOp::FloorDiv, a, b)?;
-    let product = s.prims.mul(floor, b)?;
-    // A quotient below zero is rounded up if something is left.
-    let zero = s.prims.number(0.0);
-    let left = s.prims.compare(CompareOp::Ne, product, a)?;
-    let [a_below, b_below] = [a, b].map(|x| s.prims.compare(CompareOp::Lt, x, zero));
-    let below = s.prims.binary(BinaryOp::Xor, a_below?, b_below?)?;
-    let goes_up = s.prims.binary(BinaryOp::And, left, below)?;
-    let one = s.prims.add_number(floor, 1.0)?;
-    s.prims.select(goes_up, one, floor)
-}
-
-/// What the truncated quotient leaves, which has the sign of the dividend.
-fn truncated_remainder(s: &mut Step<'_>) -> Result<PrimId> {
-    let (a, b) = operands(s)?;
-    if !s.dtype()?.is_float() {
-        let quotient = truncated_quotient(s)?;
-        let product = s.prims.mul(quotient, b)?;
-        return s.prims.sub(a, product);
-    }
-    let [dividend, divisor] = [a, b].map(|x| match s.prims.constant(x) {
-        Some(number) if s.prims.is_number(x) => Ok(s.prims.number(number.abs())),
-        _ => s.prims.unary(UnaryOp::Abs, x),
-    });
-    let rest = s.prims.binary(BinaryOp::Mod, dividend?, divisor?)?;
-    let negative = s.prims.unary(UnaryOp::Neg, rest)?;
-    let zero = s.prims.number(0.0);
-    let is_below = s.prims.compare(CompareOp::Lt, a, zero)?;
-    s.prims.select(is_below, negative, rest)
 }
 
 /// Comparisons compute in the promoted type of their operands, not in that of their boolean result.
@@ -543,74 +489,4 @@ fn clamp(s: &mut Step<'_>, name: &str) -> Result<PrimId> {
         x = s.prims.binary(op, x, limit)?;
     }
     Ok(x)
-}
-
-fn pow(s: &mut Step<'_>) -> Result<PrimId> {
-    let dtype = s.dtype()?;
-    if let Ok(Some(exponent)) = s.call.opt_number("exponent") {
-        let x = operand(s, "self")?;
-        let whole = exponent.fract() == 0.0 && (1.0..=4.0).contains(&exponent);
-        if whole {
-            let mut product = x;
-            for _ in 1..exponent as u32 {
-                product = s.prims.mul(product, x)?;
-            }
-            return Ok(product);
-        }
-        if exponent == 0.5 {
-            return s.prims.unary(UnaryOp::Sqrt, x);
-        }
-        let exponent = s.prims.number(exponent);
-        return power(s, x, exponent);
-    }
-    let base = match s.call.opt_number("self") {
-        Ok(Some(v)) => s.prims.number(v),
-        _ => operand(s, "self")?,
-    };
-    let exponent = s.tensor("exponent")?;
-    let exponent = s.prims.cast(exponent, dtype);
-    power(s, base, exponent)
-}
-
-fn power(s: &mut Step<'_>, base: PrimId, exponent: PrimId) -> Result<PrimId> {
-    if s.dtype()?.is_float() {
-        return s.prims.binary(BinaryOp::Pow, base, exponent);
-    }
-    // By squaring.
-    let dtype = s.dtype()?;
-    let bits = 8 * dtype.size() as i32 - 1;
-    if let Some(number) = s.prims.constant(exponent).filter(|number| *number >= 0.0) {
-        let base = s.prims.cast(base, dtype);
-        let mut power = s.prims.full(1.0, dtype, Vec::new());
-        let (mut square, mut left) = (base, number as u64);
-        while left > 0 {
-            if left & 1 == 1 {
-                power = s.prims.mul(power, square)?;
-            }
-            left >>= 1;
-            if left > 0 {
-                square = s.prims.mul(square, square)?;
-            }
-        }
-        return Ok(power);
-    }
-    let [base, exponent] = [base, exponent].map(|x| s.prims.cast(x, dtype));
-    let (zero, one) = (s.prims.number(0.0), s.prims.number(1.0));
-    let mut power = s.prims.full(1.0, dtype, Vec::new());
-    let mut square = base;
-    for bit in 0..bits {
-        let mask = s.prims.full(2f64.powi(bit), dtype, Vec::new());
-        let part = s.prims.binary(BinaryOp::And, exponent, mask)?;
-        let is_set = s.prims.compare(CompareOp::Ne, part, zero)?;
-        let product = s.prims.mul(power, square)?;
-        power = s.prims.select(is_set, product, power)?;
-        square = s.prims.mul(square, square)?;
-    }
-    // What is left of the reciprocal of a number without its fraction.
-    let is_below = s.prims.compare(CompareOp::Lt, exponent, zero)?;
-    let squared = s.prims.mul(base, base)?;
-    let is_unit = s.prims.compare(CompareOp::Eq, squared, one)?;
-    let none = s.prims.full(0.0, dtype, Vec::new());
-    let reciprocal = s.prims.select(is_unit, power, none)?;
-    s.prims.select(is_below, reciprocal, power)
 }

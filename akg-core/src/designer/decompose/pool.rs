@@ -1,5 +1,6 @@
 //! Pooling: reductions over the place in a window.
 
+use super::adaptive::Size;
 use super::slide::{Sliding, slide};
 use super::{Step, adaptive};
 use crate::designer::prim::PrimId;
@@ -71,16 +72,16 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
     };
     let x = s.tensor("self")?;
     let windows = if name.contains("adaptive") {
-        let Some((counts, extents)) = adaptive_sizes(s, x)? else {
+        let Some(sizes) = adaptive_sizes(s, x)? else {
             return Ok(None);
         };
-        match equal(&counts, &extents) {
+        match equal(&sizes) {
             Some(windows) => windows,
             None => {
-                let pooled = adaptive::pool(s, op, x, &counts, &extents)?;
+                let pooled = adaptive::pool(s, op, x, &sizes)?;
                 let mut results = vec![pooled];
                 if op == ReduceOp::Max {
-                    results.push(adaptive::places(s, x, pooled, &counts, &extents)?);
+                    results.push(adaptive::places(s, x, pooled, &sizes)?);
                 }
                 return Ok(Some(results));
             }
@@ -113,14 +114,18 @@ fn last(shape: &[Expr], count: usize) -> Option<Vec<i64>> {
 }
 
 /// The numbers of windows and of elements along the dimensions of an adaptive pool.
-fn adaptive_sizes(s: &Step<'_>, x: PrimId) -> Result<Option<(Vec<i64>, Vec<i64>)>> {
-    let sizes: Option<Vec<i64>> = s.call.sizes("output_size")?.iter().map(Expr::as_const).collect();
-    Ok(sizes.and_then(|counts| last(s.prims.shape(x), counts.len()).map(|extents| (counts, extents))))
+fn adaptive_sizes(s: &Step<'_>, x: PrimId) -> Result<Option<Vec<Size>>> {
+    let counts: Option<Vec<i64>> = s.call.sizes("output_size")?.iter().map(Expr::as_const).collect();
+    Ok(counts.and_then(|counts| {
+        let extents = last(s.prims.shape(x), counts.len())?;
+        let sizes = counts.into_iter().zip(extents);
+        Some(sizes.map(|(count, extent)| Size { count, extent }).collect())
+    }))
 }
 
 /// The windows of an adaptive pool, if all are equal.
-fn equal(counts: &[i64], extents: &[i64]) -> Option<Vec<Windows>> {
-    let windows = counts.iter().zip(extents).map(|(count, extent)| {
+fn equal(sizes: &[Size]) -> Option<Vec<Windows>> {
+    let windows = sizes.iter().map(|Size { count, extent }| {
         let divides = *count > 0 && extent % count == 0;
         divides.then(|| Windows {
             extent: *extent,
@@ -196,7 +201,7 @@ fn places(s: &mut Step<'_>, x: PrimId, maxima: PrimId, windows: &[Windows]) -> R
     }
     let maxima = s.prims.reshape(maxima, wide);
     let maxima = s.prims.expand(maxima, shape.clone());
-    let mut hit = adaptive::first_of(s.prims, seen.value, maxima)?;
+    let mut hit = adaptive::is_maximum(s.prims, seen.value, maxima)?;
     let mut taps = seen.taps.iter().copied().peekable();
     let mut flat = s.prims.full(0.0, DType::I64, shape.clone());
     for (window, place) in windows.iter().zip(&seen.places) {
@@ -217,8 +222,7 @@ fn places(s: &mut Step<'_>, x: PrimId, maxima: PrimId, windows: &[Windows]) -> R
                 hit = s.prims.binary(BinaryOp::And, hit, inside)?;
             }
         }
-        let rows = s.prims.mul_number(flat, window.extent as f64)?;
-        flat = s.prims.add(rows, element)?;
+        flat = adaptive::numbered(s.prims, flat, element, window.extent)?;
     }
     adaptive::first_place(s.prims, hit, flat, &seen.taps)
 }

@@ -4,7 +4,6 @@ use super::{Step, normalise};
 use crate::designer::prim::{Prim, PrimId};
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::expr::Expr;
 use crate::sketch::ir::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
 
 pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimId>>> {
@@ -42,8 +41,7 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
             let axis = match s.call.opt_int("dim")? {
                 Some(dim) => normalise(dim, s.prims.rank(x))?,
                 None => {
-                    let count = s.prims.shape(x).iter().fold(Expr::constant(1), |n, d| &n * d);
-                    x = s.prims.reshape(x, vec![count]);
+                    x = s.prims.row(x);
                     0
                 }
             };

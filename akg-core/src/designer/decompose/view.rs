@@ -143,14 +143,18 @@ fn repeat(s: &mut Step<'_>) -> Result<PrimId> {
 pub(super) fn triangle(s: &mut Step<'_>, x: PrimId, op: CompareOp, diagonal: f64) -> Result<PrimId> {
     let shape = s.prims.shape(x).to_vec();
     let rank = shape.len();
-    let row = s.prims.coordinate(rank - 2, shape.clone());
-    let column = s.prims.coordinate(rank - 1, shape);
-    let wide = s.prims.dtype(row).promote(s.prims.dtype(column));
-    let (row, column) = (s.prims.cast(row, wide), s.prims.cast(column, wide));
+    let [row, column] = coordinates(s, shape, [rank - 2, rank - 1]);
     let edge = if diagonal == 0.0 {
         row
     } else {
         s.prims.add_number(row, diagonal)?
     };
     s.prims.compare(op, column, edge)
+}
+
+/// The coordinates along two dimensions, in one type.
+pub(super) fn coordinates(s: &mut Step<'_>, shape: Vec<Expr>, dims: [usize; 2]) -> [PrimId; 2] {
+    let [a, b] = dims.map(|dim| s.prims.coordinate(dim, shape.clone()));
+    let wide = s.prims.dtype(a).promote(s.prims.dtype(b));
+    [a, b].map(|coordinate| s.prims.cast(coordinate, wide))
 }

@@ -32,7 +32,9 @@ fn adaptive_pools_see_windows_of_different_lengths() {
 
 #[test]
 fn pools_say_where_their_maxima_are() {
-    let cases: [(&str, &[i64], [&[i64]; 4]); 4] = [
+    /// Kernel, stride, padding and dilation.
+    type Geometry = [&'static [i64]; 4];
+    let cases: [(&str, &[i64], Geometry); 4] = [
         (
             "max_pool2d_with_indices.default",
             &[2, 3, 9, 12],

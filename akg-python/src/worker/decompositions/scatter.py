@@ -2,6 +2,7 @@
 
 import torch
 
+from akg_worker.decompositions.elementwise import working
 from akg_worker.decompositions.ordering import least_of
 from akg_worker.decompositions.registry import aten, of
 
@@ -169,7 +170,7 @@ def combined(rows, src, goes, reduce, include_self):
         found = torch.where(goes, src, torch.ones_like(src)).prod(-1).to(rows.dtype)
         found = rows * found if include_self else found
     else:
-        wide = wider(rows.dtype)
+        wide = working(rows.dtype)
         found = torch.where(goes, src, torch.zeros_like(src)).to(wide).sum(-1)
         found = rows.to(wide) + found if include_self else found
         if reduce == "mean":
@@ -178,11 +179,6 @@ def combined(rows, src, goes, reduce, include_self):
             found = found / count if rows.is_floating_point() else found.div(count, rounding_mode="floor")
         found = found.to(rows.dtype)
     return torch.where(goes.any(-1), found, rows)
-
-
-def wider(dtype):
-    """The type in which to add up."""
-    return torch.float32 if dtype in (torch.bfloat16, torch.float16) else dtype
 
 
 @of(aten.index_reduce.default)
