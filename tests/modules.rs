@@ -5,10 +5,13 @@
 mod common;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use akg::conformance::{self, Probe};
 use akg::python::{Config, Environment, ModuleBackend};
+use akg::session::Attempt;
 use akg::source::{Artifact, ModuleInterface};
+use akg::timing::{ContestPolicy, Disturbance};
 use akg::verdict::FailureKind::LoadFailed;
 use akg::{DType, Graph, Session, Task, blocking};
 use common::{Place, expect, has_compiler};
@@ -48,6 +51,11 @@ fn main() {
             !has_pytorch,
         ),
         trial(
+            "a kernel that copies claims no speed",
+            a_kernel_that_copies_claims_no_speed,
+            !has_pytorch,
+        ),
+        trial(
             "an exported module passes",
             an_exported_module_passes,
             !has_pytorch || !has_compiler(),
@@ -79,6 +87,68 @@ fn misnamed() -> Result<(), Failed> {
     for word in ["x, layer_scale", "stage_scale"] {
         assert!(failure.evidence.contains(word), "{}", failure.evidence);
     }
+    Ok(())
+}
+
+/// A module whose kernel, which copies, is all that is not PyTorch's.
+fn copying(before: &str, elements: usize) -> String {
+    format!(
+        "
+import ctypes
+import torch
+
+
+class ModelNew:
+    def __call__(self, x):
+        {before}
+        result = torch.empty({elements})
+        ctypes.memmove(result.data_ptr(), y.data_ptr(), 4 * {elements})
+        return result.reshape(x.shape[0], -1)
+"
+    )
+}
+
+/// Speed is PyTorch's where its operators take the time, and the module's where its kernels do.
+fn a_kernel_that_copies_claims_no_speed() -> Result<(), Failed> {
+    let mut policy = ContestPolicy::default();
+    (policy.least_rounds, policy.most_rounds) = (4, 8);
+    policy.budget = Duration::from_secs(1);
+    let judged = |graph: Graph, text: &str| -> akg::Result<Attempt> {
+        let registry = akg::registry();
+        let (dsl, backend) = (registry.dsl("cpp")?, registry.backend("cpu")?);
+        let source = dsl.parse(text)?;
+        let backend = Arc::new(ModuleBackend::new(backend, &Config::default()));
+        let session = Session::new(dsl, backend).with_timing(Some(policy.clone()));
+        let (attempt, _) = blocking::judge(&session, source, &Task::new("copied", graph))?;
+        Ok(attempt)
+    };
+    let borrows = |attempt: &Attempt| {
+        let contest = attempt.timing.as_ref().unwrap();
+        let disturbances = contest.disturbances.iter();
+        disturbances
+            .filter(|d| matches!(d, Disturbance::Borrowed { .. }))
+            .count()
+            == 1
+    };
+    let mut relu = Graph::new("relu");
+    let x = relu.input("x", DType::F32, [256, 256]);
+    let y = relu.relu(x)?;
+    relu.output(y);
+    let borrowed = copying("y = torch.relu(x); x.repeat(8, 1).sort()", 256 * 256);
+    let borrowed = judged(relu, &borrowed)?;
+    assert!(
+        borrowed.verdict.passed() && borrows(&borrowed),
+        "{:?}",
+        borrowed.verdict
+    );
+
+    let mut copy = Graph::new("copy");
+    let x = copy.input("x", DType::F32, [256, 256]);
+    let y = copy.cat(&[x], 0)?;
+    copy.output(y);
+    let own = judged(copy, &copying("y = x", 256 * 256))?;
+    assert!(own.verdict.framework_share.is_some(), "{:?}", own.verdict);
+    assert!(!borrows(&own), "{:?}", own.verdict.framework_share);
     Ok(())
 }
 

@@ -271,6 +271,12 @@ pub trait Loaded: Send + fmt::Debug {
         Vec::new()
     }
 
+    /// Returns the part of its time that operators of the framework take in which it is written; `None` if there is none, or if
+    /// no call without its kernels was asked for.
+    fn framework_share(&self) -> Option<f64> {
+        None
+    }
+
     /// Puts the tensors of one call in place. Inputs cannot be written by the candidate, or a change is seen by
     /// [`take`](Self::take).
     async fn bind(&mut self, call: Call) -> Result<Result<(), Failure>>;

@@ -236,6 +236,10 @@ pub struct Verdict {
     /// Kernels without which every output is the same.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub idle_kernels: Vec<String>,
+    /// The part of the time that operators of the framework take in which it is written, as a Python module is; `None` if that
+    /// was not measured. A clock's reading: it decides nothing but whether speed may be claimed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub framework_share: Option<f64>,
     /// What could not be checked, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<String>,
@@ -255,6 +259,7 @@ impl Verdict {
             isolation: None,
             deterministic: None,
             idle_kernels: Vec::new(),
+            framework_share: None,
             gaps: Vec::new(),
             work: JudgedWork::default(),
         }
@@ -282,6 +287,7 @@ impl Verdict {
             (a, b) => a.or(b),
         };
         self.idle_kernels.extend(other.idle_kernels);
+        self.framework_share = self.framework_share.or(other.framework_share);
         self.add_gaps(other.gaps);
         self.work = self.work.and(other.work);
         self

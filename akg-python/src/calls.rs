@@ -240,6 +240,9 @@ pub(crate) struct Results {
     /// What shows that the kernels do not do the work, where that was asked for.
     #[serde(default)]
     pub(crate) idle: Option<String>,
+    /// The part of the call's time that operators of PyTorch took, where that was asked for.
+    #[serde(default)]
+    pub(crate) share: Option<f64>,
     /// Whether all inputs on a device are as they were given.
     #[serde(default)]
     pub(crate) changed: bool,

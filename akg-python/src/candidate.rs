@@ -89,6 +89,8 @@ pub(crate) struct ModuleExecutor {
     trip: Duration,
     /// How the candidate ended, if it did.
     failure: Option<Failure>,
+    /// The part of its time that operators of PyTorch take, once a call has shown it.
+    share: Option<f64>,
     /// Where the module lies.
     _directory: TempDir,
 }
@@ -154,6 +156,7 @@ impl ModuleExecutor {
             digests: BTreeMap::new(),
             trip: Duration::MAX,
             failure: None,
+            share: None,
             _directory: directory,
             interface: interface.clone(),
             plan: artifact.plan.clone(),
@@ -199,12 +202,12 @@ impl ModuleExecutor {
             return Ok(Err(self.end(Failure::new(FailureKind::Crashed, evidence))));
         }
         let start = self.halt.go();
-        let (halt, time) = (&self.halt, self.limits.time);
+        let mut allowance = self.halt.allow(self.limits.time);
         let answer = self.process.request_until(
             &call,
             &files,
-            start + time,
-            &mut || halt.deadline(start, time),
+            allowance.first(),
+            &mut || allowance.extension(),
             &mut |_| {},
         );
         let failure = match answer {
@@ -308,6 +311,7 @@ impl ModuleExecutor {
         if let Some(evidence) = results.idle {
             return Ok(Err(Failure::new(FailureKind::NoWork, evidence)));
         }
+        self.share = results.share.or(self.share);
         let expected = self.expected()?;
         if let Err(failure) = Expected::check(&expected, &results) {
             return Ok(Err(failure));
@@ -406,6 +410,10 @@ impl Execute for ModuleExecutor {
         let gap = "not shown by the judge, but by the module's process: when its work on the device began, that it was done when \
                    the clock stopped, and that inputs on the device were left as they were";
         vec![gap.to_owned()]
+    }
+
+    fn framework_share(&self) -> Option<f64> {
+        self.share
     }
 
     fn bind(&mut self, calls: Vec<Tensors>, turns: &Turns) -> Result<Result<(), Failure>> {

@@ -5,15 +5,13 @@ use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use akg_core::backend::Limits;
 use akg_core::error::{Error, ErrorKind, Result};
 use rustix::process::{Pid, Signal};
 
+use crate::allowance::Allowance;
+
 /// How long stopping may take; threads that are inside a long system call stop after it.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// The least time until a deadline is looked at again.
-const LEAST_WAIT: Duration = Duration::from_millis(20);
 
 /// How long to wait before looking again whether all threads have stopped.
 const SLICE: Duration = Duration::from_micros(20);
@@ -98,21 +96,14 @@ impl Halt {
         since
     }
 
-    /// When a request of the candidate that began at `start` must be answered, if not by now: its time is `time`, in which the
-    /// waits of its threads for processors that others have do not count. `None` if its time is up, or if it took
-    /// [`Limits::WAITING`] times as much by the clock.
-    pub fn deadline(&self, start: Instant, time: Duration) -> Option<Instant> {
-        let elapsed = start.elapsed();
-        let by_clock = time.saturating_mul(Limits::WAITING).checked_sub(elapsed)?;
-        let own = elapsed.saturating_sub(self.waited());
-        let left = time.checked_sub(own)?.min(by_clock);
-        (!left.is_zero()).then(|| Instant::now() + left.max(LEAST_WAIT))
+    /// The time that the candidate has from now on to answer a request.
+    pub fn allow(&self, time: Duration) -> Allowance<'_> {
+        Allowance::new(self, time)
     }
 
-    /// The longest that any of the candidate's threads has waited for a processor in its life.
-    fn waited(&self) -> Duration {
-        let tasks = self.processes().into_iter().flat_map(tasks);
-        tasks.map(|task| waited(&task)).max().unwrap_or_default()
+    /// The directories of all threads of the candidate.
+    pub(crate) fn tasks(&self) -> impl Iterator<Item = String> {
+        self.processes().into_iter().flat_map(tasks)
     }
 
     fn processes(&self) -> Vec<Pid> {
@@ -154,14 +145,6 @@ fn tasks(process: Pid) -> impl Iterator<Item = String> {
     let directory = format!("/proc/{}/task", process.as_raw_nonzero());
     let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
     entries.map(move |entry| format!("{directory}/{}", entry.file_name().display()))
-}
-
-/// How long a thread has waited for a processor; nothing where the system does not count that.
-fn waited(task: &str) -> Duration {
-    let stat = fs::read_to_string(format!("{task}/schedstat")).unwrap_or_default();
-    // Nanoseconds on a processor come first.
-    let waited = stat.split_whitespace().nth(1);
-    Duration::from_nanos(waited.and_then(|n| n.parse().ok()).unwrap_or(0))
 }
 
 fn is_stopped(process: Pid) -> bool {
@@ -213,34 +196,6 @@ mod tests {
         assert!(!halt.processes().iter().all(|p| is_stopped(*p)));
         send(Signal::KILL, &halt.processes());
         child.wait().unwrap();
-    }
-
-    #[test]
-    fn waits_for_a_processor_are_no_time_of_the_candidate() {
-        // Nothing waits: the child sleeps.
-        let mut child = shell("sleep 100");
-        let halt = Halt::new(Pid::from_child(&child));
-        let (start, time) = (Instant::now(), Duration::from_secs(3600));
-        assert!(halt.deadline(start, time).is_some());
-        // By the clock, no wait is long enough.
-        assert_eq!(halt.deadline(start, Duration::ZERO), None);
-        send(Signal::KILL, &halt.processes());
-        child.wait().unwrap();
-        // Of several children that never rest, each waits for the others.
-        let cores = thread::available_parallelism().map_or(1, usize::from);
-        let spin = "while :; do :; done";
-        let mut children: Vec<Child> = (0..4 * cores).map(|_| shell(spin)).collect();
-        let halts: Vec<Halt> = children.iter().map(|c| Halt::new(Pid::from_child(c))).collect();
-        let counted = fs::exists("/proc/self/schedstat").unwrap_or(false);
-        while counted && halts.iter().any(|halt| halt.waited() < Duration::from_millis(50)) {
-            thread::sleep(Duration::from_millis(5));
-        }
-        halts
-            .iter()
-            .for_each(|halt| send(Signal::KILL, &halt.processes()));
-        for child in &mut children {
-            child.wait().unwrap();
-        }
     }
 
     #[test]

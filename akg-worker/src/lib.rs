@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod allowance;
 pub mod caches;
 mod channel;
 pub mod client;

@@ -28,6 +28,7 @@ use crate::fork::Copied;
 use crate::frame;
 use crate::pipes::{Pipes, Unsent};
 
+pub use crate::allowance::Allowance;
 pub use crate::fork::Template;
 pub use crate::halt::{Halt, Stopped};
 pub use crate::program::{Program, ResourceLimits};

@@ -23,6 +23,11 @@ pub trait Execute: Send + fmt::Debug + 'static {
         Vec::new()
     }
 
+    /// See [`Loaded::framework_share`].
+    fn framework_share(&self) -> Option<f64> {
+        None
+    }
+
     /// The number of calls that can be bound at a time.
     fn slots(&self, dims: &Bindings) -> Result<usize>;
 
@@ -111,6 +116,10 @@ impl<E: Execute> Loaded for Seat<E> {
 
     fn gaps(&self) -> Vec<String> {
         self.executor.as_ref().map(Execute::gaps).unwrap_or_default()
+    }
+
+    fn framework_share(&self) -> Option<f64> {
+        self.executor.as_ref().and_then(Execute::framework_share)
     }
 
     async fn bind(&mut self, call: Call) -> Result<Result<(), Failure>> {

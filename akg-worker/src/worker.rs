@@ -196,12 +196,12 @@ impl Worker {
         }
         let start = Instant::now();
         self.halt.go();
-        let halt = &self.halt;
+        let mut allowance = self.halt.allow(time);
         let answer = self.process.request_until(
             call,
             files,
-            start + time,
-            &mut || halt.deadline(start, time),
+            allowance.first(),
+            &mut || allowance.extension(),
             &mut |_| {},
         );
         let elapsed = start.elapsed();

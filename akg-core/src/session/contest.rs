@@ -16,7 +16,7 @@ use crate::store::{Measurement, StoreExt as _, now};
 use crate::target::Target;
 use crate::task::{Accuracy, Task};
 use crate::timing::{
-    Check, Contest, ContestPolicy, Entrants, Floor, LoadedSide, Side, SlotData, SlotId, contest,
+    Check, Contest, ContestPolicy, Disturbance, Entrants, Floor, LoadedSide, Side, SlotData, SlotId, contest,
 };
 use crate::verdict::{Failure, FailureKind};
 use crate::verify::{ContestData, Operations, judge_sample};
@@ -237,13 +237,15 @@ impl Road<'_> {
                     Ok(artifact) => artifact,
                     Err(failure) => return self.give_up(attempt, failure),
                 };
-                let contest = match arena {
+                let mut contest = match arena {
                     Some(arena) => arena.contest(&artifact, policy).await?,
                     None => {
                         let arena = Arena::new(self)?;
                         arena.contest(&artifact, policy).await?
                     }
                 };
+                let share = attempt.verdict.framework_share;
+                contest.disturbances.extend(share.and_then(Disturbance::borrowed));
                 let measurement = Measurement {
                     candidate: attempt.key,
                     challenged: None,

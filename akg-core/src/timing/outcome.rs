@@ -196,6 +196,21 @@ pub enum Disturbance {
         /// How many it takes.
         needed: u32,
     },
+    /// Operators of a framework take most of the candidate's time, so that its speed is theirs.
+    Borrowed {
+        /// The part of its time that they take.
+        share: f64,
+    },
+}
+
+/// Kernels take at least so much of a candidate's time, or no speed is claimed.
+const OWN_SHARE: f64 = 0.125;
+
+impl Disturbance {
+    /// What keeps a candidate from claiming speed of which operators of a framework take a `share` of the time.
+    pub(crate) fn borrowed(share: f64) -> Option<Self> {
+        (share > 1.0 - OWN_SHARE).then_some(Disturbance::Borrowed { share })
+    }
 }
 
 impl fmt::Display for Disturbance {
@@ -239,6 +254,13 @@ impl fmt::Display for Disturbance {
             }
             Disturbance::FewRounds { rounds, needed } => {
                 write!(f, "only {rounds} rounds fitted the budget; {needed} are needed")
+            }
+            Disturbance::Borrowed { share } => {
+                let percent = 100.0 * share;
+                write!(
+                    f,
+                    "PyTorch's operators take {percent:.0} % of the candidate's time, so that its speed is theirs"
+                )
             }
         }
     }

@@ -419,7 +419,9 @@ impl Trial<'_> {
                     Ok(life) => life,
                     Err(failure) => return Ok(Some(failure)),
                 };
-            match life.run(&self.data(&self.inputs, NEW, 1)).await? {
+            let ran = life.run(&self.data(&self.inputs, NEW, 1)).await?;
+            verdict.framework_share = life.framework_share().or(verdict.framework_share);
+            match ran {
                 Ok(ran) if ran.digest == expected.digest => {
                     verdict.idle_kernels.push(launch.kernel.clone());
                 }

@@ -209,6 +209,11 @@ impl Life {
         Ok(None)
     }
 
+    /// See [`Loaded::framework_share`](crate::backend::Loaded::framework_share).
+    pub(super) fn framework_share(&self) -> Option<f64> {
+        self.loaded.framework_share()
+    }
+
     /// Runs once.
     pub(super) async fn run(&mut self, data: &Data<'_>) -> Result<Result<Ran, Failure>> {
         if let Some(failure) = self.deadline.failure() {

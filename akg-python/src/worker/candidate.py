@@ -186,8 +186,9 @@ class Candidate:
         if self._watch.verdict:
             return {"idle": self._watch.verdict}
         self._results.update(dict.fromkeys(slots, results))
-        answer = located([(slot, results) for slot in dict.fromkeys(slots)])
-        return answer if self._readable else self._committed(list(dict.fromkeys(slots)))
+        each = list(dict.fromkeys(slots))
+        answer = located([(slot, results) for slot in each]) if self._readable else self._committed(each)
+        return {**answer, "share": self._watch.share}
 
     def _tensors(self):
         """The module's own tensors."""

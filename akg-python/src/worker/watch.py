@@ -5,6 +5,8 @@ were written by somebody else, so by a kernel in whatever language. They get oth
 outputs that come from kernels are wrong then, and outputs that do not are as before. Operators that a kernel calls are PyTorch's,
 too. What was compiled by `torch.compile` counts as a kernel.
 
+Then it is called for the time that operators of PyTorch take of its own.
+
 The module shares this process and can get around that, as it can around anything here. It tells candidates that rely on PyTorch
 from those that do not; it is no wall.
 """
@@ -13,6 +15,7 @@ import contextlib
 import functools
 import importlib
 import threading
+import time
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -37,6 +40,9 @@ LEAST_WRITTEN = 8
 # Smaller results may be a status, with which a module checks its kernels: they keep their values until the end.
 STATUS = 64
 
+# Pairs of calls that are timed. The smallest share counts: others may use the machine meanwhile.
+TIMED_PAIRS = 2
+
 # Bytes that are kept for comparison.
 MOST_KEPT = 2 << 30
 
@@ -52,6 +58,8 @@ class Watch:
     def __init__(self):
         # Why the kernels do no work; None if they do.
         self.verdict = None
+        # The part of the module's time that operators of PyTorch take; None if it was not measured.
+        self.share = None
         self._tracker = None
 
     def call(self, forward, given):
@@ -61,6 +69,10 @@ class Watch:
         except Exception:
             # It may check what its kernels write.
             results = self._tracked(forward, given, scramble=False)
+        if self.verdict is None:
+            # What is returned may be overwritten by the next call.
+            results = [result.clone() for result in results]
+            self.share = min(share_of_operators(forward) for _ in range(TIMED_PAIRS))
         return results
 
     def _tracked(self, forward, given, scramble):
@@ -118,6 +130,39 @@ def wrap_compiled():
         return made if isinstance(made, (type, torch.nn.Module)) else unwatched(made)
 
     eval_frame._TorchDynamoContext.__call__ = wrapping
+
+
+def share_of_operators(forward):
+    """The part of a call's time that operators of PyTorch take. To watch them takes time of its own: the call is another one."""
+    begin = synchronized()
+    forward()
+    whole = synchronized() - begin
+    with Timer() as timer:
+        forward()
+    return min(timer.operators / max(whole, 1e-9), 1.0)
+
+
+def synchronized():
+    """The time, after all work on a device."""
+    if torch.cuda.is_available() and not torch.cuda.is_current_stream_capturing():
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+class Timer(TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        # Seconds in operators.
+        self.operators = 0.0
+
+    def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
+        # Kernels that are under way are none of the operator's time.
+        begin = synchronized()
+        returned = function(*arguments, **(keywords or {}))
+        end = synchronized()
+        if function.namespace in OWN:
+            self.operators += end - begin
+        return returned
 
 
 class Tracker(TorchDispatchMode):
