@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 use akg::backend::Limits;
@@ -94,6 +94,9 @@ impl Mutant {
     }
 }
 
+/// Mutants of one subject that are looked at together: a few subjects take most of the time.
+const LANES: usize = 4;
+
 /// How often a mutant is judged again that seems to have escaped.
 const TRIALS: usize = 3;
 
@@ -163,11 +166,7 @@ impl Bench {
         let threads = thread::available_parallelism().map_or(1, |n| n.get());
         thread::scope(|scope| {
             let handles: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-            handles.into_iter().try_for_each(|handle| {
-                handle
-                    .join()
-                    .unwrap_or_else(|_| Err(Error::unexpected("a thread of the campaign panicked")))
-            })
+            handles.into_iter().try_for_each(join)
         })?;
         let mut findings = findings.into_inner().unwrap_or_else(PoisonError::into_inner);
         findings.mutants.sort_by_key(|m| m.subject);
@@ -190,32 +189,49 @@ impl Bench {
             return Ok(Err(failure));
         }
         let mut seen = HashSet::from([code(&original)]);
-        let mut mutants = Vec::new();
-        let mut passed = Vec::new();
+        let (mut mutants, mut passed) = (Vec::new(), Vec::new());
         let mut ran = 0;
-        for fault in chosen(subject, seed ^ (index as u64) << 32) {
-            if ran == quota {
+        let mut faults = chosen(subject, seed ^ (index as u64) << 32).into_iter();
+        while ran < quota {
+            let batch: Vec<Fault> = faults.by_ref().take(quota - ran).collect();
+            if batch.is_empty() {
                 break;
             }
-            let fate = match self.build(subject, &fault)? {
-                None => Fate::Refused,
-                Some((_, artifact)) if !seen.insert(code(&artifact)) => Fate::Repeated,
-                Some((source, artifact)) => {
-                    ran += 1;
-                    match self.judge(subject, &source, &artifact)? {
-                        Some(failure) => Fate::Detected(failure.kind),
-                        None => {
-                            passed.push((fault, source, artifact));
-                            continue;
-                        }
+            let built = at_once(batch, |fault| {
+                let built = self.build(subject, &fault)?;
+                Ok((fault, built))
+            })?;
+            let mut fresh = Vec::new();
+            for (fault, built) in built {
+                let fate = match built {
+                    None => Fate::Refused,
+                    Some((_, artifact)) if !seen.insert(code(&artifact)) => Fate::Repeated,
+                    Some((source, artifact)) => {
+                        fresh.push((fault, source, artifact));
+                        continue;
                     }
+                };
+                mutants.push(Mutant {
+                    subject: index,
+                    fault,
+                    fate,
+                });
+            }
+            ran += fresh.len();
+            let judged = at_once(fresh, |(fault, source, artifact)| {
+                let failure = self.judge(subject, &source, &artifact)?;
+                Ok((failure, fault, source, artifact))
+            })?;
+            for (failure, fault, source, artifact) in judged {
+                match failure {
+                    None => passed.push((fault, source, artifact)),
+                    Some(failure) => mutants.push(Mutant {
+                        subject: index,
+                        fault,
+                        fate: Fate::Detected(failure.kind),
+                    }),
                 }
-            };
-            mutants.push(Mutant {
-                subject: index,
-                fault,
-                fate,
-            });
+            }
         }
         if !passed.is_empty() {
             let original = Original::new(&subject.task, &self.backend, &original, limits())?;
@@ -279,6 +295,30 @@ impl Bench {
             .verify(&candidate, &subject.task, &self.target, &self.backend);
         Ok(block_on(verdict)?.failure)
     }
+}
+
+/// Does the same with several, a few at a time; the results are in their order.
+fn at_once<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> Result<R> + Sync) -> Result<Vec<R>> {
+    let items = Mutex::new(items.into_iter().enumerate());
+    let next = || items.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let some = || -> Result<Vec<(usize, R)>> {
+        std::iter::from_fn(next)
+            .map(|(at, item)| Ok((at, work(item)?)))
+            .collect()
+    };
+    let found: Result<Vec<_>> = thread::scope(|scope| {
+        let handles: Vec<_> = (0..LANES).map(|_| scope.spawn(some)).collect();
+        handles.into_iter().map(join).collect()
+    });
+    let mut found: Vec<_> = found?.into_iter().flatten().collect();
+    found.sort_by_key(|(at, _)| *at);
+    Ok(found.into_iter().map(|(_, result)| result).collect())
+}
+
+fn join<T>(handle: ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
+    handle
+        .join()
+        .unwrap_or_else(|_| Err(Error::unexpected("a thread of the campaign panicked")))
 }
 
 /// Whether a mutant that passed could have failed.
