@@ -7,7 +7,7 @@ use akg_core::error::Result;
 use crate::cache;
 
 /// The file to run, and the package beside it.
-const FILES: [(&str, &str); 35] = [
+const FILES: [(&str, &str); 36] = [
     ("serve.py", include_str!("worker/serve.py")),
     ("akg_worker/__init__.py", include_str!("worker/__init__.py")),
     ("akg_worker/errors.py", include_str!("worker/errors.py")),
@@ -17,6 +17,7 @@ const FILES: [(&str, &str); 35] = [
     ("akg_worker/tensors.py", include_str!("worker/tensors.py")),
     ("akg_worker/module.py", include_str!("worker/module.py")),
     ("akg_worker/capture.py", include_str!("worker/capture.py")),
+    ("akg_worker/unchecked.py", include_str!("worker/unchecked.py")),
     ("akg_worker/decompose.py", include_str!("worker/decompose.py")),
     (
         "akg_worker/decompositions/__init__.py",

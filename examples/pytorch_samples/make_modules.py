@@ -1,12 +1,13 @@
 """Writes samples of PyTorch's own test database as modules of one call each.
 
-    python make_modules.py DIRECTORY [--most 20] [--seed 0] [--only NAME]
+    python make_modules.py DIRECTORY [--most 20] [--seed 0] [--only NAME] [--count COUNT]
 
-The database is `torch.testing._internal.common_methods_invocations.op_db`, whose import needs the package `expecttest`. Each
-entry gets at most `--most` samples, of float32 first, then of bfloat16, int64 and bool where it has them. A module is a file
-`LETTER/ENTRY-TYPE-NUMBER.py` with `Model`, `get_inputs` and `get_init_inputs`; its tensors are inside, with their strides. Entries in
-`left_out.tsv` are left out for the reason given there. `entries.tsv` in the directory lists every entry with its number of
-samples, or why it has none.
+The database is `torch.testing._internal.common_methods_invocations.op_db`, which is imported without its test
+cases, and so without the package `expecttest`. Each entry gets at most `--most` samples, of float32 first, then of bfloat16, int64 and bool where it has them. A module is a file
+`ENTRY-TYPE-NUMBER.py` with `Model`, `get_inputs` and `get_init_inputs`, in a directory by the entry's first letter; its tensors are
+inside, with their strides. Entries in `left_out.tsv` are left out for the reason given there; where a line has a regular expression,
+only the samples that it finds in `TYPE-NUMBER (ARGUMENTS)`. `entries.tsv` in the directory lists every entry with its number of samples, or
+why it has none. `--count 150` writes one sample each of 150 entries, drawn by the seed, of any of these types.
 """
 
 import argparse
@@ -18,10 +19,17 @@ import inspect
 import io
 import math
 import random
+import re
+import sys
 import textwrap
+import types
+import unittest
 from pathlib import Path
 
 import torch
+
+# The database's module defines test cases, too.
+sys.modules.setdefault("expecttest", types.SimpleNamespace(TestCase=unittest.TestCase))
 from torch.testing._internal.common_methods_invocations import op_db
 
 TYPES = {torch.float32: 8, torch.bfloat16: 4, torch.int64: 4, torch.bool: 4}
@@ -62,33 +70,41 @@ def main():
     parser.add_argument("--most", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="")
+    parser.add_argument("--count", type=int)
     wish = parser.parse_args()
     reasons = left_out()
     wish.directory.mkdir(parents=True, exist_ok=True)
     with (wish.directory / "entries.tsv").open("w") as entries:
-        for operator in op_db:
-            name = ".".join(part for part in (operator.name, operator.variant_test_name) if part)
-            if wish.only not in name:
-                continue
-            reason = reasons.get(name)
+        for name, operator in operators(wish, reasons):
+            reason, pattern = reasons.get(name, (None, None))
             count = 0
-            if reason is None:
+            if reason is None or pattern:
                 try:
-                    count = write_samples(operator, name, wish)
+                    count = write_samples(operator, name, wish, pattern)
                     reason = "" if count else "no sample of these types"
                 except Unwritable as unwritable:
                     reason = f"cannot be written: {unwritable}"
             print(name, count, reason, sep="\t", file=entries)
 
 
+def operators(wish, reasons):
+    """The entries, each with its name."""
+    found = [(".".join(part for part in (each.name, each.variant_test_name) if part), each) for each in op_db]
+    found = [(name, each) for name, each in found if wish.only in name]
+    if wish.count is None:
+        return found
+    found = [(name, each) for name, each in found if name not in reasons]
+    return random.Random(wish.seed).sample(found, min(wish.count, len(found)))
+
+
 def left_out():
-    """The reason for each entry that is left out."""
+    """The reason for each entry of which samples are left out, and which samples."""
     lines = Path(__file__).with_name("left_out.tsv").read_text().splitlines()
-    pairs = (line.split("\t") for line in lines if line and not line.startswith("#"))
-    return {name: reason for name, reason in pairs}
+    fields = (line.split("\t") for line in lines if line and not line.startswith("#"))
+    return {name: (reason, *pattern, None)[:2] for name, reason, *pattern in fields}
 
 
-def write_samples(operator, name, wish):
+def write_samples(operator, name, wish, pattern):
     call = call_of(operator)
     # A function of the database itself comes along.
     prelude = "\n\n" + inspect.getsource(operator.op) + "\n" if call.isidentifier() else ""
@@ -100,18 +116,30 @@ def write_samples(operator, name, wish):
         torch.manual_seed(wish.seed)
         samples = list(enumerate(operator.sample_inputs("cpu", dtype)))
         picks = random.Random(f"{wish.seed} {name} {dtype}").sample(samples, len(samples))
+        if pattern:
+            picks = [pick for pick in picks if not re.search(pattern, f"{kind_of(dtype)}-{pick[0]} ({call_text(pick[1])[0]})")]
         chosen += [(dtype, *pick) for pick in picks[:most]]
         rest += [(dtype, *pick) for pick in picks[most:]]
     chosen = (chosen + rest)[: wish.most]
+    if wish.count is not None:
+        chosen = random.Random(f"{wish.seed} {name}").sample(chosen, min(1, len(chosen)))
     for dtype, number, sample in chosen:
-        kind = str(dtype).removeprefix("torch.")
-        path = wish.directory / name[0].lower() / f"{name}-{kind}-{number}.py"
-        path.parent.mkdir(exist_ok=True)
+        kind = kind_of(dtype)
+        # Files beside a module belong to it: there may not be thousands.
+        *space, short = name.split("nn.functional.")
+        directory = wish.directory / ("nn.functional" if space else "") / short[0].lower()
+        path = directory / f"{name}-{kind}-{number}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(module(name, kind, number, call, prelude, sample))
     return len(chosen)
 
 
-def module(name, kind, number, call, prelude, sample):
+def kind_of(dtype):
+    return str(dtype).removeprefix("torch.")
+
+
+def call_text(sample):
+    """The arguments of a call as a text, and its tensors."""
     tensors = []
 
     def text(value):
@@ -122,6 +150,11 @@ def module(name, kind, number, call, prelude, sample):
 
     arguments = [text(sample.input), *(text(value) for value in sample.args)]
     arguments += [f"{name}={text(value)}" for name, value in sample.kwargs.items()]
+    return ", ".join(arguments), tensors
+
+
+def module(name, kind, number, call, prelude, sample):
+    arguments, tensors = call_text(sample)
     written = io.BytesIO()
     torch.save(tensors, written)
     lines = textwrap.wrap(base64.b64encode(written.getvalue()).decode(), 120)
@@ -133,7 +166,7 @@ def module(name, kind, number, call, prelude, sample):
         parameters="".join(f", t{i}" for i in range(len(tensors))),
         call=call,
         prelude=prelude,
-        arguments=", ".join(arguments),
+        arguments=arguments,
     )
 
 

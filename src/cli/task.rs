@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use akg::error::ErrorKind;
 use akg::expr::Bindings;
 use akg::file::read_text;
-use akg::python::{Config, Environment, ImportOptions, ImportedModule, Python, PythonOptions, Seeds};
-use akg::task::{Capture, Generator};
-use akg::{Error, Graph, Result, Task, Tensor, builtin};
+use akg::python::{Config, Environment, ImportOptions, ImportedModule, Python, PythonOptions, SharedPython};
+use akg::task::Generator;
+use akg::{Error, Graph, Result, Task, builtin};
 
 use super::progress::Progress;
 use super::report::{TaskReport, describe};
@@ -22,29 +22,6 @@ pub(super) struct Loaded {
     pub(super) module: Option<ImportedModule>,
     /// The Python that imported it.
     pub(super) python: Option<SharedPython>,
-}
-
-/// A Python that imports several modules, each in a process of its own.
-pub(super) type SharedPython = Arc<Mutex<Python>>;
-
-/// A module's own tensors, made by Python when they are asked for.
-#[derive(Debug)]
-struct ModuleTensors {
-    module: ImportedModule,
-    python: SharedPython,
-}
-
-impl Capture for ModuleTensors {
-    fn capture(&self, positions: &[usize], seed: u64) -> Result<Vec<Tensor>> {
-        lock(&self.python).materialize_some(
-            &self.module,
-            positions,
-            Seeds {
-                weights: seed,
-                inputs: seed,
-            },
-        )
-    }
 }
 
 impl Loaded {
@@ -162,25 +139,11 @@ fn import(path: &Path, memory: Option<u64>, python: SharedPython, progress: &Pro
         let name = path
             .file_stem()
             .map_or_else(|| "module".into(), |s| s.to_string_lossy().into_owned());
-        let mut task = Task::new(name, module.graph.clone());
-        task.contract.generators = module
-            .inputs
-            .iter()
-            .map(|input| match &input.generator {
-                akg::python::Generator::Uniform01 => Generator::Uniform01,
-                akg::python::Generator::Normal => Generator::Normal,
-                akg::python::Generator::Randint { low, high } => Generator::Integers { lo: *low, hi: *high },
-                akg::python::Generator::Captured => Generator::Captured,
-            })
-            .collect();
+        let task = module.task(name, &python);
         if module.cached && task.contract.generators.contains(&Generator::Captured) {
             // The module's code will be asked for its tensors. One that does not start is reported then.
             let _ = lock(&python).start(path);
         }
-        task.capture = Some(Arc::new(ModuleTensors {
-            module: module.clone(),
-            python: Arc::clone(&python),
-        }));
         return Ok(Loaded {
             task,
             module: Some(module),

@@ -114,11 +114,13 @@ fn pad<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
     for (pair, amounts) in c.ints("pad")?.chunks_exact(2).enumerate() {
         let axis = x.rank() - 1 - pair;
         let extent = x.shape()[axis] as i64;
+        // What is cut off is not repeated at the other end.
+        let (low, high) = ((-amounts[0]).max(0), extent - (-amounts[1]).max(0));
         let source = |at: i64| match mode.as_str() {
             "reflect" if at < 0 => -at,
             "reflect" if at >= extent => 2 * (extent - 1) - at,
             "replicate" => at.clamp(0, extent - 1),
-            "circular" => at.rem_euclid(extent),
+            "circular" => low + (at - low).rem_euclid((high - low).max(1)),
             _ => at,
         };
         if mode != "constant" && extent == 0 {

@@ -18,6 +18,7 @@ from akg_worker.module import SEEDS, construct, load, make_inputs
 from akg_worker.recurrent import kept_whole
 from akg_worker.sizes import dynamic_shapes
 from akg_worker.structure import describe_arguments, returning_tensors
+from akg_worker.unchecked import Unchecked
 
 
 class Mode:
@@ -152,7 +153,7 @@ def capture(module, mode, shrink, wishes, operators):
         arguments = describe_arguments(model.forward, inputs)
         # In the instance: what calls the model finds it there, whatever class it has.
         model.forward, results = returning_tensors(model.forward)
-        with stage("export"), user_export(module.__file__), kept_whole():
+        with stage("export"), user_export(module.__file__), kept_whole(), Unchecked():
             shapes = dynamic_shapes(inputs, wishes) if wishes else None
             exported = torch.export.export(
                 model, inputs, dynamic_shapes=shapes, strict=False, prefer_deferred_runtime_asserts_over_guards=bool(wishes)

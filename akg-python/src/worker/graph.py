@@ -132,8 +132,13 @@ class Converter:
         op, args = self._arguments(node)
         if node.target is EVAL_BATCH_NORM:
             # The statistics that it returns too are empty.
+            for name, kind in zip(names[1:], types[1:]):
+                self._nodes.append({"op": "aten.full.default", "args": empty_of(kind), "outputs": [name], "types": [kind]})
             op, args = "aten.batch_norm.default", {**args, "training": False, "cudnn_enabled": False}
             names, types = names[:1], types[:1]
+        if node.target is TRAINING_BATCH_NORM:
+            # Export says f32 of running statistics in a half type, which keep their type.
+            types[3:] = [self._type_of(given.meta["val"]) for given in node.args[3:5]]
         if is_by_chance(node, args):
             names, types = names[:1], types[:1]
             op, args = self._seeded(op, value[0] if several else value, args)
@@ -290,6 +295,7 @@ CHECKS = (
     aten.sym_constrain_range_for_size.default,
 )
 EVAL_BATCH_NORM = aten._native_batch_norm_legit_no_training.default
+TRAINING_BATCH_NORM = aten._native_batch_norm_legit_functional.default
 DROPOUTS = (aten.dropout.default, aten.native_dropout.default)
 COPIES = (
     aten.detach.default,
@@ -311,6 +317,11 @@ def identity(node):
         return None
     before, after = source.meta["val"], node.meta["val"]
     return source if before.dtype == after.dtype and before.shape == after.shape else None
+
+
+def empty_of(kind):
+    """The arguments of `full` for a tensor without elements."""
+    return {"size": kind["shape"], "fill_value": 0, "dtype": kind["dtype"]}
 
 
 def unknown_operators(graph, known):

@@ -20,7 +20,7 @@ use crate::cli::TaskArgs;
 use crate::cli::progress::Progress;
 use crate::cli::report::{Report, TaskReport};
 use crate::cli::run::{REPORT, conclude, prepare, session, tuning, write};
-use crate::cli::task::{SharedPython, load, lock, python};
+use crate::cli::task::{load, lock, python};
 
 /// Solves problems, several at a time.
 pub(super) struct Solver<'a> {

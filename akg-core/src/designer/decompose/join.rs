@@ -67,11 +67,13 @@ fn mirrored(s: &mut Step<'_>) -> Result<Option<PrimId>> {
         let Some(extent) = s.prims.extent(x, dim).as_const() else {
             return Ok(None);
         };
+        // What is cut off is not repeated at the other end.
+        let (low, high) = ((-before).max(0), extent - (-after).max(0));
         let place = |at: i64| match mode.as_str() {
             "reflect" if at < 0 => Some(-at),
             "reflect" if at >= extent => Some(2 * (extent - 1) - at),
             "replicate" => Some(at.clamp(0, extent - 1)),
-            "circular" => Some(at.rem_euclid(extent.max(1))),
+            "circular" => Some(low + (at - low).rem_euclid((high - low).max(1))),
             "reflect" => Some(at),
             _ => None,
         };

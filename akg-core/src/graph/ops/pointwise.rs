@@ -390,7 +390,14 @@ fn clamp(call: &Call<'_>) -> Inferred {
     if names.len() == 1 {
         return Err(Error::invalid("at least one of min and max must be given"));
     }
-    let dtype = reject_bool("the common type of the operands", result_type(call, &names)?)?;
+    let dtype = result_type(call, &names)?;
+    // PyTorch takes booleans where the other operand is a tensor.
+    let is_by_tensor = ["min", "max"]
+        .iter()
+        .any(|name| call.opt_tensor(name).is_ok_and(|found| found.is_some()));
+    if !is_by_tensor {
+        reject_bool("the common type of the operands", dtype)?;
+    }
     one(dtype, broadcast_operands(call)?)
 }
 

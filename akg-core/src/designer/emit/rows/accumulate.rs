@@ -388,16 +388,25 @@ impl Passes<'_> {
         (so_far, index): (&str, &str),
     ) -> String {
         let sign = if op == ReduceOp::Max { ">" } else { "<" };
+        let is_float = self.element_type(id).is_float();
         let earlier = if self.along(id).len() > 1 {
-            let same = format!("({value} == {so_far}) | (isnan({value}) & isnan({so_far}))");
+            let same = if is_float {
+                format!("({value} == {so_far}) | (isnan({value}) & isnan({so_far}))")
+            } else {
+                format!("{value} == {so_far}")
+            };
             format!(" | (({same}) & ({place} < {index}))")
         } else {
             String::new()
         };
         let wins = self.emitter.fresh("wins");
-        self.emitter.line(format!(
-            "{wins} = ({value} {sign} {so_far}) | (isnan({value}) & !isnan({so_far})){earlier}"
-        ));
+        let nan = if is_float {
+            format!(" | (isnan({value}) & !isnan({so_far}))")
+        } else {
+            String::new()
+        };
+        self.emitter
+            .line(format!("{wins} = ({value} {sign} {so_far}){nan}{earlier}"));
         wins
     }
 
@@ -424,7 +433,12 @@ impl Passes<'_> {
             format!("{}[{}]", best.text, marks.join(", "))
         };
         let end = count(&self.emitter, &self.along(id));
-        let text = format!("select(({name} == {best}) | isnan({name}), {index}, {end})");
+        let is_best = if self.element_type(id).is_float() {
+            format!("({name} == {best}) | isnan({name})")
+        } else {
+            format!("{name} == {best}")
+        };
+        let text = format!("select({is_best}, {index}, {end})");
         let places = self.bind("at", text, tile).text;
         Ok(self.bind("s", format!("i64(reduce_min({places}, {position}))"), axes))
     }
