@@ -14,7 +14,8 @@ def cdist(x1, x2, p=2.0, compute_mode=None):
     if difference.shape[-1] == 0:
         return difference.sum(-1)
     if math.isinf(p):
-        return difference.amax(-1)
+        # PyTorch's maximum passes over NaN here.
+        return torch.where(difference >= 0, difference, 0.0).amax(-1)
     return torch.linalg.vector_norm(difference, p, dim=-1)
 
 
