@@ -1,7 +1,8 @@
 """Replaces operators that akg does not know by others that compute the same.
 
 akg's own decompositions come first, then PyTorch's: those of export, then all that are registered. An operator that akg
-knows is never replaced, so that its rules see it whole.
+knows is not replaced, so that its rules see it whole. The exception is one that it knows for some types only, and that a
+decomposition of its own covers for the others.
 """
 
 import contextlib

@@ -9,6 +9,7 @@ import re
 import torch
 from torch.export.graph_signature import InputKind, OutputKind
 
+from akg_worker.decompositions.registry import applies
 from akg_worker.errors import CallError, line_of
 from akg_worker.recurrent import STAND_INS
 from akg_worker.sizes import Sizes
@@ -325,7 +326,7 @@ def empty_of(kind):
 
 
 def unknown_operators(graph, known):
-    """The operators of an FX graph whose names are not in `known`, each once."""
+    """The operators of an FX graph whose names are not in `known`, or not for the types of the graph, each once."""
     missing = []
     for node in graph.nodes:
         target = node.target
@@ -333,9 +334,16 @@ def unknown_operators(graph, known):
             continue
         is_dropped = identity(node) is not None or target in CHECKS or isinstance(node.meta.get("val"), SIZES)
         is_rewritten = target is EVAL_BATCH_NORM or str(target) in SEEDED
-        if not is_dropped and not is_rewritten and str(canonical(target, node)) not in known:
+        is_known = str(canonical(target, node)) in known and not applies(target, first_operand(node))
+        if not is_dropped and not is_rewritten and not is_known:
             missing.append(target)
     return missing
+
+
+def first_operand(node):
+    """The value of the first argument of a call, given by place or by name; None if there is none."""
+    first = next(iter([*node.args, *node.kwargs.values()]), None)
+    return first.meta.get("val") if isinstance(first, torch.fx.Node) else first
 
 
 # ATen's second names for operators.

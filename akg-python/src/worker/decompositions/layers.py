@@ -1,13 +1,21 @@
 """Layers and distances in terms of products, sums and rows."""
 
+import math
+
 import torch
 
-from akg_worker.decompositions.registry import aten, of
+from akg_worker.decompositions.ordering import least_of
+from akg_worker.decompositions.registry import aten, is_integral, of
 
 
 @of(aten._cdist_forward.default, aten.cdist.default)
 def cdist(x1, x2, p=2.0, compute_mode=None):
     difference = (x1.unsqueeze(-2) - x2.unsqueeze(-3)).abs()
+    if difference.shape[-1] == 0:
+        return difference.sum(-1)
+    if math.isinf(p):
+        # PyTorch's maximum passes over NaN here.
+        return torch.where(difference >= 0, difference, 0.0).amax(-1)
     return torch.linalg.vector_norm(difference, p, dim=-1)
 
 
@@ -32,6 +40,7 @@ def one_hot(self, num_classes=-1):
         raise NotImplementedError("the number of classes follows from values")
     classes = torch.arange(num_classes, device=self.device)
     return (self.unsqueeze(-1) == classes).to(torch.int64)
+
 
 @of(aten._embedding_bag_forward_only.default, aten._embedding_bag.default)
 def embedding_bag(
@@ -173,3 +182,207 @@ def grouped_mm(self, mat2, offs=None, bias=None, out_dtype=None):
     own = group == torch.arange(mat2.shape[0], device=self.device).unsqueeze(-1)
     result = torch.where(own.unsqueeze(-1), self @ mat2, 0.0).sum(0)
     return result if out_dtype is None else result.to(out_dtype)
+
+
+@of(aten.triplet_margin_loss.default, where=is_integral)
+def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, swap=False, reduction=1):
+    def distance(a, b):
+        # The small number makes the difference of integers floating.
+        return torch.linalg.vector_norm(a - b + eps, p, dim=-1)
+
+    wrong = distance(anchor, negative)
+    if swap:
+        wrong = torch.minimum(wrong, distance(positive, negative))
+    loss = (margin + distance(anchor, positive) - wrong).clamp(min=0)
+    return loss.mean() if reduction == 1 else loss.sum() if reduction == 2 else loss
+
+
+def each(value, dims):
+    """A parameter of each spatial dimension, of which PyTorch takes one for all too."""
+    values = list(value) if isinstance(value, (list, tuple)) else [value]
+    return values * dims if len(values) == 1 else values
+
+
+def line(count, taps, stride, start, dilation, device):
+    """The places `[count, taps]` that windows along one dimension read, the first from `start`."""
+    first = torch.arange(count, device=device) * stride + start
+    return first.unsqueeze(-1) + torch.arange(taps, device=device) * dilation
+
+
+def windows(x, reads, fill):
+    """What windows over `[batch, channels, *spatial]` read, as `[batch, channels, taps, *counts]`.
+
+    `reads` has for each spatial dimension the places `[count, taps]` and a mask of those that are inside.
+    """
+    dims = len(reads)
+    for at, (place, inside) in enumerate(reads):
+        dim = 2 + 2 * at
+        inside = inside.reshape(*inside.shape, *[1] * (dims - at - 1))
+        last = max(x.shape[dim] - 1, 0)
+        x = x.index_select(dim, place.clamp(0, last).reshape(-1)).unflatten(dim, place.shape)
+        x = torch.where(inside, x, fill)
+    return taps_first(x, dims, 2)
+
+
+def taps_first(x, dims, lead):
+    """A tensor `[*lead, count, taps, count, taps, ...]` as `[*lead, taps, *counts]`, with one dimension of all taps."""
+    counts, taps = list(range(lead, lead + 2 * dims, 2)), list(range(lead + 1, lead + 2 * dims, 2))
+    return x.permute(*range(lead), *taps, *counts).flatten(lead, lead + dims - 1)
+
+
+def batched(function):
+    """A function of `[batch, channels, *spatial]` that takes, with `dims` spatial dimensions, one without a batch too."""
+
+    def either(x, dims, *arguments):
+        if x.dim() == dims + 2:
+            return function(x, dims, *arguments)
+        results = function(x.unsqueeze(0), dims, *arguments)
+        return tuple(r.squeeze(0) for r in results) if isinstance(results, tuple) else results.squeeze(0)
+
+    return either
+
+
+@batched
+def convolved(x, dims, weight, bias, stride, padding, dilation, groups, transposed=False, output_padding=0):
+    """A convolution as one product of matrices: what its windows read, by the weights in rows.
+
+    A transposed one reads, for each element of the result, the elements that the stride brings there.
+    """
+    kernel = weight.shape[2:]
+    dilation, stride, output_padding = each(dilation, dims), each(stride, dims), each(output_padding, dims)
+    spans = [d * (k - 1) for d, k in zip(dilation, kernel)]
+    if padding == "same":
+        sides = [(span // 2, span - span // 2) for span in spans]
+    else:
+        sides = [(p, p) for p in each(0 if padding == "valid" else padding, dims)]
+    reads = []
+    for at, (before, after) in enumerate(sides):
+        size, span, step = x.shape[2 + at], spans[at], stride[at]
+        if transposed:
+            count = (size - 1) * step - before - after + span + output_padding[at] + 1
+            reached = line(count, kernel[at], 1, before, -dilation[at], x.device)
+            place = torch.div(reached, step, rounding_mode="floor")
+            inside = (reached % step == 0) & (place >= 0) & (place < size)
+        else:
+            count = (size + before + after - span - 1) // step + 1
+            place = line(count, kernel[at], step, -before, dilation[at], x.device)
+            inside = (place >= 0) & (place < size)
+        reads.append((place, inside))
+    read = windows(x, reads, 0)
+    batch, channels, taps, *counts = read.shape
+    columns = read.reshape(batch, groups, channels // groups * taps, math.prod(counts))
+    rows = weight.reshape(groups, weight.shape[0] // groups, weight.shape[1], taps)
+    rows = rows.transpose(1, 2) if transposed else rows
+    product = rows.flatten(2) @ columns
+    result = product.reshape(batch, groups * rows.shape[1], *counts)
+    return result if bias is None else result + bias.reshape(-1, *[1] * dims)
+
+
+CONVOLUTIONS = [getattr(op, way) for op in (aten.conv1d, aten.conv2d, aten.conv3d) for way in ("default", "padding")]
+
+
+@of(*CONVOLUTIONS, where=is_integral)
+def conv(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+    return convolved(input, weight.dim() - 2, weight, bias, stride, padding, dilation, groups)
+
+
+@of(aten.conv_transpose1d.default, aten.conv_transpose2d.input, aten.conv_transpose3d.input, where=is_integral)
+def conv_transpose(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+    return convolved(input, weight.dim() - 2, weight, bias, stride, padding, dilation, groups, True, output_padding)
+
+
+@of(aten.convolution.default, where=is_integral)
+def convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
+    dims = weight.dim() - 2
+    return convolved(input, dims, weight, bias, stride, padding, dilation, groups, transposed, output_padding)
+
+
+def pool_counts(x, kernel, stride, padding, dilation, ceil_mode):
+    """How many windows there are along each dimension; each begins inside the input or the padding before it."""
+    counts = []
+    for size, taps, step, side, spread in zip(x.shape[2:], kernel, stride, padding, dilation):
+        room = size + 2 * side - spread * (taps - 1) - 1
+        count = (room + (step - 1 if ceil_mode else 0)) // step + 1
+        counts.append(count - 1 if ceil_mode and (count - 1) * step >= size + side else count)
+    return counts
+
+
+def pool_reads(x, dims, kernel, stride, padding, dilation, ceil_mode):
+    """The places that the windows of a pool read, with masks, and the padding of each dimension."""
+    kernel, padding, dilation = each(kernel, dims), each(padding, dims), each(dilation, dims)
+    stride = each(stride, dims) if stride else kernel
+    counts = pool_counts(x, kernel, stride, padding, dilation, ceil_mode)
+    reads = []
+    for size, *parameters, side, spread in zip(x.shape[2:], counts, kernel, stride, padding, dilation):
+        place = line(*parameters, -side, spread, x.device)
+        reads.append((place, (place >= 0) & (place < size)))
+    return reads, padding
+
+
+@batched
+def averaged(x, dims, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override):
+    reads, padding = pool_reads(x, dims, kernel, stride, padding, 1, ceil_mode)
+    total = windows(x, reads, 0).sum(2, dtype=x.dtype)
+    if divisor_override:
+        return torch.div(total, divisor_override, rounding_mode="trunc")
+    divisor = None
+    for at, (place, inside) in enumerate(reads):
+        # Padding counts up to its width behind the input, not beyond, where the last window may reach.
+        counted = place < x.shape[2 + at] + padding[at] if count_include_pad else inside
+        number = counted.sum(-1).reshape(-1, *[1] * (dims - at - 1))
+        divisor = number if divisor is None else divisor * number
+    return torch.div(total, divisor.clamp(min=1).to(x.dtype), rounding_mode="trunc")
+
+
+@of(aten.avg_pool1d.default, where=is_integral)
+def avg_pool1d(self, kernel_size, stride=(), padding=0, ceil_mode=False, count_include_pad=True):
+    return averaged(self, 1, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
+
+
+@of(aten.avg_pool2d.default, where=is_integral)
+def avg_pool2d(
+    self, kernel_size, stride=(), padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None
+):
+    return averaged(self, 2, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+@of(aten.avg_pool3d.default, where=is_integral)
+def avg_pool3d(
+    self, kernel_size, stride=(), padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None
+):
+    return averaged(self, 3, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+@batched
+def greatest(x, dims, kernel, stride, padding, dilation, ceil_mode):
+    """The greatest element of each window, and the first place in the input where it is."""
+    reads, _ = pool_reads(x, dims, kernel, stride, padding, dilation, ceil_mode)
+    read = windows(x, reads, least_of(x.dtype, 1))
+    result = read.amax(2)
+    number, valid = None, None
+    for at, (place, inside) in enumerate(reads):
+        if at == 0:
+            number, valid = place, inside
+        else:
+            number = number.unsqueeze(-1).unsqueeze(-1) * x.shape[2 + at] + place
+            valid = valid.unsqueeze(-1).unsqueeze(-1) & inside
+    number, valid = taps_first(number, dims, 0), taps_first(valid, dims, 0)
+    nowhere = math.prod(x.shape[2:])
+    return result, torch.where((read == result.unsqueeze(2)) & valid, number, nowhere).amin(2)
+
+
+def max_pool_of(dims, takes_places):
+    """The decomposition of a maximum pool over some dimensions, with its places or without."""
+
+    def pool(self, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False):
+        results = greatest(self, dims, kernel_size, stride, padding, dilation, ceil_mode)
+        return results if takes_places else results[0]
+
+    return pool
+
+
+of(aten.max_pool1d.default, where=is_integral)(max_pool_of(1, False))
+of(aten.max_pool2d.default, where=is_integral)(max_pool_of(2, False))
+of(aten.max_pool3d.default, where=is_integral)(max_pool_of(3, False))
+of(aten.max_pool2d_with_indices.default, where=is_integral)(max_pool_of(2, True))
+of(aten.max_pool3d_with_indices.default, where=is_integral)(max_pool_of(3, True))

@@ -32,10 +32,18 @@ def goes_before(a, b, descending):
     return before, (a == b) | (first_nan & second_nan)
 
 
+# Longer rows are sorted by a network: comparing all pairs takes memory that grows with the square of the length.
+LONGEST_BY_PAIRS = 512
+
+
 @moved_last
 def sorted_rows(x, count, descending):
-    """The first `count` elements of sorted rows, and their places: the number of elements before each says where it goes."""
+    """The first `count` elements of sorted rows, and their places; equal elements keep their order."""
     length = x.shape[-1]
+    if isinstance(length, int) and length > LONGEST_BY_PAIRS:
+        places = network_places(x, descending).narrow(-1, 0, count)
+        return x.gather(-1, places), places
+    # The number of elements before each says where it goes.
     place = torch.arange(length, device=x.device)
     before, equal = goes_before(x.unsqueeze(-2), x.unsqueeze(-1), descending)
     earlier = place < place.unsqueeze(-1)
@@ -43,6 +51,44 @@ def sorted_rows(x, count, descending):
     goes_to = rank.unsqueeze(-2) == torch.arange(count, device=x.device).unsqueeze(-1)
     places = torch.where(goes_to, place, 0).sum(-1)
     return x.gather(-1, places), places
+
+
+def network_places(x, descending):
+    """The places of the elements of rows in sorted order, by a bitonic network over pairs of an element and a number.
+
+    The numbers differ within a row, so that they decide between equal elements. NaN is infinity with a number beyond those
+    of the infinities, or before them if the order is descending. What fills a row up to a power of two comes last.
+    """
+    length = x.shape[-1]
+    stages = (length - 1).bit_length()
+    full = 1 << stages
+    nan = is_nan(x)
+    key = torch.where(nan, float("inf"), x) if x.is_floating_point() else x
+    late = ~nan if descending else nan
+    place = torch.arange(length, device=x.device)
+    number = torch.where(late, place + full, place)
+    if full > length:
+        rest = [*x.shape[:-1], full - length]
+        filled = full_of(rest, least_of(x.dtype, 1 if descending else -1), x)
+        numbers = torch.arange(full + length, 2 * full, device=x.device).expand(rest)
+        key, number = torch.cat([key, filled], -1), torch.cat([number, numbers], -1)
+    is_first = torch.arange(2, device=x.device).unsqueeze(-1) == 0
+    for merged in range(stages):
+        for half in range(merged, -1, -1):
+            # The first step of a merge compares a block with its mirror image, so that all blocks have one direction.
+            mirrored = [-2, -1] if half == merged else [-2]
+            blocks = [*x.shape[:-1], full >> (half + 1), 2, 1 << half]
+            key, number = key.reshape(blocks), number.reshape(blocks)
+            other_key, other_number = key.flip(mirrored), number.flip(mirrored)
+            before = key > other_key if descending else key < other_key
+            stays = (before | ((key == other_key) & (number < other_number))) == is_first
+            key = torch.where(stays, key, other_key)
+            number = torch.where(stays, number, other_number)
+    return number.reshape([*x.shape[:-1], full])[..., :length] % full
+
+
+def full_of(shape, value, like):
+    return torch.full(shape, value, dtype=like.dtype, device=like.device)
 
 
 @of(aten.sort.default)
@@ -179,9 +225,46 @@ def searchsorted(sorted_sequence, self, *, out_int32=False, right=False, side=No
     if sorter is not None:
         sorted_sequence = sorted_sequence.gather(-1, sorter)
     rows = sorted_sequence.unsqueeze(-2) if sorted_sequence.dim() > 1 else sorted_sequence
-    value = self.unsqueeze(-1)
-    before = rows <= value if right or side == "right" else rows < value
+    return number_before(rows, self.unsqueeze(-1), right or side == "right", out_int32)
+
+
+@of(aten.searchsorted.Scalar)
+def searchsorted_of_number(sorted_sequence, self, *, out_int32=False, right=False, side=None, sorter=None):
+    if sorter is not None:
+        sorted_sequence = sorted_sequence.gather(-1, sorter)
+    return number_before(sorted_sequence, self, right or side == "right", out_int32)
+
+
+@of(aten.bucketize.Tensor)
+def bucketize(self, boundaries, *, out_int32=False, right=False):
+    return number_before(boundaries, self.unsqueeze(-1), right, out_int32)
+
+
+@of(aten.bucketize.Scalar)
+def bucketize_of_number(self, boundaries, *, out_int32=False, right=False):
+    return number_before(boundaries, self, right, out_int32)
+
+
+def number_before(rows, value, right, out_int32):
+    """How many elements of sorted rows are less than a value; with `right`, not greater."""
+    before = rows <= value if right else rows < value
+    # Everything is less than NaN.
+    before = before | (is_nan(value) if isinstance(value, torch.Tensor) else value != value)
     return before.sum(-1).to(torch.int32 if out_int32 else torch.int64)
+
+
+@of(aten.nonzero_static.default)
+def nonzero_static(self, *, size, fill_value=-1):
+    if self.dim() == 0:
+        return torch.full([size, 0], fill_value, dtype=torch.int64, device=self.device)
+    # A place comes before the one asked for if no more nonzero elements than wanted stand at or before it.
+    count = (self != 0).reshape(-1).to(torch.int64).cumsum(0)
+    place = (count <= torch.arange(size, device=self.device).unsqueeze(-1)).sum(-1)
+    columns, step = [], self.numel()
+    for extent in self.shape:
+        step = step // max(extent, 1)
+        columns.append(place // max(step, 1) % max(extent, 1))
+    return torch.where((place < self.numel()).unsqueeze(-1), torch.stack(columns, -1), fill_value)
 
 
 @of(aten.histc.default)
