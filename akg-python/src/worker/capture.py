@@ -168,7 +168,8 @@ def capture(module, mode, shrink, wishes, operators, backward=False):
                 with stage("constants"):
                     check_constants(exported)
                 with stage("export"), user_export(module.__file__):
-                    model.forward = forward = joint = Joint(exported, model, forward, inputs, module.__file__)
+                    joint = Joint(exported, model, forward, inputs, module.__file__)
+                    model.forward = forward = joint.forward()
                     with input_context:
                         inputs = (*inputs, joint.empty_cotangents())
                     exported = export(model, inputs, shapes and (*shapes, joint.dynamic_shapes()))

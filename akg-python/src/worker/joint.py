@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_flatten
 
 from akg_worker.backward import is_floating
 from akg_worker.errors import CallError, first_line, line_of
-from akg_worker.graph import identity
+from akg_worker.graph import MUTATIONS, identity
 from akg_worker.module import attribute
 from akg_worker.recurrent import STAND_INS
 from akg_worker.tensors import DTYPES, dtype_name
@@ -34,7 +34,7 @@ class Joint:
     """
 
     def __init__(self, exported, model, forward, inputs, path):
-        self.__signature__ = signature(forward, inputs)
+        self._signature = signature(forward, inputs)
         traced = ForwardPass(exported, model)
         with tracing(traced, path):
             outputs = traced.outputs()
@@ -50,12 +50,23 @@ class Joint:
         self.cotangents = [{"dtype": dtype_name(c.dtype), "shape": [example(size) for size in c.shape]} for c in made]
         self._open = [[not isinstance(size, int) for size in cotangent.shape] for cotangent in made]
 
+    def forward(self):
+        """The function, with the names of its arguments."""
+
+        # Export looks at the code of a function.
+        def forward(*arguments):
+            return self(*arguments)
+
+        forward.__signature__ = self._signature
+        return forward
+
     def __call__(self, *arguments):
         """Outputs and gradients, as tensors. What the module updates in place is updated."""
         leaves = tree_flatten(arguments)[0]
         values = [source.read(self._model, leaves) for source in self._sources]
         cotangents = leaves[len(leaves) - len(self.cotangents) :]
-        results = torch.fx.Interpreter(self._graph).run(*values, *cotangents)
+        with traceback.preserve_node_meta():
+            results = torch.fx.Interpreter(self._graph).run(*values, *cotangents)
         count = self.outputs + len(self.gradients)
         for source, value in zip(self._mutated, results[count:]):
             source.read(self._model, leaves).copy_(value)
@@ -114,7 +125,7 @@ class ForwardPass:
         self._exported = exported
         self._model = model
         self._placed = []  # for each placeholder its position in `values`, or its value if that is no tensor
-        self.values, self.sources, self.found, self.mutated = [], [], [], []
+        self.values, self.sources, self.found = [], [], []
         self.node = None
         placeholders = [node for node in exported.graph.nodes if node.op == "placeholder"]
         argument, positions = 0, {}
@@ -134,6 +145,10 @@ class ForwardPass:
                 self._placed.append((None, value))
             argument += spec.kind == InputKind.USER_INPUT
         self.fake_mode = detect_fake_mode(self.values)
+        with torch.no_grad():
+            functional = exported.run_decompositions({}).graph_signature
+        updated = {spec.target for spec in functional.output_specs if spec.kind in MUTATIONS}
+        self.mutated = [source for source in self.sources if source.name in updated]
 
     def outputs(self):
         """The tensors that the program returns, which say by `requires_grad` whether they can be differentiated."""
@@ -154,10 +169,9 @@ class ForwardPass:
             differentiable, [tensor for _, tensor in wanted], cotangents, allow_unused=True
         )
         found = [(source, gradient) for (source, _), gradient in zip(wanted, gradients) if gradient is not None]
-        changed = [(source, tensor) for source, tensor in zip(self.sources, inputs) if tensor._version > 0]
         self.found = [source for source, _ in found]
-        self.mutated = [source for source, _ in changed]
-        return (*outputs, *(gradient for _, gradient in found), *(tensor for _, tensor in changed))
+        changed = [tensor for source, tensor in zip(self.sources, inputs) if source in self.mutated]
+        return (*outputs, *(gradient for _, gradient in found), *changed)
 
     def _inputs(self, values):
         """The program's inputs: those by which it is differentiated, and copies of the others, which it may update."""
