@@ -149,6 +149,10 @@ class Captured:
 def capture(module, mode, shrink, wishes, operators, backward=False):
     """Exports the module in one mode, with the sizes open that `wishes` names, in terms of `operators`. With `backward`, the
     program computes its gradients, too."""
+
+    def unknown(graph):
+        return unknown_operators(graph, operators)
+
     model_context, input_context = mode.contexts()
     with torch.no_grad():
         with stage("model"), model_context:
@@ -168,13 +172,13 @@ def capture(module, mode, shrink, wishes, operators, backward=False):
                 with stage("constants"):
                     check_constants(exported)
                 with stage("export"), user_export(module.__file__):
-                    joint = Joint(exported, model, forward, inputs, module.__file__)
+                    joint = Joint(exported, model, forward, inputs, module.__file__, unknown)
                     model.forward = forward = joint.forward()
                     with input_context:
                         inputs = (*inputs, joint.empty_cotangents())
                     exported = export(model, inputs, shapes and (*shapes, joint.dynamic_shapes()))
             with stage("export"), user_export(module.__file__):
-                program, replaced, unknown = decomposed(exported, lambda graph: unknown_operators(graph, operators))
+                program, replaced, left = decomposed(exported, unknown)
     with stage("constants"):
         check_constants(program)
     structure = results["structure"]
@@ -182,7 +186,7 @@ def capture(module, mode, shrink, wishes, operators, backward=False):
         joint.name_gradients(program)
         structure = joint.structure(structure)
     call = {"arguments": describe_arguments(forward, inputs), "results": structure}
-    return Captured(program, observer, leaves, call, replaced, unknown, joint and joint.cotangents)
+    return Captured(program, observer, leaves, call, replaced, left, joint and joint.cotangents)
 
 
 def export(model, inputs, shapes):

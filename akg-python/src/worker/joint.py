@@ -9,7 +9,6 @@ import inspect
 
 import torch
 import torch.fx.traceback as traceback
-from torch._dispatch.python import enable_python_dispatcher
 from torch._guards import detect_fake_mode
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -17,6 +16,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._pytree import tree_flatten
 
 from akg_worker.backward import is_floating
+from akg_worker.decompose import composites
+from akg_worker.decompositions.composed import COMPOSED
 from akg_worker.errors import CallError, first_line, line_of
 from akg_worker.graph import MUTATIONS, identity
 from akg_worker.module import attribute
@@ -24,6 +25,9 @@ from akg_worker.recurrent import STAND_INS
 from akg_worker.tensors import DTYPES, dtype_name
 
 COTANGENTS = "cotangents"
+
+# What autograd records for operators that nobody gave a derivative; its gradients would be missing without an error.
+WITHOUT_DERIVATIVE = ("torch::autograd::WarnNotImplemented",)
 
 
 class Joint:
@@ -33,15 +37,15 @@ class Joint:
     those that follow are gradients of.
     """
 
-    def __init__(self, exported, model, forward, inputs, path):
+    def __init__(self, exported, model, forward, inputs, path, unknown):
         self._signature = signature(forward, inputs)
         traced = ForwardPass(exported, model)
         with tracing(traced, path):
             outputs = traced.outputs()
             made = traced.cotangents(outputs)
-            # A method would count `self` among its arguments.
-            self._graph = make_fx(lambda values, cotangents: traced.run(values, cotangents))(traced.values, made)
-        self._graph.graph.eliminate_dead_code()
+            self._graph = traced.graph(made, {})
+            if composite := composites(self._graph.graph, unknown):
+                self._graph = traced.graph(made, composite)
         self._model = model
         self._sources = traced.sources
         self._mutated = traced.mutated
@@ -155,10 +159,17 @@ class ForwardPass:
         return self._run(self._inputs(self.values))
 
     def cotangents(self, outputs):
-        differentiable = [torch.empty_like(output) for output in outputs if output.requires_grad]
+        differentiable = [output.new_empty(output.shape) for output in outputs if output.requires_grad]
         if not differentiable:
-            raise CallError("invalid-input", "no output of `forward` can be differentiated by an input or a parameter")
+            raise CallError("unsupported", "no output can be differentiated by an input or a parameter")
         return differentiable
+
+    def graph(self, cotangents, decompositions):
+        """The trace of both passes, in which operators are replaced by their decompositions."""
+        # Of a method, `self` would count as an argument.
+        both = make_fx(lambda *given: self.run(*given), decomposition_table=decompositions)(self.values, cotangents)
+        both.graph.eliminate_dead_code()
+        return both
 
     def run(self, values, cotangents):
         inputs = self._inputs(values)
@@ -211,7 +222,8 @@ class Interpreter(torch.fx.Interpreter):
         self._seen = set()
 
     def call_function(self, target, args, kwargs):
-        return super().call_function(STAND_INS.get(target, target), args, kwargs)
+        target = STAND_INS.get(target, target)
+        return super().call_function(COMPOSED.get(target, target), args, kwargs)
 
     def run_node(self, node):
         self._forward_pass.node = node
@@ -224,6 +236,8 @@ class Interpreter(torch.fx.Interpreter):
             if function is None or function in self._seen:
                 continue
             self._seen.add(function)
+            if function.name() in WITHOUT_DERIVATIVE:
+                raise CallError("unsupported", f"the operator {node.target} has no derivative in PyTorch")
             function.register_prehook(lambda _: traceback.set_stack_trace(stack))
             pending += [following for following, _ in function.next_functions]
         return result
@@ -231,11 +245,10 @@ class Interpreter(torch.fx.Interpreter):
 
 @contextlib.contextmanager
 def tracing(forward_pass, path):
-    """Settings for the trace: attention by its formula, and Python's decompositions, which know no device."""
+    """Settings for the trace; attention is computed by its formula, whose parts have gradients on any device."""
     contexts = (
         forward_pass.fake_mode or contextlib.nullcontext(),
         torch.enable_grad(),
-        enable_python_dispatcher(),
         sdpa_kernel(SDPBackend.MATH),
         traceback.preserve_node_meta(),
     )
@@ -244,14 +257,12 @@ def tracing(forward_pass, path):
             for context in contexts:
                 stack.enter_context(context)
             yield
-    except CallError:
-        raise
     except Exception as error:
         node = forward_pass.node
         place = node and line_of(node.meta.get("stack_trace"), path)
         context = {"at": place} if place else {}
-        message = f"the gradients of `forward` cannot be computed: {first_line(error)}"
-        raise CallError("unsupported", message, **context) from error
+        reason = error.message if isinstance(error, CallError) else first_line(error)
+        raise CallError("unsupported", f"the gradients of `forward` cannot be computed: {reason}", **context) from error
 
 
 def example(size):

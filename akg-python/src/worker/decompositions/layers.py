@@ -33,6 +33,7 @@ def one_hot(self, num_classes=-1):
     classes = torch.arange(num_classes, device=self.device)
     return (self.unsqueeze(-1) == classes).to(torch.int64)
 
+
 @of(aten._embedding_bag_forward_only.default, aten._embedding_bag.default)
 def embedding_bag(
     weight,
@@ -81,6 +82,16 @@ def addbmm(self, batch1, batch2, *, beta=1, alpha=1):
 def rrelu(self, lower=0.125, upper=0.3333333333333333, training=False, generator=None):
     slope = lower + (upper - lower) * torch.rand_like(self) if training else (lower + upper) / 2
     return torch.where(self > 0 if not training else self >= 0, self, self * slope)
+
+
+@of(aten.bernoulli.p)
+def bernoulli(self, p, *, generator=None):
+    return (torch.rand_like(self) < p).to(self.dtype)
+
+
+@of(aten.bernoulli.default)
+def bernoulli_of_each(self, *, generator=None):
+    return bernoulli(self, self)
 
 
 @of(aten.embedding_renorm.default)

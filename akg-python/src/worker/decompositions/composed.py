@@ -1,0 +1,27 @@
+"""Operators that are differentiated as what they are composed of, where PyTorch has a gradient without a decomposition."""
+
+import torch
+
+from akg_worker.decompositions.layers import bilinear, embedding_bag, rrelu
+from akg_worker.decompositions.registry import aten
+from akg_worker.decompositions.resample import grid_sampler_3d
+
+
+def weight_norm(v, g, dim=0):
+    return v * (g / torch.norm_except_dim(v, 2, dim))
+
+
+def embedding_bag_of(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False, *rest):
+    if scale_grad_by_freq:
+        raise NotImplementedError("gradients that are scaled by the frequency of an index")
+    return embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, *rest)
+
+
+COMPOSED = {
+    aten._weight_norm.default: weight_norm,
+    aten.bilinear.default: bilinear,
+    aten.embedding_bag.default: embedding_bag_of,
+    aten.embedding_bag.padding_idx: embedding_bag_of,
+    aten.grid_sampler.default: grid_sampler_3d,
+    aten.rrelu.default: rrelu,
+}
