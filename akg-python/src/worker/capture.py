@@ -176,7 +176,7 @@ def capture(module, mode, shrink, wishes, operators, backward=False):
                     model.forward = forward = joint.forward()
                     with input_context:
                         inputs = (*inputs, joint.empty_cotangents())
-                    exported = export(model, inputs, shapes and (*shapes, joint.dynamic_shapes()))
+                    exported = export(model, inputs, shapes and (*shapes, joint.dynamic_shapes(wishes)))
             with stage("export"), user_export(module.__file__):
                 program, replaced, left = decomposed(exported, unknown)
     with stage("constants"):

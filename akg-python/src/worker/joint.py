@@ -22,6 +22,7 @@ from akg_worker.errors import CallError, first_line, line_of
 from akg_worker.graph import MUTATIONS, identity
 from akg_worker.module import attribute
 from akg_worker.recurrent import STAND_INS
+from akg_worker.sizes import open_dim, related
 from akg_worker.tensors import DTYPES, dtype_name
 
 COTANGENTS = "cotangents"
@@ -52,7 +53,8 @@ class Joint:
         self.outputs = len(outputs)
         self.gradients = [source.name for source in traced.found]
         self.cotangents = [{"dtype": dtype_name(c.dtype), "shape": [example(size) for size in c.shape]} for c in made]
-        self._open = [[not isinstance(size, int) for size in cotangent.shape] for cotangent in made]
+        self._shapes = [cotangent.shape for cotangent in made]
+        self._arguments = traced.arguments
 
     def forward(self):
         """The function, with the names of its arguments."""
@@ -76,14 +78,17 @@ class Joint:
             source.read(self._model, leaves).copy_(value)
         return tuple(results[:count])
 
-
     def empty_cotangents(self):
+        """Cotangents without content."""
         return [torch.empty(ty["shape"], dtype=DTYPES[ty["dtype"]]) for ty in self.cotangents]
 
-    def dynamic_shapes(self):
-        """The specification of the sizes that cotangents share with outputs, which the program relates to those of inputs."""
-        auto = torch.export.Dim.AUTO
-        return [{dim: auto for dim, is_open in enumerate(sizes) if is_open} for sizes in self._open]
+    def dynamic_shapes(self, wishes):
+        """The specification of the open sizes of cotangents, where `wishes` names those of arguments."""
+        dims = {self._arguments[w["argument"]].shape[w["dim"]].node.expr: open_dim(w) for w in wishes}
+        return [
+            {dim: related(size, dims) for dim, size in enumerate(shape) if not isinstance(size, int)}
+            for shape in self._shapes
+        ]
 
     def structure(self, results):
         """The structure of what a call returns, by that of what the module returns."""
@@ -121,33 +126,33 @@ class Source:
 class ForwardPass:
     """An exported program as a function that autograd can differentiate.
 
-    `values` are its fake inputs, and `sources` where each has its content from. `found` are the sources of the gradients, and
-    `mutated` those of the tensors that the program updates.
+    `values` are its fake inputs, `sources` where each has its content from, and `arguments` those that `forward` takes. `found`
+    are the sources of the gradients, and `mutated` those of the tensors that the program updates.
     """
 
     def __init__(self, exported, model):
         self._exported = exported
         self._model = model
         self._placed = []  # for each placeholder its position in `values`, or its value if that is no tensor
-        self.values, self.sources, self.found = [], [], []
+        self.values, self.sources, self.found, self.arguments = [], [], [], []
         self.node = None
         placeholders = [node for node in exported.graph.nodes if node.op == "placeholder"]
-        argument, positions = 0, {}
+        positions = {}
         for node, spec in zip(placeholders, exported.graph_signature.input_specs):
             value = node.meta.get("val")
             if isinstance(value, torch.Tensor):
-                source = Source(spec, argument, exported.constants)
+                source = Source(spec, len(self.arguments), exported.constants)
                 # Tied parameters are one.
-                tensor = None if source.is_argument else source.read(model, ())
-                position = positions.get(id(tensor), len(self.values)) if tensor is not None else len(self.values)
-                positions[id(tensor)] = position
-                if position == len(self.values):
+                key = spec.arg.name if source.is_argument else id(source.read(model, ()))
+                if key not in positions:
+                    positions[key] = len(self.values)
                     self.values.append(value)
                     self.sources.append(source)
-                self._placed.append((position, None))
+                self._placed.append((positions[key], None))
             else:
                 self._placed.append((None, value))
-            argument += spec.kind == InputKind.USER_INPUT
+            if spec.kind == InputKind.USER_INPUT:
+                self.arguments.append(value)
         self.fake_mode = detect_fake_mode(self.values)
         with torch.no_grad():
             functional = exported.run_decompositions({}).graph_signature
@@ -159,6 +164,7 @@ class ForwardPass:
         return self._run(self._inputs(self.values))
 
     def cotangents(self, outputs):
+        """Cotangents without content, as dense tensors like those of a call."""
         differentiable = [output.new_empty(output.shape) for output in outputs if output.requires_grad]
         if not differentiable:
             raise CallError("unsupported", "no output can be differentiated by an input or a parameter")
@@ -172,13 +178,13 @@ class ForwardPass:
         return both
 
     def run(self, values, cotangents):
+        """Outputs, gradients, and what was updated."""
         inputs = self._inputs(values)
         outputs = self._run(inputs)
         wanted = self._wanted(inputs)
         differentiable = [output for output in outputs if output.requires_grad]
-        gradients = torch.autograd.grad(
-            differentiable, [tensor for _, tensor in wanted], cotangents, allow_unused=True
-        )
+        by = [tensor for _, tensor in wanted]
+        gradients = torch.autograd.grad(differentiable, by, cotangents, allow_unused=True)
         found = [(source, gradient) for (source, _), gradient in zip(wanted, gradients) if gradient is not None]
         self.found = [source for source, _ in found]
         changed = [tensor for source, tensor in zip(self.sources, inputs) if source in self.mutated]
