@@ -141,12 +141,7 @@ pub(super) fn lock(python: &SharedPython) -> MutexGuard<'_, Python> {
     python.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn import(
-    args: &TaskArgs,
-    memory: Option<u64>,
-    python: SharedPython,
-    progress: &Progress,
-) -> Result<Loaded> {
+fn import(args: &TaskArgs, memory: Option<u64>, python: SharedPython, progress: &Progress) -> Result<Loaded> {
     let path = Path::new(&args.task);
     let mut halvings = 0;
     // What the tensors took when they were too many.

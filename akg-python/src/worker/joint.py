@@ -34,8 +34,8 @@ WITHOUT_DERIVATIVE = ("torch::autograd::WarnNotImplemented",)
 class Joint:
     """The forward and backward pass of an exported model, as a function of the model's arguments and a list of cotangents.
 
-    `cotangents` are the types of these, `outputs` is the number of tensors that the model returns, and `gradients` names what
-    those that follow are gradients of.
+    `cotangents` are the types of these, `outputs` is the number of tensors that the model returns, and `gradients` are the
+    sources of what those that follow are gradients of.
     """
 
     def __init__(self, exported, model, forward, inputs, path, unknown):
@@ -51,7 +51,7 @@ class Joint:
         self._sources = traced.sources
         self._mutated = traced.mutated
         self.outputs = len(outputs)
-        self.gradients = [source.name for source in traced.found]
+        self.gradients = traced.found
         self.cotangents = [{"dtype": dtype_name(c.dtype), "shape": [example(size) for size in c.shape]} for c in made]
         self._shapes = [cotangent.shape for cotangent in made]
         self._arguments = traced.arguments
@@ -97,14 +97,19 @@ class Joint:
 
     def name_gradients(self, program):
         """Names the values of an exported program that are its gradients after what they are gradients of."""
-        kinds = [spec.kind for spec in program.graph_signature.output_specs]
-        (output,) = program.graph.find_nodes(op="output")
+        signature, (output,) = program.graph_signature, program.graph.find_nodes(op="output")
+        # Of tied parameters, a program reads one.
+        specs = zip(program.graph.find_nodes(op="placeholder"), signature.input_specs)
+        read = [spec.target for node, spec in specs if node.users and spec.kind == InputKind.PARAMETER]
+        names = {id(attribute(self._model, name)): name for name in read}
+        kinds = [spec.kind for spec in signature.output_specs]
         results = [node for node, kind in zip(output.args[0], kinds) if kind == OutputKind.USER_OUTPUT]
-        for node, name in zip(results[self.outputs :], self.gradients):
+        for node, source in zip(results[self.outputs :], self.gradients):
             while (copied := identity(node)) is not None:
                 node = copied
             if node.op == "call_function" and not node.name.startswith("grad_"):
-                node.name = f"grad_{name}"
+                tensor = None if source.is_argument else source.read(self._model, ())
+                node.name = f"grad_{names.get(id(tensor), source.name)}"
 
 
 class Source:
