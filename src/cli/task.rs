@@ -72,10 +72,9 @@ pub(super) fn load(
 ) -> Result<Loaded> {
     if args.backward && !args.task.ends_with(".py") {
         return Err(Error::invalid(format!(
-            "`{}` is no module, and only modules have gradients",
+            "`{}` has no gradients; give --backward a KernelBench-form .py",
             args.task
-        ))
-        .with("help", "leave out --backward, or give a KernelBench-form .py"));
+        )));
     }
     let mut loaded = if let Some(name) = args.task.strip_prefix("builtin:") {
         Loaded {

@@ -2,7 +2,7 @@
 
 import torch
 
-from akg_worker.decompositions.layers import bilinear, embedding_bag, rrelu
+from akg_worker.decompositions.layers import bilinear, embedding_bag, pdist, rrelu
 from akg_worker.decompositions.registry import aten
 from akg_worker.decompositions.resample import grid_sampler_3d
 
@@ -23,5 +23,6 @@ COMPOSED = {
     aten.embedding_bag.default: embedding_bag_of,
     aten.embedding_bag.padding_idx: embedding_bag_of,
     aten.grid_sampler.default: grid_sampler_3d,
+    aten.pdist.default: pdist,
     aten.rrelu.default: rrelu,
 }
