@@ -191,6 +191,8 @@ class ForwardPass:
         by = [tensor for _, tensor in wanted]
         gradients = torch.autograd.grad(differentiable, by, cotangents, allow_unused=True)
         found = [(source, gradient) for (source, _), gradient in zip(wanted, gradients) if gradient is not None]
+        if not found:
+            raise CallError("unsupported", "no output depends on an input or a parameter")
         self.found = [source for source, _ in found]
         changed = [tensor for source, tensor in zip(self.sources, inputs) if source in self.mutated]
         return (*outputs, *(gradient for _, gradient in found), *changed)

@@ -30,6 +30,11 @@ def silu_backward(grad_output, self):
     return (grad * share * (1 + x * (1 - share))).to(self.dtype)
 
 
+@of(aten._efficientzerotensor.default)
+def zeros(size, dtype=None, layout=None, device=None, pin_memory=False):
+    return torch.zeros(size, dtype=dtype, device=device)
+
+
 @of(aten.hardshrink_backward.default, aten.softshrink_backward.default)
 def shrink_backward(grad, self, lambd):
     return torch.where((self >= -lambd) & (self <= lambd), 0.0, grad)
