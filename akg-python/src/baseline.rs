@@ -555,6 +555,7 @@ pub(crate) fn task_call(task: BaselineTask<'_>) -> Result<TaskCall<'_>> {
         path: &module.path,
         inputs: &module.inputs,
         shrink: &module.shrink,
+        cotangents: &module.cotangents,
         states: updated.filter_map(source).collect(),
     })
 }

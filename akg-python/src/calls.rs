@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::commitment::Digest;
-use crate::import::{ImportedInput, OpenDim, Shrink, Source};
+use crate::import::{Cotangent, ImportedInput, OpenDim, Shrink, Source};
 use crate::transfer::{Descriptor, Slot, Written};
 
 /// The seeds from which a module's tensors are made.
@@ -65,6 +65,7 @@ pub(crate) enum Call<'a> {
         name: &'a str,
         halvings: u32,
         open: &'a [OpenDim],
+        backward: bool,
         /// Those that the graph may have.
         operators: Vec<String>,
     },
@@ -72,6 +73,7 @@ pub(crate) enum Call<'a> {
         path: &'a Path,
         inputs: Vec<&'a ImportedInput>,
         shrink: &'a Option<Shrink>,
+        cotangents: &'a Option<Vec<Cotangent>>,
         weights_seed: u64,
         inputs_seed: u64,
         outputs: &'a [Slot],
@@ -187,6 +189,8 @@ pub(crate) enum TaskCall<'a> {
         path: &'a Path,
         inputs: &'a [ImportedInput],
         shrink: &'a Option<Shrink>,
+        /// Those that the module is called with, if it also computes gradients.
+        cotangents: &'a Option<Vec<Cotangent>>,
         /// The sources of the state inputs that the graph's last outputs update.
         states: Vec<&'a Source>,
     },

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use akg_core::Graph;
 use akg_core::bundle::ModuleCall;
 use akg_core::error::{Error, ErrorKind, Result};
 use akg_core::file::{MAX_TEXT, read_bytes};
 use akg_core::graph::Operator;
+use akg_core::{DType, Graph};
 use serde::{Deserialize, Serialize};
 
 use crate::cache;
@@ -26,6 +26,9 @@ pub struct ImportOptions {
     pub refresh: bool,
     /// Dimensions of the arguments of `forward` that stay open.
     pub open: Vec<OpenDim>,
+    /// Whether the graph computes gradients, too. Cotangents of all outputs that can be differentiated follow the arguments,
+    /// and gradients of floating arguments and of parameters follow the outputs.
+    pub backward: bool,
 }
 
 /// A dimension of an argument of `forward` whose size stays open.
@@ -60,6 +63,8 @@ pub struct ImportedModule {
     /// The operators that akg does not know and that were replaced by others, by their full names. What replaces them is
     /// akg's own decomposition, or PyTorch's.
     pub decomposed: Vec<String>,
+    /// The cotangents that follow the arguments of `forward`, if the graph computes gradients.
+    pub cotangents: Option<Vec<Cotangent>>,
     /// How the inputs were made smaller, if they were.
     pub shrink: Option<Shrink>,
     /// The version of PyTorch that exported the module.
@@ -114,6 +119,15 @@ pub enum Generator {
     Captured,
 }
 
+/// A tensor by which the gradients of an output are multiplied. It has the output's type, at its example size if that is open.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cotangent {
+    /// The element type.
+    pub dtype: DType,
+    /// The extents.
+    pub shape: Vec<usize>,
+}
+
 /// How the inputs of a module were made smaller.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shrink {
@@ -137,6 +151,7 @@ pub(crate) struct Imported {
     decomposed: Vec<String>,
     /// Operators that akg does not know and that have no decomposition.
     unknown: Vec<String>,
+    cotangents: Option<Vec<Cotangent>>,
     /// The files that the module imports from beside it.
     beside: Vec<PathBuf>,
     /// A hash of their content, which the cache keeps.
@@ -182,6 +197,7 @@ impl Imported {
             call: self.call,
             places: self.places,
             decomposed: self.decomposed,
+            cotangents: self.cotangents,
             shrink: self.shrink,
             torch: self.torch,
             mode: self.mode,
@@ -217,6 +233,7 @@ impl Entry {
             hasher.update(b"\0");
         }
         hasher.update(&options.halvings.to_le_bytes());
+        hasher.update(&[u8::from(options.backward)]);
         let open = serde_json::to_vec(&options.open)
             .map_err(|e| Error::unexpected("writing dimensions").caused_by(e))?;
         hasher.update(blake3::hash(&open).as_bytes());

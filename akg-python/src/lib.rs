@@ -27,7 +27,9 @@ pub use backend::ModuleBackend;
 pub use baseline::{BaselineOptions, BaselineSide, BaselineTask, BaselineWorker, Baselines, Executed};
 pub use calls::{Job, Precision, Seeds};
 pub use environment::{Config, Environment, Origin};
-pub use import::{Generator, ImportOptions, ImportedInput, ImportedModule, OpenDim, Shrink, Source};
+pub use import::{
+    Cotangent, Generator, ImportOptions, ImportedInput, ImportedModule, OpenDim, Shrink, Source,
+};
 pub use install::InstallProgress;
 pub use original::{FunctionOriginal, ModuleOriginal};
 pub use pins::Package;

@@ -153,6 +153,7 @@ impl Python {
             name: &graph_name(path),
             halvings: options.halvings,
             open: &options.open,
+            backward: options.backward,
             operators: operators(),
         };
         let limit = self.worker.options().import_timeout;
@@ -208,6 +209,7 @@ impl Python {
             path: &module.path,
             inputs,
             shrink: &module.shrink,
+            cotangents: &module.cotangents,
             weights_seed: seeds.weights,
             inputs_seed: seeds.inputs,
             outputs: &outputs.slots,

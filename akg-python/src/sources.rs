@@ -7,7 +7,7 @@ use akg_core::error::Result;
 use crate::cache;
 
 /// The file to run, and the package beside it.
-const FILES: [(&str, &str); 36] = [
+const FILES: &[(&str, &str)] = &[
     ("serve.py", include_str!("worker/serve.py")),
     ("akg_worker/__init__.py", include_str!("worker/__init__.py")),
     ("akg_worker/errors.py", include_str!("worker/errors.py")),
@@ -18,6 +18,8 @@ const FILES: [(&str, &str); 36] = [
     ("akg_worker/module.py", include_str!("worker/module.py")),
     ("akg_worker/capture.py", include_str!("worker/capture.py")),
     ("akg_worker/unchecked.py", include_str!("worker/unchecked.py")),
+    ("akg_worker/backward.py", include_str!("worker/backward.py")),
+    ("akg_worker/joint.py", include_str!("worker/joint.py")),
     ("akg_worker/decompose.py", include_str!("worker/decompose.py")),
     (
         "akg_worker/decompositions/__init__.py",
@@ -26,6 +28,10 @@ const FILES: [(&str, &str); 36] = [
     (
         "akg_worker/decompositions/bessel.py",
         include_str!("worker/decompositions/bessel.py"),
+    ),
+    (
+        "akg_worker/decompositions/composed.py",
+        include_str!("worker/decompositions/composed.py"),
     ),
     (
         "akg_worker/decompositions/elementwise.py",

@@ -138,6 +138,10 @@ struct TaskArgs {
     /// task has. May be given several times.
     #[arg(long, value_name = "INPUT.DIM=NAME")]
     symbolic: Vec<Symbolic>,
+    /// Compute the gradients of a module, too: of its floating inputs and its parameters. Its outputs' cotangents become
+    /// inputs; see docs/operators.md.
+    #[arg(long)]
+    backward: bool,
     /// The value for which an open extent of a graph is tuned, as in N=64, or with the values that it may have, as in
     /// N=64:1..4096.
     #[arg(long, value_name = "NAME=VALUE")]

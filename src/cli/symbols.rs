@@ -185,6 +185,7 @@ fn imported(loaded: &Loaded, dims: &[Symbolic], hints: &[Hint]) -> Result<Option
     let mut options = ImportOptions::default();
     options.halvings = module.shrink.as_ref().map_or(0, |shrink| shrink.halvings);
     options.open = open;
+    options.backward = module.cotangents.is_some();
     let opened = lock(python).import(&module.path, &options, &mut |_| {});
     let opened = opened.context("symbolic", || "with these dimensions open")?;
     let names = |graph: &Graph| -> Vec<String> {

@@ -47,6 +47,12 @@ pub(super) fn load(
     python: impl FnOnce() -> Result<SharedPython>,
     progress: &Progress,
 ) -> Result<Loaded> {
+    if args.backward && !args.task.ends_with(".py") {
+        return Err(Error::invalid(format!(
+            "`{}` has no gradients; give --backward a KernelBench-form .py",
+            args.task
+        )));
+    }
     let mut loaded = if let Some(name) = args.task.strip_prefix("builtin:") {
         Loaded {
             task: builtin::task(name)?,
@@ -62,7 +68,7 @@ pub(super) fn load(
             python: None,
         }
     } else if args.task.ends_with(".py") {
-        import(Path::new(&args.task), memory, python()?, progress)?
+        import(args, memory, python()?, progress)?
     } else {
         return Err(Error::invalid(format!(
             "`{}` is no task; give a KernelBench-form .py, a graph .json, or builtin:NAME",
@@ -111,7 +117,8 @@ pub(super) fn lock(python: &SharedPython) -> MutexGuard<'_, Python> {
     python.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn import(path: &Path, memory: Option<u64>, python: SharedPython, progress: &Progress) -> Result<Loaded> {
+fn import(args: &TaskArgs, memory: Option<u64>, python: SharedPython, progress: &Progress) -> Result<Loaded> {
+    let path = Path::new(&args.task);
     let mut halvings = 0;
     // What the tensors took when they were too many.
     let mut took: Option<u64> = None;
@@ -119,6 +126,7 @@ fn import(path: &Path, memory: Option<u64>, python: SharedPython, progress: &Pro
         progress.step("importing the module");
         let mut options = ImportOptions::default();
         options.halvings = halvings;
+        options.backward = args.backward;
         let module = lock(&python).import(path, &options, &mut |text| progress.step(text));
         let module = module.map_err(|e| match memory.zip(took) {
             Some((memory, took)) => e

@@ -17,6 +17,7 @@ import torch._inductor.config
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from akg_worker import tensors
+from akg_worker.backward import differentiate, with_cotangents
 from akg_worker.errors import CallError
 from akg_worker.module import argument_structure, attribute, construct, load, set_attribute, user_code
 from akg_worker.replay import Replay
@@ -256,7 +257,11 @@ class ModuleRun(Run):
         with torch.no_grad():
             self._model = self._constructed().to(device)
         self._inputs, self._states = task["inputs"], task["states"]
-        self._leaves, self._tree = tree_flatten(argument_structure(self._module, task["shrink"]))
+        arguments = argument_structure(self._module, task["shrink"])
+        self._leaves, self._tree = tree_flatten(with_cotangents(arguments, task["cotangents"]))
+        self._differentiated = task["cotangents"] is not None
+        if self._differentiated:
+            differentiate(self._model)
         self._forward = self.at_precision(self._model)
 
     def _constructed(self):
@@ -267,6 +272,13 @@ class ModuleRun(Run):
                 return construct(self._module)
         except CallError:
             return construct(self._module)
+
+    def compile(self):
+        # Compilers derive the backward pass of what they compile themselves.
+        if self._differentiated:
+            self._model.forward.compile()
+        else:
+            super().compile()
 
     def bind(self, slots):
         """Gives the module's own tensors the values of the first slot: all slots share them."""

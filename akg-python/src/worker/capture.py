@@ -14,6 +14,7 @@ from torch.utils._pytree import tree_flatten
 from akg_worker.decompose import decomposed
 from akg_worker.errors import CallError, first_line, is_out_of_memory, needs_device, no_device, place
 from akg_worker.graph import to_graph, unknown_operators
+from akg_worker.joint import Joint, differentiable
 from akg_worker.module import SEEDS, construct, load, make_inputs
 from akg_worker.recurrent import kept_whole
 from akg_worker.sizes import dynamic_shapes
@@ -79,7 +80,7 @@ def import_module(message, progress):
             continue
         progress(f"exporting ({mode.name})")
         try:
-            captured = capture(module, mode, shrink, message["open"], set(message["operators"]))
+            captured = capture(module, mode, shrink, message["open"], set(message["operators"]), message["backward"])
         except CaptureError as error:
             failure = error
             continue
@@ -92,6 +93,7 @@ def import_module(message, progress):
             "places": places,
             "decomposed": captured.decomposed,
             "unknown": captured.unknown,
+            "cotangents": captured.cotangents,
             "beside": beside(message["path"]),
             "torch": torch.__version__,
             "mode": mode.name,
@@ -122,7 +124,9 @@ def describe_input(name, source, observer, leaves):
     if "seed" in source:
         generator = {"kind": "randint", "low": 0, "high": SEEDS}
     if "argument" in source:
-        generator = observer.generator(leaves[source["argument"]])
+        # Cotangents follow the module's own arguments.
+        own = source["argument"] < len(leaves)
+        generator = observer.generator(leaves[source["argument"]]) if own else {"kind": "normal"}
     return {"name": name, "source": source, "generator": generator}
 
 
@@ -130,19 +134,26 @@ class Captured:
     """A module as a functional program, and what was seen of it.
 
     `decomposed` names the operators that were replaced by others, `unknown` those that akg does not know and that could not be.
+    `cotangents` are the types of those that the program takes, or None if it has no backward pass.
     """
 
-    def __init__(self, program, observer, leaves, call, decomposed, unknown):
+    def __init__(self, program, observer, leaves, call, decomposed, unknown, cotangents):
         self.program = program
         self.observer = observer
         self.leaves = leaves
         self.call = call
         self.decomposed = decomposed
         self.unknown = unknown
+        self.cotangents = cotangents
 
 
-def capture(module, mode, shrink, wishes, operators):
-    """Exports the module in one mode, with the sizes open that `wishes` names, in terms of `operators`."""
+def capture(module, mode, shrink, wishes, operators, backward=False):
+    """Exports the module in one mode, with the sizes open that `wishes` names, in terms of `operators`. With `backward`, the
+    program computes its gradients, too."""
+
+    def unknown(graph):
+        return unknown_operators(graph, operators)
+
     model_context, input_context = mode.contexts()
     with torch.no_grad():
         with stage("model"), model_context:
@@ -150,19 +161,39 @@ def capture(module, mode, shrink, wishes, operators):
         register_attributes(model)
         with stage("inputs"), input_context:
             inputs, observer = make_inputs(module, shrink=shrink)
-        arguments = describe_arguments(model.forward, inputs)
+        leaves = tree_flatten(inputs)[0]
+        forward, joint = model.forward, None
         # In the instance: what calls the model finds it there, whatever class it has.
-        model.forward, results = returning_tensors(model.forward)
-        with stage("export"), user_export(module.__file__), kept_whole(), Unchecked():
-            shapes = dynamic_shapes(inputs, wishes) if wishes else None
-            exported = torch.export.export(
-                model, inputs, dynamic_shapes=shapes, strict=False, prefer_deferred_runtime_asserts_over_guards=bool(wishes)
-            )
-            program, replaced, unknown = decomposed(exported, lambda graph: unknown_operators(graph, operators))
+        model.forward, results = returning_tensors(forward)
+        with kept_whole(), Unchecked():
+            with stage("export"), user_export(module.__file__), differentiable() if backward else torch.no_grad():
+                shapes = dynamic_shapes(inputs, wishes) if wishes else None
+                exported = export(model, inputs, shapes)
+            if backward:
+                with stage("constants"):
+                    check_constants(exported)
+                with stage("export"), user_export(module.__file__):
+                    joint = Joint(exported, model, forward, inputs, module.__file__, unknown)
+                    model.forward = forward = joint.forward()
+                    with input_context:
+                        inputs = (*inputs, joint.empty_cotangents())
+                    exported = export(model, inputs, shapes and (*shapes, joint.dynamic_shapes(wishes)))
+            with stage("export"), user_export(module.__file__):
+                program, replaced, left = decomposed(exported, unknown)
     with stage("constants"):
         check_constants(program)
-    call = {"arguments": arguments, "results": results["structure"]}
-    return Captured(program, observer, tree_flatten(inputs)[0], call, replaced, unknown)
+    structure = results["structure"]
+    if joint:
+        joint.name_gradients(program)
+        structure = joint.structure(structure)
+    call = {"arguments": describe_arguments(forward, inputs), "results": structure}
+    return Captured(program, observer, leaves, call, replaced, left, joint and joint.cotangents)
+
+
+def export(model, inputs, shapes):
+    return torch.export.export(
+        model, inputs, dynamic_shapes=shapes, strict=False, prefer_deferred_runtime_asserts_over_guards=bool(shapes)
+    )
 
 
 def check_constants(exported):
@@ -188,6 +219,11 @@ DATA_DEPENDENT = ("GuardOnDataDependentSymNode", "DataDependentOutputException",
 def user_export(path):
     try:
         yield
+    except CallError as error:
+        where = place(error, path)
+        if where:
+            error.context.setdefault("at", where)
+        raise
     except (Exception, SystemExit) as error:
         raise export_error(error, path) from error
 

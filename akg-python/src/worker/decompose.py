@@ -77,6 +77,17 @@ def find(op):
     return None
 
 
+def composites(graph, unknown):
+    """Decompositions, by operator, of what `unknown` finds in a graph and `torch.export` cannot replace: composite operators
+    that also have a kernel of their own."""
+    key = torch._C.DispatchKey.CompositeImplicitAutograd
+    found = {}
+    for op in unknown(graph):
+        if torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), IMPLICIT) or key in op.py_kernels:
+            found[op] = find(op)
+    return {op: function for op, function in found.items() if function}
+
+
 _exports = None
 
 

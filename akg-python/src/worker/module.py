@@ -11,6 +11,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten
 
 from akg_worker import tensors
+from akg_worker.backward import with_cotangents
 from akg_worker.errors import CallError, first_line, is_out_of_memory, needs_device, no_device, place
 
 # Seeds are non-negative integers below this.
@@ -195,7 +196,8 @@ def materialize(message):
         if any("attribute" in wish["source"] for wish in wanted):
             model = construct(module, message["weights_seed"])
         if any("argument" in wish["source"] for wish in wanted):
-            arguments = tree_flatten(make_inputs(module, message["inputs_seed"], message["shrink"])[0])[0]
+            made = make_inputs(module, message["inputs_seed"], message["shrink"])[0]
+            arguments = tree_flatten(with_cotangents(made, message["cotangents"]))[0]
     types = []
     for wish, slot in zip(wanted, message["outputs"]):
         source = wish["source"]

@@ -22,10 +22,25 @@ def dynamic_shapes(inputs, wishes):
     for wish in wishes:
         symbol = wish["symbol"]
         if symbol not in dims:
-            # A size of one is another program to PyTorch.
-            dims[symbol] = torch.export.Dim(symbol, min=wish["low"], max=wish["high"])
+            dims[symbol] = open_dim(wish)
         specification[wish["argument"]][wish["dim"]] = dims[symbol]
     return tuple(tree_unflatten(specification, tree))
+
+
+def open_dim(wish):
+    """The dimension of an open size, under a name that means nothing to sympy, as `N` does."""
+    return torch.export.Dim(f"size_{wish['symbol']}", min=wish["low"], max=wish["high"])
+
+
+def related(size, dims):
+    """The specification of a size that follows from open ones, which `dims` has by their expressions."""
+    expression = size.node.expr
+    for symbol, dim in dims.items():
+        slope, offset = expression.coeff(symbol, 1), expression.subs(symbol, 0)
+        if slope.is_Integer and offset.is_Integer and slope > 0 and expression == slope * symbol + offset:
+            dim = dim * int(slope) if slope != 1 else dim
+            return dim + int(offset) if offset != 0 else dim
+    return torch.export.Dim.AUTO
 
 
 class Sizes:

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use akg::python::SharedPython;
 use akg::session::Event;
 use akg::store::Store;
 use akg::{Accuracy, Backend, Dsl, Error, Result};

@@ -4,7 +4,7 @@ import torch
 
 from akg_worker.decompositions.elementwise import working
 from akg_worker.decompositions.registry import aten, of
-from akg_worker.decompositions.resample import along_each, cubic, resampling, triangle
+from akg_worker.decompositions.resample import along_each, convolution_cubic, cubic, resampling, triangle
 
 
 @of(aten._cdist_backward.default)
@@ -21,6 +21,23 @@ def cdist_backward(grad, x1, x2, p, cdist):
         share = torch.where(distance == 0, 0.0, size / torch.where(distance == 0, 1.0, distance))
         part = torch.where(size == 0, 0.0, difference.sign() * share ** (p - 1))
     return (grad * part).sum(-2)
+
+
+@of(aten.silu_backward.default)
+def silu_backward(grad_output, self):
+    x, grad = self.to(working(self.dtype)), grad_output.to(working(self.dtype))
+    share = torch.sigmoid(x)
+    return (grad * share * (1 + x * (1 - share))).to(self.dtype)
+
+
+@of(aten._efficientzerotensor.default)
+def zeros(size, dtype=None, layout=None, device=None, pin_memory=False):
+    return torch.zeros(size, dtype=dtype, device=device)
+
+
+@of(aten.hardshrink_backward.default, aten.softshrink_backward.default)
+def shrink_backward(grad, self, lambd):
+    return torch.where((self >= -lambd) & (self <= lambd), 0.0, grad)
 
 
 @of(aten.convolution_backward.default)
@@ -125,6 +142,41 @@ def antialiased_backward(kernel, radius):
 
 of(aten._upsample_bilinear2d_aa_backward.default)(antialiased_backward(triangle, 1))
 of(aten._upsample_bicubic2d_aa_backward.default)(antialiased_backward(cubic, 2))
+
+
+def interpolation(length, wanted, align_corners, scale, kernel, like):
+    """The weights `[wanted, length]` of an interpolation between neighbours."""
+    number = torch.arange(wanted, device=like.device).to(like.dtype)
+    if align_corners:
+        place = number * ((length - 1) / (wanted - 1) if wanted > 1 else 0.0)
+    else:
+        place = (number + 0.5) * (1 / scale if scale else length / wanted) - 0.5
+        place = place.clamp(min=0) if kernel is triangle else place
+    first = place.floor()
+    matrix = 0
+    for offset in (0, 1) if kernel is triangle else (-1, 0, 1, 2):
+        read = (first + offset).clamp(0, length - 1).to(torch.int64)
+        matrix = matrix + choosing(read, length, like) * kernel(place - first - offset).unsqueeze(-1)
+    return matrix
+
+
+def interpolation_backward(kernel):
+    def backward(grad_output, output_size, input_size, align_corners, *scales):
+        grad = grad_output.to(working(grad_output.dtype))
+        scales = scales or [None] * len(output_size)
+        extents = zip(input_size[2:], output_size, scales)
+        matrices = [interpolation(length, wanted, align_corners, scale, kernel, grad) for length, wanted, scale in extents]
+        return transposed_along_each(grad, matrices, grad_output.dtype)
+
+    return backward
+
+
+of(
+    aten.upsample_linear1d_backward.default,
+    aten.upsample_bilinear2d_backward.default,
+    aten.upsample_trilinear3d_backward.default,
+)(interpolation_backward(triangle))
+of(aten.upsample_bicubic2d_backward.default)(interpolation_backward(convolution_cubic))
 
 
 @of(aten.masked_scatter_backward.default)

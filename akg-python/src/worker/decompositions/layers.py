@@ -92,6 +92,16 @@ def rrelu(self, lower=0.125, upper=0.3333333333333333, training=False, generator
     return torch.where(self > 0 if not training else self >= 0, self, self * slope)
 
 
+@of(aten.bernoulli.p)
+def bernoulli(self, p, *, generator=None):
+    return (torch.rand_like(self) < p).to(self.dtype)
+
+
+@of(aten.bernoulli.default)
+def bernoulli_of_each(self, *, generator=None):
+    return bernoulli(self, self)
+
+
 @of(aten.embedding_renorm.default)
 def embedding_renorm(self, indices, max_norm, norm_type):
     named = (torch.arange(self.shape[0], device=self.device).unsqueeze(-1) == indices.reshape(-1)).any(-1)

@@ -214,7 +214,7 @@ def grid_sampler_3d(input, grid, interpolation_mode, padding_mode, align_corners
     input, grid = input.to(working(given)), grid.to(working(given))
     # The last coordinate of the grid is the first dimension's.
     axes = [
-        taps(grid[..., 2 - dim], length, interpolation_mode, padding_mode, align_corners)
+        taps(grid[..., len(extents) - 1 - dim], length, interpolation_mode, padding_mode, align_corners)
         for dim, length in enumerate(extents)
     ]
     table = input.flatten(2)
