@@ -5,10 +5,10 @@
 
 mod common;
 
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
-use std::{fs, io};
 
 use akg::python::{Config, Environment, ImportOptions, Python, PythonOptions, SharedPython};
 use akg::{Session, blocking};
@@ -16,6 +16,12 @@ use common::has_compiler;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 const COUNT: &str = "150";
+
+/// Entries among these that are not supported, each with its operator, which the error names.
+const REFUSED: [(&str, &str); 1] = [(
+    "special.laguerre_polynomial_l-",
+    "aten.special_laguerre_polynomial_l",
+)];
 
 fn main() {
     akg::worker::init();
@@ -33,13 +39,11 @@ fn main() {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pytorch_samples");
     let written = write(&environment, &directory);
     let python = Arc::new(Mutex::new(Python::new(environment, PythonOptions::default())));
-    let mut samples = Vec::new();
-    if written.is_ok() {
-        modules(&directory, &mut samples).unwrap();
-        samples.sort();
-    }
-    let mut trials: Vec<Trial> = samples
+    let mut trials: Vec<Trial> = fs::read_dir(&directory)
         .into_iter()
+        .flatten()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "py"))
         .map(|path| {
             let python = Arc::clone(&python);
             let name = path
@@ -70,24 +74,16 @@ fn write(environment: &Environment, directory: &Path) -> Result<(), Failed> {
     Ok(())
 }
 
-/// The modules of a directory and those below it.
-fn modules(directory: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
-    for entry in fs::read_dir(directory)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            modules(&path, found)?;
-        } else if path.extension().is_some_and(|extension| extension == "py") {
-            found.push(path);
-        }
-    }
-    Ok(())
-}
-
 fn verify(name: &str, path: &Path, python: &SharedPython) -> Result<(), Failed> {
     let module = {
         let mut python = python.lock().map_err(|_| "another sample panicked")?;
-        python.import(path, &ImportOptions::default(), &mut |_| {})?
+        python.import(path, &ImportOptions::default(), &mut |_| {})
     };
+    if let Some((_, operator)) = REFUSED.iter().find(|(entry, _)| name.starts_with(entry)) {
+        let message = module.err().ok_or("it is supported now")?.to_string();
+        return message.contains(operator).then_some(()).ok_or(message.into());
+    }
+    let module = module?;
     let registry = akg::registry();
     let session = Session::new(registry.dsl("cpp")?, registry.backend("cpu")?).with_timing(None);
     let outcome = blocking::run(&session, &module.task(name, python))?;

@@ -7,7 +7,7 @@ cases, and so without the package `expecttest`. Each entry gets at most `--most`
 `ENTRY-TYPE-NUMBER.py` with `Model`, `get_inputs` and `get_init_inputs`, in a directory by the entry's first letter; its tensors are
 inside, with their strides. Entries in `left_out.tsv` are left out for the reason given there; where a line has a regular expression,
 only the samples that it finds in `TYPE-NUMBER (ARGUMENTS)`. `entries.tsv` in the directory lists every entry with its number of samples, or
-why it has none. `--count 150` writes one sample each of 150 entries, drawn by the seed, of any of these types.
+why it has none. `--count 150` writes one sample each of 150 entries, drawn by the seed, of any of these types, all in one directory.
 """
 
 import argparse
@@ -125,11 +125,13 @@ def write_samples(operator, name, wish, pattern):
         chosen = random.Random(f"{wish.seed} {name}").sample(chosen, min(1, len(chosen)))
     for dtype, number, sample in chosen:
         kind = kind_of(dtype)
-        # Files beside a module belong to it: there may not be thousands.
-        *space, short = name.split("nn.functional.")
-        directory = wish.directory / ("nn.functional" if space else "") / short[0].lower()
+        directory = wish.directory
+        if wish.count is None:
+            # Files beside a module belong to it: there may not be thousands.
+            *space, short = name.split("nn.functional.")
+            directory = directory / ("nn.functional" if space else "") / short[0].lower()
+        directory.mkdir(parents=True, exist_ok=True)
         path = directory / f"{name}-{kind}-{number}.py"
-        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(module(name, kind, number, call, prelude, sample))
     return len(chosen)
 
