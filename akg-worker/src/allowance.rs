@@ -139,7 +139,8 @@ mod tests {
             thread::sleep(INTERVAL);
             let (spent, read) = (allowance.spent, allowance.read);
             assert!(allowance.extension().is_some());
-            (allowance.spent - spent).as_secs_f64() / (allowance.read - read).as_secs_f64()
+            let counted = allowance.spent.saturating_sub(spent);
+            counted.as_secs_f64() / allowance.read.duration_since(read).as_secs_f64()
         });
         // All of an interval counts where a process began and ended within it.
         assert!(counted.any(|share| share < 0.5));
