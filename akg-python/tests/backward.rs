@@ -10,7 +10,7 @@ use akg_core::reference::{Options, evaluate};
 use akg_core::{Accuracy, Graph, Tensor};
 use akg_python::{
     BaselineOptions, BaselineTask, BaselineWorker, Baselines, Generator, ImportOptions, ImportedModule, Job,
-    OpenDim, Precision, Python, Seeds, Variant,
+    Precision, Python, Seeds, Variant,
 };
 use common::{environment, module, python};
 
@@ -18,11 +18,10 @@ const EAGER: Variant = Variant::Eager(Accuracy::Fp32);
 const COMPILED: Variant = Variant::Compiled(Accuracy::Fp32);
 
 /// Imports a module of the tests with its gradients.
-fn import(python: &mut Python, name: &str, open: Vec<OpenDim>) -> Result<ImportedModule> {
+fn import(python: &mut Python, name: &str) -> Result<ImportedModule> {
     let mut options = ImportOptions::default();
     options.refresh = true;
     options.backward = true;
-    options.open = open;
     python.import(&module(name), &options, &mut |_| {})
 }
 
@@ -64,7 +63,7 @@ fn assert_close(name: &str, found: &[Tensor], expected: &[Tensor], tolerance: f6
 fn gradients_are_those_of_autograd() {
     let Some(mut python) = python() else { return };
     for name in ["gradients_image.py", "gradients_sequence.py"] {
-        let module = import(&mut python, name, Vec::new()).unwrap();
+        let module = import(&mut python, name).unwrap();
         let seeds = Seeds {
             weights: 1,
             inputs: 2,
@@ -94,7 +93,7 @@ fn gradients_are_those_of_autograd() {
 #[test]
 fn gradients_follow_the_outputs_and_cotangents_the_arguments() {
     let Some(mut python) = python() else { return };
-    let image = import(&mut python, "gradients_image.py", Vec::new()).unwrap();
+    let image = import(&mut python, "gradients_image.py").unwrap();
     // Of what is frozen or not read, there is none.
     let gradients = [
         "grad_x",
@@ -125,7 +124,7 @@ fn gradients_follow_the_outputs_and_cotangents_the_arguments() {
     assert_eq!(results.len(), 2);
 
     // Tied parameters have one.
-    let sequence = import(&mut python, "gradients_sequence.py", Vec::new()).unwrap();
+    let sequence = import(&mut python, "gradients_sequence.py").unwrap();
     let tied = outputs(&sequence.graph);
     let tied = tied
         .iter()
@@ -145,7 +144,7 @@ fn gradients_follow_the_outputs_and_cotangents_the_arguments() {
 #[test]
 fn a_gradient_has_the_chance_of_its_forward_pass() {
     let Some(mut python) = python() else { return };
-    let module = import(&mut python, "gradients_dropout.py", Vec::new()).unwrap();
+    let module = import(&mut python, "gradients_dropout.py").unwrap();
     let inputs = python.materialize(&module, Seeds::default()).unwrap();
     let results = evaluate(&module.graph, &inputs, &Options::default()).unwrap();
     let (out, grad) = (results[0].to_f64(), results[1].to_f64());
@@ -161,35 +160,13 @@ fn a_gradient_has_the_chance_of_its_forward_pass() {
 }
 
 #[test]
-fn open_sizes_of_cotangents_follow_those_of_inputs() {
-    let Some(mut python) = python() else { return };
-    let open = |argument| OpenDim {
-        argument,
-        dim: 0,
-        symbol: "N".to_owned(),
-        low: 1,
-        high: None,
-    };
-    let module = import(&mut python, "gradients_open.py", vec![open(0)]).unwrap();
-    let graph = &module.graph;
-    let types = graph
-        .inputs()
-        .iter()
-        .map(|i| (graph.value_name(i.value), graph.ty(i.value).to_string()));
-    let found: Vec<_> = types.filter(|(name, _)| name.starts_with("cotangents")).collect();
-    assert_eq!(found[0].1, "f32[]");
-    assert_eq!(found[1].1, "f32[N, 11]");
-    assert_eq!(module.cotangents.unwrap()[1].shape, [2, 11]);
-}
-
-#[test]
 fn what_has_no_gradient_is_refused_by_name() {
     let Some(mut python) = python() else { return };
     for (name, words) in [
         ("gradients_own.py", &["`Straight`", "gradients_own.py:17"][..]),
         ("mutated_input.py", &["in-place"]),
     ] {
-        let error = import(&mut python, name, Vec::new()).unwrap_err();
+        let error = import(&mut python, name).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
         for word in words {
             assert!(error.to_string().contains(word), "{error}");
