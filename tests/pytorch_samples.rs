@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use akg::python::{Config, Environment, ImportOptions, Python, PythonOptions, SharedPython};
+use akg::python::{Config, Environment, ImportOptions, Python, PythonOptions, SharedPython, lock};
 use akg::{Session, blocking};
 use common::has_compiler;
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -75,10 +75,7 @@ fn write(environment: &Environment, directory: &Path) -> Result<(), Failed> {
 }
 
 fn verify(name: &str, path: &Path, python: &SharedPython) -> Result<(), Failed> {
-    let module = {
-        let mut python = python.lock().map_err(|_| "another sample panicked")?;
-        python.import(path, &ImportOptions::default(), &mut |_| {})
-    };
+    let module = lock(python).import(path, &ImportOptions::default(), &mut |_| {});
     if let Some((_, operator)) = REFUSED.iter().find(|(entry, _)| name.starts_with(entry)) {
         let message = module.err().ok_or("it is supported now")?.to_string();
         return message.contains(operator).then_some(()).ok_or(message.into());

@@ -26,7 +26,7 @@ pub struct ImportOptions {
     pub refresh: bool,
     /// Dimensions of the arguments of `forward` that stay open.
     pub open: Vec<OpenDim>,
-    /// Whether the graph computes gradients, too. Cotangents of all outputs that can be differentiated follow the arguments,
+    /// Also computes gradients. Cotangents of all outputs that can be differentiated follow the arguments,
     /// and gradients of floating arguments and of parameters follow the outputs.
     pub backward: bool,
 }

@@ -35,5 +35,5 @@ pub use original::{FunctionOriginal, ModuleOriginal};
 pub use pins::Package;
 pub use pool::{Pool, Script};
 pub use python::{Python, PythonOptions};
-pub use task::SharedPython;
+pub use task::{SharedPython, lock};
 pub use variant::Variant;

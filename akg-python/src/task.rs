@@ -1,6 +1,6 @@
 //! Tasks of imported modules, whose own tensors Python makes when they are asked for.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use akg_core::error::Result;
 use akg_core::task::{Capture, Generator, Task};
@@ -12,6 +12,11 @@ use crate::python::Python;
 
 /// A Python that several tasks ask for their tensors, one after the other.
 pub type SharedPython = Arc<Mutex<Python>>;
+
+/// Waits until nobody else asks that Python. A panic elsewhere leaves nothing half done in it.
+pub fn lock(python: &SharedPython) -> MutexGuard<'_, Python> {
+    python.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 #[derive(Debug)]
 struct ModuleTensors {
@@ -25,9 +30,7 @@ impl Capture for ModuleTensors {
             weights: seed,
             inputs: seed,
         };
-        // A panic elsewhere leaves nothing half done in it.
-        let mut python = self.python.lock().unwrap_or_else(PoisonError::into_inner);
-        python.materialize_some(&self.module, positions, seeds)
+        lock(&self.python).materialize_some(&self.module, positions, seeds)
     }
 }
 

@@ -43,7 +43,7 @@ fn autograd(module: &ImportedModule, inputs: &[Tensor], variants: &[Variant]) ->
     prepared.collect::<Result<_>>().unwrap()
 }
 
-/// Whether tensors are equal but for `tolerance` of the largest element.
+/// Asserts that tensors are equal but for `tolerance` of the largest element.
 fn assert_close(name: &str, found: &[Tensor], expected: &[Tensor], tolerance: f64) {
     assert_eq!(found.len(), expected.len(), "{name}");
     for (at, (found, expected)) in found.iter().zip(expected).enumerate() {

@@ -8,13 +8,13 @@ use akg_core::backend::Limits;
 
 use crate::halt::Halt;
 
-/// How often the waits of the candidate's threads are read. A thread that lives shorter is missed, and its waits with it.
+/// The time between two readings of the waits of the candidate's threads. A thread that lives shorter is missed, and its waits with it.
 const INTERVAL: Duration = Duration::from_millis(500);
 
 /// The least time until the next reading.
 const LEAST_WAIT: Duration = Duration::from_millis(20);
 
-/// What is left of the time that a candidate has for one request.
+/// The time that a candidate has for one request, and the part of it that is spent.
 #[derive(Debug)]
 pub struct Allowance<'a> {
     halt: &'a Halt,
@@ -66,7 +66,7 @@ impl<'a> Allowance<'a> {
     }
 }
 
-/// How long each thread of the candidate has waited for a processor; nothing where the system does not count that.
+/// The time that each thread of the candidate has waited for a processor; nothing where the system does not count that.
 fn waits(halt: &Halt) -> HashMap<String, Duration> {
     let waited = |task: &str| {
         let stat = fs::read_to_string(format!("{task}/schedstat")).ok()?;

@@ -2,10 +2,10 @@
 
     python make_modules.py DIRECTORY [--most 20] [--seed 0] [--only NAME] [--count COUNT]
 
-The database is `torch.testing._internal.common_methods_invocations.op_db`, which is imported without its test
-cases, and so without the package `expecttest`. Each entry gets at most `--most` samples, of float32 first, then of bfloat16, int64 and bool where it has them. A module is a file
-`ENTRY-TYPE-NUMBER.py` with `Model`, `get_inputs` and `get_init_inputs`, in a directory by the entry's first letter; its tensors are
-inside, with their strides. Entries in `left_out.tsv` are left out for the reason given there; where a line has a regular expression,
+The database is `torch.testing._internal.common_methods_invocations.op_db`, which is imported without its test cases, and so
+without the package `expecttest`. Each entry gets at most `--most` samples, of float32 first, then of bfloat16, int64 and bool
+where it has them. A module is a file `ENTRY-TYPE-NUMBER.py` with `Model`, `get_inputs` and `get_init_inputs`, in a directory by the
+entry's first letter; its tensors are inside, with their strides. Entries in `left_out.tsv` are left out for the reason given there; where a line has a regular expression,
 only the samples that it finds in `TYPE-NUMBER (ARGUMENTS)`. `entries.tsv` in the directory lists every entry with its number of samples, or
 why it has none. `--count 150` writes one sample each of 150 entries, drawn by the seed, of any of these types, all in one directory.
 """

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use akg::error::ErrorKind;
 use akg::file::read_text;
 use akg::llm::Models;
-use akg::python::{ImportOptions, Seeds, SharedPython};
+use akg::python::{ImportOptions, Seeds, SharedPython, lock};
 use akg::task_builder::{BuildContext, ModelTaskBuilder, ModuleTrial, RuleTaskBuilder, TaskBuilder};
 use akg::trace::Trace;
 use akg::{Agent, Error, Result, Role as _, blocking};
@@ -16,7 +16,7 @@ use clap::Args;
 use super::PythonArgs;
 use super::progress::Progress;
 use super::run::write;
-use super::task::{lock, python};
+use super::task::python;
 
 #[derive(Debug, Args)]
 pub(super) struct BuildTaskArgs {

@@ -4,11 +4,11 @@ use std::str::FromStr;
 
 use akg::error::ResultExt as _;
 use akg::expr::Symbol;
-use akg::python::{ImportOptions, ImportedModule, OpenDim, Source};
+use akg::python::{ImportOptions, ImportedModule, OpenDim, Source, lock};
 use akg::task::SizeRange;
 use akg::{Error, Expr, Graph, Result};
 
-use super::task::{Loaded, lock};
+use super::task::Loaded;
 
 /// `x.0=N`: a dimension of an input becomes the symbol.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,12 +1,14 @@
 //! Loading the task that the command line names.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use akg::error::ErrorKind;
 use akg::expr::Bindings;
 use akg::file::read_text;
-use akg::python::{Config, Environment, ImportOptions, ImportedModule, Python, PythonOptions, SharedPython};
+use akg::python::{
+    Config, Environment, ImportOptions, ImportedModule, Python, PythonOptions, SharedPython, lock,
+};
 use akg::task::Generator;
 use akg::{Error, Graph, Result, Task, builtin};
 
@@ -110,11 +112,6 @@ pub(super) fn options(config: &Config) -> PythonOptions {
 /// A Python in an environment.
 pub(super) fn python_in(environment: Environment, options: PythonOptions) -> SharedPython {
     Arc::new(Mutex::new(Python::new(environment, options)))
-}
-
-/// A panic elsewhere leaves nothing half done in it.
-pub(super) fn lock(python: &SharedPython) -> MutexGuard<'_, Python> {
-    python.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn import(args: &TaskArgs, memory: Option<u64>, python: SharedPython, progress: &Progress) -> Result<Loaded> {

@@ -207,7 +207,7 @@ pub enum Disturbance {
 const OWN_SHARE: f64 = 0.125;
 
 impl Disturbance {
-    /// What keeps a candidate from claiming speed of which operators of a framework take a `share` of the time.
+    /// The disturbance of a contest whose candidate spends a `share` of its time in operators of a framework, if that is most of it.
     pub(crate) fn borrowed(share: f64) -> Option<Self> {
         (share > 1.0 - OWN_SHARE).then_some(Disturbance::Borrowed { share })
     }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use akg::python::lock;
 use akg::sqlite::SqliteStore;
 use akg::{Accuracy, Result};
 use clap::{Args, Subcommand};
@@ -19,7 +20,7 @@ use self::stop::Stop;
 use super::numbers::Numbers;
 use super::pool::Pool;
 use super::progress::Progress;
-use super::task::{environment, lock, memory_budget, options, python_in};
+use super::task::{environment, memory_budget, options, python_in};
 use super::{AlgebraArgs, JudgeArgs, PythonArgs, SizeArgs, TargetArgs, parse_duration};
 
 mod copy;

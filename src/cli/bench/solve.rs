@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use akg::python::SharedPython;
+use akg::python::{SharedPython, lock};
 use akg::session::Event;
 use akg::store::Store;
 use akg::{Accuracy, Backend, Dsl, Error, Result};
@@ -21,7 +21,7 @@ use crate::cli::TaskArgs;
 use crate::cli::progress::Progress;
 use crate::cli::report::{Report, TaskReport};
 use crate::cli::run::{REPORT, conclude, prepare, session, tuning, write};
-use crate::cli::task::{load, lock, python};
+use crate::cli::task::{load, python};
 
 /// Solves problems, several at a time.
 pub(super) struct Solver<'a> {
