@@ -14,6 +14,7 @@ from those that do not; it is no wall.
 import contextlib
 import functools
 import importlib
+import math
 import threading
 import time
 
@@ -40,8 +41,11 @@ LEAST_WRITTEN = 8
 # Smaller results may be a status, with which a module checks its kernels: they keep their values until the end.
 STATUS = 64
 
-# Pairs of calls that are timed. The smallest share counts: others may use the machine meanwhile.
-TIMED_PAIRS = 2
+# Calls that are timed. The smallest times count.
+TIMED_CALLS = 3
+
+# Operators by which the cost of watching one is measured.
+FREE_OPERATORS = 64
 
 # Bytes that are kept for comparison.
 MOST_KEPT = 2 << 30
@@ -69,10 +73,10 @@ class Watch:
         except Exception:
             # It may check what its kernels write.
             results = self._tracked(forward, given, scramble=False)
-        if self.verdict is None:
+        if self.verdict is None and results:
             # What is returned may be overwritten by the next call.
             results = [result.clone() for result in results]
-            self.share = min(share_of_operators(forward) for _ in range(TIMED_PAIRS))
+            self.share = share_of_operators(forward, results[0].device)
         return results
 
     def _tracked(self, forward, given, scramble):
@@ -132,36 +136,67 @@ def wrap_compiled():
     eval_frame._TorchDynamoContext.__call__ = wrapping
 
 
-def share_of_operators(forward):
-    """The part of a call's time that operators of PyTorch take. To watch them takes time of its own: the call is another one."""
-    begin = synchronized()
-    forward()
-    whole = synchronized() - begin
-    with Timer() as timer:
-        forward()
-    return min(timer.operators / max(whole, 1e-9), 1.0)
+def share_of_operators(call, device):
+    """The part of a call's time that operators of PyTorch take on a device, in one thread; None for what takes no time.
+
+    On the processor this is the time of the process, which others that run meanwhile do not change.
+    """
+    if device.type == "cpu":
+        clocks = time.process_time, time.thread_time
+    else:
+        clocks = functools.partial(device_time, device), functools.partial(device_time, device)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        free = Timer(*clocks)
+        for _ in range(TIMED_CALLS):
+            free.call(lambda: [torch.empty(0, device=device) for _ in range(FREE_OPERATORS)])
+        timer = Timer(*clocks)
+        for _ in range(TIMED_CALLS):
+            timer.call(call)
+    finally:
+        torch.set_num_threads(threads)
+    # To watch an operator takes time inside and outside of what is measured of it.
+    watched = timer.count / FREE_OPERATORS
+    operators = max(timer.operators - watched * free.operators, 0.0)
+    own = max(timer.others - watched * free.others, 0.0)
+    return operators / (operators + own) if operators + own > 0.0 else None
 
 
-def synchronized():
-    """The time, after all work on a device."""
-    if torch.cuda.is_available() and not torch.cuda.is_current_stream_capturing():
-        torch.cuda.synchronize()
+def device_time(device):
+    """The time after all work on a device. The processor's time says nothing there."""
+    if not (device.type == "cuda" and torch.cuda.is_current_stream_capturing()):
+        torch.accelerator.synchronize(device)
     return time.perf_counter()
 
 
 class Timer(TorchDispatchMode):
-    def __init__(self):
+    """Measures the seconds that a call takes in operators of PyTorch and in others, of several calls the fewest."""
+
+    def __init__(self, clock, operator_clock):
         super().__init__()
-        # Seconds in operators.
-        self.operators = 0.0
+        self._clock, self._operator_clock = clock, operator_clock
+        self.operators, self.others = math.inf, math.inf
+        # The operators of one call.
+        self.count = 0
+
+    def call(self, function):
+        self.count, self._spent = 0, 0.0
+        begin = self._clock()
+        with self:
+            function()
+        whole = self._clock() - begin
+        self.operators = min(self.operators, self._spent)
+        self.others = min(self.others, whole - self._spent)
 
     def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
+        if function.namespace not in OWN:
+            return function(*arguments, **(keywords or {}))
         # Kernels that are under way are none of the operator's time.
-        begin = synchronized()
+        begin = self._operator_clock()
         returned = function(*arguments, **(keywords or {}))
-        end = synchronized()
-        if function.namespace in OWN:
-            self.operators += end - begin
+        self._spent += self._operator_clock() - begin
+        self.count += 1
         return returned
 
 
