@@ -1,5 +1,6 @@
 //! Builds mutants, shows them to the judge and says what became of them.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -18,14 +19,16 @@ use futures::executor::block_on;
 use rand::SeedableRng as _;
 use rand::seq::SliceRandom as _;
 use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
 
+use crate::kept::Kept;
 use crate::operators::{self, Fault};
 use crate::subjects::{self, Subject};
 use crate::tokens::Language;
 use crate::twin::{Likeness, Original};
 
 /// What became of a mutant.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Fate {
     /// The parser, the validator or a compiler refused it; it never ran.
     Refused,
@@ -36,13 +39,13 @@ pub(crate) enum Fate {
     /// The judge passed it, and so must every judge: see [`Excuse`].
     Excused(Excuse),
     /// The judge passed it, and it differs on these inputs.
-    Escaped(&'static str),
+    Escaped(Cow<'static, str>),
     /// The judge passed it, and may fail it another time: what it computes depends on which thread comes first.
     Raced,
 }
 
 /// Why a mutant is no fault that a run can show.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Excuse {
     /// It gives the original's bits on all hostile inputs.
     SameBits,
@@ -68,11 +71,22 @@ impl Excuse {
 }
 
 /// A mutant and its fate.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Mutant {
     pub(crate) subject: usize,
     pub(crate) fault: Fault,
     pub(crate) fate: Fate,
+}
+
+/// The mutants that a subject gets.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Order {
+    /// The subject's place in the campaign.
+    pub(crate) index: usize,
+    /// The mutants that run.
+    pub(crate) quota: usize,
+    /// The choice of faults.
+    pub(crate) seed: u64,
 }
 
 /// What a campaign found.
@@ -90,7 +104,7 @@ const RACES: [&str; 4] = ["plain access", "dropped barrier", "memory order", "dr
 impl Mutant {
     /// Whether it is a matter of luck what the judge says of it.
     pub(crate) fn is_race(&self) -> bool {
-        self.fate == Fate::Raced || RACES.contains(&self.fault.operator)
+        self.fate == Fate::Raced || RACES.contains(&&*self.fault.operator)
     }
 }
 
@@ -140,7 +154,7 @@ impl Bench {
     }
 
     /// Puts faults into every subject until `quota` mutants of each have run. The same seed chooses the same faults.
-    pub(crate) fn run(&self, subjects: &[Subject], quota: usize, seed: u64) -> Result<Findings> {
+    pub(crate) fn run(&self, subjects: &[Subject], quota: usize, seed: u64, kept: &Kept) -> Result<Findings> {
         let next = AtomicUsize::new(0);
         let findings = Mutex::new(Findings::default());
         let work = || -> Result<()> {
@@ -149,9 +163,19 @@ impl Bench {
                 let Some(subject) = subjects.get(index) else {
                     return Ok(());
                 };
-                let mutants = self
-                    .mutate(index, subject, quota, seed)
-                    .map_err(|e| e.with("subject", &subject.name))?;
+                let order = Order { index, quota, seed };
+                let mutants = match kept.find(subject, &order) {
+                    Some(mutants) => Ok(mutants),
+                    None => {
+                        let mutants = self
+                            .mutate(subject, &order)
+                            .map_err(|e| e.with("subject", &subject.name))?;
+                        if let Ok(mutants) = &mutants {
+                            kept.keep(subject, &order, mutants)?;
+                        }
+                        mutants
+                    }
+                };
                 let mut findings = findings.lock().unwrap_or_else(PoisonError::into_inner);
                 match mutants {
                     Ok(mutants) => findings.mutants.extend(mutants),
@@ -174,13 +198,8 @@ impl Bench {
     }
 
     /// The subject's mutants, or why the judge fails the subject itself.
-    fn mutate(
-        &self,
-        index: usize,
-        subject: &Subject,
-        quota: usize,
-        seed: u64,
-    ) -> Result<Result<Vec<Mutant>, Failure>> {
+    fn mutate(&self, subject: &Subject, order: &Order) -> Result<Result<Vec<Mutant>, Failure>> {
+        let Order { index, quota, seed } = *order;
         let original = match self.dsl.build(&subject.source, &self.target)? {
             Ok(original) => original,
             Err(failure) => return Ok(Err(failure)),
@@ -327,14 +346,15 @@ fn question(original: &Original<'_>, fault: &Fault, mutant: &Artifact) -> Result
     for launch in &mutant.plan.launches {
         programs = programs.max(LaunchPlan::programs(launch, &Bindings::new())?);
     }
-    let ordered = matches!(fault.operator, "memory order" | "dropped fence") && cfg!(target_arch = "x86_64");
+    let ordered =
+        matches!(&*fault.operator, "memory order" | "dropped fence") && cfg!(target_arch = "x86_64");
     Ok(match original.compare(mutant)? {
-        Likeness::Different(inputs) => Fate::Escaped(inputs),
+        Likeness::Different(inputs) => Fate::Escaped(inputs.into()),
         // Right only as long as every program is called for alone.
         _ if programs > 1 && fault.after.contains("program < last; program +=") => {
-            Fate::Escaped("ranges of programs")
+            Fate::Escaped("ranges of programs".into())
         }
-        _ if matches!(fault.operator, "plain access" | "dropped barrier") => Fate::Raced,
+        _ if matches!(&*fault.operator, "plain access" | "dropped barrier") => Fate::Raced,
         _ if ordered => Fate::Excused(Excuse::MemoryModel),
         Likeness::Same if fault.operator == "uninitialised" => Fate::Excused(Excuse::Undefined),
         Likeness::Same => Fate::Excused(Excuse::SameBits),

@@ -8,6 +8,7 @@ mod campaign;
 mod designed;
 mod examples;
 mod handwritten;
+mod kept;
 mod operators;
 mod report;
 mod subjects;
@@ -19,6 +20,7 @@ use std::str::FromStr;
 
 use akg::{Error, Result};
 use campaign::{Bench, Findings};
+use kept::Kept;
 use libtest_mimic::{Arguments, Trial};
 use report::Tally;
 
@@ -75,7 +77,7 @@ fn campaign(scope: Scope) -> Result<()> {
     let Findings {
         mutants,
         originals_failed,
-    } = bench.run(&subjects, quota, seed)?;
+    } = bench.run(&subjects, quota, seed, &Kept::from_environment()?)?;
     println!("{}\n{}", bench.device(), report::report(&subjects, &mutants));
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
     report::keep_passed(&subjects, &mutants, directory)

@@ -98,7 +98,7 @@ pub(crate) fn report(subjects: &[Subject], mutants: &[Mutant]) -> String {
         tally.detected + tally.escaped,
         100.0 * tally.detection()
     );
-    out.push_str(&table("fault", mutants, |m| m.fault.operator));
+    out.push_str(&table("fault", mutants, |m| m.fault.operator.clone()));
     out.push('\n');
     out.push_str(&table("kernel", mutants, name));
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();

@@ -5,7 +5,10 @@ mod loops;
 mod memory;
 mod values;
 
+use std::borrow::Cow;
 use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
 
 use crate::tokens::{Code, Language};
 
@@ -16,9 +19,9 @@ type Edits = Vec<(Range<usize>, String)>;
 type Find = fn(&Code<'_>) -> Vec<Edits>;
 
 /// A text with one fault.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Fault {
-    pub(crate) operator: &'static str,
+    pub(crate) operator: Cow<'static, str>,
     pub(crate) language: Language,
     /// The whole text.
     pub(crate) text: String,
@@ -53,7 +56,7 @@ fn apply(operator: &'static str, code: &Code<'_>, mut edits: Edits) -> Fault {
     let number = code.text[..at].matches('\n').count();
     let line = |text: &str| text.lines().nth(number).unwrap_or_default().trim().to_owned();
     Fault {
-        operator,
+        operator: operator.into(),
         language: code.language,
         before: line(code.text),
         after: line(&text),
