@@ -177,7 +177,7 @@ fn probe(probe: Probe) -> akg::Result<Option<Artifact>> {
     let interface = ModuleInterface {
         tensors: plan.tensors.clone(),
         inputs: vec!["x".to_owned()],
-        states: Vec::new(),
+        ..ModuleInterface::default()
     };
     let artifact = interface.artifact(&text)?;
     Ok(Some(Artifact { plan, ..artifact }))

@@ -181,7 +181,7 @@ macro_rules! accessors {
                 self.place.is_contiguous()
             }
 
-            /// The addresses of the elements if they are dense.
+            /// The addresses from the first element in memory to the last.
             pub fn addresses(&self) -> std::ops::Range<usize> {
                 self.place.addresses()
             }
@@ -206,8 +206,23 @@ impl Place<'_> {
     }
 
     fn addresses(&self) -> std::ops::Range<usize> {
-        let elements: usize = self.shape.iter().product();
-        self.address..self.address + elements * self.dtype.size()
+        if self.shape.contains(&0) {
+            return self.address..self.address;
+        }
+        let size = self.dtype.size() as isize;
+        let (mut first, mut last) = (0_isize, 0_isize);
+        match self.strides {
+            None => last = self.shape.iter().product::<usize>() as isize - 1,
+            Some(strides) => {
+                for (extent, stride) in self.shape.iter().zip(strides) {
+                    let reach = (*extent as isize - 1).wrapping_mul(*stride);
+                    let end = if reach < 0 { &mut first } else { &mut last };
+                    *end = end.wrapping_add(reach);
+                }
+            }
+        }
+        let at = |element: isize| self.address.wrapping_add_signed(element.wrapping_mul(size));
+        at(first)..at(last.wrapping_add(1))
     }
 }
 
@@ -267,6 +282,15 @@ fn check_dense(dtype: DType, have: usize, shape: &[usize]) -> Result<()> {
     Err(Error::invalid(format!(
         "a tensor {dtype}{shape:?} has {need} elements, but the slice has {have}"
     )))
+}
+
+/// The strides of dense, row-major elements.
+pub(crate) fn dense_strides(shape: &[usize]) -> Vec<isize> {
+    let mut strides = vec![1; shape.len()];
+    for axis in (1..shape.len()).rev() {
+        strides[axis - 1] = strides[axis] * shape[axis].max(1) as isize;
+    }
+    strides
 }
 
 fn check_strided(dtype: DType, have: usize, shape: &[usize], strides: &[isize]) -> Result<()> {

@@ -32,6 +32,18 @@ def akg_dim(name, tensor, axis, low, high):
     return value
 ";
 
+/// The storage of a tensor with the strides that a kernel is for.
+const STORAGE: &str = "
+
+def akg_storage(name, tensor, shape, strides):
+    steps = zip(tensor.shape, tensor.stride(), strides)
+    if list(tensor.shape) != shape or any(extent > 1 and have != want for extent, have, want in steps):
+        given = f\"{list(tensor.shape)} with strides {list(tensor.stride())}\"
+        raise ValueError(f\"`{name}` must have the shape {shape} with strides {strides}, not {given}\")
+    span = 1 + sum((extent - 1) * stride for extent, stride in zip(shape, strides))
+    return tensor.as_strided((span,), (1,), tensor.storage_offset())
+";
+
 const CEILDIV: &str = "
 
 def ceildiv(a, b):
@@ -131,7 +143,11 @@ impl ModelNew<'_> {
             helpers += CONSTANT;
         }
         let class = self.class(&mut module)?;
-        for (name, text) in [("akg_dim(", DIM), ("ceildiv(", CEILDIV)] {
+        for (name, text) in [
+            ("akg_dim(", DIM),
+            ("ceildiv(", CEILDIV),
+            ("akg_storage(", STORAGE),
+        ] {
             if class.contains(name) {
                 helpers += text;
             }
@@ -427,11 +443,18 @@ impl<'a> Forward<'a> {
         let ports = manifest.inputs.iter().zip(&found).zip(&places);
         let ports = ports.filter(|(_, place)| !place.is_null()).map(|(port, _)| port);
         for (((at, tensor), _), (port, found)) in passed.iter().zip(ports) {
-            let (dtype, shape) = (torch_type(tensor.dtype), shape(tensor));
+            let (dtype, shape, port_name) =
+                (torch_type(tensor.dtype), shape(tensor), python_string(&port.name));
+            let given = match &port.layout {
+                None => found.clone(),
+                Some(layout) => {
+                    let (shape, strides) = (&layout.shape, &layout.strides);
+                    format!("akg_storage({port_name}, {found}, {shape:?}, {strides:?})")
+                }
+            };
             self.line(format!(
-                "{} = akg_input({}, {found}, {dtype}, {shape})",
-                name(*at),
-                python_string(&port.name)
+                "{} = akg_input({port_name}, {given}, {dtype}, {shape})",
+                name(*at)
             ));
         }
         // A call runs where its arguments are.

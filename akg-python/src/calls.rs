@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use akg_core::error::ErrorKind;
+use akg_core::graph::Layout;
 use akg_core::{Accuracy, DType, Graph, Tensor};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -137,6 +138,8 @@ pub(crate) enum CandidateCall<'a> {
         /// Names.
         inputs: &'a [String],
         states: &'a [String],
+        /// The tensors that it is given for inputs that are their storage.
+        layouts: &'a BTreeMap<String, Layout>,
         /// Whether its kernels are to do nothing.
         idle: bool,
     },

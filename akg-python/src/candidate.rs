@@ -177,6 +177,7 @@ impl ModuleExecutor {
             threads: thread::available_parallelism().map_or(1, usize::from),
             inputs: &interface.inputs,
             states: &interface.states,
+            layouts: &interface.layouts,
             idle: launch.is_none(),
         };
         let opened = executor.ask::<Done>(open, &Files::default(), FailureKind::LoadFailed)?;

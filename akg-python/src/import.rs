@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use akg_core::bundle::ModuleCall;
 use akg_core::error::{Error, ErrorKind, Result};
 use akg_core::file::{MAX_TEXT, read_bytes};
-use akg_core::graph::Operator;
+use akg_core::graph::{Layout, Operator};
 use akg_core::{DType, Graph};
 use serde::{Deserialize, Serialize};
 
@@ -86,6 +86,9 @@ pub struct ImportedInput {
     pub source: Source,
     /// How its content is made.
     pub generator: Generator,
+    /// The tensor that the module takes, if the graph input is its storage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layout: Option<Layout>,
 }
 
 /// What a graph input is in the module.
@@ -184,11 +187,13 @@ impl Imported {
         let mut by_name: BTreeMap<_, _> = self.inputs.into_iter().map(|i| (i.name.clone(), i)).collect();
         let ordered = graph.inputs().iter().map(|input| {
             let name = graph.value_name(input.value);
-            by_name.remove(name).ok_or_else(|| {
+            let mut imported = by_name.remove(name).ok_or_else(|| {
                 Error::unexpected(format!(
                     "the import does not say where the input `{name}` comes from"
                 ))
-            })
+            })?;
+            imported.layout.clone_from(&input.layout);
+            Ok(imported)
         });
         Ok(ImportedModule {
             path: path.to_owned(),
@@ -207,13 +212,14 @@ impl Imported {
     }
 }
 
-/// Operators of graphs that no designer has a rule for. Those that they decompose to have one.
-const WITHOUT_RULE: [&str; 3] = ["as_strided.default", "scatter.src", "scatter.value"];
+/// Operators of graphs that are decomposed at import all the same: no designer has a rule for a scatter, and `as_strided` of a
+/// module reads the storage of its argument, which a graph has for inputs alone.
+const DECOMPOSED: [&str; 3] = ["as_strided.default", "scatter.src", "scatter.value"];
 
 /// The names of the operators that an imported graph may have. The import decomposes others where it can.
 pub(crate) fn operators() -> Vec<String> {
     let mut all = Operator::all();
-    all.retain(|op| !WITHOUT_RULE.contains(&op.name()));
+    all.retain(|op| !DECOMPOSED.contains(&op.name()));
     all.into_iter().map(Operator::qualified_name).collect()
 }
 

@@ -19,8 +19,8 @@ _akg_name = @NAME@
 _akg_arch = @ARCH@
 _akg_features = @FEATURES@
 
-# name, element type, least alignment, and where it is: an argument of `forward`, an attribute of the module, or None for a
-# seed to draw.
+# name, element type, least alignment, where it is: an argument of `forward`, an attribute of the module, or None for a
+# seed to draw; and for the storage of a tensor with strides the shape, strides and elements of storage.
 _akg_inputs = @INPUTS@
 
 # name, element type, least alignment, and where the argument or attribute is that it is the new content of.
@@ -117,10 +117,18 @@ def _akg_launch(kernel, tensors, dims, programs):
         list(_akg_pool(threads).map(work, range(threads)))
 
 
-def _akg_prepare(tensor, name, dtype, align):
+def _akg_prepare(tensor, name, dtype, align, place, layout):
     if not isinstance(tensor, torch.Tensor) or tensor.dtype != _akg_types[dtype] or tensor.device.type != "cpu":
         raise ValueError(f"`{name}` must be a {_akg_types[dtype]} tensor on the CPU")
-    tensor = tensor.detach().contiguous()
+    if layout is None:
+        tensor = tensor.detach().contiguous()
+    else:
+        shape, strides, span = layout
+        steps = zip(tensor.shape, tensor.stride(), strides)
+        if list(tensor.shape) != shape or any(extent > 1 and have != want for extent, have, want in steps):
+            given = f"{list(tensor.shape)} with strides {list(tensor.stride())}"
+            raise ValueError(f"`{name}` must have the shape {shape} with strides {strides}, not {given}")
+        tensor = tensor.detach().as_strided((span,), (1,), tensor.storage_offset())
     return tensor.clone() if tensor.data_ptr() % align else tensor
 
 
@@ -135,7 +143,7 @@ def _akg_empty(shape, dtype, align):
 
 def _akg_call(inputs):
     """The outputs of the kernels."""
-    inputs = [_akg_prepare(tensor, *port[:3]) for tensor, port in zip(inputs, _akg_inputs)]
+    inputs = [_akg_prepare(tensor, *port) for tensor, port in zip(inputs, _akg_inputs)]
     dims = []
     for name, position, axis, low, high in _akg_dims:
         shape = inputs[position].shape

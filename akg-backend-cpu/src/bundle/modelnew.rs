@@ -70,7 +70,13 @@ pub fn modelnew(bundle: &Bundle) -> Result<String> {
         )
     });
     let ports = manifest.inputs.iter().zip(&places);
-    let ports = ports.map(|(port, place)| json!([port.name, port.dtype, port.align, place]));
+    let ports = ports.map(|(port, place)| {
+        let layout = port
+            .layout
+            .as_ref()
+            .map(|l| json!([l.shape, l.strides, l.span().ok()]));
+        json!([port.name, port.dtype, port.align, place, layout])
+    });
     let outputs = manifest.outputs.iter().map(|port| {
         let input = port
             .updates

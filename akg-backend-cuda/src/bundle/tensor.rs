@@ -2,15 +2,16 @@
 
 use std::ops::Range;
 
-use akg_core::DType;
 use akg_core::bundle::call::Operand;
+use akg_core::{AnyView, DType};
 
-/// A tensor of the caller in device memory: dense and row-major.
+/// A tensor of the caller in device memory: dense and row-major, unless it has strides.
 #[derive(Debug, Clone, Copy)]
 pub struct DeviceTensor<'a> {
     dtype: DType,
     address: u64,
     shape: &'a [usize],
+    strides: Option<&'a [isize]>,
 }
 
 impl<'a> DeviceTensor<'a> {
@@ -25,12 +26,31 @@ impl<'a> DeviceTensor<'a> {
             dtype,
             address,
             shape,
+            strides: None,
+        }
+    }
+
+    /// The tensor with strides, in elements: one for each extent, none negative.
+    ///
+    /// # Safety
+    /// [`from_raw`](Self::from_raw) holds for all elements from the first to the last.
+    #[must_use]
+    pub unsafe fn with_strides(self, strides: &'a [isize]) -> Self {
+        Self {
+            strides: Some(strides),
+            ..self
         }
     }
 
     /// The device address of the first element.
     pub fn address(&self) -> u64 {
         self.address
+    }
+
+    fn view(&self) -> AnyView<'a> {
+        let pointer = self.address as usize as *const u8;
+        // SAFETY: the view says where the elements are, and nobody reads them by it.
+        unsafe { AnyView::from_raw(self.dtype, pointer, self.shape, self.strides) }
     }
 }
 
@@ -44,16 +64,14 @@ impl Operand for DeviceTensor<'_> {
     }
 
     fn strides(&self) -> Option<&[isize]> {
-        None
+        self.strides
     }
 
     fn is_contiguous(&self) -> bool {
-        true
+        self.view().is_contiguous()
     }
 
     fn addresses(&self) -> Range<usize> {
-        let elements: usize = self.shape.iter().product();
-        let start = self.address as usize;
-        start..start.wrapping_add(elements.wrapping_mul(self.dtype.size()))
+        self.view().addresses()
     }
 }

@@ -7,9 +7,10 @@ use super::{Bundle, Manifest, Port};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::Bindings;
+use crate::graph::Layout;
 use crate::source::{LaunchPlan, TensorRole};
 use crate::tensor::Tensor;
-use crate::view::{AnyView, AnyViewMut};
+use crate::view::{AnyView, AnyViewMut, dense_strides};
 
 /// A tensor that a caller gives to a bundle.
 pub trait Operand {
@@ -25,7 +26,7 @@ pub trait Operand {
     /// Whether the elements are dense and row-major.
     fn is_contiguous(&self) -> bool;
 
-    /// The addresses of the elements if they are dense.
+    /// The addresses from the first element in memory to the last.
     fn addresses(&self) -> Range<usize>;
 }
 
@@ -231,28 +232,43 @@ pub fn dim_of<I: Operand>(dim: &DimSource, inputs: &[I]) -> Option<i64> {
     i64::try_from(*extent).ok()
 }
 
-/// Checks one tensor against its port, whose extents are `shape` under the call's dims.
+/// Checks one tensor against its port, whose extents are `shape` under the call's dims. The port of a layout takes a tensor in
+/// that layout, or its storage.
 fn check(what: &str, port: &Port, shape: &[usize], given: &impl Operand) -> Result<()> {
     let addresses = given.addresses();
     let aligned = addresses.start.is_multiple_of(port.align) || addresses.is_empty();
-    if given.dtype() == port.dtype && given.shape() == shape && given.is_contiguous() && aligned {
+    let is_dense = given.shape() == shape && given.is_contiguous();
+    let strides = || {
+        given
+            .strides()
+            .map_or_else(|| dense_strides(given.shape()), <[isize]>::to_vec)
+    };
+    let holds = |layout: &Layout| layout.holds(given.shape(), &strides());
+    let fits = is_dense || port.layout.as_ref().is_some_and(holds);
+    if given.dtype() == port.dtype && fits && aligned {
         return Ok(());
     }
     let Port {
         name, dtype, align, ..
     } = port;
-    let trouble = if given.dtype() != *dtype || given.shape() != shape {
-        format!(
-            "is {dtype}{shape:?}, but given was {}{:?}",
-            given.dtype(),
-            given.shape()
-        )
-    } else if !given.is_contiguous() {
-        let strides = given.strides().unwrap_or_default();
-        format!("{dtype}{shape:?} must be dense and row-major, but its strides are {strides:?}: copy it")
-    } else {
-        let address = addresses.start;
-        format!("must begin at a multiple of {align} bytes, but begins at {address:#x}")
+    let found = || format!("{}{:?}", given.dtype(), given.shape());
+    let trouble = match &port.layout {
+        Some(layout) if given.dtype() != *dtype || !fits => format!(
+            "is {dtype}{layout}, but given was {} with strides {:?}: copy it into that layout, or make a bundle for its own",
+            found(),
+            strides()
+        ),
+        None if given.dtype() != *dtype || given.shape() != shape => {
+            format!("is {dtype}{shape:?}, but given was {}", found())
+        }
+        None if !fits => format!(
+            "{dtype}{shape:?} must be dense and row-major, but its strides are {:?}: copy it",
+            strides()
+        ),
+        _ => {
+            let address = addresses.start;
+            format!("must begin at a multiple of {align} bytes, but begins at {address:#x}")
+        }
     };
     Err(Error::invalid(format!("the {what} `{name}` {trouble}")))
 }

@@ -26,6 +26,7 @@ pub(super) fn ports(graph: &Graph, plan: &LaunchPlan) -> Result<(Vec<Port>, Vec<
             align: tensor.align.max(1),
             kind: None,
             updates: None,
+            layout: None,
         })
     };
     plan.check_size()?;
@@ -48,6 +49,7 @@ pub(super) fn ports(graph: &Graph, plan: &LaunchPlan) -> Result<(Vec<Port>, Vec<
     inputs.truncate(graph.inputs().len());
     for (port, input) in inputs.iter_mut().zip(graph.inputs()) {
         port.kind = Some(input.kind);
+        port.layout.clone_from(&input.layout);
     }
     let mut outputs = ports(
         TensorRole::Output,

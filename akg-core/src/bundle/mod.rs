@@ -29,7 +29,7 @@ use crate::dtype::DType;
 use crate::error::{Error, Result, ResultExt as _};
 use crate::expr::Expr;
 use crate::file::{MAX_BUNDLE, read_bytes};
-use crate::graph::{Graph, InputKind};
+use crate::graph::{Graph, InputKind, Layout};
 use crate::session::{Attempt, Outcome};
 use crate::source::{Artifact, Knobs, LaunchPlan, Source, SourceForm};
 use crate::target::Target;
@@ -115,7 +115,7 @@ impl Manifest {
     }
 }
 
-/// A tensor that a call takes or writes: dense and row-major.
+/// A tensor that a call takes or writes: dense and row-major, unless it is the storage of a layout.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Port {
     /// Its name in the graph.
@@ -132,6 +132,9 @@ pub struct Port {
     /// The input whose new content an output is, if it is not a plain result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updates: Option<String>,
+    /// The tensor that the caller gives, of which this is the storage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layout: Option<Layout>,
 }
 
 /// Where an input is in the PyTorch module that the task came from.

@@ -10,8 +10,8 @@ use serde_json::{Map, Value as Json};
 use super::limits::limit;
 use super::ops::{Parameter, ParameterKind};
 use super::{
-    Arg, Graph, InputKind, MAX_EXTENT_PARTS, MAX_INPUTS, MAX_LIST, MAX_NODES, MAX_OUTPUTS, Node, Operator,
-    Output, TensorType, ValueId,
+    Arg, Graph, InputKind, Layout, MAX_EXTENT_PARTS, MAX_INPUTS, MAX_LIST, MAX_NODES, MAX_OUTPUTS, Node,
+    Operator, Output, TensorType, ValueId,
 };
 use crate::dtype::DType;
 use crate::error::{Error, Result, ResultExt};
@@ -46,6 +46,8 @@ struct InputEntry {
     shape: Vec<Expr>,
     #[serde(default)]
     kind: InputKind,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    layout: Option<Layout>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -90,7 +92,8 @@ impl Graph {
     ///
     /// Arguments go by the names of ATen's schema; those left out take its defaults. The schema says how a value is read:
     /// tensors are names, sizes integers or expressions (`"2*N"`), numbers may be `"inf"`, `"-inf"` or `"nan"`, element
-    /// types akg's names. Constants are base64 of their little-endian, row-major bytes. `types` are optional; where
+    /// types akg's names. An input may have a `"layout": {"shape": [8, 4], "strides": [1, 8]}`, of which it is the storage
+    /// ([`Layout`](super::Layout)). Constants are base64 of their little-endian, row-major bytes. `types` are optional; where
     /// present they must be what inference finds.
     ///
     /// An error names the node that is wrong; operators that akg lacks are reported all at once
@@ -132,6 +135,9 @@ impl Graph {
             let ty = TensorType::new(input.dtype, input.shape);
             ty.check_size().context("input", || input.name.clone())?;
             graph.add_input(&input.name, ty, input.kind);
+            if let Some(added) = graph.inputs.last_mut() {
+                added.layout = input.layout;
+            }
         }
         for constant in document.constants {
             graph.require_free(&constant.name)?;
@@ -289,6 +295,7 @@ impl Graph {
             dtype: self.ty(input.value).dtype,
             shape: self.ty(input.value).shape.clone(),
             kind: input.kind,
+            layout: input.layout.clone(),
         });
         let constants = self.constants.iter().map(|constant| ConstantEntry {
             name: name(constant.value),

@@ -23,12 +23,14 @@ mod arguments;
 mod builder;
 mod display;
 mod json;
+mod layout;
 mod limits;
 pub mod ops;
 mod rewritten;
 mod transform;
 
 pub use builder::Conv;
+pub use layout::Layout;
 pub use limits::{MAX_EXTENT_PARTS, MAX_INPUTS, MAX_LIST, MAX_NAME, MAX_NODES, MAX_OUTPUTS, MAX_RANK};
 pub use ops::Operator;
 pub use rewritten::{Fired, Rewritten};
@@ -114,6 +116,8 @@ pub struct Input {
     pub value: ValueId,
     /// What it is to the caller.
     pub kind: InputKind,
+    /// The tensor that the caller gives; `None` if that is the value itself, dense and row-major.
+    pub layout: Option<Layout>,
 }
 
 /// A value known when the graph is made.
@@ -239,6 +243,7 @@ impl Graph {
                 input.kind,
                 self.ty(input.value)
             ));
+            parts.extend(input.layout.as_ref().map(ToString::to_string));
         }
         for constant in &self.constants {
             let elements = Digest::of(constant.tensor.bytes());

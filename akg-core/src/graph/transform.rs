@@ -102,18 +102,16 @@ impl Graph {
     /// # Errors
     /// If `outputs` also depend on something else.
     pub fn subgraph(&self, inputs: &[ValueId], outputs: &[ValueId]) -> Result<Graph> {
-        let kind = |value: &ValueId| {
+        let input = |value: &ValueId| {
             let own = self.inputs.iter().find(|i| i.value == *value);
-            own.map_or(InputKind::Activation, |i| i.kind)
+            own.cloned().unwrap_or(Input {
+                value: *value,
+                kind: InputKind::Activation,
+                layout: None,
+            })
         };
         let part = Graph {
-            inputs: inputs
-                .iter()
-                .map(|value| Input {
-                    value: *value,
-                    kind: kind(value),
-                })
-                .collect(),
+            inputs: inputs.iter().map(input).collect(),
             nodes: self
                 .nodes
                 .iter()
@@ -222,6 +220,7 @@ impl Graph {
                 .map(|i| Input {
                     value: renumbered(i.value),
                     kind: i.kind,
+                    layout: i.layout.clone(),
                 })
                 .collect(),
             constants: constants

@@ -10,6 +10,7 @@ use super::memory::zeros;
 use super::parallel::blocks;
 use super::run::Stretch;
 use crate::error::{Error, Result};
+use crate::view::dense_strides;
 
 /// What can be an element.
 pub(super) trait Item: Copy + Default + Send + Sync + 'static {}
@@ -22,15 +23,6 @@ pub(super) struct Strided<E> {
     offset: usize,
     shape: Vec<usize>,
     strides: Vec<isize>,
-}
-
-/// Strides of a dense row-major tensor.
-fn dense_strides(shape: &[usize]) -> Vec<isize> {
-    let mut strides = vec![1; shape.len()];
-    for axis in (1..shape.len()).rev() {
-        strides[axis - 1] = strides[axis] * shape[axis].max(1) as isize;
-    }
-    strides
 }
 
 impl<E: Item> Strided<E> {

@@ -5,6 +5,7 @@ use super::{
 };
 use crate::digest::{Digest, Fields, Fingerprint};
 use crate::expr::Expr;
+use crate::graph::Layout;
 
 impl Source {
     /// What distinguishes it from other sources of its DSL: the text and how it is launched. Its knobs are in the text.
@@ -40,12 +41,25 @@ impl Fingerprint for ModuleInterface {
             tensors,
             inputs,
             states,
+            layouts,
         } = self;
         to.record(
             "interface",
-            1,
-            &[("tensors", tensors), ("inputs", inputs), ("states", states)],
+            2,
+            &[
+                ("tensors", tensors),
+                ("inputs", inputs),
+                ("states", states),
+                ("layouts", layouts),
+            ],
         );
+    }
+}
+
+impl Fingerprint for Layout {
+    fn feed(&self, to: &mut Fields) {
+        let Self { shape, strides } = self;
+        to.record("layout", 1, &[("shape", shape), ("strides", strides)]);
     }
 }
 

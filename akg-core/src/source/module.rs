@@ -1,10 +1,12 @@
 //! Python modules with host code of their own as sources.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Artifact, Launch, LaunchPlan, PlanTensor, Source, SourceForm};
 use crate::error::{Error, Result};
-use crate::graph::Graph;
+use crate::graph::{Graph, Layout};
 
 /// How a module with a class `ModelNew` stands for a task's graph.
 ///
@@ -20,6 +22,9 @@ pub struct ModuleInterface {
     pub inputs: Vec<String>,
     /// The names of the inputs whose new content the last outputs are.
     pub states: Vec<String>,
+    /// The tensors that the module is given for inputs that are their storage, by the inputs' names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub layouts: BTreeMap<String, Layout>,
 }
 
 impl ModuleInterface {
@@ -43,6 +48,11 @@ impl ModuleInterface {
                 .outputs()
                 .iter()
                 .filter_map(|o| o.updates.map(name))
+                .collect(),
+            layouts: graph
+                .inputs()
+                .iter()
+                .filter_map(|input| Some((name(input.value), input.layout.clone()?)))
                 .collect(),
         }
     }

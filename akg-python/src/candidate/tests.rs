@@ -46,7 +46,7 @@ fn load(text: &str, outputs: &[(DType, &[i64])], on_host: bool) -> Option<Result
     let interface = ModuleInterface {
         tensors,
         inputs: vec!["x".to_owned()],
-        states: Vec::new(),
+        ..ModuleInterface::default()
     };
     let artifact = interface.artifact(text).unwrap();
     let mut limits = Limits::default();

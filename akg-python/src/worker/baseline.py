@@ -292,7 +292,7 @@ class ModuleRun(Run):
                     continue  # PyTorch draws from its own generator
                 value = values[entry["name"]]
                 if "argument" in source:
-                    leaves[source["argument"]] = value
+                    leaves[source["argument"]] = tensors.seen(value, entry.get("layout"))
                 elif number == 0:
                     set_attribute(self._model, source["attribute"], value)
             self._slots.append(tree_unflatten(leaves, self._tree))

@@ -89,11 +89,13 @@ class Candidate:
             raise CallError("invalid-input", f"`{name}` must be a torch.nn.Module, or have a method `__call__`")
         self._path, self._name, self.device = path, name, device
         self._readable, self._watch = message["readable"], watch
-        self._inputs, self._states = message["inputs"], message["states"]
+        self._inputs, self._states, self._layouts = message["inputs"], message["states"], message["layouts"]
         self._places = {name: place for name, place in places(self._model).items() if name in self._inputs}
         self._check_arguments()
         # The slots of each placement: their tensors, and what these are copies of.
         self._placed = {}
+        # The same tensors as the module takes them.
+        self._given = {}
         # The placement, the number of the bind, and the module's own tensors that slots do not share.
         self._bound, self._number, self._own = None, None, []
         # What calls since the last bind returned, by their slot; the slots by the addresses of that; and whether the module
@@ -121,6 +123,7 @@ class Candidate:
     def put(self, placement, slots, fresh, known):
         if fresh:
             self._placed.clear()
+            self._given.clear()
         self._number = None
         self._drop()
         # On the processor, the module gets the judge's memory, which the judge writes later. Slots share what has the same
@@ -147,6 +150,9 @@ class Candidate:
             # As long as there are as many slots, the memory of their results is used again.
             tensors.reserve(len(slots) * self._returned)
         self._placed[placement] = placed
+        self._given[placement] = [
+            {name: tensors.seen(tensor, self._layouts.get(name)) for name, tensor in slot.items()} for slot, _ in placed
+        ]
 
     def run(self, placement, number, slots):
         if self._number != number:
@@ -226,7 +232,7 @@ class Candidate:
         self._own = [name for name in names if any(other[name] is not first[name] for other in others)]
 
     def _call(self, slot):
-        placed, _ = self._placed[self._bound][slot]
+        placed = self._given[self._bound][slot]
         for name in self._own:
             set_attribute(self._model, self._places[name], placed[name])
         # Every call begins with the state that was given, which it may write to.

@@ -82,7 +82,17 @@ class Converter:
             raise CallError("unsupported", f"the module takes an input of kind {spec.kind}")
         self._names[node] = name
         self._sources[name] = source
-        self._inputs.append({"name": name, **self._type_of(value), "kind": kind})
+        layout = layout_of(value) if kind == "activation" else None
+        if layout is None:
+            self._inputs.append({"name": name, **self._type_of(value), "kind": kind})
+            return
+        kind_of = self._type_of(value)
+        span = 1 + sum((extent - 1) * stride for extent, stride in zip(layout["shape"], layout["strides"]))
+        storage = {"name": name, "dtype": kind_of["dtype"], "shape": [span], "kind": kind, "layout": layout}
+        self._inputs.append(storage)
+        args = {"self": name, "size": layout["shape"], "stride": layout["strides"]}
+        name = self._names[node] = self._fresh(f"{name}_seen")
+        self._nodes.append({"op": "aten.as_strided.default", "args": args, "outputs": [name], "types": [kind_of]})
 
     def _constant(self, node, tensor, target):
         if not isinstance(tensor, torch.Tensor):
@@ -417,6 +427,14 @@ def names_in(args):
             yield value
         elif isinstance(value, list):
             yield from (item for item in value if isinstance(item, str))
+
+
+def layout_of(tensor):
+    """The shape and strides of a tensor that is not dense and row-major; None for others, and for those with open sizes."""
+    shape, strides = list(tensor.shape), list(tensor.stride())
+    if not all(isinstance(size, int) for size in shape + strides) or tensor.is_contiguous() or 0 in shape:
+        return None
+    return {"shape": shape, "strides": strides}
 
 
 def type_of(tensor, size):

@@ -207,5 +207,7 @@ def materialize(message):
             made = torch.randint(SEEDS, (), generator=torch.Generator().manual_seed(message["inputs_seed"]))
         else:
             made, arguments[source["argument"]] = arguments[source["argument"]], None
+        if wish.get("layout"):
+            made = tensors.storage_of(made, wish["layout"])
         types.append(tensors.write(slot, wish["name"], made))
     return {"types": types}

@@ -59,6 +59,22 @@ class Files:
             torch.frombuffer(mapped, dtype=torch.uint8)[:: mmap.PAGESIZE].sum()
 
 
+def storage_of(tensor, layout):
+    """The memory from the first element of a tensor to the last, which has the layout of an input: one dimension."""
+    shape, strides = list(tensor.shape), list(tensor.stride())
+    steps = zip(shape, strides, layout["strides"])
+    if shape != layout["shape"] or any(extent > 1 and have != want for extent, have, want in steps):
+        wanted = f"{layout['shape']} with strides {layout['strides']}"
+        raise CallError("invalid-input", f"the tensor is {shape} with strides {strides}, and was {wanted} at the import")
+    span = 1 + sum((extent - 1) * stride for extent, stride in zip(shape, strides))
+    return tensor.as_strided((span,), (1,), tensor.storage_offset())
+
+
+def seen(storage, layout):
+    """The tensor in the layout of an input, whose storage this is; the storage itself without a layout."""
+    return storage if layout is None else storage.as_strided(layout["shape"], layout["strides"])
+
+
 def reserve(size):
     """Takes so many bytes from the system, for the allocator to keep: results of that size cause no page faults on the clock."""
     torch.ones(size, dtype=torch.uint8)

@@ -5,6 +5,7 @@ use crate::designer::prim::PrimId;
 use crate::designer::window::Window;
 use crate::error::Result;
 use crate::expr::Expr;
+use crate::graph::ops::element_count;
 use crate::sketch::ir::CompareOp;
 
 pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimId>>> {
@@ -103,6 +104,10 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
                 s.prims.permute(seen, perm.collect())
             }
         }
+        "as_strided" => match as_strided(s)? {
+            Some(result) => result,
+            None => return Ok(None),
+        },
         "triu" | "tril" => {
             let x = s.tensor("self")?;
             let diagonal = s.call.number("diagonal")?;
@@ -118,6 +123,59 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
         _ => return Ok(None),
     };
     Ok(Some(vec![result]))
+}
+
+/// Elements of a dense tensor at strides: a permutation where they are all there and in one piece, else a window.
+fn as_strided(s: &mut Step<'_>) -> Result<Option<PrimId>> {
+    let (x, shape) = (s.tensor("self")?, s.result(0)?.shape.clone());
+    let start = s.call.opt_size("storage_offset")?.cloned().unwrap_or(0.into());
+    let strides = s.call.sizes("stride")?.iter().map(Expr::as_const);
+    let Some(strides) = strides.collect::<Option<Vec<i64>>>() else {
+        return Ok(None);
+    };
+    let count = element_count(s.prims.shape(x));
+    let flat = s.prims.reshape(x, vec![count.clone()]);
+    // Dimensions of one coordinate, or with the same elements at each, are none of the operand's.
+    let own = |(extent, step): &(&Expr, &i64)| !extent.is(1) && **step != 0;
+    let (counts, steps): (Vec<Expr>, Vec<i64>) = shape
+        .iter()
+        .zip(&strides)
+        .filter(own)
+        .map(|(extent, step)| (extent.clone(), *step))
+        .unzip();
+    let mut order: Vec<usize> = (0..steps.len()).collect();
+    order.sort_by_key(|dim| steps.get(*dim).map(|step| -step));
+    let stored: Vec<Expr> = order.iter().filter_map(|dim| counts.get(*dim).cloned()).collect();
+    let mut piece = Expr::constant(1);
+    let is_piece = order.iter().zip(&stored).rev().all(|(dim, extent)| {
+        let fits = steps.get(*dim).is_some_and(|step| piece.is(*step));
+        piece = &piece * extent;
+        fits
+    });
+    let seen = if is_piece && start.is(0) && piece == count {
+        let mut perm = vec![0; order.len()];
+        order.iter().enumerate().for_each(|(at, dim)| perm[*dim] = at);
+        let stored = s.prims.reshape(flat, stored);
+        s.prims.permute(stored, perm)
+    } else {
+        match (counts.as_slice(), steps.as_slice()) {
+            ([], _) => s.prims.at(flat, 0, start),
+            ([extent], [step]) => s.prims.window(flat, Window::new(0, start, *step), extent.clone()),
+            _ => {
+                let window = Window {
+                    steps,
+                    ..Window::new(0, start, 1)
+                };
+                s.prims.slide(flat, window, &counts)
+            }
+        }
+    };
+    let once = strides.iter().zip(&shape).map(|(step, extent)| match step {
+        0 => Expr::constant(1),
+        _ => extent.clone(),
+    });
+    let once = s.prims.reshape(seen, once.collect());
+    Ok(Some(s.prims.expand(once, shape)))
 }
 
 /// A tensor several times along each dimension.

@@ -59,7 +59,11 @@ impl Graph {
 
     pub(crate) fn add_input(&mut self, name: &str, ty: TensorType, kind: InputKind) -> ValueId {
         let value = self.define(name, ty);
-        self.inputs.push(Input { value, kind });
+        self.inputs.push(Input {
+            value,
+            kind,
+            layout: None,
+        });
         value
     }
 
@@ -185,6 +189,7 @@ impl Graph {
         if self.outputs.is_empty() {
             return Err(Error::invalid(format!("graph `{}` has no output", self.name)));
         }
+        self.check_layouts().context("graph", || self.name.clone())?;
         let mut updated = HashSet::new();
         for output in &self.outputs {
             self.check_output(output).context("graph", || self.name.clone())?;

@@ -50,7 +50,7 @@ pub(super) fn list(shape: &[Expr]) -> String {
 }
 
 /// The number of elements.
-pub(super) fn element_count(shape: &[Expr]) -> Expr {
+pub(crate) fn element_count(shape: &[Expr]) -> Expr {
     shape.iter().fold(Expr::constant(1), |n, d| n * d)
 }
 

@@ -33,6 +33,7 @@ mod scan;
 mod schema;
 mod view;
 
+pub(crate) use extents::element_count;
 pub(crate) use matmul::Einsum;
 pub use schema::{Parameter, ParameterKind, Schema};
 
