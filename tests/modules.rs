@@ -207,17 +207,43 @@ def get_init_inputs():
     return [16]
 ";
 
+/// A network whose arguments are transposed, expanded and sliced.
+const STRIDED: &str = "
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(24, 16)
+
+    def forward(self, x, scale, mask):
+        return torch.softmax(self.fc(x) * scale, -1) * mask
+
+
+def get_inputs():
+    return [torch.rand(24, 32).t(), torch.rand(16).expand(32, 16), (torch.rand(32, 40) > 0.5)[:, 3:19]]
+
+
+def get_init_inputs():
+    return []
+";
+
 /// What akg exports as a module in KernelBench's form is judged and timed like what somebody else wrote.
 fn an_exported_module_passes() -> Result<(), Failed> {
-    let place = Place::with(&[("model.py", MODEL)]);
-    for arguments in [
-        "run model.py --tune 0s --no-baseline --bundle model.akg",
-        "export model.akg --form modelnew --out kernel.py",
-        "verify kernel.py --task model.py --no-baseline --contest-seconds 1s",
-    ] {
-        let mut akg = place.akg();
-        let akg = akg.current_dir(place.path("")).args(arguments.split(' '));
-        expect(&akg.output()?, 0, &[]);
+    let place = Place::with(&[("model.py", MODEL), ("strided.py", STRIDED)]);
+    for name in ["model", "strided"] {
+        for arguments in [
+            "run NAME.py --tune 0s --no-baseline --bundle NAME.akg",
+            "export NAME.akg --form modelnew --out kernel.py",
+            "verify kernel.py --task NAME.py --no-baseline --contest-seconds 1s",
+        ] {
+            let mut akg = place.akg();
+            let arguments = arguments.replace("NAME", name);
+            let akg = akg.current_dir(place.path("")).args(arguments.split(' '));
+            expect(&akg.output()?, 0, &[]);
+        }
     }
     Ok(())
 }

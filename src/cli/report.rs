@@ -7,7 +7,7 @@ use akg::designer::KernelSummary;
 use akg::error::ErrorKind;
 use akg::expr::Bindings;
 use akg::file::read_text;
-use akg::graph::Fired;
+use akg::graph::{Fired, Input};
 use akg::isolation::Isolation;
 use akg::llm::Spent;
 use akg::pass::Pass;
@@ -519,11 +519,18 @@ fn request() -> String {
 pub(super) fn describe(task: &Task, source: &str) -> TaskReport {
     let graph = &task.graph;
     let show = |v| format!("{}: {}", graph.value_name(v), graph.ty(v));
+    let given = |input: &Input| match &input.layout {
+        None => show(input.value),
+        Some(layout) => {
+            let dtype = graph.ty(input.value).dtype;
+            format!("{}: {dtype}{layout}", graph.value_name(input.value))
+        }
+    };
     TaskReport {
         name: task.name.clone(),
         source: source.to_owned(),
         accuracy: task.contract.accuracy,
-        inputs: graph.inputs().iter().map(|i| show(i.value)).collect(),
+        inputs: graph.inputs().iter().map(given).collect(),
         outputs: graph.outputs().iter().map(|o| show(o.value)).collect(),
         hints: task.contract.hints.clone(),
         special_values: task.contract.special_values,

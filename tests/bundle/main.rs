@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
 
 mod exports;
+mod layouts;
 mod program;
 mod structures;
 mod support;

@@ -55,7 +55,11 @@ impl fmt::Display for Graph {
                 InputKind::Weight => "weight",
                 InputKind::State => "state",
             };
-            writeln!(f, "  {kind} {}", typed(input.value))?;
+            write!(f, "  {kind} {}", typed(input.value))?;
+            match &input.layout {
+                Some(layout) => writeln!(f, ", the storage of {layout}")?,
+                None => writeln!(f)?,
+            }
         }
         for constant in &self.constants {
             writeln!(f, "  constant {}", typed(constant.value))?;

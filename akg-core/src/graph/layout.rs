@@ -47,6 +47,18 @@ impl Layout {
             .ok_or_else(|| Error::invalid(format!("no memory holds the layout {self}")))
     }
 
+    /// The storage as rows that end where the dimension next to the innermost goes on: their number and length. The last may be
+    /// shorter.
+    pub(crate) fn storage_rows(&self) -> [usize; 2] {
+        let span = self.span().unwrap_or(1);
+        let steps = self.shape.iter().zip(&self.strides);
+        let steps = steps.filter(|(extent, stride)| **extent > 1 && **stride > 0);
+        let mut strides: Vec<usize> = steps.map(|(_, stride)| *stride).collect();
+        strides.sort_unstable();
+        let row = strides.get(1).copied().unwrap_or(span).max(1);
+        [span.div_ceil(row), row]
+    }
+
     /// Whether a tensor of this shape and these strides has the layout. Strides of extents of 1 say nothing.
     pub fn holds(&self, shape: &[usize], strides: &[isize]) -> bool {
         let mut pairs = self.shape.iter().zip(self.strides.iter().zip(strides));

@@ -166,7 +166,9 @@ fn as_strided(s: &mut Step<'_>) -> Result<Option<PrimId>> {
                     steps,
                     ..Window::new(0, start, 1)
                 };
-                s.prims.slide(flat, window, &counts)
+                let seen = s.prims.slide(flat, window, &counts);
+                // Products take windows for those of a convolution.
+                s.prims.copy(seen)
             }
         }
     };

@@ -172,15 +172,19 @@ impl Stream {
             }
         }
         let reach = facts.reach.filter(|_| at_thresholds && is_data);
-        let rows = match (distribution, facts.reduced) {
-            (Distribution::Rows, _) => Some((Rows::last(&shape), false)),
-            (Distribution::Columns, Some(layout)) => Some((Rows::of(layout, &shape), false)),
-            (Distribution::Columns, None) if shape.len() > 1 => {
-                Some((Rows::of(super::rows::Layout::Along(0), &shape), false))
+        // The storage of a layout as rows; what is reduced is said of the tensor.
+        let seen = input.layout.as_ref().map(|layout| layout.storage_rows());
+        let reduced = facts.reduced.filter(|_| seen.is_none());
+        let seen = seen.map_or_else(|| shape.clone(), Vec::from);
+        let rows = match (distribution, reduced) {
+            (Distribution::Rows, _) => Some((Rows::last(&seen), false)),
+            (Distribution::Columns, Some(layout)) => Some((Rows::of(layout, &seen), false)),
+            (Distribution::Columns, None) if seen.len() > 1 => {
+                Some((Rows::of(super::rows::Layout::Along(0), &seen), false))
             }
-            (Distribution::Columns, None) => Some((Rows::last(&shape), false)),
+            (Distribution::Columns, None) => Some((Rows::last(&seen), false)),
             (Distribution::Large | Distribution::Tiny | Distribution::Offset, _) => {
-                Some((Rows::last(&shape), true))
+                Some((Rows::last(&seen), true))
             }
             _ => None,
         };
@@ -201,7 +205,7 @@ impl Stream {
                 is_rare,
             }),
             is_positive: facts.is_positive,
-            row: shape.last().copied().unwrap_or(1).max(1),
+            row: seen.last().copied().unwrap_or(1).max(1),
             elements: shape.iter().product(),
             shape,
         })
