@@ -49,17 +49,17 @@ fn arguments_keep_their_layouts() {
     assert_eq!(layouts, expected);
 
     let inputs = python.materialize(&module, Seeds::default()).unwrap();
-    let spans: Vec<_> = inputs
+    let spans: Vec<usize> = inputs
         .iter()
         .map(|tensor| tensor.shape().iter().product())
         .collect();
     let storage = |layout: &Option<Layout>| layout.as_ref().map_or(15, |layout| layout.span().unwrap());
-    assert_eq!(spans, expected.iter().map(storage).collect::<Vec<usize>>());
+    assert_eq!(spans, expected.iter().map(storage).collect::<Vec<_>>());
     let ours = evaluate(&module.graph, &inputs, &Options::default()).unwrap();
     let theirs = eager(&module, &inputs);
     assert_eq!(ours.len(), theirs.len());
     for (at, (ours, theirs)) in ours.iter().zip(&theirs).enumerate() {
-        assert_eq!(ours.shape(), theirs.shape(), "output {at}");
+        assert_eq!(ours.shape, theirs.shape(), "output {at}");
         for (a, b) in ours.to_f64().into_iter().zip(theirs.to_f64().unwrap()) {
             assert!(
                 (a - b).abs() <= 1e-5 * b.abs().max(1.0),
