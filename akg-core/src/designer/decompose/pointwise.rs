@@ -238,13 +238,6 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
                 s.prims.div(a, b)?
             }
         },
-        "outer" => {
-            let (a, b) = (s.tensor("self")?, s.tensor("vec2")?);
-            let (rows, dtype) = (s.prims.extent(a, 0), s.dtype()?);
-            let column = s.prims.reshape(a, vec![rows, Expr::constant(1)]);
-            let (column, row) = (s.prims.cast(column, dtype), s.prims.cast(b, dtype));
-            product(s, column, row)?
-        }
         "floor_divide" => arithmetic::floor_divide(s)?,
         "remainder" => binary(s, BinaryOp::Mod)?,
         "fmod" => arithmetic::truncated_remainder(s)?,
@@ -295,12 +288,17 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
             let value = s.prims.cast(value, s.prims.dtype(x));
             s.prims.select(mask, value, x)?
         }
+        "copy" => {
+            let (source, result) = (s.tensor("src")?, s.result(0)?.clone());
+            let source = s.prims.cast(source, result.dtype);
+            s.prims.expand(source, result.shape)
+        }
         "_to_copy" | "to" => {
             let x = s.tensor("self")?;
             let dtype = s.dtype()?;
             s.prims.cast(x, dtype)
         }
-        _ => return Ok(None),
+        _ => return super::elementary::decompose(s, name),
     };
     Ok(Some(vec![result]))
 }
@@ -346,7 +344,7 @@ pub(super) fn operands(s: &mut Step<'_>) -> Result<(PrimId, PrimId)> {
 }
 
 /// The product, which of booleans is their conjunction.
-fn product(s: &mut Step<'_>, a: PrimId, b: PrimId) -> Result<PrimId> {
+pub(super) fn product(s: &mut Step<'_>, a: PrimId, b: PrimId) -> Result<PrimId> {
     let op = match s.prims.dtype(a) {
         DType::Bool => BinaryOp::And,
         _ => BinaryOp::Mul,
