@@ -9,6 +9,7 @@ use crate::graph::ops::Call;
 use crate::graph::{Family, Graph, Node, TensorType, ValueId};
 use crate::reference::jumps;
 
+mod activation;
 mod adaptive;
 mod arithmetic;
 mod attention;
@@ -48,6 +49,9 @@ pub(super) struct Step<'a> {
     /// The types of the call's results.
     pub(super) results: Vec<TensorType>,
 }
+
+/// Computes the only result of a call.
+type Rule = fn(&mut Step<'_>) -> Result<PrimId>;
 
 /// Decomposes the call of an operator; `None` if there is no rule for it, or none for its arguments.
 fn operator(step: &mut Step<'_>) -> Result<Option<Vec<PrimId>>> {
