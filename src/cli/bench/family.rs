@@ -166,6 +166,16 @@ mod tests {
     }
 
     #[test]
+    fn an_element_wise_maximum_is_no_reduction() {
+        let larger = family(|g| {
+            let (x, y) = (input(g), g.input("y", DType::F32, [64, 32]));
+            let args = [("self", x.into()), ("other", y.into())];
+            Ok(g.call("aten.max.other", args)?[0])
+        });
+        assert_eq!(larger, Family::ElementWise);
+    }
+
+    #[test]
     fn one_multiplication_is_a_product_with_a_diagonal_matrix() {
         let scale = |more: bool| {
             family(|g| {
