@@ -31,6 +31,7 @@ pub mod isolation;
 pub mod knowledge;
 pub mod lift;
 pub mod lower;
+mod named;
 pub mod pass;
 mod philox;
 pub mod profile;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use akg_core::conformance;
 use akg_core::conformance::random::Case;
+use akg_core::graph::Family;
 use akg_core::knowledge::embed::{HashedWords, embed, understand};
 use akg_core::knowledge::mine::{Learned, learn};
 use akg_core::knowledge::{
@@ -130,7 +131,7 @@ fn features_are_those_of_the_computation() {
         here,
         Features::of(&halves(["g", "y", "w", "v"], true, [64, 128, 32])).unwrap()
     );
-    assert_eq!(here.family, "matmul");
+    assert_eq!(here.family, Family::Matmul);
     assert_eq!(here.product, Some([6.0, 5.0, 7.0]));
     assert_eq!(here.elements, 13.0);
     assert_eq!(here.edges["matmul.default > relu.default"], 1);

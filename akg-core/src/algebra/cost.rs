@@ -6,10 +6,10 @@
 
 use egg::Id;
 
-use super::facts::{Classes, is_copy, is_expansion, is_view};
+use super::facts::Classes;
 use super::term::{Form, Term};
 use crate::expr::Bindings;
-use crate::graph::TensorType;
+use crate::graph::{Family, Operator, TensorType};
 
 /// Operations in the time of one byte.
 const OPERATIONS_PER_BYTE: f64 = 16.0;
@@ -37,20 +37,21 @@ pub(super) fn price(classes: &Classes, term: &Term, hints: &Bindings) -> f64 {
     };
     let bytes = |ty: &TensorType| elements(ty) * ty.dtype.size() as f64;
     let of = |id: Id| classes[id].data.types.iter();
-    let Form::Call { .. } = term.form else { return 0.0 };
+    let Form::Call { op, .. } = &term.form else {
+        return 0.0;
+    };
     let results: f64 = term.types.iter().map(elements).sum();
     let operands = egg::Language::children(term);
     let traffic = || -> f64 {
         let read: f64 = operands.iter().flat_map(|id| of(*id)).map(bytes).sum();
         read + term.types.iter().map(bytes).sum::<f64>()
     };
-    let name = term.name();
-    let (family, _) = name.split_once('.').unwrap_or((name, ""));
-    if is_free(name, family) {
+    if is_free(op) {
         return VIEW;
     }
-    if is_element_wise(family) {
-        let operations = results * operations(family) / FUSED_PER_BYTE;
+    let name = op.base_name();
+    if is_element_wise(op) {
+        let operations = results * operations(name) / FUSED_PER_BYTE;
         let prepares = operands.iter().all(|id| classes[*id].data.weight);
         return operations + if prepares { LAUNCH + traffic() } else { VIEW };
     }
@@ -68,12 +69,12 @@ pub(super) fn price(classes: &Classes, term: &Term, hints: &Bindings) -> f64 {
         });
         last.unwrap_or(1.0)
     };
-    let sums = match family {
+    let sums = match name {
         "mm" | "bmm" | "matmul" | "mv" | "dot" => results * depth("self"),
         "linear" => results * depth("input"),
         "addmm" => results * depth("mat1"),
         "baddbmm" => results * depth("batch1"),
-        _ if family.starts_with("conv") => {
+        _ if op.family() == Family::Conv => {
             let weight = shape("weight").map_or(1.0, |(ty, all)| {
                 all / ty.shape.first().and_then(crate::Expr::as_const).unwrap_or(1) as f64
             });
@@ -90,133 +91,26 @@ pub(super) fn price(classes: &Classes, term: &Term, hints: &Bindings) -> f64 {
 }
 
 /// Views, and tensors that are made from numbers.
-fn is_free(name: &str, family: &str) -> bool {
-    let selects = matches!(
-        family,
-        "permute"
-            | "transpose"
-            | "t"
-            | "numpy_T"
-            | "slice"
-            | "narrow"
-            | "select"
-            | "unfold"
-            | "split"
-            | "split_with_sizes"
-            | "chunk"
-            | "unbind"
-            | "flip"
-            | "_assert_tensor_metadata"
-    );
-    let made = matches!(
-        family,
-        "full" | "full_like" | "zeros" | "zeros_like" | "ones" | "ones_like" | "scalar_tensor" | "arange"
-    );
-    is_view(name) || is_expansion(name) || is_copy(name) || selects || made
+fn is_free(op: &Operator) -> bool {
+    let name = op.base_name();
+    match op.family() {
+        Family::View => true,
+        Family::Join | Family::Rearrange => {
+            matches!(name, "split" | "split_with_sizes" | "chunk" | "unbind" | "flip")
+        }
+        Family::Create => !name.contains("rand"),
+        _ => false,
+    }
 }
 
 /// Functions of single elements, of one or several operands.
-fn is_element_wise(family: &str) -> bool {
-    matches!(
-        family,
-        "abs"
-            | "acos"
-            | "acosh"
-            | "add"
-            | "addcdiv"
-            | "addcmul"
-            | "asin"
-            | "asinh"
-            | "atan"
-            | "atan2"
-            | "atanh"
-            | "bitwise_and"
-            | "bitwise_not"
-            | "bitwise_or"
-            | "bitwise_xor"
-            | "ceil"
-            | "celu"
-            | "clamp"
-            | "clamp_max"
-            | "clamp_min"
-            | "cos"
-            | "cosh"
-            | "div"
-            | "dropout"
-            | "elu"
-            | "eq"
-            | "erf"
-            | "erfc"
-            | "exp"
-            | "exp2"
-            | "expm1"
-            | "floor"
-            | "floor_divide"
-            | "fmod"
-            | "ge"
-            | "gelu"
-            | "gt"
-            | "hardsigmoid"
-            | "hardswish"
-            | "hardtanh"
-            | "isfinite"
-            | "isinf"
-            | "isnan"
-            | "le"
-            | "leaky_relu"
-            | "lerp"
-            | "log"
-            | "log10"
-            | "log1p"
-            | "log2"
-            | "log_sigmoid"
-            | "logical_and"
-            | "logical_not"
-            | "logical_or"
-            | "logical_xor"
-            | "lt"
-            | "masked_fill"
-            | "maximum"
-            | "minimum"
-            | "mish"
-            | "mul"
-            | "multiply"
-            | "ne"
-            | "neg"
-            | "pow"
-            | "prelu"
-            | "reciprocal"
-            | "relu"
-            | "relu6"
-            | "remainder"
-            | "round"
-            | "rsqrt"
-            | "rsub"
-            | "selu"
-            | "sigmoid"
-            | "sign"
-            | "silu"
-            | "sin"
-            | "sinh"
-            | "softplus"
-            | "sqrt"
-            | "square"
-            | "sub"
-            | "tan"
-            | "tanh"
-            | "to"
-            | "_to_copy"
-            | "tril"
-            | "triu"
-            | "trunc"
-            | "type_as"
-            | "where"
-    )
+fn is_element_wise(op: &Operator) -> bool {
+    matches!(op.family(), Family::Pointwise | Family::Dropout) || matches!(op.base_name(), "tril" | "triu")
 }
 
 /// Operations for one element.
-fn operations(family: &str) -> f64 {
-    match family {
+fn operations(name: &str) -> f64 {
+    match name {
         "div" | "sqrt" | "rsqrt" | "reciprocal" | "remainder" | "fmod" => 4.0,
         "exp" | "log" | "sin" | "cos" | "tanh" | "sigmoid" | "pow" | "erf" => 8.0,
         "gelu" | "silu" | "softplus" | "mish" => 12.0,

@@ -32,7 +32,7 @@ mod transform;
 pub use builder::Conv;
 pub use layout::Layout;
 pub use limits::{MAX_EXTENT_PARTS, MAX_INPUTS, MAX_LIST, MAX_NAME, MAX_NODES, MAX_OUTPUTS, MAX_RANK};
-pub use ops::Operator;
+pub use ops::{Family, Operator};
 pub use rewritten::{Fired, Rewritten};
 
 /// Names one value of a graph.

@@ -9,29 +9,9 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::expr::Bindings;
 use crate::graph::ops::{Call, Parameter};
-use crate::graph::{Arg, Graph, Node, ValueId};
+use crate::graph::{Arg, Family, Graph, Node, ValueId};
 use crate::task::Task;
 use crate::timing::product_flops;
-
-/// Families of operators, those that decide how a kernel is built first.
-const WEIGHTIEST: [&str; 16] = [
-    "attention",
-    "rnn",
-    "conv",
-    "matmul",
-    "scan",
-    "pool",
-    "norm",
-    "loss",
-    "reduce",
-    "index",
-    "join",
-    "rearrange",
-    "view",
-    "dropout",
-    "create",
-    "pointwise",
-];
 
 /// Parameters of operators whose integers are extents or places.
 const EXTENTS: [&str; 10] = [
@@ -61,7 +41,7 @@ pub struct Features {
     /// The hash of the graph up to extents and other numbers: equal for one computation at several sizes.
     pub structure: Digest,
     /// The family of its weightiest operator: `conv` for a convolution with what follows it.
-    pub family: String,
+    pub family: Family,
     /// How often each operator is called.
     pub operators: BTreeMap<String, u32>,
     /// How often one operator reads what another made, as `mm.default > relu.default`.
@@ -113,7 +93,7 @@ impl Features {
             .map(|value| Ok(octaves(&graph.ty(*value).concrete_shape(dims)?)));
         Ok(Self {
             structure,
-            family: family(&operators, graph).to_owned(),
+            family: family(&operators, graph),
             operators,
             edges,
             dtypes: values.map(|value| value.ty.dtype).collect(),
@@ -240,21 +220,14 @@ fn octaves(shape: &[usize]) -> Vec<f64> {
 }
 
 /// The family of a graph: attention that is written out is attention, too.
-fn family(operators: &BTreeMap<String, u32>, graph: &Graph) -> &'static str {
-    let count = |family| {
-        graph
-            .nodes()
-            .iter()
-            .filter(|node| node.op.family() == family)
-            .count()
-    };
-    if count("matmul") > 1 && operators.keys().any(|name| name.contains("softmax")) {
-        return "attention";
+fn family(operators: &BTreeMap<String, u32>, graph: &Graph) -> Family {
+    let families = graph.nodes().iter().map(|node| node.op.family());
+    let products = families.clone().filter(|family| *family == Family::Matmul);
+    if products.count() > 1 && operators.keys().any(|name| name.contains("softmax")) {
+        return Family::Attention;
     }
-    WEIGHTIEST
-        .into_iter()
-        .find(|family| count(family) > 0)
-        .unwrap_or("pointwise")
+    // A graph without operators is a function of each element by itself: the identity.
+    families.min().unwrap_or(Family::Pointwise)
 }
 
 /// Rows, columns and depth of a node's product.
@@ -266,7 +239,7 @@ fn product_of(graph: &Graph, node: &Node, dims: &Bindings) -> Result<Option<[f64
     let shape = octaves(&graph.ty(*result).concrete_shape(dims)?);
     let elements: f64 = shape.iter().sum();
     // Channels of an image are what the rows of its windows are multiplied with.
-    let columns = if node.op.family() == "conv" {
+    let columns = if node.op.family() == Family::Conv {
         shape.get(1)
     } else {
         shape.last()
@@ -281,7 +254,10 @@ fn product_of(graph: &Graph, node: &Node, dims: &Bindings) -> Result<Option<[f64
 
 /// What a node's reduction leaves before and after the axes that it takes.
 fn reduction_of(graph: &Graph, node: &Node, dims: &Bindings) -> Result<Option<[f64; 3]>> {
-    if !["reduce", "norm", "scan", "pool"].contains(&node.op.family()) {
+    if !matches!(
+        node.op.family(),
+        Family::Reduce | Family::Norm | Family::Scan | Family::Pool
+    ) {
         return Ok(None);
     }
     let Some(operand) = node.inputs().next() else {

@@ -10,7 +10,7 @@ use super::rows::RowPlan;
 use crate::error::Result;
 use crate::expr::Bindings;
 use crate::graph::ops::{Call, Einsum};
-use crate::graph::{Arg, Graph, Node, TensorType};
+use crate::graph::{Arg, Family, Graph, Node, TensorType};
 
 /// Operations of touching an element.
 pub(crate) const ELEMENT: u64 = 12;
@@ -146,13 +146,13 @@ fn operations(graph: &Graph, node: &Node, dims: &Bindings, precision: Precision)
         written = written.saturating_add(count.elements(graph.ty(*value))?);
     }
     let result = node.outputs.first().map(|v| graph.ty(*v));
-    let (family, _) = node.op.name().split_once('.').unwrap_or((node.op.name(), ""));
+    let name = node.op.base_name();
     let touched = read.saturating_add(written).saturating_mul(ELEMENT);
-    let is_called = |names: &[&str]| names.contains(&family);
+    let is_called = |names: &[&str]| names.contains(&name);
     let work = match node.op.family() {
-        "matmul" if family == "outer" => 0,
-        "matmul" if family == "einsum" => product(count.einsum()?),
-        "matmul" => {
+        Family::Matmul if name == "outer" => 0,
+        Family::Matmul if name == "einsum" => product(count.einsum()?),
+        Family::Matmul => {
             let columns = match result {
                 Some(result) if !is_called(&["mv", "dot"]) => count.last(result)?.max(1),
                 _ => 1,
@@ -162,24 +162,24 @@ fn operations(graph: &Graph, node: &Node, dims: &Bindings, precision: Precision)
             } else {
                 columns
             };
-            let terms = written.saturating_mul(count.depth(family)?);
+            let terms = written.saturating_mul(count.depth(name)?);
             product(terms / columns).saturating_mul(padded)
         }
-        "conv" => product(count.convolution(result)?),
-        "attention" => {
+        Family::Conv => product(count.convolution(result)?),
+        Family::Attention => {
             let (terms, scores) = count.attention()?;
             product(terms).saturating_add(scores.saturating_mul(FUNCTION + FOLDED))
         }
-        "rnn" => product(count.recurrence()?),
-        "pool" => written
+        Family::Rnn => product(count.recurrence()?),
+        Family::Pool => written
             .saturating_mul(count.window()?)
             .max(read)
             .saturating_mul(WINDOWED),
-        "view" => return Ok(CALL),
-        "reduce" | "norm" | "scan" | "loss" if is_called(&FUNCTIONS_OF_OPERANDS) => {
+        Family::View => return Ok(CALL),
+        Family::Reduce | Family::Norm | Family::Scan | Family::Loss if is_called(&FUNCTIONS_OF_OPERANDS) => {
             read.saturating_mul(FUNCTION + FOLDED)
         }
-        "reduce" | "norm" | "scan" | "loss" => read.saturating_mul(FOLDED),
+        Family::Reduce | Family::Norm | Family::Scan | Family::Loss => read.saturating_mul(FOLDED),
         _ if is_called(&FUNCTIONS) => written.saturating_mul(FUNCTION),
         _ => 0,
     };
@@ -208,8 +208,8 @@ impl Count<'_> {
     }
 
     /// Terms of each sum of a matrix product.
-    fn depth(&self, family: &str) -> Result<u64> {
-        self.last(self.call.tensor(match family {
+    fn depth(&self, name: &str) -> Result<u64> {
+        self.last(self.call.tensor(match name {
             "addmm" => "mat1",
             "baddbmm" => "batch1",
             "linear" => "input",

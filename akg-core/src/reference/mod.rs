@@ -38,6 +38,7 @@ mod attention;
 mod conv;
 mod cost;
 mod create;
+mod dropout;
 mod elements;
 mod fold;
 mod index;

@@ -6,7 +6,6 @@ use super::real::Real;
 use crate::dtype::DTypeClass;
 
 mod binary;
-mod dropout;
 mod select;
 
 pub(super) use binary::combine;
@@ -16,7 +15,6 @@ pub(super) fn kernel<T: Real>(name: &str) -> Option<Kernel<T>> {
     unary(name)
         .or_else(|| binary::kernel(name))
         .or_else(|| select::kernel(name))
-        .or_else(|| dropout::kernel(name))
 }
 
 fn unary<T: Real>(name: &str) -> Option<Kernel<T>> {

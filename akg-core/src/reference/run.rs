@@ -6,12 +6,12 @@ use super::array::Array;
 use super::invocation::Invocation;
 use super::real::Real;
 use super::semantics::jumps;
-use super::{Buffer, Options, Outcome, Precision, Semantics, Shifted, registry, view};
+use super::{Buffer, Options, Outcome, Precision, Semantics, Shifted, registry};
 use crate::dtype::DType;
 use crate::error::{Error, Result, ResultExt};
 use crate::expr::Bindings;
 use crate::graph::ops::Call;
-use crate::graph::{Graph, Node, ValueId};
+use crate::graph::{Family, Graph, Node, ValueId};
 use crate::tensor::Tensor;
 
 /// Elements from which on a tensor of `f32` stays as it is, to be read where it is needed.
@@ -317,7 +317,7 @@ impl<'a, T: Real> Run<'a, T> {
     }
 
     fn evaluate_node(&mut self, position: usize, node: &Node) -> Result<()> {
-        let kernel = registry::find::<T>(node.op.name())
+        let kernel = registry::find::<T>(node.op)
             .ok_or_else(|| Error::unsupported("the reference interpreter cannot evaluate this operator"))?;
         for value in node.inputs() {
             self.load(value)?;
@@ -344,7 +344,7 @@ impl<'a, T: Real> Run<'a, T> {
                 node.outputs.len()
             )));
         }
-        let computes = view::kernel::<T>(node.op.name()).is_none();
+        let computes = node.op.family() != Family::View;
         for (result, output) in results.into_iter().zip(&node.outputs) {
             let (ty, shape) = (self.graph.ty(*output), &self.shapes[output.index()]);
             if result.dtype != ty.dtype || result.shape() != shape {
@@ -361,7 +361,7 @@ impl<'a, T: Real> Run<'a, T> {
                 None => result,
             };
             let shift = self.options.shift;
-            let shift = shift.and_then(|shift| shift.of_result(node.op.name(), output.index()));
+            let shift = shift.and_then(|shift| shift.of_result(node.op, output.index()));
             self.known[output.index()] = Some(match shift {
                 Some(shift) => result.shifted(shift),
                 None => result,

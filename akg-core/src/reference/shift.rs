@@ -1,6 +1,7 @@
 //! Moving values by a little, to see how an evaluation depends on them.
 
 use super::registry;
+use crate::graph::Operator;
 
 /// The values that a [`Shift`] moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +28,7 @@ pub struct Shift {
 
 impl Shift {
     /// The shift of one operator's results; `salt` makes its moves its own. `None` if the operator's results stay.
-    pub(super) fn of_result(self, operator: &str, salt: usize) -> Option<Self> {
+    pub(super) fn of_result(self, operator: &Operator, salt: usize) -> Option<Self> {
         let moves = self.of == Shifted::Results && registry::approximates(operator);
         moves.then_some(Self {
             seed: self.seed ^ (salt as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15),
@@ -68,7 +69,7 @@ mod tests {
             size: 1e-3,
             alike: false,
         };
-        let moves = |name: &str| shift.of_result(name, 3).is_some();
+        let moves = |name: &str| shift.of_result(Operator::find(name).unwrap(), 3).is_some();
         assert!(
             [
                 "mm.default",
@@ -93,8 +94,9 @@ mod tests {
             of: Shifted::Inputs,
             ..shift
         };
-        assert_eq!(inputs.of_result("mm.default", 3), None);
-        let of = |salt| shift.of_result("mm.default", salt).map(|shift| shift.apply(3.0));
+        let product = Operator::find("mm.default").unwrap();
+        assert_eq!(inputs.of_result(product, 3), None);
+        let of = |salt| shift.of_result(product, salt).map(|shift| shift.apply(3.0));
         assert_ne!(of(1), of(2));
     }
 

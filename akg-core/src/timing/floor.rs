@@ -181,9 +181,7 @@ fn needs(graph: &Graph) -> Vec<Need> {
 }
 
 fn usage(graph: &Graph, node: &Node) -> Use {
-    let name = node.op.name();
-    let (family, _) = name.split_once('.').unwrap_or((name, ""));
-    match family {
+    match node.op.base_name() {
         "add" | "sub" | "rsub" | "neg" | "mul" | "multiply" | "div" | "clone" | "contiguous" | "detach"
         | "alias" | "view" | "_unsafe_view" | "reshape" | "flatten" | "unflatten" | "permute"
         | "transpose" | "t" | "squeeze" | "unsqueeze" | "flip" | "cat" | "stack" | "to" | "_to_copy"

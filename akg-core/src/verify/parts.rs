@@ -15,7 +15,7 @@ use crate::backend::{Backend, Limits, Poison};
 use crate::digest::{Digest, Fields, Fingerprint};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::graph::{Graph, Node, ValueId};
+use crate::graph::{Family, Graph, Node, ValueId};
 use crate::source::{Held, LaunchPlan, TensorRole};
 use crate::target::Target;
 use crate::task::{Capture, Generator, Task};
@@ -250,7 +250,7 @@ fn indices(graph: &Graph) -> HashSet<ValueId> {
     let mut indices = HashSet::new();
     for node in graph.nodes().iter().rev() {
         let is_index =
-            node.op.family() == "index" || node.outputs.iter().any(|value| indices.contains(value));
+            node.op.family() == Family::Index || node.outputs.iter().any(|value| indices.contains(value));
         if is_index {
             indices.extend(node.inputs().filter(is_discrete));
         }

@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use akg_core::graph::Operator;
 use akg_core::{DType, Tensor};
 use half::{bf16, f16};
 use rand::{RngExt as _, SeedableRng as _};
@@ -175,8 +176,8 @@ impl Draw {
     pub(crate) fn node(&mut self, op: &str, args: Json, results: usize) -> Vec<String> {
         let at = self.nodes.len();
         let names: Vec<_> = (0..results).map(|i| format!("n{at}_{i}")).collect();
-        self.nodes
-            .push(json!({"op": format!("aten.{op}"), "args": args, "outputs": names}));
+        let op = Operator::find(op).unwrap().qualified_name();
+        self.nodes.push(json!({"op": op, "args": args, "outputs": names}));
         names
     }
 

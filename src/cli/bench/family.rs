@@ -1,11 +1,10 @@
 //! The family of a problem, told from the operators of its graph.
 
-use std::collections::BTreeSet;
 use std::fmt;
 
 use akg::Graph;
 use akg::expr::{Bindings, Expr};
-use akg::graph::ValueId;
+use akg::graph::{Family as OperatorFamily, Operator, ValueId};
 use serde::{Deserialize, Serialize};
 
 /// What a problem is mostly about: of all that its graph does, what comes first in this list.
@@ -47,36 +46,28 @@ impl Family {
 
     /// The family of a graph.
     pub(super) fn of(graph: &Graph) -> Self {
-        let names = graph.nodes().iter().map(|n| n.op.name());
-        let operators: BTreeSet<&str> = names
-            .map(|name| name.split_once('.').map_or(name, |(base, _)| base))
-            .filter(|name| !VIEWS.contains(name))
+        let operators = graph.nodes().iter().map(|node| node.op);
+        // Views compute nothing, and softmax goes by element for what uses it.
+        let operators: Vec<_> = operators
+            .filter(|op| op.family() != OperatorFamily::View && !op.base_name().contains("softmax"))
             .collect();
-        let any = |words: &[&str]| operators.iter().any(|o| words.iter().any(|w| o.contains(w)));
-        let is = |names: &[&str]| names.iter().any(|n| operators.contains(n));
-        let reduces = is(REDUCTIONS);
-        if any(&["attention"]) {
+        let any = |family| operators.iter().any(|op| op.family() == family);
+        let reduces = any(OperatorFamily::Reduce);
+        if any(OperatorFamily::Attention) {
             Family::Attention
-        } else if is(&["lstm", "gru", "rnn_relu", "rnn_tanh"]) {
+        } else if any(OperatorFamily::Rnn) {
             Family::Recurrent
-        } else if operators.iter().any(|o| o.starts_with("conv")) {
+        } else if any(OperatorFamily::Conv) {
             Family::Convolution
-        } else if is(PRODUCTS) || operators.len() == 1 && is(&["mul"]) {
+        } else if any(OperatorFamily::Matmul) || only_multiplies(graph) {
             Family::Matmul
-        } else if any(&["pool"]) {
+        } else if any(OperatorFamily::Pool) {
             Family::Pooling
-        } else if any(&["cumsum", "cumprod"]) {
+        } else if any(OperatorFamily::Scan) {
             Family::Scan
-        } else if any(&["_loss", "kl_div", "cross_entropy"]) || reduces && makes_one_number_of_many(graph) {
+        } else if any(OperatorFamily::Loss) || reduces && makes_one_number_of_many(graph) {
             Family::Loss
-        } else if any(&[
-            "batch_norm",
-            "instance_norm",
-            "group_norm",
-            "layer_norm",
-            "rms_norm",
-        ]) || reduces && keeps_the_size(graph)
-        {
+        } else if any(OperatorFamily::Norm) || reduces && keeps_the_size(graph) {
             Family::Norm
         } else if reduces {
             Family::Reduction
@@ -92,46 +83,15 @@ impl fmt::Display for Family {
     }
 }
 
-const PRODUCTS: &[&str] = &[
-    "mm", "bmm", "matmul", "mv", "dot", "addmm", "baddbmm", "linear", "einsum", "outer",
-];
-
-const REDUCTIONS: &[&str] = &[
-    "sum",
-    "mean",
-    "prod",
-    "amax",
-    "amin",
-    "max",
-    "min",
-    "argmax",
-    "argmin",
-    "any",
-    "all",
-    "var",
-    "std",
-    "var_mean",
-    "std_mean",
-    "norm",
-    "linalg_vector_norm",
-    "logsumexp",
-];
-
-/// Operators that compute nothing.
-const VIEWS: &[&str] = &[
-    "view",
-    "_unsafe_view",
-    "reshape",
-    "permute",
-    "transpose",
-    "t",
-    "squeeze",
-    "unsqueeze",
-    "expand",
-    "clone",
-    "alias",
-    "detach",
-];
+/// Whether multiplications are all that a graph computes.
+fn only_multiplies(graph: &Graph) -> bool {
+    let operators = graph.nodes().iter().map(|node| node.op);
+    let mut names = operators
+        .filter(|op| op.family() != OperatorFamily::View)
+        .map(Operator::base_name)
+        .peekable();
+    names.peek().is_some() && names.all(|name| name == "mul")
+}
 
 fn elements(graph: &Graph, value: ValueId) -> usize {
     // Symbols count as 2: more than one, and less than any extent that a problem is about.
@@ -203,6 +163,16 @@ mod tests {
             g.sum(square, &[0, 1], false)
         });
         assert_eq!(distance, Family::Loss);
+    }
+
+    #[test]
+    fn an_element_wise_maximum_is_no_reduction() {
+        let larger = family(|g| {
+            let (x, y) = (input(g), g.input("y", DType::F32, [64, 32]));
+            let args = [("self", x.into()), ("other", y.into())];
+            Ok(g.call("aten.max.other", args)?[0])
+        });
+        assert_eq!(larger, Family::ElementWise);
     }
 
     #[test]

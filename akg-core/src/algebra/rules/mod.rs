@@ -72,6 +72,13 @@ pub struct Rule {
     pub(super) apply: fn(&mut Site<'_>, &Found<'_>) -> Option<egg::Id>,
 }
 
+impl Rule {
+    /// The operators that it looks at.
+    pub fn operators(&self) -> impl Iterator<Item = &'static str> {
+        self.roots.iter().chain(self.inner).copied()
+    }
+}
+
 impl std::fmt::Debug for Rule {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name)

@@ -1,7 +1,7 @@
 //! Attention: two products with a softmax between them.
 
 use super::reduce::exponentials;
-use super::{Step, matmul, view};
+use super::{Step, matmul, rearrange};
 use crate::designer::prim::PrimId;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -34,7 +34,7 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
         scores = masked(s, scores, mask, dtype)?;
     }
     if s.call.bool("is_causal")? {
-        let seen = view::triangle(s, scores, CompareOp::Le, 0.0)?;
+        let seen = rearrange::triangle(s, scores, CompareOp::Le, 0.0)?;
         let nothing = s.prims.number(f64::NEG_INFINITY);
         scores = s.prims.select(seen, scores, nothing)?;
     }

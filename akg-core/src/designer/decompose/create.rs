@@ -1,6 +1,6 @@
 //! Tensors made from numbers.
 
-use super::Step;
+use super::{Step, chance};
 use crate::designer::prim::PrimId;
 use crate::error::Result;
 
@@ -10,8 +10,9 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
         "ones" | "ones_like" => 1.0,
         "full" | "full_like" => s.call.number("fill_value")?,
         "scalar_tensor" => s.call.number("s")?,
+        "_assert_tensor_metadata" => return Ok(Some(Vec::new())),
         "arange" => return arange(s).map(|id| Some(vec![id])),
-        _ => return Ok(None),
+        _ => return chance::decompose(s, name),
     };
     let result = s.result(0)?.clone();
     Ok(Some(vec![s.prims.full(value, result.dtype, result.shape)]))

@@ -3,59 +3,60 @@
 
 use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, LN_2, PI};
 
-use super::Step;
 use super::pointwise::{operand, operands};
+use super::{Rule, Step};
 use crate::designer::prim::{PrimId, Prims};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::sketch::ir::{BinaryOp, CompareOp, UnaryOp};
 
-pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimId>>> {
-    let of_magnitude = |s: &mut Step<'_>, function: fn(&mut Prims, PrimId) -> Result<PrimId>| {
+/// The rules of the operators.
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("atan", |s| of_magnitude(s, arc_tangent)),
+    ("asin", |s| {
+        // Half of the angle has the tangent x / (1 + sqrt(1 - x^2)).
         let x = operand(s, "self")?;
-        odd(s.prims, x, function)
-    };
-    let result = match name {
-        "atan" => of_magnitude(s, arc_tangent)?,
-        "asin" => {
-            // Half of the angle has the tangent x / (1 + sqrt(1 - x^2)).
-            let x = operand(s, "self")?;
-            let root = root_of_rest(s.prims, x)?;
-            let whole = s.prims.add_number(root, 1.0)?;
-            let tangent = s.prims.div(x, whole)?;
-            let half = odd(s.prims, tangent, arc_tangent)?;
-            s.prims.mul_number(half, 2.0)?
-        }
-        "acos" => {
-            let x = operand(s, "self")?;
-            let root = root_of_rest(s.prims, x)?;
-            angle(s.prims, root, x)?
-        }
-        "atan2" => {
-            let (y, x) = operands(s)?;
-            angle(s.prims, y, x)?
-        }
-        "sinh" => of_magnitude(s, |p, x| hyperbolic(p, x, UnaryOp::Expm1))?,
-        "cosh" => {
-            let x = operand(s, "self")?;
-            let magnitude = s.prims.unary(UnaryOp::Abs, x)?;
-            hyperbolic(s.prims, magnitude, UnaryOp::Exp)?
-        }
-        "asinh" => of_magnitude(s, area_sine)?,
-        "acosh" => {
-            let x = operand(s, "self")?;
-            area_cosine(s.prims, x)?
-        }
-        "atanh" => of_magnitude(s, area_tangent)?,
-        "erfc" => {
-            // The factors of its tail round once more than single precision has digits for.
-            let x = operand(s, "self")?;
-            let x = s.prims.cast(x, DType::F64);
-            complement_of_erf(s.prims, x)?
-        }
-        _ => return Ok(None),
-    };
-    Ok(Some(vec![result]))
+        let root = root_of_rest(s.prims, x)?;
+        let whole = s.prims.add_number(root, 1.0)?;
+        let tangent = s.prims.div(x, whole)?;
+        let half = odd(s.prims, tangent, arc_tangent)?;
+        s.prims.mul_number(half, 2.0)
+    }),
+    ("acos", |s| {
+        let x = operand(s, "self")?;
+        let root = root_of_rest(s.prims, x)?;
+        angle(s.prims, root, x)
+    }),
+    ("atan2", |s| {
+        let (y, x) = operands(s)?;
+        angle(s.prims, y, x)
+    }),
+    ("sinh", |s| {
+        of_magnitude(s, |p, x| hyperbolic(p, x, UnaryOp::Expm1))
+    }),
+    ("cosh", |s| {
+        let x = operand(s, "self")?;
+        let magnitude = s.prims.unary(UnaryOp::Abs, x)?;
+        hyperbolic(s.prims, magnitude, UnaryOp::Exp)
+    }),
+    ("asinh", |s| of_magnitude(s, area_sine)),
+    ("acosh", |s| {
+        let x = operand(s, "self")?;
+        area_cosine(s.prims, x)
+    }),
+    ("atanh", |s| of_magnitude(s, area_tangent)),
+    ("erfc", |s| {
+        // The factors of its tail round once more than single precision has digits for.
+        let x = operand(s, "self")?;
+        let x = s.prims.cast(x, DType::F64);
+        complement_of_erf(s.prims, x)
+    }),
+];
+
+/// The odd function of `self` that is `function` for positive arguments.
+fn of_magnitude(s: &mut Step<'_>, function: fn(&mut Prims, PrimId) -> Result<PrimId>) -> Result<PrimId> {
+    let x = operand(s, "self")?;
+    odd(s.prims, x, function)
 }
 
 /// An odd function of which `function` computes the half of positive arguments.

@@ -1,6 +1,6 @@
 //! Products: everything becomes a batched contraction.
 
-use super::{Step, view};
+use super::{Step, pointwise, view};
 use crate::designer::prim::{Prim, PrimId, broadcast};
 use crate::error::{Error, Result};
 use crate::expr::Expr;
@@ -36,7 +36,7 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
                 None => y,
             }
         }
-        "addmm" | "addbmm" | "baddbmm" if name != "addbmm" => {
+        "addmm" | "baddbmm" => {
             let (a, b) = match name {
                 "addmm" => (s.tensor("mat1")?, s.tensor("mat2")?),
                 _ => (s.tensor("batch1")?, s.tensor("batch2")?),
@@ -56,6 +56,13 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
                 }
                 s.prims.add(y, term)?
             }
+        }
+        "outer" => {
+            let (a, b) = (s.tensor("self")?, s.tensor("vec2")?);
+            let (rows, dtype) = (s.prims.extent(a, 0), s.dtype()?);
+            let column = s.prims.reshape(a, vec![rows, Expr::constant(1)]);
+            let (column, row) = (s.prims.cast(column, dtype), s.prims.cast(b, dtype));
+            pointwise::product(s, column, row)?
         }
         "einsum" => einsum(s)?,
         _ => return Ok(None),

@@ -6,9 +6,10 @@ use super::prim::{MapOp, Prim, PrimId, Prims};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::graph::ops::Call;
-use crate::graph::{Graph, Node, TensorType, ValueId};
+use crate::graph::{Family, Graph, Node, TensorType, ValueId};
 use crate::reference::jumps;
 
+mod activation;
 mod adaptive;
 mod arithmetic;
 mod attention;
@@ -23,6 +24,7 @@ mod matmul;
 mod norm;
 mod pointwise;
 mod pool;
+mod rearrange;
 mod recur;
 mod reduce;
 mod scan;
@@ -48,27 +50,32 @@ pub(super) struct Step<'a> {
     pub(super) results: Vec<TensorType>,
 }
 
-/// Decomposes one operator; `None` if the family does not have it.
-type Family = fn(&mut Step<'_>, &str) -> Result<Option<Vec<PrimId>>>;
+/// Computes the only result of a call.
+type Rule = fn(&mut Step<'_>) -> Result<PrimId>;
 
-const FAMILIES: [Family; 16] = [
-    pointwise::decompose,
-    elementary::decompose,
-    reduce::decompose,
-    pool::decompose,
-    scan::decompose,
-    norm::decompose,
-    loss::decompose,
-    matmul::decompose,
-    conv::decompose,
-    attention::decompose,
-    recur::decompose,
-    view::decompose,
-    index::decompose,
-    join::decompose,
-    create::decompose,
-    chance::decompose,
-];
+/// Decomposes the call of an operator; `None` if there is no rule for it, or none for its arguments.
+fn operator(step: &mut Step<'_>) -> Result<Option<Vec<PrimId>>> {
+    let operator = step.call.op();
+    let decompose = match operator.family() {
+        Family::Attention => attention::decompose,
+        Family::Rnn => recur::decompose,
+        Family::Conv => conv::decompose,
+        Family::Matmul => matmul::decompose,
+        Family::Scan => scan::decompose,
+        Family::Pool => pool::decompose,
+        Family::Norm => norm::decompose,
+        Family::Loss => loss::decompose,
+        Family::Reduce => reduce::decompose,
+        Family::Index => index::decompose,
+        Family::Join => join::decompose,
+        Family::Rearrange => rearrange::decompose,
+        Family::View => view::decompose,
+        Family::Dropout => chance::decompose,
+        Family::Create => create::decompose,
+        Family::Pointwise => pointwise::decompose,
+    };
+    decompose(step, operator.base_name())
+}
 
 impl Step<'_> {
     /// The primitive of a value.
@@ -171,8 +178,11 @@ pub(super) fn decompose(graph: &Graph) -> Result<Decomposed> {
     }
     let mut missing: BTreeMap<String, usize> = BTreeMap::new();
     for node in graph.nodes() {
-        let name = node.op.name().split('.').next().unwrap_or_default();
-        prims.origin = name;
+        if !node.inputs().all(|v| values.contains_key(&v)) {
+            // A consequence of an operator that is reported already.
+            continue;
+        }
+        prims.origin = node.op.base_name();
         let rounded = jumps(graph, node).then(|| rounded_operands(&mut prims, node, &values));
         let mut step = Step {
             call: Call::new(node.op, &node.args, graph.values()),
@@ -180,35 +190,18 @@ pub(super) fn decompose(graph: &Graph) -> Result<Decomposed> {
             values: rounded.as_ref().unwrap_or(&values),
             prims: &mut prims,
         };
-        let mut results = None;
-        for family in FAMILIES {
-            if !node.inputs().all(|v| values.contains_key(&v)) {
-                break;
-            }
-            results = family(&mut step, name)?;
-            if results.is_some() {
-                break;
-            }
-        }
-        match results {
-            Some(results) => {
-                for (value, result) in node.outputs.iter().zip(results) {
-                    let dtype = graph.ty(*value).dtype;
-                    let result = match prims.node(result).prim {
-                        // What a literal is to its readers, a value has to be to its caller.
-                        Prim::Number(number) if prims.dtype(result) != dtype => {
-                            prims.full(number, dtype, Vec::new())
-                        }
-                        _ => prims.cast(result, dtype),
-                    };
-                    values.insert(*value, result);
-                }
-            }
-            None if node.inputs().all(|v| values.contains_key(&v)) => {
-                *missing.entry(node.op.qualified_name()).or_default() += 1;
-            }
-            // A consequence of an operator that is reported already.
-            None => {}
+        let Some(results) = operator(&mut step)? else {
+            *missing.entry(node.op.qualified_name()).or_default() += 1;
+            continue;
+        };
+        for (value, result) in node.outputs.iter().zip(results) {
+            let dtype = graph.ty(*value).dtype;
+            let result = match prims.node(result).prim {
+                // What a literal is to its readers, a value has to be to its caller.
+                Prim::Number(number) if prims.dtype(result) != dtype => prims.full(number, dtype, Vec::new()),
+                _ => prims.cast(result, dtype),
+            };
+            values.insert(*value, result);
         }
     }
     if !missing.is_empty() {

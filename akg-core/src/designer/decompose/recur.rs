@@ -12,7 +12,6 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
         "gru" => Cell::Gru,
         "rnn_tanh" => Cell::Tanh,
         "rnn_relu" => Cell::Relu,
-        "linear_recurrence" => return linear(s).map(|hidden| Some(vec![hidden])),
         _ => return Ok(None),
     };
     let layers = s.call.int("num_layers")?;
@@ -83,7 +82,7 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
 }
 
 /// A linear recurrence: operands in memory, with all elements of a step side by side.
-fn linear(s: &mut Step<'_>) -> Result<PrimId> {
+pub(super) fn linear(s: &mut Step<'_>) -> Result<PrimId> {
     let shape = s.result(0)?.shape.clone();
     let size = shape
         .iter()

@@ -7,15 +7,8 @@ use crate::error::Result;
 use crate::sketch::ir::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
 
 pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimId>>> {
-    let overload = s
-        .call
-        .op()
-        .name()
-        .split('.')
-        .nth(1)
-        .unwrap_or_default()
-        .to_owned();
-    let results = match (name, overload.as_str()) {
+    let overload = s.call.op().overload();
+    let results = match (name, overload) {
         ("sum" | "mean" | "amax" | "amin" | "prod", _) => vec![simple(s, name)?],
         ("max" | "min", "default") => vec![simple(s, name)?],
         ("max" | "min", "dim") => {

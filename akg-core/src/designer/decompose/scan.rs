@@ -1,6 +1,6 @@
 //! Cumulative sums and products.
 
-use super::Step;
+use super::{Step, recur};
 use crate::designer::prim::{Prim, PrimId, Prims, Scan};
 use crate::error::Result;
 use crate::sketch::ir::ReduceOp;
@@ -9,6 +9,7 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
     let op = match name {
         "cumsum" => ReduceOp::Sum,
         "cumprod" => ReduceOp::Prod,
+        "linear_recurrence" => return recur::linear(s).map(|hidden| Some(vec![hidden])),
         _ => return Ok(None),
     };
     let (x, result) = (s.tensor("self")?, s.result(0)?.clone());

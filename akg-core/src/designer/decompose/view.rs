@@ -1,4 +1,4 @@
-//! Views, copies and masks by position.
+//! Views and copies.
 
 use super::{Step, normalise};
 use crate::designer::prim::PrimId;
@@ -6,11 +6,9 @@ use crate::designer::window::Window;
 use crate::error::Result;
 use crate::expr::Expr;
 use crate::graph::ops::element_count;
-use crate::sketch::ir::CompareOp;
 
 pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimId>>> {
     let result = match name {
-        "_assert_tensor_metadata" => return Ok(Some(Vec::new())),
         "view" | "_unsafe_view" | "reshape" | "flatten" | "unflatten" | "squeeze" | "unsqueeze" => {
             let (x, shape) = (s.tensor("self")?, s.result(0)?.shape.clone());
             s.prims.reshape(x, shape)
@@ -20,12 +18,6 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
             s.prims.expand(x, shape)
         }
         "clone" | "detach" | "alias" | "contiguous" | "lift_fresh_copy" => s.tensor("self")?,
-        "copy" => {
-            let (source, result) = (s.tensor("src")?, s.result(0)?.clone());
-            let source = s.prims.cast(source, result.dtype);
-            s.prims.expand(source, result.shape)
-        }
-        "repeat" => repeat(s)?,
         "permute" => {
             let x = s.tensor("self")?;
             let rank = s.prims.rank(x);
@@ -51,14 +43,6 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
             let x = s.tensor("self")?;
             let perm = (0..s.prims.rank(x)).rev().collect();
             s.prims.permute(x, perm)
-        }
-        "flip" => {
-            let mut x = s.tensor("self")?;
-            for dim in s.call.ints("dims")? {
-                let dim = normalise(dim, s.prims.rank(x))?;
-                x = s.prims.flip(x, dim);
-            }
-            x
         }
         "slice" | "narrow" => {
             let x = s.tensor("self")?;
@@ -108,18 +92,6 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
             Some(result) => result,
             None => return Ok(None),
         },
-        "triu" | "tril" => {
-            let x = s.tensor("self")?;
-            let diagonal = s.call.number("diagonal")?;
-            let op = if name == "triu" {
-                CompareOp::Ge
-            } else {
-                CompareOp::Le
-            };
-            let inside = triangle(s, x, op, diagonal)?;
-            let zero = s.prims.number(0.0);
-            s.prims.select(inside, x, zero)?
-        }
         _ => return Ok(None),
     };
     Ok(Some(vec![result]))
@@ -178,38 +150,6 @@ fn as_strided(s: &mut Step<'_>) -> Result<Option<PrimId>> {
     });
     let once = s.prims.reshape(seen, once.collect());
     Ok(Some(s.prims.expand(once, shape)))
-}
-
-/// A tensor several times along each dimension.
-fn repeat(s: &mut Step<'_>) -> Result<PrimId> {
-    let (x, result) = (s.tensor("self")?, s.result(0)?.shape.clone());
-    let repeats = s.call.sizes("repeats")?;
-    let new = repeats.len().saturating_sub(s.prims.rank(x));
-    let (mut apart, mut wide) = (Vec::new(), Vec::new());
-    for (dim, count) in repeats.iter().enumerate() {
-        let extent = match dim.checked_sub(new) {
-            Some(own) => s.prims.extent(x, own),
-            None => Expr::constant(1),
-        };
-        apart.extend([Expr::constant(1), extent.clone()]);
-        wide.extend([count.clone(), extent]);
-    }
-    let apart = s.prims.reshape(x, apart);
-    let wide = s.prims.expand(apart, wide);
-    Ok(s.prims.reshape(wide, result))
-}
-
-/// Whether `column op row + diagonal` in the matrices of `x`.
-pub(super) fn triangle(s: &mut Step<'_>, x: PrimId, op: CompareOp, diagonal: f64) -> Result<PrimId> {
-    let shape = s.prims.shape(x).to_vec();
-    let rank = shape.len();
-    let [row, column] = coordinates(s, shape, [rank - 2, rank - 1]);
-    let edge = if diagonal == 0.0 {
-        row
-    } else {
-        s.prims.add_number(row, diagonal)?
-    };
-    s.prims.compare(op, column, edge)
 }
 
 /// The coordinates along two dimensions, in one type.

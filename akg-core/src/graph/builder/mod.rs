@@ -148,12 +148,7 @@ impl Graph {
         for ty in &types {
             ty.check_size().map_err(|e| e.with("operator", op.name()))?;
         }
-        let base = op
-            .name()
-            .split('.')
-            .next()
-            .unwrap_or_default()
-            .trim_start_matches('_');
+        let base = op.base_name().trim_start_matches('_');
         let named = types.into_iter().enumerate();
         let outputs: Vec<_> = named
             .map(|(at, ty)| self.define(names.get(at).unwrap_or(&base), ty))

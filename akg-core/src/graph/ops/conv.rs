@@ -83,7 +83,7 @@ enum Padding {
 /// The number of spatial dimensions: what the operator's name says, or the weight's.
 fn spatial_rank(call: &Call<'_>) -> Result<usize> {
     let weight = call.tensor("weight")?;
-    let named = call.op().name().split('.').next().unwrap_or_default();
+    let named = call.op().base_name();
     let named = named
         .strip_suffix('d')
         .and_then(|n| n.chars().last()?.to_digit(10));

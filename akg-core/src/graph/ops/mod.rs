@@ -1,8 +1,8 @@
 //! The operator table: one [`Operator`] for each ATen overload that akg accepts, and those of akg's own.
 //!
-//! An operator is its ATen schema, written as ATen writes it, and a function that infers the result types. Families
-//! live in files of their own; [`Operator::find`] looks names up in all of them. What an operator computes is in the
-//! file of the same family under [`reference`](crate::reference).
+//! An operator is its ATen schema, written as ATen writes it, and a function that infers the result types. Each
+//! [`Family`] has a file of its own; [`Operator::find`] looks names up in all of them. What an operator computes is in
+//! the file of the same family under [`reference`](crate::reference).
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,6 +18,7 @@ mod conv;
 mod create;
 mod dropout;
 mod extents;
+mod family;
 mod index;
 mod join;
 mod loss;
@@ -34,6 +35,7 @@ mod schema;
 mod view;
 
 pub(crate) use extents::element_count;
+pub use family::Family;
 pub(crate) use matmul::Einsum;
 pub use schema::{Parameter, ParameterKind, Schema};
 
@@ -42,7 +44,7 @@ pub struct Operator {
     /// The parsed schema.
     schema: Schema,
     /// Whose table it is in.
-    family: &'static str,
+    family: Family,
     /// Infers the result types.
     infer: fn(&Call<'_>) -> Inferred,
 }
@@ -71,30 +73,10 @@ impl Row {
     }
 }
 
-/// The rows of every family, by its name.
-static FAMILIES: [(&str, &[Row]); 16] = [
-    ("attention", attention::ROWS),
-    ("conv", conv::ROWS),
-    ("create", create::ROWS),
-    ("dropout", dropout::ROWS),
-    ("index", index::ROWS),
-    ("join", join::ROWS),
-    ("loss", loss::ROWS),
-    ("matmul", matmul::ROWS),
-    ("norm", norm::ROWS),
-    ("pointwise", pointwise::ROWS),
-    ("pool", pool::ROWS),
-    ("rearrange", rearrange::ROWS),
-    ("reduce", reduce::ROWS),
-    ("rnn", rnn::ROWS),
-    ("scan", scan::ROWS),
-    ("view", view::ROWS),
-];
-
 static TABLE: LazyLock<HashMap<String, Operator>> = LazyLock::new(|| {
-    let rows = FAMILIES
+    let rows = Family::ALL
         .iter()
-        .flat_map(|(family, rows)| rows.iter().map(move |row| (*family, row)));
+        .flat_map(|family| family.rows().iter().map(move |row| (*family, row)));
     rows.filter_map(|(family, row)| {
         let schema = Schema::parse(row.schema).ok()?;
         Some((
@@ -135,8 +117,18 @@ impl Operator {
         format!("{}.{}", self.schema.namespace, self.schema.name)
     }
 
-    /// What kind of operator it is: `matmul`, `reduce`, `pointwise`, …, as the files of this module are called.
-    pub fn family(&self) -> &'static str {
+    /// The name without the overload: `softmax`, `relu`.
+    pub fn base_name(&self) -> &str {
+        self.name().split_once('.').map_or(self.name(), |(base, _)| base)
+    }
+
+    /// The overload: `int`, `default`.
+    pub fn overload(&self) -> &str {
+        self.name().split_once('.').map_or("", |(_, overload)| overload)
+    }
+
+    /// The kind of operator.
+    pub fn family(&self) -> Family {
         self.family
     }
 
@@ -387,13 +379,12 @@ mod tests {
 
     #[test]
     fn every_row_is_in_the_table() {
-        for (family, row) in FAMILIES
-            .iter()
-            .flat_map(|(name, rows)| rows.iter().map(move |row| (name, row)))
-        {
-            let schema = Schema::parse(row.schema).unwrap();
-            let found = Operator::find(&schema.name).unwrap();
-            assert_eq!((found.schema(), found.family()), (&schema, *family));
+        for family in Family::ALL {
+            for row in family.rows() {
+                let schema = Schema::parse(row.schema).unwrap();
+                let found = Operator::find(&schema.name).unwrap();
+                assert_eq!((found.schema(), found.family()), (&schema, *family));
+            }
         }
     }
 }

@@ -1,10 +1,10 @@
 //! What each operator needs of its operands for some rows of its results.
 
-use super::super::{conv, create, invocation, norm, pointwise, pool, reduce, rnn};
+use super::super::invocation;
 use super::{Need, Obstacle};
 use crate::error::Error;
 use crate::graph::ops::{Call, Einsum};
-use crate::graph::{Arg, ValueId};
+use crate::graph::{Arg, Family, ValueId};
 
 /// One operator call in an attempt to split into `rows`.
 pub(super) struct Rule<'a> {
@@ -32,19 +32,18 @@ type Needs = Result<Vec<(ValueId, Need)>, Obstacle>;
 impl Rule<'_> {
     /// The split in which the rows lie along `axis` of result `at`.
     pub(super) fn split(&self, at: usize, axis: usize) -> Result<CallSplit, Obstacle> {
-        let name = self.call.op().name();
-        if rnn::kernel::<f64>(name).is_some() {
+        if self.call.op().family() == Family::Rnn {
             return self.recurrent(at, axis);
         }
-        let operands = self.needs(name, axis)?;
+        let operands = self.needs(axis)?;
         Ok(CallSplit {
             outputs: vec![axis; self.outputs.len()],
             operands,
         })
     }
 
-    fn needs(&self, name: &str, axis: usize) -> Needs {
-        let (base, _) = name.split_once('.').unwrap_or((name, ""));
+    fn needs(&self, axis: usize) -> Needs {
+        let base = self.call.op().base_name();
         let out = self.shape(self.outputs[0]);
         match base {
             "glu" | "cumsum" | "cumprod" | "softmax" | "log_softmax" | "_softmax" | "_log_softmax" => {
@@ -155,8 +154,15 @@ impl Rule<'_> {
             }
             "scaled_dot_product_attention" => self.attention(out, axis),
             "expand" | "broadcast_to" | "expand_as" => self.elementwise(out, axis),
-            _ if norm::kernel::<f64>(name).is_some() && axis == 0 => self.main("input", 0),
-            _ if conv::kernel::<f64>(name).is_some() && axis == 0 => {
+            _ => self.of_family(out, axis),
+        }
+    }
+
+    /// The needs of operators that split like their family.
+    fn of_family(&self, out: &[usize], axis: usize) -> Needs {
+        match self.call.op().family() {
+            Family::Norm if axis == 0 => self.main("input", 0),
+            Family::Conv if axis == 0 => {
                 let batched = self.operand("input")?.len() == self.operand("weight")?.len();
                 if batched {
                     self.main("input", 0)
@@ -164,17 +170,16 @@ impl Rule<'_> {
                     Err(Obstacle::Dependent)
                 }
             }
-            _ if pool::kernel::<f64>(name).is_some() => {
-                let pooled = base
+            Family::Pool => {
+                let name = self.call.op().base_name();
+                let pooled = name
                     .chars()
                     .find_map(|c| c.to_digit(10))
                     .ok_or(Obstacle::Dependent)?;
                 self.main("self", Self::before_last(axis, out, pooled as usize)?)
             }
-            _ if reduce::kernel::<f64>(name).is_some() => self.reduction(axis),
-            _ if pointwise::kernel::<f64>(name).is_some() || create::kernel::<f64>(name).is_some() => {
-                self.elementwise(out, axis)
-            }
+            Family::Reduce => self.reduction(axis),
+            Family::Pointwise | Family::Dropout | Family::Create => self.elementwise(out, axis),
             _ => Err(Obstacle::Dependent),
         }
     }

@@ -1,40 +1,6 @@
 //! The operators of tiles, and their names in sketch text.
 
-use std::str::FromStr;
-
-use crate::error::{Error, Result};
-
-/// An enumeration whose variants have names in sketch text.
-macro_rules! named {
-    ($(#[$about:meta])* pub enum $Op:ident { $($(#[$meaning:meta])* $variant:ident = $name:literal,)* }) => {
-        $(#[$about])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum $Op {
-            $($(#[$meaning])* $variant,)*
-        }
-
-        impl $Op {
-            /// All of them.
-            pub const ALL: &[Self] = &[$(Self::$variant,)*];
-
-            /// The sign or name in sketch text.
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $name,)*
-                }
-            }
-        }
-
-        impl FromStr for $Op {
-            type Err = Error;
-
-            fn from_str(text: &str) -> Result<Self> {
-                let found = Self::ALL.iter().copied().find(|op| op.name() == text);
-                found.ok_or_else(|| Error::invalid(format!("`{text}` is the name of no {}", stringify!($Op))))
-            }
-        }
-    };
-}
+use crate::named::named;
 
 named! {
     /// Element-wise operators with one operand.

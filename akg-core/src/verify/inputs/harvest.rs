@@ -7,7 +7,7 @@ use super::integers::IntegerUse;
 use super::inverse::{Precision, Target, operands_of};
 use super::rows::Layout;
 use crate::graph::ops::Call;
-use crate::graph::{Arg, Graph, Node, ValueId};
+use crate::graph::{Arg, Family, Graph, Node, ValueId};
 
 /// Thresholds that are kept for one value: more of them say little, and long graphs have many.
 const MAX_TARGETS: usize = 24;
@@ -84,13 +84,13 @@ impl<'a> Harvest<'a> {
     /// The number that every element of a node's result is, if that is known.
     fn constant(&self, node: &'a Node) -> Option<f64> {
         let call = self.call(node);
-        match base(node) {
+        match node.op.base_name() {
             "full" | "full_like" => call.number("fill_value").ok(),
             "scalar_tensor" => call.number("s").ok(),
             "zeros" | "zeros_like" => Some(0.0),
             "ones" | "ones_like" => Some(1.0),
             "to" | "_to_copy" => self.numbers.get(&call.value("self").ok()?).copied(),
-            _ if node.op.family() == "view" => self.numbers.get(&node.inputs().next()?).copied(),
+            _ if node.op.family() == Family::View => self.numbers.get(&node.inputs().next()?).copied(),
             _ => None,
         }
     }
@@ -132,7 +132,7 @@ impl<'a> Harvest<'a> {
         let main = operand("self").or_else(|| operand("input"));
         let exact = |list: &[f64]| list.iter().map(|t| (*t, Precision::Exact)).collect::<Vec<_>>();
         let given = |list: &[Option<f64>]| exact(&list.iter().copied().flatten().collect::<Vec<_>>());
-        let (of, found) = match base(node) {
+        let (of, found) = match node.op.base_name() {
             "eq" | "ne" | "lt" | "le" | "gt" | "ge" | "maximum" | "minimum" => match (main, arg("other")) {
                 (main, Some(other)) => (main, exact(&[other])),
                 (_, None) => (operand("other"), given(&[arg("self")])),
@@ -169,7 +169,7 @@ impl<'a> Harvest<'a> {
             }
             _ => {
                 // An epsilon decides in rows that are small.
-                if matches!(node.op.family(), "norm")
+                if node.op.family() == Family::Norm
                     || node.op.schema().parameters.iter().any(|p| p.name == "eps")
                 {
                     node.inputs().for_each(|value| self.add_reach(value, 1.0));
@@ -222,10 +222,11 @@ impl<'a> Harvest<'a> {
         }
         let reduced = self.reduced(node, &call);
         let is_root = matches!(
-            base(node),
+            node.op.base_name(),
             "sqrt" | "rsqrt" | "log" | "log2" | "log10" | "reciprocal" | "pow"
         );
-        let is_affine = matches!(base(node), "add" | "mul" | "to" | "_to_copy") || node.op.family() == "view";
+        let is_affine = matches!(node.op.base_name(), "add" | "mul" | "to" | "_to_copy")
+            || node.op.family() == Family::View;
         let names = node.op.schema().parameters.iter().zip(&node.args);
         let variances: Vec<ValueId> = names
             .filter(|(parameter, _)| matches!(parameter.name.as_str(), "running_var"))
@@ -239,7 +240,7 @@ impl<'a> Harvest<'a> {
         for value in floats {
             let is_alike = self.graph.value(value).map(|v| &v.ty.shape) == outputs.as_ref();
             let passed = of_outputs.reduced.filter(|_| is_alike);
-            let divides = base(node) == "div" && call.opt_arg("other") == Some(&Arg::Value(value));
+            let divides = node.op.base_name() == "div" && call.opt_arg("other") == Some(&Arg::Value(value));
             let is_positive =
                 is_root || divides || variances.contains(&value) || is_affine && of_outputs.is_positive;
             if let Some(fact) = self.fact(value) {
@@ -258,16 +259,15 @@ impl<'a> Harvest<'a> {
         let first = self.graph.value(node.inputs().next()?)?;
         let rank = first.ty.rank();
         let axis = |dim: i64| usize::try_from(if dim < 0 { dim + rank as i64 } else { dim }).ok();
-        let family = node.op.family();
-        match (base(node), family) {
+        match (node.op.base_name(), node.op.family()) {
             ("layer_norm" | "rms_norm" | "native_layer_norm", _) => {
                 let sizes = call.sizes("normalized_shape").ok()?.len();
                 Some(Layout::Leading(rank.checked_sub(sizes)?))
             }
             ("group_norm" | "native_group_norm", _) => Some(Layout::Leading(1)),
             ("instance_norm", _) => Some(Layout::Leading(2)),
-            (_, "norm") => Some(Layout::Channel(1)),
-            (_, "reduce" | "scan") => match call.opt_arg("dim") {
+            (_, Family::Norm) => Some(Layout::Channel(1)),
+            (_, Family::Reduce | Family::Scan) => match call.opt_arg("dim") {
                 Some(Arg::Int(dim)) => Some(Layout::Along(axis(dim.as_const()?)?)),
                 Some(Arg::Ints(dims)) => {
                     let dims: Option<Vec<usize>> = dims.iter().map(|d| axis(d.as_const()?)).collect();
@@ -289,12 +289,6 @@ fn layout(dims: &[usize], rank: usize) -> Option<Layout> {
         (_, [axis]) => Some(Layout::Channel(*axis)),
         _ => None,
     }
-}
-
-/// The operator's name without its overload.
-pub(super) fn base(node: &Node) -> &str {
-    let name = node.op.name();
-    name.split_once('.').map_or(name, |(base, _)| base)
 }
 
 fn larger(a: Option<f64>, b: Option<f64>) -> Option<f64> {

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::distribution::Distribution;
-use super::harvest::base;
 use super::normal::hash;
 use crate::dtype::DType;
 use crate::expr::{Bindings, Expr};
-use crate::graph::{Arg, Graph, InputKind, Node, ValueId};
+use crate::graph::{Arg, Family, Graph, InputKind, Node, ValueId};
 use crate::task::Generator;
 
 /// The use that a graph makes of an integer input.
@@ -42,18 +41,19 @@ impl IntegerUse {
                 continue;
             }
             found.add(graph, node, &known);
-            let moves = node.op.family() == "view"
-                || matches!(node.op.family(), "rearrange" | "join")
-                || matches!(base(node), "to" | "_to_copy");
+            let family = node.op.family();
+            let moves = matches!(family, Family::View | Family::Rearrange | Family::Join)
+                || matches!(node.op.base_name(), "to" | "_to_copy");
             let is_same = moves && node.inputs().all(|v| known.get(&v) == Some(&true));
             for output in &node.outputs {
                 let ty = graph.value(*output).map(|v| v.ty.dtype);
                 match ty {
                     // The result of a comparison or a search says little about the elements.
                     Some(DType::Bool) => {}
-                    Some(_) if base(node).starts_with("arg") => {}
+                    Some(_) if node.op.base_name().starts_with("arg") => {}
                     Some(dtype) if dtype.is_float() => {
-                        let selects = matches!(node.op.family(), "index" | "loss") || base(node) == "where";
+                        let selects =
+                            matches!(family, Family::Index | Family::Loss) || node.op.base_name() == "where";
                         found.becomes_float |= !selects;
                     }
                     _ => {
@@ -93,7 +93,7 @@ impl IntegerUse {
             (Some(true), Some(extent)) => self.extents.push(extent),
             (Some(_), _) => self.makes_indices = true,
         };
-        match base(node) {
+        match node.op.base_name() {
             "embedding" => select(direct(value("indices")), extent(value("weight"), 0)),
             "index_select" | "gather" => {
                 let extent = dim().and_then(|dim| extent(value("self"), dim));

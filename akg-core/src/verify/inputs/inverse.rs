@@ -1,9 +1,8 @@
 //! From a threshold on a result to the operands that reach it.
 
-use super::harvest::base;
 use crate::dtype::DType;
 use crate::graph::ops::Call;
-use crate::graph::{Arg, Node, ValueId};
+use crate::graph::{Arg, Family, Node, ValueId};
 
 /// What is known of the neighbourhood of a threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -119,12 +118,12 @@ pub(super) fn operands_of(
         Some(found.iter().map(|at| (main, Target::near(*at))).collect())
     };
     let dtype = |value: ValueId| call.ty(value).ok().map(|ty| ty.dtype);
-    match base(node) {
+    match node.op.base_name() {
         "add" | "sub" | "rsub" => {
             let alpha = number("alpha").unwrap_or(1.0);
             let (left, right) = (number("self"), number("other"));
             // The result is `a x + c`.
-            let (value, a, c) = match (base(node), left, right) {
+            let (value, a, c) = match (node.op.base_name(), left, right) {
                 ("add", _, Some(c)) => (operand("self")?, 1.0, alpha * c),
                 ("add", Some(c), _) => (operand("other")?, alpha, c),
                 ("sub", _, Some(c)) => (operand("self")?, 1.0, -alpha * c),
@@ -174,7 +173,9 @@ pub(super) fn operands_of(
         "gather" | "index_select" | "index" | "scatter" => all(vec![main()?]),
         "embedding" => all(vec![operand("weight")?]),
         name if name.contains("max_pool") => all(vec![main()?]),
-        _ if matches!(node.op.family(), "view" | "rearrange" | "join") => all(node.inputs().collect()),
+        _ if matches!(node.op.family(), Family::View | Family::Rearrange | Family::Join) => {
+            all(node.inputs().collect())
+        }
         // Comparisons, predicates and what makes indices have no thresholds to pass on.
         _ => None,
     }

@@ -1,9 +1,9 @@
 //! Dropout.
 
-use super::super::array::{Array, map_in_place, zip_in_place};
-use super::super::invocation::{Invocation, Kernel, Results};
-use super::super::real::Real;
-use super::super::strided::Strided;
+use super::array::{Array, map_in_place, zip_in_place};
+use super::invocation::{Invocation, Kernel, Results};
+use super::real::Real;
+use super::strided::Strided;
 use crate::error::{Error, Result};
 use crate::philox;
 
