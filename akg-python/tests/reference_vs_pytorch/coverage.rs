@@ -72,7 +72,7 @@ const EXEMPT: &[(Place, &[&str], &str)] = &[
     ),
     (
         Place::Design,
-        &["as_strided.default", "scatter.src", "scatter.value"],
+        &["scatter.src", "scatter.value"],
         "imports decompose it",
     ),
     (Place::Comparison, UNSEEDED, "its results are random"),
