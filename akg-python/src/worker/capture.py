@@ -247,8 +247,8 @@ def export_error(error, path):
         causes.append(causes[-1].__cause__ or causes[-1].__context__)
     names = [type(cause).__name__ for cause in causes]
     text = str(error)
-    if "ConstraintViolationError" in names:
-        reasons = [line[4:].rstrip(".") for line in text.splitlines() if line.startswith("  - ")]
+    if "ConstraintViolationError" in names or "inferred ranges from model tracing" in text:
+        reasons = [line.strip(" -.") for line in text.splitlines() if line.lstrip().startswith("- ")]
         return CallError("unsupported", f"`forward` does not work for all open sizes: {'; '.join(reasons)}", **context)
     if any(name in DATA_DEPENDENT for name in names) or "meta tensor" in text or "data-dependent" in text:
         return CallError(
