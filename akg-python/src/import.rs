@@ -38,9 +38,22 @@ pub struct OpenDim {
     pub argument: usize,
     /// The dimension.
     pub dim: usize,
-    /// The symbol that stands for the size.
+    /// The symbol that the size is a multiple of.
     pub symbol: String,
-    /// The least size.
+    /// How many times the symbol the size is.
+    pub multiple: i64,
+    /// The least value of the symbol.
+    pub low: i64,
+    /// The greatest, if there is one.
+    pub high: Option<i64>,
+}
+
+/// The values of a symbol for which a module works as imported.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenRange {
+    /// The symbol.
+    pub symbol: String,
+    /// The least value.
     pub low: i64,
     /// The greatest, if there is one.
     pub high: Option<i64>,
@@ -56,6 +69,8 @@ pub struct ImportedModule {
     pub graph: Graph,
     /// How the content of each graph input is made, in the order of the graph's inputs.
     pub inputs: Vec<ImportedInput>,
+    /// The values of the symbols of open dimensions.
+    pub ranges: Vec<OpenRange>,
     /// What `forward` takes and returns.
     pub call: ModuleCall,
     /// Where each operator is first called in the user's files, as `file:line: source`, by its full name.
@@ -147,6 +162,7 @@ pub struct Shrink {
 pub(crate) struct Imported {
     graph: String,
     inputs: Vec<ImportedInput>,
+    ranges: Vec<OpenRange>,
     call: ModuleCall,
     /// Where operators are first called in the user's files.
     places: BTreeMap<String, String>,
@@ -199,6 +215,7 @@ impl Imported {
             path: path.to_owned(),
             inputs: ordered.collect::<Result<_>>()?,
             graph,
+            ranges: self.ranges,
             call: self.call,
             places: self.places,
             decomposed: self.decomposed,

@@ -28,7 +28,7 @@ pub use baseline::{BaselineOptions, BaselineSide, BaselineTask, BaselineWorker, 
 pub use calls::{Job, Precision, Seeds};
 pub use environment::{Config, Environment, Origin};
 pub use import::{
-    Cotangent, Generator, ImportOptions, ImportedInput, ImportedModule, OpenDim, Shrink, Source,
+    Cotangent, Generator, ImportOptions, ImportedInput, ImportedModule, OpenDim, OpenRange, Shrink, Source,
 };
 pub use install::InstallProgress;
 pub use original::{FunctionOriginal, ModuleOriginal};

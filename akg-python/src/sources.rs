@@ -85,6 +85,7 @@ const FILES: &[(&str, &str)] = &[
         "akg_worker/decompositions/views.py",
         include_str!("worker/decompositions/views.py"),
     ),
+    ("akg_worker/guards.py", include_str!("worker/guards.py")),
     ("akg_worker/graph.py", include_str!("worker/graph.py")),
     ("akg_worker/structure.py", include_str!("worker/structure.py")),
     ("akg_worker/sizes.py", include_str!("worker/sizes.py")),

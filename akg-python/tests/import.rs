@@ -506,6 +506,7 @@ fn sizes_that_a_module_reads_stay_open() {
         argument: 0,
         dim,
         symbol: symbol.to_owned(),
+        multiple: 1,
         low: 1,
         high: None,
     };

@@ -134,8 +134,8 @@ struct TaskArgs {
     /// Accuracy class: fp32, tf32 or half.
     #[arg(long, default_value = "fp32")]
     accuracy: Accuracy,
-    /// Leaves the extent of an input's dimension open, as in x.0=N: one kernel for all sizes, tuned for the one that the
-    /// task has. May be given several times.
+    /// Leaves the extent of an input's dimension open, as in x.0=N, or x.0=8*N for multiples of 8: one kernel for
+    /// all sizes, tuned for the one that the task has. May be given several times.
     #[arg(long, value_name = "INPUT.DIM=NAME")]
     symbolic: Vec<Symbolic>,
     /// Compute the gradients of a module, too: of its floating inputs and its parameters. Its outputs' cotangents become

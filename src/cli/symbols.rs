@@ -10,11 +10,12 @@ use akg::{Error, Expr, Graph, Result};
 
 use super::task::Loaded;
 
-/// `x.0=N`: a dimension of an input becomes the symbol.
+/// `x.0=N` or `x.0=8*N`: a dimension of an input becomes the symbol, or a multiple of it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Symbolic {
     input: String,
     dim: usize,
+    multiple: i64,
     symbol: Symbol,
 }
 
@@ -25,16 +26,18 @@ impl FromStr for Symbolic {
         let parts = text
             .split_once('=')
             .and_then(|(place, symbol)| Some((place.rsplit_once('.')?, symbol)));
-        let parsed = parts.and_then(|((input, dim), symbol)| {
+        let parsed = parts.and_then(|((input, dim), extent)| {
+            let (multiple, symbol) = extent.split_once('*').unwrap_or(("1", extent));
             Some(Self {
                 input: input.to_owned(),
                 dim: dim.parse().ok()?,
+                multiple: multiple.parse().ok().filter(|multiple| *multiple > 0)?,
                 symbol: symbol_of(symbol)?,
             })
         });
         parsed.ok_or_else(|| {
             Error::invalid(format!(
-                "`{text}` names no dimension; write x.0=N for the first dimension of the input `x`"
+                "`{text}` names no dimension; write x.0=N for the first dimension of the input `x`, or x.0=8*N if it is a multiple of 8"
             ))
         })
     }
@@ -99,7 +102,13 @@ pub(super) fn open(loaded: &mut Loaded, dims: &[Symbolic], hints: &[Hint]) -> Re
         .iter()
         .map(|i| graph.ty(i.value).shape.clone())
         .collect();
-    for Symbolic { input, dim, symbol } in dims {
+    for Symbolic {
+        input,
+        dim,
+        multiple,
+        symbol,
+    } in dims
+    {
         let position = graph
             .inputs()
             .iter()
@@ -117,14 +126,32 @@ pub(super) fn open(loaded: &mut Loaded, dims: &[Symbolic], hints: &[Hint]) -> Re
                 "dimension {dim} of the input `{input}` is `{extent}` already"
             ))
         })?;
+        if value % multiple != 0 {
+            return Err(Error::invalid(format!(
+                "dimension {dim} of the input `{input}` is {value}, which is no multiple of {multiple}"
+            )));
+        }
+        let value = value / multiple;
         let earlier = task.contract.hints.insert(symbol.clone(), value);
         if let Some(earlier) = earlier.filter(|earlier| *earlier != value) {
             return Err(Error::invalid(format!(
                 "`{symbol}` cannot stand for {earlier} and for {value}, the extent of dimension {dim} of `{input}`"
             )));
         }
-        *extent = Expr::symbol(symbol.clone());
+        *extent = Expr::symbol(symbol.clone()) * Expr::constant(*multiple);
     }
+    let ranges = imported.iter().flat_map(|imported| &imported.ranges);
+    let ranges: Vec<_> = ranges
+        .filter_map(|range| {
+            Some((
+                Symbol::from(range.symbol.as_str()),
+                SizeRange {
+                    lo: range.low,
+                    hi: range.high?,
+                },
+            ))
+        })
+        .collect();
     if !dims.is_empty() {
         let opened = match imported {
             Some(imported) => Ok(imported.graph),
@@ -147,6 +174,8 @@ pub(super) fn open(loaded: &mut Loaded, dims: &[Symbolic], hints: &[Hint]) -> Re
             .ranges
             .extend(range.map(|range| (symbol.clone(), range)));
     }
+    // An import stays in the ranges that were asked for.
+    task.contract.ranges.extend(ranges);
     let missing = task.graph.symbols().into_iter();
     match missing.into_iter().find(|s| !task.contract.hints.contains_key(s)) {
         Some(symbol) => Err(Error::invalid(format!(
@@ -162,7 +191,8 @@ fn imported(loaded: &Loaded, dims: &[Symbolic], hints: &[Hint]) -> Result<Option
     let (Some(module), Some(python)) = (&loaded.module, &loaded.python) else {
         return Ok(None);
     };
-    let open = dims.iter().map(|Symbolic { input, dim, symbol }| {
+    let open = dims.iter().map(|dim| {
+        let Symbolic { input, symbol, .. } = dim;
         let source = module.inputs.iter().find(|i| i.name == *input).map(|i| &i.source);
         let Some(Source::Argument(argument)) = source else {
             return None;
@@ -173,8 +203,9 @@ fn imported(loaded: &Loaded, dims: &[Symbolic], hints: &[Hint]) -> Result<Option
             .find_map(|hint| hint.range);
         Some(OpenDim {
             argument: *argument,
-            dim: *dim,
+            dim: dim.dim,
             symbol: symbol.to_string(),
+            multiple: dim.multiple,
             low: range.map_or(1, |range| range.lo),
             high: range.map(|range| range.hi).filter(|hi| *hi < i64::MAX),
         })

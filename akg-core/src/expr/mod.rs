@@ -125,6 +125,17 @@ impl Expr {
         }
     }
 
+    /// The name and the factor, if this is a positive multiple of a symbol.
+    pub fn as_multiple(&self) -> Option<(&Symbol, i64)> {
+        match &*self.terms {
+            [Term { factors, coefficient }] if *coefficient > 0 => match factors.as_slice() {
+                [Atom::Sym(name)] => Some((name, *coefficient)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     /// Whether this is the constant `value`.
     pub fn is(&self, value: i64) -> bool {
         self.as_const() == Some(value)

@@ -103,8 +103,8 @@ pub(super) fn bind(graph: &Graph, inputs: &[Tensor]) -> Result<Bindings> {
     let mut bindings = BTreeMap::new();
     for (input, tensor) in graph.inputs().iter().zip(inputs) {
         for (extent, have) in graph.ty(input.value).shape.iter().zip(tensor.shape()) {
-            if let Some(symbol) = extent.as_symbol() {
-                bindings.entry(symbol.clone()).or_insert(*have as i64);
+            if let Some((symbol, factor)) = extent.as_multiple() {
+                bindings.entry(symbol.clone()).or_insert(*have as i64 / factor);
             }
         }
     }

@@ -13,11 +13,12 @@ from torch.utils._pytree import tree_flatten
 
 from akg_worker.decompose import decomposed
 from akg_worker.errors import CallError, first_line, is_out_of_memory, needs_device, no_device, place
-from akg_worker.graph import to_graph, unknown_operators
+from akg_worker.graph import arguments_of, to_graph, unknown_operators
+from akg_worker.guards import ranges
 from akg_worker.joint import Joint, differentiable
 from akg_worker.module import SEEDS, construct, load, make_inputs
 from akg_worker.recurrent import kept_whole
-from akg_worker.sizes import dynamic_shapes
+from akg_worker.sizes import Sizes, dynamic_shapes
 from akg_worker.structure import describe_arguments, returning_tensors
 from akg_worker.unchecked import Unchecked
 
@@ -84,11 +85,12 @@ def import_module(message, progress):
         except CaptureError as error:
             failure = error
             continue
-        graph, sources, places = to_graph(captured.program, message["name"], message["path"], message["open"])
+        graph, sources, places = to_graph(captured.program, message["name"], message["path"], captured.sizes)
         inputs = [describe_input(name, source, captured.observer, captured.leaves) for name, source in sources.items()]
         return {
             "graph": json.dumps(graph, allow_nan=False),
             "inputs": inputs,
+            "ranges": ranges(captured.program, captured.sizes, message["open"]),
             "call": captured.call,
             "places": places,
             "decomposed": captured.decomposed,
@@ -134,11 +136,12 @@ class Captured:
     """A module as a functional program, and what was seen of it.
 
     `decomposed` names the operators that were replaced by others, `unknown` those that akg does not know and that could not be.
-    `cotangents` are the types of those that the program takes, or None if it has no backward pass.
+    `sizes` are those of its inputs, and `cotangents` the types of those that it takes, or None if it has no backward pass.
     """
 
-    def __init__(self, program, observer, leaves, call, decomposed, unknown, cotangents):
+    def __init__(self, program, sizes, observer, leaves, call, decomposed, unknown, cotangents):
         self.program = program
+        self.sizes = sizes
         self.observer = observer
         self.leaves = leaves
         self.call = call
@@ -177,17 +180,20 @@ def capture(module, mode, shrink, wishes, operators, backward=False):
                     model.forward = forward = joint.forward()
                     with input_context:
                         inputs = (*inputs, joint.empty_cotangents())
-                    exported = export(model, inputs, shapes and (*shapes, joint.dynamic_shapes(wishes)))
+                    exported = export(model, inputs, shapes and (*shapes, joint.dynamic_shapes()))
             with stage("export"), user_export(module.__file__):
                 program, replaced, left = decomposed(exported, unknown)
     with stage("constants"):
         check_constants(program)
     structure = results["structure"]
+    sizes = Sizes()
+    sizes.name_arguments(arguments_of(program), wishes)
     if joint:
+        joint.name_sizes(sizes, arguments_of(program), wishes)
         joint.name_gradients(program)
         structure = joint.structure(structure)
     call = {"arguments": describe_arguments(forward, inputs), "results": structure}
-    return Captured(program, observer, leaves, call, replaced, left, joint and joint.cotangents)
+    return Captured(program, sizes, observer, leaves, call, replaced, left, joint and joint.cotangents)
 
 
 def export(model, inputs, shapes):
@@ -241,6 +247,9 @@ def export_error(error, path):
         causes.append(causes[-1].__cause__ or causes[-1].__context__)
     names = [type(cause).__name__ for cause in causes]
     text = str(error)
+    if "ConstraintViolationError" in names or "inferred ranges from model tracing" in text:
+        reasons = [line.strip(" -.") for line in text.splitlines() if line.lstrip().startswith("- ")]
+        return CallError("unsupported", f"`forward` does not work for all open sizes: {'; '.join(reasons)}", **context)
     if any(name in DATA_DEPENDENT for name in names) or "meta tensor" in text or "data-dependent" in text:
         return CallError(
             "unsupported",

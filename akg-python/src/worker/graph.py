@@ -12,28 +12,26 @@ from torch.export.graph_signature import InputKind, OutputKind
 from akg_worker.decompositions.registry import applies
 from akg_worker.errors import CallError, line_of
 from akg_worker.recurrent import STAND_INS
-from akg_worker.sizes import Sizes
 from akg_worker.tensors import dtype_name
 
 # Parameters that say where and how a tensor is stored, not what it holds.
 PLACEMENT = ("Device", "Layout", "MemoryFormat", "Generator")
 
 
-def to_graph(exported, name, path, wishes=()):
+def to_graph(exported, name, path, sizes):
     """The graph, for each of its inputs where its content comes from, and for each operator its first place beside `path`.
 
     A source is `{"attribute": "conv.weight"}`, a path below the model, `{"argument": 0}`, a position among the flattened
     arguments of `forward`, or `{"seed": {}}`: an integer that the module does not take, from which all chance follows.
     """
-    return Converter(exported, name, path, wishes).convert()
+    return Converter(exported, name, path, sizes).convert()
 
 
 class Converter:
-    def __init__(self, exported, name, path, wishes):
+    def __init__(self, exported, name, path, sizes):
         self._path = path
         self._places = {}
-        self._wishes = wishes
-        self._sizes = Sizes()
+        self._sizes = sizes
         self._exported = exported
         self._name = name
         self._names = {}  # FX node -> value name, or a list of names for several results
@@ -48,7 +46,6 @@ class Converter:
         mutated = {spec.target for spec in signature.output_specs if spec.kind in MUTATIONS}
         fx_nodes = list(self._exported.graph.nodes)
         placeholders = [node for node in fx_nodes if node.op == "placeholder"]
-        self._name_sizes(placeholders, signature)
         argument = 0
         for node, spec in zip(placeholders, signature.input_specs):
             self._at(node, self._placeholder, node, spec, argument, mutated)
@@ -59,11 +56,6 @@ class Converter:
             elif node.op == "get_attr":
                 self._constant(node, attribute(self._exported.graph_module, node.target), node.target)
         return self._finish(self._outputs(signature, fx_nodes[-1].args[0]))
-
-    def _name_sizes(self, placeholders, signature):
-        arguments = [n for n, s in zip(placeholders, signature.input_specs) if s.kind == InputKind.USER_INPUT]
-        for wish in self._wishes:
-            self._sizes.name(arguments[wish["argument"]].meta["val"].shape[wish["dim"]], wish["symbol"])
 
     def _placeholder(self, node, spec, argument, mutated):
         value = node.meta.get("val")
@@ -141,6 +133,11 @@ class Converter:
             self._names[node] = names[0] if names else None
         types = [self._type_of(result) for result in (value if several else [value][: len(names)])]
         op, args = self._arguments(node)
+        if op in CLAMPS and any(isinstance(bound, torch.SymInt) for bound in map(value_of, node.args)):
+            # Bounds of open sizes are tensors.
+            op, args = CLAMPS[op], {"self": args["self"], **self._bounds(args)}
+        if node.target is aten.slice.Tensor and args.get("step", 1) == 1:
+            op, args = self._narrowed(op, args, value_of(node.args[0]).shape, value.shape)
         if node.target is EVAL_BATCH_NORM:
             # The statistics that it returns too are empty.
             for name, kind in zip(names[1:], types[1:]):
@@ -204,10 +201,11 @@ class Converter:
     def _value(self, value, kind):
         if isinstance(value, torch.fx.Node) and value in self._names:
             return self._names[value]
-        if isinstance(value, torch.fx.Node):
-            value = value.meta.get("val")
+        value = value_of(value)
         if isinstance(value, torch.SymInt):
             return self._sizes.value(value)
+        if isinstance(value, torch.SymFloat):
+            return self._real(self._sizes.real(value), kind)
         if isinstance(value, (list, tuple)):
             return [self._value(item, kind) for item in value]
         if isinstance(value, torch.dtype):
@@ -225,6 +223,55 @@ class Converter:
         tensor = torch.tensor(value)
         name = self._fresh("number")
         self._constants.append({"name": name, **self._type_of(tensor), "data": encode(tensor)})
+        return name
+
+    def _bounds(self, args):
+        """The bounds of a clamp as 0-d tensors."""
+        given = {name: args[name] for name in ("min", "max") if args.get(name) is not None}
+        return {name: self._of_size(bound, "i64") if isinstance(bound, str) else self._number(bound) for name, bound in given.items()}
+
+    def _narrowed(self, op, args, whole, shape):
+        """A slice of an open extent as one whose length is given: PyTorch knows that it is inside."""
+        dim, start = args.get("dim", 0), args.get("start", 0)
+        extent, length = self._sizes.value(whole[dim]), self._sizes.value(shape[dim])
+        if length == extent or isinstance(extent, int) and isinstance(length, int):
+            return op, args
+        if isinstance(start, int) and start < 0:
+            start = f"({extent} - {-start})"
+        return "aten.narrow.default", {"self": args["self"], "dim": dim, "start": start or 0, "length": length}
+
+    def _of_size(self, value, dtype):
+        """The name of a 0-d tensor with the value of an open size."""
+        zero = self._number(0 if dtype == "i64" else 0.0)
+        name, kind = self._fresh("size"), {"dtype": dtype, "shape": []}
+        args = {"self": zero, "other": value}
+        self._nodes.append({"op": "aten.add.Scalar", "args": args, "outputs": [name], "types": [kind]})
+        return name
+
+    def _real(self, expression, kind):
+        """A number, or a 0-d tensor for one that open sizes decide, where the schema has a tensor."""
+        if expression.is_number:
+            return self._value(float(expression), kind)
+        if "Tensor" not in kind:
+            raise CallError("unsupported", f"the argument `{expression}` of an open size, where only tensors may depend on it")
+        return self._computed(expression)
+
+    def _computed(self, expression):
+        """The name of a 0-d tensor with the value of an expression of open sizes."""
+        if expression.is_integer:
+            return self._of_size(self._sizes.text(expression), "f32")
+        if expression.is_number:
+            return self._number(float(expression))
+        if expression.is_Pow and expression.exp.is_number:
+            op, args = "pow.Tensor_Scalar", {"self": self._computed(expression.base), "exponent": float(expression.exp)}
+        elif expression.is_Add or expression.is_Mul:
+            first, rest = map(self._computed, expression.as_two_terms())
+            op, args = "add.Tensor" if expression.is_Add else "mul.Tensor", {"self": first, "other": rest}
+        else:
+            raise CallError("unsupported", f"`forward` computes `{expression}` from open sizes, which has no operator")
+        name = self._fresh("size")
+        types = [{"dtype": "f32", "shape": []}]
+        self._nodes.append({"op": f"aten.{op}", "args": args, "outputs": [name], "types": types})
         return name
 
     def _outputs(self, signature, results):
@@ -307,6 +354,7 @@ CHECKS = (
 )
 EVAL_BATCH_NORM = aten._native_batch_norm_legit_no_training.default
 TRAINING_BATCH_NORM = aten._native_batch_norm_legit_functional.default
+CLAMPS = {f"aten.{name}.default": f"aten.{name}.Tensor" for name in ("clamp", "clamp_min", "clamp_max")}
 DROPOUTS = (aten.dropout.default, aten.native_dropout.default)
 COPIES = (
     aten.detach.default,
@@ -352,8 +400,12 @@ def unknown_operators(graph, known):
 
 def first_operand(node):
     """The value of the first argument of a call, given by place or by name; None if there is none."""
-    first = next(iter([*node.args, *node.kwargs.values()]), None)
-    return first.meta.get("val") if isinstance(first, torch.fx.Node) else first
+    return value_of(next(iter([*node.args, *node.kwargs.values()]), None))
+
+
+def value_of(argument):
+    """The value of an argument, of which a node has an example."""
+    return argument.meta.get("val") if isinstance(argument, torch.fx.Node) else argument
 
 
 # ATen's second names for operators.
@@ -381,9 +433,7 @@ def canonical(target, node):
     target = STAND_INS.get(target, target)
     name, overload = target._opname, target._overloadname
     name = ALIASES.get(name, name) if target.namespace == "aten" else name
-    other = node.args[1] if len(node.args) > 1 else None
-    if isinstance(other, torch.fx.Node):
-        other = other.meta.get("val")
+    other = value_of(node.args[1]) if len(node.args) > 1 else None
     if overload == "Tensor" and isinstance(other, (bool, int, float, torch.SymInt)):
         overload = "Scalar"
     packet = getattr(getattr(torch.ops, target.namespace), name)
@@ -450,6 +500,13 @@ def encode(tensor):
     dense = tensor.detach().contiguous()
     size = dense.numel() * dense.dtype.itemsize
     return base64.b64encode(ctypes.string_at(dense.data_ptr(), size) if size else b"").decode()
+
+
+def arguments_of(exported):
+    """The values of the flattened arguments of an exported program."""
+    placeholders = exported.graph.find_nodes(op="placeholder")
+    pairs = zip(placeholders, exported.graph_signature.input_specs)
+    return [node.meta.get("val") for node, spec in pairs if spec.kind == InputKind.USER_INPUT]
 
 
 def attribute(owner, path):

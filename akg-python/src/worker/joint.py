@@ -22,7 +22,7 @@ from akg_worker.errors import CallError, first_line, line_of
 from akg_worker.graph import MUTATIONS, identity
 from akg_worker.module import attribute
 from akg_worker.recurrent import STAND_INS
-from akg_worker.sizes import open_dim, related
+from akg_worker.sizes import Sizes, example
 from akg_worker.tensors import DTYPES, dtype_name
 
 COTANGENTS = "cotangents"
@@ -82,13 +82,21 @@ class Joint:
         """Cotangents without content."""
         return [torch.empty(ty["shape"], dtype=DTYPES[ty["dtype"]]) for ty in self.cotangents]
 
-    def dynamic_shapes(self, wishes):
-        """The specification of the open sizes of cotangents, where `wishes` names those of arguments."""
-        dims = {self._arguments[w["argument"]].shape[w["dim"]].node.expr: open_dim(w) for w in wishes}
+    def dynamic_shapes(self):
+        """The specification of the open sizes of cotangents."""
+        dynamic = torch.export.Dim.DYNAMIC
         return [
-            {dim: related(size, dims) for dim, size in enumerate(shape) if not isinstance(size, int)}
-            for shape in self._shapes
+            {dim: dynamic for dim, size in enumerate(shape) if not isinstance(size, int)} for shape in self._shapes
         ]
+
+    def name_sizes(self, sizes, arguments, wishes):
+        """Says which expressions the open sizes of cotangents are, which follow the others of `arguments`."""
+        own = Sizes()
+        own.name_arguments(self._arguments, wishes)
+        for cotangent, shape in zip(arguments[len(arguments) - len(self._shapes) :], self._shapes):
+            for found, size in zip(cotangent.shape, shape):
+                if not isinstance(size, int):
+                    sizes.name(found, own.of(size.node.expr), COTANGENTS)
 
     def structure(self, results):
         """The structure of what a call returns, by that of what the module returns."""
@@ -276,11 +284,6 @@ def tracing(forward_pass, path):
         context = {"at": place} if place else {}
         reason = error.message if isinstance(error, CallError) else first_line(error)
         raise CallError("unsupported", f"the gradients of `forward` cannot be computed: {reason}", **context) from error
-
-
-def example(size):
-    """A size, or the one with which an open size was exported."""
-    return size if isinstance(size, int) else int(size.node.hint)
 
 
 @contextlib.contextmanager

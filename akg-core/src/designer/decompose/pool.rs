@@ -71,6 +71,12 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
         _ => return Ok(None),
     };
     let x = s.tensor("self")?;
+    if name.contains("adaptive")
+        && s.results.len() == 1
+        && s.call.sizes("output_size")?.iter().all(|n| n.is(1))
+    {
+        return global(s, op, x).map(|pooled| Some(vec![pooled]));
+    }
     let windows = if name.contains("adaptive") {
         let Some(sizes) = adaptive_sizes(s, x)? else {
             return Ok(None);
@@ -105,6 +111,19 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
         results.push(places(s, x, pooled, &windows)?);
     }
     Ok(Some(results))
+}
+
+/// Pools all elements of the last dimensions, whose extents may be open.
+fn global(s: &mut Step<'_>, op: ReduceOp, x: PrimId) -> Result<PrimId> {
+    let rank = s.prims.rank(x);
+    let first = rank.saturating_sub(s.call.sizes("output_size")?.len());
+    let axes: Vec<usize> = (first..rank).collect();
+    let pooled = match op {
+        ReduceOp::Sum => s.prims.mean(x, &axes)?,
+        _ => s.prims.reduce(op, x, &axes, false),
+    };
+    let shape = s.result(0)?.shape.clone();
+    Ok(s.prims.reshape(pooled, shape))
 }
 
 /// The known extents of the last dimensions of a shape.
