@@ -93,7 +93,7 @@ impl Graph {
     /// Arguments go by the names of ATen's schema; those left out take its defaults. The schema says how a value is read:
     /// tensors are names, sizes integers or expressions (`"2*N"`), numbers may be `"inf"`, `"-inf"` or `"nan"`, element
     /// types akg's names. An input may have a `"layout": {"shape": [8, 4], "strides": [1, 8]}`, of which it is the storage
-    /// ([`Layout`](super::Layout)). Constants are base64 of their little-endian, row-major bytes. `types` are optional; where
+    /// ([`Layout`]). Constants are base64 of their little-endian, row-major bytes. `types` are optional; where
     /// present they must be what inference finds.
     ///
     /// An error names the node that is wrong; operators that akg lacks are reported all at once

@@ -74,17 +74,16 @@ class Converter:
             raise CallError("unsupported", f"the module takes an input of kind {spec.kind}")
         self._names[node] = name
         self._sources[name] = source
+        result = self._type_of(value)
         layout = layout_of(value) if kind == "activation" else None
         if layout is None:
-            self._inputs.append({"name": name, **self._type_of(value), "kind": kind})
+            self._inputs.append({"name": name, **result, "kind": kind})
             return
-        kind_of = self._type_of(value)
         span = 1 + sum((extent - 1) * stride for extent, stride in zip(layout["shape"], layout["strides"]))
-        storage = {"name": name, "dtype": kind_of["dtype"], "shape": [span], "kind": kind, "layout": layout}
-        self._inputs.append(storage)
+        self._inputs.append({"name": name, "dtype": result["dtype"], "shape": [span], "kind": kind, "layout": layout})
         args = {"self": name, "size": layout["shape"], "stride": layout["strides"]}
-        name = self._names[node] = self._fresh(f"{name}_seen")
-        self._nodes.append({"op": "aten.as_strided.default", "args": args, "outputs": [name], "types": [kind_of]})
+        tensor = self._names[node] = self._fresh(f"{name}_tensor")
+        self._nodes.append({"op": "aten.as_strided.default", "args": args, "outputs": [tensor], "types": [result]})
 
     def _constant(self, node, tensor, target):
         if not isinstance(tensor, torch.Tensor):
