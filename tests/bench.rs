@@ -28,9 +28,9 @@ const SOFTMAX: &str = r#"{"akg_graph": 1, "name": "softmax",
 
 /// No rule designs this.
 const POOL: &str = r#"{"akg_graph": 1, "name": "pool",
-  "inputs": [{"name": "x", "dtype": "f32", "shape": [2, 3, 8, 8]}],
+  "inputs": [{"name": "x", "dtype": "f32", "shape": [2, 3, 8, 8]}, {"name": "i", "dtype": "i64", "shape": [2, 3, 3, 1]}],
   "nodes": [{"op": "aten.adaptive_avg_pool2d.default", "args": {"self": "x", "output_size": [3, 3]}, "outputs": ["pool"]},
-    {"op": "aten.as_strided.default", "args": {"self": "pool", "size": [2, 2], "stride": [3, 1]}, "outputs": ["y"]}],
+    {"op": "aten.scatter.value", "args": {"self": "pool", "dim": -1, "index": "i", "value": 1.0}, "outputs": ["y"]}],
   "outputs": [{"value": "y"}]}"#;
 
 fn out(place: &Place) -> PathBuf {
