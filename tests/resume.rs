@@ -51,10 +51,10 @@ const PROBLEMS: [(&str, &str); 4] = [
             "outputs": [{"value": "y"}]}"#,
     ),
     (
-        "4_strided",
-        r#"{"akg_graph": 1, "name": "strided",
-            "inputs": [{"name": "x", "dtype": "f32", "shape": [2, 3, 8, 8]}],
-            "nodes": [{"op": "aten.as_strided.default", "args": {"self": "x", "size": [2, 2], "stride": [3, 1]}, "outputs": ["y"]}],
+        "4_scatter",
+        r#"{"akg_graph": 1, "name": "scatter",
+            "inputs": [{"name": "x", "dtype": "f32", "shape": [6, 8]}, {"name": "i", "dtype": "i64", "shape": [6, 1]}],
+            "nodes": [{"op": "aten.scatter.value", "args": {"self": "x", "dim": -1, "index": "i", "value": 1.0}, "outputs": ["y"]}],
             "outputs": [{"value": "y"}]}"#,
     ),
 ];
