@@ -50,6 +50,8 @@ def checks(program, sizes):
 def limits(program, sizes):
     """The ranges that PyTorch noted, as conditions."""
     for expression, bounds in program.range_constraints.items():
+        if not sizes.knows(expression):
+            continue  # of an argument that is not dense, or of what values decide
         value = sizes.of(expression)
         if bounds.lower > ASSUMED:
             yield value >= bounds.lower

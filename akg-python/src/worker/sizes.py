@@ -61,9 +61,13 @@ class Sizes:
         if known != value:
             raise CallError("unsupported", f"`forward` needs the size `{value}` to be `{known}`; leave both open as that")
 
+    def knows(self, expression):
+        """Whether an expression of PyTorch's is one of open sizes."""
+        return expression.free_symbols <= set(self._values)
+
     def of(self, expression):
         """An expression of PyTorch's as one of akg's symbols."""
-        if not expression.free_symbols <= set(self._values):
+        if not self.knows(expression):
             raise CallError("unsupported", f"the size {expression} depends on the values of tensors")
         return expression.xreplace(self._values)
 
