@@ -202,7 +202,9 @@ impl Builder<'_> {
     fn begin(&mut self) -> Result<()> {
         for input in self.graph.inputs() {
             let value = &self.graph.values()[input.value.index()];
-            let new = self.out.add_input(&value.name, value.ty.clone(), input.kind);
+            let new = self
+                .out
+                .add_input(&value.name, value.ty.clone(), input.kind, input.layout.clone());
             self.made.insert(self.class(input.value)?, vec![new]);
         }
         for constant in self.graph.constants() {

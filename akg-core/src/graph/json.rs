@@ -134,10 +134,7 @@ impl Graph {
             graph.require_free(&input.name)?;
             let ty = TensorType::new(input.dtype, input.shape);
             ty.check_size().context("input", || input.name.clone())?;
-            graph.add_input(&input.name, ty, input.kind);
-            if let Some(added) = graph.inputs.last_mut() {
-                added.layout = input.layout;
-            }
+            graph.add_input(&input.name, ty, input.kind, input.layout);
         }
         for constant in document.constants {
             graph.require_free(&constant.name)?;

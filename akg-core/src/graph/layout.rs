@@ -59,7 +59,7 @@ impl Layout {
         [span.div_ceil(row), row]
     }
 
-    /// Whether a tensor of this shape and these strides has the layout. Strides of extents of 1 say nothing.
+    /// Returns true if a tensor of this shape and these strides has the layout. Strides of extents of 1 say nothing.
     pub fn holds(&self, shape: &[usize], strides: &[isize]) -> bool {
         let mut pairs = self.shape.iter().zip(self.strides.iter().zip(strides));
         self.shape == shape
@@ -100,10 +100,7 @@ impl Graph {
         let sizes = |list: &[usize]| list.iter().map(|n| Expr::from(*n)).collect::<Vec<_>>();
         let (shape, strides) = (sizes(&layout.shape), sizes(&layout.strides));
         let storage = TensorType::new(dtype, [layout.span()?]);
-        let value = self.add_input(name, storage, InputKind::Activation);
-        if let Some(input) = self.inputs.last_mut() {
-            input.layout = Some(layout);
-        }
+        let value = self.add_input(name, storage, InputKind::Activation, Some(layout));
         let tensor = self.call(
             "aten.as_strided.default",
             [

@@ -4,7 +4,9 @@
 use std::collections::HashSet;
 
 use super::ops::Call;
-use super::{Arg, Constant, Graph, Input, InputKind, Node, Operator, Output, TensorType, Value, ValueId};
+use super::{
+    Arg, Constant, Graph, Input, InputKind, Layout, Node, Operator, Output, TensorType, Value, ValueId,
+};
 use crate::dtype::DType;
 use crate::error::{Error, Result, ResultExt};
 use crate::expr::Expr;
@@ -34,7 +36,7 @@ impl Graph {
         dtype: DType,
         shape: impl IntoIterator<Item = D>,
     ) -> ValueId {
-        self.add_input(name, TensorType::new(dtype, shape), InputKind::Activation)
+        self.add_input(name, TensorType::new(dtype, shape), InputKind::Activation, None)
     }
 
     /// An input that is a parameter: the same at every call until the caller changes it.
@@ -44,7 +46,7 @@ impl Graph {
         dtype: DType,
         shape: impl IntoIterator<Item = D>,
     ) -> ValueId {
-        self.add_input(name, TensorType::new(dtype, shape), InputKind::Weight)
+        self.add_input(name, TensorType::new(dtype, shape), InputKind::Weight, None)
     }
 
     /// An input that is a buffer, whose new content [`update`](Self::update) returns.
@@ -54,16 +56,18 @@ impl Graph {
         dtype: DType,
         shape: impl IntoIterator<Item = D>,
     ) -> ValueId {
-        self.add_input(name, TensorType::new(dtype, shape), InputKind::State)
+        self.add_input(name, TensorType::new(dtype, shape), InputKind::State, None)
     }
 
-    pub(crate) fn add_input(&mut self, name: &str, ty: TensorType, kind: InputKind) -> ValueId {
+    pub(crate) fn add_input(
+        &mut self,
+        name: &str,
+        ty: TensorType,
+        kind: InputKind,
+        layout: Option<Layout>,
+    ) -> ValueId {
         let value = self.define(name, ty);
-        self.inputs.push(Input {
-            value,
-            kind,
-            layout: None,
-        });
+        self.inputs.push(Input { value, kind, layout });
         value
     }
 
