@@ -210,17 +210,13 @@ impl Place<'_> {
             return self.address..self.address;
         }
         let size = self.dtype.size() as isize;
-        let (mut first, mut last) = (0_isize, 0_isize);
-        match self.strides {
-            None => last = self.shape.iter().product::<usize>() as isize - 1,
-            Some(strides) => {
-                for (extent, stride) in self.shape.iter().zip(strides) {
-                    let reach = (*extent as isize - 1).wrapping_mul(*stride);
-                    let end = if reach < 0 { &mut first } else { &mut last };
-                    *end = end.wrapping_add(reach);
-                }
-            }
-        }
+        let ends = match self.strides {
+            None => Some((0, self.shape.iter().product::<usize>() as isize - 1)),
+            Some(strides) => ends(self.shape, strides),
+        };
+        let Some((first, last)) = ends else {
+            return 0..usize::MAX;
+        };
         let at = |element: isize| self.address.wrapping_add_signed(element.wrapping_mul(size));
         at(first)..at(last.wrapping_add(1))
     }
@@ -293,6 +289,15 @@ pub(crate) fn dense_strides(shape: &[usize]) -> Vec<isize> {
     strides
 }
 
+/// The lowest and the highest element of a tensor with elements, counted from the first; `None` beyond all addresses.
+fn ends(shape: &[usize], strides: &[isize]) -> Option<(isize, isize)> {
+    let mut pairs = shape.iter().zip(strides);
+    pairs.try_fold((0, 0), |(low, high): (isize, isize), (extent, stride)| {
+        let reach = isize::try_from(extent - 1).ok()?.checked_mul(*stride)?;
+        Some((low.checked_add(reach.min(0))?, high.checked_add(reach.max(0))?))
+    })
+}
+
 fn check_strided(dtype: DType, have: usize, shape: &[usize], strides: &[isize]) -> Result<()> {
     if shape.len() != strides.len() {
         return Err(Error::invalid(format!(
@@ -304,15 +309,7 @@ fn check_strided(dtype: DType, have: usize, shape: &[usize], strides: &[isize]) 
     if shape.contains(&0) {
         return Ok(());
     }
-    // The lowest and the highest element, from the first.
-    let ends = shape
-        .iter()
-        .zip(strides)
-        .try_fold((0isize, 0isize), |(low, high), (extent, stride)| {
-            let reach = isize::try_from(extent - 1).ok()?.checked_mul(*stride)?;
-            Some((low.checked_add(reach.min(0))?, high.checked_add(reach.max(0))?))
-        });
-    match ends {
+    match ends(shape, strides) {
         Some((0, high)) if usize::try_from(high).is_ok_and(|high| high < have) => Ok(()),
         _ => Err(Error::invalid(format!(
             "the tensor {dtype}{shape:?} with strides {strides:?} reaches beyond its slice of {have} elements"

@@ -12,7 +12,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 from akg_worker.decompositions.registry import applies
 from akg_worker.errors import CallError, line_of
 from akg_worker.recurrent import STAND_INS
-from akg_worker.tensors import dtype_name
+from akg_worker.tensors import dtype_name, span
 
 # Parameters that say where and how a tensor is stored, not what it holds.
 PLACEMENT = ("Device", "Layout", "MemoryFormat", "Generator")
@@ -79,8 +79,8 @@ class Converter:
         if layout is None:
             self._inputs.append({"name": name, **result, "kind": kind})
             return
-        span = 1 + sum((extent - 1) * stride for extent, stride in zip(layout["shape"], layout["strides"]))
-        self._inputs.append({"name": name, "dtype": result["dtype"], "shape": [span], "kind": kind, "layout": layout})
+        storage = {"dtype": result["dtype"], "shape": [span(layout)]}
+        self._inputs.append({"name": name, **storage, "kind": kind, "layout": layout})
         args = {"self": name, "size": layout["shape"], "stride": layout["strides"]}
         tensor = self._names[node] = self._fresh(f"{name}_tensor")
         self._nodes.append({"op": "aten.as_strided.default", "args": args, "outputs": [tensor], "types": [result]})

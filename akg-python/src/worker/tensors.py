@@ -59,6 +59,11 @@ class Files:
             torch.frombuffer(mapped, dtype=torch.uint8)[:: mmap.PAGESIZE].sum()
 
 
+def span(layout):
+    """The elements from the first of a tensor in a layout to the last."""
+    return 1 + sum((extent - 1) * stride for extent, stride in zip(layout["shape"], layout["strides"]))
+
+
 def storage_of(tensor, layout):
     """The memory from the first element of a tensor to the last, which has the layout of an input: one dimension."""
     shape, strides = list(tensor.shape), list(tensor.stride())
@@ -66,8 +71,7 @@ def storage_of(tensor, layout):
     if shape != layout["shape"] or any(extent > 1 and have != want for extent, have, want in steps):
         wanted = f"{layout['shape']} with strides {layout['strides']}"
         raise CallError("invalid-input", f"the tensor is {shape} with strides {strides}, and was {wanted} at the import")
-    span = 1 + sum((extent - 1) * stride for extent, stride in zip(shape, strides))
-    return tensor.as_strided((span,), (1,), tensor.storage_offset())
+    return tensor.as_strided((span(layout),), (1,), tensor.storage_offset())
 
 
 def seen(storage, layout):
