@@ -40,7 +40,7 @@ pub struct OpenDim {
     pub dim: usize,
     /// The symbol that the size is a multiple of.
     pub symbol: String,
-    /// How many times the symbol the size is.
+    /// The factor of the symbol in the size.
     pub multiple: i64,
     /// The least value of the symbol.
     pub low: i64,

@@ -12,7 +12,7 @@ use akg_python::{
 };
 use common::{environment, module, python};
 
-/// What PyTorch computes of the arguments in their layouts.
+/// PyTorch's results for the arguments in their layouts.
 fn eager(module: &ImportedModule, inputs: &[Tensor]) -> Vec<Tensor> {
     let task = BaselineTask::Module(module);
     let worker = BaselineWorker::new(environment().unwrap(), task, "cpu", None).unwrap();

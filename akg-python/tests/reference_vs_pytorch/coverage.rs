@@ -47,7 +47,7 @@ impl Place {
         Place::Random,
     ];
 
-    /// Whether every operator must be known there.
+    /// Returns true if every operator must be known there.
     fn is_required(self) -> bool {
         self <= Place::Design
     }

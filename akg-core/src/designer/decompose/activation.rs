@@ -133,7 +133,7 @@ fn elu(p: &mut Prims, x: PrimId, alpha: f64, scale: f64, input_scale: f64) -> Re
     positive_or(p, x, positive, negative)
 }
 
-/// Where softplus is taken for the identity, and its hyperbolic tangent is 1 in every type.
+/// The least argument for which softplus is taken for the identity, and its hyperbolic tangent is 1 in every type.
 const LINEAR: f64 = 20.0;
 
 /// `tanh(log1p(e^x))`, which is `n / (n + 2)` with `n = e^x (e^x + 2)`: one exponential, and no difference in which
@@ -148,7 +148,7 @@ fn tanh_softplus(p: &mut Prims, x: PrimId) -> Result<PrimId> {
     p.div(n, whole)
 }
 
-/// What `soft` is the softplus of, in the form that this module gives to one of slope 1.
+/// The argument of the softplus `soft`, if it has the form that this module gives to one of slope 1.
 fn softplus_of(p: &Prims, soft: PrimId) -> Option<PrimId> {
     let map = |id: PrimId, op: MapOp| match &p.node(id).prim {
         Prim::Map(own, args) if *own == op => Some(args.as_slice()),

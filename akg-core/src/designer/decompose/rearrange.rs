@@ -181,7 +181,7 @@ fn pad(s: &mut Step<'_>, value: f64) -> Result<PrimId> {
     Ok(x)
 }
 
-/// Whether `column op row + diagonal` in the matrices of `x`.
+/// The mask of `column op row + diagonal` in the matrices of `x`.
 pub(super) fn triangle(s: &mut Step<'_>, x: PrimId, op: CompareOp, diagonal: f64) -> Result<PrimId> {
     let shape = s.prims.shape(x).to_vec();
     let rank = shape.len();

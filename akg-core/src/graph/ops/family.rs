@@ -39,7 +39,7 @@ named! {
         Join = "join",
         /// Elements at other positions, paddings and triangles.
         Rearrange = "rearrange",
-        /// The same elements in another shape, and copies.
+        /// Changes of shape that keep the elements, and copies.
         View = "view",
         /// Dropout.
         Dropout = "dropout",
