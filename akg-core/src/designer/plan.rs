@@ -147,7 +147,7 @@ fn declared(decomposed: &Decomposed, tensor: &TensorKey, shape: &[Expr]) -> Vec<
 }
 
 /// The element type of a tensor. PyTorch's operators on half types compute in `f32`, so a buffer with a step of one is wider than
-/// its result.
+/// its result, unless they round the step, too.
 fn dtype(decomposed: &Decomposed, values: &HashSet<PrimId>, tensor: &TensorKey) -> DType {
     let is_step = matches!(tensor, TensorKey::Buffer(id) if !values.contains(id));
     match held(decomposed, tensor).map_or(DType::F32, |node| node.dtype) {
@@ -156,9 +156,13 @@ fn dtype(decomposed: &Decomposed, values: &HashSet<PrimId>, tensor: &TensorKey) 
     }
 }
 
-/// The primitives that hold values of the graph, or elements of which values are views.
+/// The primitives that hold values of the graph, or elements of which values are views, and steps that are rounded like them.
 fn values(decomposed: &Decomposed) -> HashSet<PrimId> {
-    let values = decomposed.values.values().copied();
+    let values = decomposed
+        .values
+        .values()
+        .chain(&decomposed.prims.rounded)
+        .copied();
     let viewed = |id: &PrimId| decomposed.prims.viewed(*id);
     values.flat_map(|id| successors(Some(id), viewed)).collect()
 }

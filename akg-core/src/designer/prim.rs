@@ -135,6 +135,8 @@ pub(super) struct Prims {
     pub(super) nodes: Vec<PrimNode>,
     /// The operator being decomposed.
     pub(super) origin: &'static str,
+    /// Steps of operators that PyTorch's kernels round to their types, as they do values of the graph.
+    pub(super) rounded: Vec<PrimId>,
 }
 
 impl Prims {

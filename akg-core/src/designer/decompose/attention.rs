@@ -49,6 +49,8 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
         let zero = s.prims.number(0.0);
         weights = s.prims.select(is_blind, zero, weights)?;
     }
+    // PyTorch's kernels multiply values with weights of their type.
+    s.prims.rounded.push(weights);
     let result = matmul::contract(s, weights, value)?;
     let shape = s.result(0)?.shape.clone();
     Ok(Some(vec![s.prims.reshape(result, shape)]))
