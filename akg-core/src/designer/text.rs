@@ -164,7 +164,9 @@ fn computes(sketch: &Sketch, knobs: &Knobs, context: &DesignContext) -> Result<O
             .zip(wanted)
             .map(|(tensor, ty)| tensor.reshape(ty.concrete_shape(hints)?))
             .collect();
-        if let Some(failure) = judge_sample(task, &inputs, &outputs?, None, SEED, SAMPLE_WORK)? {
+        if let Some(failure) =
+            judge_sample(task, (distribution, &inputs), &outputs?, None, SEED, SAMPLE_WORK)?
+        {
             return Ok(Some(format!(
                 "The sketch, interpreted on {distribution} inputs{}, gives other results than the graph: {}.",
                 at(knobs),

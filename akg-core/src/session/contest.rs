@@ -98,7 +98,7 @@ impl<'a> Arena<'a> {
             let inputs = made.first().map(Vec::as_slice).unwrap_or_default();
             let failure = judge_sample(
                 &task,
-                inputs,
+                (data.distribution(round), inputs),
                 &output.outputs,
                 products.clone(),
                 rand::random(),

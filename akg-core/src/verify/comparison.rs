@@ -7,6 +7,7 @@ use rayon::prelude::*;
 
 use super::double::double_terms;
 use super::elements::Trace;
+use super::inputs::Distribution;
 use super::limits::{Resolution, yardstick};
 use super::measure::{Measured, Mismatch, View, compare};
 use super::sample::{Costs, Extent, Found, Piece, Sample};
@@ -54,16 +55,19 @@ pub(super) enum Compared {
     Wide(Vec<bool>),
 }
 
-/// Judges rows of outputs that follow from `seed`, at the contract's sizes.
+/// Judges rows of outputs that follow from `seed`, at the contract's sizes, for inputs of a distribution.
 pub(crate) fn judge_sample(
     task: &Task,
-    inputs: &[Tensor],
+    (distribution, inputs): (Distribution, &[Tensor]),
     outputs: &[Tensor],
     products: Option<Arc<dyn Products>>,
     seed: u64,
     work: Operations,
 ) -> Result<Option<Failure>> {
-    let comparison = Comparison::returned(task, inputs, outputs, products, seed);
+    let comparison = Comparison {
+        is_beyond: distribution != Distribution::Contract,
+        ..Comparison::returned(task, inputs, outputs, products, seed)
+    };
     let (_, failure) = comparison.judge(&Extent {
         work: Some(work),
         yardstick: work,

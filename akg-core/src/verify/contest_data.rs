@@ -165,7 +165,7 @@ impl ContestData {
     }
 
     /// What the inputs of a round are like. Round 0 is the contract's, for whoever wants such data.
-    fn distribution(&self, round: u32) -> Distribution {
+    pub(crate) fn distribution(&self, round: u32) -> Distribution {
         if round == 0 || self.seed(&[u64::from(round)]).is_multiple_of(2) {
             Distribution::Contract
         } else {
