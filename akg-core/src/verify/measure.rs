@@ -380,9 +380,9 @@ fn floats<T: Element>(
         !(g.is_finite() && r.is_finite() || is_right(g, **r))
     };
     let all = got.par_iter().zip(reference).enumerate();
-    let special = all.clone().filter(differs);
-    let wrong = special.clone().filter(|(i, (g, _))| !excuse(*i, widen(**g)));
-    if let Some(i) = wrong.map(|(i, _)| i).min() {
+    let special: Vec<usize> = all.filter(differs).map(|(i, _)| i).collect();
+    let wrong = special.par_iter().filter(|i| !excuse(**i, widen(got[**i])));
+    if let Some(i) = wrong.min().copied() {
         let element = got[i];
         let bytes = bytemuck::bytes_of(&element);
         return Ok(Some(Mismatch {
@@ -392,7 +392,7 @@ fn floats<T: Element>(
             poison: bytes.iter().all(|b| *b == poison),
         }));
     }
-    measured.overflowed += special.count() as u64;
+    measured.overflowed += special.len() as u64;
     measured.add(&view.layout, view.resolution.slack, 1.0, offset, reference, |i| {
         widen(got[i])
     });

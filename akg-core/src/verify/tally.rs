@@ -15,6 +15,9 @@ impl Tally {
     #[inline(always)]
     pub(super) fn add(&mut self, index: usize, error: f64) {
         self.count += 1;
+        if error == 0.0 {
+            return;
+        }
         let squared = error * error;
         self.squared += squared;
         self.quartic += squared * squared;

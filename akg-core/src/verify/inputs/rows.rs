@@ -79,6 +79,17 @@ impl Rows {
         }
     }
 
+    /// The elements from `at` on that are neighbours in memory and in one row.
+    pub(super) fn stretch(&self, at: usize) -> usize {
+        if self.is_channel {
+            self.inner - at % self.inner
+        } else if self.inner == 1 {
+            self.extent - at % self.extent
+        } else {
+            1
+        }
+    }
+
     /// Elements of a row.
     pub(super) fn length(&self) -> usize {
         self.length.max(1)
@@ -199,13 +210,10 @@ impl Row {
 
     /// The element at a place; `None` in an ordinary row.
     pub(super) fn value(&self, place: usize) -> Option<f32> {
-        if self.structure == Structure::Ordinary {
-            return None;
-        }
-        let word = self.word(self.group(place));
-        let ordinary = normal((word >> 32) as u32);
+        let word = || self.word(self.group(place));
+        let ordinary = || normal((word() >> 32) as u32);
         let sorted = || {
-            let jitter = (word >> 40) as f32 / (1u64 << 24) as f32;
+            let jitter = (word() >> 40) as f32 / (1u64 << 24) as f32;
             (place as f32 + jitter) / self.length as f32 * 6.0 - 3.0
         };
         Some(match self.structure {
@@ -214,11 +222,14 @@ impl Row {
             Structure::Constant => power_of_two(self.seed),
             Structure::Ascending => sorted(),
             Structure::Descending => -sorted(),
-            Structure::Repeated => ordinary,
-            Structure::OneHot if place == self.hot() => power_of_two(word),
+            Structure::Repeated => ordinary(),
+            Structure::OneHot if place == self.hot() => power_of_two(word()),
             Structure::OneHot => 0.0,
-            Structure::Saturated => ordinary.signum() * 24.0 + ordinary * 4.0,
-            Structure::Small => ordinary / 1024.0,
+            Structure::Saturated => {
+                let ordinary = ordinary();
+                ordinary.signum() * 24.0 + ordinary * 4.0
+            }
+            Structure::Small => ordinary() / 1024.0,
         })
     }
 }

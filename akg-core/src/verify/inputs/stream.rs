@@ -1,5 +1,7 @@
 //! The elements of one input.
 
+use std::ops::Range;
+
 use half::{bf16, f16};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -264,11 +266,7 @@ impl Stream {
                         *element = T::of(affine.of(normal(u32::from_le(*word))));
                     }
                 }
-                None => {
-                    for (i, (element, word)) in block.iter_mut().zip(&words).enumerate() {
-                        *element = T::of(self.float(u32::from_le(*word), start + i));
-                    }
-                }
+                None => self.others(block, &words, start),
             }
         }
         self.scale_rows(elements, first);
@@ -303,28 +301,52 @@ impl Stream {
         })
     }
 
-    /// The element `at`, from its word.
-    fn float(&self, word: u32, at: usize) -> f32 {
-        if self.kind != InputKind::State
-            && self.distribution == Distribution::Contract
-            && self.generator == Generator::Uniform01
-        {
-            return uniform(word, self.seed & 1 == 1);
+    /// Writes the elements from `start` on that do not follow from one word each.
+    fn others<T: Floating>(&self, block: &mut [T], words: &[u32; BLOCK], start: usize) {
+        if self.kind != InputKind::State {
+            match self.distribution {
+                Distribution::Contract if self.generator == Generator::Uniform01 => {
+                    for (element, word) in block.iter_mut().zip(words) {
+                        *element = T::of(uniform(u32::from_le(*word), self.seed & 1 == 1));
+                    }
+                    return;
+                }
+                Distribution::Zeros => return block.fill(T::of(0.0)),
+                Distribution::Constant => return block.fill(T::of(power_of_two(self.seed) * self.gain)),
+                _ => {}
+            }
         }
-        let signed = normal(word);
-        let other = || mix(self.seed, at as u64);
+        let mut signed = [0.0; BLOCK];
+        for (signed, word) in signed.iter_mut().zip(words) {
+            *signed = normal(u32::from_le(*word));
+        }
+        for (i, (element, signed)) in block.iter_mut().zip(&signed).enumerate() {
+            *element = T::of(self.float(*signed, start + i));
+        }
+        if self.kind != InputKind::State && self.distribution == Distribution::Extremes {
+            self.extremes(start..start + block.len(), |at, extreme| {
+                let i = at - start;
+                if let (Some(element), Some(signed)) = (block.get_mut(i), signed.get(i)) {
+                    *element = T::of(((signed * 2.0).round() + extreme) * self.gain);
+                }
+            });
+        }
+    }
+
+    /// The element `at`, from a number that is symmetric about 0 with variance 1.
+    #[inline(always)]
+    fn float(&self, signed: f32, at: usize) -> f32 {
         if self.kind == InputKind::State {
             return self.state(signed);
         }
+        let other = || mix(self.seed, at as u64);
         let data = match self.distribution {
-            Distribution::IllConditioned => signed * 2.0f32.powi((other() % 21) as i32 - 10),
+            Distribution::IllConditioned => signed * f32::from_bits((117 + (other() % 21) as u32) << 23),
             Distribution::Ties => {
                 let neighbour = ((other() % 3) as f32 - 1.0) / 8192.0;
                 (signed * 2.0).round() * (1.0 + neighbour)
             }
-            Distribution::Extremes => (signed * 2.0).round() + self.extreme(at),
-            Distribution::Zeros => 0.0,
-            Distribution::Constant => power_of_two(self.seed),
+            Distribution::Extremes => (signed * 2.0).round(),
             Distribution::Special if other().is_multiple_of(8) => {
                 let special = SPECIAL.get((other() >> 8) as usize % SPECIAL.len());
                 special.copied().unwrap_or(f32::NAN)
@@ -353,35 +375,37 @@ impl Stream {
         2.0f32.powi(exponent)
     }
 
-    /// What makes elements stand out; its exponential leaves the range of f32.
-    fn extreme(&self, at: usize) -> f32 {
+    /// Gives the elements of a range that stand out, and by how much: the exponential leaves the range of f32. Of an element that is
+    /// given twice, the last counts.
+    fn extremes(&self, range: Range<usize>, mut give: impl FnMut(usize, f32)) {
+        let mut give = |at: usize, extreme: f32| {
+            if range.contains(&at) {
+                give(at, extreme);
+            }
+        };
         if self.seed & 2 == 0 {
             let place = |salt| mix(self.seed, salt) as usize % self.elements.max(1);
-            return match at {
-                at if at == place(1) => 400.0,
-                at if at == place(2) => -400.0,
-                _ => 0.0,
+            give(place(2), -400.0);
+            give(place(1), 400.0);
+            return;
+        }
+        for number in range.start / self.row..range.end.div_ceil(self.row) {
+            let random = mix(self.seed, number as u64) >> 20;
+            let inner = (random / 6) as usize % self.row;
+            let [high, low] = match random % 6 {
+                0 => [0, self.row - 1],
+                1 => [self.row - 1, 0],
+                2 => [0, inner],
+                3 => [inner, 0],
+                4 => [self.row - 1, inner],
+                _ => [inner, self.row - 1],
             };
+            give(number * self.row + low, -200.0);
+            give(number * self.row + high, 200.0);
         }
-        if at == 0 || at + 1 == self.elements {
-            let first_is_high = self.seed & 1 == 0;
-            return if (at == 0) == first_is_high { 400.0 } else { -400.0 };
-        }
-        let random = mix(self.seed, (at / self.row) as u64) >> 20;
-        let inner = (random / 6) as usize % self.row;
-        let [high, low] = match random % 6 {
-            0 => [0, self.row - 1],
-            1 => [self.row - 1, 0],
-            2 => [0, inner],
-            3 => [inner, 0],
-            4 => [self.row - 1, inner],
-            _ => [inner, self.row - 1],
-        };
-        match at % self.row {
-            place if place == high => 200.0,
-            place if place == low => -200.0,
-            _ => 0.0,
-        }
+        let first = if self.seed & 1 == 0 { 400.0 } else { -400.0 };
+        give(self.elements.saturating_sub(1), -first);
+        give(0, first);
     }
 
     /// Scales rows along the last axis by powers of two, each by its own.
@@ -409,17 +433,20 @@ impl Stream {
             return;
         };
         let scale = self.affine().map_or(1.0, |affine| affine.scale);
-        let mut current: Option<(usize, Row)> = None;
-        for (at, element) in (first..).zip(elements) {
+        let (mut at, mut rest) = (first, elements);
+        while !rest.is_empty() {
             let (number, place) = strewn.rows.find(at);
-            let row = match current {
-                Some((known, row)) if known == number => row,
-                _ => strewn.row(number),
-            };
-            current = Some((number, row));
-            if let Some(value) = row.value(place) {
-                *element = T::of(value * scale);
+            let stretch = strewn.rows.stretch(at).min(rest.len());
+            let (own, others) = rest.split_at_mut(stretch);
+            let row = strewn.row(number);
+            if row.structure != Structure::Ordinary {
+                for (place, element) in (place..).zip(own) {
+                    if let Some(value) = row.value(place) {
+                        *element = T::of(value * scale);
+                    }
+                }
             }
+            (at, rest) = (at + stretch, others);
         }
     }
 
