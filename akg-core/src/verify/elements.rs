@@ -27,6 +27,11 @@ const SMOOTH: f64 = 4.0;
 /// The part of the largest error of the class's arithmetic that an element beside a jump may have, times this.
 const JUMP: f64 = 4.0;
 
+/// The part of the elements of an output beside jumps from which on all of them count as such. Where roundings decide so much, as
+/// behind norms of a few values that are nearly equal, a jump has some thousandths of a chance at each of the others, too, which a few
+/// evaluations do not show.
+const CHAOTIC: f64 = 0.25;
+
 /// Rows with a suspect group.
 #[derive(Debug)]
 pub(super) struct Suspect {
@@ -113,16 +118,22 @@ impl Suspect {
         }
     }
 
-    /// Notes how far results move when those of the operators are inexact, by a unit of the class.
-    pub(super) fn note_results(&mut self, views: &[(View<'_>, usize)], inexact: &[Outcome]) {
-        for ((elements, (view, _)), inexact) in self.outputs.iter_mut().zip(views).zip(inexact) {
+    /// Notes how far results move when those of the operators are inexact, by a unit of the class and by the [`REACH`].
+    pub(super) fn note_results(&mut self, views: &[(View<'_>, usize)], [inexact, reach]: [&[Outcome]; 2]) {
+        let outcomes = inexact.iter().zip(reach);
+        for ((elements, (view, _)), (inexact, reach)) in self.outputs.iter_mut().zip(views).zip(outcomes) {
             let Some(elements) = elements else { continue };
-            let bounds = elements.bounds.iter_mut().zip(&elements.expected);
-            for (i, (bound, expected)) in bounds.enumerate() {
-                let moved = float_at(inexact, i).map(|value| (value - expected).abs());
-                if let Some(moved) = moved.filter(|moved| moved.is_finite()) {
-                    *bound = bound.max(moved * view.resolution.yard_scale);
-                }
+            let bounds = elements.bounds.iter_mut().zip(&mut elements.jumps);
+            for (i, ((bound, jump), expected)) in bounds.zip(&elements.expected).enumerate() {
+                let moved = |outcome: &Outcome| {
+                    let moved = float_at(outcome, i).map(|value| (value - expected).abs());
+                    moved.filter(|moved| moved.is_finite())
+                };
+                let (Some(moved), Some(reach)) = (moved(inexact), moved(reach)) else {
+                    continue;
+                };
+                *bound = bound.max(moved * view.resolution.yard_scale);
+                *jump |= reach > SMOOTH * REACH * moved;
             }
         }
     }
@@ -186,6 +197,20 @@ pub(super) struct Allowed {
     pub(super) groups: Allowance,
     /// The largest error of the class's arithmetic in the output, which elements beside a jump may have.
     pub(super) largest: f64,
+    /// All elements count as such.
+    pub(super) is_chaotic: bool,
+}
+
+/// Whether roundings decide a large part of an output's elements in suspect rows.
+pub(super) fn is_chaotic(suspects: &[Suspect], output: usize) -> bool {
+    let elements = suspects
+        .iter()
+        .filter_map(|suspect| suspect.outputs.get(output)?.as_ref());
+    let (jumps, all) = elements.fold((0, 0), |(jumps, all), elements| {
+        let own = elements.jumps.iter().filter(|jump| **jump).count();
+        (jumps + own, all + elements.jumps.len())
+    });
+    all >= ENOUGH as usize && jumps as f64 >= CHAOTIC * all as f64
 }
 
 impl Elements {
@@ -195,7 +220,8 @@ impl Elements {
         if !expected.is_finite() || !error.is_finite() {
             return None;
         }
-        let jumps = self.jumps.get(i).copied().unwrap_or(false) && error <= JUMP * allowed.largest;
+        let jumps = allowed.is_chaotic || self.jumps.get(i).copied().unwrap_or(false);
+        let jumps = jumps && error <= JUMP * allowed.largest;
         let counts = error > view.resolution.slack.of(expected) && !jumps;
         Some(if counts { error } else { 0.0 })
     }

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::appeals::nudge_all;
 use super::comparison::{Comparison, Sides, position};
-use super::elements::{Allowed, Fault, REACH, STEPS, Suspect, Trace, judge};
+use super::elements::{Allowed, Fault, REACH, STEPS, Suspect, Trace, is_chaotic, judge};
 use super::groups::excesses;
 use super::limits::input_unit;
 use super::measure::View;
@@ -76,6 +76,7 @@ impl Suspects<'_> {
             let allowed = Allowed {
                 groups: view.resolution.allowance(found.measured[i].magnitude()),
                 largest: *largest,
+                is_chaotic: is_chaotic(suspects, i),
             };
             Some((i, judge(suspects, i, view, allowed)?))
         });
@@ -141,7 +142,9 @@ impl Suspects<'_> {
         let steps = [STEPS[0], STEPS[1], reach * unit].map(|size| step(Shifted::Inputs, size));
         let [near, far, reach] = steps;
         let steps = [near?, far?, reach?];
-        let inexact = step(Shifted::Results, unit)?;
+        let results = [unit, REACH * unit].map(|size| step(Shifted::Results, size));
+        let [inexact, far] = results;
+        let (inexact, far) = (inexact?, far?);
         let note = |suspect: &mut Suspect| -> Result<()> {
             let range = suspect.range.clone();
             let placed = sides.placed(self.views, &range);
@@ -152,7 +155,7 @@ impl Suspects<'_> {
             if let Some(single) = &single {
                 suspect.note_errors(&placed, &truth, &rows(single)?);
             }
-            suspect.note_results(&placed, &rows(&inexact)?);
+            suspect.note_results(&placed, [&rows(&inexact)?, &rows(&far)?]);
             let [near, far, reach] = &steps;
             suspect.note_steps(&placed, [&rows(near)?, &rows(far)?, &rows(reach)?], unit);
             Ok(())

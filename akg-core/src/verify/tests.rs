@@ -14,6 +14,8 @@ use crate::task::{Accuracy, Task};
 use crate::tensor::Tensor;
 use crate::verdict::Failure;
 
+mod chaos;
+
 const ROWS: usize = 48;
 const DEPTH: usize = 256;
 const COLUMNS: usize = 80;
