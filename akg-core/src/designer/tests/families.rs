@@ -3,7 +3,7 @@
 use proptest::prelude::{ProptestConfig, proptest};
 
 use super::{F, check, check_all, check_within, design, many_threads, unary};
-use crate::graph::{Arg, Graph, ValueId};
+use crate::graph::{Arg, Graph, Layout, ValueId};
 use crate::target::Target;
 use crate::task::Task;
 use crate::{DType, Result};
@@ -140,6 +140,19 @@ fn scans() {
         let total = g.sum(x, &[1], true)?;
         let y = along(g, sum, x, 1)?;
         g.div(y, total)
+    });
+}
+
+#[test]
+fn rows_of_slices_are_summed_as_exactly_as_dense_rows() {
+    check_within("energy_of_rows", 1.5e-7, |g| {
+        let pitched = Layout {
+            shape: vec![64, 200],
+            strides: vec![300, 1],
+        };
+        let x = g.strided_input("x", DType::F32, pitched)?;
+        let y = g.mul(x, x)?;
+        Ok(vec![g.sum(y, &[1], false)?])
     });
 }
 

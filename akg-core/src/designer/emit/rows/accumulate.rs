@@ -11,8 +11,10 @@ use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::sketch::ir::ReduceOp;
 
-/// Elements at most that are summed in their own type, one after the other.
+/// Elements at most that are summed in their own type, one after the other, and those along one axis: more are a row of a slice, and
+/// no window.
 const FEW: i64 = 256;
+const FEW_ALONG: i64 = 32;
 /// Elements of a row whose lanes are combined after a loop over rows. (In Triton 3.6 a pass that does this by itself fails
 /// where the result is used twice.)
 const SHORT: RangeInclusive<i64> = 0..=4;
@@ -478,8 +480,9 @@ impl Passes<'_> {
 /// Whether a kernel combines so few elements, those that a window sees, that sums of their own type lose little.
 fn sums_few(kernel: &KernelPlan) -> bool {
     let taps = kernel.taps();
-    let mut extents = kernel.reduced.iter().map(|a| kernel.extents.get(*a)?.as_const());
-    let count = extents.try_fold(1i64, |all, extent| all.checked_mul(extent?));
+    let extents = kernel.reduced.iter().map(|a| kernel.extents.get(*a)?.as_const());
+    let mut few = extents.map(|extent| extent.filter(|extent| *extent <= FEW_ALONG));
+    let count = few.try_fold(1i64, |all, extent| all.checked_mul(extent?));
     kernel.reduced.is_subset(&taps) && count.is_some_and(|count| count <= FEW)
 }
 
