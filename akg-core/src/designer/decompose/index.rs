@@ -90,7 +90,7 @@ fn search(s: &mut Step<'_>, table: PrimId, dim: usize, index: PrimId, count: i64
 /// The elements that indices name, each along a dimension; the indices have one shape together.
 ///
 /// Its place is that of the dimensions if they are neighbours, else the front.
-fn several(s: &mut Step<'_>, table: PrimId, indices: &[(usize, PrimId)]) -> Result<PrimId> {
+pub(super) fn several(s: &mut Step<'_>, table: PrimId, indices: &[(usize, PrimId)]) -> Result<PrimId> {
     let rank = s.prims.rank(table);
     let dims: Vec<usize> = indices.iter().map(|(dim, _)| *dim).collect();
     let (Some(first), Some(last)) = (dims.first().copied(), dims.last().copied()) else {

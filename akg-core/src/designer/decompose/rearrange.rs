@@ -2,7 +2,7 @@
 
 use super::join::{join, shifted};
 use super::view::coordinates;
-use super::{Step, normalise};
+use super::{Step, index, normalise};
 use crate::designer::prim::PrimId;
 use crate::designer::window::Window;
 use crate::error::Result;
@@ -32,10 +32,7 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
             let zero = s.prims.number(0.0);
             s.prims.select(inside, x, zero)?
         }
-        "roll" => match roll(s)? {
-            Some(rolled) => rolled,
-            None => return Ok(None),
-        },
+        "roll" => roll(s)?,
         "constant_pad_nd" => {
             let value = s.call.number("value")?;
             pad(s, value)?
@@ -72,9 +69,8 @@ fn repeat(s: &mut Step<'_>) -> Result<PrimId> {
     Ok(s.prims.reshape(wide, result))
 }
 
-/// A tensor whose last elements along dimensions come first; without dimensions, all elements are one row. `None` for extents
-/// that are not known.
-fn roll(s: &mut Step<'_>) -> Result<Option<PrimId>> {
+/// A tensor whose last elements along dimensions come first; without dimensions, all elements are one row.
+fn roll(s: &mut Step<'_>) -> Result<PrimId> {
     let x = s.tensor("self")?;
     let (shifts, mut dims) = (s.call.ints("shifts")?, s.call.ints("dims")?);
     let mut rolled = x;
@@ -85,7 +81,8 @@ fn roll(s: &mut Step<'_>) -> Result<Option<PrimId>> {
     for (shift, dim) in shifts.into_iter().zip(dims) {
         let dim = normalise(dim, s.prims.rank(rolled))?;
         let Some(extent) = s.prims.extent(rolled, dim).as_const() else {
-            return Ok(None);
+            rolled = roll_open(s, rolled, dim, shift)?;
+            continue;
         };
         let shift = shift.rem_euclid(extent.max(1));
         if shift > 0 {
@@ -98,7 +95,18 @@ fn roll(s: &mut Step<'_>) -> Result<Option<PrimId>> {
         }
     }
     let shape = s.result(0)?.shape.clone();
-    Ok(Some(s.prims.reshape(rolled, shape)))
+    Ok(s.prims.reshape(rolled, shape))
+}
+
+/// The same along one dimension of an open extent, which may be less than the shift: places are remainders.
+fn roll_open(s: &mut Step<'_>, x: PrimId, dim: usize, shift: i64) -> Result<PrimId> {
+    let extent = s.prims.extent(x, dim);
+    let place = s.prims.coordinate(0, vec![extent.clone()]);
+    let shift = s.prims.integer(&Expr::constant(shift));
+    let from = s.prims.sub(place, shift)?;
+    let count = s.prims.integer(&extent);
+    let from = s.prims.binary(BinaryOp::Mod, from, count)?;
+    index::several(s, x, &[(dim, from)])
 }
 
 /// A tensor with its own elements beyond its ends: reflected at the last one, the last one again, or those of the other end.

@@ -79,6 +79,20 @@ fn element_by_element_of_open_extents() {
 }
 
 #[test]
+fn elements_that_roll_along_open_extents() {
+    for shift in [3, -40] {
+        check_sizes("roll", &SIZES, |g, n| {
+            let x = g.input("x", F, [5.into(), n]);
+            roll(g, x, &[shift, 2], &[1, 0])
+        });
+    }
+    check_sizes("roll_of_all", &[1, 33], |g, n| {
+        let x = g.input("x", F, [n, 3.into()]);
+        roll(g, x, &[2], &[])
+    });
+}
+
+#[test]
 fn what_counts_elements() {
     check_sizes("mean", &SIZES, |g, n| {
         let x = g.input("x", F, [n.clone(), 6.into(), n]);
