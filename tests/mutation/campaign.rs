@@ -106,6 +106,11 @@ impl Mutant {
     pub(crate) fn is_race(&self) -> bool {
         self.fate == Fate::Raced || RACES.contains(&&*self.fault.operator)
     }
+
+    /// Whether the judge passed it, rightly or not.
+    pub(crate) fn has_passed(&self) -> bool {
+        !matches!(self.fate, Fate::Refused | Fate::Repeated | Fate::Detected(_))
+    }
 }
 
 /// Mutants of one subject that are looked at together: a few subjects take most of the time.

@@ -64,10 +64,14 @@ impl Kept {
         let Some(file) = &self.file else {
             return Ok(());
         };
+        let mut mutants = mutants.to_vec();
+        // Nobody reads the texts of the others again.
+        let others = mutants.iter_mut().filter(|mutant| !mutant.has_passed());
+        others.for_each(|mutant| mutant.fault.text.clear());
         let line = Line {
             kernel: subject.name.clone(),
             key: key(subject, order),
-            mutants: mutants.to_vec(),
+            mutants,
         };
         let text = serde_json::to_string(&line)
             .map_err(|e| Error::unexpected(format!("mutants cannot be written as JSON: {e}")))?;

@@ -67,11 +67,14 @@ fn table<K: Ord + ToString>(title: &str, mutants: &[Mutant], key: impl Fn(&Mutan
 
 /// Writes the text of every mutant that the judge passed into `directory`.
 pub(crate) fn keep_passed(subjects: &[Subject], mutants: &[Mutant], directory: &Path) -> io::Result<()> {
-    for (n, mutant) in mutants.iter().enumerate() {
-        let what = match &mutant.fate {
-            Fate::Escaped(_) | Fate::Raced => "escaped",
+    let passed = mutants
+        .iter()
+        .enumerate()
+        .filter(|(_, mutant)| mutant.has_passed());
+    for (n, mutant) in passed {
+        let what = match mutant.fate {
             Fate::Excused(_) => "excused",
-            Fate::Refused | Fate::Repeated | Fate::Detected(_) => continue,
+            _ => "escaped",
         };
         let extension = match mutant.fault.language {
             Language::Sketch => "sketch",
