@@ -52,10 +52,10 @@ fn computed(inputs: &[Tensor], order: Order) -> Vec<f32> {
         let columns: Vec<Vec<f32>> = (0..WIDTH).map(column).collect();
         let product = |row: &[f32]| -> Vec<f32> { columns.iter().map(|c| dot(row, c, order)).collect() };
         let (a, b) = (product(&x[..WIDTH]), product(&x[WIDTH..]));
-        let mean: Vec<f32> = a.iter().zip(&b).map(|(a, b)| (a + b) / 2.0).collect();
+        let mean: Vec<f32> = a.iter().zip(&b).map(|(a, b)| (a + b) * 0.5).collect();
         let scale = |i: usize| {
             let (a, b): (f32, f32) = (a[i] - mean[i], b[i] - mean[i]);
-            ((a * a + b * b) / 2.0 + 1e-5).sqrt().recip()
+            ((a * a + b * b) * 0.5 + 1e-5).sqrt().recip()
         };
         let norm = |y: &[f32]| -> Vec<f32> {
             (0..WIDTH)
@@ -64,7 +64,7 @@ fn computed(inputs: &[Tensor], order: Order) -> Vec<f32> {
         };
         x = [norm(&a), norm(&b)].concat();
     }
-    (0..WIDTH).map(|i| (x[i] + x[WIDTH + i]) / 2.0).collect()
+    (0..WIDTH).map(|i| (x[i] + x[WIDTH + i]) * 0.5).collect()
 }
 
 #[test]
