@@ -20,6 +20,7 @@ const FILES: &[(&str, &str)] = &[
     ("akg_worker/unchecked.py", include_str!("worker/unchecked.py")),
     ("akg_worker/backward.py", include_str!("worker/backward.py")),
     ("akg_worker/joint.py", include_str!("worker/joint.py")),
+    ("akg_worker/complex.py", include_str!("worker/complex.py")),
     ("akg_worker/decompose.py", include_str!("worker/decompose.py")),
     (
         "akg_worker/decompositions/__init__.py",

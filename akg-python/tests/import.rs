@@ -452,9 +452,14 @@ fn what_is_wrong_with_a_module_is_said_with_its_place() {
             ],
         ),
         (
-            "complex_rotation.py",
+            "complex_result.py",
             ErrorKind::Unsupported,
-            &["complex", "pairs of real numbers", "complex_rotation.py:13"],
+            &["complex", "`torch.view_as_real`"],
+        ),
+        (
+            "complex_prime.py",
+            ErrorKind::Unsupported,
+            &["length 4099", "complex_prime.py:7"],
         ),
         (
             "memory_eater.py",

@@ -11,6 +11,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._pytree import tree_flatten
 
+from akg_worker.complex import with_pairs
 from akg_worker.decompose import decomposed
 from akg_worker.errors import CallError, first_line, is_out_of_memory, needs_device, no_device, place
 from akg_worker.graph import arguments_of, to_graph, unknown_operators
@@ -183,6 +184,7 @@ def capture(module, mode, shrink, wishes, operators, backward=False):
                     exported = export(model, inputs, shapes and (*shapes, joint.dynamic_shapes()))
             with stage("export"), user_export(module.__file__):
                 program, replaced, left = decomposed(exported, unknown)
+                program = with_pairs(program, module.__file__)
     with stage("constants"):
         check_constants(program)
     structure = results["structure"]

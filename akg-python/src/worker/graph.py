@@ -9,6 +9,7 @@ import re
 import torch
 from torch.export.graph_signature import InputKind, OutputKind
 
+from akg_worker.complex import concerns, has_rule
 from akg_worker.decompositions.registry import applies
 from akg_worker.errors import CallError, line_of
 from akg_worker.recurrent import STAND_INS
@@ -391,7 +392,10 @@ def unknown_operators(graph, known):
             continue
         is_dropped = identity(node) is not None or target in CHECKS or isinstance(node.meta.get("val"), SIZES)
         is_rewritten = target is EVAL_BATCH_NORM or str(target) in SEEDED
-        is_known = str(canonical(target, node)) in known and not applies(target, first_operand(node))
+        if concerns(node):
+            is_known = has_rule(node)
+        else:
+            is_known = str(canonical(target, node)) in known and not applies(target, first_operand(node))
         if not is_dropped and not is_rewritten and not is_known:
             missing.append(target)
     return missing

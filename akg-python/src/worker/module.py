@@ -170,10 +170,10 @@ def argument_structure(module, shrink):
 
 
 def attribute(model, path):
-    """The tensor at a dotted path below `model`."""
+    """The tensor at a dotted path below `model`, a complex one as pairs of real numbers."""
     for name in path.split("."):
         model = getattr(model, name)
-    return model
+    return torch.view_as_real(model) if isinstance(model, torch.Tensor) and model.is_complex() else model
 
 
 def set_attribute(model, path, tensor):
@@ -181,6 +181,8 @@ def set_attribute(model, path, tensor):
     *parents, name = path.split(".")
     for parent in parents:
         model = getattr(model, parent)
+    if getattr(model, name).is_complex():
+        tensor = torch.view_as_complex(tensor)
     if isinstance(getattr(model, name), torch.nn.Parameter):
         getattr(model, name).data = tensor
     else:

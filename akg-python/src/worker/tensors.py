@@ -24,12 +24,6 @@ NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
 def dtype_name(dtype):
-    if dtype.is_complex:
-        raise CallError(
-            "unsupported",
-            f"complex numbers ({dtype}) are not supported; compute with pairs of real numbers, as in "
-            "`a, b = x[..., 0], x[..., 1]` and `torch.stack((a * c - b * s, a * s + b * c), -1)` for a rotation",
-        )
     if dtype not in NAMES:
         raise CallError("unsupported", f"element type {dtype} is not supported; known are {', '.join(DTYPES)}")
     return NAMES[dtype]
