@@ -171,7 +171,10 @@ def _akg_call(inputs):
 class ModelNew(@BASE@):
 @INIT@    def forward(self, *arguments, **keywords):
         @LEAVES@
-        attribute = lambda path: _akg_functools.reduce(getattr, path.split("."), self)
+
+        def attribute(path):
+            tensor = _akg_functools.reduce(getattr, path.split("."), self)
+            return torch.view_as_real(tensor) if tensor.is_complex() else tensor
 
         def find(place):
             if place is None:

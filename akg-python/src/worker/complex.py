@@ -169,6 +169,9 @@ class Rewriter:
 
 RULES = {}
 
+# The largest power that is written out as products.
+POWERS = 16
+
 
 def rule(*names):
     def register(function):
@@ -190,15 +193,20 @@ def rule_of(target):
 def part_by_part(e, op, *args, **kwargs):
     """What does the same to both parts."""
 
+    # Real tensors that take part as complex ones do.
+    name = op.overloadpacket.__name__
+    operands = args[0] if name in ("cat", "stack") else args[1:] if name == "where" else args[:1]
+    reals = [value for value in operands if isinstance(value, torch.fx.Node)]
+
     def of(number):
         def part(value):
-            return e.pair(value)[number] if is_pair(value) or value in reals else value
+            if isinstance(value, torch.dtype):
+                return value.to_real()
+            is_operand = is_pair(value) or isinstance(value, complex) or value in reals
+            return e.pair(value)[number] if is_operand else value
 
         return e.emit(op, *tree_map(part, args, is_leaf=is_pair), **tree_map(part, kwargs, is_leaf=is_pair))
 
-    # Real tensors beside complex ones.
-    beside = args[0] if op in (aten.cat.default, aten.stack.default) else args[1:] if op is aten.where.self else ()
-    reals = [value for value in beside if isinstance(value, torch.fx.Node)]
     re, im = of(0), of(1)
     several = isinstance(re.meta["val"], (list, tuple))
     if not several:
@@ -291,6 +299,26 @@ def itself(e, op, x):
     return x
 
 
+@rule("pow")
+def power(e, op, x, exponent):
+    if not (is_pair(x) and isinstance(exponent, int) and 1 <= exponent <= POWERS):
+        raise CallError("unsupported", f"complex numbers have integer powers from 1 to {POWERS} alone; there is none of {exponent}")
+    result = x
+    for _ in range(exponent - 1):
+        result = multiplied(e, op, result, x)
+    return result
+
+
+@rule("log")
+def logarithm(e, op, x):
+    return Pair(e.emit(aten.log.default, magnitude(e, op, x)), angle(e, op, x))
+
+
+@rule("sqrt")
+def root(e, op, x):
+    return polar(e, op, e.emit(aten.sqrt.default, magnitude(e, op, x)), e.mul(angle(e, op, x), 0.5))
+
+
 @rule("exp")
 def exponential(e, op, x):
     return polar(e, op, e.emit(aten.exp.default, x.re), x.im)
@@ -314,6 +342,13 @@ def viewed(e, op, x):
 @rule("view_as_real")
 def real_view(e, op, x):
     return e.emit(aten.stack.default, list(x), -1)
+
+
+@rule("copy")
+def copied(e, op, x, source, **kwargs):
+    if not e.result().is_complex():
+        return e.emit(op, x, e.pair(source).re)
+    return Pair(*(e.emit(op, to, part) for to, part in zip(e.pair(x), e.pair(source))))
 
 
 @rule("real")

@@ -19,7 +19,11 @@ class Model(nn.Module):
         chosen = torch.where(x > 0, z, torch.zeros_like(z)).angle()
         constant = (x[:, :2] * torch.tensor([1 + 2j, 3 - 1j])).real
         split = torch.view_as_real(torch.stack(torch.split(w, 3, 1)[::-1]))
-        return rotated, arithmetic, quotient, product, wave, torch.view_as_real(parts), chosen, constant, split
+        powers = torch.view_as_real(z**3 + torch.log(z) + torch.sqrt(w)), x.sum(0, dtype=torch.cfloat).imag
+        kept = torch.zeros(5, 6, dtype=torch.cfloat)
+        kept[:, 1:3] = z[:, 3:5]
+        kept = torch.view_as_real(torch.nn.functional.linear(kept, self.weight.mT))
+        return *powers, kept, rotated, arithmetic, quotient, product, wave, torch.view_as_real(parts), chosen, constant, split
 
 
 def get_inputs():
