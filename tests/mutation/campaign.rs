@@ -107,7 +107,7 @@ impl Mutant {
         self.fate == Fate::Raced || RACES.contains(&&*self.fault.operator)
     }
 
-    /// Whether the judge passed it, rightly or not.
+    /// Returns true if the judge passed it, rightly or not.
     pub(crate) fn has_passed(&self) -> bool {
         !matches!(self.fate, Fate::Refused | Fate::Repeated | Fate::Detected(_))
     }

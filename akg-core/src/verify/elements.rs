@@ -201,7 +201,7 @@ pub(super) struct Allowed {
     pub(super) is_chaotic: bool,
 }
 
-/// Whether roundings decide a large part of an output's elements in suspect rows.
+/// Returns true if roundings decide a large part of an output's elements in suspect rows.
 pub(super) fn is_chaotic(suspects: &[Suspect], output: usize) -> bool {
     let elements = suspects
         .iter()

@@ -142,9 +142,8 @@ impl Suspects<'_> {
         let steps = [STEPS[0], STEPS[1], reach * unit].map(|size| step(Shifted::Inputs, size));
         let [near, far, reach] = steps;
         let steps = [near?, far?, reach?];
-        let results = [unit, REACH * unit].map(|size| step(Shifted::Results, size));
-        let [inexact, far] = results;
-        let (inexact, far) = (inexact?, far?);
+        let inexact = step(Shifted::Results, unit)?;
+        let beyond = step(Shifted::Results, REACH * unit)?;
         let note = |suspect: &mut Suspect| -> Result<()> {
             let range = suspect.range.clone();
             let placed = sides.placed(self.views, &range);
@@ -155,7 +154,7 @@ impl Suspects<'_> {
             if let Some(single) = &single {
                 suspect.note_errors(&placed, &truth, &rows(single)?);
             }
-            suspect.note_results(&placed, [&rows(&inexact)?, &rows(&far)?]);
+            suspect.note_results(&placed, [&rows(&inexact)?, &rows(&beyond)?]);
             let [near, far, reach] = &steps;
             suspect.note_steps(&placed, [&rows(near)?, &rows(far)?, &rows(reach)?], unit);
             Ok(())

@@ -27,6 +27,16 @@ def is_pair(value):
     return isinstance(value, Pair)
 
 
+def each(x, change):
+    """A real value, or both parts of a pair, changed alike."""
+    return Pair(*map(change, x)) if is_pair(x) else change(x)
+
+
+def real_part_of(x):
+    """The real part of a value that may be real."""
+    return x.re if is_pair(x) else x
+
+
 def is_complex(value):
     """Whether a node, or a part of its value, is complex; also a Python number."""
     if isinstance(value, torch.fx.Node):
@@ -58,7 +68,6 @@ class Rewriter:
         self._program = program
         self._graph = program.graph
         self._pairs = {}  # complex node -> its pair, or a list of pairs
-        self._constants = {}
         self._node = None  # the call that is replaced
 
     def rewrite(self, path):
@@ -126,14 +135,15 @@ class Rewriter:
         node.meta["stack_trace"] = self._node.meta.get("stack_trace")
         return node
 
-    def constant(self, name, tensor, beside):
-        """A known tensor where the value `beside` is, under a name that tells it from others."""
-        if name not in self._constants:
-            self._program.graph_module.register_buffer(name, tensor, persistent=False)
-            self._constants[name] = tensor
+    def constant(self, name, make, beside):
+        """The tensor that `make` makes, in the type of the value `beside`, under a name that tells it from others."""
+        like, module = beside.meta["val"], self._program.graph_module
+        name = f"{name}_{str(like.dtype).removeprefix('torch.')}"
+        if not hasattr(module, name):
+            module.register_buffer(name, make().to(like.dtype).contiguous(), persistent=False)
         with self._graph.inserting_before(self._node):
             node = self._graph.get_attr(name)
-        node.meta["val"] = beside.meta["val"].new_empty(tensor.shape)
+        node.meta["val"] = like.new_empty(getattr(module, name).shape)
         return node
 
     def result(self):
@@ -192,7 +202,6 @@ def rule_of(target):
 )
 def part_by_part(e, op, *args, **kwargs):
     """What does the same to both parts."""
-
     # Real tensors that take part as complex ones do.
     name = op.overloadpacket.__name__
     operands = args[0] if name in ("cat", "stack") else args[1:] if name == "where" else args[:1]
@@ -376,11 +385,10 @@ def created(e, op, *args, **kwargs):
 
 @rule("_to_copy")
 def converted(e, op, x, dtype=None, **kwargs):
-    real = dtype.to_real() if dtype is not None else None
-    to = lambda part: e.emit(op, part, dtype=real) if real is not None else part
-    if dtype is not None and not dtype.is_complex:
-        return to(e.pair(x).re)
-    return Pair(*map(to, e.pair(x)))
+    if dtype is None:
+        return x
+    to = lambda part: e.emit(op, part, dtype=dtype.to_real())
+    return each(e.pair(x), to) if dtype.is_complex else to(x.re)
 
 
 # Fourier transforms, as products with matrices of roots of one.
@@ -405,8 +413,7 @@ def transform_of_real(e, op, x, dims, normalization, onesided):
 
     def first(x):
         x = dft(e, x, True)
-        keep = lambda part: e.emit(aten.slice.Tensor, part, -1, 0, length // 2 + 1)
-        return Pair(*map(keep, x)) if onesided else x
+        return each(x, lambda part: e.emit(aten.slice.Tensor, part, -1, 0, length // 2 + 1)) if onesided else x
 
     x = along(e, x, last, first)
     for dim in others:
@@ -436,19 +443,14 @@ def count(e, x, dims):
 
 def normalized(e, x, dims, normalization, elements):
     scale = {0: None, 1: elements**-0.5, 2: 1 / elements}[normalization]
-    if scale is None:
-        return x
-    return Pair(e.mul(x.re, scale), e.mul(x.im, scale)) if is_pair(x) else e.mul(x, scale)
+    return x if scale is None else each(x, lambda part: e.mul(part, scale))
 
 
 def along(e, x, dim, transform):
     """What a transform of the last dimension makes of another."""
-    turn = lambda part: e.emit(aten.transpose.int, part, dim, -1)
-    turned = lambda x: Pair(*map(turn, x)) if is_pair(x) else turn(x)
-    rank = len(e.shape(x.re if is_pair(x) else x))
-    if dim % rank == rank - 1:
-        return transform(x)
-    return turned(transform(turned(x)))
+    swap = lambda x: each(x, lambda part: e.emit(aten.transpose.int, part, dim, -1))
+    rank = len(e.shape(real_part_of(x)))
+    return transform(x) if dim % rank == rank - 1 else swap(transform(swap(x)))
 
 
 def turns(rows, columns, length):
@@ -457,42 +459,37 @@ def turns(rows, columns, length):
     return torch.outer(rows, columns) % length / length
 
 
-def roots(e, name, angles, x):
-    """Cosine and sine of angles in turns, in the type of a value."""
-    dtype = x.meta["val"].dtype
-    angles = 2 * torch.pi * angles
-    suffix = str(dtype).removeprefix("torch.")
-    return [
-        e.constant(f"{part}_{name}_{suffix}", of(angles).to(dtype).contiguous(), x)
-        for part, of in (("cosines", torch.cos), ("sines", torch.sin))
-    ]
+def roots(e, name, rows, columns, length, x, weights=1):
+    """Cosines and sines of the `turns`, in the type of a value, with their rows multiplied by weights."""
+    angles = lambda: 2 * torch.pi * turns(rows, columns, length)
+    cosines = e.constant(f"cosines_{name}", lambda: weights * torch.cos(angles()), x)
+    return cosines, e.constant(f"sines_{name}", lambda: weights * torch.sin(angles()), x)
 
 
 def dft(e, x, forward):
     """The discrete Fourier transform of the last dimension. Long ones are made of those of two factors of their length (Cooley and
     Tukey, 1965)."""
-    length = count(e, x.re if is_pair(x) else x, [-1])
+    length = count(e, real_part_of(x), [-1])
     factor = next((side for side in range(min(SIDE, length), 1, -1) if length % side == 0), 1)
     if length <= SIDE or factor == 1:
         if length > PRIME:
             raise CallError("unsupported", f"a Fourier transform of length {length}, which is prime, is not supported")
-        return turn(e, x, str(length), turns(length, length, length), forward)
+        return turn(e, x, length, forward)
     p, q = factor, length // factor
-    shape = e.shape(x.re if is_pair(x) else x)[:-1]
-    each = lambda x, change: Pair(*map(change, x)) if is_pair(x) else change(x)
+    shape = e.shape(real_part_of(x))[:-1]
     swap = lambda x: each(x, lambda part: e.emit(aten.transpose.int, part, -1, -2))
     x = swap(each(x, lambda part: e.emit(aten.reshape.default, part, [*shape, p, q])))
     x = dft(e, x, forward)
-    cosines, sines = roots(e, f"{p}_by_{q}", turns(q, p, length), x.re)
+    cosines, sines = roots(e, f"{p}_by_{q}", q, p, length, x.re)
     sign = e.neg(sines) if forward else sines
     x = swap(multiplied(e, None, x, Pair(cosines, sign)))
     x = swap(dft(e, x, forward))
     return each(x, lambda part: e.emit(aten.reshape.default, part, [*shape, length]))
 
 
-def turn(e, x, name, angles, forward):
+def turn(e, x, length, forward):
     """The product with a matrix of roots."""
-    cosines, sines = roots(e, name, angles, x.re if is_pair(x) else x)
+    cosines, sines = roots(e, str(length), length, length, length, real_part_of(x))
     product = lambda part, matrix: e.emit(aten.matmul.default, part, matrix)
     if not is_pair(x):
         im = product(x, sines)
@@ -505,22 +502,15 @@ def real_signal(e, x, length):
     """The real signal of a length, of which the first half of the spectrum is known; the other half is its conjugate."""
     half = length // 2 + 1
     known = e.shape(x.re)[-1]
-    part = lambda part: e.emit(aten.slice.Tensor, part, -1, 0, half) if known > half else part
-    x = Pair(*map(part, x))
+    if known > half:
+        x = each(x, lambda part: e.emit(aten.slice.Tensor, part, -1, 0, half))
     if length > PRIME:
-        whole = mirrored(e, x, length)
-        return dft(e, whole, False).re
+        return dft(e, mirrored(e, x, length), False).re
     weights = torch.full((half,), 2.0, dtype=torch.float64)
     weights[0] = 1
     if length % 2 == 0:
         weights[-1] = 1
-    dtype = x.re.meta["val"].dtype
-    suffix = str(dtype).removeprefix("torch.")
-    angles = 2 * torch.pi * turns(half, length, length)
-    cosines, sines = (
-        e.constant(f"{name}_of_half_{length}_{suffix}", (weights[:, None] * of(angles)).to(dtype).contiguous(), x.re)
-        for name, of in (("cosines", torch.cos), ("sines", torch.sin))
-    )
+    cosines, sines = roots(e, f"of_half_{length}", half, length, length, x.re, weights[:, None])
     return e.sub(e.emit(aten.matmul.default, x.re, cosines), e.emit(aten.matmul.default, x.im, sines))
 
 

@@ -181,10 +181,11 @@ def set_attribute(model, path, tensor):
     *parents, name = path.split(".")
     for parent in parents:
         model = getattr(model, parent)
-    if getattr(model, name).is_complex():
+    before = getattr(model, name)
+    if before.is_complex():
         tensor = torch.view_as_complex(tensor)
-    if isinstance(getattr(model, name), torch.nn.Parameter):
-        getattr(model, name).data = tensor
+    if isinstance(before, torch.nn.Parameter):
+        before.data = tensor
     else:
         setattr(model, name, tensor)
 

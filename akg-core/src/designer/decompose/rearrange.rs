@@ -98,7 +98,7 @@ fn roll(s: &mut Step<'_>) -> Result<PrimId> {
     Ok(s.prims.reshape(rolled, shape))
 }
 
-/// The same along one dimension of an open extent, which may be less than the shift: places are remainders.
+/// Rolls along one dimension of an open extent. It may be less than the shift, so places are remainders.
 fn roll_open(s: &mut Step<'_>, x: PrimId, dim: usize, shift: i64) -> Result<PrimId> {
     let extent = s.prims.extent(x, dim);
     let place = s.prims.coordinate(0, vec![extent.clone()]);
