@@ -4,6 +4,7 @@ use super::memory::zeros;
 use super::parallel::blocks;
 use super::real::Real;
 use super::run::Stretch;
+use super::shift::Shift;
 use super::strided::{Item, Reader, Strided};
 use crate::dtype::{DType, DTypeClass};
 use crate::error::{Error, Result};
@@ -73,12 +74,13 @@ impl<T: Real> Array<T> {
         Self { dtype, data }
     }
 
-    /// The elements of a tensor of `f32`, not read yet.
-    pub(super) fn stored(tensor: &Tensor) -> Self {
-        Self::float(
+    /// The elements of a tensor of `f32`, moved by `shift` and not read yet; `None` where that takes another precision.
+    pub(super) fn stored(tensor: &Tensor, shift: Option<Shift>) -> Option<Self> {
+        let stored = T::stored(tensor.clone(), shift)?;
+        Some(Self::float(
             tensor.dtype(),
-            Strided::stored(tensor.shape(), T::stored(tensor.clone())),
-        )
+            Strided::stored(tensor.shape(), stored),
+        ))
     }
 
     /// The elements of a tensor of any type or of a stretch of it, after `round` if they are floating.

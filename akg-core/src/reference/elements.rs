@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use std::thread;
 
 use super::memory::zeros;
+use super::shift::Shift;
 use crate::tensor::Tensor;
 
 /// Elements that views share.
@@ -27,17 +28,18 @@ impl<E> Memory<E> {
 /// without.
 pub struct Stored<E> {
     tensor: Tensor,
+    /// How elements are moved.
+    shift: Option<Shift>,
     /// All elements.
     read: fn(&Self) -> &[E],
     read_before: OnceLock<Vec<E>>,
-    /// Some of the tensor's, as [`read_run`] reads them.
-    read_run: fn(&[f32], isize, isize, &mut [E]),
+    /// Some of the elements, as [`read_run`] reads them.
+    read_run: fn(&Self, isize, isize, &mut [E]),
 }
 
 impl<E> Stored<E> {
-    fn run(&self, start: isize, stride: isize, run: &mut [E]) {
-        let values = self.tensor.as_slice().unwrap_or_default();
-        (self.read_run)(values, start, stride, run);
+    fn values(&self) -> &[f32] {
+        self.tensor.as_slice().unwrap_or_default()
     }
 }
 
@@ -78,43 +80,45 @@ impl Stored<f32> {
     pub(super) fn single(tensor: Tensor) -> Self {
         Self {
             tensor,
-            read: |stored| stored.tensor.as_slice().unwrap_or_default(),
+            shift: None,
+            read: Self::values,
             read_before: OnceLock::new(),
-            read_run: |from, start, stride, run| read_run(from, start, stride, run, |v| v),
+            read_run: |stored, start, stride, run| read_run(stored.values(), start, stride, run, |v| v),
         }
     }
 }
 
 impl Stored<f64> {
-    /// The tensor's elements, widened once.
-    pub(super) fn wide(tensor: Tensor) -> Self {
+    /// The tensor's elements, widened and moved.
+    pub(super) fn wide(tensor: Tensor, shift: Option<Shift>) -> Self {
         Self {
             tensor,
-            read: |stored| {
-                let values = stored.tensor.as_slice().unwrap_or_default();
-                stored.read_before.get_or_init(|| widened(values))
-            },
+            shift,
+            read: |stored| stored.read_before.get_or_init(|| stored.widened()),
             read_before: OnceLock::new(),
-            read_run: |from, start, stride, run| read_run(from, start, stride, run, f64::from),
+            read_run: Self::widen,
         }
     }
-}
 
-/// Elements as f64, by threads of its own: those of a pool could wait here for what they have begun themselves.
-fn widened(values: &[f32]) -> Vec<f64> {
-    let mut wide = zeros(values.len());
-    let threads = thread::available_parallelism().map_or(1, usize::from);
-    let part = values.len().div_ceil(threads).max(1);
-    thread::scope(|scope| {
-        for (to, from) in wide.chunks_mut(part).zip(values.chunks(part)) {
-            scope.spawn(move || {
-                to.iter_mut()
-                    .zip(from)
-                    .for_each(|(to, from)| *to = f64::from(*from))
-            });
+    fn widen(&self, start: isize, stride: isize, run: &mut [f64]) {
+        match self.shift {
+            None => read_run(self.values(), start, stride, run, f64::from),
+            Some(shift) => read_run(self.values(), start, stride, run, |v| shift.apply(f64::from(v))),
         }
-    });
-    wide
+    }
+
+    /// All elements, by threads of its own: those of a pool could wait here for what they have begun themselves.
+    fn widened(&self) -> Vec<f64> {
+        let mut wide = zeros(self.tensor.len());
+        let threads = thread::available_parallelism().map_or(1, usize::from);
+        let part = wide.len().div_ceil(threads).max(1);
+        thread::scope(|scope| {
+            for (i, to) in wide.chunks_mut(part).enumerate() {
+                scope.spawn(move || self.widen((i * part) as isize, 1, to));
+            }
+        });
+        wide
+    }
 }
 
 /// What a [`Matrix`](super::Matrix) lies in.
@@ -151,7 +155,7 @@ impl<'a, E> Elements<'a, E> {
     {
         match self {
             Self::Own(values) => read_run(values, start, stride, run, |v| v),
-            Self::Stored(stored) => stored.run(start, stride, run),
+            Self::Stored(stored) => (stored.read_run)(stored, start, stride, run),
         }
     }
 
@@ -167,8 +171,13 @@ impl<'a, E> Elements<'a, E> {
     /// The tensor of `f32` whose elements these are, if they are a tensor's.
     pub fn stored(self) -> Option<&'a Tensor> {
         match self {
-            Self::Own(_) => None,
-            Self::Stored(stored) => Some(&stored.tensor),
+            Self::Stored(stored) if stored.shift.is_none() => Some(&stored.tensor),
+            _ => None,
         }
+    }
+
+    /// Whether elements are converted where they are read.
+    pub(super) fn is_converted(self) -> bool {
+        matches!(self, Self::Stored(_))
     }
 }

@@ -159,6 +159,27 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// The elements of some of `rows` rows that it consists of, as one axis.
+    pub(crate) fn part(&self, rows: usize, first: usize, count: usize) -> Self {
+        fn part<E: Copy>(values: &[E], rows: usize, first: usize, count: usize) -> Vec<E> {
+            let row = values.len() / rows.max(1);
+            let part = values.get(first * row..(first + count) * row);
+            part.unwrap_or_default().to_vec()
+        }
+        let data = match &self.data {
+            Buffer::F64(values) => Buffer::F64(part(values, rows, first, count)),
+            Buffer::F32(values) => Buffer::F32(part(values, rows, first, count)),
+            Buffer::Int(values) => Buffer::Int(part(values, rows, first, count)),
+            Buffer::Bool(values) => Buffer::Bool(part(values, rows, first, count)),
+        };
+        let elements = self.shape.iter().product::<usize>() / rows.max(1) * count;
+        Self {
+            dtype: self.dtype,
+            shape: vec![elements],
+            data,
+        }
+    }
+
     /// Every element as f64 (booleans as 0 and 1; integers beyond 2^53 round).
     pub fn to_f64(&self) -> Vec<f64> {
         match &self.data {

@@ -1,6 +1,7 @@
 //! Matrix products: fused f64 by the `gemm` crate, and f32 with every product rounded and every sum pairwise.
 
 use std::fmt;
+use std::ops::Range;
 
 use pulp::Arch;
 use rayon::prelude::*;
@@ -27,6 +28,13 @@ pub trait Products: Send + Sync + fmt::Debug {
 /// Multiply-adds below which a product stays on one thread.
 const PARALLEL_FROM: usize = 1 << 20;
 
+/// Rows up to which a product reads its right operand in blocks of columns, each prepared while a core's cache holds it: to
+/// prepare all of it first takes longer than so few rows do.
+const FEW_ROWS: usize = 32;
+
+/// Bytes of such a block of f64.
+const BLOCK_BYTES: usize = 2 << 20;
+
 /// `out = a b` in f64 with fused multiply-add.
 pub(super) fn fused(a: &Matrix<'_, f64>, b: &Matrix<'_, f64>, out: &mut [f64]) {
     let (m, k, n) = (a.rows, a.cols, b.cols);
@@ -41,11 +49,89 @@ pub(super) fn fused(a: &Matrix<'_, f64>, b: &Matrix<'_, f64>, out: &mut [f64]) {
         out.fill(0.0);
         return;
     }
-    let parallelism = if m * n * k < PARALLEL_FROM {
+    let is_small = m * n * k < PARALLEL_FROM;
+    if !is_small && m <= FEW_ROWS && b.data.is_converted() {
+        let width = (BLOCK_BYTES / size_of::<f64>() / k).max(1);
+        by_columns(out, n, width, |columns, out| {
+            let block = Block::read(b, &columns);
+            gemm(a, &block.matrix(), out, gemm::Parallelism::None);
+        });
+        return;
+    }
+    let parallelism = if is_small {
         gemm::Parallelism::None
     } else {
         gemm::Parallelism::Rayon(0)
     };
+    gemm(a, b, out, parallelism);
+}
+
+/// Calls `product` on blocks of `width` columns of `out`, which has rows of `n`, each in dense memory of its own.
+fn by_columns<E: Copy + Default + Send>(
+    out: &mut [E],
+    n: usize,
+    width: usize,
+    product: impl Fn(Range<usize>, &mut [E]) + Sync,
+) {
+    let rows = out.len() / n;
+    let columns = |block: usize| block * width..n.min((block + 1) * width);
+    let blocks: Vec<Vec<E>> = (0..n.div_ceil(width))
+        .into_par_iter()
+        .map(|block| {
+            let mut own = vec![E::default(); rows * columns(block).len()];
+            product(columns(block), &mut own);
+            own
+        })
+        .collect();
+    for (block, own) in blocks.iter().enumerate() {
+        let columns = columns(block);
+        for (row, own) in out.chunks_exact_mut(n).zip(own.chunks_exact(columns.len())) {
+            row[columns.clone()].copy_from_slice(own);
+        }
+    }
+}
+
+/// Some columns of a matrix, in the order in which they lie in its memory.
+struct Block {
+    values: Vec<f64>,
+    rows: usize,
+    columns: usize,
+    /// Columns lie one after the other.
+    by_column: bool,
+}
+
+impl Block {
+    fn read(b: &Matrix<'_, f64>, columns: &Range<usize>) -> Self {
+        let mut values = vec![0.0; b.rows * columns.len()];
+        let by_column = b.row_stride == 1;
+        if by_column {
+            let slots = values.chunks_exact_mut(b.rows).zip(columns.clone());
+            slots.for_each(|(to, column)| b.read_column(column, to));
+        } else {
+            let slots = values.chunks_exact_mut(columns.len()).enumerate();
+            slots.for_each(|(row, to)| b.read_row(row, columns.start, to));
+        }
+        Self {
+            values,
+            rows: b.rows,
+            columns: columns.len(),
+            by_column,
+        }
+    }
+
+    fn matrix(&self) -> Matrix<'_, f64> {
+        if self.by_column {
+            Matrix::dense(&self.values, self.columns, self.rows).transposed()
+        } else {
+            Matrix::dense(&self.values, self.rows, self.columns)
+        }
+    }
+}
+
+/// `out = a b` of non-empty matrices by the `gemm` crate.
+fn gemm(a: &Matrix<'_, f64>, b: &Matrix<'_, f64>, out: &mut [f64], parallelism: gemm::Parallelism) {
+    let (m, k, n) = (a.rows, a.cols, b.cols);
+    assert_eq!(out.len(), m * n, "a product has another size");
     let (a_start, b_start) = (base(a), base(b));
     // SAFETY: `base` checked that both corners, and so every element, of `a` and `b` lie inside their slices; `out`
     // holds m x n elements in rows of n, is borrowed exclusively, and is written before it is read.
@@ -108,7 +194,18 @@ pub(super) fn pairwise(a: &Matrix<'_, f32>, b: &Matrix<'_, f32>, out: &mut [f32]
         return;
     }
     let depth = k.next_multiple_of(LEAF);
-    let panels: Vec<Vec<Lanes>> = if m * n * k < PARALLEL_FROM {
+    let is_small = m * n * k < PARALLEL_FROM;
+    if !is_small && m <= FEW_ROWS {
+        let rows = pack_rows(a, 0, m, depth);
+        let arch = Arch::new();
+        by_columns(out, n, LANES, |columns, out| {
+            let panel = pack(b, columns.start, depth);
+            let width = columns.len();
+            arch.dispatch(|| multiply(&rows, &panel, depth, out, width, 0..width));
+        });
+        return;
+    }
+    let panels: Vec<Vec<Lanes>> = if is_small {
         (0..n.div_ceil(LANES))
             .map(|p| pack(b, p * LANES, depth))
             .collect()
@@ -127,7 +224,7 @@ pub(super) fn pairwise(a: &Matrix<'_, f32>, b: &Matrix<'_, f32>, out: &mut [f32]
             arch.dispatch(|| multiply(&rows, panel, depth, out, n, columns.clone()));
         }
     };
-    if m * n * k < PARALLEL_FROM {
+    if is_small {
         out.chunks_mut(ROWS * n).enumerate().for_each(task);
     } else {
         out.par_chunks_mut(ROWS * n).enumerate().for_each(task);
@@ -164,14 +261,7 @@ fn pack_rows(a: &Matrix<'_, f32>, first: usize, count: usize, depth: usize) -> V
 }
 
 #[inline(always)]
-fn multiply(
-    rows: &[f32],
-    panel: &[Lanes],
-    depth: usize,
-    out: &mut [f32],
-    n: usize,
-    columns: std::ops::Range<usize>,
-) {
+fn multiply(rows: &[f32], panel: &[Lanes], depth: usize, out: &mut [f32], n: usize, columns: Range<usize>) {
     let mut waiting = [[0.0; LANES]; usize::BITS as usize];
     for (row, out) in out.chunks_exact_mut(n).enumerate() {
         let terms = &rows[row * depth..(row + 1) * depth];
@@ -228,8 +318,9 @@ mod tests {
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
-    use super::super::elements::Elements;
+    use super::super::elements::{Elements, Stored};
     use super::*;
+    use crate::tensor::Tensor;
 
     #[test]
     fn pairwise_products_keep_their_error_bound() {
@@ -299,5 +390,52 @@ mod tests {
         let mut single = [0.0; 4];
         pairwise(&b, &Matrix::dense(&narrow[..6], 3, 2), &mut single);
         assert_eq!(single, [26.0, 47.0, 20.0, 38.0]);
+    }
+    #[test]
+    fn few_rows_have_the_products_of_many() {
+        let mut rng = ChaCha8Rng::seed_from_u64(2);
+        let (m, k, n) = (FEW_ROWS + 3, 1000, 333);
+        let mut random =
+            |count: usize| -> Vec<f32> { (0..count).map(|_| rng.random_range(-1.0..1.0)).collect() };
+        let (a, b) = (random(m * k), Tensor::from_slice([k, n], &random(k * n)).unwrap());
+        let wide: Vec<f64> = a.iter().map(|v| f64::from(*v)).collect();
+        let (single, double) = (Stored::single(b.clone()), Stored::wide(b, None));
+        // As it lies there, and as the transpose of what lies there.
+        for (row_stride, col_stride) in [(n as isize, 1), (1, k as isize)] {
+            let single = strided(Elements::Stored(&single), (k, n), row_stride, col_stride);
+            let double = strided(Elements::Stored(&double), (k, n), row_stride, col_stride);
+            let (mut all, mut some) = (vec![0.0; m * n], vec![0.0; FEW_ROWS * n]);
+            pairwise(&Matrix::dense(&a, m, k), &single, &mut all);
+            pairwise(
+                &Matrix::dense(&a[..FEW_ROWS * k], FEW_ROWS, k),
+                &single,
+                &mut some,
+            );
+            assert_eq!(all[..FEW_ROWS * n], some);
+            let (mut all, mut some) = (vec![0.0; m * n], vec![0.0; FEW_ROWS * n]);
+            fused(&Matrix::dense(&wide, m, k), &double, &mut all);
+            fused(
+                &Matrix::dense(&wide[..FEW_ROWS * k], FEW_ROWS, k),
+                &double,
+                &mut some,
+            );
+            assert!(all.iter().zip(&some).all(|(x, y)| (x - y).abs() < 1e-12));
+        }
+    }
+
+    fn strided<E>(
+        data: Elements<'_, E>,
+        (rows, cols): (usize, usize),
+        row_stride: isize,
+        col_stride: isize,
+    ) -> Matrix<'_, E> {
+        Matrix {
+            data,
+            offset: 0,
+            rows,
+            cols,
+            row_stride,
+            col_stride,
+        }
     }
 }

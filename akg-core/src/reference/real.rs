@@ -9,6 +9,7 @@ use num_traits::Float;
 use super::Buffer;
 use super::elements::Stored;
 use super::product::{self, Products};
+use super::shift::Shift;
 use super::strided::Matrix;
 use crate::dtype::DType;
 use crate::tensor::Tensor;
@@ -36,8 +37,8 @@ pub(super) trait Real:
     fn round_even(self) -> Self;
     /// `out = a b`, all its sums made the way of this precision; `out` is dense and row-major. `by` is asked first.
     fn product(by: Option<&dyn Products>, a: &Matrix<'_, Self>, b: &Matrix<'_, Self>, out: &mut [Self]);
-    /// The elements of a tensor of `f32`, not read yet.
-    fn stored(tensor: Tensor) -> Stored<Self>;
+    /// The elements of a tensor of `f32`, moved by `shift` and not read yet; `None` where that takes another precision.
+    fn stored(tensor: Tensor, shift: Option<Shift>) -> Option<Stored<Self>>;
     /// Elements as the interpreter's result.
     fn buffer(values: Vec<Self>) -> Buffer;
 
@@ -103,8 +104,8 @@ impl Real for f64 {
             product::fused(a, b, out);
         }
     }
-    fn stored(tensor: Tensor) -> Stored<Self> {
-        Stored::wide(tensor)
+    fn stored(tensor: Tensor, shift: Option<Shift>) -> Option<Stored<Self>> {
+        Some(Stored::wide(tensor, shift))
     }
     fn buffer(values: Vec<Self>) -> Buffer {
         Buffer::F64(values)
@@ -141,8 +142,8 @@ impl Real for f32 {
             product::pairwise(a, b, out);
         }
     }
-    fn stored(tensor: Tensor) -> Stored<Self> {
-        Stored::single(tensor)
+    fn stored(tensor: Tensor, shift: Option<Shift>) -> Option<Stored<Self>> {
+        shift.is_none().then(|| Stored::single(tensor))
     }
     fn buffer(values: Vec<Self>) -> Buffer {
         Buffer::F32(values)

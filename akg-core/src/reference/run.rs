@@ -292,11 +292,16 @@ impl<'a, T: Real> Run<'a, T> {
         let stretch = self.stretches.get(index).copied().flatten();
         let tensor = source.tensor;
         let large = tensor.dtype() == DType::F32 && tensor.len() >= STORED_FROM;
-        let array = match (rounding, shift) {
-            (None, None) if large && stretch.is_none() => Array::stored(tensor),
-            (None, None) => Array::from_tensor(tensor, stretch, |v| v)?,
-            (Some(rounding), None) => Array::from_tensor(tensor, stretch, |v| rounding.round(v))?,
-            (_, Some(shift)) => Array::from_tensor(tensor, stretch, |v| shift.apply(v))?,
+        let stored = if large && stretch.is_none() && rounding.is_none() {
+            Array::stored(tensor, shift)
+        } else {
+            None
+        };
+        let array = match (stored, rounding, shift) {
+            (Some(stored), ..) => stored,
+            (None, None, None) => Array::from_tensor(tensor, stretch, |v| v)?,
+            (None, Some(rounding), None) => Array::from_tensor(tensor, stretch, |v| rounding.round(v))?,
+            (None, _, Some(shift)) => Array::from_tensor(tensor, stretch, |v| shift.apply(v))?,
         };
         self.known[index] = Some(array);
         Ok(())

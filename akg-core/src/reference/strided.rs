@@ -369,6 +369,17 @@ impl<'a, E: Copy> Matrix<'a, E> {
         }
     }
 
+    /// The same elements with rows for columns.
+    pub(super) fn transposed(self) -> Self {
+        Self {
+            rows: self.cols,
+            cols: self.rows,
+            row_stride: self.col_stride,
+            col_stride: self.row_stride,
+            ..self
+        }
+    }
+
     /// Returns the place of the element at `(row, col)`.
     fn place(&self, row: usize, col: usize) -> isize {
         self.offset as isize + row as isize * self.row_stride + col as isize * self.col_stride

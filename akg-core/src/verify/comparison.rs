@@ -6,11 +6,11 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::double::double_terms;
-use super::elements::Trace;
 use super::inputs::Distribution;
 use super::limits::{Resolution, yardstick};
-use super::measure::{Measured, Mismatch, View, compare};
-use super::sample::{Costs, Extent, Found, Piece, Sample};
+use super::measure::{Mismatch, View};
+use super::pieces::{Found, Piece, Sides};
+use super::sample::{Costs, Extent, Sample};
 use super::suspects::Suspects;
 use super::tally::Layout;
 use super::tolerance::Tolerance;
@@ -144,14 +144,19 @@ impl<'a> Comparison<'a> {
 
     /// The rows to compare.
     pub(super) fn sample(&self, plan: Option<&RowPlan>, extent: &Extent) -> Result<Sample> {
-        let of = |precision| EvaluationCost::new(&self.task.graph, plan, self.dims, precision);
-        let cost = Costs {
-            truth: of(Precision::F64)?,
-            yardstick: of(yardstick(self.task.contract.accuracy).precision)?,
-        };
+        let costs = self.costs(plan)?;
         let outputs: Vec<usize> = self.outputs.iter().map(Tensor::len).collect();
         let by_device = self.products.is_some();
-        Ok(Sample::new(plan, cost, &outputs, extent, self.seed, by_device))
+        Ok(Sample::new(plan, costs, &outputs, extent, self.seed, by_device))
+    }
+
+    /// The operations of its evaluations.
+    pub(super) fn costs(&self, plan: Option<&RowPlan>) -> Result<Costs> {
+        let of = |precision| EvaluationCost::new(&self.task.graph, plan, self.dims, precision);
+        Ok(Costs {
+            truth: of(Precision::F64)?,
+            yardstick: of(yardstick(self.task.contract.accuracy).precision)?,
+        })
     }
 
     /// Compares; the failure is the first wrong element, the first output whose error is above its limit, or the first group or
@@ -221,18 +226,20 @@ impl<'a> Comparison<'a> {
         let mut sample = self.sample(plan.as_ref(), extent)?;
         let mut found = Found::new(self.outputs.len());
         let mut traces = Vec::new();
+        let traced = sample.traced();
         while let Some(wave) = sample.next() {
-            let piece = |(range, yard): &(Range<usize>, Range<usize>)| {
-                self.piece(&views, &sides, range.clone(), yard.clone())
+            let pieces = |(range, yard): &(Range<usize>, Range<usize>)| -> Result<Vec<Piece>> {
+                self.pieces(&views, &sides, (range, yard), traced)
             };
-            let pieces: Vec<Result<Piece>> = wave.par_iter().map(piece).collect();
-            for (piece, (range, _)) in pieces.into_iter().zip(wave) {
-                let piece = piece?;
-                if let Some((output, wrong)) = &piece.wrong {
-                    return Ok((Vec::new(), Some(self.mismatch(*output, wrong))));
+            let pieces: Vec<Result<Vec<Piece>>> = wave.par_iter().map(pieces).collect();
+            for piece in pieces {
+                for piece in piece? {
+                    if let Some((output, wrong)) = &piece.wrong {
+                        return Ok((Vec::new(), Some(self.mismatch(*output, wrong))));
+                    }
+                    found.add(&piece);
+                    traces.push(sides.trace(&views, &piece));
                 }
-                found.add(&piece);
-                traces.push(self.trace(&sides, range.clone(), &piece));
             }
         }
         let tolerance = Tolerance {
@@ -257,16 +264,6 @@ impl<'a> Comparison<'a> {
         Ok((checks, suspects.judge(&found)?))
     }
 
-    fn trace(&self, sides: &Sides<'_>, range: Range<usize>, piece: &Piece) -> Trace {
-        let outputs = self.outputs.iter().zip(&piece.compared);
-        let elements = outputs.map(|(output, len)| {
-            let start = sides.offset(output, &range);
-            start..start + len
-        });
-        let elements = elements.collect();
-        Trace::new(range, elements, &piece.measured)
-    }
-
     /// The outputs as they are compared.
     fn views(&self) -> Result<Vec<View<'a>>> {
         let terms = double_terms(&self.task.graph, self.dims)?;
@@ -278,42 +275,6 @@ impl<'a> Comparison<'a> {
                 resolution: Resolution::new(tensor.dtype(), terms, self.task.contract.accuracy),
             })
             .collect())
-    }
-
-    /// Compares one stretch of rows, and measures the yardstick's error in its first rows, as many as that is asked for.
-    fn piece(
-        &self,
-        views: &[View<'_>],
-        sides: &Sides<'_>,
-        range: Range<usize>,
-        yard: Range<usize>,
-    ) -> Result<Piece> {
-        let mut piece = Piece::new(self.outputs.len());
-        let reference = sides.truth.rows(range.clone())?;
-        let placed = sides.placed(views, &range);
-        for (i, ((view, offset), outcome)) in placed.iter().zip(&reference).enumerate() {
-            if !self.has(i) {
-                continue;
-            }
-            let poison = self.poison.byte();
-            let measured = &mut piece.measured[i];
-            let mut wrong = compare(measured, view, *offset, outcome, None, poison)?;
-            if wrong.as_ref().is_some_and(|w| !w.poison) {
-                // Rare, so that the arithmetic of the class is only looked up when it is asked for.
-                let yardstick = sides.yardstick.rows(range.clone())?;
-                *measured = Measured::default();
-                wrong = compare(measured, view, *offset, outcome, yardstick.get(i), poison)?;
-            }
-            piece.compared[i] = outcome.shape.iter().product();
-            if let Some(wrong) = wrong {
-                piece.wrong = Some((i, wrong));
-                return Ok(piece);
-            }
-        }
-        if !yard.is_empty() {
-            piece.measure_yard(&placed, &reference, || sides.yardstick.rows(yard))?;
-        }
-        Ok(piece)
     }
 
     /// The evaluations on these inputs, with the yardstick of a class.
@@ -396,28 +357,6 @@ impl<'a> Comparison<'a> {
             }
         }
         Ok(None)
-    }
-}
-
-/// The evaluations that a comparison needs.
-pub(super) struct Sides<'a> {
-    pub(super) plan: Option<&'a RowPlan>,
-    pub(super) truth: Evaluation<'a>,
-    /// In the arithmetic of the class.
-    pub(super) yardstick: Evaluation<'a>,
-}
-
-impl Sides<'_> {
-    /// The first element of an output in some rows.
-    fn offset(&self, output: &Tensor, range: &Range<usize>) -> usize {
-        self.plan
-            .map_or(0, |plan| output.len() / plan.rows() * range.start)
-    }
-
-    /// The outputs with their first elements in some rows.
-    pub(super) fn placed<'v>(&self, views: &[View<'v>], range: &Range<usize>) -> Vec<(View<'v>, usize)> {
-        let place = |view: &View<'v>| (view.clone(), self.offset(view.tensor, range));
-        views.iter().map(place).collect()
     }
 }
 

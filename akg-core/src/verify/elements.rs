@@ -36,6 +36,8 @@ const CHAOTIC: f64 = 0.25;
 #[derive(Debug)]
 pub(super) struct Suspect {
     pub(super) range: Range<usize>,
+    /// What the reference gives there, until somebody takes it.
+    truth: Vec<Outcome>,
     /// Of each output; `None` for exact types.
     outputs: Vec<Option<Elements>>,
 }
@@ -69,11 +71,7 @@ pub(super) struct Fault {
 
 impl Suspect {
     /// Measures the candidate against the reference.
-    pub(super) fn new(
-        views: &[(View<'_>, usize)],
-        range: Range<usize>,
-        reference: &[Outcome],
-    ) -> Result<Self> {
+    pub(super) fn new(views: &[(View<'_>, usize)], range: Range<usize>, truth: Vec<Outcome>) -> Result<Self> {
         let elements = |((view, offset), reference): (&(View<'_>, usize), &Outcome)| {
             if !reference.dtype.is_float() {
                 return Ok(None);
@@ -93,11 +91,17 @@ impl Suspect {
                 expected,
             }))
         };
-        let outputs = views.iter().zip(reference).map(elements);
+        let outputs = views.iter().zip(&truth).map(elements);
         Ok(Self {
             range,
             outputs: outputs.collect::<Result<_>>()?,
+            truth,
         })
+    }
+
+    /// What the reference gives on the inputs themselves.
+    pub(super) fn take_truth(&mut self) -> Vec<Outcome> {
+        std::mem::take(&mut self.truth)
     }
 
     /// Notes the errors of the class's arithmetic on inputs that are nearly the same.

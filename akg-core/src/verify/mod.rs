@@ -28,6 +28,7 @@ mod measure;
 mod misfit;
 mod numeric;
 mod parts;
+mod pieces;
 mod policy;
 mod readings;
 mod sample;

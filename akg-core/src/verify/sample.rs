@@ -6,10 +6,8 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
-use super::measure::{Measured, Mismatch, View, add_outcome};
 use super::work::Operations;
-use crate::error::Result;
-use crate::reference::{ELEMENT, EvaluationCost, Outcome, RowPlan};
+use crate::reference::{ELEMENT, EvaluationCost, RowPlan};
 
 /// How much of the outputs is compared.
 #[derive(Debug, Clone)]
@@ -55,72 +53,6 @@ const PATIENCE: u64 = 4;
 const MOST: u64 = 1 << 26;
 const MOST_YARDED: u64 = 1 << 24;
 
-/// What was found out in one piece.
-pub(super) struct Piece {
-    pub(super) measured: Vec<Measured>,
-    /// Elements of each output.
-    pub(super) compared: Vec<usize>,
-    /// The first output with an element that is wrong under any tolerance.
-    pub(super) wrong: Option<(usize, Mismatch)>,
-    yards: Vec<Measured>,
-}
-
-impl Piece {
-    pub(super) fn new(outputs: usize) -> Self {
-        Self {
-            measured: vec![Measured::default(); outputs],
-            compared: vec![0; outputs],
-            wrong: None,
-            yards: vec![Measured::default(); outputs],
-        }
-    }
-
-    /// Measures the yardstick, on the first elements of the reference or on all.
-    /// The views are those of the outputs with the element that the reference begins with.
-    pub(super) fn measure_yard(
-        &mut self,
-        views: &[(View<'_>, usize)],
-        reference: &[Outcome],
-        yardstick: impl FnOnce() -> Result<Vec<Outcome>>,
-    ) -> Result<()> {
-        let outcomes = reference.iter().zip(yardstick()?);
-        for (i, ((view, offset), (reference, got))) in views.iter().zip(outcomes).enumerate() {
-            add_outcome(&mut self.yards[i], view, *offset, reference, &got);
-        }
-        Ok(())
-    }
-}
-
-/// What was found out in all pieces so far.
-pub(super) struct Found {
-    pub(super) measured: Vec<Measured>,
-    pub(super) yards: Vec<Measured>,
-    /// Elements of each output.
-    pub(super) compared: Vec<u64>,
-}
-
-impl Found {
-    pub(super) fn new(outputs: usize) -> Self {
-        Self {
-            measured: vec![Measured::default(); outputs],
-            yards: vec![Measured::default(); outputs],
-            compared: vec![0; outputs],
-        }
-    }
-
-    /// Pieces are added in the order of the sample, so that sums do not depend on who was done first.
-    pub(super) fn add(&mut self, piece: &Piece) {
-        let merge = |all: &mut [Measured], part: &[Measured]| {
-            all.iter_mut().zip(part).for_each(|(all, part)| all.merge(part));
-        };
-        merge(&mut self.measured, &piece.measured);
-        merge(&mut self.yards, &piece.yards);
-        for (all, part) in self.compared.iter_mut().zip(&piece.compared) {
-            *all += *part as u64;
-        }
-    }
-}
-
 /// Rows in an order that nobody can expect. Which rows are compared follows from the graph, its sizes, the budget and the
 /// seed; the machine decides only how they are grouped.
 pub(super) struct Sample {
@@ -132,6 +64,7 @@ pub(super) struct Sample {
     at_once: usize,
     /// Pieces that are given out first.
     first: usize,
+    traced: usize,
     /// Rows that are compared, and those of them in which the yardstick is measured.
     rows: usize,
     yarded: usize,
@@ -157,6 +90,7 @@ impl Sample {
             given: 0,
             at_once: 1,
             first: 1,
+            traced: 1,
             rows: 1,
             yarded: 1,
             cost,
@@ -217,6 +151,7 @@ impl Sample {
         let longest = longest.unwrap_or(1).saturating_mul(bytes_of_row);
         sample.at_once = (BYTES_AT_ONCE / longest.max(1)).max(1);
         sample.first = least.div_ceil(piece);
+        sample.traced = (cost.suspect_rows() / FEWEST_SUSPECTS).max(piece);
         sample
     }
 
@@ -234,6 +169,11 @@ impl Sample {
     pub(super) fn done(&self) -> impl Iterator<Item = &[(Range<usize>, Range<usize>)]> {
         let done = self.pieces.get(..self.given).unwrap_or_default();
         done.chunks(self.at_once)
+    }
+
+    /// Rows at most whose errors are kept apart, to be found again.
+    pub(super) fn traced(&self) -> usize {
+        self.traced
     }
 
     /// The rows that are compared.
@@ -264,6 +204,23 @@ impl Sample {
 pub(super) struct Costs {
     pub(super) truth: EvaluationCost,
     pub(super) yardstick: EvaluationCost,
+}
+
+/// Work that suspect rows may take with each set of inputs, and the evaluations in f64 on it.
+const SUSPECT_WORK: Operations = Operations::of_milliseconds(300);
+const SUSPECT_EVALUATIONS: u64 = 6;
+
+/// Pieces of suspect rows that are looked at, whatever work they take.
+pub(super) const FEWEST_SUSPECTS: usize = 4;
+
+impl Costs {
+    /// Suspect rows that are looked at.
+    pub(super) fn suspect_rows(&self) -> usize {
+        let row = SUSPECT_EVALUATIONS
+            .saturating_mul(self.truth.row)
+            .saturating_add(self.yardstick.row);
+        rows_for(SUSPECT_WORK, row)
+    }
 }
 
 /// Rows that an amount of work is for.
@@ -321,7 +278,7 @@ fn bytes(elements: usize) -> usize {
 }
 
 /// A stretch of rows in pieces of at most `most`.
-fn cut(range: &Range<usize>, most: usize) -> impl Iterator<Item = Range<usize>> + use<> {
+pub(super) fn cut(range: &Range<usize>, most: usize) -> impl Iterator<Item = Range<usize>> + use<> {
     let (most, range) = (most.max(1), range.clone());
     let starts = range.clone().step_by(most);
     starts.map(move |start| start..range.end.min(start.saturating_add(most)))

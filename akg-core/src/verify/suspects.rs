@@ -5,12 +5,13 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::appeals::nudge_all;
-use super::comparison::{Comparison, Sides, position};
+use super::comparison::{Comparison, position};
 use super::elements::{Allowed, Fault, REACH, STEPS, Suspect, Trace, is_chaotic, judge};
 use super::groups::excesses;
-use super::limits::input_unit;
+use super::limits::{input_unit, yardstick};
 use super::measure::View;
-use super::sample::Found;
+use super::pieces::{Found, Sides};
+use super::sample::FEWEST_SUSPECTS;
 use crate::error::Result;
 use crate::reference::{Evaluation, Options, Outcome, Shift, Shifted};
 use crate::task::Accuracy;
@@ -24,9 +25,8 @@ const ROUNDS: u64 = 8;
 /// elements stay as near to a jump as they are.
 const NUDGES: [f64; 2] = [32.0, 2.0];
 
-/// Elements in suspect rows that are looked at, and pieces of rows at least. The most suspect come first.
+/// Elements in suspect rows that are looked at. The most suspect come first.
 const MOST_ELEMENTS: usize = 1 << 20;
-const FEWEST_PIECES: usize = 4;
 
 /// What is looked at once the whole is right.
 pub(super) struct Suspects<'a> {
@@ -42,13 +42,13 @@ pub(super) struct Suspects<'a> {
 impl Suspects<'_> {
     /// The first group or element of an output whose error is above what the class does there.
     pub(super) fn judge(&self, found: &Found) -> Result<Option<Failure>> {
-        let ranges = self.ranges(found);
+        let ranges = self.ranges(found)?;
         if ranges.is_empty() {
             return Ok(None);
         }
         let suspect = |range: &Range<usize>| -> Result<Suspect> {
             let placed = self.sides.placed(self.views, range);
-            Suspect::new(&placed, range.clone(), &self.sides.truth.rows(range.clone())?)
+            Suspect::new(&placed, range.clone(), self.sides.truth.rows(range.clone())?)
         };
         let mut suspects: Vec<Suspect> = ranges.par_iter().map(suspect).collect::<Result<_>>()?;
         let mut largest: Vec<f64> = found.yards.iter().map(|yard| yard.largest_error()).collect();
@@ -84,7 +84,7 @@ impl Suspects<'_> {
     }
 
     /// The most suspect rows.
-    fn ranges(&self, found: &Found) -> Vec<Range<usize>> {
+    fn ranges(&self, found: &Found) -> Result<Vec<Range<usize>>> {
         let outputs = self.views.iter().enumerate();
         let outputs = outputs.map(|(i, view)| {
             let (measured, yard) = (&found.measured[i], &found.yards[i]);
@@ -100,13 +100,15 @@ impl Suspects<'_> {
         let traces = self.traces.iter().map(|trace| (suspicion(trace), trace));
         let mut traces: Vec<(f64, &Trace)> = traces.filter(|(times, _)| *times > 0.0).collect();
         traces.sort_by(|a, b| b.0.total_cmp(&a.0));
-        let mut elements = 0;
+        let most = self.comparison.costs(self.sides.plan)?.suspect_rows();
+        let (mut elements, mut rows) = (0, 0);
         let few = |(i, (_, trace)): &(usize, (f64, &Trace))| {
             elements += trace.len();
-            *i < FEWEST_PIECES || elements <= MOST_ELEMENTS
+            rows += trace.range.len();
+            *i < FEWEST_SUSPECTS || elements <= MOST_ELEMENTS && rows <= most
         };
         let taken = traces.into_iter().enumerate().take_while(few);
-        taken.map(|(_, (_, trace))| trace.range.clone()).collect()
+        Ok(taken.map(|(_, (_, trace))| trace.range.clone()).collect())
     }
 
     /// Adds what another set of inputs shows about the arithmetic of the class.
@@ -115,14 +117,21 @@ impl Suspects<'_> {
         let plan = self.sides.plan;
         let unit = input_unit(class);
         let seed = self.comparison.seed.wrapping_add(round);
-        let nudged = match round {
+        let inputs = match round {
             0 => self.inputs.to_vec(),
             _ => nudge_all(self.inputs, unit * NUDGES[round as usize % 2], seed)?,
         };
-        let sides = self.comparison.sides(&nudged, plan, class)?;
+        let nudged = match round {
+            0 => None,
+            _ => Some(self.comparison.sides(&inputs, plan, class)?),
+        };
+        let sides = nudged.as_ref().unwrap_or(self.sides);
         let single = match class {
             Accuracy::Fp32 => None,
-            _ => Some(self.comparison.sides(&nudged, plan, Accuracy::Fp32)?.yardstick),
+            _ => Some(
+                self.comparison
+                    .evaluation(&inputs, plan, yardstick(Accuracy::Fp32))?,
+            ),
         };
         let step = |of: Shifted, size: f64| -> Result<Evaluation<'_>> {
             let shift = Some(Shift {
@@ -147,7 +156,10 @@ impl Suspects<'_> {
         let note = |suspect: &mut Suspect| -> Result<()> {
             let range = suspect.range.clone();
             let placed = sides.placed(self.views, &range);
-            let truth = sides.truth.rows(range.clone())?;
+            let truth = match round {
+                0 => suspect.take_truth(),
+                _ => sides.truth.rows(range.clone())?,
+            };
             let rows =
                 |evaluation: &Evaluation<'_>| -> Result<Vec<Outcome>> { evaluation.rows(range.clone()) };
             suspect.note_errors(&placed, &truth, &rows(&sides.yardstick)?);

@@ -5,11 +5,12 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::appeals::Appeals;
-use super::comparison::{Comparison, Sides, position};
+use super::comparison::{Comparison, position};
 use super::limits::limit;
 use super::measure::{Measured, View};
+use super::pieces::{Found, Piece, Sides};
 use super::policy::{Findings, Stage};
-use super::sample::{Extent, Found, Piece, Sample};
+use super::sample::{Extent, Sample};
 use crate::error::Result;
 use crate::task::Accuracy;
 use crate::tensor::Tensor;
@@ -84,7 +85,7 @@ impl Tolerance<'_> {
         let mut found = Found::new(self.views.len());
         for wave in self.sample.done() {
             let piece = |(range, _): &(Range<usize>, Range<usize>)| -> Result<Piece> {
-                let mut piece = Piece::new(self.views.len());
+                let mut piece = Piece::new(range.clone(), self.views.len());
                 let reference = sides.truth.rows(range.clone())?;
                 let placed = sides.placed(self.views, range);
                 piece.measure_yard(&placed, &reference, || sides.yardstick.rows(range.clone()))?;
