@@ -100,6 +100,11 @@ impl Axes {
         Ok(dims)
     }
 
+    /// Returns true if a dimension is seen through a window.
+    pub(super) fn has_windows(&self) -> bool {
+        !self.windows.is_empty()
+    }
+
     /// The window through which a dimension is seen; its axes are resolved.
     pub(super) fn windowed(&self, dimension: AxisId) -> Option<Windowed<AxisId>> {
         let window = self.windows.get(&dimension)?;

@@ -147,7 +147,10 @@ impl Group {
                 };
                 let seen = self.axes.window(dimension, window, window.counts(&node.shape))?;
                 dims.splice(window.dim..=window.dim, seen);
-                self.windows.insert(id, (dims.clone(), source.clone()));
+                // What another window sees is not to be read without that one.
+                if share {
+                    self.windows.insert(id, (dims.clone(), source.clone()));
+                }
                 Ok((dims, source))
             }
             _ => {
@@ -422,7 +425,7 @@ impl Group {
         // A gather is alone, and reads whole tensors.
         if let Some(gather) = self.gather {
             let is_load = |i| matches!(self.uses.get(&(gather, i)), Some(Use::Load { .. }));
-            if self.nodes.len() > 1 || !self.windows.is_empty() || !is_load(0) || !is_load(1) {
+            if self.nodes.len() > 1 || self.axes.has_windows() || !is_load(0) || !is_load(1) {
                 return Err(Conflict);
             }
         }
@@ -472,7 +475,7 @@ impl Group {
         let length = |axis: AxisId| self.axes.extent(axis).as_const();
         let columns = self.columns().and_then(|[_, inner]| length(inner));
         let fits = |columns: i64| COLUMNS.contains(&columns) && columns.count_ones() == 1;
-        let in_columns = columns.is_some_and(fits) && self.windows.is_empty();
+        let in_columns = columns.is_some_and(fits) && !self.axes.has_windows();
         // What is met outside is no neutral element for what combines the rows.
         let rows = self.rows().filter(|rows| !self.axes.leaves(*rows));
         let in_rows = rows.and_then(length).is_some_and(|rows| ROWS.contains(&rows));

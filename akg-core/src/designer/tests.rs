@@ -29,6 +29,7 @@ mod joins;
 mod mixing;
 mod parts;
 mod phases;
+mod places;
 mod pools;
 mod recur;
 mod stream;
@@ -142,7 +143,9 @@ fn many_threads() -> Target {
 fn results(task: &Task, target: &Target, inputs: &[Tensor]) -> Vec<(String, Vec<Tensor>)> {
     let name = &task.name;
     let design = design(task, target).unwrap_or_else(|e| panic!("{name}: {e:?}"));
-    runs(name, &design.sketch, inputs, &Bindings::new(), 4)
+    let constants = task.graph.constants().iter().map(|c| c.tensor.clone());
+    let given: Vec<Tensor> = inputs.iter().cloned().chain(constants).collect();
+    runs(name, &design.sketch, &given, &Bindings::new(), 4)
 }
 
 /// What a sketch computes at the first `points` knob points.

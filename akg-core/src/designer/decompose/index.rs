@@ -5,11 +5,12 @@
 
 use std::ops::Range;
 
-use super::Step;
+use super::{Step, places};
 use crate::designer::prim::{Prim, PrimId, broadcast};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::Expr;
+use crate::graph::ValueId;
 use crate::sketch::ir::{CompareOp, ReduceOp};
 
 /// The longest dimension that is searched for each element.
@@ -20,24 +21,19 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
         "index" => {
             let table = s.tensor("self")?;
             let given = s.call.values("indices")?.iter().enumerate();
-            let given = given.filter_map(|(dim, index)| Some((dim, (*index)?)));
-            let indices: Vec<(usize, PrimId)> = given
-                .map(|(dim, index)| Ok((dim, s.value(index)?)))
-                .collect::<Result<_>>()?;
-            match indices[..] {
-                [(dim, index)] => one(s, table, dim, index)?,
-                _ => several(s, table, &indices)?,
-            }
+            let given: Vec<(usize, ValueId)> =
+                given.filter_map(|(dim, index)| Some((dim, (*index)?))).collect();
+            at(s, table, &given)?
         }
         "index_select" => {
             let table = s.tensor("self")?;
             let dim = s.dim("dim", s.prims.rank(table))?;
-            let index = s.tensor("index")?;
-            one(s, table, dim, index)?
+            let index = s.call.value("index")?;
+            at(s, table, &[(dim, index)])?
         }
         "embedding" => {
-            let (table, index) = (s.tensor("weight")?, s.tensor("indices")?);
-            one(s, table, 0, index)?
+            let (table, index) = (s.tensor("weight")?, s.call.value("indices")?);
+            at(s, table, &[(0, index)])?
         }
         "gather" => {
             let (table, index) = (s.tensor("self")?, s.tensor("index")?);
@@ -48,6 +44,19 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
     };
     let shape = s.result(0)?.shape.clone();
     Ok(Some(vec![s.prims.reshape(result, shape)]))
+}
+
+/// The elements that indices name, each along a dimension.
+fn at(s: &mut Step<'_>, table: PrimId, given: &[(usize, ValueId)]) -> Result<PrimId> {
+    if let Some(named) = places::named(s, table, given)? {
+        return Ok(named);
+    }
+    let indices = given.iter().map(|(dim, index)| Ok((*dim, s.value(*index)?)));
+    let indices: Vec<(usize, PrimId)> = indices.collect::<Result<_>>()?;
+    match indices[..] {
+        [(dim, index)] => one(s, table, dim, index),
+        _ => several(s, table, &indices),
+    }
 }
 
 /// The elements that one index names along a dimension.

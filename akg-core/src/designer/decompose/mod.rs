@@ -1,6 +1,6 @@
 //! Operators to primitives, one file for each family.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::prim::{MapOp, Prim, PrimId, Prims};
 use crate::dtype::DType;
@@ -22,6 +22,7 @@ mod join;
 mod loss;
 mod matmul;
 mod norm;
+mod places;
 mod pointwise;
 mod pool;
 mod rearrange;
@@ -44,6 +45,9 @@ pub(super) struct Decomposed {
 /// One operator call being decomposed.
 pub(super) struct Step<'a> {
     pub(super) prims: &'a mut Prims,
+    graph: &'a Graph,
+    /// The values of the graph that follow from it alone.
+    fixed: &'a HashSet<ValueId>,
     values: &'a HashMap<ValueId, PrimId>,
     pub(super) call: Call<'a>,
     /// The types of the call's results.
@@ -176,6 +180,7 @@ pub(super) fn decompose(graph: &Graph) -> Result<Decomposed> {
         let ty = graph.ty(value);
         values.insert(value, prims.push(Prim::Input(value), ty.dtype, ty.shape.clone()));
     }
+    let fixed = places::fixed(graph);
     let mut missing: BTreeMap<String, usize> = BTreeMap::new();
     for node in graph.nodes() {
         if !node.inputs().all(|v| values.contains_key(&v)) {
@@ -185,6 +190,8 @@ pub(super) fn decompose(graph: &Graph) -> Result<Decomposed> {
         prims.origin = node.op.base_name();
         let rounded = jumps(graph, node).then(|| rounded_operands(&mut prims, node, &values));
         let mut step = Step {
+            graph,
+            fixed: &fixed,
             call: Call::new(node.op, &node.args, graph.values()),
             results: node.outputs.iter().map(|v| graph.ty(*v).clone()).collect(),
             values: rounded.as_ref().unwrap_or(&values),
