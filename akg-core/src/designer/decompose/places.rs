@@ -19,9 +19,9 @@ use crate::sketch::ir::CompareOp;
 /// The largest factor that a resampling is recognised by.
 const MOST_PHASES: usize = 16;
 
-/// Reads of a table for each element that are worth it: an interpolation between two places along each of two dimensions has nine,
-/// with those at its ends.
-const MOST_READS: usize = 9;
+/// Reads of a table for each element that are worth it: an interpolation between two places along each of two dimensions has up to
+/// sixteen for each of its four neighbours, with those at the ends.
+const MOST_READS: usize = 16;
 
 /// Indices that are evaluated for a design have so many elements at most.
 const MOST_PLACES: usize = 1 << 16;
