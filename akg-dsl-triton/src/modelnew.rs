@@ -44,6 +44,13 @@ def akg_storage(name, tensor, shape, strides):
     return tensor.as_strided((span,), (1,), tensor.storage_offset())
 ";
 
+/// A complex parameter or buffer as kernels read it, and other tensors as they are.
+const REAL: &str = "
+
+def akg_real(tensor):
+    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
+";
+
 const CEILDIV: &str = "
 
 def ceildiv(a, b):
@@ -147,6 +154,7 @@ impl ModelNew<'_> {
             ("akg_dim(", DIM),
             ("ceildiv(", CEILDIV),
             ("akg_storage(", STORAGE),
+            ("akg_real(", REAL),
         ] {
             if class.contains(name) {
                 helpers += text;
@@ -372,9 +380,18 @@ impl<'a> Forward<'a> {
         self.lines.push(text.into());
     }
 
+    /// Whether an attribute of the module has the shape of complex numbers as pairs of real ones.
+    fn may_be_complex(&self, path: &str) -> bool {
+        let mut inputs = self.manifest.inputs.iter().zip(&self.places);
+        let port = inputs.find_map(|(port, place)| (place.as_str() == Some(path)).then_some(port));
+        let is_pair = |port: &Port| port.shape.last().is_some_and(|extent| extent.is(2));
+        port.is_some_and(|port| port.dtype.is_float() && is_pair(port))
+    }
+
     /// The text that finds an input.
     fn find(&self, place: &Value) -> String {
         match place {
+            Value::String(path) if self.may_be_complex(path) => format!("akg_real({})", attribute(path)),
             Value::String(path) => attribute(path),
             position => {
                 let at = position.as_u64().and_then(|at| usize::try_from(at).ok());

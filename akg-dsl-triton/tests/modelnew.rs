@@ -158,6 +158,52 @@ refuses('from 1 to 1000', torch.zeros(1001, 4))
 }
 
 #[test]
+fn complex_parameters_are_pairs_to_kernels() {
+    const TURN: &str = "sketch turn(x: f32[4], w: f32[4, 2]) -> y: f32[4, 2]
+kernel k over (p in 1) {
+  store y[p*4 :+ 4, 0 :+ 2] = (load x[p*4 :+ 4])[:, None]*(load w[p*4 :+ 4, 0 :+ 2])
+}
+";
+    const MODULE: &str = "import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.randn(4, dtype=torch.complex64))
+
+    def forward(self, x: torch.Tensor):
+        return torch.view_as_real(x * self.w)
+";
+    let mut graph = Graph::new("turn");
+    let x = graph.input("x", DType::F32, [4]);
+    let w = graph.weight("w", DType::F32, [4, 2]);
+    let column = graph.reshape(x, [4, 1]).unwrap();
+    let y = graph.mul(column, w).unwrap();
+    graph.output(y);
+    let inputs = vec![ModuleInput::Argument(0), ModuleInput::Attribute("w".into())];
+    let bundle = bundle_of(&Task::new("turn", graph), TURN, "triton");
+    let text = modelnew(&bundle.with_module(MODULE, inputs).unwrap()).unwrap();
+    assert!(text.contains("akg_real(self.w)"), "{text}");
+    let Some(python) = support::python() else { return };
+    let script = format!(
+        "
+original = {{}}
+exec({MODULE:?}, original)
+torch.manual_seed(42)
+model = original['Model']()
+torch.manual_seed(42)
+new = m.ModelNew()
+x = torch.randn(4)
+with torch.no_grad():
+    assert torch.allclose(model(x), new(x), rtol=1e-6, atol=1e-6)
+"
+    );
+    with_module(python, "modelnew_of_complex", &text, &script);
+}
+
+#[test]
 fn seeds_are_drawn_for_each_call() {
     let mut graph = Graph::new("draw");
     let seed = graph.input("seed", DType::I64, [0i64; 0]);

@@ -13,12 +13,15 @@ mod kept;
 mod plan;
 mod reply;
 mod sections;
+#[path = "../common/shard.rs"]
+mod shard;
 mod trial;
 
 use std::sync::Arc;
 
 use kept::Kept;
 use libtest_mimic::{Arguments, Failed, Trial};
+use shard::Shard;
 
 /// One entry in this many is in the sample.
 const SAMPLE: u64 = 16;
@@ -27,23 +30,13 @@ const SAMPLE: u64 = 16;
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Scope {
     Sample,
-    Shard { number: u64, of: u64 },
+    Shard(Shard),
 }
 
 impl Scope {
     /// Reads `AKG_CORPUS`.
     fn from_environment() -> Self {
-        let Ok(text) = std::env::var("AKG_CORPUS") else {
-            return Scope::Sample;
-        };
-        if text == "all" {
-            return Scope::Shard { number: 1, of: 1 };
-        }
-        let shard = text.split_once('/').and_then(|(number, of)| {
-            let (number, of) = (number.parse().ok()?, of.parse().ok()?);
-            (1..=of).contains(&number).then_some(Scope::Shard { number, of })
-        });
-        shard.unwrap_or_else(|| panic!("AKG_CORPUS is `{text}`; use `all` or a shard such as `2/8`"))
+        Shard::from_environment("AKG_CORPUS").map_or(Self::Sample, Self::Shard)
     }
 
     /// Whether the entry belongs to this run. Follows from its name alone, so that a new entry moves no other.
@@ -52,7 +45,7 @@ impl Scope {
         let hash = u64::from_str_radix(&hash[..8], 16).unwrap();
         match self {
             Scope::Sample => hash.is_multiple_of(SAMPLE),
-            Scope::Shard { number, of } => hash % of == number - 1,
+            Scope::Shard(shard) => shard.has(hash),
         }
     }
 }

@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::kept::Kept;
 use crate::operators::{self, Fault};
+use crate::shard::Shard;
 use crate::subjects::{self, Subject};
 use crate::tokens::Language;
 use crate::twin::{Likeness, Original};
@@ -87,6 +88,17 @@ pub(crate) struct Order {
     pub(crate) quota: usize,
     /// The choice of faults.
     pub(crate) seed: u64,
+}
+
+/// What a campaign tries.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Campaign {
+    /// The mutants of each subject that run.
+    pub(crate) quota: usize,
+    /// The choice of faults.
+    pub(crate) seed: u64,
+    /// The subjects, by their numbers.
+    pub(crate) shard: Shard,
 }
 
 /// What a campaign found.
@@ -158,8 +170,10 @@ impl Bench {
         subjects::subjects(&self.dsl, &self.target)
     }
 
-    /// Puts faults into every subject until `quota` mutants of each have run. The same seed chooses the same faults.
-    pub(crate) fn run(&self, subjects: &[Subject], quota: usize, seed: u64, kept: &Kept) -> Result<Findings> {
+    /// Puts faults into every subject of the shard until the quota of each has run. The same seed chooses the same faults, whatever
+    /// the shard.
+    pub(crate) fn run(&self, subjects: &[Subject], campaign: Campaign, kept: &Kept) -> Result<Findings> {
+        let Campaign { quota, seed, shard } = campaign;
         let next = AtomicUsize::new(0);
         let findings = Mutex::new(Findings::default());
         let work = || -> Result<()> {
@@ -168,6 +182,9 @@ impl Bench {
                 let Some(subject) = subjects.get(index) else {
                     return Ok(());
                 };
+                if !shard.has(index as u64) {
+                    continue;
+                }
                 let order = Order { index, quota, seed };
                 let mutants = match kept.find(subject, &order) {
                     Some(mutants) => Ok(mutants),

@@ -11,6 +11,8 @@ mod handwritten;
 mod kept;
 mod operators;
 mod report;
+#[path = "../common/shard.rs"]
+mod shard;
 mod subjects;
 mod tokens;
 mod twin;
@@ -19,10 +21,11 @@ use std::path::Path;
 use std::str::FromStr;
 
 use akg::{Error, Result};
-use campaign::{Bench, Findings};
+use campaign::{Bench, Campaign, Findings};
 use kept::Kept;
 use libtest_mimic::{Arguments, Trial};
 use report::Tally;
+use shard::Shard;
 
 /// How much a campaign tries.
 #[derive(Debug, Clone, Copy)]
@@ -67,7 +70,11 @@ fn setting<T: FromStr>(name: &str) -> Option<T> {
 
 fn campaign(scope: Scope) -> Result<()> {
     let seed = setting("AKG_SEED").unwrap_or(0);
-    let quota = setting("AKG_MUTANTS").unwrap_or(scope.mutants);
+    let order = Campaign {
+        quota: setting("AKG_MUTANTS").unwrap_or(scope.mutants),
+        seed,
+        shard: Shard::from_environment("AKG_MUTATION").unwrap_or(Shard::ALL),
+    };
     let bench = Bench::new(seed)?;
     let all = bench.subjects()?.into_iter();
     let subjects: Vec<_> = all
@@ -77,7 +84,7 @@ fn campaign(scope: Scope) -> Result<()> {
     let Findings {
         mutants,
         originals_failed,
-    } = bench.run(&subjects, quota, seed, &Kept::from_environment()?)?;
+    } = bench.run(&subjects, order, &Kept::from_environment()?)?;
     println!("{}\n{}", bench.device(), report::report(&subjects, &mutants));
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
     report::keep_passed(&subjects, &mutants, directory)
