@@ -32,6 +32,9 @@ pub(super) fn kernel<T: Real>(name: &str) -> Option<Kernel<T>> {
             let axis = c.axis("dim", x.rank())?;
             let index = c.array("index")?.into_int();
             let shape = c.shape(0)?;
+            if index.len() == 0 {
+                return Ok(vec![each!(x, _x => Strided::new(shape, Vec::new()))]);
+            }
             if x.rank() == 0 || index.rank() == 0 {
                 let rows = resolve(index, x.len())?.into_iter().map(Some).collect::<Vec<_>>();
                 let x = x.clone().reshape(&[x.len()])?;

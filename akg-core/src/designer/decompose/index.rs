@@ -38,7 +38,12 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
         "gather" => {
             let (table, index) = (s.tensor("self")?, s.tensor("index")?);
             let dim = s.dim("dim", s.prims.rank(table))?;
-            along(s, table, dim, index)?
+            let shape = s.prims.shape(index).to_vec();
+            if shape.iter().any(|extent| extent.is(0)) {
+                s.prims.full(0.0, s.prims.dtype(table), shape)
+            } else {
+                along(s, table, dim, index)?
+            }
         }
         _ => return Ok(None),
     };

@@ -112,6 +112,16 @@ fn an_index_for_each_element_names_it_along_a_dimension() {
 }
 
 #[test]
+fn an_index_without_elements_may_have_any_shape() {
+    check("gather", |g| {
+        let table = g.input("table", F, [5]);
+        let index = g.input("index", DType::I64, [2, 0]);
+        let args = [("self", table.into()), ("dim", 0.into()), ("index", index.into())];
+        g.call("gather.default", args).map(|y| y[0])
+    });
+}
+
+#[test]
 fn elements_stand_beyond_the_ends() {
     for mode in ["reflect", "replicate", "circular"] {
         let pads: [(&[i64], &[i64]); 3] = [
