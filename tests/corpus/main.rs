@@ -36,7 +36,8 @@ enum Scope {
 impl Scope {
     /// Reads `AKG_CORPUS`.
     fn from_environment() -> Self {
-        Shard::from_environment("AKG_CORPUS").map_or(Self::Sample, Self::Shard)
+        let shard = Shard::from_environment("AKG_CORPUS").unwrap();
+        shard.map_or(Self::Sample, Self::Shard)
     }
 
     /// Whether the entry belongs to this run. Follows from its name alone, so that a new entry moves no other.

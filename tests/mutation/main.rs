@@ -73,7 +73,7 @@ fn campaign(scope: Scope) -> Result<()> {
     let order = Campaign {
         quota: setting("AKG_MUTANTS").unwrap_or(scope.mutants),
         seed,
-        shard: Shard::from_environment("AKG_MUTATION").unwrap_or(Shard::ALL),
+        shard: Shard::from_environment("AKG_MUTATION")?.unwrap_or(Shard::ALL),
     };
     let bench = Bench::new(seed)?;
     let all = bench.subjects()?.into_iter();
