@@ -380,7 +380,7 @@ impl<'a> Forward<'a> {
         self.lines.push(text.into());
     }
 
-    /// Whether an attribute of the module has the shape of complex numbers as pairs of real ones.
+    /// Returns true if an attribute of the module has the shape of complex numbers as pairs of real ones.
     fn may_be_complex(&self, path: &str) -> bool {
         let mut inputs = self.manifest.inputs.iter().zip(&self.places);
         let port = inputs.find_map(|(port, place)| (place.as_str() == Some(path)).then_some(port));

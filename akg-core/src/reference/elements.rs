@@ -28,7 +28,7 @@ impl<E> Memory<E> {
 /// without.
 pub struct Stored<E> {
     tensor: Tensor,
-    /// How elements are moved.
+    /// The move of each element, if they are moved.
     shift: Option<Shift>,
     /// All elements.
     read: fn(&Self) -> &[E],
@@ -176,7 +176,7 @@ impl<'a, E> Elements<'a, E> {
         }
     }
 
-    /// Whether elements are converted where they are read.
+    /// Returns true if elements are converted where they are read.
     pub(super) fn is_converted(self) -> bool {
         matches!(self, Self::Stored(_))
     }

@@ -369,7 +369,7 @@ impl<'a, E: Copy> Matrix<'a, E> {
         }
     }
 
-    /// The same elements with rows for columns.
+    /// Returns the transpose, of the same elements.
     pub(super) fn transposed(self) -> Self {
         Self {
             rows: self.cols,

@@ -36,7 +36,7 @@ const CHAOTIC: f64 = 0.25;
 #[derive(Debug)]
 pub(super) struct Suspect {
     pub(super) range: Range<usize>,
-    /// What the reference gives there, until somebody takes it.
+    /// The results of the reference there, until they are taken.
     truth: Vec<Outcome>,
     /// Of each output; `None` for exact types.
     outputs: Vec<Option<Elements>>,
@@ -99,7 +99,7 @@ impl Suspect {
         })
     }
 
-    /// What the reference gives on the inputs themselves.
+    /// Takes the results of the reference on the inputs themselves.
     pub(super) fn take_truth(&mut self) -> Vec<Outcome> {
         std::mem::take(&mut self.truth)
     }

@@ -99,7 +99,7 @@ impl Sides<'_> {
         views.iter().map(place).collect()
     }
 
-    /// What it takes to find the suspect rows of a piece again.
+    /// Returns the trace by which the suspect rows of a piece are found again.
     pub(super) fn trace(&self, views: &[View<'_>], piece: &Piece) -> Trace {
         let outputs = views.iter().zip(&piece.compared);
         let elements = outputs.map(|(view, len)| {

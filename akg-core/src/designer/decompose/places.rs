@@ -118,7 +118,7 @@ struct Taking<'a> {
 }
 
 impl Taking<'_> {
-    /// What is taken of a view in which the patterns before those of `rest` are windows.
+    /// Reads a view in which the patterns before those of `rest` are windows.
     fn read(&self, s: &mut Step<'_>, view: PrimId, rest: &[Pattern]) -> Result<PrimId> {
         let Some((pattern, rest)) = rest.split_first() else {
             return Ok(self.with_phases(s, view));

@@ -29,7 +29,7 @@ fn interpolated(extent: i64, factor: f64, ahead: i64) -> Vec<i64> {
     (0..count).map(|at| below(at).clamp(0, extent - 1)).collect()
 }
 
-/// The kernels of a design, each with its text.
+/// Counts the kernels of a design.
 fn kernels(build: impl FnOnce(&mut Graph) -> Result<ValueId>) -> usize {
     let mut g = Graph::new("places");
     let y = build(&mut g).unwrap();
