@@ -1,6 +1,6 @@
 //! The DSL.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt::Write as _;
 
 use akg_core::diagnostic::Diagnostic;
@@ -72,7 +72,13 @@ impl Dsl for CppDsl {
             return interface.artifact(&source.text).map(Ok);
         }
         let plan = plan(source)?;
-        let compiled = compiler::compile(&self.config, target, &source.text, functions(plan), Mode::Link)?;
+        let compiled = compiler::compile(
+            &self.config,
+            target,
+            &source.text,
+            kernels(plan).len(),
+            Mode::Link,
+        )?;
         let Some(bytes) = compiled.object else {
             let evidence = compiler::first_lines(&compiled.output, 40);
             return Ok(Err(Failure::new(FailureKind::CompileFailed, evidence)));
@@ -106,23 +112,29 @@ impl Dsl for CppDsl {
         let SourceForm::Lowered { plan } = &source.form else {
             return Vec::new();
         };
-        let mut found: Vec<Diagnostic> = plan
-            .launches
-            .iter()
-            .filter(|launch| !defines(&source.text, &launch.kernel))
-            .map(|launch| {
+        let defined = functions(&source.text);
+        let missing = kernels(plan)
+            .into_iter()
+            .filter(|kernel| !defined.contains(kernel));
+        let mut found: Vec<Diagnostic> = missing
+            .map(|kernel| {
                 Diagnostic::error(
                     format!(
-                        "the launch plan starts kernel `{0}`, but the text has no function of that name: add `extern \"C\" \
-                         void {0}(...)`",
-                        launch.kernel
+                        "the launch plan starts kernel `{kernel}`, but the text has no function of that name: add `extern \"C\" \
+                         void {kernel}(...)`"
                     ),
                     0..0,
                 )
             })
             .collect();
         let target = Target::new("cpu", std::env::consts::ARCH);
-        match compiler::compile(&self.config, &target, &source.text, functions(plan), Mode::Check) {
+        match compiler::compile(
+            &self.config,
+            &target,
+            &source.text,
+            kernels(plan).len(),
+            Mode::Check,
+        ) {
             Ok(compiled) if compiled.object.is_none() => {
                 found.extend(compiler_errors(&compiled.output, &source.text));
             }
@@ -296,21 +308,29 @@ fn launch_plan(program: &ir::Program, kernels: &[LoopKernel], names: &[&str]) ->
     }
 }
 
-/// How many functions the launches of a plan are of.
-fn functions(plan: &LaunchPlan) -> usize {
-    let names: BTreeSet<&str> = plan.launches.iter().map(|l| l.kernel.as_str()).collect();
-    names.len()
+/// The kernels that the launches of a plan are of.
+fn kernels(plan: &LaunchPlan) -> BTreeSet<&str> {
+    plan.launches.iter().map(|l| l.kernel.as_str()).collect()
 }
 
-/// Whether the text has a function of that name with C linkage, by a look at its tokens.
-fn defines(text: &str, name: &str) -> bool {
-    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    text.contains("extern \"C\"")
-        && text.match_indices(name).any(|(at, _)| {
-            let before = text.get(..at).and_then(|t| t.chars().next_back());
-            let after = text.get(at + name.len()..).unwrap_or_default().trim_start();
-            !before.is_some_and(is_word) && after.starts_with('(')
-        })
+/// The words of a text that a parenthesis follows, if it has functions with C linkage: its functions, and what they call.
+fn functions(text: &str) -> HashSet<&str> {
+    if !text.contains("extern \"C\"") {
+        return HashSet::new();
+    }
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let mut functions = HashSet::new();
+    let mut rest = text;
+    while let Some(start) = rest.find(is_word) {
+        let word = rest.get(start..).unwrap_or_default();
+        let end = word.find(|c| !is_word(c)).unwrap_or(word.len());
+        let (word, after) = word.split_at(end);
+        if after.trim_start().starts_with('(') {
+            functions.insert(word);
+        }
+        rest = after;
+    }
+    functions
 }
 
 /// `kernel.cpp:LINE:COLUMN: error: MESSAGE` lines as diagnostics.

@@ -248,9 +248,17 @@ fn convert<A: Item, B: Item>(
 
 /// `f` of every element, in the memory of `x` when nobody else holds it.
 pub(super) fn map_in_place<A: Item>(x: Strided<A>, f: impl Fn(A) -> A + Sync) -> Strided<A> {
+    map_in_place_at(x, |_, v| f(v))
+}
+
+/// `f` of the number of each element in row-major order, and of the element.
+pub(super) fn map_in_place_at<A: Item>(x: Strided<A>, f: impl Fn(usize, A) -> A + Sync) -> Strided<A> {
     let shape = x.shape().to_vec();
     let mut values = x.into_vec();
-    blocks(&mut values, &|_, block| block.iter_mut().for_each(|v| *v = f(*v)));
+    blocks(&mut values, &|start, block| {
+        let places = start..;
+        places.zip(block).for_each(|(i, v)| *v = f(i, *v));
+    });
     Strided::new(shape, values)
 }
 

@@ -78,7 +78,8 @@ fn attention<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
                 softmax_row(scores);
             }
             if let Some(rounder) = rounder {
-                scores.iter_mut().for_each(|s| *s = rounder.round(*s));
+                let places = (0..).zip(&mut *scores);
+                places.for_each(|(place, s)| *s = rounder.round(*s, place));
             }
         }
         T::product(

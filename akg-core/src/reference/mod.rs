@@ -71,7 +71,7 @@ pub use cost::EvaluationCost;
 pub use elements::{Elements, Stored};
 pub use product::Products;
 pub use rows::{Evaluation, RowPlan};
-pub use semantics::{Semantics, has_half};
+pub use semantics::{Perturb, Semantics, has_half};
 pub(crate) use semantics::{half_outputs, jumps};
 pub use shift::{Shift, Shifted};
 pub use strided::Matrix;

@@ -189,7 +189,8 @@ struct Steps<T> {
 impl<T: Real> Steps<T> {
     fn round(self, values: &mut [T]) {
         if let Some(rounder) = self.rounder {
-            values.iter_mut().for_each(|v| *v = rounder.round(*v));
+            let places = (0..).zip(values);
+            places.for_each(|(place, v)| *v = rounder.round(*v, place));
         }
     }
 }

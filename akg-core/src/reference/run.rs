@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::array::Array;
 use super::invocation::Invocation;
 use super::real::Real;
-use super::semantics::jumps;
+use super::semantics::{Places, jumps};
 use super::{Buffer, Options, Outcome, Precision, Semantics, Shifted, registry};
 use crate::dtype::DType;
 use crate::error::{Error, Result, ResultExt};
@@ -362,7 +362,14 @@ impl<'a, T: Real> Run<'a, T> {
             }
             let rounder = semantics.rounder(ty.dtype, output.index()).filter(|_| computes);
             let result = match rounder {
-                Some(rounder) => result.rounded(rounder),
+                Some(rounder) => {
+                    let stretch = self.stretches.get(output.index()).copied().flatten();
+                    let places = match stretch {
+                        Some(stretch) => Places::of(stretch, &ty.concrete_shape(&self.bindings)?),
+                        None => Places::ALL,
+                    };
+                    result.rounded(rounder, places)
+                }
                 None => result,
             };
             let shift = self.options.shift;

@@ -1,7 +1,8 @@
 //! Meaning of element types: where the results of an evaluation are rounded.
 
-use super::array::{Array, Data, map_in_place};
+use super::array::{Array, Data, map_in_place, map_in_place_at};
 use super::real::Real;
+use super::run::Stretch;
 use super::shift::Shift;
 use crate::dtype::DType;
 use crate::graph::{Graph, Node, ValueId};
@@ -19,14 +20,23 @@ pub enum Semantics {
     /// Every operator's floating result is rounded to the type that the graph gives it. A value beyond the largest of
     /// the type becomes infinite.
     Rounded {
-        /// Rounds up or down at random instead of to nearest, by this seed. A value between two neighbours becomes the
-        /// nearer one more often, in proportion to the distances; a value of the type stays.
-        perturb: Option<u64>,
+        /// Rounds up or down at random instead of to nearest. Both are as likely; a value of the type stays.
+        perturb: Option<Perturb>,
     },
     /// Results keep the precision of the evaluation, but operators whose results jump read their floating operands
     /// rounded to the operands' types. Such operators are predicates, comparisons, conversions to integers, choices of
     /// indices, and roundings to whole numbers.
     Wide,
+}
+
+/// Chance in the rounding of results, by a seed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Perturb {
+    /// Equal results of an operator are rounded alike, so that the errors of many of them add up.
+    Alike(u64),
+    /// Each element is rounded by itself, so that equal results that cancel leave a rest. A kernel leaves one where it
+    /// scales them apart, as an attention does that finds the largest score as it goes.
+    Apart(u64),
 }
 
 impl Semantics {
@@ -41,7 +51,7 @@ impl Semantics {
         match self {
             Self::Rounded { perturb } if dtype.is_float() && dtype != DType::F64 => Some(Rounder {
                 dtype,
-                seed: perturb.map(|seed| mix(seed ^ mix(salt as u64))),
+                perturb: perturb.map(|perturb| perturb.of(salt)),
             }),
             _ => None,
         }
@@ -96,33 +106,95 @@ pub(crate) fn jumps(graph: &Graph, node: &Node) -> bool {
     JUMPS.contains(&node.op.name()) || node.outputs.iter().any(discrete)
 }
 
+impl Perturb {
+    /// The chance of one operator.
+    fn of(self, salt: usize) -> Self {
+        let own = |seed: u64| mix(seed ^ mix(salt as u64));
+        match self {
+            Self::Alike(seed) => Self::Alike(own(seed)),
+            Self::Apart(seed) => Self::Apart(own(seed)),
+        }
+    }
+
+    /// Whether `value` at `place` is rounded up. Follows from both alone, so that it is the same whichever part of a tensor is
+    /// computed.
+    fn is_up(self, value: f64, place: u64) -> bool {
+        // In f32, so that the last digits of a sum, which its order decides, do not.
+        let bits = u64::from((value as f32).to_bits());
+        let word = match self {
+            Self::Alike(seed) => mix(seed ^ bits),
+            Self::Apart(seed) => mix(mix(seed ^ bits) ^ place),
+        };
+        word & 1 == 1
+    }
+}
+
 /// Rounding to an element type, to nearest or by chance.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rounder {
     dtype: DType,
-    /// Decides together with the value, so that a value is rounded alike whichever part of a tensor is computed.
-    seed: Option<u64>,
+    perturb: Option<Perturb>,
 }
 
 impl Rounder {
-    pub(super) fn round<T: Real>(self, value: T) -> T {
-        match (self.seed, Grid::of(self.dtype)) {
-            (Some(seed), Some(grid)) => {
+    fn nearest(dtype: DType) -> Self {
+        Self { dtype, perturb: None }
+    }
+
+    /// The element at `place` of a tensor, rounded.
+    pub(super) fn round<T: Real>(self, value: T, place: u64) -> T {
+        match (self.perturb, Grid::of(self.dtype)) {
+            (Some(perturb), Some(grid)) => {
                 let value = value.widen();
-                // In f32, so that the last digits of a sum, which its order decides, do not.
-                let bits = u64::from((value as f32).to_bits());
-                T::of(grid.round(value, mix(seed ^ bits) & 1 == 1))
+                T::of(grid.round(value, perturb.is_up(value, place)))
             }
             _ => value.round_to(self.dtype),
         }
     }
 }
 
+/// The places of the elements of a part of a tensor, in row-major order of the whole.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Places {
+    /// Elements of the part, and of the whole, that share the indices of the axes before the stretch's.
+    part: usize,
+    whole: usize,
+    /// The first of these.
+    start: usize,
+}
+
+impl Places {
+    /// Those of all elements.
+    pub(super) const ALL: Self = Self {
+        part: usize::MAX,
+        whole: 0,
+        start: 0,
+    };
+
+    /// Those of a stretch of a tensor of this shape.
+    pub(super) fn of(stretch: Stretch, shape: &[usize]) -> Self {
+        let inner: usize = shape.iter().skip(stretch.axis + 1).product();
+        Self {
+            part: (inner * (stretch.end - stretch.start)).max(1),
+            whole: inner * shape.get(stretch.axis).copied().unwrap_or(1),
+            start: inner * stretch.start,
+        }
+    }
+
+    /// The place of the `i`-th element of the part.
+    fn place(self, i: usize) -> u64 {
+        (i / self.part * self.whole + self.start + i % self.part) as u64
+    }
+}
+
 impl<T: Real> Array<T> {
-    /// The floating elements rounded by `rounder`.
-    pub(super) fn rounded(self, rounder: Rounder) -> Self {
+    /// The floating elements, which are at these places, rounded by `rounder`.
+    pub(super) fn rounded(self, rounder: Rounder, places: Places) -> Self {
         match self.data {
-            Data::Float(x) => Self::float(self.dtype, map_in_place(x, |v| rounder.round(v))),
+            Data::Float(x) => {
+                let x = map_in_place_at(x, |i, v| rounder.round(v, places.place(i)));
+                Self::float(self.dtype, x)
+            }
             data => Self { data, ..self },
         }
     }
@@ -139,7 +211,7 @@ impl<T: Real> Array<T> {
     pub(super) fn rounded_to_type(self) -> Self {
         match self.dtype {
             DType::F64 => self,
-            dtype => self.rounded(Rounder { dtype, seed: None }),
+            dtype => self.rounded(Rounder::nearest(dtype), Places::ALL),
         }
     }
 }
@@ -210,8 +282,8 @@ mod tests {
     fn chance_rounds_to_either_neighbour() {
         let up = |dtype: DType, value: f64| {
             let count = |seed| {
-                let seed = Some(mix(seed));
-                Rounder { dtype, seed }.round(value)
+                let perturb = Some(Perturb::Alike(mix(seed)));
+                Rounder { dtype, perturb }.round(value, 0)
             };
             let rounded: Vec<f64> = (0..4000).map(count).collect();
             let (low, high) = rounded
@@ -239,11 +311,8 @@ mod tests {
         for bits in (0..=u16::MAX).step_by(7) {
             for seed in 0..4 {
                 let round = |dtype, value: f64| {
-                    Rounder {
-                        dtype,
-                        seed: Some(seed),
-                    }
-                    .round(value)
+                    let perturb = Some(Perturb::Apart(seed));
+                    Rounder { dtype, perturb }.round(value, 0)
                 };
                 let (half, brain) = (f16::from_bits(bits).to_f64(), bf16::from_bits(bits).to_f64());
                 assert_eq!(round(DType::F16, half).to_bits(), half.to_bits());

@@ -3,7 +3,7 @@
 //! A kernel may keep intermediate values in f32, round each of them as PyTorch does, or round some of them. So the error
 //! of an element is its distance to the nearer of two evaluations, [`Semantics::Rounded`] and [`Semantics::Wide`]. It is
 //! measured in units of what rounding can do at that element: the distances between evaluations in which every result is
-//! rounded up or down at random. Errors in these units are compared for the whole output and by row, column and
+//! rounded up or down at random, equal results alike or each by itself. Errors in these units are compared for the whole output and by row, column and
 //! magnitude band, so that large or unsteady elements hide nothing.
 
 use std::ops::Range;
@@ -17,12 +17,16 @@ use super::sample::Extent;
 use super::scores::{Excess, Scores};
 use super::units::Elements;
 use crate::error::{Error, Result};
-use crate::reference::{Evaluation, Options, Outcome, RowPlan, Semantics};
+use crate::reference::{Evaluation, Options, Outcome, Perturb, RowPlan, Semantics};
 use crate::verdict::{Failure, FailureKind, OutputCheck};
 
 /// Numbers of perturbed evaluations: few show the scale of the errors in a band, more the one of each element, and many
 /// all results that a jump can have. The next number is only tried if an output is not right by the one before.
 const PERTURBED: [usize; 3] = [2, 8, 32];
+
+/// One evaluation in which equal results are rounded each by itself for so many in which they are rounded alike; none among the
+/// first few.
+const APART: usize = 2;
 
 /// Errors of this many units are wrong whatever further evaluations show.
 const HOPELESS: f64 = 1e3;
@@ -34,7 +38,9 @@ struct Readings<'a> {
     rounded: Evaluation<'a>,
     /// The wide reading in the arithmetic of the class.
     class: Evaluation<'a>,
-    perturbed: Vec<Evaluation<'a>>,
+    /// With equal results rounded alike, and each by itself.
+    alike: Vec<Evaluation<'a>>,
+    apart: Vec<Evaluation<'a>>,
 }
 
 /// What the comparison of a piece found.
@@ -56,7 +62,8 @@ impl Comparison<'_> {
         let mut sample = self.sample(plan.as_ref(), extent)?;
         let mut verdict = (Vec::new(), None);
         for (turn, count) in PERTURBED.into_iter().enumerate() {
-            self.perturb(&mut readings, count)?;
+            let apart = if turn == 0 { 0 } else { count / APART };
+            self.perturb(&mut readings, [count, apart])?;
             let mut all = Compared::new(self.outputs.len());
             let mut add = |wave: &[(Range<usize>, Range<usize>)]| -> Result<()> {
                 let piece = |(range, _): &(Range<usize>, _)| self.compare_piece(&readings, range.clone());
@@ -103,19 +110,26 @@ impl Comparison<'_> {
             wide: self.reading(plan, by(Semantics::Wide))?,
             rounded: self.reading(plan, by(Semantics::Rounded { perturb: None }))?,
             class: self.reading(plan, class)?,
-            perturbed: Vec::new(),
+            alike: Vec::new(),
+            apart: Vec::new(),
         })
     }
 
-    /// Adds perturbed evaluations up to `count`.
-    fn perturb<'b>(&'b self, readings: &mut Readings<'b>, count: usize) -> Result<()> {
-        for number in readings.perturbed.len()..count {
-            let perturb = Some(self.seed.wrapping_add(number as u64));
+    /// Adds perturbed evaluations up to these numbers.
+    fn perturb<'b>(&'b self, readings: &mut Readings<'b>, [alike, apart]: [usize; 2]) -> Result<()> {
+        let evaluation = |perturb: fn(u64) -> Perturb, number: usize| {
+            let perturb = Some(perturb(self.seed.wrapping_add(number as u64)));
             let options = Options {
                 semantics: Semantics::Rounded { perturb },
                 ..Options::default()
             };
-            readings.perturbed.push(self.reading(readings.plan, options)?);
+            self.reading(readings.plan, options)
+        };
+        for number in readings.alike.len()..alike {
+            readings.alike.push(evaluation(Perturb::Alike, number)?);
+        }
+        for number in readings.apart.len()..apart {
+            readings.apart.push(evaluation(Perturb::Apart, number)?);
         }
         Ok(())
     }
@@ -127,7 +141,10 @@ impl Comparison<'_> {
             rows(&readings.rounded)?,
             rows(&readings.class)?,
         );
-        let perturbed: Vec<Vec<Outcome>> = readings.perturbed.iter().map(rows).collect::<Result<_>>()?;
+        let all = |evaluations: &[Evaluation<'_>]| -> Result<Vec<Vec<Outcome>>> {
+            evaluations.iter().map(rows).collect()
+        };
+        let (alike, apart) = (all(&readings.alike)?, all(&readings.apart)?);
         let mut compared = Compared::new(self.outputs.len());
         let all = self
             .outputs
@@ -144,7 +161,8 @@ impl Comparison<'_> {
                 wide: output_of(&wide, i)?,
                 rounded: output_of(&rounded, i)?,
                 class: output_of(&class, i)?,
-                perturbed: perturbed.iter().map(|o| output_of(o, i)).collect::<Result<_>>()?,
+                alike: outputs_of(&alike, i)?,
+                apart: outputs_of(&apart, i)?,
             };
             *count = elements.wide.shape.iter().product();
             let wrong = elements.compare(output, offset, self.poison.byte(), scores)?;
@@ -228,4 +246,12 @@ impl Compared {
 fn output_of(outcomes: &[Outcome], index: usize) -> Result<&Outcome> {
     let outcome = outcomes.get(index);
     outcome.ok_or_else(|| Error::unexpected("an evaluation lacks an output"))
+}
+
+/// The `index`-th output of each evaluation.
+fn outputs_of(evaluations: &[Vec<Outcome>], index: usize) -> Result<Vec<&Outcome>> {
+    evaluations
+        .iter()
+        .map(|outcomes| output_of(outcomes, index))
+        .collect()
 }

@@ -24,7 +24,9 @@ pub(super) struct Elements<'a> {
     pub(super) rounded: &'a Outcome,
     /// The wide reading in the arithmetic of the class.
     pub(super) class: &'a Outcome,
-    pub(super) perturbed: Vec<&'a Outcome>,
+    /// The rounded reading with every result rounded up or down at random, equal ones alike, and each by itself.
+    pub(super) alike: Vec<&'a Outcome>,
+    pub(super) apart: Vec<&'a Outcome>,
 }
 
 /// Unit roundoff and half of the smallest number above 0 of a floating type; f32's at least.
@@ -131,7 +133,7 @@ impl Elements<'_> {
         };
         let all: Vec<Vec<i64>> = [self.rounded, self.wide, self.class]
             .into_iter()
-            .chain(self.perturbed.iter().copied())
+            .chain(self.alike.iter().chain(&self.apart).copied())
             .map(values)
             .collect::<Result<_>>()?;
         let is_right = |i: usize, got: i64| all.iter().any(|values| values.get(i) == Some(&got));
@@ -159,7 +161,8 @@ impl Elements<'_> {
             wide: floats(self.wide)?,
             rounded: floats(self.rounded)?,
             class: &class,
-            perturbed: self.perturbed.iter().map(|o| floats(o)).collect::<Result<_>>()?,
+            alike: self.alike.iter().map(|o| floats(o)).collect::<Result<_>>()?,
+            apart: self.apart.iter().map(|o| floats(o)).collect::<Result<_>>()?,
         };
         let mut start = 0;
         while start < got.len() {
@@ -224,7 +227,8 @@ struct Floats<'a> {
     wide: &'a [f64],
     rounded: &'a [f64],
     class: &'a [f64],
-    perturbed: Vec<&'a [f64]>,
+    alike: Vec<&'a [f64]>,
+    apart: Vec<&'a [f64]>,
 }
 
 /// The distances between evaluations of one element.
@@ -232,7 +236,7 @@ struct Floats<'a> {
 struct Distance {
     /// The rounded reading, or the wide one where that is not finite.
     base: f64,
-    /// Between the base and perturbed evaluations, root mean square.
+    /// Between the base and perturbed evaluations, root mean square; the larger of both ways to perturb.
     perturbed: f64,
     /// Between the wide reading in f64 and in the class's arithmetic.
     class: f64,
@@ -285,6 +289,10 @@ impl Distance {
 }
 
 impl Floats<'_> {
+    fn perturbed(&self) -> impl Iterator<Item = &[f64]> {
+        self.alike.iter().chain(&self.apart).copied()
+    }
+
     fn at(values: &[f64], i: usize) -> f64 {
         values.get(i).copied().unwrap_or(f64::NAN)
     }
@@ -292,14 +300,17 @@ impl Floats<'_> {
     fn distance(&self, i: usize) -> Distance {
         let (wide, rounded) = (Self::at(self.wide, i), Self::at(self.rounded, i));
         let base = if rounded.is_finite() { rounded } else { wide };
-        let apart = |values: &[f64]| Some((Self::at(values, i) - base).abs()).filter(|d| d.is_finite());
-        let perturbed: Vec<f64> = self.perturbed.iter().filter_map(|values| apart(values)).collect();
-        let squares: f64 = perturbed.iter().map(|d| d * d).sum();
+        let distance = |values: &[f64]| Some((Self::at(values, i) - base).abs()).filter(|d| d.is_finite());
+        let spread = |perturbed: &[&[f64]]| {
+            let distances: Vec<f64> = perturbed.iter().filter_map(|values| distance(values)).collect();
+            let squares: f64 = distances.iter().map(|d| d * d).sum();
+            (squares / distances.len().max(1) as f64).sqrt()
+        };
         let class = (Self::at(self.class, i) - wide).abs();
         let (unit, underflow) = resolution(self.dtype);
         Distance {
             base,
-            perturbed: (squares / perturbed.len().max(1) as f64).sqrt(),
+            perturbed: spread(&self.alike).max(spread(&self.apart)),
             class: if class.is_finite() { class } else { 0.0 },
             own: unit * base.abs() + underflow,
         }
@@ -313,7 +324,7 @@ impl Floats<'_> {
         if !got.is_finite() {
             let mut all = [rounded, wide, Self::at(self.class, i)]
                 .into_iter()
-                .chain(self.perturbed.iter().map(|values| Self::at(values, i)));
+                .chain(self.perturbed().map(|values| Self::at(values, i)));
             return all.any(|value| is_same(round(value), got)).then_some(0.0);
         }
         let distance = |value: f64| {
@@ -327,8 +338,7 @@ impl Floats<'_> {
         // Where neither reading is finite, a perturbed one may be.
         nearest(distance(rounded), distance(wide)).or_else(|| {
             let perturbed = self
-                .perturbed
-                .iter()
+                .perturbed()
                 .filter_map(|values| distance(Self::at(values, i)));
             perturbed
                 .fold(None, |best, d| nearest(best, Some(d)))

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::super::array::{Array, Data, map, wrap, zip, zip_in_place};
 use super::super::invocation::{Invocation, Kernel, Results};
 use super::super::real::Real;
+use super::super::semantics::Places;
 use super::super::strided::{Item, Strided};
 use super::float;
 use crate::dtype::{DType, DTypeClass};
@@ -104,7 +105,9 @@ pub(super) fn operand<T: Real>(c: &mut Invocation<'_, T>, name: &str) -> Result<
     let (x, dtype) = (c.operand(name)?, c.dtype(0)?);
     let is_wider = x.rank() == 0 && x.dtype.is_float() && dtype.is_float() && x.dtype != dtype;
     Ok(match c.rounder()? {
-        Some(rounder) if is_wider && !WIDE_NUMBERS.contains(&c.node.op.name()) => x.rounded(rounder),
+        Some(rounder) if is_wider && !WIDE_NUMBERS.contains(&c.node.op.name()) => {
+            x.rounded(rounder, Places::ALL)
+        }
         _ => x,
     })
 }
