@@ -244,3 +244,34 @@ fn care_asks_for_short_runs_where_products_are_in_f32_already() {
         );
     }
 }
+
+#[test]
+fn few_values_among_zeros_select_what_they_multiply() {
+    const DEPTH: usize = 512;
+    let of = |rows: usize, columns: usize, value: fn(usize, usize) -> f32| {
+        let at = |i: usize| value(i / columns, i % columns);
+        let values: Vec<f32> = (0..rows * columns).map(at).collect();
+        Tensor::from_slice([rows, columns], &values).unwrap()
+    };
+    // As a softmax of four equal scores, of rows that are zero there and large elsewhere.
+    let weights = of(128, DEPTH, |_, j| if j % 128 == 17 { 0.25 } else { 0.0 });
+    let rows = of(DEPTH, 128, |j, c| {
+        if j % 128 == 17 {
+            0.0
+        } else {
+            64.0 + (j * 7 + c) as f32 % 13.0
+        }
+    });
+    let mut g = Graph::new("product");
+    let (a, b) = (
+        g.input("a", F, [128, DEPTH as i64]),
+        g.input("b", F, [DEPTH as i64, 128]),
+    );
+    let y = g.matmul(a, b).unwrap();
+    g.output(y);
+    for (how, got) in results(&in_class(g, Accuracy::Fp32), &many_threads(), &[weights, rows]) {
+        assert!(how.contains("A0_CENTRE"), "{how}");
+        let got = got[0].to_f64().unwrap();
+        assert!(got.iter().all(|v| *v == 0.0), "{how}");
+    }
+}

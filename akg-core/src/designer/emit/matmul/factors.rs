@@ -13,7 +13,7 @@
 //! product, where tensor cores read from registers, and the result is transposed if it was on the right.
 //!
 //! The units that sum products cut off what does not fit, always toward zero. So partial sums of one step are added to the
-//! accumulator outside of them, rounded, and rows that lie to one side of zero are centred before they are split: with
+//! accumulator outside of them, rounded, and rows that are smaller without their mean are centred before they are split: with
 //! A = A' + a 1^T and B = B' + 1 b^T, where a and b are the rows' means, A B = A' B' + a (1^T B) + (A' 1) b^T. The sums on
 //! the right are known from the pass that finds the means, and what is cut off A' B' has no sign of its own. A centre has
 //! few bits, as the larger part of a sum has: their product, which may be nearly all of the result, is exact in f32.

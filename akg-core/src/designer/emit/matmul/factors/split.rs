@@ -39,13 +39,6 @@ const TOTAL: Fact = Fact {
     none: "0.0",
     of_magnitudes: false,
 };
-const SIZE: Fact = Fact {
-    name: "size",
-    combine: "sum",
-    dtype: DType::F32,
-    none: "0.0",
-    of_magnitudes: true,
-};
 const MOST: Fact = Fact {
     name: "most",
     combine: "max",
@@ -232,7 +225,7 @@ impl RowPass<'_> {
     /// What a first pass finds out.
     fn facts(&self) -> &'static [Fact] {
         if self.operand.is_centred() {
-            &[TOTAL, SIZE, MOST, LEAST]
+            &[TOTAL, MOST, LEAST]
         } else if self.operand.is_scaled() {
             &[BOUND]
         } else {
@@ -421,8 +414,9 @@ impl RowPass<'_> {
         if self.operand.is_centred() {
             let count = format!("{}.0", self.split.extent(self.split.depth()));
             e.line(format!("mean = f32(bf16(f32(total / {count})))"));
-            // Values of both signs have little in common with their mean, and small ones would lose by it.
-            e.line("centre = select(abs(f32(total)) * 2.0 >= size, mean, 0.0)");
+            // Where a few values are far from the others, as in a softmax, most would get the error of a centre that they are far from.
+            e.line("spread = max(most - mean, mean - least)");
+            e.line("centre = select(spread * 8.0 <= max(abs(most), abs(least)) * 7.0, mean, 0.0)");
             if self.operand.meets_weights {
                 // The sum of weights is known where they are.
             } else if self.is_left() {
