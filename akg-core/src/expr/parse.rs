@@ -9,6 +9,12 @@ const MAX_TEXT: usize = 64 << 10;
 /// Brackets and signs inside of each other: more than the printed form of any expression has.
 const MAX_NESTING: usize = 256;
 
+/// The [parts](Expr::parts) that a short text may have when its products are written out, and those of a longer text for each byte,
+/// which the printed form of an expression does not reach. A file has as many expressions as it has room for, and none of them may be
+/// much larger than its text.
+const SHORT_PARTS: usize = 128;
+const PARTS_PER_BYTE: usize = 2;
+
 /// Bytes of the text that an error shows around its place.
 const EXCERPT: usize = 60;
 
@@ -17,8 +23,8 @@ impl Expr {
     /// `max(a, b)`.
     ///
     /// # Errors
-    /// Names the offset where the text is wrong, or where it goes beyond a limit: on its length, its nesting, or that of
-    /// [`Expr::check`].
+    /// Names the offset where the text is wrong, or where it goes beyond a limit: on its length, its nesting, its size
+    /// once products are written out, or that of [`Expr::check`].
     pub fn parse(text: &str) -> Result<Self> {
         if text.len() > MAX_TEXT {
             return Err(Error::invalid(format!(
@@ -134,6 +140,14 @@ impl<'a> Parser<'a> {
                 return Ok(value);
             };
             value = self.limited(next)?;
+            let most = SHORT_PARTS.max(PARTS_PER_BYTE * self.text.len());
+            if value.parts() > most {
+                let (parts, bytes) = (value.parts(), self.text.len());
+                return Err(self.error(&format!(
+                    "a product has {parts} terms and factors when it is written out, and at most {most} are allowed in a text of {bytes} \
+                     bytes"
+                )));
+            }
         }
     }
 

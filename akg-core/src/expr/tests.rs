@@ -103,6 +103,7 @@ fn deep_long_and_doubling_texts_are_errors_that_name_the_limit() {
             "64 levels",
         ),
         (format!("{}1", "(A+B+C+D+E)*".repeat(40)), "1024 terms"),
+        (format!("{}1", "(A+B+C+D+E)*".repeat(4)), "at most 128"),
         (
             (0..600).map(|i| format!("x{i}")).collect::<Vec<_>>().join("+"),
             "1024 terms",
