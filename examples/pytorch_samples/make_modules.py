@@ -21,7 +21,6 @@ import math
 import random
 import re
 import sys
-import textwrap
 import types
 import unittest
 from pathlib import Path
@@ -159,7 +158,8 @@ def module(name, kind, number, call, prelude, sample):
     arguments, tensors = call_text(sample)
     written = io.BytesIO()
     torch.save(tensors, written)
-    lines = textwrap.wrap(base64.b64encode(written.getvalue()).decode(), 120)
+    encoded = base64.b64encode(written.getvalue()).decode()
+    lines = [encoded[start : start + 120] for start in range(0, len(encoded), 120)]
     return MODULE.format(
         entry=name,
         type=kind,
