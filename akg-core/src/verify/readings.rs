@@ -3,8 +3,8 @@
 //! A kernel may keep intermediate values in f32, round each of them as PyTorch does, or round some of them. So the error
 //! of an element is its distance to the nearer of two evaluations, [`Semantics::Rounded`] and [`Semantics::Wide`]. It is
 //! measured in units of what rounding can do at that element: the distances between evaluations in which every result is
-//! rounded up or down at random, equal results alike or each by itself. Errors in these units are compared for the whole output and by row, column and
-//! magnitude band, so that large or unsteady elements hide nothing.
+//! rounded up or down at random, equal results alike or each by itself. Errors in these units are compared for the whole
+//! output and by row, column and magnitude band, so that large or unsteady elements hide nothing.
 
 use std::ops::Range;
 
