@@ -38,6 +38,7 @@ def main():
     results = collections.defaultdict(collections.Counter)
     for line in (found / "modules.tsv").read_text().splitlines():
         module, finding = line.split("\t")[:2]
+        finding = finding.split(" (at: ")[0]
         results[module.rsplit("/")[-1].rsplit("-", 2)[0]][finding] += 1
     tested = {name: sum(results[name].values()) for name, count, _ in entries if int(count)}
     missing = [name for name, count in tested.items() if not count]

@@ -257,7 +257,14 @@ impl Prims {
         self.map(MapOp::Binary(op), vec![a, b], dtype)
     }
 
+    /// Compares; literals are compared here, since nothing else would give them a type.
     pub(super) fn compare(&mut self, op: CompareOp, a: PrimId, b: PrimId) -> Result<PrimId> {
+        if let (Prim::Number(x), Prim::Number(y)) = (&self.node(a).prim, &self.node(b).prim) {
+            let is_single = self.dtype(a).promote(self.dtype(b)) == DType::F32;
+            let round = |value: f64| if is_single { f64::from(value as f32) } else { value };
+            let holds = op.holds(&round(*x), &round(*y));
+            return Ok(self.full(f64::from(u8::from(holds)), DType::Bool, Vec::new()));
+        }
         self.map(MapOp::Compare(op), vec![a, b], DType::Bool)
     }
 

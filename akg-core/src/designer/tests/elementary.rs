@@ -91,6 +91,25 @@ fn a_product_with_a_matrix_of_one_number_is_a_sum() {
 }
 
 #[test]
+fn numbers_that_are_known_are_compared() {
+    for (low, high) in [(-10.0, 10.0), (3.0, 3.0), (0.1, 0.1)] {
+        for shape in [Vec::<i64>::new(), vec![30]] {
+            for op in ["eq", "ne", "lt", "ge"] {
+                check(op, |g| {
+                    let x = g.input("x", F, [7, 30]);
+                    let (low, high) = (g.full(shape.clone(), low, F)?, g.full(shape.clone(), high, F)?);
+                    let args = [("self", low.into()), ("other", high.into())];
+                    let holds = g.call(&format!("{op}.Tensor"), args)?[0];
+                    let less = g.sub(low, 1.0)?;
+                    let low = g.where_(holds, less, low)?;
+                    g.mul(x, low)
+                });
+            }
+        }
+    }
+}
+
+#[test]
 fn tensors_are_repeated_and_rolled() {
     let repeats: [&[i64]; 4] = [&[1, 1], &[2, 3], &[4, 1, 2], &[0, 2]];
     for repeats in repeats {
