@@ -8,15 +8,23 @@ SAMPLES is the directory that `make_modules.py` wrote, FOUND the one that `check
 import collections
 import datetime
 import platform
+import re
 import sys
 from pathlib import Path
 
 import torch
 
+# Characters of a finding.
+LONGEST = 100
+
 PAGE = """# PyTorch's own samples
 
-PyTorch {torch}, akg 0.1.0, Python {python}, {date}. The commands are those of [operators.md](operators.md#pytorchs-own-samples), with
-at most {most} samples an entry.
+PyTorch {torch}, akg 0.1.0, Python {python}, {date}. The commands are those of
+[operators.md](operators.md#pytorchs-own-samples), with at most {most} samples an entry, and
+
+```console
+$ python examples/pytorch_samples/make_table.py samples found > docs/pytorch-samples.md
+```
 
 Of {entries} entries of the database, {left} are left out whole. Of the other {rest}, **{whole} ({share:.1%}) are verified with all their
 samples**, {verified} of {samples} samples in all. A sample is verified if the reference interpreter agrees with PyTorch in double precision
@@ -38,7 +46,8 @@ def main():
     results = collections.defaultdict(collections.Counter)
     for line in (found / "modules.tsv").read_text().splitlines():
         module, finding = line.split("\t")[:2]
-        finding = finding.split(" (at: ")[0]
+        finding = re.split(r" \((?:at|graph|module): ", finding)[0]
+        finding = finding if len(finding) <= LONGEST else finding[:LONGEST] + "…"
         results[module.rsplit("/")[-1].rsplit("-", 2)[0]][finding] += 1
     tested = {name: sum(results[name].values()) for name, count, _ in entries if int(count)}
     missing = [name for name, count in tested.items() if not count]
@@ -73,7 +82,7 @@ def failures(tested, results):
         others = [(finding, number) for finding, number in results[name].items() if finding != "verified"]
         if others:
             said = "; ".join(f"{finding} ({number})" for finding, number in others)
-            rows.append((f"`{name}`", f"{results[name]['verified']} of {count}", said.replace("|", "\\|")[:200]))
+            rows.append((f"`{name}`", f"{results[name]['verified']} of {count}", said.replace("|", "\\|")))
     return table(("entry", "verified", "the others"), rows) if rows else "None."
 
 
