@@ -49,10 +49,10 @@ def main():
         finding = re.split(r" \((?:at|graph|module): ", finding)[0]
         finding = finding if len(finding) <= LONGEST else finding[:LONGEST] + "…"
         results[module.rsplit("/")[-1].rsplit("-", 2)[0]][finding] += 1
-    tested = {name: sum(results[name].values()) for name, count, _ in entries if int(count)}
-    missing = [name for name, count in tested.items() if not count]
+    tested = {name: int(count) for name, count, _ in entries if int(count)}
+    missing = [name for name, count in tested.items() if sum(results[name].values()) != count]
     if missing:
-        sys.exit(f"no findings about {len(missing)} entries, such as {missing[0]}: run check_modules to its end")
+        sys.exit(f"not one finding for each sample of {len(missing)} entries, such as {missing[0]}: run check_modules to its end")
     whole = [name for name, count in tested.items() if results[name]["verified"] == count]
     left = [reason for name, _, reason in entries if name not in tested]
     print(

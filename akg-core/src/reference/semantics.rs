@@ -116,8 +116,8 @@ impl Perturb {
         }
     }
 
-    /// Whether `value` at `place` is rounded up. Follows from both alone, so that it is the same whichever part of a tensor is
-    /// computed.
+    /// Returns true if `value` at `place` is rounded up: the same whichever part of a tensor is computed, since it follows from both
+    /// alone.
     fn is_up(self, value: f64, place: u64) -> bool {
         // In f32, so that the last digits of a sum, which its order decides, do not.
         let bits = u64::from((value as f32).to_bits());
