@@ -142,6 +142,9 @@ pub struct OutputCheck {
     /// Elements that are infinite or NaN as the class's arithmetic is, where f64 is finite.
     #[serde(default, skip_serializing_if = "is_none")]
     pub overflowed: u64,
+    /// Elements that are left out of the error, because roundings of the class's arithmetic decide them.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub undecided: u64,
 }
 
 fn is_none(count: &u64) -> bool {
@@ -175,7 +178,7 @@ impl Check {
 
 /// The version of the judge: of what is checked, how errors are measured and what is allowed. It grows with every change
 /// after which a candidate may get another verdict; verdicts of other versions count no longer.
-pub const JUDGE_VERSION: u32 = 7;
+pub const JUDGE_VERSION: u32 = 8;
 
 /// The amount of checking behind a verdict. It follows from the task and the secret, and from no clock: the same on every
 /// machine at any load.

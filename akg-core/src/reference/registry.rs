@@ -48,6 +48,13 @@ pub(super) fn approximates(operator: &Operator) -> bool {
     }
 }
 
+/// Returns true for operators that add up many terms, so that a result may be off by a part of the terms' magnitudes.
+pub(super) fn adds_up(operator: &Operator) -> bool {
+    let is_sum = ["sum", "cumsum"].contains(&operator.base_name());
+    let is_element = matches!(operator.family(), Family::Pointwise | Family::Dropout);
+    is_sum || approximates(operator) && !is_element
+}
+
 #[cfg(test)]
 mod tests {
     use crate::graph::Operator;

@@ -6,6 +6,7 @@ use super::array::Array;
 use super::invocation::Invocation;
 use super::real::Real;
 use super::semantics::{Places, jumps};
+use super::shift::summed;
 use super::{Buffer, Options, Outcome, Precision, Semantics, Shifted, registry};
 use crate::dtype::DType;
 use crate::error::{Error, Result, ResultExt};
@@ -145,6 +146,8 @@ struct Run<'a, T> {
     stretches: &'a Stretches,
     /// Where each value comes from, if it is an input or constant.
     sources: Vec<Option<Source<'a>>>,
+    /// The values that are read by sums alone, where that is asked for.
+    summed: Vec<bool>,
     /// The shape of each value.
     shapes: Vec<Vec<usize>>,
     /// The last node that reads each value.
@@ -207,6 +210,10 @@ impl<'a, T: Real> Run<'a, T> {
             bindings,
             stretches,
             sources,
+            summed: match options.shift {
+                Some(shift) if shift.of == Shifted::Arithmetic => summed(graph),
+                _ => Vec::new(),
+            },
             shapes,
             last_use,
             known: vec![None; count],
@@ -288,7 +295,11 @@ impl<'a, T: Real> Run<'a, T> {
             self.sources[index].ok_or_else(|| Error::unexpected("a node reads a value before it is made"))?;
         let rounding = self.options.round_inputs.filter(|_| source.is_input);
         let shift = self.options.shift;
-        let shift = shift.filter(|shift| source.is_input && shift.of == Shifted::Inputs);
+        let shift = shift.filter(|shift| match shift.of {
+            Shifted::Inputs => source.is_input,
+            Shifted::Results => false,
+            Shifted::Arithmetic => source.is_input && self.summed.get(index).copied().unwrap_or(false),
+        });
         let stretch = self.stretches.get(index).copied().flatten();
         let tensor = source.tensor;
         let large = tensor.dtype() == DType::F32 && tensor.len() >= STORED_FROM;

@@ -1,7 +1,7 @@
 //! Moving values by a little, to see how an evaluation depends on them.
 
 use super::registry;
-use crate::graph::Operator;
+use crate::graph::{Family, Graph, Operator};
 
 /// The values that a [`Shift`] moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,6 +11,42 @@ pub enum Shifted {
     /// The results of operators that other arithmetic of the same precision need not make exact even where they are, such as
     /// products of matrices and exponentials. Sums and differences of two numbers are not among them.
     Results,
+    /// The same results, and the inputs that are read by sums and products of matrices alone: roundings of a sum's terms move it by a
+    /// part of their magnitudes, even where it is zero.
+    Arithmetic,
+}
+
+impl Shifted {
+    fn has_results(self) -> bool {
+        matches!(self, Self::Results | Self::Arithmetic)
+    }
+}
+
+/// Marks the values of a graph that are read by operators that add up many terms and by nothing else, maybe through views.
+pub(super) fn summed(graph: &Graph) -> Vec<bool> {
+    let mut is_read = vec![false; graph.values().len()];
+    let mut is_summed = vec![true; graph.values().len()];
+    for output in graph.outputs() {
+        is_summed[output.value.index()] = false;
+    }
+    for node in graph.nodes().iter().rev() {
+        let through = matches!(node.op.family(), Family::View | Family::Rearrange);
+        let sums = registry::adds_up(node.op)
+            || through
+                && node
+                    .outputs
+                    .iter()
+                    .all(|v| is_read[v.index()] && is_summed[v.index()]);
+        for value in node.inputs() {
+            is_read[value.index()] = true;
+            is_summed[value.index()] &= sums;
+        }
+    }
+    is_read
+        .into_iter()
+        .zip(is_summed)
+        .map(|(read, summed)| read && summed)
+        .collect()
 }
 
 /// Moves finite floating values, each by a part of itself that follows from the value: equal elements of a tensor stay equal.
@@ -29,7 +65,7 @@ pub struct Shift {
 impl Shift {
     /// The shift of one operator's results; `salt` makes its moves its own. `None` if the operator's results stay.
     pub(super) fn of_result(self, operator: &Operator, salt: usize) -> Option<Self> {
-        let moves = self.of == Shifted::Results && registry::approximates(operator);
+        let moves = self.of.has_results() && registry::approximates(operator);
         moves.then_some(Self {
             seed: self.seed ^ (salt as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15),
             ..self
@@ -60,6 +96,7 @@ fn fraction(bits: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dtype::DType;
 
     #[test]
     fn results_move_where_arithmetic_may_be_inexact() {
@@ -98,6 +135,23 @@ mod tests {
         assert_eq!(inputs.of_result(product, 3), None);
         let of = |salt| shift.of_result(product, salt).map(|shift| shift.apply(3.0));
         assert_ne!(of(1), of(2));
+    }
+
+    #[test]
+    fn inputs_that_sums_alone_read_move_with_the_arithmetic() {
+        let mut graph = Graph::new("g");
+        let size = [4, 4];
+        let [x, w, both, compared] =
+            ["x", "w", "both", "compared"].map(|name| graph.input(name, DType::F32, size));
+        let turned = graph.transpose(w, 0, 1).unwrap();
+        let product = graph.matmul(x, turned).unwrap();
+        let other = graph.matmul(product, both).unwrap();
+        let is_large = graph.ge(compared, 0.5).unwrap();
+        let y = graph.where_(is_large, other, both).unwrap();
+        graph.output(y);
+        let summed = summed(&graph);
+        let of = [x, w, turned, product, both, compared, other, y].map(|value| summed[value.index()]);
+        assert_eq!(of, [true, true, true, true, false, false, false, false]);
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! Comparing what a run returned with the f64 reference.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
 use rayon::prelude::*;
 
 use super::double::double_terms;
+use super::elements::Trace;
 use super::inputs::Distribution;
 use super::limits::{Resolution, yardstick};
 use super::measure::{Mismatch, View};
@@ -53,6 +55,21 @@ pub(super) enum Compared {
     Half(Vec<bool>),
     /// The others.
     Wide(Vec<bool>),
+}
+
+/// The errors in all rows so far, and where they are.
+struct All {
+    found: Found,
+    traces: Vec<Trace>,
+}
+
+impl All {
+    fn new(outputs: usize) -> Self {
+        Self {
+            found: Found::new(outputs),
+            traces: Vec::new(),
+        }
+    }
 }
 
 /// Judges rows of outputs that follow from `seed`, at the contract's sizes, for inputs of a distribution.
@@ -224,22 +241,11 @@ impl<'a> Comparison<'a> {
         let views = self.views()?;
         let sides = self.sides(inputs, plan.as_ref(), accuracy)?;
         let mut sample = self.sample(plan.as_ref(), extent)?;
-        let mut found = Found::new(self.outputs.len());
-        let mut traces = Vec::new();
         let traced = sample.traced();
+        let mut all = All::new(self.outputs.len());
         while let Some(wave) = sample.next() {
-            let pieces = |(range, yard): &(Range<usize>, Range<usize>)| -> Result<Vec<Piece>> {
-                self.pieces(&views, &sides, (range, yard), traced)
-            };
-            let pieces: Vec<Result<Vec<Piece>>> = wave.par_iter().map(pieces).collect();
-            for piece in pieces {
-                for piece in piece? {
-                    if let Some((output, wrong)) = &piece.wrong {
-                        return Ok((Vec::new(), Some(self.mismatch(*output, wrong))));
-                    }
-                    found.add(&piece);
-                    traces.push(sides.trace(&views, &piece));
-                }
+            if let Some(failure) = self.add_wave(&mut all, &views, &sides, wave, traced)? {
+                return Ok((Vec::new(), Some(failure)));
             }
         }
         let tolerance = Tolerance {
@@ -250,18 +256,71 @@ impl<'a> Comparison<'a> {
             sample: &sample,
             extent,
         };
-        let (checks, failure) = tolerance.whole(&found)?;
-        if failure.is_some() {
-            return Ok((checks, failure));
-        }
-        let suspects = Suspects {
+        let whole = tolerance.whole(&all.found)?;
+        let suspects = |views, traces| Suspects {
             comparison: self,
-            views: &views,
+            views,
             inputs,
             sides: &sides,
             traces,
         };
-        Ok((checks, suspects.judge(&found)?))
+        if whole.failure.is_none() {
+            let failure = suspects(&views, all.traces).judge(&all.found)?;
+            return Ok((whole.checks, failure));
+        }
+        if self.is_half() || !whole.is_error {
+            return Ok((whole.checks, whole.failure));
+        }
+        let undecided = suspects(&views, all.traces).undecided(&all.found)?;
+        if undecided.iter().all(BTreeSet::is_empty) {
+            return Ok((whole.checks, whole.failure));
+        }
+        let decided = views.iter().zip(undecided).map(|(view, undecided)| View {
+            undecided: Arc::new(undecided),
+            ..view.clone()
+        });
+        let views: Vec<View<'_>> = decided.collect();
+        let mut all = All::new(self.outputs.len());
+        for wave in sample.done() {
+            if let Some(failure) = self.add_wave(&mut all, &views, &sides, wave, traced)? {
+                return Ok((Vec::new(), Some(failure)));
+            }
+        }
+        let tolerance = Tolerance {
+            views: &views,
+            ..tolerance
+        };
+        let whole = tolerance.conclude(&all.found, whole.limits);
+        if whole.failure.is_some() {
+            return Ok((whole.checks, whole.failure));
+        }
+        let failure = suspects(&views, all.traces).judge(&all.found)?;
+        Ok((whole.checks, failure))
+    }
+
+    /// Compares rows that may be computed at the same time. The failure is the first element that is wrong under any tolerance.
+    fn add_wave(
+        &self,
+        all: &mut All,
+        views: &[View<'_>],
+        sides: &Sides<'_>,
+        wave: &[(Range<usize>, Range<usize>)],
+        traced: usize,
+    ) -> Result<Option<Failure>> {
+        let pieces = |(range, yard): &(Range<usize>, Range<usize>)| -> Result<Vec<Piece>> {
+            self.pieces(views, sides, (range, yard), traced)
+        };
+        let pieces: Vec<Result<Vec<Piece>>> = wave.par_iter().map(pieces).collect();
+        for piece in pieces {
+            for piece in piece? {
+                if let Some((output, wrong)) = &piece.wrong {
+                    return Ok(Some(self.mismatch(*output, wrong)));
+                }
+                all.found.add(&piece);
+                all.traces.push(sides.trace(views, &piece));
+            }
+        }
+        Ok(None)
     }
 
     /// The outputs as they are compared.
@@ -273,6 +332,7 @@ impl<'a> Comparison<'a> {
                 tensor,
                 layout: Layout::new(tensor.shape()),
                 resolution: Resolution::new(tensor.dtype(), terms, self.task.contract.accuracy),
+                undecided: Arc::default(),
             })
             .collect())
     }

@@ -24,8 +24,15 @@ pub(super) const REACH: f64 = 32.0;
 /// The ratio of both steps from which on a result is smooth, and that to the smooth distance from which on it jumps.
 const SMOOTH: f64 = 4.0;
 
-/// The part of the largest error of the class's arithmetic that an element beside a jump may have, times this.
+/// The part of an output's root mean square that counts as a jump if a result moves by it in reach of rounding, however smoothly. In
+/// units of the class, so many are in any case smooth.
+const FAR: f64 = 1.0 / 16.0;
+const NEAR: f64 = 256.0;
+
+/// An element beside a jump may be off by so many times the largest error of the class's arithmetic in the output, or by so many
+/// times what it moves in reach of rounding.
 const JUMP: f64 = 4.0;
+const BOTH_SIDES: f64 = 2.0;
 
 /// The part of the elements of an output beside jumps from which on all of them count as such. Where roundings decide so much, as
 /// behind norms of a few values that are nearly equal, a jump has some thousandths of a chance at each of the others, too, which a few
@@ -51,8 +58,12 @@ struct Elements {
     errors: Vec<f64>,
     /// The largest errors of the class's arithmetic so far.
     bounds: Vec<f64>,
+    /// The farthest that the result moved in reach of rounding.
+    reach: Vec<f64>,
     /// In reach of rounding, the result jumps.
     jumps: Vec<bool>,
+    /// The distance that is a jump in any case.
+    far: f64,
     /// The largest error of the class's arithmetic in all of them.
     largest: f64,
 }
@@ -70,28 +81,37 @@ pub(super) struct Fault {
 }
 
 impl Suspect {
-    /// Measures the candidate against the reference.
-    pub(super) fn new(views: &[(View<'_>, usize)], range: Range<usize>, truth: Vec<Outcome>) -> Result<Self> {
-        let elements = |((view, offset), reference): (&(View<'_>, usize), &Outcome)| {
-            if !reference.dtype.is_float() {
-                return Ok(None);
-            }
-            let got = values(view.tensor, *offset, reference.shape.iter().product())?;
-            let expected: Vec<f64> = reference.to_f64();
-            let errors = got
-                .iter()
-                .zip(&expected)
-                .map(|(got, expected)| (got - expected).abs());
-            Ok(Some(Elements {
-                offset: *offset,
-                errors: errors.collect(),
-                bounds: vec![0.0; expected.len()],
-                jumps: vec![false; expected.len()],
-                largest: 0.0,
-                expected,
-            }))
-        };
-        let outputs = views.iter().zip(&truth).map(elements);
+    /// Measures the candidate against the reference. `measured` are all errors in the outputs; `unit` is that of the class.
+    pub(super) fn new(
+        views: &[(View<'_>, usize)],
+        range: Range<usize>,
+        truth: Vec<Outcome>,
+        measured: &[Measured],
+        unit: f64,
+    ) -> Result<Self> {
+        let elements =
+            |(((view, offset), reference), measured): ((&(View<'_>, usize), &Outcome), &Measured)| {
+                if !reference.dtype.is_float() {
+                    return Ok(None);
+                }
+                let got = values(view.tensor, *offset, reference.shape.iter().product())?;
+                let expected: Vec<f64> = reference.to_f64();
+                let errors = got
+                    .iter()
+                    .zip(&expected)
+                    .map(|(got, expected)| (got - expected).abs());
+                Ok(Some(Elements {
+                    offset: *offset,
+                    errors: errors.collect(),
+                    bounds: vec![0.0; expected.len()],
+                    reach: vec![0.0; expected.len()],
+                    jumps: vec![false; expected.len()],
+                    far: FAR.max(NEAR * unit) * measured.magnitude(),
+                    largest: 0.0,
+                    expected,
+                }))
+            };
+        let outputs = views.iter().zip(&truth).zip(measured).map(elements);
         Ok(Self {
             range,
             outputs: outputs.collect::<Result<_>>()?,
@@ -127,17 +147,13 @@ impl Suspect {
         let outcomes = inexact.iter().zip(reach);
         for ((elements, (view, _)), (inexact, reach)) in self.outputs.iter_mut().zip(views).zip(outcomes) {
             let Some(elements) = elements else { continue };
-            let bounds = elements.bounds.iter_mut().zip(&mut elements.jumps);
-            for (i, ((bound, jump), expected)) in bounds.zip(&elements.expected).enumerate() {
-                let moved = |outcome: &Outcome| {
-                    let moved = float_at(outcome, i).map(|value| (value - expected).abs());
-                    moved.filter(|moved| moved.is_finite())
-                };
-                let (Some(moved), Some(reach)) = (moved(inexact), moved(reach)) else {
+            for i in 0..elements.expected.len() {
+                let (Some(moved), Some(reach)) = (elements.moved(i, inexact), elements.moved(i, reach))
+                else {
                     continue;
                 };
-                *bound = bound.max(moved * view.resolution.yard_scale);
-                *jump |= reach > SMOOTH * REACH * moved;
+                let scale = view.resolution.yard_scale;
+                elements.note(i, moved * scale, reach * scale, reach > SMOOTH * REACH * moved);
             }
         }
     }
@@ -150,20 +166,15 @@ impl Suspect {
         for ((elements, (view, _)), ((near, far), reach)) in self.outputs.iter_mut().zip(views).zip(outcomes)
         {
             let Some(elements) = elements else { continue };
-            for (i, expected) in elements.expected.iter().enumerate() {
-                let distance =
-                    |outcome: &Outcome| (float_at(outcome, i).unwrap_or(f64::NAN) - expected).abs();
-                let (near, far, reach) = (distance(near), distance(far), distance(reach));
-                let (Some(bound), Some(jump)) = (elements.bounds.get_mut(i), elements.jumps.get_mut(i))
-                else {
-                    continue;
-                };
-                let slope = near / STEPS[0];
-                let is_smooth = far >= SMOOTH * near && near.is_finite();
-                if is_smooth {
-                    *bound = bound.max(slope * unit * view.resolution.yard_scale);
-                }
-                *jump |= !is_smooth || reach > SMOOTH * slope * REACH * unit;
+            for i in 0..elements.expected.len() {
+                let [near, far, reach] = [near, far, reach].map(|outcome| elements.moved(i, outcome));
+                let slope = near.map(|near| near / STEPS[0]);
+                let slope = slope.filter(|_| far.zip(near).is_none_or(|(far, near)| far >= SMOOTH * near));
+                let moved = slope.map_or(0.0, |slope| slope * unit);
+                let reach = reach.unwrap_or(0.0);
+                let jumps = slope.is_none() || reach > SMOOTH * REACH * moved;
+                let scale = view.resolution.yard_scale;
+                elements.note(i, moved * scale, reach * scale, jumps);
             }
         }
     }
@@ -174,6 +185,16 @@ impl Suspect {
             .get(output)
             .and_then(Option::as_ref)
             .map_or(0.0, |elements| elements.largest)
+    }
+
+    /// The elements of an output that roundings decide.
+    pub(super) fn undecided(&self, output: usize, allowed: Allowed) -> impl Iterator<Item = usize> + '_ {
+        let elements = self.outputs.get(output).and_then(Option::as_ref);
+        elements.into_iter().flat_map(move |elements| {
+            let all = 0..elements.errors.len();
+            let undecided = all.filter(move |i| elements.is_undecided(*i, allowed));
+            undecided.map(move |i| elements.offset + i)
+        })
     }
 
     /// The elements of an output that are beyond what the class does at them.
@@ -218,15 +239,38 @@ pub(super) fn is_chaotic(suspects: &[Suspect], output: usize) -> bool {
 }
 
 impl Elements {
+    /// The distance by which an element moved in another evaluation, if it is finite.
+    fn moved(&self, i: usize, outcome: &Outcome) -> Option<f64> {
+        let moved = (float_at(outcome, i)? - self.expected.get(i)?).abs();
+        moved.is_finite().then_some(moved)
+    }
+
+    /// Notes how far an element moved by one unit and by the [`REACH`], and whether it jumped.
+    fn note(&mut self, i: usize, moved: f64, reach: f64, jumps: bool) {
+        let (Some(bound), Some(farthest)) = (self.bounds.get_mut(i), self.reach.get_mut(i)) else {
+            return;
+        };
+        *bound = bound.max(moved).max(reach / REACH);
+        *farthest = farthest.max(reach);
+        if let Some(jump) = self.jumps.get_mut(i) {
+            *jump |= jumps || reach > self.far;
+        }
+    }
+
+    /// Returns true for an element beside a jump whose error the jump explains.
+    fn is_undecided(&self, i: usize, allowed: Allowed) -> bool {
+        let at = |values: &[f64]| values.get(i).copied().unwrap_or(0.0);
+        let jumps = allowed.is_chaotic || self.jumps.get(i).copied().unwrap_or(false);
+        jumps && at(&self.errors) <= (JUMP * allowed.largest).max(BOTH_SIDES * at(&self.reach))
+    }
+
     /// The error of an element that is counted; `None` if it has none that can be measured.
     fn error(&self, i: usize, view: &View<'_>, allowed: Allowed) -> Option<f64> {
         let (error, expected) = (*self.errors.get(i)?, *self.expected.get(i)?);
         if !expected.is_finite() || !error.is_finite() {
             return None;
         }
-        let jumps = allowed.is_chaotic || self.jumps.get(i).copied().unwrap_or(false);
-        let jumps = jumps && error <= JUMP * allowed.largest;
-        let counts = error > view.resolution.slack.of(expected) && !jumps;
+        let counts = error > view.resolution.slack.of(expected) && !self.is_undecided(i, allowed);
         Some(if counts { error } else { 0.0 })
     }
 
@@ -352,6 +396,12 @@ impl Trace {
     /// The elements of all outputs.
     pub(super) fn len(&self) -> usize {
         self.elements.iter().map(Range::len).sum()
+    }
+
+    /// The largest error of an output in these rows.
+    pub(super) fn largest_error(&self, output: usize) -> f64 {
+        let bands = self.bands.get(output).into_iter().flatten();
+        bands.fold(0.0, |most, (_, max)| most.max(*max))
     }
 
     /// How suspect an output is in these rows: the times that the error of one of its groups is above the limit.

@@ -322,6 +322,7 @@ mod tests {
             bytes_compared,
             bytes: 16,
             overflowed: 0,
+            undecided: 0,
         };
         assert!(Whole::new(&data, &ran(0), &[check(16), check(8)]).is_none());
         let whole = Whole::new(&data, &ran(0), &[check(16)]).unwrap();

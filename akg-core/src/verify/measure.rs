@@ -1,5 +1,8 @@
 //! Comparing a candidate's elements with the reference's.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use half::{bf16, f16};
 use rayon::prelude::*;
 
@@ -29,6 +32,9 @@ pub(super) struct Worst {
     pub(super) got: f64,
     pub(super) expected: f64,
 }
+
+/// Elements are few if there are this many times as many.
+const FEW_PARTS: f64 = 16.0;
 
 /// Elements that a thread looks at before it asks for more.
 const BLOCK: usize = 1 << 17;
@@ -160,6 +166,11 @@ impl Measured {
         self.whole.max
     }
 
+    /// Returns true if the error is that of a small part of the elements.
+    pub(super) fn is_of_few(&self) -> bool {
+        self.whole.concentration() * self.whole.count as f64 >= FEW_PARTS
+    }
+
     /// The root mean square of the expected values.
     pub(super) fn magnitude(&self) -> f64 {
         (self.scale.squares / self.scale.count.max(1) as f64).sqrt()
@@ -215,6 +226,8 @@ pub(super) struct View<'a> {
     pub(super) tensor: &'a Tensor,
     pub(super) layout: Layout,
     pub(super) resolution: Resolution,
+    /// Elements that roundings decide, which are not measured.
+    pub(super) undecided: Arc<BTreeSet<usize>>,
 }
 
 impl View<'_> {
@@ -393,9 +406,21 @@ fn floats<T: Element>(
         }));
     }
     measured.overflowed += special.len() as u64;
-    measured.add(&view.layout, view.resolution.slack, 1.0, offset, reference, |i| {
-        widen(got[i])
-    });
+    let element = |i: usize| {
+        if view.undecided.contains(&(offset + i)) {
+            f64::NAN
+        } else {
+            widen(got[i])
+        }
+    };
+    measured.add(
+        &view.layout,
+        view.resolution.slack,
+        1.0,
+        offset,
+        reference,
+        element,
+    );
     Ok(None)
 }
 
@@ -442,6 +467,7 @@ mod tests {
             layout: Layout::new(output.shape()),
             resolution: Resolution::new(DType::F32, None, Accuracy::Fp32),
             tensor: &output,
+            undecided: Arc::default(),
         };
         let wrong = compare(&mut measured, &view, 0, &reference, yardstick.as_ref(), 0xff).unwrap();
         (wrong.map(|w| w.index), measured.error())

@@ -84,6 +84,7 @@ mod tests {
             bytes_compared: 4,
             bytes: 4,
             overflowed: 0,
+            undecided: 0,
         }
     }
 

@@ -195,6 +195,7 @@ impl Comparison<'_> {
                 bytes_compared: bytes.min(compared),
                 bytes,
                 overflowed: 0,
+                undecided: 0,
             });
         }
         (checks, failure)

@@ -1,5 +1,6 @@
 //! The errors of an output by group and by element.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use rayon::prelude::*;
@@ -9,7 +10,7 @@ use super::comparison::{Comparison, position};
 use super::elements::{Allowed, Fault, REACH, STEPS, Suspect, Trace, is_chaotic, judge};
 use super::groups::excesses;
 use super::limits::{input_unit, yardstick};
-use super::measure::View;
+use super::measure::{Measured, View};
 use super::pieces::{Found, Sides};
 use super::sample::FEWEST_SUSPECTS;
 use crate::error::Result;
@@ -42,27 +43,16 @@ pub(super) struct Suspects<'a> {
 impl Suspects<'_> {
     /// The first group or element of an output whose error is above what the class does there.
     pub(super) fn judge(&self, found: &Found) -> Result<Option<Failure>> {
-        let ranges = self.ranges(found)?;
-        if ranges.is_empty() {
+        let mut suspects = self.suspects(found, self.beyond_in_groups(found))?;
+        if suspects.is_empty() {
             return Ok(None);
         }
-        let suspect = |range: &Range<usize>| -> Result<Suspect> {
-            let placed = self.sides.placed(self.views, range);
-            Suspect::new(&placed, range.clone(), self.sides.truth.rows(range.clone())?)
-        };
-        let mut suspects: Vec<Suspect> = ranges.par_iter().map(suspect).collect::<Result<_>>()?;
-        let mut largest: Vec<f64> = found.yards.iter().map(|yard| yard.largest_error()).collect();
         // Half types have a judgement of their own.
         let rounds = if self.comparison.is_half() { 0 } else { ROUNDS };
         let mut fault = None;
         for round in 0..=rounds {
             self.widen(&mut suspects, round)?;
-            for (i, largest) in largest.iter_mut().enumerate() {
-                *largest = suspects
-                    .iter()
-                    .fold(*largest, |most, suspect| most.max(suspect.largest(i)));
-            }
-            fault = self.fault(&suspects, found, &largest);
+            fault = self.fault(&suspects, found);
             if fault.is_none() {
                 break;
             }
@@ -70,21 +60,91 @@ impl Suspects<'_> {
         Ok(fault.map(|(output, fault)| self.failure(output, fault)))
     }
 
-    fn fault(&self, suspects: &[Suspect], found: &Found, largest: &[f64]) -> Option<(usize, Fault)> {
-        let outputs = self.views.iter().zip(largest).enumerate();
-        let mut faults = outputs.filter_map(|(i, (view, largest))| {
-            let allowed = Allowed {
-                groups: view.resolution.allowance(found.measured[i].magnitude()),
-                largest: *largest,
-                is_chaotic: is_chaotic(suspects, i),
+    /// The elements of each output that roundings decide, in the rows with the largest errors, where few elements make up the error.
+    /// If roundings decide a large part, there are none: the yardstick shows what they do.
+    pub(super) fn undecided(&self, found: &Found) -> Result<Vec<BTreeSet<usize>>> {
+        let mut undecided = vec![BTreeSet::new(); self.views.len()];
+        if !found.measured.iter().any(Measured::is_of_few) {
+            return Ok(undecided);
+        }
+        let largest = |trace: &Trace| {
+            let outputs = found.measured.iter().enumerate();
+            let part = |(i, measured): (usize, &Measured)| trace.largest_error(i) / measured.largest_error();
+            outputs.map(part).fold(0.0, f64::max)
+        };
+        let mut suspects = self.suspects(found, largest)?;
+        let unit = input_unit(self.comparison.task.contract.accuracy);
+        for round in 0..=ROUNDS {
+            let [inexact, reach] = self.inexact(Shifted::Arithmetic, unit, round)?;
+            let note = |suspect: &mut Suspect| -> Result<()> {
+                let range = suspect.range.clone();
+                let placed = self.sides.placed(self.views, &range);
+                suspect.note_results(&placed, [&inexact.rows(range.clone())?, &reach.rows(range)?]);
+                Ok(())
             };
+            suspects.par_iter_mut().try_for_each(note)?;
+        }
+        for (i, undecided) in undecided.iter_mut().enumerate() {
+            let allowed = self.allowed(&suspects, found, i);
+            if !allowed.is_chaotic {
+                undecided.extend(suspects.iter().flat_map(|suspect| suspect.undecided(i, allowed)));
+            }
+        }
+        Ok(undecided)
+    }
+
+    /// Evaluations that are inexact by a unit of the class, and by the [`REACH`].
+    fn inexact(&self, of: Shifted, unit: f64, round: u64) -> Result<[Evaluation<'_>; 2]> {
+        let step = |size: f64| {
+            let shift = Shift {
+                of,
+                seed: self.comparison.seed.wrapping_add(round),
+                size,
+                alike: false,
+            };
+            let options = Options {
+                shift: Some(shift),
+                ..Options::default()
+            };
+            self.comparison.evaluation(self.inputs, self.sides.plan, options)
+        };
+        Ok([step(unit)?, step(REACH * unit)?])
+    }
+
+    fn fault(&self, suspects: &[Suspect], found: &Found) -> Option<(usize, Fault)> {
+        let mut faults = self.views.iter().enumerate().filter_map(|(i, view)| {
+            let allowed = self.allowed(suspects, found, i);
             Some((i, judge(suspects, i, view, allowed)?))
         });
         faults.next()
     }
 
-    /// The most suspect rows.
-    fn ranges(&self, found: &Found) -> Result<Vec<Range<usize>>> {
+    /// The errors that an output's elements may have.
+    fn allowed(&self, suspects: &[Suspect], found: &Found, output: usize) -> Allowed {
+        let largest = found.yards[output].largest_error();
+        let resolution = &self.views[output].resolution;
+        Allowed {
+            groups: resolution.allowance(found.measured[output].magnitude()),
+            largest: suspects
+                .iter()
+                .fold(largest, |most, suspect| most.max(suspect.largest(output))),
+            is_chaotic: is_chaotic(suspects, output),
+        }
+    }
+
+    /// The rows of most suspicion.
+    fn suspects(&self, found: &Found, suspicion: impl Fn(&Trace) -> f64) -> Result<Vec<Suspect>> {
+        let unit = input_unit(self.comparison.task.contract.accuracy);
+        let suspect = |range: &Range<usize>| -> Result<Suspect> {
+            let placed = self.sides.placed(self.views, range);
+            let truth = self.sides.truth.rows(range.clone())?;
+            Suspect::new(&placed, range.clone(), truth, &found.measured, unit)
+        };
+        self.ranges(suspicion)?.par_iter().map(suspect).collect()
+    }
+
+    /// Suspicion by the groups whose errors are above their limits.
+    fn beyond_in_groups(&self, found: &Found) -> impl Fn(&Trace) -> f64 {
         let outputs = self.views.iter().enumerate();
         let outputs = outputs.map(|(i, view)| {
             let (measured, yard) = (&found.measured[i], &found.yards[i]);
@@ -92,11 +152,15 @@ impl Suspects<'_> {
             excesses(&measured.groups, &yard.groups, allowance)
         });
         let outputs: Vec<_> = outputs.collect();
-        let suspicion = |trace: &Trace| {
+        move |trace: &Trace| {
             let outputs = outputs.iter().zip(self.views).enumerate();
             let each = outputs.map(|(i, (excesses, view))| trace.suspicion(i, excesses, &view.layout));
             each.fold(0.0, f64::max)
-        };
+        }
+    }
+
+    /// The most suspect rows.
+    fn ranges(&self, suspicion: impl Fn(&Trace) -> f64) -> Result<Vec<Range<usize>>> {
         let traces = self.traces.iter().map(|trace| (suspicion(trace), trace));
         let mut traces: Vec<(f64, &Trace)> = traces.filter(|(times, _)| *times > 0.0).collect();
         traces.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -133,12 +197,12 @@ impl Suspects<'_> {
                     .evaluation(&inputs, plan, yardstick(Accuracy::Fp32))?,
             ),
         };
-        let step = |of: Shifted, size: f64| -> Result<Evaluation<'_>> {
+        let step = |size: f64| -> Result<Evaluation<'_>> {
             let shift = Some(Shift {
-                of,
+                of: Shifted::Inputs,
                 seed,
                 size,
-                alike: of == Shifted::Inputs && round.is_multiple_of(2),
+                alike: round.is_multiple_of(2),
             });
             let options = Options {
                 shift,
@@ -148,11 +212,8 @@ impl Suspects<'_> {
         };
         // A jump may lie on either side.
         let reach = if round.is_multiple_of(4) { REACH } else { -REACH };
-        let steps = [STEPS[0], STEPS[1], reach * unit].map(|size| step(Shifted::Inputs, size));
-        let [near, far, reach] = steps;
-        let steps = [near?, far?, reach?];
-        let inexact = step(Shifted::Results, unit)?;
-        let beyond = step(Shifted::Results, REACH * unit)?;
+        let steps = [step(STEPS[0])?, step(STEPS[1])?, step(reach * unit)?];
+        let [inexact, beyond] = self.inexact(Shifted::Results, unit, round)?;
         let note = |suspect: &mut Suspect| -> Result<()> {
             let range = suspect.range.clone();
             let placed = sides.placed(self.views, &range);

@@ -27,9 +27,18 @@ pub(super) struct Tolerance<'a> {
     pub(super) extent: &'a Extent,
 }
 
+/// The errors of the outputs as a whole.
+pub(super) struct Whole {
+    pub(super) checks: Vec<OutputCheck>,
+    pub(super) limits: Vec<ErrorMeasure>,
+    pub(super) failure: Option<Failure>,
+    /// The failure is an error that is above its limit.
+    pub(super) is_error: bool,
+}
+
 impl Tolerance<'_> {
     /// Decides by the error of each output as a whole, stage by stage.
-    pub(super) fn whole(&self, found: &Found) -> Result<(Vec<OutputCheck>, Option<Failure>)> {
+    pub(super) fn whole(&self, found: &Found) -> Result<Whole> {
         let accuracy = self.comparison.task.contract.accuracy;
         let appeals = Appeals::of(self.inputs, self.sample.yardstick_work());
         // Half types have a judgement of their own.
@@ -43,12 +52,12 @@ impl Tolerance<'_> {
         let class = self.limits(&found.yards, accuracy);
         // What does not depend on the class, and what several evaluations showed.
         let mut limits = vec![ErrorMeasure::default(); self.views.len()];
-        let mut concluded = self.conclude(found, &class);
+        let mut concluded = self.conclude(found, class.clone());
         let mut stage = Stage::Class;
         loop {
             let findings = Findings {
-                checks: &concluded.0,
-                failed: concluded.1.is_some(),
+                checks: &concluded.checks,
+                failed: concluded.failure.is_some(),
                 sampled: self.extent.work.is_some(),
             };
             stage = stage.next(findings, accuracy, turns);
@@ -58,7 +67,7 @@ impl Tolerance<'_> {
                     // It is more than the class's where rounded inputs move nothing, such as the mean of what a norm made, but every
                     // operator rounds.
                     limits = self.limits(&self.yards(self.inputs, Accuracy::Fp32)?, Accuracy::Fp32);
-                    concluded = self.conclude(found, &larger(&class, &limits));
+                    concluded = self.conclude(found, larger(&class, &limits));
                 }
                 Stage::Perturbed(turn) => {
                     let yards = match turn {
@@ -70,7 +79,7 @@ impl Tolerance<'_> {
                     };
                     let own = self.limits(&perturbed.next(yards), accuracy);
                     limits = larger(&limits, &own);
-                    concluded = self.conclude(found, &limits);
+                    concluded = self.conclude(found, limits.clone());
                 }
             }
         }
@@ -107,9 +116,10 @@ impl Tolerance<'_> {
             .collect()
     }
 
-    fn conclude(&self, found: &Found, limits: &[ErrorMeasure]) -> (Vec<OutputCheck>, Option<Failure>) {
+    /// Decides by limits that are known.
+    pub(super) fn conclude(&self, found: &Found, limits: Vec<ErrorMeasure>) -> Whole {
         let mut checks = Vec::new();
-        let mut failure = None;
+        let (mut failure, mut is_error) = (None, false);
         for (i, (output, view)) in self.comparison.outputs.iter().zip(self.views).enumerate() {
             let measured = &found.measured[i];
             let (error, limit) = (measured.error(), limits[i]);
@@ -127,6 +137,7 @@ impl Tolerance<'_> {
                 bytes_compared: bytes.min(found.compared[i] * output.dtype().size() as u64),
                 bytes,
                 overflowed: measured.overflowed(),
+                undecided: view.undecided.len() as u64,
             };
             if check.overflowed > 0 && !self.comparison.may_overflow && failure.is_none() {
                 failure = Some(overflow(&check, found.compared[i]));
@@ -135,10 +146,16 @@ impl Tolerance<'_> {
             let within = error.rms <= limit.rms && error.max <= limit.max;
             if output.dtype().is_float() && !within && failure.is_none() {
                 failure = Some(self.failure(view, measured, &check));
+                is_error = true;
             }
             checks.push(check);
         }
-        (checks, failure)
+        Whole {
+            checks,
+            limits,
+            failure,
+            is_error,
+        }
     }
 
     fn failure(&self, view: &View<'_>, measured: &Measured, check: &OutputCheck) -> Failure {

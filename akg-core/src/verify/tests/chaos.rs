@@ -93,3 +93,93 @@ fn results_that_hang_on_roundings_pass_in_any_order_and_others_do_not() {
     }
     assert!(chaotic > 0);
 }
+
+/// A sigmoid of sums times `steepness`: 0 or 1 but where a sum is nearly zero.
+fn switches(steepness: f64) -> Task {
+    super::task(DType::F32, &[[ROWS, DEPTH], [DEPTH, COLUMNS]], |graph, x| {
+        let sums = graph.matmul(x[0], x[1]).unwrap();
+        let sums = graph.mul(sums, steepness).unwrap();
+        graph.sigmoid(sums).unwrap()
+    })
+}
+
+/// Operands of which `count` sums are zero but for the rounding of their terms, one in a column.
+fn balanced(rng: &mut ChaCha8Rng, count: usize) -> ([Tensor; 2], Vec<usize>) {
+    let x = normal(rng, ROWS * DEPTH, 1.0);
+    let mut w = normal(rng, DEPTH * COLUMNS, 1.0);
+    let mut at = Vec::new();
+    for column in 0..count {
+        let row = rng.random_range(0..ROWS);
+        let x = &x[row * DEPTH..(row + 1) * DEPTH];
+        let sum: f64 = (0..DEPTH).map(|k| x[k] * w[k * COLUMNS + column]).sum();
+        let part = sum / x.iter().map(|x| x * x).sum::<f64>();
+        for (k, x) in x.iter().enumerate() {
+            w[k * COLUMNS + column] -= part * x;
+        }
+        at.push(row * COLUMNS + column);
+    }
+    (
+        [
+            tensor(DType::F32, [ROWS, DEPTH], &x),
+            tensor(DType::F32, [DEPTH, COLUMNS], &w),
+        ],
+        at,
+    )
+}
+
+/// The output in single precision.
+fn switched(inputs: &[Tensor; 2], steepness: f64, order: Order) -> Vec<f64> {
+    let sigmoid = |sum: &f32| f64::from(((-sum * steepness as f32).exp() + 1.0).recip());
+    multiplied(inputs, order).iter().map(sigmoid).collect()
+}
+
+#[test]
+fn switches_that_roundings_throw_may_be_either_way_and_others_not() {
+    for (steepness, count) in [(3e5, 1), (3e6, 1), (1e7, 1), (1e7, 4)] {
+        let task = switches(steepness);
+        let mut thrown = 0;
+        for seed in 0..16 {
+            let mut rng = ChaCha8Rng::seed_from_u64(seed);
+            let (inputs, at) = balanced(&mut rng, count);
+            let exact = wide(&task, &inputs);
+            let judged =
+                |values: &[f64]| judge(&task, &inputs, tensor(DType::F32, [ROWS, COLUMNS], values), seed);
+            for order in ORDERS {
+                let mut values = switched(&inputs, steepness, order);
+                thrown += usize::from(at.iter().any(|i| (values[*i] - exact[*i]).abs() > 0.1));
+                assert_eq!(
+                    judged(&values),
+                    None,
+                    "{order:?}, {steepness:e}, {count} of seed {seed}"
+                );
+                let elsewhere = at[0] + COLUMNS / 2;
+                let other = (elsewhere + COLUMNS) % values.len();
+                values[other] += 0.01;
+                assert!(judged(&values).is_some(), "{order:?}, {steepness:e}, seed {seed}");
+            }
+            let mut values = exact.clone();
+            values[at[0]] += 8.0;
+            assert!(judged(&values).is_some(), "{steepness:e}, seed {seed}");
+        }
+        assert!(thrown > 0, "{steepness:e}");
+    }
+}
+
+#[test]
+fn comparisons_of_inputs_have_no_roundings_to_throw_them() {
+    let step = super::task(DType::F32, &[[ROWS, COLUMNS]], |graph, x| {
+        let is_large = graph.ge(x[0], 0.5).unwrap();
+        let scaled = graph.mul(x[0], 1.3).unwrap();
+        let zero = graph.mul(x[0], 0.0).unwrap();
+        graph.where_(is_large, scaled, zero).unwrap()
+    });
+    let mut rng = ChaCha8Rng::seed_from_u64(1);
+    let mut values = normal(&mut rng, ROWS * COLUMNS, 1.0);
+    values[77] = 0.5;
+    let inputs = [tensor(DType::F32, [ROWS, COLUMNS], &values)];
+    let judged = |values: &[f64]| judge(&step, &inputs, tensor(DType::F32, [ROWS, COLUMNS], values), 1);
+    let mut output = wide(&step, &inputs);
+    assert_eq!(judged(&output), None);
+    output[77] = 0.0;
+    assert!(judged(&output).is_some());
+}
