@@ -17,8 +17,8 @@ use crate::task::Task;
 use crate::tensor::{Tensor, TensorMark};
 use crate::verdict::{Check, Failure, FailureKind, OutputCheck, Verdict};
 
-/// The part of an output from which on it is named that it overflows.
-const OVERFLOWING: f64 = 0.01;
+/// The part of an output without an error from which on it is named: because it overflows, or because roundings decide it.
+const UNMEASURED: f64 = 0.01;
 
 /// Stands for the bytes of outputs.
 pub(super) type Digest = blake3::Hash;
@@ -185,12 +185,21 @@ impl Life {
             }
         };
         for (check, output) in outputs.iter().zip(&ran.outputs) {
-            if check.overflowed as f64 > OVERFLOWING * output.len() as f64 {
+            if check.overflowed as f64 > UNMEASURED * output.len() as f64 {
                 verdict.gaps.push(format!(
                     "output `{}` overflows in {} of {} elements as the class's arithmetic does, which shows nothing of them (inputs: {})",
                     check.output,
                     check.overflowed,
                     output.len(),
+                    data.name()
+                ));
+            }
+            if check.undecided as f64 > UNMEASURED * output.len() as f64 {
+                verdict.gaps.push(format!(
+                    "roundings decide {} of {} elements of output `{}`, which shows nothing of them (inputs: {})",
+                    check.undecided,
+                    output.len(),
+                    check.output,
                     data.name()
                 ));
             }
