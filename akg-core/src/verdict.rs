@@ -145,6 +145,9 @@ pub struct OutputCheck {
     /// Elements that are left out of the error, because roundings of the class's arithmetic decide them.
     #[serde(default, skip_serializing_if = "is_none")]
     pub undecided: u64,
+    /// Elements that are infinite or NaN in f64, and rightly so in the candidate.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub not_finite: u64,
 }
 
 fn is_none(count: &u64) -> bool {

@@ -1,6 +1,6 @@
 """Writes well-known networks as modules: random weights, small sizes, in eval mode.
 
-    python make_modules.py DIRECTORY
+    python make_modules.py DIRECTORY [--numbered]
 
 `models.tsv` lists them: a name, the package, what builds the network, and its inputs. A network's text is a call that needs no
 file from anywhere; configurations are written out. The packages are those of `requirements.txt`, whose versions fit together.
@@ -45,12 +45,15 @@ BODIES = {
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("directory", type=Path)
-    directory = parser.parse_args().directory
+    parser.add_argument("--numbered", action="store_true", help="write DIRECTORY/level1/NUMBER_NAME.py, the form of `akg bench`")
+    arguments = parser.parse_args()
+    directory = arguments.directory / "level1" if arguments.numbered else arguments.directory
     directory.mkdir(parents=True, exist_ok=True)
-    for line in Path(__file__).with_name("models.tsv").read_text().splitlines():
-        if line and not line.startswith("#"):
-            name, package, network, *rest = line.split("\t")
-            (directory / f"{name}.py").write_text(module(name, package, network, *rest))
+    lines = Path(__file__).with_name("models.tsv").read_text().splitlines()
+    networks = [line.split("\t") for line in lines if line and not line.startswith("#")]
+    for number, (name, package, network, *rest) in enumerate(networks, 1):
+        file = f"{number}_{name}.py" if arguments.numbered else f"{name}.py"
+        (directory / file).write_text(module(name, package, network, *rest))
 
 
 def module(name, package, network, inputs, result="last_hidden_state"):

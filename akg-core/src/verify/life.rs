@@ -20,6 +20,9 @@ use crate::verdict::{Check, Failure, FailureKind, OutputCheck, Verdict};
 /// The part of an output without an error from which on it is named: because it overflows, or because roundings decide it.
 const UNMEASURED: f64 = 0.01;
 
+/// The part of an output that is infinite or NaN from which on it is named.
+const HIDDEN: f64 = 0.5;
+
 /// Stands for the bytes of outputs.
 pub(super) type Digest = blake3::Hash;
 
@@ -203,6 +206,19 @@ impl Life {
                     data.name()
                 ));
             }
+            let is_hidden = check.not_finite as f64 > HIDDEN * output.len() as f64;
+            let what = format!("output `{}` is infinite or NaN", check.output);
+            if is_hidden
+                && data.distribution != Distribution::Special
+                && !verdict.gaps.iter().any(|gap| gap.starts_with(&what))
+            {
+                verdict.gaps.push(format!(
+                    "{what} in {} of {} elements, which shows little (inputs: {})",
+                    check.not_finite,
+                    output.len(),
+                    data.name()
+                ));
+            }
         }
         verdict.checks.push(Check {
             distribution: data.distribution.name().to_owned(),
@@ -332,6 +348,7 @@ mod tests {
             bytes: 16,
             overflowed: 0,
             undecided: 0,
+            not_finite: 0,
         };
         assert!(Whole::new(&data, &ran(0), &[check(16), check(8)]).is_none());
         let whole = Whole::new(&data, &ran(0), &[check(16)]).unwrap();

@@ -161,6 +161,11 @@ impl Measured {
         self.overflowed
     }
 
+    /// Elements that are finite.
+    pub(super) fn finite(&self) -> u64 {
+        self.scale.count
+    }
+
     /// The largest error, in the output's unit.
     pub(super) fn largest_error(&self) -> f64 {
         self.whole.max

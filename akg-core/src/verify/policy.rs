@@ -85,6 +85,7 @@ mod tests {
             bytes: 4,
             overflowed: 0,
             undecided: 0,
+            not_finite: 0,
         }
     }
 

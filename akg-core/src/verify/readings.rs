@@ -196,6 +196,7 @@ impl Comparison<'_> {
                 bytes,
                 overflowed: 0,
                 undecided: 0,
+                not_finite: 0,
             });
         }
         (checks, failure)

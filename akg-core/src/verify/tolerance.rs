@@ -138,6 +138,7 @@ impl Tolerance<'_> {
                 bytes,
                 overflowed: measured.overflowed(),
                 undecided: view.undecided.len() as u64,
+                not_finite: self.not_finite(found, i),
             };
             if check.overflowed > 0 && !self.comparison.may_overflow && failure.is_none() {
                 failure = Some(overflow(&check, found.compared[i]));
@@ -156,6 +157,16 @@ impl Tolerance<'_> {
             failure,
             is_error,
         }
+    }
+
+    /// Elements of an output that the reference has as infinite or NaN.
+    fn not_finite(&self, found: &Found, output: usize) -> u64 {
+        let (measured, view) = (&found.measured[output], &self.views[output]);
+        if !view.tensor.dtype().is_float() {
+            return 0;
+        }
+        let known = measured.finite() + measured.overflowed() + view.undecided.len() as u64;
+        found.compared[output].saturating_sub(known)
     }
 
     fn failure(&self, view: &View<'_>, measured: &Measured, check: &OutputCheck) -> Failure {

@@ -23,6 +23,8 @@ pub(super) struct InputFacts {
     pub(super) reduced: Option<Layout>,
     /// Whether it is under a root, a logarithm or a division, as a variance is.
     pub(super) is_positive: bool,
+    /// Whether it is under a root or a logarithm, which negative numbers do not have.
+    pub(super) is_rooted: bool,
     /// The use of integers.
     pub(super) integers: IntegerUse,
 }
@@ -203,6 +205,7 @@ impl<'a> Harvest<'a> {
             of_outputs.reach = larger(of_outputs.reach, fact.reach);
             of_outputs.reduced = of_outputs.reduced.or(fact.reduced);
             of_outputs.is_positive |= fact.is_positive;
+            of_outputs.is_rooted |= fact.is_rooted;
         }
         let call = self.call(node);
         let floats: Vec<ValueId> = node.inputs().filter(|v| self.is_float(*v)).collect();
@@ -221,10 +224,8 @@ impl<'a> Harvest<'a> {
             floats.iter().for_each(|value| self.add_reach(*value, reach));
         }
         let reduced = self.reduced(node, &call);
-        let is_root = matches!(
-            node.op.base_name(),
-            "sqrt" | "rsqrt" | "log" | "log2" | "log10" | "reciprocal" | "pow"
-        );
+        let is_root = matches!(node.op.base_name(), "sqrt" | "rsqrt" | "log" | "log2" | "log10");
+        let is_inverse = matches!(node.op.base_name(), "reciprocal" | "pow");
         let is_affine = matches!(node.op.base_name(), "add" | "mul" | "to" | "_to_copy")
             || node.op.family() == Family::View;
         let names = node.op.schema().parameters.iter().zip(&node.args);
@@ -241,9 +242,10 @@ impl<'a> Harvest<'a> {
             let is_alike = self.graph.value(value).map(|v| &v.ty.shape) == outputs.as_ref();
             let passed = of_outputs.reduced.filter(|_| is_alike);
             let divides = node.op.base_name() == "div" && call.opt_arg("other") == Some(&Arg::Value(value));
-            let is_positive =
-                is_root || divides || variances.contains(&value) || is_affine && of_outputs.is_positive;
+            let is_variance = is_root || variances.contains(&value);
+            let is_positive = is_variance || is_inverse || divides || is_affine && of_outputs.is_positive;
             if let Some(fact) = self.fact(value) {
+                fact.is_rooted |= is_variance || is_affine && of_outputs.is_rooted;
                 fact.reduced = fact.reduced.or(reduced).or(passed);
                 fact.is_positive |= is_positive;
             }

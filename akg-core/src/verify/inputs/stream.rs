@@ -55,6 +55,8 @@ pub(in crate::verify) struct Stream {
     /// Which rows have a structure.
     strewn: Option<Strewn>,
     is_positive: bool,
+    /// Whether elements lose their sign.
+    is_magnitude: bool,
     /// Elements of a row along the last axis.
     row: usize,
     elements: usize,
@@ -207,6 +209,7 @@ impl Stream {
                 is_rare,
             }),
             is_positive: facts.is_positive,
+            is_magnitude: facts.is_rooted && input.kind == InputKind::Weight,
             row: seen.last().copied().unwrap_or(1).max(1),
             elements: shape.iter().product(),
             shape,
@@ -272,6 +275,12 @@ impl Stream {
         self.scale_rows(elements, first);
         self.strew_rows(elements, first);
         self.strew_points(elements, first);
+        // A variance that a module does not update is one of its weights; the root of a negative one would make NaN of all results.
+        if self.is_magnitude {
+            for element in elements {
+                *element = T::of_wide((*element).into().abs());
+            }
+        }
     }
 
     /// How elements follow from one word each, if they do. Only data takes the check's scale, and weights what stands out of

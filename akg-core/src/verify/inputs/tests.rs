@@ -7,6 +7,7 @@ use half::f16;
 
 use super::*;
 use crate::graph::{Graph, ValueId};
+use crate::reference::{Options, evaluate};
 use crate::task::Capture;
 
 fn values(task: &Task, distribution: Distribution, seed: u64, position: usize) -> Vec<f64> {
@@ -316,5 +317,37 @@ fn booleans_of_a_script_keep_how_many_are_true_in_a_row() {
         let other = values(&task, Distribution::Large, seed, 1);
         assert_ne!(other, script);
         assert_eq!(count(&other), count(&script));
+    }
+}
+
+#[test]
+fn variances_that_a_module_keeps_as_they_are_have_a_root() {
+    let task = task_of(|g| {
+        let x = g.input("x", DType::F32, [6, 5]);
+        let [mean, variance, free] = ["mean", "variance", "free"].map(|name| g.weight(name, DType::F32, [5]));
+        let shifted = g.add(variance, 1e-5)?;
+        let scale = g.rsqrt(shifted)?;
+        let centred = g.sub(x, mean)?;
+        let norm = g.mul(centred, scale)?;
+        let square = g.pow(free, 2.0)?;
+        let total = g.sum(square, &[0], false)?;
+        g.mul(norm, total)
+    });
+    let negative = |position| {
+        let has = |distribution: &&Distribution| {
+            values(&task, **distribution, 9, position)
+                .iter()
+                .any(|v| *v < 0.0)
+        };
+        Distribution::ALL.iter().filter(has).count()
+    };
+    assert_eq!(negative(2), 0);
+    assert!(negative(1) > 3 && negative(3) > 3);
+    for distribution in Distribution::ALL {
+        if distribution != Distribution::Special {
+            let inputs = host_inputs(&task, distribution, 9).unwrap();
+            let y = evaluate(&task.graph, &inputs, &Options::default()).unwrap()[0].to_f64();
+            assert!(y.iter().all(|v| v.is_finite()), "{distribution}");
+        }
     }
 }
