@@ -275,10 +275,12 @@ impl Stream {
         self.scale_rows(elements, first);
         self.strew_rows(elements, first);
         self.strew_points(elements, first);
-        // A variance that a module does not update is one of its weights; the root of a negative one would make NaN of all results.
+        // A variance that a module does not update is one of its weights. The root of a negative one would make NaN of all results, and a
+        // few layers with many zeros would leave the range of f32.
         if self.is_magnitude {
             for element in elements {
-                *element = T::of_wide((*element).into().abs());
+                let magnitude = (*element).into().abs();
+                *element = T::of_wide(if magnitude == 0.0 { 0.5 } else { magnitude });
             }
         }
     }
