@@ -11,7 +11,7 @@ pub enum Shifted {
     /// The results of operators that other arithmetic of the same precision need not make exact even where they are, such as
     /// products of matrices and exponentials. Sums and differences of two numbers are not among them.
     Results,
-    /// The same results, and the inputs that are read by sums and products of matrices alone: roundings of a sum's terms move it by a
+    /// Those results, and the inputs that are read by sums and products of matrices alone: roundings of a sum's terms move it by a
     /// part of their magnitudes, even where it is zero.
     Arithmetic,
 }

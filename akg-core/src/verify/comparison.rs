@@ -1,6 +1,5 @@
 //! Comparing what a run returned with the f64 reference.
 
-use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -248,15 +247,16 @@ impl<'a> Comparison<'a> {
                 return Ok((Vec::new(), Some(failure)));
             }
         }
-        let tolerance = Tolerance {
+        // The outputs without what roundings decide, and the errors in them.
+        let (decided, again);
+        let tolerance = |views| Tolerance {
             comparison: self,
-            views: &views,
+            views,
             inputs,
             sides: &sides,
             sample: &sample,
             extent,
         };
-        let whole = tolerance.whole(&all.found)?;
         let suspects = |views, traces| Suspects {
             comparison: self,
             views,
@@ -264,37 +264,31 @@ impl<'a> Comparison<'a> {
             sides: &sides,
             traces,
         };
-        if whole.failure.is_none() {
-            let failure = suspects(&views, all.traces).judge(&all.found)?;
-            return Ok((whole.checks, failure));
-        }
-        if self.is_half() || !whole.is_error {
-            return Ok((whole.checks, whole.failure));
-        }
-        let undecided = suspects(&views, all.traces).undecided(&all.found)?;
-        if undecided.iter().all(BTreeSet::is_empty) {
-            return Ok((whole.checks, whole.failure));
-        }
-        let decided = views.iter().zip(undecided).map(|(view, undecided)| View {
-            undecided: Arc::new(undecided),
-            ..view.clone()
-        });
-        let views: Vec<View<'_>> = decided.collect();
-        let mut all = All::new(self.outputs.len());
-        for wave in sample.done() {
-            if let Some(failure) = self.add_wave(&mut all, &views, &sides, wave, traced)? {
-                return Ok((Vec::new(), Some(failure)));
+        let (mut compared, mut errors) = (&views, &all);
+        let mut whole = tolerance(compared).whole(&errors.found)?;
+        if whole.is_error && !self.is_half() {
+            let undecided = suspects(compared, &errors.traces).undecided(&errors.found)?;
+            if undecided.iter().any(|elements| !elements.is_empty()) {
+                let without = views.iter().zip(undecided).map(|(view, undecided)| View {
+                    undecided: Arc::new(undecided),
+                    ..view.clone()
+                });
+                decided = without.collect::<Vec<_>>();
+                let mut rest = All::new(self.outputs.len());
+                for wave in sample.done() {
+                    if let Some(failure) = self.add_wave(&mut rest, &decided, &sides, wave, traced)? {
+                        return Ok((Vec::new(), Some(failure)));
+                    }
+                }
+                again = rest;
+                (compared, errors) = (&decided, &again);
+                whole = tolerance(compared).conclude(&errors.found, whole.limits);
             }
         }
-        let tolerance = Tolerance {
-            views: &views,
-            ..tolerance
+        let failure = match whole.failure {
+            None => suspects(compared, &errors.traces).judge(&errors.found)?,
+            failure => failure,
         };
-        let whole = tolerance.conclude(&all.found, whole.limits);
-        if whole.failure.is_some() {
-            return Ok((whole.checks, whole.failure));
-        }
-        let failure = suspects(&views, all.traces).judge(&all.found)?;
         Ok((whole.checks, failure))
     }
 

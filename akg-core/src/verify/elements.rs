@@ -24,8 +24,8 @@ pub(super) const REACH: f64 = 32.0;
 /// The ratio of both steps from which on a result is smooth, and that to the smooth distance from which on it jumps.
 const SMOOTH: f64 = 4.0;
 
-/// The part of an output's root mean square that counts as a jump if a result moves by it in reach of rounding, however smoothly. In
-/// units of the class, so many are in any case smooth.
+/// The part of an output's root mean square that counts as a jump if a result moves by it in reach of rounding, however smoothly; it
+/// is at least this many units of the class.
 const FAR: f64 = 1.0 / 16.0;
 const NEAR: f64 = 256.0;
 
@@ -169,7 +169,7 @@ impl Suspect {
             for i in 0..elements.expected.len() {
                 let [near, far, reach] = [near, far, reach].map(|outcome| elements.moved(i, outcome));
                 let slope = near.map(|near| near / STEPS[0]);
-                let slope = slope.filter(|_| far.zip(near).is_none_or(|(far, near)| far >= SMOOTH * near));
+                let slope = slope.filter(|_| far.zip(near).is_some_and(|(far, near)| far >= SMOOTH * near));
                 let moved = slope.map_or(0.0, |slope| slope * unit);
                 let reach = reach.unwrap_or(0.0);
                 let jumps = slope.is_none() || reach > SMOOTH * REACH * moved;

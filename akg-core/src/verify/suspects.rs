@@ -29,7 +29,7 @@ const NUDGES: [f64; 2] = [32.0, 2.0];
 /// Elements in suspect rows that are looked at. The most suspect come first.
 const MOST_ELEMENTS: usize = 1 << 20;
 
-/// What is looked at once the whole is right.
+/// The rows whose groups and elements are looked at once the whole is known.
 pub(super) struct Suspects<'a> {
     pub(super) comparison: &'a Comparison<'a>,
     pub(super) views: &'a [View<'a>],
@@ -37,7 +37,7 @@ pub(super) struct Suspects<'a> {
     pub(super) inputs: &'a [Tensor],
     pub(super) sides: &'a Sides<'a>,
     /// All rows that were compared.
-    pub(super) traces: Vec<Trace>,
+    pub(super) traces: &'a [Trace],
 }
 
 impl Suspects<'_> {
@@ -73,9 +73,8 @@ impl Suspects<'_> {
             outputs.map(part).fold(0.0, f64::max)
         };
         let mut suspects = self.suspects(found, largest)?;
-        let unit = input_unit(self.comparison.task.contract.accuracy);
         for round in 0..=ROUNDS {
-            let [inexact, reach] = self.inexact(Shifted::Arithmetic, unit, round)?;
+            let [inexact, reach] = self.inexact(Shifted::Arithmetic, round)?;
             let note = |suspect: &mut Suspect| -> Result<()> {
                 let range = suspect.range.clone();
                 let placed = self.sides.placed(self.views, &range);
@@ -94,7 +93,8 @@ impl Suspects<'_> {
     }
 
     /// Evaluations that are inexact by a unit of the class, and by the [`REACH`].
-    fn inexact(&self, of: Shifted, unit: f64, round: u64) -> Result<[Evaluation<'_>; 2]> {
+    fn inexact(&self, of: Shifted, round: u64) -> Result<[Evaluation<'_>; 2]> {
+        let unit = input_unit(self.comparison.task.contract.accuracy);
         let step = |size: f64| {
             let shift = Shift {
                 of,
@@ -213,7 +213,7 @@ impl Suspects<'_> {
         // A jump may lie on either side.
         let reach = if round.is_multiple_of(4) { REACH } else { -REACH };
         let steps = [step(STEPS[0])?, step(STEPS[1])?, step(reach * unit)?];
-        let [inexact, beyond] = self.inexact(Shifted::Results, unit, round)?;
+        let [inexact, beyond] = self.inexact(Shifted::Results, round)?;
         let note = |suspect: &mut Suspect| -> Result<()> {
             let range = suspect.range.clone();
             let placed = sides.placed(self.views, &range);

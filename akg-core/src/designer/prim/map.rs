@@ -110,7 +110,7 @@ impl Prims {
     }
 }
 
-/// Whether a number is a power of two up to 2^14 in magnitude, whose inverse is a normal number in every type.
+/// Returns true for a power of two up to 2^14 in magnitude, whose inverse is a normal number in every type.
 fn is_small_power(number: f64) -> bool {
     let magnitude = number.abs();
     magnitude.log2().fract() == 0.0 && (1.0..=16384.0).contains(&magnitude)

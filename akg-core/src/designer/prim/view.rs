@@ -61,7 +61,7 @@ impl Prims {
         }
     }
 
-    /// What stands at a coordinate along a dimension, which disappears.
+    /// Takes the elements at one coordinate along a dimension, which disappears.
     pub(in crate::designer) fn at(&mut self, a: PrimId, dim: usize, place: Expr) -> PrimId {
         let kept = self.shape(a).iter().enumerate().filter(|(i, _)| *i != dim);
         let kept = kept.map(|(_, extent)| extent.clone()).collect();
@@ -97,7 +97,7 @@ impl Prims {
         self.push(Prim::Window(window, a), self.dtype(a), shape)
     }
 
-    /// Whether a dimension of a view is one of what is viewed, seen as a whole.
+    /// Returns true if a dimension of a view is a whole dimension of the viewed value.
     fn shows_dimension(&self, a: PrimId, dim: usize) -> bool {
         match &self.node(a).prim {
             Prim::Permute(inner, perm) => perm.get(dim).is_some_and(|d| self.shows_dimension(*inner, *d)),
@@ -108,7 +108,7 @@ impl Prims {
         }
     }
 
-    /// What `a` holds all elements of, in order.
+    /// Finds the value whose elements `a` has, all of them in order.
     pub(in crate::designer) fn reshaped(&self, a: PrimId) -> Option<PrimId> {
         match &self.node(a).prim {
             Prim::Reshape(inner) => self.reshaped(*inner),
@@ -137,13 +137,13 @@ impl Prims {
         a
     }
 
-    /// Whether an expansion has more elements than what it expands.
+    /// Returns true if an expansion has more elements than the expanded value.
     fn repeats(&self, expanded: PrimId, inner: PrimId) -> bool {
         let real = |id: PrimId| self.shape(id).iter().filter(|d| !d.is(1)).count();
         real(expanded) != real(inner)
     }
 
-    /// The same elements as a value of its own.
+    /// Copies the elements to a value of their own.
     pub(in crate::designer) fn copy(&mut self, a: PrimId) -> PrimId {
         let (dtype, shape) = (self.dtype(a), self.shape(a).to_vec());
         self.push(Prim::Map(MapOp::Cast, vec![a]), dtype, shape)

@@ -23,7 +23,7 @@ pub(super) struct InputFacts {
     pub(super) reduced: Option<Layout>,
     /// Whether it is under a root, a logarithm or a division, as a variance is.
     pub(super) is_positive: bool,
-    /// Whether it is under a root or a logarithm, which negative numbers do not have.
+    /// True if it is under a root or a logarithm, which negative numbers do not have.
     pub(super) is_rooted: bool,
     /// The use of integers.
     pub(super) integers: IntegerUse,

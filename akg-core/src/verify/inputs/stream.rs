@@ -55,7 +55,7 @@ pub(in crate::verify) struct Stream {
     /// Which rows have a structure.
     strewn: Option<Strewn>,
     is_positive: bool,
-    /// Whether elements lose their sign.
+    /// True if elements lose their sign.
     is_magnitude: bool,
     /// Elements of a row along the last axis.
     row: usize,
