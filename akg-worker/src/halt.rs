@@ -88,6 +88,13 @@ impl Halt {
         self.executor
     }
 
+    /// Whether the process that loads the candidate stands still. One that is killed while it is stopped does not:
+    /// all its threads are woken before the first of them ends.
+    pub(crate) fn stands_still(&self) -> bool {
+        let task = format!("/proc/{}", self.executor.as_raw_nonzero());
+        matches!(state(&task), Some('T' | 't'))
+    }
+
     /// Lets it go on, and says since when.
     pub fn go(&self) -> Instant {
         let processes = self.processes();
@@ -148,12 +155,14 @@ fn tasks(process: Pid) -> impl Iterator<Item = String> {
 }
 
 fn is_stopped(process: Pid) -> bool {
-    tasks(process).all(|task| {
-        let stat = fs::read_to_string(format!("{task}/stat")).unwrap_or_default();
-        // The state follows the name, which may hold anything.
-        let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-        matches!(state, None | Some('T' | 't' | 'Z' | 'X'))
-    })
+    tasks(process).all(|task| matches!(state(&task), None | Some('T' | 't' | 'Z' | 'X')))
+}
+
+/// The letter for the state of a process or thread with this directory; `None` if it is gone.
+fn state(directory: &str) -> Option<char> {
+    let stat = fs::read_to_string(format!("{directory}/stat")).ok()?;
+    // It follows the name, which may hold anything.
+    stat.rsplit_once(") ")?.1.chars().next()
 }
 
 #[cfg(test)]
@@ -192,7 +201,9 @@ mod tests {
         assert_eq!(halt.stop().unwrap().processes, 2);
         assert!(!is_stopped(root));
         assert!(halt.processes().iter().all(|p| is_stopped(*p)));
+        assert!(halt.stands_still());
         halt.go();
+        assert!(!halt.stands_still());
         assert!(!halt.processes().iter().all(|p| is_stopped(*p)));
         send(Signal::KILL, &halt.processes());
         child.wait().unwrap();
@@ -210,6 +221,7 @@ mod tests {
             .read_to_end(&mut Vec::new())
             .unwrap();
         assert!(halt.stop().is_ok());
+        assert!(!halt.stands_still());
         child.wait().unwrap();
     }
 }

@@ -175,7 +175,9 @@ impl Worker {
             Ok(None) => Ok(()),
             Ok(Some(what)) => {
                 // What is read of a process that is killed meanwhile lacks its end.
-                Maps::read(self.halt.executor()).map_err(|e| is_gone(&e))?;
+                if !self.halt.stands_still() {
+                    return Err(is_gone(&io::ErrorKind::NotFound.into()));
+                }
                 let evidence = format!("the candidate left its process in another state: {what}");
                 Err(Failure::new(FailureKind::LeftBehind, evidence))
             }
