@@ -38,8 +38,8 @@ pub use crate::tool::Finished;
 /// The version of the envelope around calls.
 pub const VERSION: u32 = 1;
 
-/// How long a worker that closed its pipe may take to end.
-const GRACE: Duration = Duration::from_secs(2);
+/// The time that a worker that closed its pipe has to end. A busy machine takes seconds to free much memory.
+const GRACE: Duration = Duration::from_secs(20);
 
 impl Program {
     /// Starts the program as a worker.
