@@ -287,6 +287,19 @@ fn divisors_of_a_script_have_other_values_but_zero() {
         others.insert(format!("{other:?}"));
     }
     assert!(others.len() > 4);
+    // Divisors that are indices, too, and all alike.
+    let task = task_of(|g| {
+        let (x, table) = (g.input("x", DType::I64, [8]), g.input("table", DType::I64, [5]));
+        let by = g.input("by", DType::I64, [8]);
+        let rest = g.call("remainder.Tensor", [("self", x.into()), ("other", by.into())])?[0];
+        let row = g.index_select(table, 0, by)?;
+        g.add(rest, row)
+    });
+    let task = captured(task, 2, Tensor::from_slice([8], &[2i64; 8]).unwrap());
+    for seed in 0..20 {
+        let other = values(&task, Distribution::Rows, seed, 2);
+        assert!(other.iter().all(|v| (1.0..=4.0).contains(v)), "{other:?}");
+    }
 }
 
 #[test]

@@ -35,21 +35,20 @@ pub(super) fn varied(
         && values.first() != values.last()
         && pairs.clone().all(|p| matches!(p, [a, b] if a <= b));
     let is_divisor = uses.divides && !values.contains(&0);
-    let legal = |word: u64, at: usize| match domain.value(word) {
-        0 if is_divisor => values.get(at).copied().unwrap_or(1),
-        value => value,
-    };
+    let own = |at: usize| values.get(at).copied().unwrap_or(0);
+    let legal = |value: i64, at: usize| if is_divisor && value == 0 { own(at) } else { value };
     let mode = mix(seed, u64::MAX) % 4;
     let mut other: Vec<i64> = (0..values.len())
         .map(|at| {
             let word = mix(seed, at as u64);
-            match mode {
+            let value = match mode {
                 // The ends.
                 0 => domain.nearest(if word & 1 == 0 { i64::MIN } else { i64::MAX }),
                 // Another order of the same.
-                1 => values.get(values.len() - 1 - at).copied().unwrap_or(0),
-                _ => legal(word, at),
-            }
+                1 => own(values.len() - 1 - at),
+                _ => domain.value(word),
+            };
+            legal(value, at)
         })
         .collect();
     if is_sorted {
@@ -62,7 +61,7 @@ pub(super) fn varied(
     } else if other == values {
         // A reversal of equal elements.
         other = (0..values.len())
-            .map(|at| legal(mix(seed, at as u64), at))
+            .map(|at| legal(domain.value(mix(seed, at as u64)), at))
             .collect();
     }
     from_integers(tensor, &other).map(Some)
