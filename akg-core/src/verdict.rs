@@ -181,7 +181,7 @@ impl Check {
 
 /// The version of the judge: of what is checked, how errors are measured and what is allowed. It grows with every change
 /// after which a candidate may get another verdict; verdicts of other versions count no longer.
-pub const JUDGE_VERSION: u32 = 8;
+pub const JUDGE_VERSION: u32 = 9;
 
 /// The amount of checking behind a verdict. It follows from the task and the secret, and from no clock: the same on every
 /// machine at any load.

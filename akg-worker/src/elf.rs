@@ -43,6 +43,9 @@ pub struct Section<'a> {
     link: usize,
 }
 
+/// The kind of symbols that name data.
+const DATA: u8 = 1;
+
 /// A symbol.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Symbol<'a> {
@@ -52,6 +55,8 @@ pub struct Symbol<'a> {
     pub section: usize,
     /// Its size in bytes.
     pub size: u64,
+    /// True if it names data.
+    pub is_data: bool,
 }
 
 impl Symbol<'_> {
@@ -142,14 +147,15 @@ impl<'a> Elf<'a> {
             let entries = self.bytes.get(table.contents.clone()).unwrap_or_default();
             for entry in entries.as_chunks::<SYMBOL>().0 {
                 let entry = Elf { bytes: entry };
-                let (Some(name), Some(section), Some(size)) = (entry.u32(0), entry.u16(6), entry.u64(16))
-                else {
+                let fields = (entry.u32(0), entry.bytes.get(4), entry.u16(6), entry.u64(16));
+                let (Some(name), Some(kind), Some(section), Some(size)) = fields else {
                     continue;
                 };
                 symbols.push(Symbol {
                     name: self.string(&names, name).unwrap_or(""),
                     section,
                     size: size as u64,
+                    is_data: kind & 0xf == DATA,
                 });
             }
         }

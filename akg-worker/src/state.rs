@@ -2,7 +2,7 @@
 //!
 //! What a kernel computes follows from its tensors. Data that is written while it runs would let it know which call it is, or
 //! what an earlier one had. So a shared object may have read-only data only, beside what compiler and linker put there for
-//! themselves, and uses no function of the C library that remembers for it. What a plan needs to keep within a call is scratch.
+//! themselves, and uses no function and no data of a library that remembers for it. What a plan needs to keep within a call is scratch.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +32,7 @@ const TOOLCHAIN: [&str; 8] = [
     "_edata",
     "__bss_start",
     "_end",
-    "_ZStL8__ioinit",
+    STREAMS,
     "data_start",
 ];
 const TOOLCHAIN_STEMS: [&str; 2] = ["completed.", "DW.ref."];
@@ -41,8 +41,8 @@ const TOOLCHAIN_STEMS: [&str; 2] = ["completed.", "DW.ref."];
 const MOST_TOOLCHAIN: u64 = 8;
 const MOST_UNNAMED: u64 = 64;
 
-/// Functions of the C library that remember something from one call to the next.
-const REMEMBERING: [&str; 21] = [
+/// Functions of the C and C++ libraries that remember something from one call to the next, or find one that does.
+const REMEMBERING: [&str; 54] = [
     "rand",
     "srand",
     "random",
@@ -64,7 +64,57 @@ const REMEMBERING: [&str; 21] = [
     "tss_set",
     "shmget",
     "shmat",
+    "ecvt",
+    "fcvt",
+    "strerror",
+    "strsignal",
+    "asctime",
+    "ctime",
+    "gmtime",
+    "localtime",
+    "tmpnam",
+    "ttyname",
+    "getdate",
+    "crypt",
+    "mbrtowc",
+    "mbtowc",
+    "wctomb",
+    "mblen",
+    "mallopt",
+    "setvbuf",
+    "setbuf",
+    "setbuffer",
+    "setlinebuf",
+    "on_exit",
+    "__cxa_at_quick_exit",
+    "getopt",
+    "getopt_long",
+    "dlsym",
+    "dlvsym",
+    "dlopen",
+    "dlmopen",
+    "_ZSt13set_terminatePFvvE",
+    "_ZSt14set_unexpectedPFvvE",
+    "_ZSt15set_new_handlerPFvvE",
+    "_ZNSt6locale6globalERKS_",
 ];
+
+/// Functions for the end of a process, which a linker puts into the shared object itself, and the one that they call. What makes the
+/// standard streams ready calls it, too.
+const AT_EXIT: [&str; 2] = ["atexit", "at_quick_exit"];
+const REGISTERS_EXIT: &str = "__cxa_atexit";
+const STREAMS: &str = "_ZStL8__ioinit";
+
+/// Data of libraries that nobody writes, or that a kernel may print to.
+const CONSTANTS: [&str; 5] = [
+    "stdout",
+    "stderr",
+    "__libc_single_threaded",
+    "__stack_chk_guard",
+    "_ZSt7nothrow",
+];
+/// The beginnings of names of tables that compilers make of types.
+const TYPES: [&str; 4] = ["_ZTV", "_ZTI", "_ZTS", "_ZTT"];
 
 /// The beginning of mangled names in the C++ library's own namespace.
 const STATIC_LIBRARY: &str = "_ZN10__cxxabiv1";
@@ -103,21 +153,31 @@ pub(crate) fn check(bytes: &[u8]) -> Option<Failure> {
         );
         return Some(Failure::new(FailureKind::KeepsState, evidence));
     }
-    let imports = symbols
-        .iter()
-        .filter(|s| s.is_import())
-        .map(|s| s.name.split('@').next().unwrap_or(s.name));
-    let remembering: BTreeSet<String> = imports
-        .filter(|name| REMEMBERING.contains(name))
-        .map(|name| format!("`{name}`"))
-        .collect();
-    (!remembering.is_empty()).then(|| {
-        let evidence = format!(
-            "the shared object calls what remembers from call to call: {}; compute it from the inputs",
-            listed(&remembering)
-        );
-        Failure::new(FailureKind::KeepsState, evidence)
-    })
+    let has_streams = symbols.iter().any(|s| s.name == STREAMS);
+    let (mut called, mut used) = (BTreeSet::new(), BTreeSet::new());
+    for symbol in &symbols {
+        let name = symbol.name.split('@').next().unwrap_or(symbol.name);
+        let is_exit = AT_EXIT.contains(&name) || name == REGISTERS_EXIT && !has_streams;
+        if is_exit {
+            called.insert(format!("`{name}`"));
+        }
+        if !symbol.is_import() {
+            continue;
+        }
+        let is_constant = CONSTANTS.contains(&name) || TYPES.iter().any(|stem| name.starts_with(stem));
+        if REMEMBERING.contains(&name) {
+            called.insert(format!("`{name}`"));
+        } else if symbol.is_data && !is_constant {
+            used.insert(format!("`{name}`"));
+        }
+    }
+    let does = match (called.is_empty(), used.is_empty()) {
+        (true, true) => return None,
+        (false, _) => format!("calls what remembers from call to call: {}", listed(&called)),
+        (true, false) => format!("uses data of a library, which outlives a call: {}", listed(&used)),
+    };
+    let evidence = format!("the shared object {does}; compute it from the inputs");
+    Some(Failure::new(FailureKind::KeepsState, evidence))
 }
 
 /// What a writable section has beside the data of the toolchain.

@@ -509,6 +509,33 @@ fn what_keeps_state_is_not_loaded() {
             "((char **)tensors[1])[1] = strtok((char *)tensors[1], \",\");",
             "`strtok`",
         ),
+        (
+            "#include <unistd.h>\n",
+            "((int *)tensors[1])[1] = optind++;",
+            "`optind`",
+        ),
+        (
+            "#include <iostream>\n",
+            "((int *)tensors[1])[1] = std::cout.width(std::cout.width() + 1);",
+            "`_ZSt4cout`",
+        ),
+        (
+            "#include <ctime>\n",
+            "time_t at = 0; ((int *)tensors[1])[1] = gmtime(&at)->tm_sec++;",
+            "`gmtime`",
+        ),
+        ("#include <cstdlib>\n", "atexit(abort);", "`atexit`"),
+        (
+            "#include <exception>\n#include <cstdlib>\n",
+            "std::set_terminate(abort);",
+            "set_terminate",
+        ),
+        ("#include <malloc.h>\n", "mallopt(M_PERTURB, 85);", "`mallopt`"),
+        (
+            "#include <dlfcn.h>\n",
+            "((int *)tensors[1])[1] = ((int (*)())dlsym(RTLD_DEFAULT, \"rand\"))();",
+            "`dlsym`",
+        ),
     ];
     for (before, first, named) in cases {
         let Some(bytes) = compile(&format!("{before}\nKERNEL(kernel) {{ {first} {body} }}")) else {
@@ -533,6 +560,7 @@ fn what_keeps_state_is_not_loaded() {
 fn tables_that_are_only_read_are_no_state() {
     let source = r#"
 #include <cmath>
+#include <cstdio>
 #include <iostream>
 #include <vector>
 #include <algorithm>
@@ -546,7 +574,7 @@ KERNEL(kernel) {
     std::vector<float> sorted(x, x + 16);
     std::sort(sorted.begin(), sorted.end());
     const Twice twice; const Shape &shape = twice;
-    try { if (sorted.size() > 99) throw 1; } catch (int) { std::cerr << names[1]; }
+    try { if (sorted.size() > 99) throw 1; } catch (int) { std::fputs(names[1], stderr); }
     for (int i = 0; i < 16; i++) y[i] = shape.of(sorted[i]) * half * table[i % 4] / table[i % 4] + std::sin(0.0f);
 }"#;
     let Some(bytes) = compile(source) else {

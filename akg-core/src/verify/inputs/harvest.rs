@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use super::integers::IntegerUse;
 use super::inverse::{Precision, Target, operands_of};
 use super::rows::Layout;
+use crate::dtype::DType;
 use crate::graph::ops::Call;
 use crate::graph::{Arg, Family, Graph, Node, ValueId};
 
@@ -25,8 +26,53 @@ pub(super) struct InputFacts {
     pub(super) is_positive: bool,
     /// True if it is under a root or a logarithm, which negative numbers do not have.
     pub(super) is_rooted: bool,
+    /// True if the graph looks for the largest or the smallest of its elements, or for their order.
+    pub(super) is_ordered: bool,
+    /// The number that changes nothing where it is added or multiplied: the value that layers begin with.
+    pub(super) neutral: Option<f32>,
     /// The use of integers.
     pub(super) integers: IntegerUse,
+}
+
+/// Operators that look for the largest or the smallest element, or for an order.
+const ORDERING: [&str; 24] = [
+    "amax",
+    "amin",
+    "aminmax",
+    "max",
+    "min",
+    "argmax",
+    "argmin",
+    "argsort",
+    "cummax",
+    "cummin",
+    "kthvalue",
+    "log_softmax",
+    "_log_softmax",
+    "logsumexp",
+    "logcumsumexp",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool2d_with_indices",
+    "max_pool3d",
+    "median",
+    "softmax",
+    "_softmax",
+    "sort",
+    "topk",
+];
+
+/// The number that changes nothing in the place of an operand.
+fn neutral(node: &Node, value: ValueId) -> Option<f32> {
+    let parameters = node.op.schema().parameters.iter().zip(&node.args);
+    let mut names = parameters
+        .filter(|(_, arg)| **arg == Arg::Value(value))
+        .map(|(parameter, _)| parameter.name.as_str());
+    match (names.next()?, node.op.base_name(), node.op.family()) {
+        ("bias" | "running_mean", _, _) | (_, "add" | "sub", _) => Some(0.0),
+        ("running_var", _, _) | ("weight", _, Family::Norm) | (_, "mul", _) => Some(1.0),
+        _ => None,
+    }
 }
 
 /// The facts of each input of a graph, in order.
@@ -155,7 +201,17 @@ impl<'a> Harvest<'a> {
             | "expm1" => (main, vec![(0.0, Precision::Near)]),
             "floor" | "ceil" | "trunc" => (main, exact(&[-1.0, 0.0, 1.0, 2.0])),
             "round" => (main, exact(&[-1.5, -0.5, 0.5, 1.5, 2.5])),
-            "to" | "_to_copy" if self.truncates(node) => (main, exact(&[-1.0, 0.0, 1.0, 2.0])),
+            "to" | "_to_copy" if self.truncates(node) => {
+                let mut found = exact(&[-1.0, 0.0, 1.0, 2.0]);
+                // Numbers that shorter integers do not hold.
+                let far: &[f64] = match node.outputs.first().and_then(|v| self.graph.value(*v)) {
+                    Some(value) if value.ty.dtype == DType::I64 => &[-3e9, 3e9, 1e12],
+                    Some(value) if value.ty.dtype == DType::I32 => &[-1e9, 70_000.0, 1e9],
+                    _ => &[],
+                };
+                found.extend(far.iter().map(|at| (*at, Precision::AtOnly)));
+                (main, found)
+            }
             "remainder" | "fmod" | "floor_divide" => (main, multiples(arg("other"))),
             "div"
                 if call
@@ -206,6 +262,8 @@ impl<'a> Harvest<'a> {
             of_outputs.reduced = of_outputs.reduced.or(fact.reduced);
             of_outputs.is_positive |= fact.is_positive;
             of_outputs.is_rooted |= fact.is_rooted;
+            of_outputs.is_ordered |= fact.is_ordered;
+            of_outputs.neutral = of_outputs.neutral.or(fact.neutral);
         }
         let call = self.call(node);
         let floats: Vec<ValueId> = node.inputs().filter(|v| self.is_float(*v)).collect();
@@ -228,6 +286,12 @@ impl<'a> Harvest<'a> {
         let is_inverse = matches!(node.op.base_name(), "reciprocal" | "pow");
         let is_affine = matches!(node.op.base_name(), "add" | "mul" | "to" | "_to_copy")
             || node.op.family() == Family::View;
+        let orders = ORDERING.contains(&node.op.base_name());
+        let moves = matches!(node.op.family(), Family::View | Family::Rearrange)
+            || matches!(
+                node.op.base_name(),
+                "to" | "_to_copy" | "where" | "masked_fill" | "neg"
+            );
         let names = node.op.schema().parameters.iter().zip(&node.args);
         let variances: Vec<ValueId> = names
             .filter(|(parameter, _)| matches!(parameter.name.as_str(), "running_var"))
@@ -244,7 +308,10 @@ impl<'a> Harvest<'a> {
             let divides = node.op.base_name() == "div" && call.opt_arg("other") == Some(&Arg::Value(value));
             let is_variance = is_root || variances.contains(&value);
             let is_positive = is_variance || is_inverse || divides || is_affine && of_outputs.is_positive;
+            let neutral = neutral(node, value).or(of_outputs.neutral.filter(|_| moves));
             if let Some(fact) = self.fact(value) {
+                fact.is_ordered |= orders || moves && of_outputs.is_ordered;
+                fact.neutral = fact.neutral.or(neutral);
                 fact.is_rooted |= is_variance || is_affine && of_outputs.is_rooted;
                 fact.reduced = fact.reduced.or(reduced).or(passed);
                 fact.is_positive |= is_positive;

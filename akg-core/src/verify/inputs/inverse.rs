@@ -80,7 +80,11 @@ pub(super) fn round(dtype: DType, value: f64) -> f64 {
 fn next(dtype: DType, value: f64, up: bool) -> f64 {
     let sign = if up { 1.0 } else { -1.0 };
     if value == 0.0 {
-        let smallest = if dtype == DType::F16 { -14 } else { -60 };
+        let smallest = match dtype {
+            DType::F16 => -14,
+            DType::F64 => -300,
+            _ => -110,
+        };
         return sign * 2f64.powi(smallest);
     }
     match dtype {

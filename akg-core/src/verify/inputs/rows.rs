@@ -24,6 +24,9 @@ pub(super) struct Rows {
     length: usize,
 }
 
+/// The power of two that a far row is at least away from zero.
+const NEAREST: u32 = 7;
+
 /// Elements of a row where a tensor has no rows to speak of.
 const SEGMENT: usize = 16;
 
@@ -113,6 +116,8 @@ pub(super) enum Structure {
     Saturated,
     /// Near zero.
     Small,
+    /// All of one sign and far from zero.
+    Far,
 }
 
 const STRUCTURES: [Structure; 8] = [
@@ -131,8 +136,18 @@ const STRUCTURES: [Structure; 8] = [
 pub(super) struct Strewn {
     pub(super) rows: Rows,
     pub(super) seed: u64,
-    /// One row in this many is ordinary, or all but one in this many.
-    pub(super) is_rare: bool,
+    pub(super) strewing: Strewing,
+}
+
+/// The structures that rows have, and how many have one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Strewing {
+    /// Three rows in four have some structure.
+    Most,
+    /// One row in eight has.
+    Few,
+    /// Every other row is far from zero, by 2^7 to this power of two.
+    Far(u32),
 }
 
 /// A row that elements are asked for.
@@ -141,6 +156,8 @@ pub(super) struct Row {
     pub(super) structure: Structure,
     seed: u64,
     length: usize,
+    /// The power of two that a far row is at most away from zero.
+    farthest: u32,
 }
 
 impl Strewn {
@@ -149,14 +166,16 @@ impl Strewn {
         let seed = mix(self.seed, number as u64);
         // Neighbouring rows take turns, so that few rows have different structures.
         let turn = (self.seed as usize).wrapping_add(number) % STRUCTURES.len();
-        let is_ordinary = if self.is_rare {
-            !seed.is_multiple_of(8)
-        } else {
-            seed.is_multiple_of(4)
+        let is_ordinary = match self.strewing {
+            Strewing::Most => seed.is_multiple_of(4),
+            Strewing::Few => !seed.is_multiple_of(8),
+            Strewing::Far(_) => seed.is_multiple_of(2),
         };
-        let structure = match STRUCTURES.get(turn) {
-            Some(structure) if !is_ordinary => *structure,
-            _ => Structure::Ordinary,
+        let (structure, farthest) = match (self.strewing, STRUCTURES.get(turn)) {
+            _ if is_ordinary => (Structure::Ordinary, 0),
+            (Strewing::Far(farthest), _) => (Structure::Far, farthest),
+            (_, Some(structure)) => (*structure, 0),
+            (_, None) => (Structure::Ordinary, 0),
         };
         Row {
             structure: match structure {
@@ -165,6 +184,7 @@ impl Strewn {
             },
             seed,
             length: self.rows.length(),
+            farthest,
         }
     }
 }
@@ -230,6 +250,12 @@ impl Row {
                 ordinary.signum() * 24.0 + ordinary * 4.0
             }
             Structure::Small => ordinary() / 1024.0,
+            Structure::Far => {
+                let steps = self.farthest.saturating_sub(NEAREST) + 1;
+                let exponent = NEAREST + (self.seed >> 8) as u32 % steps;
+                let sign = if self.seed >> 7 & 1 == 0 { 1.0 } else { -1.0 };
+                sign * 2f32.powi(exponent as i32) * (1.0 + ordinary().abs() / 16.0)
+            }
         })
     }
 }
@@ -265,7 +291,7 @@ mod tests {
             let strewn = Strewn {
                 rows,
                 seed,
-                is_rare: false,
+                strewing: Strewing::Most,
             };
             let all: Vec<Row> = (0..64).map(|n| strewn.row(n)).collect();
             for structure in STRUCTURES {

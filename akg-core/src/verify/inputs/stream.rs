@@ -10,7 +10,7 @@ use super::distribution::Distribution;
 use super::harvest::InputFacts;
 use super::integers::Domain;
 use super::normal::{hash, mix, normal, uniform};
-use super::rows::{Row, Rows, Strewn, Structure, power_of_two};
+use super::rows::{Row, Rows, Strewing, Strewn, Structure, power_of_two};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::Bindings;
@@ -54,6 +54,8 @@ pub(in crate::verify) struct Stream {
     gains: Option<(i32, i32)>,
     /// Which rows have a structure.
     strewn: Option<Strewn>,
+    /// The value of all elements of a weight.
+    neutral: Option<f32>,
     is_positive: bool,
     /// True if elements lose their sign.
     is_magnitude: bool,
@@ -180,15 +182,21 @@ impl Stream {
         let seen = input.layout.as_ref().map(|layout| layout.storage_rows());
         let reduced = facts.reduced.filter(|_| seen.is_none());
         let seen = seen.map_or_else(|| shape.clone(), Vec::from);
-        let rows = match (distribution, reduced) {
-            (Distribution::Rows, _) => Some((Rows::last(&seen), false)),
-            (Distribution::Columns, Some(layout)) => Some((Rows::of(layout, &seen), false)),
-            (Distribution::Columns, None) if seen.len() > 1 => {
-                Some((Rows::of(super::rows::Layout::Along(0), &seen), false))
+        let reduced = reduced.map(|layout| Rows::of(layout, &seen));
+        let rows = match distribution {
+            Distribution::Rows => Some((Rows::last(&seen), Strewing::Most)),
+            Distribution::Columns => {
+                let first = || Rows::of(super::rows::Layout::Along(0), &seen);
+                let rows = reduced.or_else(|| (seen.len() > 1).then(first));
+                Some((rows.unwrap_or_else(|| Rows::last(&seen)), Strewing::Most))
             }
-            (Distribution::Columns, None) => Some((Rows::last(&seen), false)),
-            (Distribution::Large | Distribution::Tiny | Distribution::Offset, _) => {
-                Some((Rows::last(&seen), true))
+            Distribution::Large | Distribution::Tiny | Distribution::Offset => {
+                Some((Rows::last(&seen), Strewing::Few))
+            }
+            Distribution::OneSided if facts.is_ordered => {
+                let farthest = if ty.dtype == DType::F16 { 14 } else { 30 };
+                let rows = reduced.unwrap_or_else(|| Rows::last(&seen));
+                Some((rows, Strewing::Far(farthest)))
             }
             _ => None,
         };
@@ -203,11 +211,12 @@ impl Stream {
             domain,
             points,
             gains: reach.map(|reach| (-12, (reach.log2().ceil() as i32 + 4).clamp(4, 24))),
-            strewn: rows.filter(|_| is_data).map(|(rows, is_rare)| Strewn {
+            strewn: rows.filter(|_| is_data).map(|(rows, strewing)| Strewn {
                 rows,
                 seed: mix(seed, 1),
-                is_rare,
+                strewing,
             }),
+            neutral: facts.neutral.filter(|_| distribution == Distribution::Tiny),
             is_positive: facts.is_positive,
             is_magnitude: facts.is_rooted && input.kind == InputKind::Weight,
             row: seen.last().copied().unwrap_or(1).max(1),
@@ -227,9 +236,7 @@ impl Stream {
             DType::F64 => self.floats::<f64>(elements(chunk)?, first, rng),
             DType::F16 => self.floats::<f16>(elements(chunk)?, first, rng),
             DType::BF16 => self.floats::<bf16>(elements(chunk)?, first, rng),
-            DType::Bool => self.exact(elements::<u8>(chunk)?, first, rng, |row, place, word| {
-                u8::from(boolean(row, place, word))
-            }),
+            DType::Bool => self.booleans(elements(chunk)?, first, rng),
             DType::U8 => self.exact(elements(chunk)?, first, rng, |r, k, w| {
                 self.integer(r, k, w) as u8
             }),
@@ -247,7 +254,34 @@ impl Stream {
         Ok(())
     }
 
+    /// Booleans: all alike in data that is, a triangle about the diagonal of the last two axes in one distribution, as masks are.
+    fn booleans(&self, elements: &mut [u8], first: usize, rng: &mut ChaCha8Rng) {
+        let is_data = self.kind == InputKind::Activation;
+        match (self.distribution, self.shape.as_slice()) {
+            (Distribution::Zeros, _) if is_data => elements.fill(0),
+            (Distribution::Constant, _) if is_data => elements.fill(1),
+            (Distribution::Offset, [.., rows, columns]) if is_data => {
+                for (at, element) in (first..).zip(elements) {
+                    let (column, row) = (at % columns.max(&1), at / columns.max(&1) % rows.max(&1));
+                    let is_true = match self.seed % 4 {
+                        0 => column > row,
+                        1 => column >= row,
+                        2 => column <= row,
+                        _ => column < row,
+                    };
+                    *element = u8::from(is_true);
+                }
+            }
+            _ => self.exact(elements, first, rng, |row, place, word| {
+                u8::from(boolean(row, place, word))
+            }),
+        }
+    }
+
     fn floats<T: Floating>(&self, elements: &mut [T], first: usize, rng: &mut ChaCha8Rng) {
+        if let Some(neutral) = self.neutral.filter(|_| self.kind == InputKind::Weight) {
+            return elements.fill(T::of(neutral));
+        }
         let affine = self.affine();
         let mut words = [0u32; BLOCK];
         let mut finer = [0u32; BLOCK];
@@ -354,8 +388,15 @@ impl Stream {
         let data = match self.distribution {
             Distribution::IllConditioned => signed * f32::from_bits((117 + (other() % 21) as u32) << 23),
             Distribution::Ties => {
-                let neighbour = ((other() % 3) as f32 - 1.0) / 8192.0;
-                (signed * 2.0).round() * (1.0 + neighbour)
+                let number = (signed * 2.0).round();
+                match other() % 6 {
+                    0 | 1 => number,
+                    2 => number * (1.0 - 1.0 / 8192.0),
+                    3 => number * (1.0 + 1.0 / 8192.0),
+                    _ if number == 0.0 => number,
+                    4 => number.next_up(),
+                    _ => number.next_down(),
+                }
             }
             Distribution::Extremes => (signed * 2.0).round(),
             Distribution::Special if other().is_multiple_of(8) => {
