@@ -14,6 +14,8 @@ use crate::task::Generator;
 pub(super) struct IntegerUse {
     /// The extents of what it selects from, where its elements are indices.
     pub(super) extents: Vec<Expr>,
+    /// True if an operator takes its elements for places that are not counted from the end.
+    pub(super) counts_from_front: bool,
     /// Whether indices are computed from it.
     pub(super) makes_indices: bool,
     /// Whether it says where to write: equal elements would contradict each other.
@@ -87,6 +89,7 @@ impl IntegerUse {
             Some(Arg::Int(dim)) => dim.as_const(),
             _ => None,
         };
+        let known_extents = self.extents.len();
         // The index, and the extent of what it selects from.
         let mut select = |is_direct: Option<bool>, extent: Option<Expr>| match (is_direct, extent) {
             (None, _) => {}
@@ -99,6 +102,7 @@ impl IntegerUse {
                 let extent = dim().and_then(|dim| extent(value("self"), dim));
                 select(direct(value("index")), extent);
             }
+            // Negative places are counted from the end here alone.
             "index" => {
                 if let Some(Arg::Values(indices)) = of("indices") {
                     for (axis, index) in indices.iter().enumerate() {
@@ -123,6 +127,7 @@ impl IntegerUse {
             "pow" => self.divides |= direct(value("exponent")).is_some(),
             _ => {}
         }
+        self.counts_from_front |= self.extents.len() > known_extents && node.op.base_name() != "index";
     }
 
     /// Whether any element of its range may stand for any other.
@@ -202,10 +207,14 @@ impl Domain {
         }
         if let Some(limit) = uses.limit(dims) {
             let hi = (limit - 1).min(highest);
-            return Domain::Range {
-                lo: least.max(0).min(hi),
-                hi,
+            let lo = if uses.divides {
+                1.min(hi)
+            } else if uses.counts_from_front || !distribution.has_wide_integers() {
+                0
+            } else {
+                lowest.max(-hi - 1)
             };
+            return Domain::Range { lo, hi };
         }
         if uses.divides {
             return small;

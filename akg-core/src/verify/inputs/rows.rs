@@ -309,9 +309,34 @@ mod tests {
                     Structure::OneHot => assert_eq!(values.iter().filter(|v| **v != 0.0).count(), 1),
                     Structure::Saturated => assert!(values.iter().all(|v| v.abs() >= 24.0)),
                     Structure::Small => assert!(values.iter().all(|v| v.abs() < 0.01)),
+                    Structure::Far => panic!("rows are far in data of their own"),
                     Structure::Ordinary => assert!(values.is_empty()),
                 }
             }
         }
+    }
+
+    #[test]
+    fn far_rows_are_of_one_sign_and_many_magnitudes() {
+        let strewn = Strewn {
+            rows: Rows::last(&[200, 8]),
+            seed: 3,
+            strewing: Strewing::Far(30),
+        };
+        let far = (0..200)
+            .map(|n| strewn.row(n))
+            .filter(|row| row.structure == Structure::Far);
+        let rows: Vec<Vec<f32>> = far
+            .map(|row| (0..8).filter_map(|k| row.value(k)).collect())
+            .collect();
+        assert!((60..140).contains(&rows.len()));
+        for row in &rows {
+            assert!(
+                row.iter()
+                    .all(|v| v.signum() == row[0].signum() && v.abs() >= 128.0)
+            );
+        }
+        let lies = |low: f32, high: f32| rows.iter().any(|row| row.iter().all(|v| low <= *v && *v < high));
+        assert!(lies(-1e3, -1e2) && lies(1e2, 1e3) && lies(-1e10, -1e7) && lies(1e7, 1e10));
     }
 }

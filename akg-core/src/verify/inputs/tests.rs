@@ -6,7 +6,7 @@ use std::sync::Arc;
 use half::f16;
 
 use super::*;
-use crate::graph::{Graph, ValueId};
+use crate::graph::{Arg, Graph, ValueId};
 use crate::reference::{Options, evaluate};
 use crate::task::Capture;
 
@@ -266,6 +266,91 @@ fn captured_integers_take_other_legal_values() {
     let inputs = host_inputs(&task, Distribution::Contract, 1).unwrap();
     let gaps = unvaried(&task, &inputs).unwrap();
     assert!(gaps.len() == 1 && gaps[0].contains("`n`"), "{gaps:?}");
+}
+
+#[test]
+fn extremes_are_looked_for_in_rows_far_from_zero() {
+    let task = task_of(|g| {
+        let x = g.input("x", DType::F32, [64, 8]);
+        let scaled = g.neg(x)?;
+        g.amax(scaled, &[1], false)
+    });
+    let found = values(&task, Distribution::OneSided, 1, 0);
+    let is_far = |row: &[f64]| row.iter().all(|v| v.abs() > 1e4 && v.signum() == row[0].signum());
+    assert!(found.chunks(8).filter(|row| is_far(row)).count() > 8);
+    // Sums are not.
+    let task = task_of(|g| {
+        let x = g.input("x", DType::F32, [64, 8]);
+        g.exp(x)
+    });
+    assert!(
+        values(&task, Distribution::OneSided, 1, 0)
+            .iter()
+            .all(|v| v.abs() < 200.0)
+    );
+}
+
+#[test]
+fn weights_change_nothing_in_one_distribution() {
+    let task = task_of(|g| {
+        let (x, w, b) = (
+            g.input("x", DType::F32, [4, 8]),
+            g.weight("w", DType::F32, [8]),
+            g.weight("b", DType::F32, [8]),
+        );
+        let scaled = g.mul(x, w)?;
+        g.add(scaled, b)
+    });
+    assert_eq!(values(&task, Distribution::Tiny, 1, 1), [1.0; 8]);
+    assert_eq!(values(&task, Distribution::Tiny, 1, 2), [0.0; 8]);
+    assert_ne!(values(&task, Distribution::Large, 1, 1), [1.0; 8]);
+}
+
+#[test]
+fn masks_are_of_one_value_or_triangles() {
+    let task = task_of(|g| {
+        let (x, mask) = (
+            g.input("x", DType::F32, [6, 6]),
+            g.input("mask", DType::Bool, [6, 6]),
+        );
+        g.masked_fill(x, mask, 0.0)
+    });
+    assert_eq!(values(&task, Distribution::Zeros, 1, 1), [0.0; 36]);
+    assert_eq!(values(&task, Distribution::Constant, 1, 1), [1.0; 36]);
+    for seed in 0..8 {
+        let mask = values(&task, Distribution::Offset, seed, 1);
+        let above = |column: usize, row: usize| mask[row * 6 + column];
+        for row in 0..6 {
+            for column in 0..row {
+                assert_ne!(above(column, row), above(row, column));
+            }
+        }
+    }
+}
+
+#[test]
+fn places_are_counted_from_the_end_where_they_may_be() {
+    let task = |op: &str| {
+        task_of(|g| {
+            let x = g.input("x", DType::F32, [5, 3]);
+            let at = g.input("at", DType::I64, [64]);
+            match op {
+                "index" => g.call(
+                    "index.Tensor",
+                    [("self", x.into()), ("indices", Arg::Values(vec![Some(at)]))],
+                ),
+                _ => g.call(
+                    "index_select.default",
+                    [("self", x.into()), ("dim", 0.into()), ("index", at.into())],
+                ),
+            }
+            .map(|outputs| outputs[0])
+        })
+    };
+    let found = values(&task("index"), Distribution::Large, 1, 1);
+    assert!(found.contains(&-5.0) && found.contains(&4.0) && found.iter().all(|v| (-5.0..5.0).contains(v)));
+    let found = values(&task("index_select"), Distribution::Large, 1, 1);
+    assert!(found.iter().all(|v| (0.0..5.0).contains(v)));
 }
 
 #[test]
