@@ -216,7 +216,10 @@ impl Stream {
                 seed: mix(seed, 1),
                 strewing,
             }),
-            neutral: facts.neutral.filter(|_| distribution == Distribution::Tiny),
+            neutral: facts
+                .neutral
+                .map(|neutral| if facts.is_rooted { 1.0 } else { neutral })
+                .filter(|_| distribution == Distribution::Tiny),
             is_positive: facts.is_positive,
             is_magnitude: facts.is_rooted && input.kind == InputKind::Weight,
             row: seen.last().copied().unwrap_or(1).max(1),
