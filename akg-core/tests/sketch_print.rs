@@ -135,6 +135,7 @@ fn tensor() -> impl Strategy<Value = TensorSyntax> {
         name,
         dtype,
         shape,
+        updates: None,
     })
 }
 

@@ -156,9 +156,14 @@ def _akg_call(inputs):
         if tuple(tensor.shape) != shapes[_akg_order["inputs"][position]]:
             expected = shapes[_akg_order["inputs"][position]]
             raise ValueError(f"`{name}` must have the shape {expected}, not {tuple(tensor.shape)}")
-    make = lambda kind, ports: [_akg_empty(shapes[i], *port[1:3]) for i, port in zip(_akg_order[kind], ports)]
-    outputs, scratch = make("outputs", _akg_outputs), make("scratch", _akg_scratch)
     tensors = dict(zip(_akg_order["inputs"], inputs))
+    # Outputs that stand in the place of an input.
+    updated = {output: tensors[input] for output, input in _akg_order["updates"]}
+    make = lambda kind, ports: [
+        updated[i] if i in updated else _akg_empty(shapes[i], *port[1:3])
+        for i, port in zip(_akg_order[kind], ports)
+    ]
+    outputs, scratch = make("outputs", _akg_outputs), make("scratch", _akg_scratch)
     tensors.update(zip(_akg_order["constants"], _akg_constants))
     tensors.update(zip(_akg_order["outputs"], outputs))
     tensors.update(zip(_akg_order["scratch"], scratch))
@@ -185,7 +190,7 @@ class ModelNew(@BASE@):
         for output, (*_, updates) in zip(_akg_call([find(port[3]) for port in _akg_inputs]), _akg_outputs):
             if updates is None:
                 results.append(output)
-            else:
+            elif find(updates).data_ptr() != output.data_ptr():
                 with torch.no_grad():
                     find(updates).copy_(output)
         return @RESULTS@

@@ -1,4 +1,5 @@
-//! Every element of an output or buffer is written exactly once; atomic additions find a value to add to.
+//! Every element of an output or buffer is written exactly once, of an output that updates an input at most once; atomic
+//! additions find a value to add to.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -82,7 +83,7 @@ fn accumulation(tensor: &PlanTensor, stores: &[Store<'_>], out: &mut Diagnostics
     let name = &tensor.name;
     let before = stores.iter().filter(|s| s.mode == StoreMode::Set);
     let latest = before.map(|s| s.kernel).max();
-    if latest.is_none_or(|latest| latest >= add.kernel) {
+    if tensor.updates.is_none() && latest.is_none_or(|latest| latest >= add.kernel) {
         let message = format!("`{name}` is added to, but no earlier kernel gives it a value");
         let note = format!("begin with a kernel that stores zeros to all of `{name}`, and only add after it");
         out.push(Diagnostic::error(message, add.span.clone()).note(note));
@@ -108,6 +109,9 @@ fn objection(
             .any(|a| matches!(a, Axis::AtTile(_) | Axis::Gather(_)))
     };
     if let Some(store) = stores.iter().find(computed) {
+        if tensor.updates.is_some() {
+            return stores.iter().find_map(|store| unordered(program, tensor, store));
+        }
         let message =
             format!("where this store writes is computed, so whether it writes all of `{name}` once is open");
         return Some(Diagnostic::warning(message, store.span.clone()));
@@ -146,6 +150,22 @@ fn objection(
         }
     }
     (!program.dims.is_empty()).then(|| open(name, "was only counted for a few small extents", first))
+}
+
+/// Programs that may write one element in any order: they differ in an index that the place of the store does not depend on.
+fn unordered(program: &Program, tensor: &PlanTensor, store: &Store<'_>) -> Option<Diagnostic> {
+    let grid = &program.kernels.get(store.kernel)?.grid;
+    let symbols = store.region.iter().flat_map(axis_symbols).collect();
+    let used = closure(symbols, &store.site.indices);
+    let axis = grid
+        .iter()
+        .find(|axis| !axis.extent.is(1) && used.iter().all(|index| index.symbol != axis.symbol))?;
+    let message = format!(
+        "programs that differ in `{}` may write the same elements of `{}`, in any order",
+        axis.symbol, tensor.name
+    );
+    let error = Diagnostic::error(message, store.span.clone());
+    Some(error.note("use the index in the region, or let one program make these stores one after the other"))
 }
 
 fn open(name: &str, why: &str, store: &Store<'_>) -> Diagnostic {
@@ -304,7 +324,10 @@ fn count(
         coordinates.reverse();
         format!("`{}`{coordinates:?}", tensor.name)
     };
-    let wrong = writes.iter().position(|n| *n != 1);
+    let may_be_left_out = tensor.updates.is_some();
+    let wrong = writes
+        .iter()
+        .position(|n| *n > 1 || (*n == 0 && !may_be_left_out));
     Ok(wrong.map(|at| match writes.get(at) {
         Some(0) => format!("{} is never written", place(at)),
         n => format!(
