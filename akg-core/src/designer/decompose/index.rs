@@ -1,7 +1,8 @@
 //! Elements that indices name.
 //!
 //! Of short tables, each is the sum of all elements but with zeros in the place of the others. Rows of longer ones are
-//! gathered by their numbers. A tensor in which slices are replaced is computed as a whole: each place finds its slice.
+//! gathered by their numbers. A tensor in which slices are replaced is computed as a whole, unless it is a state that a
+//! call updates in place: each place finds its slice.
 
 use std::ops::Range;
 
@@ -183,6 +184,9 @@ fn replaced(s: &mut Step<'_>, table: PrimId, dim: usize, index: PrimId, source: 
         s.prims.reshape(table, shape.clone()),
         s.prims.reshape(source, slices),
     );
+    if let Some(output) = s.in_place()?.filter(|_| !places.is(1)) {
+        return Ok(scatter(s, output, table, dim, [index, source]));
+    }
     let along = |extent: Expr| {
         let mut shape = vec![Expr::constant(1); shape.len()];
         shape.splice(dim..=dim, [extent]);
@@ -210,6 +214,19 @@ fn replaced(s: &mut Step<'_>, table: PrimId, dim: usize, index: PrimId, source: 
     let is_named = s.prims.compare(CompareOp::Ge, last, zero)?;
     let is_named = s.prims.reshape(is_named, along(places));
     s.prims.select(is_named, slice, table)
+}
+
+/// The same, as an output that stands in the place of `table`: only the slices are written.
+fn scatter(s: &mut Step<'_>, output: usize, table: PrimId, dim: usize, operands: [PrimId; 2]) -> PrimId {
+    let [index, source] = operands;
+    let count = s.prims.extent(index, 0);
+    let prim = Prim::Scatter {
+        output,
+        dim,
+        operands: [s.prims.reshape(index, vec![count]), source],
+    };
+    let (dtype, shape) = (s.prims.dtype(table), s.prims.shape(table).to_vec());
+    s.prims.push(prim, dtype, shape)
 }
 
 /// An index as numbers from 0 on, of type `dtype`: negative ones count from the end.

@@ -128,8 +128,8 @@ fn unless_later(
     };
     let own = e.coordinate(&[axis], DType::I64)?.text;
     let (name, total) = (e.name(&numbers.tensor)?.to_owned(), e.extent(axis).clone());
-    let last = e.fresh("n");
-    e.line(format!("{last} = full i64[] -1"));
+    let later = e.fresh("n");
+    e.line(format!("{later} = zeros i64[]"));
     let from = e.fresh("r");
     e.open(format!("for {from} in 0..{total} step {len} {{"));
     let others = e.fresh("x");
@@ -145,10 +145,12 @@ fn unless_later(
     let row = e.fresh("t");
     e.line(format!("{row} = i64(iota({len})) + {from}"));
     let same = e.fresh("t");
-    e.line(format!("{same} = ({places} == {at}) & ({row} < {total})"));
-    e.line(format!("{last} = max({last}, reduce_max(select({same}, {row}, -1), 0))"));
+    e.line(format!(
+        "{same} = ({places} == {at}) & ({row} > {own}) & ({row} < {total})"
+    ));
+    e.line(format!("{later} = {later} + reduce_sum(i64({same}), 0)"));
     e.close();
     let to = e.fresh("n");
-    e.line(format!("{to} = select({last} == {own}, {at}, -1)"));
+    e.line(format!("{to} = select({later} == 0, {at}, -1)"));
     Ok(to)
 }

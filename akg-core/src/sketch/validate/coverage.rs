@@ -109,11 +109,11 @@ fn objection(
             .any(|a| matches!(a, Axis::AtTile(_) | Axis::Gather(_)))
     };
     if let Some(store) = stores.iter().find(computed) {
-        if tensor.updates.is_some() {
-            return stores.iter().find_map(|store| unordered(program, tensor, store));
-        }
-        let message =
-            format!("where this store writes is computed, so whether it writes all of `{name}` once is open");
+        let whether = match tensor.updates {
+            Some(_) => format!("writes an element of `{name}` twice"),
+            None => format!("writes all of `{name}` once"),
+        };
+        let message = format!("where this store writes is computed, so whether it {whether} is open");
         return Some(Diagnostic::warning(message, store.span.clone()));
     }
     if let [store] = stores
@@ -150,22 +150,6 @@ fn objection(
         }
     }
     (!program.dims.is_empty()).then(|| open(name, "was only counted for a few small extents", first))
-}
-
-/// Programs that may write one element in any order: they differ in an index that the place of the store does not depend on.
-fn unordered(program: &Program, tensor: &PlanTensor, store: &Store<'_>) -> Option<Diagnostic> {
-    let grid = &program.kernels.get(store.kernel)?.grid;
-    let symbols = store.region.iter().flat_map(axis_symbols).collect();
-    let used = closure(symbols, &store.site.indices);
-    let axis = grid
-        .iter()
-        .find(|axis| !axis.extent.is(1) && used.iter().all(|index| index.symbol != axis.symbol))?;
-    let message = format!(
-        "programs that differ in `{}` may write the same elements of `{}`, in any order",
-        axis.symbol, tensor.name
-    );
-    let error = Diagnostic::error(message, store.span.clone());
-    Some(error.note("use the index in the region, or let one program make these stores one after the other"))
 }
 
 fn open(name: &str, why: &str, store: &Store<'_>) -> Diagnostic {
