@@ -139,6 +139,10 @@ fn tensor() -> impl Strategy<Value = TensorSyntax> {
     })
 }
 
+fn output() -> impl Strategy<Value = TensorSyntax> {
+    (tensor(), option::of(name())).prop_map(|(tensor, updates)| TensorSyntax { updates, ..tensor })
+}
+
 fn item() -> impl Strategy<Value = Spanned<Item>> {
     let knob_value = prop_oneof![
         (-100i64..100).prop_map(|v| ex(Expression::Int(v))),
@@ -197,7 +201,7 @@ fn tree() -> impl Strategy<Value = SketchTree> {
     let head = (
         name(),
         vec(tensor(), 0..3),
-        vec(tensor(), 1..3),
+        vec(output(), 1..3),
         vec(text(), 0..2),
     );
     let comment = text().prop_map(|t| Spanned::new(Item::Comment(t), 0..0));

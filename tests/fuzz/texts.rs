@@ -116,6 +116,7 @@ const SKETCH_WORDS: [&str; 40] = [
     "hint",
     "require",
     "buffer",
+    "updates",
     "for",
     "if",
     "else",
