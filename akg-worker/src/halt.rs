@@ -88,8 +88,8 @@ impl Halt {
         self.executor
     }
 
-    /// Whether the process that loads the candidate stands still. One that is killed while it is stopped does not:
-    /// all its threads are woken before the first of them ends.
+    /// Returns true if the process that loads the candidate stands still. One that is killed while it is stopped does not: all
+    /// its threads are woken before the first of them ends.
     pub(crate) fn stands_still(&self) -> bool {
         let task = format!("/proc/{}", self.executor.as_raw_nonzero());
         matches!(state(&task), Some('T' | 't'))
