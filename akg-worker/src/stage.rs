@@ -148,7 +148,8 @@ impl Stage {
     pub(crate) fn is_untouched(&self, slot: usize, call: &Call) -> bool {
         let poison = [call.poison.byte(); STRETCH];
         let tensors = self.layout.slot(slot).zip(&self.begins);
-        let mut outputs = tensors.filter(|(pages, begins)| pages.role == TensorRole::Output && begins.is_none());
+        let mut outputs =
+            tensors.filter(|(pages, begins)| pages.role == TensorRole::Output && begins.is_none());
         outputs.any(|(pages, _)| {
             let tensor = self.parts(pages, call.placement).1;
             tensor.chunks(STRETCH).any(|stretch| poison.starts_with(stretch))

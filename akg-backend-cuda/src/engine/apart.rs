@@ -25,7 +25,8 @@ impl Engine {
             role,
             updates,
             room,
-        } in self.wanted(dims)? {
+        } in self.wanted(dims)?
+        {
             // What is aligned more strictly than the driver aligns has some room around it.
             let memory = Memory::new(room.bytes + room.align.saturating_sub(LEAST_ALIGN))?;
             let start = memory.address().next_multiple_of(room.align.max(1));

@@ -111,7 +111,9 @@ pub(super) struct Placed {
 impl Placed {
     /// The input as whose contents it begins.
     pub(super) fn begins<'t>(&self, tensors: &'t [Placed]) -> Option<&'t Placed> {
-        tensors.get(self.updates?).filter(|input| input.bytes() == self.bytes())
+        tensors
+            .get(self.updates?)
+            .filter(|input| input.bytes() == self.bytes())
     }
 
     pub(super) fn bytes(&self) -> u64 {

@@ -18,8 +18,7 @@ pub(super) fn copy_outputs(decomposed: &mut Decomposed) {
             id = a;
         }
         // What stands in the place of an input is one output.
-        let is_elsewhere =
-            matches!(prims.node(id).prim, Prim::Scatter { output, .. } if output != position);
+        let is_elsewhere = matches!(prims.node(id).prim, Prim::Scatter { output, .. } if output != position);
         if differs || is_elsewhere || !prims.is_computed(id) {
             prims.origin = COPY;
             *output = prims.copy(*output);

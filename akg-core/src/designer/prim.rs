@@ -127,11 +127,9 @@ impl Prim {
             | Prim::Expand(a)
             | Prim::Window(_, a)
             | Prim::Carried(a) => *a = name(*a),
-            Prim::Contract(a, b)
-            | Prim::Gather(a, b)
-            | Prim::Scatter {
-                operands: [a, b], ..
-            } => (*a, *b) = (name(*a), name(*b)),
+            Prim::Contract(a, b) | Prim::Gather(a, b) | Prim::Scatter { operands: [a, b], .. } => {
+                (*a, *b) = (name(*a), name(*b))
+            }
         }
     }
 }
@@ -242,11 +240,9 @@ impl Prims {
             | Prim::Expand(a)
             | Prim::Window(_, a)
             | Prim::Carried(a) => vec![*a],
-            Prim::Contract(a, b)
-            | Prim::Gather(a, b)
-            | Prim::Scatter {
-                operands: [a, b], ..
-            } => vec![*a, *b],
+            Prim::Contract(a, b) | Prim::Gather(a, b) | Prim::Scatter { operands: [a, b], .. } => {
+                vec![*a, *b]
+            }
         }
     }
 

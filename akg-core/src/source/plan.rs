@@ -71,7 +71,10 @@ impl LaunchPlan {
         for output in &self.tensors {
             let Some(at) = output.updates else { continue };
             let Some(input) = self.tensors.get(at) else {
-                return refuse(output, format!("tensor {at}: the plan has {}", self.tensors.len()));
+                return refuse(
+                    output,
+                    format!("tensor {at}: the plan has {}", self.tensors.len()),
+                );
             };
             let name = &input.name;
             if output.role != TensorRole::Output || input.role != TensorRole::Input {

@@ -116,13 +116,7 @@ pub(in crate::designer) fn emit(
 }
 
 /// The place `at`, or one outside of the tensor, where nothing is written, if a later row has the same number.
-fn unless_later(
-    e: &mut Emitter<'_>,
-    numbers: &Access,
-    len: &str,
-    at: &str,
-    count: &str,
-) -> Result<String> {
+fn unless_later(e: &mut Emitter<'_>, numbers: &Access, len: &str, at: &str, count: &str) -> Result<String> {
     let [axis] = numbers.axes[..] else {
         return Err(Error::unexpected("the numbers of a scatter are one dimension"));
     };

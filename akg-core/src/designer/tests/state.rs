@@ -12,12 +12,12 @@ fn check_updates(in_place: &[usize], build: impl FnOnce(&mut Graph) -> Result<()
     let targets = [Target::new("cpu", "x86_64"), many_threads()];
     for target in &targets {
         let design = design(&task, target).unwrap();
-        let program = design
-            .sketch
-            .elaborate(&design.knobs, &Bindings::new())
-            .unwrap();
+        let program = design.sketch.elaborate(&design.knobs, &Bindings::new()).unwrap();
         let outputs = program.with_role(TensorRole::Output);
-        let found: Vec<usize> = (0..).zip(outputs).filter_map(|(i, (_, t))| t.updates.map(|_| i)).collect();
+        let found: Vec<usize> = (0..)
+            .zip(outputs)
+            .filter_map(|(i, (_, t))| t.updates.map(|_| i))
+            .collect();
         assert_eq!(found, in_place, "{}", design.sketch);
     }
     check_task(&targets, &task, 1e-5);

@@ -110,9 +110,7 @@ impl Builder<'_> {
             (&tree.outputs, TensorRole::Output),
         ] {
             for tensor in tensors {
-                let result = self
-                    .tensor(tensor, role, None)
-                    .and_then(|()| self.update(tensor));
+                let result = self.tensor(tensor, role, None).and_then(|()| self.update(tensor));
                 self.report(result);
             }
         }
