@@ -581,15 +581,16 @@ impl<'a> Forward<'a> {
     }
 }
 
-/// The text for an attribute of the module, from its dotted path.
+/// The text for an attribute of the module, from its path.
 fn attribute(path: &str) -> String {
-    let step = |found: String, name: &str| {
+    let step = |found: String, step: &str| {
+        let (name, entries) = step.split_at(step.find('[').unwrap_or(step.len()));
         let is_word = name.chars().all(|c| c.is_alphanumeric() || c == '_')
             && name.starts_with(|c: char| c.is_alphabetic() || c == '_');
         if is_word && !PYTHON_RESERVED.contains(&name) {
-            format!("{found}.{name}")
+            format!("{found}.{name}{entries}")
         } else {
-            format!("getattr({found}, {})", python_string(name))
+            format!("getattr({found}, {}){entries}", python_string(name))
         }
     };
     path.split('.').fold("self".to_owned(), step)

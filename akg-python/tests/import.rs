@@ -22,7 +22,7 @@ use akg_python::{
 use common::{environment, import, module, python};
 
 /// Modules that import, and how they had to be built.
-const GOOD: [(&str, &str); 21] = [
+const GOOD: [(&str, &str); 22] = [
     ("plain.py", "meta"),
     ("parameters.py", "meta"),
     ("buffers.py", "meta"),
@@ -44,6 +44,7 @@ const GOOD: [(&str, &str); 21] = [
     ("decomposed_special.py", "meta"),
     ("decomposed_images.py", "fake"),
     ("replaced_slices.py", "meta"),
+    ("held_state.py", "real-model"),
 ];
 
 #[test]
@@ -334,6 +335,11 @@ fn mutated_buffers_attributes_and_inputs_are_state() {
 
     let hidden = import(&mut python, "mutated_attribute.py").unwrap();
     assert_eq!(updates(&hidden), [&attribute("hidden")]);
+    let held = import(&mut python, "held_state.py").unwrap();
+    let mut updated: Vec<_> = updates(&held).into_iter().cloned().collect();
+    updated.sort_by_key(|s| format!("{s:?}"));
+    let paths = ["cache.lengths[0]", "cache.rows['keys']", "values"];
+    assert_eq!(updated, paths.map(attribute));
     let input = import(&mut python, "mutated_input.py").unwrap();
     assert_eq!(updates(&input), [&Source::Argument(0)]);
     assert_eq!(kinds(&input)["x"], InputKind::State);

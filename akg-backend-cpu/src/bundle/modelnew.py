@@ -10,6 +10,7 @@ import functools as _akg_functools
 import importlib
 import inspect as _akg_inspect
 import platform as _akg_platform
+import re as _akg_re
 import tempfile as _akg_tempfile
 
 import torch
@@ -171,6 +172,12 @@ def _akg_call(inputs):
         _akg_launch(kernel, [tensors[index] for index in taken], dims, count)
     return outputs
 
+
+def _akg_reached(owner, path):
+    for key, index, name in _akg_re.findall(r"\['([^']*)'\]|\[(\d+)\]|([^.\[\]]+)", path):
+        owner = getattr(owner, name) if name else owner[int(index) if index else key]
+    return owner
+
 @ARGUMENTS@
 
 class ModelNew(@BASE@):
@@ -178,7 +185,7 @@ class ModelNew(@BASE@):
         @LEAVES@
 
         def attribute(path):
-            tensor = _akg_functools.reduce(getattr, path.split("."), self)
+            tensor = _akg_reached(self, path)
             return torch.view_as_real(tensor) if tensor.is_complex() else tensor
 
         def find(place):
