@@ -107,7 +107,7 @@ fn tree(random: &mut Random, depth: usize) -> String {
     }
 }
 
-const SKETCH_WORDS: [&str; 40] = [
+const SKETCH_WORDS: [&str; 41] = [
     "sketch",
     "kernel",
     "param",

@@ -285,6 +285,27 @@ fn captured_integers_take_other_legal_values() {
 }
 
 #[test]
+fn divisors_of_a_script_have_other_values_but_zero() {
+    let task = task_of(|g| {
+        let (x, by) = (g.input("x", DType::I32, [8]), g.input("by", DType::I32, [8]));
+        g.call("remainder.Tensor", [("self", x.into()), ("other", by.into())])
+            .map(|outputs| outputs[0])
+    });
+    let made = [-3i32, 2, 1, -1, 3, -2, 2, 1];
+    let task = captured(task, 1, Tensor::from_slice([8], &made).unwrap());
+    let mut others = BTreeSet::new();
+    for seed in 0..20 {
+        let other = values(&task, Distribution::Rows, seed, 1);
+        assert!(
+            other.iter().all(|v| (-3.0..=3.0).contains(v) && *v != 0.0),
+            "{other:?}"
+        );
+        others.insert(format!("{other:?}"));
+    }
+    assert!(others.len() > 4);
+}
+
+#[test]
 fn what_is_written_to_stays_where_the_script_wants_it() {
     let task = task_of(|g| {
         let x = g.input("x", DType::F32, [8]);

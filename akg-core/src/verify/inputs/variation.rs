@@ -14,7 +14,8 @@ use crate::tensor::Tensor;
 ///
 /// An index may be any that the script chose from, or any that the graph allows if the script always chooses the same.
 /// Other integers stay between the smallest and the largest; where all are the same positive number, a length or a count,
-/// smaller ones are as legal. Sorted integers stay sorted, and keep their ends. Booleans change places within their rows.
+/// smaller ones are as legal. Sorted integers stay sorted, and keep their ends. Divisors stay other than zero. Booleans change
+/// places within their rows.
 pub(super) fn varied(
     tensor: &Tensor,
     uses: &IntegerUse,
@@ -33,6 +34,11 @@ pub(super) fn varied(
         && values.len() > 2
         && values.first() != values.last()
         && pairs.clone().all(|p| matches!(p, [a, b] if a <= b));
+    let is_divisor = uses.divides && !values.contains(&0);
+    let legal = |word: u64, at: usize| match domain.value(word) {
+        0 if is_divisor => values.get(at).copied().unwrap_or(1),
+        value => value,
+    };
     let mode = mix(seed, u64::MAX) % 4;
     let mut other: Vec<i64> = (0..values.len())
         .map(|at| {
@@ -42,7 +48,7 @@ pub(super) fn varied(
                 0 => domain.nearest(if word & 1 == 0 { i64::MIN } else { i64::MAX }),
                 // Another order of the same.
                 1 => values.get(values.len() - 1 - at).copied().unwrap_or(0),
-                _ => domain.value(word),
+                _ => legal(word, at),
             }
         })
         .collect();
@@ -56,7 +62,7 @@ pub(super) fn varied(
     } else if other == values {
         // A reversal of equal elements.
         other = (0..values.len())
-            .map(|at| domain.value(mix(seed, at as u64)))
+            .map(|at| legal(mix(seed, at as u64), at))
             .collect();
     }
     from_integers(tensor, &other).map(Some)
