@@ -191,10 +191,9 @@ impl Domain {
         dims: &Bindings,
     ) -> Self {
         let (lowest, highest) = bounds(dtype);
-        let small = Domain::Range {
-            lo: lowest.max(-8),
-            hi: 7,
-        };
+        // Nothing is divided by zero.
+        let least = if uses.divides { 1 } else { lowest.max(-8) };
+        let small = Domain::Range { lo: least, hi: 7 };
         match generator {
             Generator::Integers { lo, hi } if hi > lo => return Domain::Range { lo, hi: hi - 1 },
             _ => {}
@@ -204,10 +203,13 @@ impl Domain {
         }
         if let Some(limit) = uses.limit(dims) {
             let hi = (limit - 1).min(highest);
-            return Domain::Range { lo: 0, hi };
+            return Domain::Range {
+                lo: least.max(0).min(hi),
+                hi,
+            };
         }
         if uses.divides {
-            return Domain::Range { lo: 1, hi: 7 };
+            return small;
         }
         if kind == InputKind::State {
             let most = if uses.becomes_float { 1 << 24 } else { highest };
