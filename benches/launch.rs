@@ -53,6 +53,7 @@ fn bundle(kernels: usize, target: &Target) -> Bundle {
         role,
         align: 16,
         holds: None,
+        updates: None,
     };
     // x, w, what is between the kernels, y.
     let mut tensors = vec![

@@ -76,6 +76,7 @@ fn source(task: &Task, term: &str) -> Source {
         role: TensorRole::Scratch,
         align: 64,
         holds: product.map(|value| Held::Own(task.graph.value_name(*value).to_owned())),
+        updates: None,
     });
     let launch = |kernel: &str, tensors: &[usize]| Launch {
         kernel: kernel.into(),

@@ -82,6 +82,7 @@ fn request(body: &str, x: &Tensor) -> Option<RunRequest> {
         role,
         align: 64,
         holds: None,
+        updates: None,
     };
     Some(RunRequest {
         artifact: Artifact {

@@ -106,7 +106,8 @@ impl Engine {
         }))
     }
 
-    /// Copies the inputs of a slot from their files, poisons everything else of it, and prepares its launches.
+    /// Copies the inputs of a slot from their files, also to outputs that update them, poisons everything else of it, and
+    /// prepares its launches.
     pub(crate) fn bind(
         &mut self,
         dims: &Bindings,
@@ -142,6 +143,11 @@ impl Engine {
                 TensorRole::Output | TensorRole::Scratch => {
                     stream.fill(tensor.slot.start, poison.byte(), tensor.bytes())?;
                 }
+            }
+        }
+        for tensor in tensors {
+            if let Some(input) = tensor.begins(tensors) {
+                stream.copy(tensor.slot.start, input.slot.start, tensor.bytes())?;
             }
         }
         let mut ranges = watched(tensors);
@@ -213,6 +219,7 @@ impl Engine {
             all.push(Wanted {
                 name: tensor.name.clone(),
                 role: tensor.role,
+                updates: tensor.updates,
                 room: Room {
                     bytes: byte_len(tensor.dtype, &shape)? as u64,
                     align: tensor.align as u64,
@@ -223,6 +230,7 @@ impl Engine {
         all.extend(scratch.into_iter().map(|scratch| Wanted {
             name: "the scratch of blocks".to_owned(),
             role: TensorRole::Scratch,
+            updates: None,
             room: Room {
                 bytes: scratch.bytes,
                 align: scratch.align,

@@ -284,6 +284,7 @@ mod tests {
             role: *role,
             align: 4,
             holds: None,
+            updates: None,
         };
         let launch = |tensors: &&[usize]| Launch {
             kernel: "k".to_owned(),

@@ -60,7 +60,7 @@ impl fmt::Display for KnobValue {
 pub enum TensorRole {
     /// Given by the caller, never written.
     Input,
-    /// Allocated by the caller, written completely.
+    /// Allocated by the caller, written completely, unless it [updates](PlanTensor::updates) an input.
     Output,
     /// Allocated by whoever executes the plan; contents undefined at the start.
     Scratch,
@@ -83,6 +83,10 @@ pub struct PlanTensor {
     /// kernels before and after it are also judged by themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holds: Option<Held>,
+    /// The position in [`LaunchPlan::tensors`] of the input that an output updates in place: the output begins as its
+    /// contents, and kernels write what changes. No kernel takes that input, so that both may be the same memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub updates: Option<usize>,
 }
 
 impl PlanTensor {
@@ -97,6 +101,7 @@ impl PlanTensor {
                 role,
                 align: ALIGN,
                 holds: None,
+                updates: None,
             }
         };
         let given = graph.given().map(|value| tensor(value, TensorRole::Input));

@@ -167,6 +167,14 @@ impl Task {
         self.total(self.graph.ports().map(|value| self.graph.ty(value)))
     }
 
+    /// Bytes of the outputs that a call need not write, since they are those of the states that it updates.
+    pub(crate) fn kept(&self) -> Result<u64> {
+        let outputs = self.graph.outputs().iter();
+        let all = self.total(outputs.clone().map(|output| self.graph.ty(output.value)))?;
+        let written = self.total(outputs.map(|output| self.graph.ty(self.graph.written(output))))?;
+        Ok(all.saturating_sub(written))
+    }
+
     /// Bytes of all values of the graph at the contract's hints, each in memory of its own: what a call takes that keeps
     /// everything.
     pub fn footprint(&self) -> Result<u64> {

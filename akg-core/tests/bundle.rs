@@ -25,6 +25,7 @@ fn bundle() -> Bundle {
         role,
         align: 16,
         holds: None,
+        updates: None,
     };
     let plan = LaunchPlan {
         dims: Vec::new(),

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use akg_core::graph::ops::{Parameter, ParameterKind};
 use akg_core::graph::{Arg, Operator, TensorType, ValueId};
-use akg_core::{Expr, Graph};
+use akg_core::{DType, Expr, Graph};
 use serde_json::Value as Json;
 
 type Case = (String, serde_json::Map<String, Json>, Json);
@@ -103,8 +103,8 @@ fn every_operator_has_a_case_that_works() {
 #[test]
 fn errors_name_operator_and_operand_types() {
     let mut graph = Graph::new("case");
-    let a = graph.input("a", akg_core::DType::F32, [2, 3]);
-    let b = graph.input("b", akg_core::DType::F32, [4, 5]);
+    let a = graph.input("a", DType::F32, [2, 3]);
+    let b = graph.input("b", DType::F32, [4, 5]);
     let message = graph.mm(a, b).unwrap_err().to_string();
     for part in ["mm.default", "a: f32[2, 3]", "b: f32[4, 5]"] {
         assert!(message.contains(part), "{message}");
@@ -167,4 +167,34 @@ fn extreme_numbers_do_not_panic() {
         }
     }
     assert!(refused > 0);
+}
+
+#[test]
+fn replaced_slices_have_the_extents_of_the_others() {
+    let shape = |middle: &str, last: i64| [Expr::constant(2), Expr::symbol(middle), last.into()];
+    let mut graph = Graph::new("case");
+    let cache = graph.input("cache", DType::F32, shape("C", 3));
+    let index = graph.input("index", DType::I32, [Expr::symbol("N")]);
+    let mut replace = |dtype, shape: [Expr; 3]| -> akg_core::Result<String> {
+        let source = graph.input("source", dtype, shape);
+        let result = graph.index_copy(cache, -2, index, source)?;
+        Ok(graph.ty(result).to_string())
+    };
+    assert_eq!(replace(DType::F32, shape("N", 3)).unwrap(), "f32[2, C, 3]");
+    for (dtype, shape, part) in [
+        (
+            DType::F32,
+            shape("M", 3),
+            "dimension 1 is M, which cannot be shown to be the number of indices, N",
+        ),
+        (
+            DType::F32,
+            shape("N", 4),
+            "dimension 2 is 4, which is not that of self, 3",
+        ),
+        (DType::F16, shape("N", 3), "source is f16"),
+    ] {
+        let message = replace(dtype, shape).unwrap_err().to_string();
+        assert!(message.contains(part), "{message}");
+    }
 }

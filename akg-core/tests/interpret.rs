@@ -312,6 +312,22 @@ kernel main over (p in 1) { store y[1 :+ 4] = load x[0 :+ 4] }";
 }
 
 #[test]
+fn an_output_that_updates_an_input_begins_as_its_contents() {
+    let step = |body: &str| {
+        let text = format!("\nsketch s(x: f32[2], c: f32[4]) -> new: f32[4] updates c\n{body}");
+        run(&text, &[f32s(&[8.0, 9.0]), f32s(&[1.0, 2.0, 3.0, 4.0])], &[])
+    };
+    let replaced = step("kernel main over (p in 2) { store new[p*2] = load x[p] }");
+    assert_eq!(values(&replaced, 0), [8.0, 2.0, 9.0, 4.0]);
+    let added = step("kernel main over (p in 2) { store new[3] += load x[p] }");
+    assert_eq!(values(&added, 0), [1.0, 2.0, 3.0, 21.0]);
+    let doubled = step("kernel main over (p in 4) { store new[p] = 2*(load new[p]) }");
+    assert_eq!(values(&doubled, 0), [2.0, 4.0, 6.0, 8.0]);
+    let raced = step("kernel main over (p in 3) { store new[p] = load new[p + 1] }");
+    assert!(raced.is_err());
+}
+
+#[test]
 fn inputs_must_match() {
     let text = "
 sketch s(x: f32[4]) -> y: f32[4]

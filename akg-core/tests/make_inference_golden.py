@@ -9,7 +9,7 @@ Of the many calls that are tried, a sample is written; `--all` writes them all.
 Left out is what PyTorch accepts by oversight and akg refuses: weights of the wrong length in batch norms, values that
 are fewer than the keys of an attention, empty indices of the wrong rank, transposed convolutions without a result
 (which depends on the library that PyTorch calls), random integers as long as there are none; and the other way round,
-a logsumexp over the empty list.
+a logsumexp over the empty list, an index_copy by 32-bit integers.
 """
 
 import itertools
@@ -678,7 +678,22 @@ def attention():
     case(op, query=T("bf16", 2, 2, 4, 8), key=T("bf16", 2, 2, 4, 8), value=T("bf16", 2, 2, 4, 8))
 
 
-for family in [pointwise, reduce, matmul, random_convolutions, random_pools, norm, view, index, create, loss, rnn, attention]:
+def index_copy():
+    """Last, so that the samples of the other operators stay what they are."""
+    op = "index_copy.default"
+    for shape, dim, idx, source in itertools.product(
+        [(2, 3), (4,), ()], [0, 1, -1], [I(3), I(), I(1), I(0)], [F(3, 3), F(2, 3), F(2, 1), F(0, 3), F(3), F(1), F(), F(3, 2)]
+    ):
+        case(op, self=F(*shape), dim=dim, index=idx, source=source)
+    for dtype in ["bool", "u8", "i64", "f16"]:
+        case(op, self=T(dtype, 2, 3, 4), dim=1, index=I(2), source=T(dtype, 2, 2, 4))
+    case(op, self=F(2, 3), dim=0, index=I(2), source=T("f64", 2, 3))
+    case(op, self=F(2, 3), dim=0, index=I(2, 1), source=F(2, 3))
+    case(op, self=F(2, 3), dim=0, index=F(2), source=F(2, 3))
+
+
+families = [pointwise, reduce, matmul, random_convolutions, random_pools, norm, view, index, create, loss, rnn, attention, index_copy]
+for family in families:
     family()
 kept = []
 for group in lines.values():

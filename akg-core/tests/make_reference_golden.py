@@ -772,8 +772,23 @@ def moments():
         case(f"{op}.dim", self=r(3, 1), dim=[-1])
 
 
+def replacements():
+    """Slices at the places of an index, after the other families for the same reason."""
+    begin("index")
+    x = r(4, 3, 5)
+    case("index_copy.default", self=x, dim=0, index=t([2, 0], "i64"), source=r(2, 3, 5))
+    case("index_copy.default", self=x, dim=1, index=t([1, 2, 1, 1], "i64"), source=r(4, 4, 5))
+    case("index_copy.default", self=x, dim=-1, index=t(3, "i64"), source=r(4, 3, 1))
+    case("index_copy.default", self=x, dim=2, index=t([], "i64"), source=r(4, 3, 0))
+    case("index_copy.default", self=r(4, 2, dtype="bool"), dim=0, index=t([3, 1, 3], "i64"), source=r(3, 2, dtype="bool"))
+    case("index_copy.default", self=r(2, 5, dtype="i8"), dim=1, index=t([4], "i64"), source=r(2, 1, dtype="i8"))
+    case("index_copy.default", self=r(3, dtype="bf16"), dim=0, index=t([2], "i64"), source=t(1.5, "bf16"))
+    case("index_copy.default", self=t(1.5), dim=0, index=t([0, 0], "i64"), source=t([2.5, -3.5]))
+    case("index_copy.default", self=t(7, "i64"), dim=-1, index=t(0, "i64"), source=t(9, "i64"))
+
+
 def main():
-    for make in (pointwise, views, creation, reductions, products, norms, pools, losses, recurrent, moments):
+    for make in (pointwise, views, creation, reductions, products, norms, pools, losses, recurrent, moments, replacements):
         make()
     for name, cases in families.items():
         path = OUT / f"{name}.json"

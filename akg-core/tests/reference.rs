@@ -256,6 +256,7 @@ fn rows_of_single_operators_make_up_the_whole() {
         "split.Tensor",
         "scaled_dot_product_attention.default",
         "embedding.default",
+        "index_copy.default",
         "where.self",
         "to.dtype",
         "tril.default",
@@ -283,6 +284,31 @@ fn graph(inputs: &[(&str, &[usize])], nodes: &str, output: &str) -> (Graph, Vec<
     };
     let tensors = inputs.iter().map(|(_, shape)| tensor(shape)).collect();
     (Graph::from_json(&json.to_string()).unwrap(), tensors)
+}
+
+#[test]
+fn replaced_slices_may_be_counted_from_the_end() {
+    let mut graph = Graph::new("test");
+    let x = graph.input("x", DType::F32, [2, 3]);
+    let (index, source) = (
+        graph.input("index", DType::I32, [3]),
+        graph.input("source", DType::F32, [2, 3]),
+    );
+    let y = graph.index_copy(x, 1, index, source).unwrap();
+    graph.output(y);
+    let of = |places: [i32; 3]| {
+        let inputs = [
+            Tensor::from_slice([2, 3], &[0.0f32, 1.0, 2.0, 3.0, 4.0, 5.0]).unwrap(),
+            Tensor::from_slice([3], &places).unwrap(),
+            Tensor::from_slice([2, 3], &[10.0f32, 11.0, 12.0, 13.0, 14.0, 15.0]).unwrap(),
+        ];
+        evaluate(&graph, &inputs, &Options::default()).map(|outputs| outputs[0].to_f64())
+    };
+    // The last one to a place stays.
+    assert_eq!(of([2, -3, -1]).unwrap(), [11.0, 1.0, 12.0, 14.0, 4.0, 15.0]);
+    for outside in [3, -4] {
+        assert!(of([0, outside, 1]).is_err());
+    }
 }
 
 #[test]

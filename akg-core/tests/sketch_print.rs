@@ -135,7 +135,12 @@ fn tensor() -> impl Strategy<Value = TensorSyntax> {
         name,
         dtype,
         shape,
+        updates: None,
     })
+}
+
+fn output() -> impl Strategy<Value = TensorSyntax> {
+    (tensor(), option::of(name())).prop_map(|(tensor, updates)| TensorSyntax { updates, ..tensor })
 }
 
 fn item() -> impl Strategy<Value = Spanned<Item>> {
@@ -196,7 +201,7 @@ fn tree() -> impl Strategy<Value = SketchTree> {
     let head = (
         name(),
         vec(tensor(), 0..3),
-        vec(tensor(), 1..3),
+        vec(output(), 1..3),
         vec(text(), 0..2),
     );
     let comment = text().prop_map(|t| Spanned::new(Item::Comment(t), 0..0));

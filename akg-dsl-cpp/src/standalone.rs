@@ -139,10 +139,15 @@ impl<'a> Files<'a> {
         for (port, name) in manifest.inputs.iter().zip(&self.inputs) {
             let _ = writeln!(text, "   {name}: {}", describe(port));
         }
-        for (port, name) in manifest.outputs.iter().zip(&self.outputs) {
+        let tensors = self.plan().with_role(TensorRole::Output);
+        for ((port, name), (_, tensor)) in manifest.outputs.iter().zip(&self.outputs).zip(tensors) {
+            let input = tensor.updates.and_then(|input| self.input(input));
+            let place = input.map_or_else(String::new, |input| {
+                format!("in place if it is `{input}` itself; else ")
+            });
             let _ = writeln!(
                 text,
-                "   {name}: {}, written; overlaps nothing else",
+                "   {name}: {}, written; {place}overlaps nothing else",
                 describe(port)
             );
         }
@@ -172,7 +177,7 @@ impl<'a> Files<'a> {
         let built = |key: &str| manifest.toolchain.get(key).map_or("", |v| v.as_str());
         let mut text = format!(
             "// {} in accuracy class {}. Made by akg {} from the bundle\n// {}.\n//\n// Verified as built by: {}\n// with: {}\n\n\
-             #include \"{}.h\"\n\n#ifdef _OPENMP\n#include <omp.h>\n#endif\n\n{source}\n",
+             #include \"{}.h\"\n\n#include <cstring>\n\n#ifdef _OPENMP\n#include <omp.h>\n#endif\n\n{source}\n",
             comment(&manifest.name),
             manifest.contract.accuracy,
             comment(&manifest.akg),
@@ -218,6 +223,15 @@ impl<'a> Files<'a> {
         }
         self.call(&mut text);
         Ok(text)
+    }
+
+    /// The name of an input by its position in the plan.
+    fn input(&self, tensor: usize) -> Option<&str> {
+        let at = self
+            .plan()
+            .with_role(TensorRole::Input)
+            .position(|(at, _)| at == tensor)?;
+        self.inputs.get(at).map(String::as_str)
     }
 
     /// The dims as kernels take them.
@@ -307,6 +321,19 @@ impl<'a> Files<'a> {
             let _ = writeln!(text, "      {value},");
         }
         text.push_str("  };\n");
+        for (output, input) in plan.updates() {
+            let Some(tensor) = plan.tensors.get(output) else {
+                continue;
+            };
+            let extents = tensor.shape.iter().map(|e| format!("size_t({})", extent(e)));
+            let bytes = std::iter::once(tensor.dtype.size().to_string()).chain(extents);
+            let bytes: Vec<String> = bytes.collect();
+            let _ = writeln!(
+                text,
+                "  if (plan[{output}] != plan[{input}]) std::memcpy(plan[{output}], plan[{input}], {});",
+                bytes.join(" * ")
+            );
+        }
         for launch in &plan.launches {
             let tensors: Vec<_> = launch.tensors.iter().map(|i| format!("plan[{i}]")).collect();
             let count = |e: &Expr| match e.as_const() {

@@ -191,6 +191,7 @@ fn finish(plan: &mut LaunchPlan, kernels: &[TileKernel], printed: Vec<(String, O
         role: TensorRole::Scratch,
         align: 16,
         holds: None,
+        updates: None,
     }));
     clears
 }

@@ -491,10 +491,20 @@ impl<'a> Forward<'a> {
         for (number, (at, _)) in constants.iter().enumerate() {
             self.line(format!("{} = akg_constant({number}, device)", name(*at)));
         }
+        // An output that updates an input stands in its place.
+        for (output, input) in plan.updates() {
+            if let Some(variable) = variables.get(input).cloned()
+                && let Some(own) = variables.get_mut(output)
+            {
+                *own = variable;
+            }
+        }
+        let name = |tensor: usize| variables.get(tensor).map_or("", String::as_str);
         // Each is made when a kernel first needs it, so that the device has work while the later ones are made.
         let mut unmade: BTreeMap<usize, &PlanTensor> = plan
             .with_role(TensorRole::Output)
             .chain(plan.with_role(TensorRole::Scratch))
+            .filter(|(_, tensor)| tensor.updates.is_none())
             .collect();
         for launch in &plan.launches {
             for at in &launch.tensors {
@@ -522,9 +532,9 @@ impl<'a> Forward<'a> {
                 self.line(empty(name(at), tensor));
             }
         }
-        let outputs: Vec<String> = plan
+        let outputs: Vec<(String, bool)> = plan
             .with_role(TensorRole::Output)
-            .map(|(at, _)| name(at).to_owned())
+            .map(|(at, tensor)| (name(at).to_owned(), tensor.updates.is_some()))
             .collect();
         self.results(&manifest.outputs, outputs)?;
         let head = head.map_or(own, str::to_owned);
@@ -537,17 +547,23 @@ impl<'a> Forward<'a> {
         Ok(text)
     }
 
-    /// Writes new contents where they belong and returns the rest.
-    fn results(&mut self, outputs: &[Port], names: Vec<String>) -> Result<()> {
+    /// Writes new contents where they belong and returns the rest. Names come with whether they stand in the place of an input.
+    fn results(&mut self, outputs: &[Port], names: Vec<(String, bool)>) -> Result<()> {
         let mut results = Vec::new();
-        for (name, port) in names.into_iter().zip(outputs) {
+        for ((name, in_place), port) in names.into_iter().zip(outputs) {
             let mut inputs = self.manifest.inputs.iter().zip(&self.places);
             let updated = port.updates.as_ref();
             match updated.and_then(|updated| inputs.find(|(input, _)| input.name == *updated)) {
                 Some((_, place)) => {
+                    let found = self.find(place);
                     // A tensor may take part in gradients, which this has no part in.
-                    let line = format!("{}.detach().copy_({name})", self.find(place));
-                    self.line(line);
+                    let copy = format!("{found}.detach().copy_({name})");
+                    if in_place {
+                        self.line(format!("if {found}.data_ptr() != {name}.data_ptr():"));
+                        self.line(format!("    {copy}"));
+                    } else {
+                        self.line(copy);
+                    }
                 }
                 None => results.push(name),
             }
@@ -565,15 +581,16 @@ impl<'a> Forward<'a> {
     }
 }
 
-/// The text for an attribute of the module, from its dotted path.
+/// The text for an attribute of the module, from its path.
 fn attribute(path: &str) -> String {
-    let step = |found: String, name: &str| {
+    let step = |found: String, step: &str| {
+        let (name, entries) = step.split_at(step.find('[').unwrap_or(step.len()));
         let is_word = name.chars().all(|c| c.is_alphanumeric() || c == '_')
             && name.starts_with(|c: char| c.is_alphabetic() || c == '_');
         if is_word && !PYTHON_RESERVED.contains(&name) {
-            format!("{found}.{name}")
+            format!("{found}.{name}{entries}")
         } else {
-            format!("getattr({found}, {})", python_string(name))
+            format!("getattr({found}, {}){entries}", python_string(name))
         }
     };
     path.split('.').fold("self".to_owned(), step)

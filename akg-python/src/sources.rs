@@ -15,6 +15,7 @@ const FILES: &[(&str, &str)] = &[
     ("akg_worker/warm.py", include_str!("worker/warm.py")),
     ("akg_worker/vector.py", include_str!("worker/vector.py")),
     ("akg_worker/tensors.py", include_str!("worker/tensors.py")),
+    ("akg_worker/held.py", include_str!("worker/held.py")),
     ("akg_worker/module.py", include_str!("worker/module.py")),
     ("akg_worker/capture.py", include_str!("worker/capture.py")),
     ("akg_worker/unchecked.py", include_str!("worker/unchecked.py")),

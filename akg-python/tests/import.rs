@@ -8,11 +8,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use akg_core::bundle::structure::Structure;
+use akg_core::designer::design;
 use akg_core::error::ErrorKind;
-use akg_core::graph::InputKind;
+use akg_core::graph::{Arg, InputKind};
 use akg_core::isolation::IsolationLevel;
 use akg_core::reference::{Options, evaluate};
-use akg_core::{Accuracy, DType, Graph, Tensor};
+use akg_core::target::Target;
+use akg_core::{Accuracy, DType, Graph, Task, Tensor};
 use akg_python::{
     BaselineOptions, BaselineTask, BaselineWorker, Baselines, Generator, ImportOptions, ImportedModule, Job,
     OpenDim, Precision, Python, PythonOptions, Seeds, Source, Variant,
@@ -20,7 +22,7 @@ use akg_python::{
 use common::{environment, import, module, python};
 
 /// Modules that import, and how they had to be built.
-const GOOD: [(&str, &str); 20] = [
+const GOOD: [(&str, &str); 22] = [
     ("plain.py", "meta"),
     ("parameters.py", "meta"),
     ("buffers.py", "meta"),
@@ -41,6 +43,8 @@ const GOOD: [(&str, &str); 20] = [
     ("decomposed_orders.py", "fake"),
     ("decomposed_special.py", "meta"),
     ("decomposed_images.py", "fake"),
+    ("replaced_slices.py", "meta"),
+    ("held_state.py", "real-model"),
 ];
 
 #[test]
@@ -284,6 +288,35 @@ fn random_tensors_follow_from_a_seed() {
 }
 
 #[test]
+fn slices_that_an_index_names_are_replaced_in_one_node() {
+    let Some(mut python) = python() else { return };
+    let module = import(&mut python, "replaced_slices.py").unwrap();
+    let graph = &module.graph;
+    let count = operators(&module)
+        .iter()
+        .filter(|op| **op == "index_copy.default")
+        .count();
+    assert_eq!(count, 6, "{:?}", operators(&module));
+    // Nothing stands between a state and what writes to it, or between that and the update.
+    let updates = graph.outputs().iter().filter_map(|o| Some((o.value, o.updates?)));
+    let states: Vec<_> = updates
+        .map(|(value, state)| {
+            let node = graph.nodes().iter().find(|node| node.outputs.contains(&value));
+            let node = node.unwrap();
+            assert_eq!(node.op.name(), "index_copy.default");
+            assert_eq!(node.args.first(), Some(&Arg::Value(state)));
+            graph.value_name(state)
+        })
+        .collect();
+    assert_eq!(states, ["keys", "values", "log"]);
+    design(
+        &Task::new("replaced", graph.clone()),
+        &Target::new("cpu", "x86_64"),
+    )
+    .unwrap();
+}
+
+#[test]
 fn mutated_buffers_attributes_and_inputs_are_state() {
     let Some(mut python) = python() else { return };
     let attribute = |name: &str| Source::Attribute(name.into());
@@ -302,6 +335,11 @@ fn mutated_buffers_attributes_and_inputs_are_state() {
 
     let hidden = import(&mut python, "mutated_attribute.py").unwrap();
     assert_eq!(updates(&hidden), [&attribute("hidden")]);
+    let held = import(&mut python, "held_state.py").unwrap();
+    let mut updated: Vec<_> = updates(&held).into_iter().cloned().collect();
+    updated.sort_by_key(|s| format!("{s:?}"));
+    let paths = ["cache.lengths[0]", "cache.rows['keys']", "values"];
+    assert_eq!(updated, paths.map(attribute));
     let input = import(&mut python, "mutated_input.py").unwrap();
     assert_eq!(updates(&input), [&Source::Argument(0)]);
     assert_eq!(kinds(&input)["x"], InputKind::State);

@@ -169,6 +169,7 @@ mod tests {
             role: *role,
             align: *align,
             holds: None,
+            updates: None,
         });
         LaunchPlan {
             tensors: tensors.collect(),

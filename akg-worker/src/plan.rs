@@ -148,8 +148,10 @@ pub fn cooperative_threads(plan: &LaunchPlan, bindings: &Bindings) -> Result<u64
 /// Checks what can be checked of a plan without dims.
 ///
 /// # Errors
-/// [`Unsupported`](akg_core::ErrorKind::Unsupported) for an alignment that memory cannot have.
+/// [`Unsupported`](akg_core::ErrorKind::Unsupported) for an alignment that memory cannot have;
+/// [`InvalidInput`](akg_core::ErrorKind::InvalidInput) for an output that cannot update what it says it does.
 pub fn check_tensors(plan: &LaunchPlan) -> Result<()> {
+    plan.check_updates()?;
     for tensor in &plan.tensors {
         if !tensor.align.max(1).is_power_of_two() || tensor.align > MAX_ALIGN {
             return Err(Error::unsupported(format!(
@@ -159,6 +161,12 @@ pub fn check_tensors(plan: &LaunchPlan) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// For each tensor of a plan, the input as whose contents it begins, by its position among the inputs.
+pub fn begins(plan: &LaunchPlan) -> Vec<Option<usize>> {
+    let place = |input: usize| plan.with_role(TensorRole::Input).position(|(at, _)| at == input);
+    plan.tensors.iter().map(|t| t.updates.and_then(place)).collect()
 }
 
 /// Checks that a plan can be executed with these inputs; gives the shapes of its tensors.
@@ -237,6 +245,7 @@ mod tests {
                 role: TensorRole::Scratch,
                 align: 64,
                 holds: None,
+                updates: None,
             }],
             launches: vec![Launch {
                 kernel: "k".into(),

@@ -35,6 +35,8 @@ pub(crate) struct Stage {
     pub(crate) dims: Bindings,
     pub(crate) slots: Slots,
     layout: Layout,
+    /// For each tensor of the plan, the input of a call as which it begins, by position.
+    begins: Vec<Option<usize>>,
     pub(crate) inputs: SharedBuffer,
     pub(crate) others: SharedBuffer,
 }
@@ -48,6 +50,7 @@ impl Stage {
         Ok(Self {
             dims: dims.clone(),
             slots,
+            begins: plan::begins(plan),
             inputs,
             others: SharedBuffer::allocate(layout.other_file)?,
             layout,
@@ -59,13 +62,17 @@ impl Stage {
         self.layout.bytes(tensor)
     }
 
-    /// Writes the inputs of each slot, poisons everything else, and restores the slack.
+    /// Writes the inputs of each slot, and outputs that update one; poisons everything else, and restores the slack.
     pub(crate) fn set(&mut self, calls: &[Call]) {
         for (slot, call) in calls.iter().enumerate() {
             let mut given = call.inputs.iter();
             for (index, pages) in self.layout.slot(slot).enumerate() {
                 let is_input = pages.role == TensorRole::Input;
-                let input = if is_input { given.next() } else { None };
+                let content = match self.begins.get(index) {
+                    Some(Some(input)) => call.inputs.get(*input),
+                    _ if is_input => given.next(),
+                    _ => None,
+                };
                 if slot > 0 && pages.is_shared() {
                     continue;
                 }
@@ -81,7 +88,7 @@ impl Stage {
                 let (tensor, after) = rest.split_at_mut(pages.bytes);
                 before.fill(beside);
                 after.fill(beside);
-                match input {
+                match content {
                     Some(input) => tensor.copy_from_slice(input.bytes()),
                     None if call.poison == Poison::Kept => {}
                     None => tensor.fill(call.poison.byte()),
@@ -140,8 +147,10 @@ impl Stage {
     /// Whether a stretch of an output in a slot holds nothing but poison.
     pub(crate) fn is_untouched(&self, slot: usize, call: &Call) -> bool {
         let poison = [call.poison.byte(); STRETCH];
-        let mut outputs = self.layout.slot(slot).filter(|p| p.role == TensorRole::Output);
-        outputs.any(|pages| {
+        let tensors = self.layout.slot(slot).zip(&self.begins);
+        let mut outputs =
+            tensors.filter(|(pages, begins)| pages.role == TensorRole::Output && begins.is_none());
+        outputs.any(|(pages, _)| {
             let tensor = self.parts(pages, call.placement).1;
             tensor.chunks(STRETCH).any(|stretch| poison.starts_with(stretch))
         })

@@ -52,6 +52,7 @@ fn candidate(text: &str) -> Candidate {
         role,
         align: 4,
         holds: None,
+        updates: None,
     };
     let launch = Launch {
         kernel: "leaky".to_owned(),

@@ -84,11 +84,16 @@ pub(super) fn show(path: &Path, sources: bool) -> Result<()> {
     for input in &manifest.inputs {
         println!("  takes {}", port(input));
     }
-    for output in &manifest.outputs {
-        let updates = output
-            .updates
-            .as_ref()
-            .map_or_else(String::new, |name| format!(", new content of {name}"));
+    let tensors = manifest.plan.with_role(TensorRole::Output);
+    for (output, (_, tensor)) in manifest.outputs.iter().zip(tensors) {
+        let updates = output.updates.as_ref().map_or_else(String::new, |name| {
+            let how = if tensor.updates.is_some() {
+                ", in place where both are the same memory"
+            } else {
+                ""
+            };
+            format!(", new content of {name}{how}")
+        });
         println!("  writes {}{updates}", port(output));
     }
     for dim in &manifest.plan.dims {

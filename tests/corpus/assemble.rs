@@ -119,6 +119,7 @@ fn scratch_tensor(declared: &str) -> PlanTensor {
         role: TensorRole::Scratch,
         align: 64,
         holds: None,
+        updates: None,
     }
 }
 

@@ -107,7 +107,7 @@ fn tree(random: &mut Random, depth: usize) -> String {
     }
 }
 
-const SKETCH_WORDS: [&str; 40] = [
+const SKETCH_WORDS: [&str; 41] = [
     "sketch",
     "kernel",
     "param",
@@ -116,6 +116,7 @@ const SKETCH_WORDS: [&str; 40] = [
     "hint",
     "require",
     "buffer",
+    "updates",
     "for",
     "if",
     "else",

@@ -20,6 +20,7 @@ fn bundle() -> akg::Result<Bundle> {
         role,
         align: 16,
         holds: None,
+        updates: None,
     };
     let plan = LaunchPlan {
         dims: vec!["N".into()],

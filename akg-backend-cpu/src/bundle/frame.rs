@@ -89,6 +89,24 @@ impl Frame {
         }
     }
 
+    /// Gives each output that updates an input its contents, unless both are the same memory.
+    ///
+    /// # Safety
+    /// The addresses must be those of tensors of the plan, which nobody else writes.
+    pub(super) unsafe fn begin(&self, plan: &LaunchPlan) {
+        for (output, input) in plan.updates() {
+            let bytes = plan.tensors.get(output).zip(self.shapes.get(output));
+            let bytes = bytes.and_then(|(tensor, shape)| byte_len(tensor.dtype, shape).ok());
+            let places = self.addresses.get(output).zip(self.addresses.get(input));
+            if let (Some(bytes), Some((to, from))) = (bytes, places)
+                && to != from
+            {
+                // SAFETY: by this function's contract; tensors that are not the same do not overlap.
+                unsafe { std::ptr::copy_nonoverlapping(from.cast::<u8>(), to.cast::<u8>(), bytes) };
+            }
+        }
+    }
+
     /// The steps with the addresses as they are now.
     pub(super) fn bind(&mut self, plan: &LaunchPlan) -> &[Step] {
         for (step, launch) in self.steps.iter_mut().zip(&plan.launches) {

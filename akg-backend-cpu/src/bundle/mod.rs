@@ -177,7 +177,8 @@ impl LoadedBundle {
     ///
     /// # Safety
     /// Every pointer must lead to memory of the type, the extents and the alignment of its [`Port`], which nobody else
-    /// writes during the call; outputs overlap nothing.
+    /// writes during the call; outputs overlap nothing, but one that [updates](akg_core::source::PlanTensor::updates) an
+    /// input in place may be the same memory, which saves its copy.
     pub unsafe fn call_raw(
         &self,
         inputs: &[*const c_void],
@@ -227,6 +228,8 @@ impl LoadedBundle {
     /// # Safety
     /// The frame's tensors must be those of the plan, alive and accessed by nobody else.
     unsafe fn execute(&self, frame: &mut Frame) -> Result<()> {
+        // SAFETY: by this function's contract.
+        unsafe { frame.begin(self.plan()) };
         let steps = frame.bind(self.plan());
         // SAFETY: by this function's contract; what the artifact is was the caller's promise when it was loaded.
         unsafe {

@@ -10,6 +10,7 @@ import functools as _akg_functools
 import importlib
 import inspect as _akg_inspect
 import platform as _akg_platform
+import re as _akg_re
 import tempfile as _akg_tempfile
 
 import torch
@@ -156,15 +157,26 @@ def _akg_call(inputs):
         if tuple(tensor.shape) != shapes[_akg_order["inputs"][position]]:
             expected = shapes[_akg_order["inputs"][position]]
             raise ValueError(f"`{name}` must have the shape {expected}, not {tuple(tensor.shape)}")
-    make = lambda kind, ports: [_akg_empty(shapes[i], *port[1:3]) for i, port in zip(_akg_order[kind], ports)]
-    outputs, scratch = make("outputs", _akg_outputs), make("scratch", _akg_scratch)
     tensors = dict(zip(_akg_order["inputs"], inputs))
+    # Outputs that stand in the place of an input.
+    updated = {output: tensors[input] for output, input in _akg_order["updates"]}
+    make = lambda kind, ports: [
+        updated[i] if i in updated else _akg_empty(shapes[i], *port[1:3])
+        for i, port in zip(_akg_order[kind], ports)
+    ]
+    outputs, scratch = make("outputs", _akg_outputs), make("scratch", _akg_scratch)
     tensors.update(zip(_akg_order["constants"], _akg_constants))
     tensors.update(zip(_akg_order["outputs"], outputs))
     tensors.update(zip(_akg_order["scratch"], scratch))
     for kernel, (_, taken), count in zip(_akg_kernels(), _akg_launches, programs):
         _akg_launch(kernel, [tensors[index] for index in taken], dims, count)
     return outputs
+
+
+def _akg_reached(owner, path):
+    for key, index, name in _akg_re.findall(r"\['([^']*)'\]|\[(\d+)\]|([^.\[\]]+)", path):
+        owner = getattr(owner, name) if name else owner[int(index) if index else key]
+    return owner
 
 @ARGUMENTS@
 
@@ -173,7 +185,7 @@ class ModelNew(@BASE@):
         @LEAVES@
 
         def attribute(path):
-            tensor = _akg_functools.reduce(getattr, path.split("."), self)
+            tensor = _akg_reached(self, path)
             return torch.view_as_real(tensor) if tensor.is_complex() else tensor
 
         def find(place):
@@ -185,7 +197,7 @@ class ModelNew(@BASE@):
         for output, (*_, updates) in zip(_akg_call([find(port[3]) for port in _akg_inputs]), _akg_outputs):
             if updates is None:
                 results.append(output)
-            else:
+            elif find(updates).data_ptr() != output.data_ptr():
                 with torch.no_grad():
                     find(updates).copy_(output)
         return @RESULTS@

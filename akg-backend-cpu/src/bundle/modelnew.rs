@@ -104,6 +104,7 @@ pub fn modelnew(bundle: &Bundle) -> Result<String> {
         "constants": constants,
         "outputs": order(TensorRole::Output),
         "scratch": order(TensorRole::Scratch),
+        "updates": plan.updates().collect::<Vec<_>>(),
     });
     let fill = [
         (

@@ -96,6 +96,8 @@ pub(super) struct Frame {
     steps: Vec<Step>,
     /// All steps, if they are to be launched together.
     graph: Option<Graph>,
+    /// Outputs that update an input, with it and its bytes.
+    updates: Vec<(usize, usize, u64)>,
     /// The call that used it last.
     pub(super) used: u64,
 }
@@ -121,8 +123,14 @@ impl Frame {
             1.. if code.graphs() => Some(graph(plan, &mut steps, stream)?),
             _ => None,
         };
+        let updates = plan.updates().map(|(output, input)| {
+            let tensor = plan.tensors.get(output).zip(need.shapes.get(output));
+            let bytes = tensor.map_or(Ok(0), |(tensor, shape)| byte_len(tensor.dtype, shape))?;
+            Ok((output, input, bytes as u64))
+        });
         Ok(Self {
             dims,
+            updates: updates.collect::<Result<_>>()?,
             shapes: need.shapes,
             addresses,
             steps,
@@ -149,8 +157,16 @@ impl Frame {
         }
     }
 
-    /// Puts the launches on a stream, with the addresses as they are now.
+    /// Puts the launches on a stream, with the addresses as they are now. Before them, outputs that update an input get its
+    /// contents, unless both are the same memory.
     pub(super) fn enqueue(&mut self, stream: Stream) -> driver::Result<()> {
+        for (to, from, bytes) in &self.updates {
+            if let Some((to, from)) = self.addresses.get(*to).zip(self.addresses.get(*from))
+                && to != from
+            {
+                stream.copy(*to, *from, *bytes)?;
+            }
+        }
         for (at, step) in self.steps.iter_mut().enumerate() {
             step.follow(&self.addresses)?;
             match &self.graph {

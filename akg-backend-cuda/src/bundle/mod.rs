@@ -182,7 +182,8 @@ impl LoadedBundle {
     ///
     /// # Safety
     /// Every address must lead to device memory of the type, the extents and the alignment of its [`Port`], until the
-    /// kernels ran, which nobody else writes in the meantime; outputs overlap nothing.
+    /// kernels ran, which nobody else writes in the meantime; outputs overlap nothing, but one that
+    /// [updates](akg_core::source::PlanTensor::updates) an input in place may be the same memory, which saves its copy.
     pub unsafe fn call_raw(
         &mut self,
         stream: Stream,

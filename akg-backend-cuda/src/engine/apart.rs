@@ -20,7 +20,13 @@ impl Engine {
         self.bound = None;
         self.apart.clear();
         let mut tensors = Vec::new();
-        for Wanted { name, role, room } in self.wanted(dims)? {
+        for Wanted {
+            name,
+            role,
+            updates,
+            room,
+        } in self.wanted(dims)?
+        {
             // What is aligned more strictly than the driver aligns has some room around it.
             let memory = Memory::new(room.bytes + room.align.saturating_sub(LEAST_ALIGN))?;
             let start = memory.address().next_multiple_of(room.align.max(1));
@@ -28,6 +34,7 @@ impl Engine {
             tensors.push(Placed {
                 name,
                 role,
+                updates,
                 beside: 0,
                 slot: Slot {
                     before: start,
@@ -40,6 +47,12 @@ impl Engine {
         let mut files = inputs.iter();
         for tensor in tensors.iter().filter(|t| t.role == TensorRole::Input) {
             self.copy_input(tensor, files.next(), true)?;
+        }
+        for tensor in &tensors {
+            if let Some(input) = tensor.begins(&tensors) {
+                let stream = self.context.stream;
+                stream.copy(tensor.slot.start, input.slot.start, tensor.bytes())?;
+            }
         }
         let before = std::mem::take(&mut self.work);
         let work = match self.prepare(dims, &tensors, before)? {

@@ -69,6 +69,8 @@ pub(super) struct Filled {
 pub(super) struct Wanted {
     pub(super) name: String,
     pub(super) role: TensorRole,
+    /// The input that an output updates in place, by its number in the plan.
+    pub(super) updates: Option<usize>,
     pub(super) room: Room,
 }
 
@@ -82,6 +84,7 @@ impl Wanted {
             },
             name: self.name,
             role: self.role,
+            updates: self.updates,
             slot: Slot {
                 before: base + place.before,
                 start: base + place.start,
@@ -97,6 +100,8 @@ impl Wanted {
 pub(super) struct Placed {
     pub(super) name: String,
     pub(super) role: TensorRole,
+    /// See [`Wanted::updates`].
+    pub(super) updates: Option<usize>,
     /// The byte that its guards hold.
     pub(super) beside: u8,
     /// Addresses.
@@ -104,6 +109,13 @@ pub(super) struct Placed {
 }
 
 impl Placed {
+    /// The input as whose contents it begins.
+    pub(super) fn begins<'t>(&self, tensors: &'t [Placed]) -> Option<&'t Placed> {
+        tensors
+            .get(self.updates?)
+            .filter(|input| input.bytes() == self.bytes())
+    }
+
     pub(super) fn bytes(&self) -> u64 {
         self.slot.after - self.slot.start
     }
@@ -148,9 +160,11 @@ pub(super) fn watched(tensors: &[Placed]) -> Vec<Range> {
     guards.chain(inputs.map(|t| (t.slot.start, t.bytes()))).collect()
 }
 
-/// The outputs.
+/// The outputs that begin as poison.
 pub(super) fn outputs(tensors: &[Placed]) -> Vec<Range> {
-    let outputs = tensors.iter().filter(|t| t.role == TensorRole::Output);
+    let outputs = tensors
+        .iter()
+        .filter(|t| t.role == TensorRole::Output && t.updates.is_none());
     outputs.map(|t| (t.slot.start, t.bytes())).collect()
 }
 
@@ -208,7 +222,7 @@ impl Engine {
         }))
     }
 
-    /// Poisons outputs and scratch of these slots again.
+    /// Gives outputs and scratch of these slots again what they begin as.
     pub(super) fn poison(&self, slots: &[usize]) -> Result<()> {
         let (bound, stream) = (self.bound()?, self.context.stream);
         for slot in slots {
@@ -216,7 +230,10 @@ impl Engine {
                 continue;
             };
             for tensor in tensors.iter().filter(|t| t.role != TensorRole::Input) {
-                stream.fill(tensor.slot.start, filled.poison.byte(), tensor.bytes())?;
+                match tensor.begins(tensors) {
+                    Some(input) => stream.copy(tensor.slot.start, input.slot.start, tensor.bytes())?,
+                    None => stream.fill(tensor.slot.start, filled.poison.byte(), tensor.bytes())?,
+                }
             }
         }
         Ok(stream.wait()?)

@@ -51,6 +51,7 @@ pub(crate) fn sum_plan() -> LaunchPlan {
         role,
         align: 16,
         holds: None,
+        updates: None,
     };
     let launch = |tensors: [usize; 3]| Launch {
         kernel: "add".into(),

@@ -235,6 +235,10 @@ fn range(term: &Term, operands: &[&Facts]) -> Range {
             let all = operands.iter().map(|o| o.range);
             all.reduce(Range::union).unwrap_or(Range::ALL)
         }
+        "index_copy.default" => {
+            let source = operands.get(2).map_or(Range::ALL, |o| o.range);
+            first.union(source)
+        }
         name if is_view(name) || is_expansion(name) || is_copy(name) || is_selection(name) => first,
         _ => Range::ALL,
     }

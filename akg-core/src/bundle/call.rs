@@ -117,6 +117,12 @@ impl Signature {
         &self.constants
     }
 
+    /// The input, by position, that an output of the plan updates in place.
+    fn updated(&self, output: usize) -> Option<usize> {
+        let input = self.plan().tensors.get(output)?.updates?;
+        self.inputs.iter().position(|at| *at == input)
+    }
+
     /// Checks how many tensors there are.
     pub fn check_counts(&self, inputs: usize, outputs: usize) -> Result<()> {
         if (inputs, outputs) == (self.inputs.len(), self.outputs.len()) {
@@ -189,7 +195,7 @@ impl Signature {
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for another element type, extents, strides or alignment than
-    /// those of the port, and for an output that overlaps another tensor.
+    /// those of the port, and for an output that overlaps another tensor, unless it is the input that it updates in place.
     pub fn check_tensors<I: Operand, O: Operand>(
         &self,
         shapes: &[Vec<usize>],
@@ -206,7 +212,11 @@ impl Signature {
             check("output", port, shape(*index), given)?;
             let written = given.addresses();
             let overlaps = |other: &Range<usize>| other.start < written.end && written.start < other.end;
-            let input = inputs.iter().position(|v| overlaps(&v.addresses()));
+            let updated = self.updated(*index);
+            let input = inputs.iter().enumerate().position(|(at, v)| {
+                let addresses = v.addresses();
+                overlaps(&addresses) && !(updated == Some(at) && addresses == written)
+            });
             let output = outputs
                 .iter()
                 .take(position)

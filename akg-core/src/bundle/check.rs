@@ -30,6 +30,7 @@ pub(super) fn ports(graph: &Graph, plan: &LaunchPlan) -> Result<(Vec<Port>, Vec<
         })
     };
     plan.check_size()?;
+    plan.check_updates()?;
     let ports = |role, values: Vec<ValueId>| -> Result<Vec<Port>> {
         let tensors: Vec<_> = plan.with_role(role).collect();
         if tensors.len() != values.len() {
@@ -57,6 +58,9 @@ pub(super) fn ports(graph: &Graph, plan: &LaunchPlan) -> Result<(Vec<Port>, Vec<
     )?;
     for (port, output) in outputs.iter_mut().zip(graph.outputs()) {
         port.updates = output.updates.map(|v| graph.value_name(v).to_owned());
+    }
+    if let Some(wrong) = plan.foreign_update(graph) {
+        return Err(Error::invalid(wrong));
     }
     Ok((inputs, outputs))
 }

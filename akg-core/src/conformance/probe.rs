@@ -55,6 +55,7 @@ impl Probe {
             role,
             align: 64,
             holds: None,
+            updates: None,
         };
         let mut tensors = vec![tensor("x", TensorRole::Input), tensor("y", TensorRole::Output)];
         if matches!(self, Probe::ReadScratch | Probe::TwoKernels) {

@@ -10,14 +10,16 @@ const COPY: &str = "copy";
 /// Makes outputs that only view an input, repeat elements or leave some out into copies that a kernel computes.
 pub(super) fn copy_outputs(decomposed: &mut Decomposed) {
     let prims = &mut decomposed.prims;
-    for output in &mut decomposed.outputs {
+    for (position, output) in decomposed.outputs.iter_mut().enumerate() {
         let mut id = *output;
         let mut differs = false;
         while let Some(a) = prims.viewed(id) {
             differs |= matches!(prims.node(id).prim, Prim::Expand(_) | Prim::Window(..));
             id = a;
         }
-        if differs || !prims.is_computed(id) {
+        // What stands in the place of an input is one output.
+        let is_elsewhere = matches!(prims.node(id).prim, Prim::Scatter { output, .. } if output != position);
+        if differs || is_elsewhere || !prims.is_computed(id) {
             prims.origin = COPY;
             *output = prims.copy(*output);
         }

@@ -10,7 +10,7 @@ use super::prim::{PrimId, Prims};
 use super::{KernelSummary, choose, copies, identifier, roll};
 use crate::error::{Error, Result};
 use crate::expr::Bindings;
-use crate::graph::{Graph, TensorType};
+use crate::graph::{Graph, TensorType, ValueId};
 use crate::task::Accuracy;
 
 /// A sketch as text.
@@ -147,10 +147,15 @@ fn write(
         let extents: Vec<_> = extents.iter().map(ToString::to_string).collect();
         format!("{dtype}[{}]", extents.join(", "))
     };
+    // An input that is updated in place has the extents of the output that stands there.
+    let written = plan.kernels.iter().filter_map(|kernel| kernel.scatter);
+    let written: Vec<(ValueId, usize)> = written.filter_map(|id| prims.updated(graph, id)).collect();
     let mut inputs = Vec::new();
     for value in graph.given() {
         let key = TensorKey::Input(value);
-        let ty = declared(&key, graph.ty(value));
+        let place = written.iter().find(|(state, _)| *state == value);
+        let shown = place.map_or(key.clone(), |(_, output)| TensorKey::Output(*output));
+        let ty = declared(&shown, graph.ty(value));
         inputs.push(format!(
             "{}: {ty}",
             name(key, graph.value_name(value), &mut names)
@@ -160,10 +165,11 @@ fn write(
     for (i, output) in graph.outputs().iter().enumerate() {
         let key = TensorKey::Output(i);
         let ty = declared(&key, graph.ty(output.value));
-        outputs.push(format!(
-            "{}: {ty}",
-            name(key, graph.value_name(output.value), &mut names)
-        ));
+        let place = written.iter().find(|(_, output)| *output == i);
+        let input = place.and_then(|(state, _)| names.tensors.get(&TensorKey::Input(*state)));
+        let updates = input.map_or_else(String::new, |input| format!(" updates {input}"));
+        let name = name(key, graph.value_name(output.value), &mut names);
+        outputs.push(format!("{name}: {ty}{updates}"));
     }
     let mut buffers = Vec::new();
     for (key, (dtype, extents)) in &plan.tensors {
@@ -243,6 +249,10 @@ fn write_kernel(
     if let Some(recurrence) = kernel.recurrence {
         let written = emit::recur::emit(device, plan, prims, kernel, names, i, recurrence)?;
         return Ok(("recurrence", vec![written]));
+    }
+    if let Some(scatter) = kernel.scatter {
+        let written = emit::scatter::emit(plan, prims, kernel, names, i, scatter)?;
+        return Ok(("scatter", vec![written]));
     }
     if let Some(gather) = kernel.gather {
         let written = emit::gather::emit(device, plan, prims, kernel, names, i, gather)?;

@@ -66,6 +66,8 @@ pub(super) struct Group {
     pub(super) recurrence: Option<PrimId>,
     /// The gather, if it is one.
     pub(super) gather: Option<PrimId>,
+    /// The scatter, if it is one.
+    pub(super) scatter: Option<PrimId>,
 }
 
 impl Group {
@@ -227,6 +229,7 @@ impl Group {
             }
             Prim::Contract(..) => self.contract(id, &operands)?,
             Prim::Gather(..) => self.gather(id, &operands)?,
+            Prim::Scatter { dim, .. } => self.scatter(id, *dim, &node.shape, &operands)?,
             Prim::Recur { cell, .. } => self.recur(id, *cell, &operands)?,
             Prim::Carried(_) => operands.pop().ok_or(Conflict)?,
             _ => return Err(Conflict),
@@ -307,6 +310,30 @@ impl Group {
         }
         self.gather = Some(id);
         Ok(vec![number.clone(), row.clone()])
+    }
+
+    fn scatter(
+        &mut self,
+        id: PrimId,
+        dim: usize,
+        shape: &[Expr],
+        operands: &[Vec<Vec<AxisId>>],
+    ) -> Result<Vec<Vec<AxisId>>, Conflict> {
+        let [numbers, rows] = operands else {
+            return Err(Conflict);
+        };
+        let ([number], Some(named)) = (numbers.as_slice(), rows.get(dim)) else {
+            return Err(Conflict);
+        };
+        self.axes.unify(number, named)?;
+        if self.axes.resolve(number).len() > 1 {
+            return Err(Conflict);
+        }
+        self.scatter = Some(id);
+        let mut dims = rows.clone();
+        let extent = shape.get(dim).ok_or(Conflict)?;
+        *dims.get_mut(dim).ok_or(Conflict)? = self.axes.fresh(extent);
+        Ok(dims)
     }
 
     fn recur(
@@ -422,9 +449,9 @@ impl Group {
         if along < self.nodes.len() && (along > 0 || self.nodes.iter().any(is_carried)) {
             return Err(Conflict);
         }
-        // A gather is alone, and reads whole tensors.
-        if let Some(gather) = self.gather {
-            let is_load = |i| matches!(self.uses.get(&(gather, i)), Some(Use::Load { .. }));
+        // A gather or scatter is alone, and reads whole tensors.
+        if let Some(alone) = self.gather.or(self.scatter) {
+            let is_load = |i| matches!(self.uses.get(&(alone, i)), Some(Use::Load { .. }));
             if self.nodes.len() > 1 || self.axes.has_windows() || !is_load(0) || !is_load(1) {
                 return Err(Conflict);
             }

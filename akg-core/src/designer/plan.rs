@@ -78,6 +78,7 @@ pub(super) struct KernelPlan {
     pub(super) scores: Option<PrimId>,
     pub(super) recurrence: Option<PrimId>,
     pub(super) gather: Option<PrimId>,
+    pub(super) scatter: Option<PrimId>,
 }
 
 /// Columns of a product in groups of neighbours.
@@ -204,7 +205,8 @@ fn stores(decomposed: &Decomposed, groups: &mut [Group]) -> Result<Vec<Vec<Store
     for (g, (group, stores)) in groups.iter_mut().zip(&mut stores).enumerate() {
         let members: HashSet<PrimId> = group.nodes.iter().copied().collect();
         for id in group.nodes.clone() {
-            if loaded.contains(&id) && homes.get(&id) == Some(&g) {
+            // What is written in place is read there.
+            if loaded.contains(&id) && homes.get(&id) == Some(&g) && group.scatter.is_none() {
                 stores.push((id, TensorKey::Buffer(id), group.axes_of(id)));
             }
         }
@@ -253,6 +255,7 @@ fn view_axes(group: &mut Group, decomposed: &Decomposed, id: PrimId) -> Result<V
 fn key_of(decomposed: &Decomposed, source: PrimId) -> TensorKey {
     match &decomposed.prims.node(source).prim {
         Prim::Input(value) => TensorKey::Input(*value),
+        Prim::Scatter { output, .. } => TensorKey::Output(*output),
         _ => TensorKey::Buffer(source),
     }
 }
@@ -332,6 +335,7 @@ fn number(decomposed: &Decomposed, group: &Group, stores: &[Store]) -> KernelPla
         scores: group.scores,
         recurrence: group.recurrence,
         gather: group.gather,
+        scatter: group.scatter,
         ..KernelPlan::default()
     };
     for id in &group.nodes {

@@ -8,7 +8,7 @@ use super::window::Window;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::Expr;
-use crate::graph::ValueId;
+use crate::graph::{Graph, ValueId};
 use crate::sketch::ir::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
 
 /// Names a primitive.
@@ -60,6 +60,14 @@ pub(super) enum Prim {
     Contract(PrimId, PrimId),
     /// The rows of a table `[T, D]` that the numbers `[M]` name, each from 0 to T - 1: `[M, D]`.
     Gather(PrimId, PrimId),
+    /// The output of that position, which updates an input in place: of its rows along `dim`, those that the numbers `[J]` name
+    /// become the rows of the second operand, which has `J` along `dim`. Negative numbers count from the end; of equal ones the
+    /// last counts. The other rows stay as they are.
+    Scatter {
+        output: usize,
+        dim: usize,
+        operands: [PrimId; 2],
+    },
     /// Result dimension `i` is operand dimension `perm[i]`.
     Permute(PrimId, Vec<usize>),
     /// The same elements in row-major order.
@@ -119,7 +127,9 @@ impl Prim {
             | Prim::Expand(a)
             | Prim::Window(_, a)
             | Prim::Carried(a) => *a = name(*a),
-            Prim::Contract(a, b) | Prim::Gather(a, b) => (*a, *b) = (name(*a), name(*b)),
+            Prim::Contract(a, b) | Prim::Gather(a, b) | Prim::Scatter { operands: [a, b], .. } => {
+                (*a, *b) = (name(*a), name(*b))
+            }
         }
     }
 }
@@ -230,7 +240,9 @@ impl Prims {
             | Prim::Expand(a)
             | Prim::Window(_, a)
             | Prim::Carried(a) => vec![*a],
-            Prim::Contract(a, b) | Prim::Gather(a, b) => vec![*a, *b],
+            Prim::Contract(a, b) | Prim::Gather(a, b) | Prim::Scatter { operands: [a, b], .. } => {
+                vec![*a, *b]
+            }
         }
     }
 
@@ -262,9 +274,18 @@ impl Prims {
                 | Prim::Scan(..)
                 | Prim::Contract(..)
                 | Prim::Gather(..)
+                | Prim::Scatter { .. }
                 | Prim::Recur { .. }
                 | Prim::Carried(_)
         )
+    }
+
+    /// The input that a scatter updates, and the output's position.
+    pub(super) fn updated(&self, graph: &Graph, id: PrimId) -> Option<(ValueId, usize)> {
+        match self.node(id).prim {
+            Prim::Scatter { output, .. } => Some((graph.outputs().get(output)?.updates?, output)),
+            _ => None,
+        }
     }
 
     /// How many elements a sum adds up, `None` for everything else. Unknown extents count as many.
@@ -280,7 +301,7 @@ impl Prims {
     pub(super) fn reads_memory(&self, id: PrimId) -> bool {
         matches!(
             self.node(id).prim,
-            Prim::Contract(..) | Prim::Gather(..) | Prim::Recur { .. }
+            Prim::Contract(..) | Prim::Gather(..) | Prim::Scatter { .. } | Prim::Recur { .. }
         )
     }
 }

@@ -32,6 +32,7 @@ mod phases;
 mod places;
 mod pools;
 mod recur;
+mod state;
 mod stream;
 mod strips;
 mod symbolic;

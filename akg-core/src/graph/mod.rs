@@ -327,6 +327,25 @@ impl Graph {
         &self.outputs
     }
 
+    /// The call that replaces slices of a state to make its new content, an output.
+    pub(crate) fn replacement(&self, output: &Output) -> Option<&Node> {
+        let state = output.updates?;
+        let node = self.nodes.iter().find(|n| n.outputs.contains(&output.value))?;
+        let call = ops::Call::new(node.op, &node.args, &self.values);
+        let is_own = node.op.base_name() == "index_copy" && call.value("self").ok() == Some(state);
+        is_own.then_some(node)
+    }
+
+    /// The value that a call at least writes to make an output: the slices that are replaced if the output is the new content
+    /// of a state of which the rest stays as it is, else the output itself.
+    pub fn written(&self, output: &Output) -> ValueId {
+        let slices = self.replacement(output).and_then(|node| {
+            let call = ops::Call::new(node.op, &node.args, &self.values);
+            call.value("source").ok()
+        });
+        slices.unwrap_or(output.value)
+    }
+
     /// A value; `None` if it belongs to another graph.
     pub fn value(&self, value: ValueId) -> Option<&Value> {
         self.values.get(value.index())

@@ -178,6 +178,7 @@ impl Interface {
             role,
             align: 64,
             holds: None,
+            updates: None,
         };
         let tensors: Vec<_> = self.tensors().map(tensor).collect();
         LaunchPlan {

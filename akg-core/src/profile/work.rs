@@ -148,6 +148,7 @@ mod tests {
             role: TensorRole::Input,
             align: 16,
             holds: None,
+            updates: None,
         };
         let rows = Expr::symbol("N");
         let plan = LaunchPlan {

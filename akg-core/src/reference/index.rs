@@ -20,6 +20,7 @@ pub(super) fn kernel<T: Real>(name: &str) -> Option<Kernel<T>> {
             let out = each!(x, x => remap(&x, axis, &positions, Default::default()));
             Ok(vec![out.reshape(&c.shape(0)?)?])
         },
+        "index_copy.default" => index_copy,
         "embedding.default" => |c| {
             let weight = c.array("weight")?;
             let rows = resolve(c.array("indices")?.into_int(), weight.shape()[0])?;
@@ -100,6 +101,45 @@ fn index<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
     let mut order: Vec<usize> = (picked.len()..out.rank()).collect();
     order.splice(place..place, 0..picked.len());
     Ok(vec![each!(out, x => x.permute(&order))])
+}
+
+fn index_copy<T: Real>(c: &mut Invocation<'_, T>) -> Results<T> {
+    let (x, source) = (c.array("self")?, c.array("source")?);
+    let (dtype, shape) = (x.dtype, x.shape().to_vec());
+    let axis = c.axis("dim", shape.len())?;
+    // A 0-dimensional tensor has one place.
+    let extent = shape.get(axis).copied().unwrap_or(1);
+    let inner = shape.iter().skip(axis + 1).product();
+    let places = resolve(c.array("index")?.into_int(), extent)?;
+    let data = match (x.data, source.data) {
+        (Data::Float(x), Data::Float(s)) => Data::Float(replace(x, extent, inner, &places, s)),
+        (Data::Int(x), Data::Int(s)) => Data::Int(replace(x, extent, inner, &places, s)),
+        (Data::Bool(x), Data::Bool(s)) => Data::Bool(replace(x, extent, inner, &places, s)),
+        _ => return Err(Error::unexpected("index_copy of different element types")),
+    };
+    Ok(vec![Array { dtype, data }])
+}
+
+/// `x` with other elements at these places of an axis, which has `extent` places of `inner` elements each; the last ones to a
+/// place stay.
+fn replace<E: Item>(
+    x: Strided<E>,
+    extent: usize,
+    inner: usize,
+    places: &[usize],
+    source: Strided<E>,
+) -> Strided<E> {
+    let shape = x.shape().to_vec();
+    let (mut out, source) = (x.into_vec(), source.into_vec());
+    let slices = out.chunks_mut((extent * inner).max(1));
+    for (out, source) in slices.zip(source.chunks((places.len() * inner).max(1))) {
+        for (at, values) in places.iter().zip(source.chunks(inner.max(1))) {
+            if let Some(out) = out.get_mut(at * inner..(at + 1) * inner) {
+                out.copy_from_slice(values);
+            }
+        }
+    }
+    Strided::new(shape, out)
 }
 
 /// The first elements of the axes other than `axis`, as many as `like` has.

@@ -16,7 +16,7 @@ pub(super) fn bound(task: &Task, design: &Design, target: &Target) -> Option<f64
         return None;
     }
     let hints = &task.contract.hints;
-    let bytes = task.traffic().ok()?;
+    let bytes = task.traffic().ok()?.saturating_sub(task.kept().ok()?);
     let program = design.sketch.elaborate(&design.knobs, hints).ok()?;
     let cost = cost(&program, hints, target).ok()?;
     let is_measured = target.peak.get(&DType::F32).is_some_and(|peak| *peak > 0.0);

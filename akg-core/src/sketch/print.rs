@@ -39,7 +39,11 @@ impl Display for TensorSyntax {
             self.name.node,
             self.dtype.node,
             Commas(&self.shape)
-        )
+        )?;
+        match &self.updates {
+            Some(input) => write!(f, " updates {}", input.node),
+            None => Ok(()),
+        }
     }
 }
 

@@ -44,7 +44,7 @@ pub struct SketchTree {
     pub name: Name,
     /// The tensors it reads. Extents of inputs and outputs that are bare names bind symbols.
     pub inputs: Vec<TensorSyntax>,
-    /// The tensors it writes completely.
+    /// The tensors it writes: completely, but for those that update an input.
     pub outputs: Vec<TensorSyntax>,
     /// Parameters, definitions, knobs, hints, requirements, buffers and the accuracy in the order written.
     pub items: Vec<Spanned<Item>>,
@@ -63,6 +63,8 @@ pub struct TensorSyntax {
     pub dtype: Name,
     /// The extents.
     pub shape: Vec<Ex>,
+    /// `new: f32[M] updates cache`: the input as whose contents an output begins.
+    pub updates: Option<Name>,
 }
 
 /// A declaration before the kernels.

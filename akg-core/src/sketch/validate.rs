@@ -18,7 +18,8 @@ use crate::target::Target;
 
 /// Every objection to `program`:
 /// - a load without `else` that may leave its tensor;
-/// - an element of an output or buffer that is written twice or never, or read before it is written;
+/// - an element of an output or buffer that is written twice or never, or read before it is written; an output that
+///   updates an input begins as its contents, and the input is not read;
 /// - programs of one kernel that read what others write, misplaced barriers;
 /// - lanes outside a tensor that change a reduction, scan or dot;
 /// - `dot` methods that do not fit their operands, loops that do not advance, 32-bit indices that overflow;

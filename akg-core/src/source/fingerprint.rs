@@ -87,24 +87,27 @@ impl Fingerprint for PlanTensor {
             role,
             align,
             holds,
+            updates,
         } = self;
         let role = match role {
             TensorRole::Input => "input",
             TensorRole::Output => "output",
             TensorRole::Scratch => "scratch",
         };
-        to.record(
-            "tensor",
-            1,
-            &[
-                ("name", name),
-                ("dtype", &dtype.name()),
-                ("shape", shape),
-                ("role", &role),
-                ("align", align),
-                ("holds", holds),
-            ],
-        );
+        let dtype_name = dtype.name();
+        let mut fields: Vec<(&str, &dyn Fingerprint)> = vec![
+            ("name", name),
+            ("dtype", &dtype_name),
+            ("shape", shape),
+            ("role", &role),
+            ("align", align),
+            ("holds", holds),
+        ];
+        // Plans that update nothing keep their digests.
+        if updates.is_some() {
+            fields.push(("updates", updates));
+        }
+        to.record("tensor", 1, &fields);
     }
 }
 

@@ -1,11 +1,11 @@
 //! Limits on launch plans, and plans whose dims have other names.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::LaunchPlan;
+use super::{LaunchPlan, PlanTensor, TensorRole};
 use crate::error::{Error, Result};
 use crate::expr::{Expr, Symbol};
-use crate::graph::MAX_RANK;
+use crate::graph::{Graph, MAX_RANK};
 
 /// The strictest alignment of a tensor: the one that memory maps have everywhere.
 pub const MAX_ALIGN: usize = 4096;
@@ -42,6 +42,79 @@ impl LaunchPlan {
             limit("tensors of one launch", launch.tensors.len(), MAX_TENSORS)?;
         }
         Ok(())
+    }
+
+    /// The outputs that update an input in place, each with that input; both by position.
+    pub fn updates(&self) -> impl Iterator<Item = (usize, usize)> {
+        let outputs = self.tensors.iter().enumerate();
+        outputs.filter_map(|(output, tensor)| Some((output, tensor.updates?)))
+    }
+
+    /// An error that names the tensor, if an update in place cannot be one: of what is no input, of an input of another type,
+    /// of one input by two outputs, or of an input that a kernel takes.
+    pub fn check_updates(&self) -> Result<()> {
+        let refuse = |output: &PlanTensor, why: String| {
+            Err(Error::invalid(format!(
+                "tensor `{}` of the plan cannot update {why}",
+                output.name
+            )))
+        };
+        let taken: BTreeSet<usize> = match self.updates().next() {
+            Some(_) => self
+                .launches
+                .iter()
+                .flat_map(|l| l.tensors.iter().copied())
+                .collect(),
+            None => return Ok(()),
+        };
+        let mut updated = BTreeSet::new();
+        for output in &self.tensors {
+            let Some(at) = output.updates else { continue };
+            let Some(input) = self.tensors.get(at) else {
+                return refuse(
+                    output,
+                    format!("tensor {at}: the plan has {}", self.tensors.len()),
+                );
+            };
+            let name = &input.name;
+            if output.role != TensorRole::Output || input.role != TensorRole::Input {
+                return refuse(output, format!("`{name}`: outputs update inputs"));
+            }
+            if output.dtype != input.dtype || output.shape != input.shape {
+                return refuse(output, format!("`{name}`, which has another type or shape"));
+            }
+            if !updated.insert(at) {
+                return refuse(output, format!("`{name}`: another output does"));
+            }
+            if taken.contains(&at) {
+                return refuse(
+                    output,
+                    format!(
+                        "`{name}`, which a kernel takes: kernels take `{}` alone, which begins as `{name}`",
+                        output.name
+                    ),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// The output that is said to update another input than that of the task's graph, and why that cannot be.
+    pub fn foreign_update(&self, graph: &Graph) -> Option<String> {
+        let position = |role, at: usize| self.with_role(role).position(|(tensor, _)| tensor == at);
+        self.updates().find_map(|(output, input)| {
+            let own = position(TensorRole::Output, output).and_then(|at| graph.outputs().get(at))?;
+            let state = position(TensorRole::Input, input).and_then(|at| graph.given().nth(at));
+            if own.updates.is_some() && own.updates == state {
+                return None;
+            }
+            let name = |at: usize| self.tensors.get(at).map_or("", |tensor| tensor.name.as_str());
+            Some(format!(
+                "`{}` of the plan updates `{}` in place, and the task says no such thing of these",
+                name(output),
+                name(input)
+            ))
+        })
     }
 
     /// The same plan with names of dims that `name` gives.

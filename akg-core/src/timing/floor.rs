@@ -29,7 +29,7 @@ const MARGIN: f64 = 2.0 * 1.05;
 impl Floor {
     /// The floor of a graph whose symbols have the values in `dims`; nothing where the target's rates are unknown.
     ///
-    /// Counted is what no kernel can avoid: outputs are written, inputs are read unless the operators that take them
+    /// Counted is what no kernel can avoid: outputs are written, of those that update a state [what changes](Graph::written), inputs are read unless the operators that take them
     /// might skip elements, and products are formed at the target's highest rate of any element type. Products that
     /// algebra could save are left out: those that only linear operators and sums connect to another product, to a sum
     /// or to an average; and convolutions count one multiplication for each output position and pair of channels,
@@ -39,7 +39,7 @@ impl Floor {
         let of = |value: ValueId| need.get(value.index()).copied().unwrap_or(Need::Nothing);
         let mut bytes = 0.0;
         for output in graph.outputs() {
-            bytes += size(graph.ty(output.value), dims)?;
+            bytes += size(graph.ty(graph.written(output)), dims)?;
         }
         for input in graph.inputs().iter().filter(|i| of(i.value) != Need::Nothing) {
             bytes += size(graph.ty(input.value), dims)?;

@@ -22,6 +22,12 @@ pub(super) fn misfit(plan: &LaunchPlan, task: &Task) -> Option<Failure> {
             return failure(FailureKind::LoadFailed, evidence);
         }
     }
+    if let Err(error) = plan.check_updates() {
+        return failure(FailureKind::LoadFailed, error.message().to_owned());
+    }
+    if let Some(evidence) = plan.foreign_update(&task.graph) {
+        return failure(FailureKind::WrongType, evidence);
+    }
     let inputs: Vec<_> = plan.with_role(TensorRole::Input).collect();
     let given: Vec<_> = task.graph.given().map(|value| task.graph.ty(value)).collect();
     if inputs.len() != given.len() {

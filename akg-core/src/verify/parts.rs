@@ -338,11 +338,15 @@ fn part(
     };
     let slice = |range: Range<usize>| plan.launches.get(range).unwrap_or_default();
     let launches = slice(segment.clone());
-    let (here, before, after) = (
+    let (mut here, before, after) = (
         bound(launches),
         bound(slice(0..segment.start)),
         bound(slice(segment.end..plan.launches.len())),
     );
+    // No kernel takes an input that is updated in place, and the part needs its contents.
+    let begun = plan.updates().filter(|(output, _)| here.contains(output));
+    let begun: Vec<usize> = begun.map(|(_, input)| input).collect();
+    here.extend(begun);
     let role = |tensor: usize| match plan.tensors.get(tensor).map(|t| t.role) {
         Some(TensorRole::Input) => TensorRole::Input,
         Some(TensorRole::Output) => TensorRole::Output,
@@ -406,6 +410,9 @@ fn part(
     let tensors = order.iter().filter_map(|t| {
         let mut tensor = plan.tensors.get(*t)?.clone();
         tensor.role = role(*t);
+        tensor.updates = tensor
+            .updates
+            .and_then(|input| order.iter().position(|t| *t == input));
         if let Some(value) = values.get(t) {
             // Scratch may be declared with regrouped extents.
             tensor.shape.clone_from(&graph.ty(*value).shape);

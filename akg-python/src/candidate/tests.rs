@@ -26,6 +26,7 @@ fn tensor(name: &str, dtype: DType, shape: &[i64], role: TensorRole) -> PlanTens
         role,
         align: 64,
         holds: None,
+        updates: None,
     }
 }
 

@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from akg_worker import tensors
 from akg_worker.backward import differentiate, with_cotangents
 from akg_worker.errors import CallError
-from akg_worker.module import argument_structure, attribute, construct, load, set_attribute, user_code
+from akg_worker.module import Attributes, argument_structure, construct, load, user_code
 from akg_worker.replay import Replay
 from akg_worker.structure import tensors_in
 
@@ -256,6 +256,7 @@ class ModuleRun(Run):
         self._module = load(task["path"])
         with torch.no_grad():
             self._model = self._constructed().to(device)
+        self._attributes = Attributes(self._model)
         self._inputs, self._states = task["inputs"], task["states"]
         arguments = argument_structure(self._module, task["shrink"])
         self._leaves, self._tree = tree_flatten(with_cotangents(arguments, task["cotangents"]))
@@ -294,7 +295,7 @@ class ModuleRun(Run):
                 if "argument" in source:
                     leaves[source["argument"]] = tensors.seen(value, entry.get("layout"))
                 elif number == 0:
-                    set_attribute(self._model, source["attribute"], value)
+                    self._attributes.set(source["attribute"], value)
             self._slots.append(tree_unflatten(leaves, self._tree))
 
     def call(self, slots):
@@ -310,7 +311,7 @@ class ModuleRun(Run):
         leaves = tree_flatten(arguments)[0]
         for source in self._states:
             is_attribute = "attribute" in source
-            results.append(attribute(self._model, source["attribute"]) if is_attribute else leaves[source["argument"]])
+            results.append(self._attributes.get(source["attribute"]) if is_attribute else leaves[source["argument"]])
         return results
 
 

@@ -7,14 +7,15 @@ computed by then is not there.
 
 import faulthandler
 import inspect
-import re
 
 import torch
 
 from akg_worker import baseline, tensors
 from akg_worker.digest import digests
 from akg_worker.errors import CallError
-from akg_worker.module import attribute, load, set_attribute, user_code
+from akg_worker.held import name_of
+from akg_worker.held import places as held_places
+from akg_worker.module import Attributes, load, user_code
 from akg_worker.structure import tensors_in
 
 _candidate = None
@@ -90,6 +91,7 @@ class Candidate:
         self._path, self._name, self.device = path, name, device
         self._readable, self._watch = message["readable"], watch
         self._inputs, self._states, self._layouts = message["inputs"], message["states"], message["layouts"]
+        self._attributes = Attributes(self._model)
         self._places = {name: place for name, place in places(self._model).items() if name in self._inputs}
         self._check_arguments()
         # The slots of each placement: their tensors, and what these are copies of.
@@ -200,7 +202,7 @@ class Candidate:
         """The module's own tensors."""
         if not isinstance(self._model, torch.nn.Module):
             return []
-        return [attribute(self._model, path) for path in places(self._model).values()]
+        return [self._attributes.get(path) for path in places(self._model).values()]
 
     def _keep(self, slot, returned):
         """Keeps what a call returned until its slot is called again."""
@@ -228,24 +230,24 @@ class Candidate:
         first, *others = [placed for placed, _ in self._placed[placement]]
         names = [name for name in self._places if name not in self._states]
         for name in names:
-            set_attribute(self._model, self._places[name], first[name])
+            self._attributes.set(self._places[name], first[name])
         self._own = [name for name in names if any(other[name] is not first[name] for other in others)]
 
     def _call(self, slot):
         placed = self._given[self._bound][slot]
         for name in self._own:
-            set_attribute(self._model, self._places[name], placed[name])
+            self._attributes.set(self._places[name], placed[name])
         # Every call begins with the state that was given, which it may write to.
         states = {name: placed[name].clone() for name in self._states}
         for name in self._states:
             if name in self._places:
-                set_attribute(self._model, self._places[name], states[name])
+                self._attributes.set(self._places[name], states[name])
         arguments = [states.get(name, placed[name]) for name in self._inputs if name not in self._places]
         with user_code(f"`forward` of `{self._name}`", self._path):
             returned = self._model(*arguments)
         results = tensors_in(returned)
         for name in self._states:
-            results.append(attribute(self._model, self._places[name]) if name in self._places else states[name])
+            results.append(self._attributes.get(self._places[name]) if name in self._places else states[name])
         return results
 
     def take(self, slots):
@@ -289,14 +291,12 @@ def types_of(called):
 
 
 def places(model):
-    """The dotted paths of a model's tensors, by the names that a graph has for them."""
+    """The paths of a model's tensors, by the names that a graph has for them."""
     if not isinstance(model, torch.nn.Module):
         return {}
     paths = [path for path, _ in [*model.named_parameters(), *model.named_buffers()]]
-    for prefix, child in model.named_modules():
-        plain = [name for name, value in vars(child).items() if isinstance(value, torch.Tensor)]
-        paths += [f"{prefix}.{name}" if prefix else name for name in plain]
-    return {re.sub(r"\W", "_", path): path for path in paths}
+    paths += [place.whole_path for place in held_places(model)]
+    return {name_of(path): path for path in paths}
 
 
 def octets(tensor):

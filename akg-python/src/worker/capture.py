@@ -16,6 +16,7 @@ from akg_worker.decompose import decomposed
 from akg_worker.errors import CallError, first_line, is_out_of_memory, needs_device, no_device, place
 from akg_worker.graph import arguments_of, to_graph, unknown_operators
 from akg_worker.guards import ranges
+from akg_worker.held import Held
 from akg_worker.joint import Joint, differentiable
 from akg_worker.module import SEEDS, construct, load, make_inputs
 from akg_worker.recurrent import kept_whole
@@ -87,6 +88,9 @@ def import_module(message, progress):
             failure = error
             continue
         graph, sources, places = to_graph(captured.program, message["name"], message["path"], captured.sizes)
+        for source in sources.values():
+            if "attribute" in source:
+                source["attribute"] = captured.held.path(source["attribute"])
         inputs = [describe_input(name, source, captured.observer, captured.leaves) for name, source in sources.items()]
         return {
             "graph": json.dumps(graph, allow_nan=False),
@@ -137,10 +141,11 @@ class Captured:
     """A module as a functional program, and what was seen of it.
 
     `decomposed` names the operators that were replaced by others, `unknown` those that akg does not know and that could not be.
-    `sizes` are those of its inputs, and `cotangents` the types of those that it takes, or None if it has no backward pass.
+    `sizes` are those of its inputs, `cotangents` the types of those that it takes, or None if it has no backward pass, and `held` the
+    tensors that it has beside its parameters and buffers.
     """
 
-    def __init__(self, program, sizes, observer, leaves, call, decomposed, unknown, cotangents):
+    def __init__(self, program, sizes, observer, leaves, call, decomposed, unknown, cotangents, held):
         self.program = program
         self.sizes = sizes
         self.observer = observer
@@ -149,6 +154,7 @@ class Captured:
         self.decomposed = decomposed
         self.unknown = unknown
         self.cotangents = cotangents
+        self.held = held
 
 
 def capture(module, mode, shrink, wishes, operators, backward=False):
@@ -162,11 +168,11 @@ def capture(module, mode, shrink, wishes, operators, backward=False):
     with torch.no_grad():
         with stage("model"), model_context:
             model = construct(module)
-        register_attributes(model)
+        held = Held(model)
         with stage("inputs"), input_context:
             inputs, observer = make_inputs(module, shrink=shrink)
         leaves = tree_flatten(inputs)[0]
-        forward, joint = model.forward, None
+        forward, joint = held.following(model.forward), None
         # In the instance: what calls the model finds it there, whatever class it has.
         model.forward, results = returning_tensors(forward)
         with kept_whole(), Unchecked():
@@ -195,7 +201,7 @@ def capture(module, mode, shrink, wishes, operators, backward=False):
         joint.name_gradients(program)
         structure = joint.structure(structure)
     call = {"arguments": describe_arguments(forward, inputs), "results": structure}
-    return Captured(program, sizes, observer, leaves, call, replaced, left, joint and joint.cotangents)
+    return Captured(program, sizes, observer, leaves, call, replaced, left, joint and joint.cotangents, held)
 
 
 def export(model, inputs, shapes):
@@ -209,15 +215,6 @@ def check_constants(exported):
         constant = exported.constants[name]
         if constant.is_meta or isinstance(constant, FakeTensor):
             raise CallError("unexpected", f"the value of the constant `{name}` was lost in export")
-
-
-def register_attributes(model):
-    """Turns plain tensor attributes into buffers: their values belong to the instance, and `forward` may assign them."""
-    for owner in model.modules():
-        plain = [name for name, value in vars(owner).items() if isinstance(value, torch.Tensor)]
-        for name in plain:
-            value = vars(owner).pop(name)
-            owner.register_buffer(name, value, persistent=False)
 
 
 DATA_DEPENDENT = ("GuardOnDataDependentSymNode", "DataDependentOutputException", "DynamicOutputShapeException", "UserError")

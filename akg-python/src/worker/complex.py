@@ -199,12 +199,15 @@ def rule_of(target):
     *("view", "reshape", "_unsafe_view", "permute", "transpose", "t", "unsqueeze", "squeeze", "slice", "select", "expand"),
     *("clone", "alias", "detach", "contiguous", "cat", "stack", "split", "split_with_sizes", "unbind", "index_select", "index"),
     *("flip", "roll", "constant_pad_nd", "repeat", "sum", "mean", "neg", "lift_fresh_copy", "where", "gather", "cumsum"),
+    "index_copy",
 )
 def part_by_part(e, op, *args, **kwargs):
     """What does the same to both parts."""
     # Real tensors that take part as complex ones do.
     name = op.overloadpacket.__name__
     operands = args[0] if name in ("cat", "stack") else args[1:] if name == "where" else args[:1]
+    if name == "index_copy":
+        operands = args[::3]  # not the dimension and the index between them
     reals = [value for value in operands if isinstance(value, torch.fx.Node)]
 
     def of(number):

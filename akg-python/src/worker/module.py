@@ -13,6 +13,7 @@ from torch.utils._pytree import tree_flatten
 from akg_worker import tensors
 from akg_worker.backward import with_cotangents
 from akg_worker.errors import CallError, first_line, is_out_of_memory, needs_device, no_device, place
+from akg_worker.held import places, reached, split
 
 # Seeds are non-negative integers below this.
 SEEDS = 2**63 - 1
@@ -170,24 +171,43 @@ def argument_structure(module, shrink):
 
 
 def attribute(model, path):
-    """The tensor at a dotted path below `model`, a complex one as pairs of real numbers."""
-    for name in path.split("."):
-        model = getattr(model, name)
-    return torch.view_as_real(model) if isinstance(model, torch.Tensor) and model.is_complex() else model
+    """The tensor at a path below `model`, a complex one as pairs of real numbers."""
+    tensor = reached(model, path)
+    return torch.view_as_real(tensor) if isinstance(tensor, torch.Tensor) and tensor.is_complex() else tensor
 
 
-def set_attribute(model, path, tensor):
-    """Replaces the tensor at a dotted path; a parameter stays the same object, so that ties survive."""
-    *parents, name = path.split(".")
-    for parent in parents:
-        model = getattr(model, parent)
-    before = getattr(model, name)
-    if before.is_complex():
-        tensor = torch.view_as_complex(tensor)
-    if isinstance(before, torch.nn.Parameter):
-        before.data = tensor
-    else:
-        setattr(model, name, tensor)
+class Attributes:
+    """The tensors of a model by their paths. A tensor that stands in several places is one."""
+
+    def __init__(self, model):
+        self._model = model
+        self._places = {}
+        for place in places(model) if isinstance(model, torch.nn.Module) else []:
+            self._places.setdefault(id(place.get()), []).append(place)
+        self._others = {}
+
+    def get(self, path):
+        return attribute(self._model, path)
+
+    def set(self, path, tensor):
+        """Replaces the tensor at a path, and wherever else the model held it from the beginning; a parameter stays the same object,
+        so that ties survive."""
+        before = reached(self._model, path)
+        if path not in self._others:
+            self._others[path] = self._places.get(id(before), [])
+        if before.is_complex():
+            tensor = torch.view_as_complex(tensor)
+        if isinstance(before, torch.nn.Parameter):
+            before.data = tensor
+            return
+        holder, name, key = split(path)
+        holder = reached(self._model, holder)
+        if name is None:
+            holder[key] = tensor
+        else:
+            setattr(holder, name, tensor)
+        for place in self._others[path]:
+            place.set(tensor)
 
 
 def materialize(message):

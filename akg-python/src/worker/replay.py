@@ -11,6 +11,7 @@ from akg_worker.errors import CallError, describe, first_line
 from akg_worker.graph import SEEDED_DROPOUT, SEEDED_RAND, SEEDED_RANDN
 
 RANDOM = {SEEDED_RAND: "aten.rand.default", SEEDED_RANDN: "aten.randn.default"}
+INDEX_COPY = "aten.index_copy.default"
 # Values of graphs have no strides, so that what was a view may have to be a copy.
 VIEWS = {"aten.view.default", "aten._unsafe_view.default"}
 
@@ -100,6 +101,8 @@ class Replay:
                     named[name] = value
                 else:
                     positional.append(value)
+            if node["op"] == INDEX_COPY:
+                positional = from_front(*positional)
             return positional, named
 
         return op, arguments, node["outputs"]
@@ -118,6 +121,13 @@ class Replay:
         if isinstance(given, str) and "str" not in kind:
             return float(given)
         return given
+
+
+def from_front(self, dim, index, source):
+    """The arguments of an `index_copy` for PyTorch, which refuses negative numbers and other types: those of graphs count from
+    the end."""
+    extent = self.shape[dim] if self.dim() else 1
+    return [self, dim, torch.where(index < 0, index + extent, index).to(torch.int64), source]
 
 
 def operator(name):

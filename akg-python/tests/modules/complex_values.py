@@ -22,6 +22,7 @@ class Model(nn.Module):
         powers = torch.view_as_real(z**3 + torch.log(z) + torch.sqrt(w)), x.sum(0, dtype=torch.cfloat).imag
         kept = torch.zeros(5, 6, dtype=torch.cfloat)
         kept[:, 1:3] = z[:, 3:5]
+        kept[torch.arange(2) * 2] = w[:2]
         kept = torch.view_as_real(torch.nn.functional.linear(kept, self.weight.mT))
         return *powers, kept, rotated, arithmetic, quotient, product, wave, torch.view_as_real(parts), chosen, constant, split
 

@@ -279,6 +279,16 @@ fn index(name: &str, d: &mut Draw) -> Option<Json> {
             let index = [d.size(0..=4)];
             json!({"self": any(d, &shape), "dim": dim, "index": d.operand(DType::I64, &index, below)})
         }
+        // PyTorch copies few elements in the order of the index, so that the last slice to a place stays there, too.
+        "index_copy.default" => {
+            let dtype = any_type(d);
+            let mut extents = shape.clone();
+            extents[dim] = d.size(0..=4);
+            let index = d.operand(DType::I64, &[extents[dim]], below);
+            let values = d.operand(dtype, &shape, Values::Wild);
+            let source = d.operand(dtype, &extents, Values::Wild);
+            json!({"self": values, "dim": dim, "index": index, "source": source})
+        }
         "gather.default" => {
             let mut extents = smaller(d);
             extents[dim] = d.size(1..=6);

@@ -61,6 +61,7 @@ pub(crate) fn tensor(name: &str, dtype: DType, shape: &[Expr], role: TensorRole)
         role,
         align: 64,
         holds: None,
+        updates: None,
     }
 }
 

@@ -212,16 +212,22 @@ fn neighbour(g: &mut Grower, x: ValueId, dim: i64) -> Result<ValueId> {
 /// Elements that indices name, and tensors from nothing.
 pub(super) fn indexed(g: &mut Grower) -> Result<()> {
     match g.below(5) {
-        0 | 1 => {
+        way @ (0 | 1) => {
             let x = g.float(1, 3)?;
             let (dim, count) = (g.dim(x)?, g.small());
-            let shape = g.shape(x);
-            let extent = shape
-                .get(dim.rem_euclid(shape.len() as i64) as usize)
-                .copied()
-                .unwrap_or(1);
-            let index = g.indices(&[count], extent, false)?;
-            g.graph.index_select(x, dim, index).map(drop)
+            let mut shape = g.shape(x);
+            let at = dim.rem_euclid(shape.len() as i64) as usize;
+            let extent = shape.get(at).copied().unwrap_or(1);
+            if way == 0 {
+                let index = g.indices(&[count], extent, false)?;
+                return g.graph.index_select(x, dim, index).map(drop);
+            }
+            let index = g.indices(&[count], extent, true)?;
+            if let Some(extent) = shape.get_mut(at) {
+                *extent = count;
+            }
+            let source = g.input("x", g.dtype(x), &shape)?;
+            g.graph.index_copy(x, dim, index, source).map(drop)
         }
         2 => {
             let (rows, columns) = (g.extent(), g.small());

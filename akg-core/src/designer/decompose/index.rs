@@ -1,7 +1,8 @@
 //! Elements that indices name.
 //!
 //! Of short tables, each is the sum of all elements but with zeros in the place of the others. Rows of longer ones are
-//! gathered by their numbers.
+//! gathered by their numbers. A tensor in which slices are replaced is computed as a whole, unless it is a state that a
+//! call updates in place: each place finds its slice.
 
 use std::ops::Range;
 
@@ -30,6 +31,11 @@ pub(super) fn decompose(s: &mut Step<'_>, name: &str) -> Result<Option<Vec<PrimI
             let dim = s.dim("dim", s.prims.rank(table))?;
             let index = s.call.value("index")?;
             at(s, table, &[(dim, index)])?
+        }
+        "index_copy" => {
+            let [table, index, source] = [s.tensor("self")?, s.tensor("index")?, s.tensor("source")?];
+            let dim = s.dim("dim", s.prims.rank(table))?;
+            replaced(s, table, dim, index, source)?
         }
         "embedding" => {
             let (table, index) = (s.tensor("weight")?, s.call.value("indices")?);
@@ -155,6 +161,72 @@ fn along(s: &mut Step<'_>, table: PrimId, dim: usize, index: PrimId) -> Result<P
         terms.push((other, place));
     }
     gather(s, table, 0..rank, &terms, all)
+}
+
+/// `table` with the slices of `source` at the places along `dim` that an index names; the last one to a place stays.
+///
+/// Each place finds the last number of the index that is its own, and takes that slice if there is one.
+fn replaced(s: &mut Step<'_>, table: PrimId, dim: usize, index: PrimId, source: PrimId) -> Result<PrimId> {
+    let mut shape = s.prims.shape(table).to_vec();
+    if shape.is_empty() {
+        shape.push(Expr::constant(1));
+    }
+    let count = s.prims.extent(index, 0);
+    let mut slices = shape.clone();
+    let Some(extent) = slices.get_mut(dim) else {
+        return Err(Error::unexpected("an index_copy along no dimension"));
+    };
+    let places = std::mem::replace(extent, count.clone());
+    if shape.iter().chain(&slices).any(|extent| extent.is(0)) {
+        return Ok(table);
+    }
+    let (table, source) = (
+        s.prims.reshape(table, shape.clone()),
+        s.prims.reshape(source, slices),
+    );
+    if let Some(output) = s.in_place()?.filter(|_| !places.is(1)) {
+        return Ok(scatter(s, output, table, dim, [index, source]));
+    }
+    let along = |extent: Expr| {
+        let mut shape = vec![Expr::constant(1); shape.len()];
+        shape.splice(dim..=dim, [extent]);
+        shape
+    };
+    if count.is(1) {
+        let place = s.prims.coordinate(dim, shape.clone());
+        let index = s.prims.reshape(index, along(count));
+        let index = resolved(s, index, s.prims.dtype(place), &places)?;
+        let is_named = s.prims.compare(CompareOp::Eq, place, index)?;
+        return s.prims.select(is_named, source, table);
+    }
+    let pairs = vec![places.clone(), count.clone()];
+    let (place, order) = (s.prims.coordinate(0, pairs.clone()), s.prims.coordinate(1, pairs));
+    let index = s.prims.reshape(index, vec![Expr::constant(1), count]);
+    let index = resolved(s, index, s.prims.dtype(place), &places)?;
+    let is_named = s.prims.compare(CompareOp::Eq, place, index)?;
+    let none = s.prims.number(-1.0);
+    let own = s.prims.select(is_named, order, none)?;
+    let last = s.prims.reduce(ReduceOp::Max, own, &[1], false);
+    // A place without a number takes the last slice, which is in range, and drops it.
+    let slice = one(s, source, dim, last)?;
+    let slice = s.prims.cast(slice, s.prims.dtype(table));
+    let zero = s.prims.number(0.0);
+    let is_named = s.prims.compare(CompareOp::Ge, last, zero)?;
+    let is_named = s.prims.reshape(is_named, along(places));
+    s.prims.select(is_named, slice, table)
+}
+
+/// The same, as an output that stands in the place of `table`: only the slices are written.
+fn scatter(s: &mut Step<'_>, output: usize, table: PrimId, dim: usize, operands: [PrimId; 2]) -> PrimId {
+    let [index, source] = operands;
+    let count = s.prims.extent(index, 0);
+    let prim = Prim::Scatter {
+        output,
+        dim,
+        operands: [s.prims.reshape(index, vec![count]), source],
+    };
+    let (dtype, shape) = (s.prims.dtype(table), s.prims.shape(table).to_vec());
+    s.prims.push(prim, dtype, shape)
 }
 
 /// An index as numbers from 0 on, of type `dtype`: negative ones count from the end.

@@ -110,6 +110,21 @@ impl Step<'_> {
         Ok(self.prims.number(value))
     }
 
+    /// The position of the output that this call makes by replacing slices of a state, if nothing else reads that state: then
+    /// the output can stand in its place.
+    pub(super) fn in_place(&self) -> Result<Option<usize>> {
+        let state = self.call.value("self")?;
+        let outputs = self.graph.outputs();
+        let Some(position) = outputs.iter().position(|o| o.updates == Some(state)) else {
+            return Ok(None);
+        };
+        let reads = self.graph.nodes().iter().flat_map(|node| node.inputs());
+        let is_alone = reads.filter(|value| *value == state).count() == 1
+            && outputs.iter().all(|output| output.value != state);
+        let makes_it = outputs.get(position).and_then(|o| self.graph.replacement(o));
+        Ok((is_alone && makes_it.is_some()).then_some(position))
+    }
+
     /// The type of result `i`.
     pub(super) fn result(&self, i: usize) -> Result<&TensorType> {
         self.results

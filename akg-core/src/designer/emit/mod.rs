@@ -15,6 +15,7 @@ pub(super) mod gather;
 pub(super) mod matmul;
 pub(super) mod recur;
 pub(super) mod rows;
+pub(super) mod scatter;
 mod text;
 pub(super) mod vector;
 

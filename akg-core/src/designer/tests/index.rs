@@ -48,6 +48,71 @@ fn negative_indices_count_from_the_end() {
     });
 }
 
+/// Compares the design of slices of `shape`, but for `count` along `dim`, that replace those of a table, with the reference.
+#[track_caller]
+fn check_replaced(dtype: DType, shape: &[i64], dim: usize, count: i64, turned: bool) {
+    check("index_copy", |g| {
+        let mut slices = shape.to_vec();
+        slices[dim] = count;
+        let (table, source) = (
+            g.input("table", dtype, shape.to_vec()),
+            g.input("source", dtype, slices),
+        );
+        let mut index = g.input("index", DType::I64, [count]);
+        if turned {
+            index = g.call("neg.default", [("self", index.into())])?[0];
+        }
+        g.index_copy(table, dim as i64, index, source)
+    });
+}
+
+#[test]
+fn slices_replace_those_that_an_index_names() {
+    // The inputs' indices have the numbers 0 to 4, the longer ones each several times.
+    for dim in 0..3 {
+        for count in [1, 4, 11] {
+            check_replaced(F, &[8, 9, 10], dim, count, dim == 1);
+        }
+    }
+    for dtype in [DType::F16, DType::BF16, DType::I64, DType::Bool] {
+        for count in [1, 6] {
+            check_replaced(dtype, &[3, 7, 2], 1, count, false);
+        }
+    }
+    check_replaced(F, &[5], 0, 7, false);
+    check_replaced(F, &[2, 5, 3], 1, 0, false);
+    // Too many to be searched.
+    check_replaced(F, &[2, 6, 3], 1, 1100, true);
+}
+
+#[test]
+fn the_only_element_of_a_tensor_without_dimensions_is_replaced() {
+    check("index_copy", |g| {
+        let (x, source) = (g.input("x", F, [0i64; 0]), g.input("source", F, [3]));
+        let index = g.full([3], 0.0, DType::I64)?;
+        g.index_copy(x, 0, index, source)
+    });
+    check("index_copy", |g| {
+        let (x, source) = (g.input("x", F, [5]), g.input("source", F, [0i64; 0]));
+        let index = g.input("index", DType::I64, [0i64; 0]);
+        g.index_copy(x, -1, index, source)
+    });
+}
+
+#[test]
+fn replaced_slices_are_read_where_they_are_made() {
+    check("index_copy", |g| {
+        let cache = g.input("cache", F, [2, 3, 8, 4]);
+        let (keys, index) = (
+            g.input("keys", F, [2, 3, 2, 4]),
+            g.input("index", DType::I64, [2]),
+        );
+        let keys = g.sigmoid(keys)?;
+        let cache = g.index_copy(cache, 2, index, keys)?;
+        g.softmax(cache, 2)
+    });
+}
+
 #[test]
 fn rows_of_a_long_table_are_gathered() {
     for (dtype, row) in [(F, 6), (DType::F16, 1), (DType::I64, 700)] {

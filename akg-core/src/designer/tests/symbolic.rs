@@ -93,6 +93,23 @@ fn elements_that_roll_along_open_extents() {
 }
 
 #[test]
+fn slices_replaced_along_open_extents() {
+    check_sizes("index_copy_into_open", &SIZES[1..], |g, n| {
+        let table = g.input("table", F, [2.into(), n, 3.into()]);
+        let (index, source) = (g.input("index", DType::I64, [6]), g.input("source", F, [2, 6, 3]));
+        g.index_copy(table, 1, index, source)
+    });
+    check_sizes("index_copy_of_open", &SIZES[..4], |g, n| {
+        let (table, index) = (
+            g.input("table", F, [2, 7, 3]),
+            g.input("index", DType::I64, [n.clone()]),
+        );
+        let source = g.input("source", F, [2.into(), n, 3.into()]);
+        g.index_copy(table, 1, index, source)
+    });
+}
+
+#[test]
 fn what_counts_elements() {
     check_sizes("mean", &SIZES, |g, n| {
         let x = g.input("x", F, [n.clone(), 6.into(), n]);

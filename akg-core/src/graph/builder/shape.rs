@@ -151,6 +151,22 @@ impl Graph {
         )
     }
 
+    /// `x` with the slices of `source` at the places along dimension `dim` that the vector `index` names.
+    ///
+    /// Where the index has a number more than once, the last slice stays. Negative numbers count from the end, which
+    /// PyTorch's operator of this name refuses.
+    pub fn index_copy(&mut self, x: ValueId, dim: i64, index: ValueId, source: ValueId) -> Result<ValueId> {
+        self.call1(
+            "index_copy.default",
+            [
+                ("self", x.into()),
+                ("dim", dim.into()),
+                ("index", index.into()),
+                ("source", source.into()),
+            ],
+        )
+    }
+
     /// Along `dim`, the elements at the positions in `index`, which has the shape of the result.
     pub fn gather(&mut self, x: ValueId, dim: i64, index: ValueId) -> Result<ValueId> {
         self.call1(

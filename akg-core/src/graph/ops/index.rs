@@ -15,6 +15,10 @@ pub(super) const ROWS: &[Row] = &[
         index_select,
     ),
     Row::new(
+        "index_copy.default(Tensor self, int dim, Tensor index, Tensor source) -> Tensor",
+        index_copy,
+    ),
+    Row::new(
         "gather.default(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor",
         gather,
     ),
@@ -88,6 +92,36 @@ fn index_select(call: &Call<'_>) -> Inferred {
         )?;
     }
     one(ty.dtype, with_extent(&ty.shape, at, count))
+}
+
+/// `self` with the slices of `source` at the places along `dim` that `index` names.
+///
+/// Where the index has a number more than once, the last slice stays. Numbers must be in range. Negative ones count from
+/// the end and an index may be `i32`, both of which PyTorch's `index_copy` refuses and its `index_put` takes. A tensor
+/// without dimensions counts as one of a single element.
+fn index_copy(call: &Call<'_>) -> Inferred {
+    let (ty, index) = (call.tensor("self")?, call.tensor("index")?);
+    let source = call.tensor("source")?;
+    require_index("index", index.dtype)?;
+    require_same("self", ty.dtype, "source", source.dtype)?;
+    require_rank("index", &index.shape, &[0, 1])?;
+    let at = axis(call.int("dim")?, ty.rank())?;
+    let rank = ty.rank().max(1);
+    if source.rank().max(1) != rank {
+        return Err(Error::invalid(format!(
+            "source {source} must have as many dimensions as self {ty}"
+        )));
+    }
+    for dim in 0..rank {
+        let what = format!("the extent of source in dimension {dim}");
+        let own = extent(&source.shape, dim);
+        if dim == at {
+            require_equal(&what, &own, "the number of indices", &extent(&index.shape, 0))?;
+        } else {
+            require_equal(&what, &own, "that of self", &extent(&ty.shape, dim))?;
+        }
+    }
+    Ok(vec![ty.clone()])
 }
 
 /// Checks an index with one entry for each element of the result; outside the indexed dimension it must not be larger

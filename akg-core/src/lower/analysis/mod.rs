@@ -37,6 +37,7 @@ pub(crate) mod tests {
             role,
             align: 16,
             holds: None,
+            updates: None,
         }
     }
 

@@ -148,6 +148,7 @@ mod tests {
             role: TensorRole::Input,
             align: 256,
             holds: None,
+            updates: None,
         }
     }
 

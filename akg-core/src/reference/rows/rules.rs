@@ -122,6 +122,15 @@ impl Rule<'_> {
                 }
                 self.main("index", 0)
             }
+            "index_copy" => {
+                let [own, index, source] = ["self", "index", "source"].map(|name| self.call.value(name));
+                let needs = [
+                    (own?, Need::Along(axis)),
+                    (index?, Need::Whole),
+                    (source?, Need::Along(axis)),
+                ];
+                Self::all(self.axis("dim", out.len())? != axis, needs.into_iter())
+            }
             "embedding" => self
                 .only("indices", Some(axis).filter(|a| a + 1 < out.len()))
                 .and_then(|mut needs| {

@@ -110,7 +110,7 @@ impl Builder<'_> {
             (&tree.outputs, TensorRole::Output),
         ] {
             for tensor in tensors {
-                let result = self.tensor(tensor, role, None);
+                let result = self.tensor(tensor, role, None).and_then(|()| self.update(tensor));
                 self.report(result);
             }
         }
@@ -278,6 +278,35 @@ impl Builder<'_> {
         self.declare(&tensor.name, entity)
     }
 
+    /// Takes down the input that the output declared last updates, if there is one.
+    fn update(&mut self, output: &TensorSyntax) -> Elab<()> {
+        let Some(name) = &output.updates else {
+            return Ok(());
+        };
+        let refuse = |why: String| {
+            let message = format!("`{}` cannot update `{}`: {why}", output.name.node, name.node);
+            fault(message, name.span.clone())
+        };
+        let (tensors, last) = match self.header.tensors.split_last_mut() {
+            Some((last, tensors)) => (tensors, last),
+            None => return Ok(()),
+        };
+        let Some(Entity::Tensor(TensorId(at))) = self.header.names.get(&name.node) else {
+            return refuse("that is no input of this sketch".into());
+        };
+        match tensors.get(*at).filter(|t| t.role == TensorRole::Input) {
+            None => refuse("that is no input of this sketch".into()),
+            Some(input) if input.dtype != last.dtype || input.shape != last.shape => {
+                refuse("their types or extents differ".into())
+            }
+            Some(_) if tensors.iter().any(|t| t.updates == Some(*at)) => refuse("another output does".into()),
+            Some(_) => {
+                last.updates = Some(*at);
+                Ok(())
+            }
+        }
+    }
+
     fn plan_tensor(&self, tensor: &TensorSyntax, role: TensorRole, align: Option<&Ex>) -> Elab<PlanTensor> {
         let Some(dtype) = self.dtype(&tensor.dtype.node) else {
             return Err(unknown_type(&tensor.dtype, &self.header.names).into());
@@ -316,6 +345,7 @@ impl Builder<'_> {
             role,
             align,
             holds: None,
+            updates: None,
         })
     }
 

@@ -66,6 +66,8 @@ pub(super) struct Memory {
 
 #[derive(Debug)]
 struct Touches {
+    /// Whether every element had a value before the first kernel.
+    begun: bool,
     written: Vec<Option<Touch>>,
     read: Vec<Option<Touch>>,
     stores: u64,
@@ -102,11 +104,24 @@ impl Memory {
                 Data::Int(vec![element::wrap(dtype, -1); n])
             },
             touches: Some(Touches {
+                begun: false,
                 written: vec![None; n],
                 read: vec![None; n],
                 stores: 0,
             }),
         })
+    }
+
+    /// The tensor with the elements of an input in place of poison.
+    pub(super) fn beginning_as(self, input: &Self) -> Self {
+        Self {
+            data: input.data.clone(),
+            touches: self.touches.map(|touches| Touches {
+                begun: true,
+                ..touches
+            }),
+            ..self
+        }
     }
 
     /// Gives it other extents: the same elements in the same order.
@@ -242,6 +257,7 @@ impl Memory {
         let hole = self
             .touches
             .iter()
+            .filter(|t| !t.begun)
             .find_map(|t| t.written.iter().position(Option::is_none));
         if let Some(mut position) = hole {
             let mut at = Vec::with_capacity(self.shape.len());
@@ -285,14 +301,16 @@ impl Memory {
 
 impl Touches {
     fn read(&mut self, i: usize, by: Toucher) -> Result<(), String> {
-        let Some(written) = self.written[i] else {
-            return Err("was never written".into());
-        };
-        if written.by.is_unordered(&by) && written.by.program != by.program {
-            return Err(format!(
-                "is written by program {} and read by program {} at the same time",
-                written.by.program, by.program
-            ));
+        match self.written[i] {
+            None if self.begun => {}
+            None => return Err("was never written".into()),
+            Some(written) if written.by.is_unordered(&by) && written.by.program != by.program => {
+                return Err(format!(
+                    "is written by program {} and read by program {} at the same time",
+                    written.by.program, by.program
+                ));
+            }
+            Some(_) => {}
         }
         // No later write of this team is ordered with the read of another one, which stays known for that.
         if self.read[i].is_some_and(|r| r.by.is_apart(&by)) {
@@ -320,7 +338,7 @@ impl Touches {
             ));
         }
         match self.written[i] {
-            None if atomic => return Err("was never written and cannot be added to".into()),
+            None if atomic && !self.begun => return Err("was never written and cannot be added to".into()),
             Some(written) if !(atomic && written.shared) => {
                 if written.by.is_unordered(&by) && written.by.program != by.program {
                     return Err(format!(

@@ -125,7 +125,13 @@ fn allocate(program: &Program, inputs: &[Tensor], bindings: &Bindings) -> Result
                     })?;
                 Memory::input(&tensor.name, given)?
             }
-            TensorRole::Output | TensorRole::Scratch => Memory::poisoned(&tensor.name, tensor.dtype, shape)?,
+            TensorRole::Output | TensorRole::Scratch => {
+                let blank = Memory::poisoned(&tensor.name, tensor.dtype, shape)?;
+                match tensor.updates.and_then(|input| memory.get(input)) {
+                    Some(input) => blank.beginning_as(input),
+                    None => blank,
+                }
+            }
         });
     }
     Ok(memory)

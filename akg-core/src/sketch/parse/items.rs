@@ -21,9 +21,9 @@ impl Parser<'_> {
         let inputs = self.list(")", "after an input", Self::tensor)?;
         self.expect_sign("->", "before the outputs")?;
         let outputs = if self.eat_sign("(") {
-            self.list(")", "after an output", Self::tensor)?
+            self.list(")", "after an output", Self::output)?
         } else {
-            vec![self.tensor()?]
+            vec![self.output()?]
         };
         let (mut items, mut kernels) = (Vec::new(), Vec::new());
         loop {
@@ -92,7 +92,20 @@ impl Parser<'_> {
         } else {
             Vec::new()
         };
-        Ok(TensorSyntax { name, dtype, shape })
+        Ok(TensorSyntax {
+            name,
+            dtype,
+            shape,
+            updates: None,
+        })
+    }
+
+    fn output(&mut self) -> Parsed<TensorSyntax> {
+        let mut output = self.tensor()?;
+        if self.eat_word("updates") {
+            output.updates = Some(self.name("the input that the output begins as")?);
+        }
+        Ok(output)
     }
 
     fn item(&mut self) -> Parsed<Item> {

@@ -1,4 +1,5 @@
-//! Every element of an output or buffer is written exactly once; atomic additions find a value to add to.
+//! Every element of an output or buffer is written exactly once, of an output that updates an input at most once; atomic
+//! additions find a value to add to.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -82,7 +83,7 @@ fn accumulation(tensor: &PlanTensor, stores: &[Store<'_>], out: &mut Diagnostics
     let name = &tensor.name;
     let before = stores.iter().filter(|s| s.mode == StoreMode::Set);
     let latest = before.map(|s| s.kernel).max();
-    if latest.is_none_or(|latest| latest >= add.kernel) {
+    if tensor.updates.is_none() && latest.is_none_or(|latest| latest >= add.kernel) {
         let message = format!("`{name}` is added to, but no earlier kernel gives it a value");
         let note = format!("begin with a kernel that stores zeros to all of `{name}`, and only add after it");
         out.push(Diagnostic::error(message, add.span.clone()).note(note));
@@ -108,8 +109,11 @@ fn objection(
             .any(|a| matches!(a, Axis::AtTile(_) | Axis::Gather(_)))
     };
     if let Some(store) = stores.iter().find(computed) {
-        let message =
-            format!("where this store writes is computed, so whether it writes all of `{name}` once is open");
+        let whether = match tensor.updates {
+            Some(_) => format!("writes an element of `{name}` twice"),
+            None => format!("writes all of `{name}` once"),
+        };
+        let message = format!("where this store writes is computed, so whether it {whether} is open");
         return Some(Diagnostic::warning(message, store.span.clone()));
     }
     if let [store] = stores
@@ -304,7 +308,10 @@ fn count(
         coordinates.reverse();
         format!("`{}`{coordinates:?}", tensor.name)
     };
-    let wrong = writes.iter().position(|n| *n != 1);
+    let may_be_left_out = tensor.updates.is_some();
+    let wrong = writes
+        .iter()
+        .position(|n| *n > 1 || (*n == 0 && !may_be_left_out));
     Ok(wrong.map(|at| match writes.get(at) {
         Some(0) => format!("{} is never written", place(at)),
         n => format!(

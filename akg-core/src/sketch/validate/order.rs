@@ -1,4 +1,5 @@
-//! What is read was written before, by a kernel that has ended or on the other side of a barrier.
+//! What is read was written before, by a kernel that has ended or on the other side of a barrier. An output that updates an
+//! input has values from the beginning.
 
 use std::ops::Range;
 
@@ -49,33 +50,69 @@ fn reads(kernel: &Kernel, id: TensorId) -> bool {
 }
 
 fn read(program: &Program, number: usize, id: TensorId, span: &Range<usize>, out: &mut Diagnostics) {
-    let Some(tensor) = program.tensors.get(id.0).filter(|t| t.role != TensorRole::Input) else {
+    let Some(tensor) = program.tensors.get(id.0) else {
         return;
     };
+    if tensor.role == TensorRole::Input {
+        let updating = program.tensors.iter().find(|t| t.updates == Some(id.0));
+        out.extend(updating.map(|output| {
+            let message = format!(
+                "`{}` is read, and `{}` stands in its place",
+                tensor.name, output.name
+            );
+            let error = Diagnostic::error(message, span.clone());
+            error.note(format!(
+                "read `{}`, which begins as the contents of `{}`",
+                output.name, tensor.name
+            ))
+        }));
+        return;
+    }
     let name = &tensor.name;
+    let has_begun = tensor.updates.is_some();
     let writers: Vec<_> = (0..)
         .zip(&program.kernels)
         .filter(|(_, k)| writes(k, id))
         .collect();
     for (writer, kernel) in &writers {
         if *writer == number && kernel.cooperative.is_none() {
+            if has_begun && keeps_to_its_own(kernel, id) {
+                continue;
+            }
             let message =
                 format!("`{name}` is read by the kernel that writes it, whose programs run in any order");
             let error = Diagnostic::error(message, span.clone());
             out.push(
                 error.note("write it in an earlier kernel, or make the kernel cooperative with barriers"),
             );
-        } else if *writer > number {
+        } else if *writer > number && !has_begun {
             let message = format!("`{name}` is read before kernel `{}` writes it", kernel.name);
             out.push(Diagnostic::error(message, span.clone()));
         }
     }
-    if writers.is_empty() {
+    if writers.is_empty() && !has_begun {
         out.push(Diagnostic::error(
             format!("`{name}` is read but no kernel writes it"),
             span.clone(),
         ));
     }
+}
+
+/// Whether all accesses of a tensor in a kernel are of one region, so that programs that write different elements read none of
+/// each other's. That they write different ones is checked with the coverage.
+fn keeps_to_its_own(kernel: &Kernel, id: TensorId) -> bool {
+    let mut regions: Vec<&[Axis]> = Vec::new();
+    walk(kernel, &mut |_, statement| match statement {
+        Stmt::Store { tensor, region, .. }
+        | Stmt::Define {
+            op: Op::Load { tensor, region, .. },
+            ..
+        } if *tensor == id => regions.push(region),
+        _ => {}
+    });
+    let is_plain = |axis: &Axis| matches!(axis, Axis::Range { .. } | Axis::At(_));
+    regions.windows(2).all(|pair| pair[0] == pair[1])
+        && regions.iter().all(|region| region.iter().all(is_plain))
 }
 
 fn barriers(kernel: &Kernel, body: &[Stmt], out: &mut Diagnostics) {

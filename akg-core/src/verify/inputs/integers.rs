@@ -98,7 +98,8 @@ impl IntegerUse {
         };
         match node.op.base_name() {
             "embedding" => select(direct(value("indices")), extent(value("weight"), 0)),
-            "index_select" | "gather" => {
+            // The last of equal places stays, so that any place may be written.
+            "index_select" | "gather" | "index_copy" => {
                 let extent = dim().and_then(|dim| extent(value("self"), dim));
                 select(direct(value("index")), extent);
             }

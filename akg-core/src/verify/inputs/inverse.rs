@@ -175,6 +175,7 @@ pub(super) fn operands_of(
         "where" | "maximum" | "minimum" => all(["self", "other"].into_iter().filter_map(operand).collect()),
         "max" | "min" => all(["self", "other"].into_iter().filter_map(operand).collect()),
         "gather" | "index_select" | "index" | "scatter" => all(vec![main()?]),
+        "index_copy" => all(["self", "source"].into_iter().filter_map(operand).collect()),
         "embedding" => all(vec![operand("weight")?]),
         name if name.contains("max_pool") => all(vec![main()?]),
         _ if matches!(node.op.family(), Family::View | Family::Rearrange | Family::Join) => {

@@ -188,6 +188,22 @@ fn integers_without_a_range_take_all_of_their_type_and_indices_their_extent() {
             assert!(found.contains(&0.0) && found.contains(&999.0), "{distribution}");
         }
     }
+    let task = task_of(|g| {
+        let cache = g.state("cache", DType::F32, [4, 1000]);
+        let (at, source) = (
+            g.input("at", DType::I64, [8000]),
+            g.input("source", DType::F32, [4, 8000]),
+        );
+        let at = g.reshape(at, [8000])?;
+        g.index_copy(cache, -1, at, source)
+    });
+    for distribution in Distribution::ALL {
+        let found = values(&task, distribution, 1, 1);
+        assert!(found.iter().all(|v| (0.0..1000.0).contains(v)), "{distribution}");
+        if matches!(distribution, Distribution::Signed | Distribution::Rows) {
+            assert!(found.contains(&0.0) && found.contains(&999.0), "{distribution}");
+        }
+    }
     // Integers that become floating numbers stay exact.
     let task = task_of(|g| {
         let x = g.input("x", DType::I64, [4000]);
@@ -414,6 +430,30 @@ fn what_is_written_to_stays_where_the_script_wants_it() {
     let inputs = host_inputs(&task, Distribution::Contract, 1).unwrap();
     let gaps = unvaried(&task, &inputs).unwrap();
     assert!(gaps.len() == 1 && gaps[0].contains("written"), "{gaps:?}");
+}
+
+#[test]
+fn places_of_replaced_slices_take_other_values() {
+    for (made, lo, hi) in [([5, 6, 7], 5.0, 7.0), ([5, 5, 5], 0.0, 63.0)] {
+        let task = task_of(|g| {
+            let (cache, at) = (
+                g.input("cache", DType::F32, [2, 64]),
+                g.input("at", DType::I64, [3]),
+            );
+            let source = g.input("source", DType::F32, [2, 3]);
+            g.index_copy(cache, 1, at, source)
+        });
+        let task = captured(task, 1, Tensor::from_slice([3], &made).unwrap());
+        let mut others = BTreeSet::new();
+        for seed in 0..20 {
+            let other = values(&task, Distribution::Rows, seed, 1);
+            assert!(other.iter().all(|v| (lo..=hi).contains(v)), "{other:?}");
+            others.insert(format!("{other:?}"));
+        }
+        assert!(others.len() > 4);
+        let inputs = host_inputs(&task, Distribution::Contract, 1).unwrap();
+        assert!(unvaried(&task, &inputs).unwrap().is_empty());
+    }
 }
 
 #[test]

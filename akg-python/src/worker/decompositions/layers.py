@@ -34,6 +34,11 @@ def bilinear(input1, input2, weight, bias=None):
     return result if bias is None else result + bias
 
 
+@of(aten._int_mm.default)
+def integer_product(self, mat2):
+    return self.to(torch.int32) @ mat2.to(torch.int32)
+
+
 @of(aten.one_hot.default)
 def one_hot(self, num_classes=-1):
     if num_classes < 0:

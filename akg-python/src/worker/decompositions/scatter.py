@@ -22,6 +22,8 @@ def index_put(self, indices, values, accumulate=False):
     given = [index for index in indices if index is not None]
     if any(index.dtype in (torch.bool, torch.uint8) for index in given):
         return put_by_mask(self, given, named, values, accumulate)
+    if len(given) == 1 and not accumulate:
+        return put_slices(self, named[0], given[0], values)
     others = [dim for dim in range(self.dim()) if dim not in named]
     order = named + others
     table = self.permute(order)
@@ -39,6 +41,18 @@ def index_put(self, indices, values, accumulate=False):
     put = put_rows(table.reshape(rows.numel(), -1), number, values.reshape(len_of(picked), -1), accumulate)
     back = [order.index(dim) for dim in range(self.dim())]
     return put.reshape(table.shape).permute(back)
+
+
+def put_slices(self, dim, index, values):
+    """`self` with `values` where an index names places along `dim`: one operator, which may be done in place."""
+    before, after = self.shape[:dim], self.shape[dim + 1 :]
+    result = [*before, *index.shape, *after]
+    if list(values.shape) != result:
+        values = values.expand(result)
+    if index.dim() != 1:
+        values = values.reshape([*before, index.numel(), *after])
+        index = index.reshape(-1)
+    return aten.index_copy.default(self, dim, index.to(torch.int64), values)
 
 
 def put_by_mask(self, given, named, values, accumulate):
