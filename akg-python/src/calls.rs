@@ -128,20 +128,24 @@ pub(crate) enum Call<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum CandidateCall<'a> {
+    /// Makes the process ready for a module, which is not loaded yet.
+    Begin {
+        path: &'a Path,
+        device: &'a str,
+        threads: usize,
+        /// Whether its kernels are to do nothing.
+        idle: bool,
+    },
     Open {
         path: &'a Path,
         class: &'a str,
-        device: &'a str,
         /// Whether its results lie in memory that the caller can read.
         readable: bool,
-        threads: usize,
         /// Names.
         inputs: &'a [String],
         states: &'a [String],
         /// The tensors that it is given for inputs that are their storage.
         layouts: &'a BTreeMap<String, Layout>,
-        /// Whether its kernels are to do nothing.
-        idle: bool,
     },
     Put {
         placement: u32,
@@ -166,6 +170,8 @@ pub(crate) enum CandidateCall<'a> {
     Take {
         slots: &'a [usize],
     },
+    /// Asks what is not as it was before the module was loaded.
+    Left {},
     /// Asks for nothing.
     Trip {},
 }
@@ -253,6 +259,13 @@ pub(crate) struct Results {
     /// Whether all inputs on a device are as they were given.
     #[serde(default)]
     pub(crate) changed: bool,
+}
+
+/// What a candidate left behind in its process, as the worker in it finds.
+#[derive(Deserialize)]
+pub(crate) struct Left {
+    #[serde(default)]
+    pub(crate) left: Option<String>,
 }
 
 /// An answer without content.

@@ -15,14 +15,14 @@ use akg_core::profile::{Observation, Observed};
 use akg_core::source::{Artifact, LaunchPlan, ModuleInterface};
 use akg_core::turns::Turns;
 use akg_core::verdict::{Failure, FailureKind};
-use akg_worker::process::{Ended, Halt, Process, RequestError};
+use akg_worker::process::{Ended, Halt, HostState, Process, RequestError};
 use akg_worker::seat::Execute;
 use akg_worker::{caches, plan};
 use serde::de::DeserializeOwned;
 use tempfile::TempDir;
 
 use crate::baseline::{ALLOCATOR, HOST};
-use crate::calls::{Call, CandidateCall, Done, Results};
+use crate::calls::{Call, CandidateCall, Done, Left, Results};
 use crate::commitment::Digest;
 use crate::environment::Environment;
 use crate::python::{INTERPRETED, PythonOptions};
@@ -87,6 +87,8 @@ pub(crate) struct ModuleExecutor {
     digests: BTreeMap<usize, Vec<Digest>>,
     /// What asking and answering took before the module was loaded.
     trip: Duration,
+    /// The state of the process before the module was loaded.
+    origin: Option<HostState>,
     /// How the candidate ended, if it did.
     failure: Option<Failure>,
     /// The part of its time that operators of PyTorch take, once a call has shown it.
@@ -155,6 +157,7 @@ impl ModuleExecutor {
             kept: Kept::default(),
             digests: BTreeMap::new(),
             trip: Duration::MAX,
+            origin: None,
             failure: None,
             share: None,
             _directory: directory,
@@ -169,19 +172,70 @@ impl ModuleExecutor {
             }
         }
         let launch = artifact.plan.launches.first();
+        let begin = CandidateCall::Begin {
+            path: &path,
+            device,
+            threads: thread::available_parallelism().map_or(1, usize::from),
+            idle: launch.is_none(),
+        };
+        if let Err(failure) = executor.ask::<Done>(begin, &Files::default(), FailureKind::LoadFailed)? {
+            return Ok(Err(failure));
+        }
+        let origin = executor.halt.host_state();
+        executor.origin =
+            Some(origin.map_err(|e| Error::io("cannot read the state of a worker from outside", e))?);
         let open = CandidateCall::Open {
             path: &path,
             class: launch.map_or(ModuleInterface::CLASS, |launch| &launch.kernel),
-            device,
             readable: on_host,
-            threads: thread::available_parallelism().map_or(1, usize::from),
             inputs: &interface.inputs,
             states: &interface.states,
             layouts: &interface.layouts,
-            idle: launch.is_none(),
         };
-        let opened = executor.ask::<Done>(open, &Files::default(), FailureKind::LoadFailed)?;
-        Ok(opened.map(|_| executor))
+        match executor.ask::<Left>(open, &Files::default(), FailureKind::LoadFailed)? {
+            Ok((left, _)) => {
+                let checked = executor.check_left(left);
+                let checked = checked.and_then(|()| executor.check_process());
+                Ok(checked.map(|()| executor))
+            }
+            Err(failure) => Ok(Err(failure)),
+        }
+    }
+
+    /// Compares the process, which stands still, with what it was before the module was loaded.
+    fn left_behind(&mut self) -> Result<Result<(), Failure>> {
+        if let Err(failure) = self.check_process() {
+            return Ok(Err(failure));
+        }
+        let left = self.ask::<Left>(CandidateCall::Left {}, &Files::default(), FailureKind::Crashed)?;
+        Ok(left.and_then(|(left, _)| self.check_left(left)))
+    }
+
+    /// Takes what the worker says that the module left behind.
+    fn check_left(&mut self, left: Left) -> Result<(), Failure> {
+        match left.left {
+            None => Ok(()),
+            Some(evidence) => Err(self.end(Failure::new(FailureKind::LeftBehind, evidence))),
+        }
+    }
+
+    /// Compares what can be read of the process from outside.
+    fn check_process(&mut self) -> Result<(), Failure> {
+        let Some(origin) = &self.origin else {
+            return Ok(());
+        };
+        let failure = match origin.difference(&self.halt) {
+            Ok(None) => return Ok(()),
+            Ok(Some(what)) => {
+                let evidence = format!("the candidate left its process in another state: {what}");
+                Failure::new(FailureKind::LeftBehind, evidence)
+            }
+            Err(error) => {
+                let evidence = format!("the state of the module's process cannot be read: {error}");
+                Failure::new(FailureKind::Crashed, evidence)
+            }
+        };
+        Err(self.end(failure))
     }
 
     /// Lets the process go on, calls it, and stops it when it has answered; gives the time until all of its threads stood
@@ -342,6 +396,9 @@ impl ModuleExecutor {
                 Err(failure) => return Ok(Err(self.end(failure))),
             }
         }
+        if let Err(failure) = self.left_behind()? {
+            return Ok(Err(failure));
+        }
         let expected = self.expected()?;
         let missing = |slot| Error::invalid(format!("slot {slot} is not bound"));
         let Some((placement, calls)) = self.bound.take() else {
@@ -403,14 +460,19 @@ impl Execute for ModuleExecutor {
         Ok((SLOT_MEMORY / bytes.max(1)).clamp(1, MOST_SLOTS))
     }
 
-    /// What lies on a device, which no other process looks at.
+    /// What lies on a device, which no other process looks at, and what the system does not show.
     fn gaps(&self) -> Vec<String> {
-        if self.on_host {
-            return Vec::new();
+        let mut gaps = Vec::new();
+        if !self.on_host {
+            let gap = "not shown by the judge, but by the module's process: when its work on the device began, that it was done \
+                       when the clock stopped, and that inputs on the device were left as they were";
+            gaps.push(gap.to_owned());
         }
-        let gap = "not shown by the judge, but by the module's process: when its work on the device began, that it was done when \
-                   the clock stopped, and that inputs on the device were left as they were";
-        vec![gap.to_owned()]
+        if !self.origin.as_ref().is_some_and(HostState::knows_arithmetic) {
+            let gap = "not shown: that the module left rounding and flush-to-zero as they were";
+            gaps.push(gap.to_owned());
+        }
+        gaps
     }
 
     fn framework_share(&self) -> Option<f64> {

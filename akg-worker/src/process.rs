@@ -33,6 +33,7 @@ pub use crate::fork::Template;
 pub use crate::halt::{Halt, Stopped};
 pub use crate::program::{Program, ResourceLimits};
 pub use crate::sandbox::Mechanism;
+pub use crate::snapshot::HostState;
 pub use crate::tool::Finished;
 
 /// The version of the envelope around calls.

@@ -5,6 +5,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+mod threads;
+
+pub(crate) use threads::deviations;
+
 /// Marks a stored [`Deviation`], which may have no other bit in its state.
 const IS_SET: u64 = 1 << 63;
 
@@ -14,6 +18,11 @@ const STATE_BITS: u32 = 40;
 /// Sets the control state that the platform's ABI promises to functions.
 pub(crate) fn reset() {
     arch::reset();
+}
+
+/// Describes a state that is not what the ABI promises.
+pub(crate) fn describe(state: u64) -> String {
+    arch::describe(state)
 }
 
 /// The first deviation that any thread of a team showed.
@@ -61,6 +70,12 @@ mod arch {
     /// EFLAGS: string instructions run downwards; misaligned accesses trap.
     const DIRECTION: u64 = 1 << 10;
     const ALIGNMENT: u64 = 1 << 18;
+
+    /// Bytes of the registers that the system shows of a thread, as the instruction `fxsave` stores them, and the places of
+    /// the control words in these.
+    pub(super) const FLOATING_REGISTERS: usize = 512;
+    const STORED_X87: usize = 0;
+    const STORED_MXCSR: usize = 24;
 
     // Places in a state.
     const X87_AT: u32 = 16;
@@ -122,6 +137,16 @@ mod arch {
         state
     }
 
+    /// The state of a thread in what the system shows of its registers. Those in use are not part of it, as threads may stand
+    /// still anywhere.
+    pub(super) fn state_in(registers: &[u8; FLOATING_REGISTERS]) -> Option<u64> {
+        let (_, x87) = registers.split_at_checked(STORED_X87)?;
+        let (_, mxcsr) = registers.split_at_checked(STORED_MXCSR)?;
+        let control = u16::from_le_bytes(*x87.first_chunk()?);
+        let mxcsr = u32::from_le_bytes(*mxcsr.first_chunk()?);
+        Some(u64::from(mxcsr & !MXCSR_STATUS) | u64::from(control & !X87_UNDEFINED) << X87_AT)
+    }
+
     pub(super) fn describe(state: u64) -> String {
         let rounding = |bits: u64| match bits & 3 {
             1 => Some("rounding towards minus infinity"),
@@ -172,6 +197,16 @@ mod arch {
     /// FPCR: rounding to nearest, no flushing, no traps.
     pub(super) const DEFAULT: u64 = 0;
 
+    /// Bytes of the registers that the system shows of a thread, and the place of FPCR in these.
+    pub(super) const FLOATING_REGISTERS: usize = 528;
+    const STORED_FPCR: usize = 516;
+
+    /// The state of a thread in what the system shows of its registers.
+    pub(super) fn state_in(registers: &[u8; FLOATING_REGISTERS]) -> Option<u64> {
+        let (_, control) = registers.split_at_checked(STORED_FPCR)?;
+        Some(u64::from(u32::from_le_bytes(*control.first_chunk()?)))
+    }
+
     pub(super) fn reset() {
         // SAFETY: sets the control register to what the ABI promises.
         unsafe { asm!("msr fpcr, {}", in(reg) DEFAULT, options(nomem, nostack)) }
@@ -205,6 +240,12 @@ mod arch {
 mod arch {
     /// The control state of this architecture is not compared.
     pub(super) const DEFAULT: u64 = 0;
+
+    pub(super) const FLOATING_REGISTERS: usize = 0;
+
+    pub(super) fn state_in(_: &[u8; FLOATING_REGISTERS]) -> Option<u64> {
+        Some(DEFAULT)
+    }
 
     pub(super) fn reset() {}
 

@@ -9,8 +9,10 @@ use std::path::PathBuf;
 
 use rustix::process::Pid;
 
+mod host;
 mod maps;
 
+pub use host::HostState;
 pub(crate) use maps::{Maps, guards_below};
 
 /// Lines of `/proc/PID/status` that are compared, and what they are.
@@ -107,11 +109,15 @@ impl ProcessState {
         self.signals(now)
             .or_else(|| self.threads(now))
             .or_else(|| self.descriptors(now))
-            .or_else(|| {
-                (self.directory != now.directory).then(|| {
-                    let (before, now) = (self.directory.display(), now.directory.display());
-                    format!("the working directory is {now} and was {before}")
-                })
+            .or_else(|| self.process(now))
+    }
+
+    /// What is different of what the process has once.
+    fn process(&self, now: &Self) -> Option<String> {
+        (self.directory != now.directory)
+            .then(|| {
+                let (before, now) = (self.directory.display(), now.directory.display());
+                format!("the working directory is {now} and was {before}")
             })
             .or_else(|| (self.root != now.root).then(|| "the root directory is another".to_owned()))
             .or_else(|| (self.timers != now.timers).then(|| "a timer was made or changed".to_owned()))
@@ -151,11 +157,18 @@ impl ProcessState {
         if let Some((id, thread)) = new {
             return Some(format!("a thread was started: `{}`, id {id}", thread.name));
         }
+        let ended = self.threads.iter().find(|(id, _)| !now.threads.contains_key(id));
+        if let Some((_, thread)) = ended {
+            return Some(format!("the thread `{}` of the worker has ended", thread.name));
+        }
+        self.known_threads(now)
+    }
+
+    /// What is different in threads that were there before and are there now.
+    fn known_threads(&self, now: &Self) -> Option<String> {
         self.threads.iter().find_map(|(id, before)| {
             let name = &before.name;
-            let Some(now) = now.threads.get(id) else {
-                return Some(format!("the thread `{name}` of the worker has ended"));
-            };
+            let now = now.threads.get(id)?;
             let differing = before.blocked ^ now.blocked;
             if differing != 0 {
                 let signal = differing.trailing_zeros();

@@ -15,20 +15,22 @@ from akg_worker.digest import digests
 from akg_worker.errors import CallError
 from akg_worker.held import name_of
 from akg_worker.held import places as held_places
+from akg_worker.left_behind import LeftBehind
 from akg_worker.module import Attributes, load, user_code
 from akg_worker.structure import tensors_in
 
-_candidate = None
+_begun, _candidate = None, None
 
 
-def open_module(message):
-    """Loads a module and constructs its class."""
-    global _candidate
+def begin(message):
+    """Makes the process ready for a module, and notes what it must leave as it is."""
+    global _begun
     # Says where it died.
     faulthandler.enable()
     torch.set_num_threads(message["threads"])
     device = torch.device(message["device"])
     if device.type == "cuda":
+        torch.cuda.init()
         torch.cuda.set_device(device.index or 0)
     watch = None
     if message["idle"]:
@@ -36,8 +38,20 @@ def open_module(message):
 
         watch = watching.Watch()
         watch.wrap_kernels()
-    _candidate = Candidate(message, device, watch)
+    _begun = device, watch, LeftBehind(message["path"])
     return {}
+
+
+def open_module(message):
+    """Loads a module and constructs its class."""
+    global _candidate
+    _candidate = Candidate(message, *_begun)
+    return _candidate.left()
+
+
+def left(_):
+    """Says what the module left behind."""
+    return _candidate.left()
 
 
 def put(message):
@@ -55,7 +69,10 @@ def flush(message):
 def run(message):
     """Calls the module on these slots, and says where the results of all calls are."""
     with torch.no_grad():
-        return _candidate.run(message["placement"], message["bind"], message["slots"])
+        answer = _candidate.run(message["placement"], message["bind"], message["slots"])
+        # The end of this block undoes it.
+        _candidate.gradients = torch.is_grad_enabled()
+        return answer
 
 
 def take(message):
@@ -69,7 +86,16 @@ def trip(_):
     return {}
 
 
-CALLS = {"open": open_module, "put": put, "flush": flush, "run": run, "take": take, "trip": trip}
+CALLS = {
+    "begin": begin,
+    "open": open_module,
+    "put": put,
+    "flush": flush,
+    "run": run,
+    "take": take,
+    "left": left,
+    "trip": trip,
+}
 
 
 class WrongResults(Exception):
@@ -77,7 +103,7 @@ class WrongResults(Exception):
 
 
 class Candidate:
-    def __init__(self, message, device, watch):
+    def __init__(self, message, device, watch, left_behind):
         path, name = message["path"], message["class"]
         module = load(path, {name: "class"})
         initial = getattr(module, "get_init_inputs", list)
@@ -88,6 +114,8 @@ class Candidate:
             self._model = model.to(device) if isinstance(model, torch.nn.Module) else model
         if not callable(self._model):
             raise CallError("invalid-input", f"`{name}` must be a torch.nn.Module, or have a method `__call__`")
+        left_behind.constructed()
+        self._left_behind, self.gradients = left_behind, False
         self._path, self._name, self.device = path, name, device
         self._readable, self._watch = message["readable"], watch
         self._inputs, self._states, self._layouts = message["inputs"], message["states"], message["layouts"]
@@ -121,6 +149,13 @@ class Candidate:
             raise CallError("invalid-input", message) from None
         except ValueError:
             pass  # it does not say what it takes
+
+    def left(self):
+        """What is not as it was before the module was loaded."""
+        evidence = self._left_behind.evidence()
+        if evidence is None and self.gradients:
+            evidence = "the candidate left gradients enabled, with which it is called without them"
+        return {"left": evidence}
 
     def put(self, placement, slots, fresh, known):
         if fresh:
