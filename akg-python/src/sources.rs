@@ -97,10 +97,7 @@ const FILES: &[(&str, &str)] = &[
     ("akg_worker/baseline.py", include_str!("worker/baseline.py")),
     ("akg_worker/settings.py", include_str!("worker/settings.py")),
     ("akg_worker/replaced.py", include_str!("worker/replaced.py")),
-    (
-        "akg_worker/left_behind.py",
-        include_str!("worker/left_behind.py"),
-    ),
+    ("akg_worker/left_behind.py", include_str!("worker/left_behind.py")),
     ("akg_worker/candidate.py", include_str!("worker/candidate.py")),
     ("akg_worker/digest.py", include_str!("worker/digest.py")),
     ("akg_worker/watch.py", include_str!("worker/watch.py")),

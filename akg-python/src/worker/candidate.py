@@ -71,7 +71,7 @@ def run(message):
     with torch.no_grad():
         answer = _candidate.run(message["placement"], message["bind"], message["slots"])
         # The end of this block undoes it.
-        _candidate.gradients = torch.is_grad_enabled()
+        _candidate.gradients |= torch.is_grad_enabled()
         return answer
 
 

@@ -128,7 +128,7 @@ class LeftBehind:
                 yield f"the environment without the variable `{name}`"
             elif name not in before:
                 if not is_owned(name):
-                    yield f"a new environment variable, `{name}`"
+                    yield f"the new environment variable `{name}`"
             elif before[name] != now[name]:
                 yield f"the environment variable `{name}` {changed(before[name], now[name])}"
 

@@ -27,12 +27,18 @@ WITH_BELOW = ("akg_worker", *PYTORCH)
 # Attributes of classes that do something when they are used.
 ACTIVE = (staticmethod, classmethod, property)
 
+# What a function does, which can be changed in its place.
+BODIES = operator.attrgetter("__code__"), operator.attrgetter("__defaults__"), operator.attrgetter("__kwdefaults__")
+
 # The bit of a class whose attributes can be set.
 HEAP_TYPE = 1 << 9
 
 # What TorchDynamo wraps when it is loaded or first used, and the directory and file of what wraps.
 WRAPPED = {"torch.manual_seed", "torch.random.manual_seed", "torch.nn.Module.__init__", "torch.nn.Module.__setstate__"}
 WRAPPERS = tuple(os.path.join(os.path.dirname(torch.__file__), name) for name in ("_dynamo" + os.sep, "_compile.py"))
+
+# The class that PyTorch sets with its default type.
+FOLLOWING = {"torch.Storage"}
 
 # How kernels of an operator are named that change only what is computed for shapes.
 SHAPES = "/Meta"
@@ -46,12 +52,15 @@ class Names:
         self._spaces, functions, classes = [], {}, set()
         for name, module in self._modules.items():
             space = vars(module)
-            held = {key: value for key, value in space.items() if callable(value) or isinstance(value, types.ModuleType)}
+            held = {
+                key: value
+                for key, value in space.items()
+                if (callable(value) or isinstance(value, types.ModuleType)) and f"{name}.{key}" not in FOLLOWING
+            }
             self._note(name, space, held, functions)
             for value in held.values():
                 if isinstance(value, type) and value.__module__ == name and value.__flags__ & HEAP_TYPE:
                     classes.add(value)
-        # By this name it is known.
         for kind in classes:
             space = vars(kind)
             held = {key: value for key, value in space.items() if callable(value) or isinstance(value, ACTIVE)}
@@ -59,9 +68,6 @@ class Names:
         self._functions = list(functions.values())
         self._bodies = [(read, list(map(read, self._functions))) for read in BODIES]
         self._kernels = set(torch.library._impls)
-        self._compared = [
-            (where, names, values, space.get, list(values)) for where, space, names, values in self._spaces
-        ]
 
     def _note(self, where, space, held, functions):
         self._spaces.append((where, space, list(held), list(held.values())))
@@ -90,10 +96,6 @@ class Names:
             if kernel.startswith("aten/") and not kernel.endswith(SHAPES):
                 found.append(f"a kernel for PyTorch's operator `{kernel}`")
         return found
-
-
-# What a function does, which can be changed in its place.
-BODIES = operator.attrgetter("__code__"), operator.attrgetter("__defaults__"), operator.attrgetter("__kwdefaults__")
 
 
 def is_compared(name):

@@ -60,6 +60,9 @@ impl HostState {
         let (thread, state) = changed.find(|(id, state)| before.get(id) != Some(state))?;
         let name = now.state.threads.get(thread).map(|thread| thread.name.as_str());
         let what = registers::describe(*state);
-        Some(format!("{what} in the thread `{}`, id {thread}", name.unwrap_or_default()))
+        Some(format!(
+            "{what} in the thread `{}`, id {thread}",
+            name.unwrap_or_default()
+        ))
     }
 }
