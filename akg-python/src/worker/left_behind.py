@@ -134,7 +134,9 @@ class LeftBehind:
 
     def _in_python(self, signals=signal.getsignal, getattr=getattr, any=any):
         if sys.path not in self._search:
-            yield f"`sys.path` {changed(self._search[-1], sys.path)}"
+            known = self._search[-1]
+            others = [entry for entry in sys.path if entry not in known] + [entry for entry in known if entry not in sys.path]
+            yield f"`sys.path` changed by {shown(others) if others else 'another order'}"
         now = list(warnings.filters)
         if any(entry not in now for entry in self._filters):
             yield "`warnings` without a filter that was there"

@@ -3,6 +3,7 @@
 Names that libraries add later are none of this.
 """
 
+import builtins
 import operator
 import os
 import sys
@@ -66,6 +67,9 @@ class Names:
             held = {key: value for key, value in space.items() if callable(value) or isinstance(value, ACTIVE)}
             self._note(path_of(kind), space, held, functions)
         self._functions = list(functions.values())
+        self._inherited = [(path_of(kind), vars(kind), set(vars(kind)), kind.__mro__[1:]) for kind in classes]
+        self._shadows = {name for name, value in vars(builtins).items() if callable(value) and not name.startswith("_")}
+        self._shadowed = {name: self._shadows & vars(module).keys() for name, module in self._modules.items()}
         self._bodies = [(read, list(map(read, self._functions))) for read in BODIES]
         self._kernels = set(torch.library._impls)
 
@@ -75,6 +79,19 @@ class Names:
             function = getattr(value, "__func__", value)
             if isinstance(function, types.FunctionType):
                 functions[id(function)] = function
+
+    def _hidden(self, len=len, any=any):
+        """Says what new names hide: those of classes below, and those of Python where modules use them."""
+        for where, space, before, bases in self._inherited:
+            if len(space) != len(before):
+                for name in space.keys() - before:
+                    if any(callable(vars(base).get(name)) for base in bases):
+                        yield f"`{where}.{name}` replaced"
+        for name, module in self._modules.items():
+            space = vars(module)
+            for shadow in space.keys() & self._shadows:
+                if shadow not in self._shadowed[name]:
+                    yield f"`{shadow}` replaced in `{name}`"
 
     def differences(self, all=all, map=map, same=operator.is_, zip=zip, sorted=sorted):
         """Says what other objects stand for names."""
@@ -88,6 +105,7 @@ class Names:
                     now = space.get(name)
                     if now is not value and not is_wrapped(f"{where}.{name}", value, now):
                         found.append(f"`{where}.{name}` {'replaced' if name in space else 'removed'}")
+        found += self._hidden()
         for read, bodies in self._bodies:
             if not all(map(same, bodies, map(read, self._functions))):
                 changed = zip(self._functions, bodies)
