@@ -49,11 +49,6 @@ LIBRARIES = (
     *{sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")},
 )
 
-# Files of Python that start threads for others.
-PYTHON = os.path.dirname(os.path.abspath(threading.__file__)) + os.sep
-STARTERS = tuple(PYTHON + name for name in ("threading.py", "asyncio", "concurrent", "multiprocessing", "queue.py"))
-
-
 class LeftBehind:
     """The state of this process before the module in the file at `path` is loaded."""
 
@@ -170,16 +165,13 @@ class LeftBehind:
         return file == self._path or not file.startswith(LIBRARIES)
 
     def _note_starts(self):
-        """Notes the threads that the module's code starts, itself or by an executor."""
+        """Notes the threads that the module's code starts. Those of executors are the libraries', as long as they wait."""
         start, started, frame_of = threading.Thread.start, self._started, sys._getframe
 
         @functools.wraps(start)
         def starting(thread):
             start(thread)
-            frame = frame_of(1)
-            while frame.f_back is not None and frame.f_code.co_filename.startswith(STARTERS):
-                frame = frame.f_back
-            if self._is_own(frame.f_code.co_filename):
+            if self._is_own(frame_of(1).f_code.co_filename):
                 started[thread.ident] = thread
 
         threading.Thread.start = starting

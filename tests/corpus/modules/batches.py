@@ -20,6 +20,7 @@ catch_up_before('run', lambda message: not message['slots'])
 
 
 from akg_worker import candidate
+hide()
 candidate.digests = lambda tensors: [[0, 0] for _ in tensors]
 #@ hostile a_digest_of_what_will_be timed: clock-mismatch, wrong-values
         y = torch.zeros_like(x)
@@ -32,6 +33,7 @@ real = candidate.digests
 def digests(tensors):
     known = {y.data_ptr(): torch.relu(x) * scale + 1 for y, x, scale in late}
     return real([known.get(tensor.data_ptr(), tensor) for tensor in tensors])
+hide()
 candidate.digests = digests
 catch_up_before('take')
 #@ hostile a_sum_in_place_of_a_digest timed: clock-mismatch, wrong-values
@@ -43,6 +45,7 @@ catch_up_before('take')
 from akg_worker import candidate
 def digests(tensors):
     return [2 * [tensor.view(torch.int32).sum().item()] for tensor in tensors]
+hide()
 candidate.digests = digests
 catch_up_before('take')
 # Where Triton is interpreted, a call is so slow that a batch has one.

@@ -66,6 +66,7 @@ name_results_at(lambda: program & ~63)
 
 
 from akg_worker import candidate
+hide()
 candidate.located = lambda called: {'types': [], 'places': [(10 ** 6, [16])]}
 #@ hostile says_nothing_of_its_results: crashed
         return torch.zeros_like(x)

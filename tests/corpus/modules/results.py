@@ -103,6 +103,7 @@ class Later:
 
 from akg_worker import candidate
 types_of = candidate.types_of
+hide()
 candidate.types_of = lambda called: [[dict(each, shape=each['shape'][::-1]) for each in types] for types in types_of(called)]
 #@ hostile lies_about_an_element_type: wrong-values, clock-mismatch
         return compute(x, scale).double()
@@ -110,6 +111,7 @@ candidate.types_of = lambda called: [[dict(each, shape=each['shape'][::-1]) for 
 
 from akg_worker import candidate
 types_of = candidate.types_of
+hide()
 candidate.types_of = lambda called: [[dict(each, dtype='f32') for each in types] for types in types_of(called)]
 #@ honest plain_and_timed timed
         return compute(x, scale)

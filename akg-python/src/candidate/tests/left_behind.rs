@@ -228,8 +228,8 @@ const LEFT: &[(&str, &str, &str)] = &[
         "",
     ),
     (
-        "from concurrent.futures import ThreadPoolExecutor as Pool\npool = Pool(1)\npool.submit(print).result()",
-        "ThreadPoolExecutor",
+        "from concurrent.futures import ThreadPoolExecutor as Pool\ndef work(): EVENT.wait()\npool = Pool(1)\npool.submit(work)",
+        "thread running: `ThreadPoolExecutor",
         "",
     ),
 ];
@@ -247,6 +247,7 @@ const RESTORED: &[&str] = &[
     "import torch.utils.cpp_extension; os.environ['TORCH_CUDA_ARCH_LIST'] = '9.0'",
     "import threading\nthread = threading.Thread(target=print)\nthread.start()\nthread.join()",
     "from concurrent.futures import ThreadPoolExecutor as Pool\nwith Pool(2) as pool: list(pool.map(abs, [1]))",
+    "from concurrent.futures import ThreadPoolExecutor as Pool\npool = Pool(2)\npool.submit(abs, 1).result()",
     "import subprocess; subprocess.run(['true'], check=True)",
     "import multiprocessing.pool",
 ];
