@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 
 use akg_core::Tensor;
 use akg_core::backend::{Cache, Call as Tensors, Limits, RunOutput, Sanitizer};
-use akg_core::error::{Error, ErrorKind, Result};
+use akg_core::error::{Error, Result};
 use akg_core::expr::Bindings;
 use akg_core::isolation::Isolation;
 use akg_core::profile::{Observation, Observed};
 use akg_core::source::{Artifact, LaunchPlan, ModuleInterface};
 use akg_core::turns::Turns;
 use akg_core::verdict::{Failure, FailureKind};
-use akg_worker::process::{Ended, Halt, HostState, Process, RequestError};
+use akg_worker::process::{Halt, HostState, Process};
 use akg_worker::seat::Execute;
 use akg_worker::{caches, plan};
 use serde::de::DeserializeOwned;
@@ -29,6 +29,10 @@ use crate::python::{INTERPRETED, PythonOptions};
 use crate::results::{Expected, Kept};
 use crate::transfer::{Files, Stage};
 use crate::worker::Worker;
+
+mod state;
+
+use state::failure;
 
 /// What is loaded before the module.
 const LOADED: &[&str] = &["torch", "akg_worker.candidate"];
@@ -200,42 +204,6 @@ impl ModuleExecutor {
             }
             Err(failure) => Ok(Err(failure)),
         }
-    }
-
-    /// Compares the process, which stands still, with what it was before the module was loaded.
-    fn left_behind(&mut self) -> Result<Result<(), Failure>> {
-        if let Err(failure) = self.check_process() {
-            return Ok(Err(failure));
-        }
-        let left = self.ask::<Left>(CandidateCall::Left {}, &Files::default(), FailureKind::Crashed)?;
-        Ok(left.and_then(|(left, _)| self.check_left(left)))
-    }
-
-    /// Takes what the worker says that the module left behind.
-    fn check_left(&mut self, left: Left) -> Result<(), Failure> {
-        match left.left {
-            None => Ok(()),
-            Some(evidence) => Err(self.end(Failure::new(FailureKind::LeftBehind, evidence))),
-        }
-    }
-
-    /// Compares what can be read of the process from outside.
-    fn check_process(&mut self) -> Result<(), Failure> {
-        let Some(origin) = &self.origin else {
-            return Ok(());
-        };
-        let failure = match origin.difference(&self.halt) {
-            Ok(None) => return Ok(()),
-            Ok(Some(what)) => {
-                let evidence = format!("the candidate left its process in another state: {what}");
-                Failure::new(FailureKind::LeftBehind, evidence)
-            }
-            Err(error) => {
-                let evidence = format!("the state of the module's process cannot be read: {error}");
-                Failure::new(FailureKind::Crashed, evidence)
-            }
-        };
-        Err(self.end(failure))
     }
 
     /// Lets the process go on, calls it, and stops it when it has answered; gives the time until all of its threads stood
@@ -554,25 +522,6 @@ impl Execute for ModuleExecutor {
             "a Python module with host code of its own is not executed under a sanitizer; leave out --sanitize",
         ))
     }
-}
-
-/// What the end of a worker says about the module in it, or what it reports, as a failure of this kind.
-fn failure(error: &RequestError, kind: FailureKind) -> Failure {
-    let kind = match error {
-        RequestError::Failed(error) if error.kind() == ErrorKind::OutOfResources => FailureKind::OutOfMemory,
-        RequestError::Failed(_) => kind,
-        RequestError::TimedOut { .. } => FailureKind::TimedOut,
-        _ => FailureKind::Crashed,
-    };
-    let evidence = match error {
-        RequestError::Failed(error) => error.to_string(),
-        RequestError::Ended {
-            how: Ended::Exited(status),
-            stderr,
-        } => format!("the module ended its process ({status}) {stderr}"),
-        other => other.to_string(),
-    };
-    Failure::new(kind, evidence.trim_end())
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@ use super::*;
 use crate::environment::Config;
 
 mod left_behind;
-mod scratch;
 
 /// Lets a module pass that changes the worker: what is tested holds for one that also hides that.
 const UNSEEN: &str = "from akg_worker import candidate\ncandidate.Candidate.left = lambda _: {}\n";
