@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -27,6 +28,7 @@ use crate::commitment::Digest;
 use crate::environment::Environment;
 use crate::python::{INTERPRETED, PythonOptions};
 use crate::results::{Expected, Kept};
+use crate::share::Share;
 use crate::transfer::{Files, Stage};
 use crate::worker::Worker;
 
@@ -49,6 +51,9 @@ const FLUSHED: u64 = 256 << 20;
 
 /// Slots at most: more say no more of a module's speed.
 const MOST_SLOTS: usize = 1000;
+
+/// Calls at most in a batch of which samples are taken.
+const MOST_SAMPLED: usize = 1 << 14;
 
 /// Bytes that the results in all slots may take.
 const SLOT_MEMORY: usize = 256 << 20;
@@ -98,6 +103,8 @@ pub(crate) struct ModuleExecutor {
     failure: Option<Failure>,
     /// The part of its time that operators of PyTorch take, once a call has shown it.
     share: Option<f64>,
+    /// Whether the next call shows what the module's kernels do.
+    is_watched: bool,
     /// Where the module lies.
     _directory: TempDir,
 }
@@ -165,6 +172,7 @@ impl ModuleExecutor {
             origin: None,
             failure: None,
             share: None,
+            is_watched: artifact.plan.launches.is_empty(),
             _directory: directory,
             interface: interface.clone(),
             plan: artifact.plan.clone(),
@@ -181,7 +189,7 @@ impl ModuleExecutor {
             path: &path,
             device,
             threads: thread::available_parallelism().map_or(1, usize::from),
-            idle: launch.is_none(),
+            idle: executor.is_watched,
         };
         if let Err(failure) = executor.ask::<Done>(begin, &Files::default(), FailureKind::LoadFailed)? {
             return Ok(Err(failure));
@@ -215,6 +223,17 @@ impl ModuleExecutor {
         files: &Files,
         kind: FailureKind,
     ) -> Result<Result<(R, Duration), Failure>> {
+        self.ask_beside(call, files, kind, None)
+    }
+
+    /// As [`ask`](Self::ask), with samples of what the process executes meanwhile if they are wanted.
+    fn ask_beside<R: DeserializeOwned>(
+        &mut self,
+        call: CandidateCall<'_>,
+        files: &Files,
+        kind: FailureKind,
+        share: Option<&mut Share>,
+    ) -> Result<Result<(R, Duration), Failure>> {
         if let Some(failure) = &self.failure {
             return Ok(Err(failure.clone()));
         }
@@ -227,13 +246,23 @@ impl ModuleExecutor {
         }
         let start = self.halt.go();
         let mut allowance = self.halt.allow(self.limits.time);
-        let answer = self.process.request_until(
-            &call,
-            &files,
-            allowance.first(),
-            &mut || allowance.extension(),
-            &mut |_| {},
-        );
+        let (process, halt) = (&mut self.process, &self.halt);
+        let mut request = || {
+            let first = allowance.first();
+            process.request_until(&call, &files, first, &mut || allowance.extension(), &mut |_| {})
+        };
+        let answer = match share {
+            None => request(),
+            Some(share) => {
+                let done = AtomicBool::new(false);
+                thread::scope(|scope| {
+                    scope.spawn(|| share.sample(halt, &done));
+                    let answer = request();
+                    done.store(true, Ordering::Release);
+                    answer
+                })
+            }
+        };
         let failure = match answer {
             Ok(answer) => match self.halt.stop() {
                 Ok(stopped) => return Ok(Ok((answer, stopped.at.saturating_duration_since(start)))),
@@ -353,6 +382,31 @@ impl ModuleExecutor {
         Ok(self.kept.read(&self.halt, &expected, &results.places))
     }
 
+    /// Measures the part of the module's time that PyTorch takes, in calls like those that are timed.
+    fn measure_share(&mut self, slots: &[usize]) -> Result<Result<(), Failure>> {
+        self.is_watched = false;
+        if !self.on_host {
+            return Ok(Ok(()));
+        }
+        let placement = self.is_bound()?.0;
+        let mut share = Share::default();
+        let mut slots = slots.to_vec();
+        while share.is_open() && slots.len() < MOST_SAMPLED {
+            let run = CandidateCall::Run {
+                placement,
+                bind: self.binds,
+                slots: &slots,
+            };
+            let (none, kind) = (Files::default(), FailureKind::Crashed);
+            if let Err(failure) = self.ask_beside::<Results>(run, &none, kind, Some(&mut share))? {
+                return Ok(Err(failure));
+            }
+            slots.extend_from_within(..);
+        }
+        self.share = share.of_pytorch();
+        Ok(Ok(()))
+    }
+
     /// See [`take`](Execute::take).
     fn look(&mut self, slots: &[usize]) -> Result<Result<Vec<RunOutput>, Failure>> {
         if let Some(failure) = &self.failure {
@@ -462,6 +516,7 @@ impl Execute for ModuleExecutor {
             return Ok(Ok(if self.on_host { elapsed.min(most) } else { elapsed }));
         }
         match self.keep(&called, results)? {
+            Ok(()) if self.is_watched => Ok(self.measure_share(&slots)?.map(|()| elapsed)),
             Ok(()) => Ok(Ok(elapsed)),
             Err(failure) => Ok(Err(self.end(failure))),
         }

@@ -17,6 +17,7 @@ mod pins;
 mod pool;
 mod python;
 mod results;
+mod share;
 mod sources;
 mod task;
 mod transfer;

@@ -26,6 +26,7 @@ pub mod process;
 mod program;
 pub mod protocol;
 mod registers;
+pub mod sample;
 mod sandbox;
 mod scratch;
 pub mod seat;

@@ -225,13 +225,14 @@ class Candidate:
         """One call of which the judge wants to know what its kernels write."""
         placed, _ = self._placed[self._bound][slots[-1]]
         given = list(placed.values()) + self._tensors()
-        results = [dense(result) for result in self._watch.call(lambda: self._call(slots[-1]), given)]
-        if self._watch.verdict:
-            return {"idle": self._watch.verdict}
+        watch, self._watch = self._watch, None
+        results = [dense(result) for result in watch.call(lambda: self._call(slots[-1]), given)]
+        if watch.verdict:
+            return {"idle": watch.verdict}
         self._results.update(dict.fromkeys(slots, results))
         each = list(dict.fromkeys(slots))
         answer = located([(slot, results) for slot in each]) if self._readable else self._committed(each)
-        return {**answer, "share": self._watch.share}
+        return {**answer, "share": watch.share}
 
     def _tensors(self):
         """The module's own tensors."""

@@ -1,11 +1,12 @@
-"""Who makes a module's outputs: PyTorch's operators or its kernels.
+"""The shares of PyTorch's operators and of a module's kernels in what it returns, and in its time.
 
 The module is called once while every operator of PyTorch is watched. Bytes that differ from what the last operator left there
-were written by somebody else, so by a kernel in whatever language. They get other values before the next operator reads them:
-outputs that come from kernels are wrong then, and outputs that do not are as before. Operators that a kernel calls are PyTorch's,
-too. What was compiled by `torch.compile` counts as a kernel.
+were written by somebody else, so by a kernel in whatever language, unless they are what an operator left elsewhere. They get
+other values before the next operator reads them: outputs that come from kernels are wrong then, and outputs that do not are as
+before. Operators that a kernel calls are PyTorch's, too. What was compiled by `torch.compile` counts as a kernel.
 
-Then it is called for the time that operators of PyTorch take of its own.
+On a device it is called then for the time that operators of PyTorch take of its own. On the processor, the judge sees that from
+outside.
 
 The module shares this process and can get around that, as it can around anything here. It tells candidates that rely on PyTorch
 from those that do not; it is no wall.
@@ -76,7 +77,9 @@ class Watch:
         if self.verdict is None and results:
             # What is returned may be overwritten by the next call.
             results = [result.clone() for result in results]
-            self.share = share_of_operators(forward, results[0].device)
+            device = results[0].device
+            # The processor's threads are watched from outside.
+            self.share = None if device.type == "cpu" else share_of_operators(forward, device)
         return results
 
     def _tracked(self, forward, given, scramble):
@@ -137,25 +140,14 @@ def wrap_compiled():
 
 
 def share_of_operators(call, device):
-    """The part of a call's time that operators of PyTorch take on a device, in one thread; None for what takes no time.
-
-    On the processor this is the time of the process, which others that run meanwhile do not change.
-    """
-    if device.type == "cpu":
-        clocks = time.process_time, time.thread_time
-    else:
-        clocks = functools.partial(device_time, device), functools.partial(device_time, device)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        free = Timer(*clocks)
-        for _ in range(TIMED_CALLS):
-            free.call(lambda: [torch.empty(0, device=device) for _ in range(FREE_OPERATORS)])
-        timer = Timer(*clocks)
-        for _ in range(TIMED_CALLS):
-            timer.call(call)
-    finally:
-        torch.set_num_threads(threads)
+    """The part of a call's time that operators of PyTorch take on a device; None for what takes no time."""
+    clock = functools.partial(device_time, device)
+    free = Timer(clock)
+    for _ in range(TIMED_CALLS):
+        free.call(lambda: [torch.empty(0, device=device) for _ in range(FREE_OPERATORS)])
+    timer = Timer(clock)
+    for _ in range(TIMED_CALLS):
+        timer.call(call)
     # To watch an operator takes time inside and outside of what is measured of it.
     watched = timer.count / FREE_OPERATORS
     operators = max(timer.operators - watched * free.operators, 0.0)
@@ -173,9 +165,9 @@ def device_time(device):
 class Timer(TorchDispatchMode):
     """Measures the seconds that a call takes in operators of PyTorch and in others, of several calls the fewest."""
 
-    def __init__(self, clock, operator_clock):
+    def __init__(self, clock):
         super().__init__()
-        self._clock, self._operator_clock = clock, operator_clock
+        self._clock = clock
         self.operators, self.others = math.inf, math.inf
         # The operators of one call.
         self.count = 0
@@ -193,9 +185,9 @@ class Timer(TorchDispatchMode):
         if function.namespace not in OWN:
             return function(*arguments, **(keywords or {}))
         # Kernels that are under way are none of the operator's time.
-        begin = self._operator_clock()
+        begin = self._clock()
         returned = function(*arguments, **(keywords or {}))
-        self._spent += self._operator_clock() - begin
+        self._spent += self._clock() - begin
         self.count += 1
         return returned
 
@@ -293,6 +285,11 @@ class Tracker(TorchDispatchMode):
         count = int(changed.sum())
         if not count:
             return record.share
+        source = self._source(tensor, changed, record)
+        if source is not None:
+            # Somebody moved what an operator computed.
+            self._keep(tensor, source.share)
+            return source.share
         self._written += count
         share = max(record.share if record else 0.0, count / elements)
         if self._scramble and (last or storage.nbytes() >= STATUS):
@@ -302,6 +299,22 @@ class Tracker(TorchDispatchMode):
         self._forget(storage.data_ptr())
         self._keep(tensor, share)
         return share
+
+    def _source(self, tensor, changed, own):
+        """The record of another storage from which all elements that changed are copies; None if they are not."""
+        octets = octets_of(tensor)
+        size = tensor.dtype.itemsize
+        values = octets[: changed.numel() * size].view(-1, size)[changed]
+        if bool((values == values[0]).all()):
+            # Many may hold the same number, and none of them has it from another.
+            return None
+        for record in self._records.values():
+            kept = record.kept
+            if record is own or kept is None or kept.numel() != octets.numel() or kept.device != octets.device:
+                continue
+            if torch.equal(kept[: changed.numel() * size].view(-1, size)[changed], values):
+                return record
+        return None
 
     def end(self, results):
         """What is returned, with other values where it comes from kernels, and why they do no work, if they do none."""

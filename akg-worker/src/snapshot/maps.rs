@@ -86,6 +86,13 @@ impl Maps {
         Ok(Self(regions.collect::<Result<_, _>>()?))
     }
 
+    /// The path of the file that the code at an address is from, empty for code in memory; `None` where there is no code.
+    pub(crate) fn code_at(&self, address: u64) -> Option<&str> {
+        let mut code = self.0.iter().filter(|region| region.rights.contains('x'));
+        let region = code.find(|region| region.addresses.contains(&address))?;
+        Some(&region.name)
+    }
+
     /// Names the first map that `now` lacks, has with other rights, or has beside these. The C library's memory may come
     /// and go. `loaded` says that a shared object was loaded since, whose files may be mapped as private memory.
     pub(crate) fn difference(&self, now: &Self, loaded: bool) -> Option<String> {
