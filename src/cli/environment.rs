@@ -11,7 +11,7 @@ use clap::Args;
 use super::progress::Progress;
 use super::store::MemoryArgs;
 use super::task::{load, memory_budget, python};
-use super::{JudgeArgs, PythonArgs, SizeArgs, TargetArgs, TaskArgs, parse_duration};
+use super::{ContractArgs, JudgeArgs, PythonArgs, SizeArgs, TargetArgs, TaskArgs, parse_duration};
 
 /// Bytes of a line at most.
 const MOST_BYTES: u64 = 4 << 20;
@@ -92,8 +92,10 @@ impl EnvArgs {
         let load = |task: &String| {
             let args = TaskArgs {
                 task: task.clone(),
-                accuracy: self.accuracy,
-                ..TaskArgs::default()
+                contract: ContractArgs {
+                    accuracy: self.accuracy,
+                    ..ContractArgs::default()
+                },
             };
             load(&args, memory, || python(&config, &progress), &progress).map(|loaded| loaded.task)
         };

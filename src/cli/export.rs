@@ -10,7 +10,7 @@ use clap::Args;
 use super::bundle;
 use super::progress::Progress;
 use super::task::{load, memory_budget, python};
-use super::{PythonArgs, TargetArgs, TaskArgs};
+use super::{ContractArgs, PythonArgs, TargetArgs, TaskArgs};
 
 #[derive(Debug, Args)]
 pub(super) struct ExportArgs {
@@ -42,8 +42,10 @@ impl ExportArgs {
         let progress = Progress::new(false);
         let args = TaskArgs {
             task: self.task.unwrap_or_default(),
-            accuracy: akg::Accuracy::Fp32,
-            ..TaskArgs::default()
+            contract: ContractArgs {
+                accuracy: akg::Accuracy::Fp32,
+                ..ContractArgs::default()
+            },
         };
         let config = self.python.config();
         let loaded = load(&args, memory_budget(), || python(&config, &progress), &progress)?;

@@ -13,12 +13,12 @@ use akg::python::{Config, FunctionOriginal, ModuleOriginal};
 use akg::{Accuracy, Error, Result, Sketch, Target};
 use futures::executor::block_on;
 
-use super::TaskArgs;
 use super::agent::AgentArgs;
 use super::device;
 use super::migrate::of;
 use super::progress::Progress;
 use super::task::{Loaded, load, python};
+use super::{ContractArgs, TaskArgs};
 
 /// How a foreign kernel is lifted.
 pub(super) struct Lifting<'a> {
@@ -53,8 +53,10 @@ impl Lifting<'_> {
     fn module(&self) -> Result<Lifted> {
         let args = TaskArgs {
             task: self.path.display().to_string(),
-            accuracy: self.accuracy,
-            ..TaskArgs::default()
+            contract: ContractArgs {
+                accuracy: self.accuracy,
+                ..ContractArgs::default()
+            },
         };
         let models = self.agent.models()?;
         let loaded = load(&args, None, || python(&self.python, self.progress), self.progress)?;

@@ -22,7 +22,7 @@ use super::run::{CONTRACT, conclude, finish, prepare, session, tuning};
 use super::store::MemoryArgs;
 use super::symbols::Hint;
 use super::task::{Loaded, load, python};
-use super::{JudgeArgs, PythonArgs, ReportArgs, TaskArgs, parse_duration};
+use super::{ContractArgs, JudgeArgs, PythonArgs, ReportArgs, TaskArgs, parse_duration};
 
 #[derive(Debug, Args)]
 pub(super) struct MigrateArgs {
@@ -243,9 +243,11 @@ impl MigrateArgs {
         };
         let args = TaskArgs {
             task: task.clone(),
-            accuracy: self.accuracy.unwrap_or_default(),
-            hint: self.hint.clone(),
-            ..TaskArgs::default()
+            contract: ContractArgs {
+                accuracy: self.accuracy.unwrap_or_default(),
+                hint: self.hint.clone(),
+                ..ContractArgs::default()
+            },
         };
         let config = self.python.config();
         let loaded = load(&args, None, || python(&config, progress), progress)?;

@@ -131,6 +131,13 @@ impl Command {
 struct TaskArgs {
     /// A KernelBench-form `.py`, a graph `.json`, or `builtin:NAME`.
     task: String,
+    #[command(flatten)]
+    contract: ContractArgs,
+}
+
+/// What is asked of a task's kernels.
+#[derive(Debug, Clone, Default, Args)]
+struct ContractArgs {
     /// Accuracy class: fp32, tf32 or half.
     #[arg(long, default_value = "fp32")]
     accuracy: Accuracy,
@@ -150,6 +157,22 @@ struct TaskArgs {
     /// that inputs may hold them.
     #[arg(long)]
     special_values: bool,
+}
+
+impl ContractArgs {
+    /// The first option that a bundle says itself.
+    fn beyond_a_bundle(&self) -> Option<&'static str> {
+        let given = [
+            (!self.symbolic.is_empty(), "--symbolic"),
+            (self.backward, "--backward"),
+            (!self.hint.is_empty(), "--hint"),
+            (self.special_values, "--special-values"),
+        ];
+        given
+            .iter()
+            .find(|(is_given, _)| *is_given)
+            .map(|(_, option)| *option)
+    }
 }
 
 /// Which Python imports modules and runs PyTorch.

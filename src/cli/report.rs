@@ -93,6 +93,9 @@ pub(super) struct Report {
     /// Kernels without which every output is the same.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) idle_kernels: Vec<String>,
+    /// The part of a Python module's time that PyTorch takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) framework_share: Option<f64>,
     /// What could not be checked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) gaps: Vec<String>,
@@ -183,6 +186,7 @@ impl Report {
             isolation: None,
             deterministic: None,
             idle_kernels: Vec::new(),
+            framework_share: None,
             gaps: Vec::new(),
             work: JudgedWork::default(),
             bytes_compared: 0,
@@ -212,6 +216,7 @@ impl Report {
         self.isolation.clone_from(&verdict.isolation);
         self.deterministic = verdict.deterministic;
         self.idle_kernels.clone_from(&verdict.idle_kernels);
+        self.framework_share = verdict.framework_share;
         self.gaps.clone_from(&verdict.gaps);
         self.judge = verdict.judge;
         self.work = verdict.work;

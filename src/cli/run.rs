@@ -66,7 +66,7 @@ impl RunArgs {
         let progress = Progress::new(self.report.json);
         let empty = TaskReport {
             source: self.task.task.clone(),
-            accuracy: self.task.accuracy,
+            accuracy: self.task.contract.accuracy,
             ..Default::default()
         };
         let mut report = Report::new(empty, &self.target.dsl, &self.target.backend);

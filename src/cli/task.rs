@@ -49,7 +49,7 @@ pub(super) fn load(
     python: impl FnOnce() -> Result<SharedPython>,
     progress: &Progress,
 ) -> Result<Loaded> {
-    if args.backward && !args.task.ends_with(".py") {
+    if args.contract.backward && !args.task.ends_with(".py") {
         return Err(Error::invalid(format!(
             "`{}` has no gradients; give --backward a KernelBench-form .py",
             args.task
@@ -77,9 +77,9 @@ pub(super) fn load(
             args.task
         )));
     };
-    loaded.task.contract.accuracy = args.accuracy;
-    loaded.task.contract.special_values = args.special_values;
-    symbols::open(&mut loaded, &args.symbolic, &args.hint)?;
+    loaded.task.contract.accuracy = args.contract.accuracy;
+    loaded.task.contract.special_values = args.contract.special_values;
+    symbols::open(&mut loaded, &args.contract.symbolic, &args.contract.hint)?;
     Ok(loaded)
 }
 
@@ -123,7 +123,7 @@ fn import(args: &TaskArgs, memory: Option<u64>, python: SharedPython, progress: 
         progress.step("importing the module");
         let mut options = ImportOptions::default();
         options.halvings = halvings;
-        options.backward = args.backward;
+        options.backward = args.contract.backward;
         let module = lock(&python).import(path, &options, &mut |text| progress.step(text));
         let module = module.map_err(|e| match memory.zip(took) {
             Some((memory, took)) => e

@@ -16,7 +16,7 @@ use super::progress::Progress;
 use super::report::{AttemptReport, Report, TaskReport};
 use super::run::{finish, prepare, session, write};
 use super::task::{load, memory_budget, python};
-use super::{JudgeArgs, PythonArgs, ReportArgs, SizeArgs, TargetArgs, TaskArgs};
+use super::{ContractArgs, JudgeArgs, PythonArgs, ReportArgs, SizeArgs, TargetArgs, TaskArgs};
 
 #[derive(Debug, Args)]
 pub(super) struct VerifyArgs {
@@ -26,13 +26,8 @@ pub(super) struct VerifyArgs {
     /// has its own.
     #[arg(long)]
     task: Option<String>,
-    /// Accuracy class: fp32, tf32 or half.
-    #[arg(long, default_value = "fp32")]
-    accuracy: akg::Accuracy,
-    /// Also judge with NaN, infinities, zeros of both signs and subnormal numbers in floating inputs: the contract then says
-    /// that inputs may hold them.
-    #[arg(long)]
-    special_values: bool,
+    #[command(flatten)]
+    contract: ContractArgs,
     #[command(flatten)]
     target: TargetArgs,
     #[command(flatten)]
@@ -54,7 +49,7 @@ impl VerifyArgs {
         let progress = Progress::new(self.report.json);
         let task = TaskReport {
             source: self.task.clone().unwrap_or_default(),
-            accuracy: self.accuracy,
+            accuracy: self.contract.accuracy,
             ..Default::default()
         };
         let mut report = Report::new(task, &self.target.dsl, &self.target.backend);
@@ -64,10 +59,10 @@ impl VerifyArgs {
             Err(Error::invalid(
                 "a bundle is always judged anew; leave out --store",
             ))
-        } else if self.special_values {
-            Err(Error::invalid(
-                "a bundle is judged by its own contract; leave out --special-values",
-            ))
+        } else if let Some(option) = self.contract.beyond_a_bundle() {
+            Err(Error::invalid(format!(
+                "a bundle is judged by its own contract; leave out {option}"
+            )))
         } else {
             bundle::verify(&self.source, &self.judge, &mut report, &progress)
         };
@@ -91,9 +86,7 @@ impl VerifyArgs {
         let out = prepare(self.report.out.as_deref())?;
         let args = TaskArgs {
             task: task.clone(),
-            accuracy: self.accuracy,
-            special_values: self.special_values,
-            ..TaskArgs::default()
+            contract: self.contract.clone(),
         };
         let config = self.python.config();
         let memory = self.size.memory.or_else(memory_budget);

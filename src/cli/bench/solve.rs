@@ -17,11 +17,11 @@ use super::problems::Problem;
 use super::record::{Findings, Record, Work};
 use super::room::{Rivals, Room, need};
 use super::stop::Stop;
-use crate::cli::TaskArgs;
 use crate::cli::progress::Progress;
 use crate::cli::report::{Report, TaskReport};
 use crate::cli::run::{REPORT, conclude, prepare, session, tuning, write};
 use crate::cli::task::{load, python};
+use crate::cli::{ContractArgs, TaskArgs};
 
 /// Solves problems, several at a time.
 pub(super) struct Solver<'a> {
@@ -97,9 +97,11 @@ impl Solver<'_> {
         let config = args.python.config();
         let task = TaskArgs {
             task: problem.path.display().to_string(),
-            accuracy: args.accuracy,
-            special_values: args.special_values,
-            ..TaskArgs::default()
+            contract: ContractArgs {
+                accuracy: args.accuracy,
+                special_values: args.special_values,
+                ..ContractArgs::default()
+            },
         };
         let python = || self.python.clone().map_or_else(|| python(&config, progress), Ok);
         let loaded = load(&task, self.memory, python, progress)?;

@@ -14,13 +14,13 @@ use akg::{Error, Graph, Result, Target, designer};
 use serde::{Deserialize, Serialize};
 
 use super::EvaluateArgs;
-use crate::cli::TaskArgs;
 use crate::cli::bench::folder::{read, to_json, write_whole};
 use crate::cli::bench::problems::Problem;
 use crate::cli::bench::record::Record;
 use crate::cli::bundle::module_inputs;
 use crate::cli::progress::Progress;
 use crate::cli::task::{Loaded, load, python};
+use crate::cli::{ContractArgs, TaskArgs};
 
 /// Which kernels a file has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,12 +89,15 @@ pub(super) fn export(
         None => None,
     };
     let config = args.python.config();
+    let accuracy = found
+        .as_ref()
+        .map_or(args.accuracy, |f| f.attempt.verdict.accuracy);
     let task = TaskArgs {
         task: problem.path.display().to_string(),
-        accuracy: found
-            .as_ref()
-            .map_or(args.accuracy, |f| f.attempt.verdict.accuracy),
-        ..TaskArgs::default()
+        contract: ContractArgs {
+            accuracy,
+            ..ContractArgs::default()
+        },
     };
     let loaded = load(&task, None, || python(&config, progress), progress)?;
     let (kernels, source, evidence) = match found {
