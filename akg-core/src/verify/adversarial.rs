@@ -9,8 +9,9 @@ use rand::{RngExt as _, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
+use super::changes::{Change, Changing};
 use super::hidden;
-use super::inputs::{CHUNK, Distribution, Fresh, make_inputs};
+use super::inputs::{Distribution, Fresh, make_inputs};
 use super::life::{Data, Life, Ran};
 use super::sample::Extent;
 use super::work::{Deadline, Operations, TaskWork};
@@ -29,8 +30,8 @@ use crate::verifier::{Candidate, Verifier};
 /// Judges whether the work is done, and follows the inputs: what candidates do that remember, guess or do nothing.
 ///
 /// In one life of the candidate: data, the same data at other addresses, many executions in the same memory, a few
-/// more to catch races, then parts of one input after the other overwritten in place with everything else as before,
-/// outputs and scratch included in every other turn, then the first data again. In lives of their own: the plan
+/// more to catch races, then parts of one input after the other overwritten, exchanged or changed a little in place with
+/// everything else as before, outputs and scratch included in every other turn, then the first data again. In lives of their own: the plan
 /// without one of its launches, for each of them, which must change the outputs.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -69,12 +70,6 @@ const REPEATING: Operations = Operations::of_milliseconds(60);
 /// the least time for that. It is generous, since a machine can get busy in between: only what hangs waits so long.
 const PATIENCE: u32 = 20;
 const LEAST_PATIENCE: Duration = Duration::from_secs(8);
-
-/// How often a part of each input is overwritten, if that is not too much work: a memory that looks at some elements sees some of it.
-const CHANGES: usize = 5;
-
-/// The part of an input that is overwritten: small, so that sums over samples of the elements can miss it.
-const CHANGED_PART: usize = 16;
 
 impl Fingerprint for AdversarialVerifier {
     fn feed(&self, to: &mut Fields) {
@@ -218,27 +213,37 @@ impl Trial<'_> {
                 _ => {}
             }
         }
+        let mut turns = Vec::new();
+        for change in Change::sequence(rng) {
+            positions.shuffle(rng);
+            turns.extend(positions.iter().map(|position| (*position, change)));
+        }
         let mut changed = 0;
-        for turn in 0..CHANGES * positions.len() {
+        for (position, change) in turns {
             if changed > 0 && verdict.work.operations > self.verifier.work.0 {
                 break;
             }
-            if turn % positions.len() == 0 {
-                positions.shuffle(rng);
-            }
-            let position = positions.get(turn % positions.len()).copied().unwrap_or(0);
             let Some(input) = self.inputs.get(position) else {
                 continue;
             };
             let name = self.task.graph.inputs().get(position);
             let name = name.map_or("?", |i| self.task.graph.value_name(i.value));
-            let (tensor, row) = self.change(position, input, rng)?;
+            let rows = self.rows.as_ref();
+            let changing = Changing {
+                input,
+                rows: rows
+                    .and_then(|rows| Some((rows.input_axis(position)?, rows.rows())))
+                    .filter(|(_, rows)| *rows > 1),
+                fresh: Fresh::new(self.task, DATA, rng.random(), &self.dims, position)?,
+            };
+            let buffer = self.backend.allocate(input.dtype(), input.shape())?;
+            let (tensor, row) = changing.copy(change, buffer, rng)?;
             verdict.work.spend(self.work.data());
             let mut inputs = self.inputs.clone();
             if let Some(slot) = inputs.get_mut(position) {
                 *slot = tensor;
             }
-            let about = format!("a part of `{name}` overwritten in place");
+            let about = change.about(name);
             let mut data = self.data(&inputs, &about, verdict.checks.len());
             if changed % 2 == 0 {
                 // Memory that somebody uses again: what lies there is the result for other inputs.
@@ -321,56 +326,6 @@ impl Trial<'_> {
             yardstick: self.verifier.sample_work,
             first: row,
         }
-    }
-
-    /// A copy of an input with new elements in a random part of it, and the row that this part belongs to, if rows are
-    /// apart.
-    fn change(
-        &self,
-        position: usize,
-        input: &Tensor,
-        rng: &mut ChaCha8Rng,
-    ) -> Result<(Tensor, Option<Range<usize>>)> {
-        let fresh = Fresh::new(self.task, DATA, rng.random(), &self.dims, position)?;
-        let rows = self.rows.as_ref();
-        let row = rows
-            .and_then(|rows| Some((rows.input_axis(position)?, rows.rows())))
-            .filter(|(_, rows)| *rows > 1);
-        let (part, row) = match row {
-            Some((axis, rows)) => {
-                let row = rng.random_range(0..rows);
-                (Part::row(input.shape(), axis, rows, row), Some(row..row + 1))
-            }
-            None => (Part::stretch(input.len(), rng), None),
-        };
-        let mut buffer = self.backend.allocate(input.dtype(), input.shape())?;
-        let size = input.dtype().size();
-        let change = |(number, (to, from)): (usize, (&mut [u8], &[u8]))| -> Result<()> {
-            to.copy_from_slice(from);
-            let first = number * CHUNK;
-            let mut ranges = part.within(first..first + to.len() / size).peekable();
-            if ranges.peek().is_none() {
-                return Ok(());
-            }
-            // Aligned for every element type.
-            let mut words = vec![0u128; to.len().div_ceil(size_of::<u128>())];
-            let made = bytemuck::cast_slice_mut::<u128, u8>(&mut words).get_mut(..to.len());
-            let made = made.unwrap_or_default();
-            fresh.fill(made, number)?;
-            for range in ranges {
-                let range = (range.start - first) * size..(range.end - first) * size;
-                if let (Some(to), Some(from)) = (to.get_mut(range.clone()), made.get(range)) {
-                    to.copy_from_slice(from);
-                }
-            }
-            Ok(())
-        };
-        let bytes = CHUNK * size;
-        let to = buffer.bytes_mut().par_chunks_mut(bytes);
-        to.zip(input.bytes().par_chunks(bytes))
-            .enumerate()
-            .try_for_each(change)?;
-        Ok((buffer.freeze()?, row))
     }
 
     /// Leaves out one launch after the other: a launch without which nothing changes does nothing.
@@ -462,52 +417,6 @@ fn mostly_same(some: &[Tensor], others: &[Tensor]) -> bool {
     some.iter().zip(others).all(same)
 }
 
-/// A part of a dense tensor: `count` stretches of `length` elements, `stride` apart, from `start` on.
-struct Part {
-    start: usize,
-    length: usize,
-    stride: usize,
-    count: usize,
-}
-
-impl Part {
-    /// What belongs to row `row` of `rows` along `axis`.
-    fn row(shape: &[usize], axis: usize, rows: usize, row: usize) -> Self {
-        let inner: usize = shape.iter().skip(axis + 1).product();
-        let extent = shape.get(axis).copied().unwrap_or(1);
-        let length = extent / rows.max(1) * inner;
-        Self {
-            start: row * length,
-            length,
-            stride: extent * inner,
-            count: shape.iter().take(axis).product(),
-        }
-    }
-
-    /// A random stretch of `elements`.
-    fn stretch(elements: usize, rng: &mut ChaCha8Rng) -> Self {
-        let length = elements.div_ceil(CHANGED_PART);
-        Self {
-            start: rng.random_range(0..=elements - length),
-            length,
-            stride: elements,
-            count: 1,
-        }
-    }
-
-    /// What lies in a range of elements.
-    fn within(&self, range: Range<usize>) -> impl Iterator<Item = Range<usize>> + use<'_> {
-        let first = match range.start.checked_sub(self.start + self.length) {
-            Some(beyond) => beyond / self.stride.max(1) + 1,
-            None => 0,
-        };
-        (first..self.count)
-            .map(|i| self.start + i * self.stride)
-            .take_while(move |start| *start < range.end)
-            .map(move |start| start.max(range.start)..(start + self.length).min(range.end))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -522,18 +431,5 @@ mod tests {
         for (changed, same) in [([0, 0], true), ([8, 1], true), ([9, 0], false), ([0, 64], false)] {
             assert_eq!(mostly_same(&ones, &changed.map(with)), same, "{changed:?}");
         }
-    }
-
-    #[test]
-    fn a_row_is_what_lies_at_its_index() {
-        let (shape, axis) = ([3, 4, 5], 1);
-        let part = Part::row(&shape, axis, 2, 1);
-        let inside: Vec<usize> = (0..60)
-            .step_by(7)
-            .flat_map(|start| part.within(start..(start + 7).min(60)))
-            .flatten()
-            .collect();
-        let expected: Vec<usize> = (0..60).filter(|i| i / 5 % 4 >= 2).collect();
-        assert_eq!(inside, expected);
     }
 }

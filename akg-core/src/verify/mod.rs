@@ -12,6 +12,7 @@
 mod adversarial;
 mod appeals;
 mod captured;
+mod changes;
 mod comparison;
 mod contest_data;
 mod double;

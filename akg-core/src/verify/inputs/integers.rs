@@ -103,7 +103,6 @@ impl IntegerUse {
                 let extent = dim().and_then(|dim| extent(value("self"), dim));
                 select(direct(value("index")), extent);
             }
-            // Negative places are counted from the end here alone.
             "index" => {
                 if let Some(Arg::Values(indices)) = of("indices") {
                     for (axis, index) in indices.iter().enumerate() {
@@ -128,7 +127,8 @@ impl IntegerUse {
             "pow" => self.divides |= direct(value("exponent")).is_some(),
             _ => {}
         }
-        self.counts_from_front |= self.extents.len() > known_extents && node.op.base_name() != "index";
+        let counts_from_end = matches!(node.op.base_name(), "index" | "index_copy");
+        self.counts_from_front |= self.extents.len() > known_extents && !counts_from_end;
     }
 
     /// Whether any element of its range may stand for any other.
@@ -224,8 +224,8 @@ impl Domain {
             let most = if uses.becomes_float { 1 << 24 } else { highest };
             return Domain::Count { most };
         }
-        let (lo, hi) = if uses.becomes_float {
-            // What single precision holds.
+        let (lo, hi) = if uses.becomes_float && distribution != Distribution::Apart {
+            // What single precision holds; beyond, floats are rounded.
             (lowest.max(-(1 << 24)), highest.min(1 << 24))
         } else {
             // The smallest number has no positive counterpart.

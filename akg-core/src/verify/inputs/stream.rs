@@ -54,6 +54,8 @@ pub(in crate::verify) struct Stream {
     gains: Option<(i32, i32)>,
     /// Which rows have a structure.
     strewn: Option<Strewn>,
+    /// Whether integers come in runs of equal ones.
+    has_runs: bool,
     /// The value of all elements of a weight.
     neutral: Option<f32>,
     is_positive: bool,
@@ -216,6 +218,7 @@ impl Stream {
                 seed: mix(seed, 1),
                 strewing,
             }),
+            has_runs: distribution == Distribution::Ties && is_data && facts.integers.is_free(),
             neutral: facts
                 .neutral
                 .map(|neutral| if facts.is_rooted { 1.0 } else { neutral })
@@ -257,28 +260,31 @@ impl Stream {
         Ok(())
     }
 
-    /// Booleans: all alike in data that is, a triangle about the diagonal of the last two axes in one distribution, as masks are.
+    /// Booleans: all alike in data that is, and triangles about the diagonal of the last two axes in some, as masks are.
     fn booleans(&self, elements: &mut [u8], first: usize, rng: &mut ChaCha8Rng) {
-        let is_data = self.kind == InputKind::Activation;
-        match (self.distribution, self.shape.as_slice()) {
-            (Distribution::Zeros, _) if is_data => elements.fill(0),
-            (Distribution::Constant, _) if is_data => elements.fill(1),
-            (Distribution::Offset, [.., rows, columns]) if is_data => {
-                for (at, element) in (first..).zip(elements) {
-                    let (column, row) = (at % columns.max(&1), at / columns.max(&1) % rows.max(&1));
-                    let is_true = match self.seed % 4 {
-                        0 => column > row,
-                        1 => column >= row,
-                        2 => column <= row,
-                        _ => column < row,
-                    };
-                    *element = u8::from(is_true);
-                }
-            }
-            _ => self.exact(elements, first, rng, |row, place, word| {
-                u8::from(boolean(row, place, word))
-            }),
+        let is_above: fn(usize, usize) -> bool = match self.distribution {
+            _ if self.kind != InputKind::Activation => return self.random_booleans(elements, first, rng),
+            Distribution::Zeros => return elements.fill(0),
+            Distribution::Constant => return elements.fill(1),
+            Distribution::Offset => |column, row| column > row,
+            Distribution::Apart => |column, row| column <= row,
+            Distribution::Large => |column, row| column >= row,
+            Distribution::Tiny => |column, row| column < row,
+            _ => return self.random_booleans(elements, first, rng),
+        };
+        let [.., rows, columns] = self.shape.as_slice() else {
+            return self.random_booleans(elements, first, rng);
+        };
+        for (at, element) in (first..).zip(elements) {
+            let (column, row) = (at % columns.max(&1), at / columns.max(&1) % rows.max(&1));
+            *element = u8::from(is_above(column, row));
         }
+    }
+
+    fn random_booleans(&self, elements: &mut [u8], first: usize, rng: &mut ChaCha8Rng) {
+        self.exact(elements, first, rng, |row, place, word| {
+            u8::from(boolean(row, place, word))
+        });
     }
 
     fn floats<T: Floating>(&self, elements: &mut [T], first: usize, rng: &mut ChaCha8Rng) {
@@ -519,6 +525,15 @@ impl Stream {
         }
     }
 
+    /// The first element of the run of equal ones that an element belongs to: the first third is one run, and the others are short.
+    fn run(&self, at: usize) -> usize {
+        match at / self.elements.div_ceil(3).max(1) {
+            0 => 0,
+            1 => at - at % 40,
+            _ => at - at % 3,
+        }
+    }
+
     fn exact<T>(
         &self,
         elements: &mut [T],
@@ -528,7 +543,10 @@ impl Stream {
     ) {
         let mut current: Option<(usize, Row)> = None;
         for (at, element) in (first..).zip(elements) {
-            let word = rng.next_u64();
+            let mut word = rng.next_u64();
+            if self.has_runs {
+                word = mix(self.seed, self.run(at) as u64);
+            }
             let Some(strewn) = &self.strewn else {
                 *element = value(None, at, word);
                 continue;

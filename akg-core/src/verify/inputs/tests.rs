@@ -199,18 +199,30 @@ fn integers_without_a_range_take_all_of_their_type_and_indices_their_extent() {
     });
     for distribution in Distribution::ALL {
         let found = values(&task, distribution, 1, 1);
-        assert!(found.iter().all(|v| (0.0..1000.0).contains(v)), "{distribution}");
-        if matches!(distribution, Distribution::Signed | Distribution::Rows) {
-            assert!(found.contains(&0.0) && found.contains(&999.0), "{distribution}");
+        assert!(
+            found.iter().all(|v| (-1000.0..1000.0).contains(v)),
+            "{distribution}"
+        );
+        match distribution {
+            Distribution::Signed => assert!(found.contains(&0.0) && found.contains(&999.0)),
+            Distribution::Rows => assert!(found.contains(&-1000.0) && found.contains(&999.0)),
+            _ => {}
         }
     }
-    // Integers that become floating numbers stay exact.
+    // Integers that become floating numbers stay exact, but in one distribution.
     let task = task_of(|g| {
         let x = g.input("x", DType::I64, [4000]);
         g.to_dtype(x, DType::F32)
     });
     let found = values(&task, Distribution::Large, 1, 0);
     assert!(found.iter().all(|v| v.abs() <= 2f64.powi(24)));
+    let found = values(&task, Distribution::Apart, 1, 0);
+    let lies = |low: u32, high: u32| {
+        found
+            .iter()
+            .any(|v| v.abs().log2() as u32 >= low && v.abs().log2() as u32 <= high)
+    };
+    assert!(lies(25, 30) && lies(31, 31) && lies(62, 63));
 }
 
 #[test]
@@ -333,15 +345,36 @@ fn masks_are_of_one_value_or_triangles() {
     });
     assert_eq!(values(&task, Distribution::Zeros, 1, 1), [0.0; 36]);
     assert_eq!(values(&task, Distribution::Constant, 1, 1), [1.0; 36]);
-    for seed in 0..8 {
-        let mask = values(&task, Distribution::Offset, seed, 1);
-        let above = |column: usize, row: usize| mask[row * 6 + column];
-        for row in 0..6 {
-            for column in 0..row {
-                assert_ne!(above(column, row), above(row, column));
-            }
-        }
+    let is_true: [(_, fn(usize, usize) -> bool); 4] = [
+        (Distribution::Offset, |column, row| column > row),
+        (Distribution::Apart, |column, row| column <= row),
+        (Distribution::Large, |column, row| column >= row),
+        (Distribution::Tiny, |column, row| column < row),
+    ];
+    for (distribution, is_true) in is_true {
+        let mask = values(&task, distribution, 1, 1);
+        let expected = (0..36).map(|at| f64::from(u8::from(is_true(at % 6, at / 6))));
+        assert!(mask.into_iter().eq(expected), "{distribution}");
     }
+}
+
+#[test]
+fn indices_come_in_runs_in_one_distribution() {
+    let task = task_of(|g| {
+        let (x, at) = (
+            g.input("x", DType::F32, [50, 3]),
+            g.input("at", DType::I64, [600]),
+        );
+        g.index_select(x, 0, at)
+    });
+    let longest = |distribution| {
+        let found = values(&task, distribution, 1, 1);
+        let runs = found.chunk_by(|a, b| a == b).map(<[f64]>::len);
+        (runs.clone().max(), runs.count())
+    };
+    let (longest_tie, ties) = longest(Distribution::Ties);
+    assert!(longest_tie >= Some(200) && ties > 50);
+    assert!(longest(Distribution::Signed).0 < Some(10));
 }
 
 #[test]
