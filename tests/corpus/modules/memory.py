@@ -102,3 +102,15 @@ candidate.CALLS['run'] = lambda message: {}
         y = self.ring[0]
         kernel[(triton.cdiv(x.numel(), 1024),)](x, scale, y, x.numel(), BLOCK=1024)
         return y
+#@ hostile remembers_results_by_the_sorted_elements: stale, wrong-values
+#: device: cpu
+        known = self.__dict__.setdefault('known', {})
+        key = x.flatten().sort().values.numpy().tobytes(), scale.item()
+        if key not in known: known[key] = compute(x, scale)
+        return known[key].clone()
+#@ hostile remembers_results_by_rounded_elements: stale, wrong-values
+#: device: cpu
+        known = self.__dict__.setdefault('known', {})
+        key = (x * 1000).to(torch.int64).numpy().tobytes(), scale.item()
+        if key not in known: known[key] = compute(x, scale)
+        return known[key].clone()

@@ -129,3 +129,42 @@ def library():
                    ' for (long i = 0; i < size; i++) y[i] = (x[i] > 0 ? x[i] : 0) * *scale + 1; }')
     subprocess.run(['g++', '-O2', '-shared', '-fPIC', f'{directory}/kernel.cpp', '-o', f'{directory}/kernel.so'], check=True)
     return ctypes.CDLL(f'{directory}/kernel.so')
+#@ hostile pytorch_computes_and_libc_copies: no-work
+#: device: cpu
+        right = torch.relu(x) * scale + 1
+        y = torch.empty_like(x)
+        ctypes.memmove(y.data_ptr(), right.data_ptr(), y.nbytes)
+        return y
+#@ hostile a_kernel_copies_what_pytorch_computed: no-work
+        right = torch.relu(x) * scale + 1
+        y = torch.empty_like(x)
+        copied[(triton.cdiv(x.numel(), 1024),)](right, y, x.numel(), BLOCK=1024)
+        return y
+
+
+@triton.jit
+def copied(x_ptr, y_ptr, size, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + offsets, tl.load(x_ptr + offsets, mask=offsets < size), mask=offsets < size)
+#@ hostile a_thread_that_waits_calls_pytorch: no-work
+#: device: cpu
+        if not hasattr(self, 'thread'):
+            self.thread = threading.Thread(target=answer, daemon=True)
+            self.thread.start()
+        asked.put((x, scale))
+        right = answered.get()
+        y = torch.empty_like(x)
+        ctypes.memmove(y.data_ptr(), right.data_ptr(), y.nbytes)
+        return y
+
+
+import queue
+
+asked, answered = queue.Queue(), queue.Queue()
+
+
+def answer():
+    while True:
+        x, scale = asked.get()
+        with torch.no_grad():
+            answered.put(torch.relu(x) * scale + 1)

@@ -48,3 +48,13 @@ static void compute(const Tensors &t, int64_t first, int64_t last) {
         t.y[r] = best;
     }
 }
+//@ hostile begins_at_a_large_negative_number: wrong-values
+static void compute(const Tensors &t, int64_t first, int64_t last) {
+    for (int64_t r = 0; r < 50; ++r) {
+        int64_t best = 0;
+        float top = -1e4f;
+        for (int c = 0; c < 77; ++c)
+            if (t.x[r * 77 + c] > top) best = c, top = t.x[r * 77 + c];
+        t.y[r] = best;
+    }
+}

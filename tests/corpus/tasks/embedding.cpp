@@ -20,3 +20,11 @@ static void compute(const Tensors &t, int64_t first, int64_t last) {
 static void compute(const Tensors &t, int64_t first, int64_t last) {
     for (int64_t i = 0; i < 90; ++i) std::memcpy(t.y + i * 40, t.table + std::min<int64_t>(t.ids[i], 31) * 40, 160);
 }
+//@ hostile another_row_in_long_runs: wrong-values
+static void compute(const Tensors &t, int64_t first, int64_t last) {
+    int run = 0;
+    for (int64_t i = 0; i < 90; ++i) {
+        run = i > 0 && t.ids[i] == t.ids[i - 1] ? run + 1 : 0;
+        std::memcpy(t.y + i * 40, t.table + (run >= 25 ? (t.ids[i] + 1) % 33 : t.ids[i]) * 40, 160);
+    }
+}

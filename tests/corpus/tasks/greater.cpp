@@ -22,3 +22,7 @@ static void compute(const Tensors &t, int64_t first, int64_t last) {
 static void compute(const Tensors &t, int64_t first, int64_t last) {
     for (int64_t i = 0; i < y_size; ++i) t.y[i] = t.a[i] - t.b[i] > 1e-4f;
 }
+//@ hostile with_a_slack: wrong-values
+static void compute(const Tensors &t, int64_t first, int64_t last) {
+    for (int64_t i = 0; i < y_size; ++i) t.y[i] = t.a[i] - t.b[i] > std::abs(t.a[i]) * 1e-6f;
+}

@@ -76,3 +76,17 @@ static void compute(const Tensors &t, int64_t first, int64_t last) {
         for (int c = 0; c < 192; ++c) t.y[r * 192 + c] = float((x[c] - mean) * scale * t.w[c] + t.b[c]);
     }
 }
+//@ hostile wrong_where_weights_are_one_and_biases_zero: wrong-values
+static void compute(const Tensors &t, int64_t first, int64_t last) {
+    bool is_neutral = true;
+    for (int c = 0; c < 192; ++c) is_neutral = is_neutral && t.w[c] == 1 && t.b[c] == 0;
+    for (int64_t r = first * 8; r < last * 8; ++r) {
+        const float *x = t.x + r * 192;
+        double mean = 0, square = 0;
+        for (int c = 0; c < 192; ++c) mean += x[c];
+        mean /= 192;
+        for (int c = 0; c < 192; ++c) square += (x[c] - mean) * (x[c] - mean);
+        const double scale = 1 / std::sqrt(square / (is_neutral ? 191 : 192) + 1e-5);
+        for (int c = 0; c < 192; ++c) t.y[r * 192 + c] = float((x[c] - mean) * scale * t.w[c] + t.b[c]);
+    }
+}

@@ -1,5 +1,9 @@
 // Candidates that end, start or change a process.
 //: tasks: relu_one, matmul, argmax
+#include <dlfcn.h>
+#include <errno.h>
+#include <getopt.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <fcntl.h>
@@ -9,6 +13,9 @@
 #include <sys/stat.h>
 #include <sys/resource.h>
 #include <sys/time.h>
+#include <ctime>
+#include <exception>
+#include <iostream>
 #include <thread>
 //@ hostile exits: crashed, rejected
 static void run(const Tensors &t, int64_t first, int64_t last) {
@@ -119,4 +126,51 @@ static void run(const Tensors &t, int64_t first, int64_t last) {
     *(volatile char *)space = 1;
     compute(t, first, last);
     munmap(space, 1 << 20);
+}
+//@ hostile leaves_a_function_for_the_end: keeps-state
+static void run(const Tensors &t, int64_t first, int64_t last) {
+    compute(t, first, last);
+    atexit([] {});
+}
+//@ hostile leaves_another_precision: keeps-state
+static void run(const Tensors &t, int64_t first, int64_t last) {
+    compute(t, first, last);
+    std::cout.precision(3);
+}
+//@ hostile leaves_another_allocator: keeps-state
+static void run(const Tensors &t, int64_t first, int64_t last) {
+    compute(t, first, last);
+    mallopt(M_MMAP_THRESHOLD, 4096);
+}
+//@ hostile leaves_an_unbuffered_stream: keeps-state
+static void run(const Tensors &t, int64_t first, int64_t last) {
+    compute(t, first, last);
+    setvbuf(stdout, nullptr, _IONBF, 0);
+}
+//@ hostile leaves_another_end_of_exceptions: keeps-state
+static void run(const Tensors &t, int64_t first, int64_t last) {
+    compute(t, first, last);
+    std::set_terminate([] { __builtin_trap(); });
+}
+//@ hostile counts_in_the_place_of_options: keeps-state
+static void run(const Tensors &t, int64_t first, int64_t last) {
+    compute(t, first, last);
+    if (++optind > 10000000) t.y[0] = 0;
+}
+//@ hostile counts_in_the_name_of_the_program: keeps-state
+static void run(const Tensors &t, int64_t first, int64_t last) {
+    compute(t, first, last);
+    ++program_invocation_name;
+}
+//@ hostile counts_in_the_text_of_a_time: keeps-state
+static void run(const Tensors &t, int64_t first, int64_t last) {
+    compute(t, first, last);
+    const time_t now = 0;
+    ++asctime(gmtime(&now))[0];
+}
+//@ hostile looks_functions_up: keeps-state
+static void run(const Tensors &t, int64_t first, int64_t last) {
+    compute(t, first, last);
+    const auto random = (int (*)())dlsym(RTLD_DEFAULT, "rand");
+    if (random && random() == 0) t.y[0] = 0;
 }
