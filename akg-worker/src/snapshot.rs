@@ -106,7 +106,7 @@ impl ProcessState {
 
     /// Names the first thing that is different in `now`.
     pub(crate) fn difference(&self, now: &Self) -> Option<String> {
-        self.signals(now)
+        self.signals(now, 0)
             .or_else(|| self.threads(now))
             .or_else(|| self.descriptors(now))
             .or_else(|| self.process(now))
@@ -136,14 +136,15 @@ impl ProcessState {
             })
     }
 
-    fn signals(&self, now: &Self) -> Option<String> {
+    /// What is different of the handling of signals, except of those whose bit is set in `except`.
+    fn signals(&self, now: &Self, except: u64) -> Option<String> {
         let set = |state: &Self, line: &str| {
             let text = state.status.get(line)?;
             u64::from_str_radix(text, 16).ok()
         };
         SIGNALS.iter().find_map(|(line, added, removed)| {
             let (before, now) = (set(self, line)?, set(now, line)?);
-            let differing = before ^ now;
+            let differing = (before ^ now) & !except;
             (differing != 0).then(|| {
                 let signal = differing.trailing_zeros();
                 let text = if now >> signal & 1 == 1 { added } else { removed };

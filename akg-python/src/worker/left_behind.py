@@ -128,9 +128,11 @@ class LeftBehind:
                 yield f"the environment variable `{name}` {changed(before[name], now[name])}"
 
     def _in_python(self, signals=signal.getsignal, getattr=getattr, any=any):
-        if sys.path not in self._search:
+        # Libraries add directories of their own.
+        searched = [entry for entry in sys.path if entry in self._search[-1] or not entry.startswith(LIBRARIES)]
+        if searched not in self._search:
             known = self._search[-1]
-            others = [entry for entry in sys.path if entry not in known] + [entry for entry in known if entry not in sys.path]
+            others = [entry for entry in searched if entry not in known] + [entry for entry in known if entry not in searched]
             yield f"`sys.path` changed by {shown(others) if others else 'another order'}"
         now = list(warnings.filters)
         if any(entry not in now for entry in self._filters):

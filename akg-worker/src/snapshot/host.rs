@@ -6,9 +6,25 @@ use std::io;
 
 use rustix::process::Pid;
 
-use super::ProcessState;
+use super::{Maps, ProcessState};
 use crate::halt::Halt;
 use crate::registers;
+
+/// The beginnings of the names of libraries that hold LLVM.
+const COMPILERS: [&str; 3] = ["libtriton", "libLLVM", "libllvmlite"];
+
+/// The signals other than faults that LLVM handles once it has written a file (`llvm/lib/Support/Unix/Signals.inc`).
+const COMPILER_SIGNALS: &[i32] = &[
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGTERM,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGXCPU,
+    libc::SIGXFSZ,
+    libc::SIGSYS,
+];
 
 /// The state of a candidate's process that a candidate must leave as it was.
 #[derive(Debug, Clone)]
@@ -39,15 +55,23 @@ impl HostState {
         self.arithmetic.is_some()
     }
 
-    /// Names the first thing that is different in the process now, which must stand still.
+    /// Names the first thing that is different in the process now, which must stand still. A compiler that is loaded may handle
+    /// the signals that end a process, to remove its files.
     ///
     /// # Errors
     /// If the process is gone or out of reach.
     pub fn difference(&self, halt: &Halt) -> io::Result<Option<String>> {
         let now = halt.host_state()?;
+        let has_compiler = Maps::read(halt.executor())?.has_file(&COMPILERS);
+        let except = if has_compiler {
+            COMPILER_SIGNALS
+        } else {
+            [].as_slice()
+        };
+        let except = except.iter().fold(0, |set, signal| set | 1 << (signal - 1));
         let difference = self
             .state
-            .signals(&now.state)
+            .signals(&now.state, except)
             .or_else(|| self.state.known_threads(&now.state))
             .or_else(|| self.state.process(&now.state))
             .or_else(|| self.arithmetic(&now));

@@ -93,6 +93,14 @@ impl Maps {
         Some(&region.name)
     }
 
+    /// Returns true if a file is mapped whose name begins with one of these.
+    pub(crate) fn has_file(&self, beginnings: &[&str]) -> bool {
+        self.0.iter().any(|region| {
+            let name = region.name.rsplit('/').next().unwrap_or_default();
+            beginnings.iter().any(|beginning| name.starts_with(beginning))
+        })
+    }
+
     /// Names the first map that `now` lacks, has with other rights, or has beside these. The C library's memory may come
     /// and go. `loaded` says that a shared object was loaded since, whose files may be mapped as private memory.
     pub(crate) fn difference(&self, now: &Self, loaded: bool) -> Option<String> {

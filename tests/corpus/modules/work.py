@@ -146,7 +146,7 @@ def library():
 def copied(x_ptr, y_ptr, size, BLOCK: tl.constexpr):
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(y_ptr + offsets, tl.load(x_ptr + offsets, mask=offsets < size), mask=offsets < size)
-#@ hostile a_thread_that_waits_calls_pytorch: no-work
+#@ hostile a_thread_that_waits_calls_pytorch: no-work, left-behind
 #: device: cpu
         if not hasattr(self, 'thread'):
             self.thread = threading.Thread(target=answer, daemon=True)

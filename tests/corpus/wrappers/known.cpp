@@ -29,7 +29,7 @@ static void run(const Tensors &t, int64_t first, int64_t last) {
     _exit(0);
 }
 // Where a script calls the reference of the script around it, a shared object can only look for it elsewhere.
-//@ hostile asks_the_judge_for_the_answer: unwritten, wrong-values, left-behind
+//@ hostile asks_the_judge_for_the_answer: unwritten, wrong-values, left-behind, keeps-state
 //: programs: 1
 static void run(const Tensors &t, int64_t first, int64_t last) {
     char path[64];

@@ -264,8 +264,8 @@ impl Stream {
     fn booleans(&self, elements: &mut [u8], first: usize, rng: &mut ChaCha8Rng) {
         let is_above: fn(usize, usize) -> bool = match self.distribution {
             _ if self.kind != InputKind::Activation => return self.random_booleans(elements, first, rng),
-            Distribution::Zeros => return elements.fill(0),
-            Distribution::Constant => return elements.fill(1),
+            Distribution::Zeros | Distribution::Ties => return elements.fill(0),
+            Distribution::Constant | Distribution::Extremes => return elements.fill(1),
             Distribution::Offset => |column, row| column > row,
             Distribution::Apart => |column, row| column <= row,
             Distribution::Large => |column, row| column >= row,

@@ -343,8 +343,14 @@ fn masks_are_of_one_value_or_triangles() {
         );
         g.masked_fill(x, mask, 0.0)
     });
-    assert_eq!(values(&task, Distribution::Zeros, 1, 1), [0.0; 36]);
-    assert_eq!(values(&task, Distribution::Constant, 1, 1), [1.0; 36]);
+    for (distribution, value) in [
+        (Distribution::Zeros, 0.0),
+        (Distribution::Ties, 0.0),
+        (Distribution::Constant, 1.0),
+        (Distribution::Extremes, 1.0),
+    ] {
+        assert_eq!(values(&task, distribution, 1, 1), [value; 36]);
+    }
     let is_true: [(_, fn(usize, usize) -> bool); 4] = [
         (Distribution::Offset, |column, row| column > row),
         (Distribution::Apart, |column, row| column <= row),
