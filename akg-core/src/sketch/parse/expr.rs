@@ -163,15 +163,15 @@ impl Parser<'_> {
     /// A constant without brackets around it: a number, a name, or one of them with a sign.
     fn constant(&mut self) -> Parsed<Ex> {
         let start = self.here().start;
-        match (self.peek(), self.peek_after(1)) {
-            (Token::Sign("-"), Token::Int(_) | Token::Float(_)) => self.unary(),
+        self.nested(|p| match (p.peek(), p.peek_after(1)) {
+            (Token::Sign("-"), Token::Int(_) | Token::Float(_)) => p.unary(),
             (Token::Sign("-"), Token::Word(_)) => {
-                self.bump();
-                let operand = self.primary()?;
-                self.finish(start, Expression::Unary('-', operand))
+                p.bump();
+                let operand = p.primary()?;
+                p.finish(start, Expression::Unary('-', operand))
             }
-            _ => self.primary(),
-        }
+            _ => p.primary(),
+        })
     }
 
     fn load(&mut self) -> Parsed<Expression> {
