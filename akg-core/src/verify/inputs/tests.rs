@@ -351,16 +351,17 @@ fn masks_are_of_one_value_or_triangles() {
     ] {
         assert_eq!(values(&task, distribution, 1, 1), [value; 36]);
     }
-    let is_true: [(_, fn(usize, usize) -> bool); 4] = [
-        (Distribution::Offset, |column, row| column > row),
-        (Distribution::Apart, |column, row| column <= row),
-        (Distribution::Large, |column, row| column >= row),
-        (Distribution::Tiny, |column, row| column < row),
-    ];
-    for (distribution, is_true) in is_true {
-        let mask = values(&task, distribution, 1, 1);
-        let expected = (0..36).map(|at| f64::from(u8::from(is_true(at % 6, at / 6))));
-        assert!(mask.into_iter().eq(expected), "{distribution}");
+    // Where the column is less than the row, equal to it, and greater.
+    for (distribution, expected) in [
+        (Distribution::Offset, [0.0, 0.0, 1.0]),
+        (Distribution::Apart, [1.0, 1.0, 0.0]),
+        (Distribution::Large, [0.0, 1.0, 1.0]),
+        (Distribution::Tiny, [1.0, 0.0, 0.0]),
+    ] {
+        for (at, value) in values(&task, distribution, 1, 1).into_iter().enumerate() {
+            let order = (at % 6).cmp(&(at / 6)) as isize;
+            assert_eq!(value, expected[(order + 1) as usize], "{distribution} at {at}");
+        }
     }
 }
 
