@@ -52,8 +52,9 @@ const FLUSHED: u64 = 256 << 20;
 /// Slots at most: more say no more of a module's speed.
 const MOST_SLOTS: usize = 1000;
 
-/// Calls at most in a batch of which samples are taken.
-const MOST_SAMPLED: usize = 1 << 14;
+/// Calls of which samples are taken in a batch, about, and batches at most. A busy machine takes fewer samples in each.
+const MOST_SAMPLED: usize = 1 << 12;
+const MOST_BATCHES: usize = 96;
 
 /// Bytes that the results in all slots may take.
 const SLOT_MEMORY: usize = 256 << 20;
@@ -391,7 +392,10 @@ impl ModuleExecutor {
         let placement = self.is_bound()?.0;
         let mut share = Share::default();
         let mut slots = slots.to_vec();
-        while share.is_open() && slots.len() < MOST_SAMPLED {
+        for _ in 0..MOST_BATCHES {
+            if !share.is_open() {
+                break;
+            }
             let run = CandidateCall::Run {
                 placement,
                 bind: self.binds,
@@ -401,7 +405,9 @@ impl ModuleExecutor {
             if let Err(failure) = self.ask_beside::<Results>(run, &none, kind, Some(&mut share))? {
                 return Ok(Err(failure));
             }
-            slots.extend_from_within(..);
+            if slots.len() < MOST_SAMPLED {
+                slots.extend_from_within(..);
+            }
         }
         self.share = share.of_pytorch();
         Ok(Ok(()))

@@ -70,12 +70,17 @@ impl Share {
     }
 }
 
-/// The owner of the code that a thread executes. The C library copies for whoever calls it.
+/// The owner of the code that a thread executes. The C library copies for whoever calls it, which is the module if the call is
+/// by way of `ctypes`.
 fn owner(executed: &Executed) -> Owner {
-    if name_of(&executed.file).starts_with("libc.") && !executed.caller.is_empty() {
-        return owner_of(&executed.caller);
+    let caller = name_of(&executed.caller);
+    if !name_of(&executed.file).starts_with("libc.") || caller.is_empty() {
+        return owner_of(&executed.file);
     }
-    owner_of(&executed.file)
+    if caller.starts_with("libffi") || caller.starts_with("_ctypes") {
+        return Owner::Own;
+    }
+    owner_of(&executed.caller)
 }
 
 fn owner_of(file: &str) -> Owner {
@@ -151,7 +156,7 @@ mod tests {
             (
                 "/usr/lib/x86_64-linux-gnu/libc.so.6",
                 "/usr/lib/libffi.so.8",
-                Owner::Nobody,
+                Owner::Own,
             ),
             ("/usr/lib/x86_64-linux-gnu/libc.so.6", "", Owner::Nobody),
             ("/usr/bin/python3.11", "", Owner::Nobody),
