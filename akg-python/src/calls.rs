@@ -133,7 +133,7 @@ pub(crate) enum CandidateCall<'a> {
         path: &'a Path,
         device: &'a str,
         threads: usize,
-        /// Whether its kernels are to do nothing.
+        /// True if its kernels are to do nothing.
         idle: bool,
     },
     Open {
@@ -261,7 +261,7 @@ pub(crate) struct Results {
     pub(crate) changed: bool,
 }
 
-/// What a candidate left behind in its process, as the worker in it finds.
+/// The worker's words for a state that its candidate left behind, if it did.
 #[derive(Deserialize)]
 pub(crate) struct Left {
     #[serde(default)]

@@ -104,7 +104,7 @@ pub(crate) struct ModuleExecutor {
     failure: Option<Failure>,
     /// The part of its time that operators of PyTorch take, once a call has shown it.
     share: Option<f64>,
-    /// Whether the next call shows what the module's kernels do.
+    /// True if the next call shows what the module's kernels do.
     is_watched: bool,
     /// Where the module lies.
     _directory: TempDir,
@@ -463,7 +463,7 @@ impl Execute for ModuleExecutor {
         Ok((SLOT_MEMORY / bytes.max(1)).clamp(1, MOST_SLOTS))
     }
 
-    /// What lies on a device, which no other process looks at, and what the system does not show.
+    /// Names the results on a device, which no other process looks at, and all that the system does not show.
     fn gaps(&self) -> Vec<String> {
         let mut gaps = Vec::new();
         if !self.on_host {

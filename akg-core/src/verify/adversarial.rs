@@ -229,12 +229,13 @@ impl Trial<'_> {
             let name = self.task.graph.inputs().get(position);
             let name = name.map_or("?", |i| self.task.graph.value_name(i.value));
             let rows = self.rows.as_ref();
+            let seed = rng.random();
             let changing = Changing {
                 input,
                 rows: rows
                     .and_then(|rows| Some((rows.input_axis(position)?, rows.rows())))
                     .filter(|(_, rows)| *rows > 1),
-                fresh: Fresh::new(self.task, DATA, rng.random(), &self.dims, position)?,
+                fresh: &|| Fresh::new(self.task, DATA, seed, &self.dims, position),
             };
             let buffer = self.backend.allocate(input.dtype(), input.shape())?;
             let (tensor, row) = changing.copy(change, buffer, rng)?;

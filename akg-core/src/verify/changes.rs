@@ -45,7 +45,7 @@ impl Change {
         [a, b, c, Self::Renewed, other, Self::Exchanged, Self::Renewed]
     }
 
-    /// What verdicts call it.
+    /// The words of verdicts for it.
     pub(super) fn about(self, input: &str) -> String {
         match self {
             Self::Renewed => format!("a part of `{input}` overwritten in place"),
@@ -56,8 +56,7 @@ impl Change {
 
     /// The kind that suits elements of this type. Other places of integers may not be legal.
     fn suited(self, input: &Tensor) -> Self {
-        let is_real = matches!(input.dtype(), DType::F16 | DType::BF16 | DType::F32 | DType::F64);
-        if is_real && input.len() > 1 {
+        if input.dtype().is_float() && input.len() > 1 {
             self
         } else {
             Self::Renewed
@@ -70,8 +69,8 @@ pub(super) struct Changing<'a> {
     pub(super) input: &'a Tensor,
     /// The axis along which rows of the outputs lie, and their number; `None` if rows are not apart.
     pub(super) rows: Option<(usize, usize)>,
-    /// New elements.
-    pub(super) fresh: Fresh,
+    /// Makes new elements.
+    pub(super) fresh: &'a (dyn Fn() -> Result<Fresh> + Sync),
 }
 
 impl Changing<'_> {
@@ -118,6 +117,7 @@ impl Changing<'_> {
     /// Writes new elements to a part.
     fn renew(&self, to: &mut [u8], part: &Part) -> Result<()> {
         let size = self.input.dtype().size();
+        let fresh = (self.fresh)()?;
         let renew = |(number, to): (usize, &mut [u8])| -> Result<()> {
             let first = number * CHUNK;
             let mut ranges = part.within(first..first + to.len() / size).peekable();
@@ -128,7 +128,7 @@ impl Changing<'_> {
             let mut words = vec![0u128; to.len().div_ceil(size_of::<u128>())];
             let made = bytemuck::cast_slice_mut::<u128, u8>(&mut words).get_mut(..to.len());
             let made = made.unwrap_or_default();
-            self.fresh.fill(made, number)?;
+            fresh.fill(made, number)?;
             for range in ranges {
                 let range = (range.start - first) * size..(range.end - first) * size;
                 if let (Some(to), Some(from)) = (to.get_mut(range.clone()), made.get(range)) {
@@ -165,30 +165,23 @@ fn nudge(bytes: &mut [u8], dtype: DType, elements: &[usize], power: i32) {
         DType::F64 => replace_first(bytes, elements, nearer),
         DType::F32 => replace_first(bytes, elements, |value: f32| {
             let near = nearer(value.into())? as f32;
-            Some(if near == value {
-                f32::from_bits(value.to_bits() - 1)
-            } else {
-                near
-            })
+            Some(unless_equal(near, value, || f32::from_bits(value.to_bits() - 1)))
         }),
         DType::F16 => replace_first(bytes, elements, |value: f16| {
             let near = f16::from_f64(nearer(value.into())?);
-            Some(if near == value {
-                f16::from_bits(value.to_bits() - 1)
-            } else {
-                near
-            })
+            Some(unless_equal(near, value, || f16::from_bits(value.to_bits() - 1)))
         }),
         DType::BF16 => replace_first(bytes, elements, |value: bf16| {
             let near = bf16::from_f64(nearer(value.into())?);
-            Some(if near == value {
-                bf16::from_bits(value.to_bits() - 1)
-            } else {
-                near
-            })
+            Some(unless_equal(near, value, || bf16::from_bits(value.to_bits() - 1)))
         }),
         _ => {}
     }
+}
+
+/// Gives a number, or another one if it is equal to `value`.
+fn unless_equal<T: PartialEq>(number: T, value: T, other: impl FnOnce() -> T) -> T {
+    if number == value { other() } else { number }
 }
 
 /// Replaces the first of these elements for which there is another value.
@@ -214,7 +207,7 @@ struct Part {
 }
 
 impl Part {
-    /// What belongs to row `row` of `rows` along `axis`.
+    /// The part of row `row` of `rows` along `axis`.
     fn row(shape: &[usize], axis: usize, rows: usize, row: usize) -> Self {
         let inner: usize = shape.iter().skip(axis + 1).product();
         let extent = shape.get(axis).copied().unwrap_or(1);
@@ -252,7 +245,7 @@ impl Part {
             .collect()
     }
 
-    /// What lies in a range of elements.
+    /// Gives the stretches of it in a range of elements.
     fn within(&self, range: Range<usize>) -> impl Iterator<Item = Range<usize>> + use<'_> {
         let first = match range.start.checked_sub(self.start + self.length) {
             Some(beyond) => beyond / self.stride.max(1) + 1,
@@ -289,11 +282,11 @@ mod tests {
         graph.output(y);
         let task = Task::new("t", graph);
         let before = host_inputs(&task, Distribution::Signed, seed).unwrap().remove(0);
-        let fresh = Fresh::new(&task, Distribution::Signed, seed + 1, &task.contract.hints, 0).unwrap();
+        let fresh = || Fresh::new(&task, Distribution::Signed, seed + 1, &task.contract.hints, 0);
         let changing = Changing {
             input: &before,
             rows,
-            fresh,
+            fresh: &fresh,
         };
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let buffer = host_buffer(dtype, &shape).unwrap();

@@ -62,16 +62,16 @@ impl HostState {
     /// If the process is gone or out of reach.
     pub fn difference(&self, halt: &Halt) -> io::Result<Option<String>> {
         let now = halt.host_state()?;
-        let has_compiler = Maps::read(halt.executor())?.has_file(&COMPILERS);
-        let except = if has_compiler {
-            COMPILER_SIGNALS
-        } else {
-            [].as_slice()
+        let signals = match self.state.signals(&now.state, 0) {
+            Some(_) if Maps::read(halt.executor())?.has_file(&COMPILERS) => {
+                let except = COMPILER_SIGNALS
+                    .iter()
+                    .fold(0, |set, signal| set | 1 << (signal - 1));
+                self.state.signals(&now.state, except)
+            }
+            found => found,
         };
-        let except = except.iter().fold(0, |set, signal| set | 1 << (signal - 1));
-        let difference = self
-            .state
-            .signals(&now.state, except)
+        let difference = signals
             .or_else(|| self.state.known_threads(&now.state))
             .or_else(|| self.state.process(&now.state))
             .or_else(|| self.arithmetic(&now));

@@ -54,7 +54,7 @@ pub(in crate::verify) struct Stream {
     gains: Option<(i32, i32)>,
     /// Which rows have a structure.
     strewn: Option<Strewn>,
-    /// Whether integers come in runs of equal ones.
+    /// True if integers come in runs of equal ones.
     has_runs: bool,
     /// The value of all elements of a weight.
     neutral: Option<f32>,
